@@ -1,9 +1,10 @@
 """Carries out a plan, step by step, through the two ports."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TypeVar
 
 from ottla.types import Endpoint
 from ottla_operator.controllers.error_results import EXPECTED_ERRORS, readiness_of_error
@@ -43,6 +44,8 @@ from ottla_operator.ports.host import Host
 from ottla_operator.ports.plan_store import PlanStore
 from ottla_operator.ports.secret_store import SecretStore
 
+KeyT = TypeVar("KeyT", bound=Hashable)
+
 _CREATIONS_MAX = 100
 _CREATED_PARTITIONS_MAX = 1_000
 """In one request, unless it is one topic: Kafka refuses a request as a whole that is about too many (10,000)."""
@@ -56,15 +59,16 @@ class Execution:
     stopped: Waiting | Refused | None = None
 
 
-async def execute_on_topics(plans: Sequence[Sequence[TopicStep]], broker: BrokerAdmin) -> list[Execution]:
-    """Do each of ``plans``, which are about one topic each: all of its steps or, when brokers refuse any of them, none.
+async def execute_on_topics(plans: Mapping[KeyT, Sequence[TopicStep]], broker: BrokerAdmin) -> dict[KeyT, Execution]:
+    """Execute ``plans``, each of one topic: all steps of it or, where brokers reject any of them, none. Return by key.
 
     Several steps of a plan are first only validated, so that a refusal of the last one finds the topic as it was.
     Topics are created together; otherwise plans are carried out side by side.
     """
-    creations = [steps[0].topic for steps in plans if len(steps) == 1 and isinstance(steps[0], CreateTopic)]
+    creations = [steps[0].topic for steps in plans.values() if len(steps) == 1 and isinstance(steps[0], CreateTopic)]
     refused = await _create(creations, broker)
-    return await asyncio.gather(*(_execute_on_topic(steps, broker, refused) for steps in plans))
+    executions = await asyncio.gather(*(_execute_on_topic(steps, broker, refused) for steps in plans.values()))
+    return dict(zip(plans, executions, strict=True))
 
 
 async def _create(topics: Sequence[NewTopic], broker: BrokerAdmin) -> Mapping[str, Exception]:

@@ -7,35 +7,28 @@ everything else is read when it is needed, so that a pass never acts on an old p
 import logging
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
-from ottla_operator.adapters.kubernetes.plan_store import KubernetesPlans
 from ottla_operator.adapters.kubernetes.secret_store import KubernetesSecrets
-from ottla_operator.controllers.cluster.certificates import CertificateKeeper
-from ottla_operator.controllers.cluster.reconcile import founding_facts, reconcile_cluster
-from ottla_operator.controllers.members import Members
-from ottla_operator.controllers.operation_record import OperationRecorder
+from ottla_operator.controllers.cluster.reconciler import ClusterReconciler
 from ottla_operator.controllers.result import ReconcileResult
 from ottla_operator.controllers.status import StatusStore, StatusWriter
+from ottla_operator.controllers.topic.reconciler import TopicReconciler
+from ottla_operator.controllers.user.reconciler import UserReconciler
 from ottla_operator.errors import ApiError
 from ottla_operator.model.conditions import Halted, Reached, Refused, Underway, Waiting, ready_condition
 from ottla_operator.model.document import KINDS, Document
-from ottla_operator.model.maintenance import closed
-from ottla_operator.model.manifest import Cluster, ObjectKey
+from ottla_operator.model.manifest import ObjectKey, referred_cluster
 from ottla_operator.planning.user.plan import Draw
 from ottla_operator.ports.broker_admin import Connect
 from ottla_operator.ports.host import Host
 from ottla_operator.ports.secret_store import SecretStore
-from ottla_operator.runtime.cluster_ownership import (
-    OWNERSHIP_FIELD,
-    ClusterOwnership,
-    Ownership,
-    OwnershipClaim,
-    describe_ownership,
-)
+from ottla_operator.runtime.cluster_ownership import ClusterOwnership, OwnershipClaim
 from ottla_operator.runtime.concurrency import gather_limited
+from ottla_operator.runtime.members import MemberIndex
 from ottla_operator.runtime.metrics import OperatorMetrics
 from ottla_operator.runtime.work_queue import WorkQueue
 
@@ -48,13 +41,20 @@ Asked: TypeAlias = tuple[str, int, str | None, tuple[str, ...], tuple[tuple[str,
 """
 
 
-_OTHER_OPERATOR = "OtherOperator"
-
 _UNSETTLED = Waiting | Underway | Halted
 
 
+class Reconciler(Protocol):
+    """Reconciles objects of one kind."""
+
+    async def reconcile(
+        self, cluster_key: ObjectKey, documents: Mapping[ObjectKey, Document], /
+    ) -> Mapping[ObjectKey, ReconcileResult | Exception | None]:
+        """Return the result of each of ``documents``, which are in one cluster; None says that there is none."""
+
+
 class ControllerManager:
-    """One operator's view of its objects, and the passes over them."""
+    """One operator's view of its objects: which are dirty, and the reconciler of each kind."""
 
     def __init__(
         self,
@@ -72,33 +72,45 @@ class ControllerManager:
     ) -> None:
         """``name`` tells this operator from others that may watch the same namespaces; empty: there are none."""
         self._api = api
-        self._host = host
-        self._connect = connect
         self._namespaces = namespaces or ("",)
         self._metrics = metrics or OperatorMetrics()
         self._now = now or _utc_now
-        self._now_s = now_s
-        self._claims = ClusterOwnership(name)
-        self._secret_store = secret_store or (lambda namespace: KubernetesSecrets(api, namespace))
+        self._ownership = ClusterOwnership(name)
+        secret_store = secret_store or (lambda namespace: KubernetesSecrets(api, namespace))
         self._statuses = StatusWriter(
             api, self._now, told=lambda document, new: self._metrics.clusters.saw(_key(document), new)
         )
-        self._members = Members(
-            api,
-            host,
-            connect,
-            self._statuses,
+        self._members = MemberIndex()
+        self.queue = WorkQueue(self._members.cluster_of)
+        self._users = UserReconciler(
+            *(api, host, connect, self._statuses, self._members),
             namespaces=namespaces,
-            secret_store=self._secret_store,
-            draw=draw,
             now=self._now,
-            is_others=self._claims.is_others,
+            is_others=self._ownership.is_others,
+            secret_store=secret_store,
+            draw=draw,
         )
+        topics = TopicReconciler(
+            *(api, host, connect, self._statuses, self._members),
+            namespaces=namespaces,
+            now=self._now,
+            is_others=self._ownership.is_others,
+        )
+        clusters = ClusterReconciler(
+            *(api, host, connect, self._statuses, self._members),
+            ownership=self._ownership,
+            users_of=self._users.users_of,
+            secret_store=secret_store,
+            metrics=self._metrics.clusters,
+            mark_dirty=self.queue.add,
+            now=self._now,
+            now_s=now_s,
+        )
+        self._reconcilers: Mapping[str, Reconciler] = {"Cluster": clusters, "Topic": topics, "User": self._users}
         self._asked: dict[ObjectKey, Asked] = {}
         self._done: dict[ObjectKey, list[str]] = {}
         self._refusals: dict[ObjectKey, str] = {}
         """Told last: the status of another operator's Cluster does not say them."""
-        self.queue = WorkQueue(self._members.cluster_of)
 
     def seen(self, document: Document) -> None:
         """Mark an object dirty if what it asks for changed; its status, which we wrote, does not count."""
@@ -115,7 +127,7 @@ class ControllerManager:
         self._asked.pop(key, None)
         self._done.pop(key, None)
         self._refusals.pop(key, None)
-        self._claims.forget(key)
+        self._ownership.forget(key)
         self._metrics.clusters.forget(key)
         for other in self._members.forget(key):
             self.queue.add(other)
@@ -156,25 +168,28 @@ class ControllerManager:
         return key in await self.reconcile_batch([key])
 
     async def reconcile_batch(self, keys: Sequence[ObjectKey]) -> set[ObjectKey]:
-        """Make one pass over several objects of one kind and cluster; return who need not be tried again soon."""
+        """Reconcile several objects of one kind and cluster; return those that need not be tried again soon."""
         began_s, kind = time.monotonic(), keys[0].kind
         self._metrics.last_reconcile.labels(kind).set_to_current_time()
-        documents = await gather_limited(self._read(key) for key in keys)
-        there = {key: it for key, it in zip(keys, documents, strict=True) if isinstance(it, dict)}
-        said = {key: (ready_condition(it) or {}).get("message") for key, it in there.items()}
-        outcomes: dict[ObjectKey, ReconcileResult | Exception | None] = {
-            key: it if isinstance(it, Exception) else None for key, it in zip(keys, documents, strict=True)
+        read = await gather_limited({key: self._read(key) for key in keys})
+        documents = {key: it for key, it in read.items() if isinstance(it, dict)}
+        said = {key: (ready_condition(it) or {}).get("message") for key, it in documents.items()}
+        results: dict[ObjectKey, ReconcileResult | Exception | None] = {
+            key: it if isinstance(it, Exception) else None for key, it in read.items()
         }
         try:
-            outcomes |= dict(zip(there, await self._passes(list(there.values())), strict=True))
+            for cluster, inside in _by_cluster(documents).items():
+                results |= await self._reconcilers[kind].reconcile(cluster, inside)
         except Exception as error:
             if len(keys) > 1:
-                # Whoever of them it was: by itself it spoils nothing for the others.
+                # Whichever object it was: reconciled alone, it fails none of the others.
                 return {key for key in keys if await self.reconcile(key)}
-            outcomes[keys[0]] = error
+            results[keys[0]] = error
         self._metrics.duration_s.labels(kind).observe(time.monotonic() - began_s)
-        ends = await gather_limited(self._end(key, there.get(key), outcomes[key], said.get(key)) for key in keys)
-        return {key for key, is_settled in zip(keys, ends, strict=True) if is_settled is True}
+        ended = await gather_limited(
+            {key: self._end(key, documents.get(key), results[key], said.get(key)) for key in keys}
+        )
+        return {key for key, is_settled in ended.items() if is_settled is True}
 
     async def _read(self, key: ObjectKey) -> Document | None:
         """Return the object; None where there is none, or it is another cluster's by now, and waits there."""
@@ -184,11 +199,6 @@ class ControllerManager:
         self._remember(key, document)
         self.queue.add(key)
         return None
-
-    async def _passes(self, documents: Sequence[Document]) -> Sequence[ReconcileResult | Exception | None]:
-        if documents and documents[0]["kind"] == "Cluster":
-            return await gather_limited(self._cluster_pass(document) for document in documents)
-        return await self._members.passes(documents)
 
     async def _end(
         self, key: ObjectKey, document: Document | None, outcome: ReconcileResult | Exception | None, said: str | None
@@ -237,62 +247,18 @@ class ControllerManager:
             except (ApiError, OSError, TimeoutError) as error:
                 logger.warning("%s: could not record an event: %s", key, error)
 
-    async def _cluster_pass(self, document: Document) -> ReconcileResult | None:
-        cluster = Cluster.parse(document)
-        if cluster.metadata.is_deleting:
-            # What it owns is collected as garbage; its volumes have no owner, and stay.
-            return None
-        if (elsewhere := await self._claim(cluster.metadata.key, document)) is not None:
-            return elsewhere
-        await self._statuses.accept(document)
-        host = self._host(cluster.metadata.namespace)
-        if cluster.known_cluster_id is None:
-            await self._statuses.keep(document, await founding_facts(cluster, host))
-        keeper = CertificateKeeper(
-            secret_store=self._secret_store(cluster.metadata.namespace),
-            now=self._now(),
-            users=lambda: self._members.users_of(cluster),
-            user_secrets=self._secret_store,
-        )
-        journal = OperationRecorder(self._now, lambda facts: self._statuses.keep(document, facts))
-        outcome = await reconcile_cluster(
-            Cluster.parse(document),
-            host,
-            self._connect,
-            journal=journal,
-            keeper=keeper,
-            closed=closed(cluster.maintenance_windows, self._now()),
-            plans=KubernetesPlans(self._api, cluster.metadata.namespace),
-        )
-        if await self._statuses.write(document, outcome):
-            for member in self._members.inside(cluster.metadata.key):
-                self.queue.add(member)
-        return outcome
-
-    async def _claim(self, key: ObjectKey, document: Document) -> ReconcileResult | None:
-        """Claim a Cluster, or answer for it; return the end of the pass where another operator looks after it."""
-        found = OwnershipClaim.of(document)
-        ownership, claim = self._claims.observe_claim(key, found, now_s=self._now_s(), now=self._now())
-        if claim != found:
-            stored = await self._api.patch_status(document, claim.to_patch())
-            document["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"]
-            kept = stored.get("status", {}).get(OWNERSHIP_FIELD)
-            document["status"] = {**document.get("status", {}), **({} if kept is None else {OWNERSHIP_FIELD: kept})}
-        if ownership is not Ownership.OURS:
-            self._metrics.clusters.forget(key)
-            words = describe_ownership(key, claim, ownership, self._claims.name)
-            readiness = Waiting if ownership is Ownership.ASKED else Refused
-            return ReconcileResult(readiness(_OTHER_OPERATOR, words), {}, is_seen=False)
-        if found.name not in ("", claim.name):
-            logger.warning("%s: taken over from %s, which did not answer", key, found.name)
-            for member in self._members.inside(key):
-                self.queue.add(member)
-        return None
-
     def _remember(self, key: ObjectKey, document: Document) -> None:
         self._asked[key] = _what_it_asks(document)
         if key.kind != "Cluster":
             self._members.remember(key, document)
+
+
+def _by_cluster(documents: Mapping[ObjectKey, Document]) -> dict[ObjectKey, dict[ObjectKey, Document]]:
+    """Return ``documents`` by their cluster; a Cluster is its own."""
+    found: defaultdict[ObjectKey, dict[ObjectKey, Document]] = defaultdict(dict)
+    for key, document in documents.items():
+        found[key if key.kind == "Cluster" else referred_cluster(document)][key] = document
+    return found
 
 
 def _key(document: Document) -> ObjectKey:

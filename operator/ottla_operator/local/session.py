@@ -32,7 +32,7 @@ from ottla_operator.model.user import User
 from ottla_operator.planning.precedence import heir, older_claim
 from ottla_operator.planning.steps.secret import WriteSecret
 from ottla_operator.planning.topic.plan import retained
-from ottla_operator.planning.user.plan import never_let_in, reserved
+from ottla_operator.planning.user.plan import never_let_in
 from ottla_operator.ports.broker_admin import BrokerAdmin, Connect
 from ottla_operator.ports.operator_access import OperatorAccess
 
@@ -138,8 +138,8 @@ class Session:
 
         async def work(broker: BrokerAdmin) -> ReconcileResult:
             asked = [AskedTopic(topic, claimed_by)]
-            (outcome,) = await reconcile_topics(asked, broker, brokers=self._broker_ids(), dry_run=dry_run, keep=keep)
-            return outcome
+            results = await reconcile_topics(asked, broker, brokers=self._broker_ids(), dry_run=dry_run, keep=keep)
+            return results[topic.metadata.key]
 
         return await self._with_brokers(work)
 
@@ -178,19 +178,18 @@ class Session:
         user = User.parse(document)
         claimed_by = older_claim(_here(user), self._users())
 
+        async def keep(facts: Document) -> None:
+            document["status"] = {**document.get("status", {}), **facts}
+            self._directory.write(document)
+
         async def work(broker: BrokerAdmin) -> ReconcileResult:
-            if (refusal := reserved(user, self._super_users())) is not None:
-                return ReconcileResult(refusal, {})
-            access = await self._client_access(user)
-            if not (dry_run or user.is_paused) and claimed_by is None and user.known_principal is None:
-                # Before the first step: who is killed after it must know what has to go with the object.
-                document["status"] = {**document.get("status", {}), "principal": user.principal}
-                self._directory.write(document)
             return await reconcile_user(
                 user,
                 broker,
                 self._secrets,
-                access,
+                lambda: self._client_access(user),
+                keep=keep,
+                super_users=self._super_users(),
                 draw=secrets.randbelow,
                 now=_now(),
                 cluster=self._known_cluster(),
@@ -224,8 +223,7 @@ class Session:
         going = DeletedTopic(topic, heir(_here(topic), self._topics()))
 
         async def delete(broker: BrokerAdmin) -> ReconcileResult:
-            (outcome,) = await delete_topics([going], broker)
-            return outcome
+            return (await delete_topics([going], broker))[topic.metadata.key]
 
         return await self._with_brokers(delete)
 

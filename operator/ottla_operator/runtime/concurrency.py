@@ -1,24 +1,26 @@
-"""Calls that wait for others, side by side, so that many of them take little longer than one."""
+"""Concurrent calls, of which many take little longer than one."""
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Hashable, Mapping
 from typing import TypeVar
 
+KeyT = TypeVar("KeyT", bound=Hashable)
 ResultT = TypeVar("ResultT")
 
 CONCURRENT_CALLS_MAX = 16
-"""Calls under way: enough to hide how long the API server takes, and few enough not to be a burden to it."""
+"""Calls under way: enough to hide the latency of the API server, and few enough not to overload it."""
 
 
-async def gather_limited(calls: Iterable[Awaitable[ResultT]]) -> list[ResultT | Exception]:
-    """Make all ``calls``; return, in their order, what each returned or raised."""
-    room = asyncio.Semaphore(CONCURRENT_CALLS_MAX)
+async def gather_limited(calls: Mapping[KeyT, Awaitable[ResultT]]) -> dict[KeyT, ResultT | Exception]:
+    """Make all ``calls``; return by key what each returned or raised."""
+    permits = asyncio.Semaphore(CONCURRENT_CALLS_MAX)
 
     async def make(call: Awaitable[ResultT]) -> ResultT | Exception:
-        async with room:
+        async with permits:
             try:
                 return await call
             except Exception as error:
                 return error
 
-    return await asyncio.gather(*map(make, calls))
+    results = await asyncio.gather(*map(make, calls.values()))
+    return dict(zip(calls, results, strict=True))

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ottla_operator.controllers import members
 from ottla_operator.controllers.manager import ControllerManager
+from ottla_operator.controllers.topic import reconciler as topic_reconciler
 from ottla_operator.errors import ApiError
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.runtime.concurrency import CONCURRENT_CALLS_MAX, gather_limited
@@ -140,14 +140,14 @@ def test_bug_about_one_object_is_alone_with_that(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = applied(api, topic_manifest, "Topic", 5)
-    older_claim = members.older_claim
+    older_claim = topic_reconciler.older_claim
 
     def buggy(member: Any, others: Any) -> ObjectKey | None:
         if member.metadata.name == "topic-2":
             raise KeyError("a bug of ours")
         return older_claim(member, others)
 
-    monkeypatch.setattr(members, "older_claim", buggy)
+    monkeypatch.setattr(topic_reconciler, "older_claim", buggy)
 
     assert asyncio.run(controller.reconcile_batch(asked)) == set(asked) - {asked[2]}
     assert sorted(brokers.topics) == ["topic-0", "topic-1", "topic-3", "topic-4"]
@@ -206,8 +206,8 @@ def test_calls_are_made_side_by_side_but_not_all_at_once() -> None:
             raise ValueError("three")
         return number
 
-    found = asyncio.run(gather_limited(call(number) for number in range(50)))
+    found = asyncio.run(gather_limited({number: call(number) for number in range(50)}))
 
     assert most == CONCURRENT_CALLS_MAX
-    assert [it for it in found if isinstance(it, int)] == [number for number in range(50) if number != 3]
+    assert [it for it in found.values() if isinstance(it, int)] == [number for number in range(50) if number != 3]
     assert isinstance(found[3], ValueError)

@@ -404,7 +404,7 @@ class TestSomeNamespaces:
         for namespace in ("team-a", "team-b", "kafka"):
             abroad("User", f"of-{namespace}", namespace=namespace, **reference)
 
-        found = asyncio.run(controller._members.users_of(cluster))
+        found = asyncio.run(controller._users.users_of(cluster))
         assert [it["metadata"]["name"] for it in found] == ["of-team-a", "of-team-b"]
 
 

@@ -12,8 +12,8 @@ from hunting import Apply, SetAttribute, measure
 from operator_simulation.run import Order, Outcome, PlannerRun
 from operator_simulation.scenarios import BY_NAME
 from ottla.wire.acl_codes import Operation
-from ottla_operator.controllers import manager
 from ottla_operator.controllers.cluster import observation, reconcile
+from ottla_operator.controllers.cluster import reconciler as cluster_reconciler
 from ottla_operator.controllers.operation_record import OperationRecorder
 from ottla_operator.controllers.status import StatusWriter
 from ottla_operator.controllers.topic import reconcile as topic_reconcile
@@ -131,14 +131,14 @@ def _known_too_early(set_attribute: SetAttribute) -> None:
 
 @mutation("a restart does not wait for its window", "roll-in-window")
 def _roll_at_any_time(set_attribute: SetAttribute) -> None:
-    set_attribute(manager, "closed", lambda windows, now: None)
+    set_attribute(cluster_reconciler, "closed", lambda windows, now: None)
 
 
 @mutation("a Cluster that is paused goes on", "roll-paused")
 def _go_on(set_attribute: SetAttribute) -> None:
-    reconcile = manager.reconcile_cluster
+    reconcile = cluster_reconciler.reconcile_cluster
     set_attribute(
-        manager,
+        cluster_reconciler,
         "reconcile_cluster",
         lambda asked, *given, **named: reconcile(replace(asked, is_paused=False), *given, **named),
     )

@@ -5,7 +5,7 @@ what is refused for one changes nothing for another.
 """
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, cast
 
@@ -17,7 +17,7 @@ from ottla_operator.model.conditions import Accepted, Held, Reached, Refused, Wa
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.topic import Topic
-from ottla_operator.planning.plan import Step
+from ottla_operator.planning.plan import Plan, Step
 from ottla_operator.planning.steps.topic import AdoptTopic, CreateTopic, ReassignPartitions, TopicStep
 from ottla_operator.planning.topic.plan import ObservedTopic, adoption, plan_topic, plan_topic_deletion, retained
 from ottla_operator.ports.broker_admin import BrokerAdmin
@@ -52,8 +52,8 @@ async def keep_nothing(_: Topic, __: ReconcileResult) -> None:
 
 
 @dataclass(slots=True)
-class _Turn:
-    """One Topic within a pass."""
+class _TopicState:
+    """One Topic while it is reconciled."""
 
     topic: Topic
     claimed_by: ObjectKey | None
@@ -76,47 +76,52 @@ async def reconcile_topics(
     brokers: Collection[int] = (),
     dry_run: bool = False,
     keep: Keep = keep_nothing,
-) -> list[ReconcileResult]:
-    """Make each topic as its manifest asks, as far as brokers allow; return what became of each, in order.
+) -> dict[ObjectKey, ReconcileResult]:
+    """Make each topic as its manifest asks, as far as brokers allow; return the results by object.
 
-    ``brokers`` are those that the Cluster asks for: what too few brokers refuse is waited for until all are there.
+    ``brokers`` are those that the Cluster asks for: what too few brokers reject is waited for until all are there.
     """
-    turns = [_Turn(topic, claimed_by) for topic, claimed_by in asked]
+    states = {topic.metadata.key: _TopicState(topic, claimed_by) for topic, claimed_by in asked}
     for _ in range(_ROUNDS_MAX):
-        left = [turn for turn in turns if turn.outcome is None]
+        left = [state for state in states.values() if state.outcome is None]
         if not left:
             break
         try:
-            observed = await _observe([turn.topic for turn in left], broker)
+            observed = await _observe([state.topic for state in left], broker)
         except EXPECTED_ERRORS as error:
-            for turn in left:
-                readiness = readiness_of_error(error, f"describe topic {turn.topic.topic_name}")
-                turn.outcome = ReconcileResult(readiness, {}, turn.done, is_seen=False)
+            for state in left:
+                readiness = readiness_of_error(error, f"describe topic {state.topic.topic_name}")
+                state.outcome = ReconcileResult(readiness, {}, state.done, is_seen=False)
             break
-        _plan(left, observed, brokers, dry_run=dry_run)
-        await _execute([turn for turn in left if turn.outcome is None], broker, len(brokers), keep)
-    return [turn.outcome or _not_shown_yet(turn) for turn in turns]
+        moving = sum(it.moving for it in observed.values())
+        for state in left:
+            found = observed.get(state.topic.topic_name)
+            elsewhere = moving - (found.moving if found is not None else 0)
+            plan = plan_topic(
+                state.topic, found, claimed_by=state.claimed_by, brokers=brokers, moves_elsewhere=elsewhere
+            )
+            moving += sum(len(step.targets) for step in plan.steps if isinstance(step, ReassignPartitions))
+            _adopt_plan(state, found, plan, dry_run=dry_run)
+        await _execute([state for state in left if state.outcome is None], broker, len(brokers), keep)
+    return {key: state.outcome or _not_shown_yet(state) for key, state in states.items()}
 
 
-async def delete_topics(going: Sequence[DeletedTopic], broker: BrokerAdmin) -> list[ReconcileResult]:
-    """Do what must be done before each Topic object may go; `Reached` for one that may."""
-    outcomes = [_kept_by_somebody(it) for it in going]
-    asked = [it.topic for it, outcome in zip(going, outcomes, strict=True) if outcome is None]
+async def delete_topics(going: Sequence[DeletedTopic], broker: BrokerAdmin) -> dict[ObjectKey, ReconcileResult]:
+    """Do what must be done before each Topic object may go; return by object, `Reached` for one that may."""
+    results = {it.topic.metadata.key: result for it in going if (result := _kept_by_somebody(it)) is not None}
+    asked = {key: it.topic for it in going if (key := it.topic.metadata.key) not in results}
     try:
-        observed = await _observe(asked, broker) if asked else {}
+        observed = await _observe(list(asked.values()), broker) if asked else {}
     except EXPECTED_ERRORS as error:
-        return [
-            outcome
-            or ReconcileResult(readiness_of_error(error, f"describe topic {it.topic.topic_name}"), {}, is_seen=False)
-            for it, outcome in zip(going, outcomes, strict=True)
-        ]
-    plans = [plan_topic_deletion(topic, observed.get(topic.topic_name)) for topic in asked]
-    executions = await execute_on_topics([cast(tuple[TopicStep, ...], plan.steps) for plan in plans], broker)
-    ends = iter(
-        _deleted(topic, observed.get(topic.topic_name), execution)
-        for topic, execution in zip(asked, executions, strict=True)
-    )
-    return [next(ends) if outcome is None else outcome for outcome in outcomes]
+        for key, topic in asked.items():
+            readiness = readiness_of_error(error, f"describe topic {topic.topic_name}")
+            results[key] = ReconcileResult(readiness, {}, is_seen=False)
+        return results
+    plans = {key: plan_topic_deletion(topic, observed.get(topic.topic_name)) for key, topic in asked.items()}
+    steps = {key: cast(tuple[TopicStep, ...], plan.steps) for key, plan in plans.items()}
+    for key, execution in (await execute_on_topics(steps, broker)).items():
+        results[key] = _deleted(asked[key], observed.get(asked[key].topic_name), execution)
+    return results
 
 
 def _kept_by_somebody(going: DeletedTopic) -> ReconcileResult | None:
@@ -139,67 +144,61 @@ def _deleted(topic: Topic, observed: ObservedTopic | None, execution: Execution)
     return ReconcileResult(Reached("Retained", message), {})
 
 
-def _plan(
-    turns: Sequence[_Turn], observed: Mapping[str, ObservedTopic], brokers: Collection[int], *, dry_run: bool
-) -> None:
-    """Give each turn its next steps, or its outcome where there are none."""
-    moving = sum(it.moving for it in observed.values())
-    for turn in turns:
-        topic, found = turn.topic, observed.get(turn.topic.topic_name)
-        elsewhere = moving - (found.moving if found is not None else 0)
-        plan = plan_topic(topic, found, claimed_by=turn.claimed_by, brokers=brokers, moves_elsewhere=elsewhere)
-        moving += sum(len(step.targets) for step in plan.steps if isinstance(step, ReassignPartitions))
-        steps = cast(tuple[TopicStep, ...], plan.steps)
-        taken = None if turn.is_its_own or isinstance(plan.obstacle, Refused) else adoption(topic, found, steps)
-        is_held = topic.is_paused and bool(steps)
-        is_its_own = not (is_held and taken) and not isinstance(plan.obstacle, Refused)
-        turn.observed, turn.facts = found, _facts(topic, found, is_its_own=is_its_own)
-        if any(isinstance(step, AdoptTopic) for step in turn.done):
-            turn.facts["adopted"] = True
-        turn.steps = steps if taken is None else (taken, *steps)
-        if dry_run and turn.steps:
-            turn.outcome = ReconcileResult(Waiting("DryRun", "nothing was changed"), turn.facts, planned=turn.steps)
-        elif is_held:
-            words = "; ".join(map(str, turn.steps))
-            turn.outcome = ReconcileResult(Held("Paused", f"spec.paused is true; next: {words}"), turn.facts)
-        elif not turn.steps:
-            turn.outcome = ReconcileResult(plan.obstacle or _reached(found), turn.facts, turn.done)
+def _adopt_plan(state: _TopicState, found: ObservedTopic | None, plan: Plan, *, dry_run: bool) -> None:
+    """Give a topic its next steps, or its result where there are none."""
+    topic, steps = state.topic, cast(tuple[TopicStep, ...], plan.steps)
+    taken = None if state.is_its_own or isinstance(plan.obstacle, Refused) else adoption(topic, found, steps)
+    is_held = topic.is_paused and bool(steps)
+    is_its_own = not (is_held and taken) and not isinstance(plan.obstacle, Refused)
+    state.observed, state.facts = found, _facts(topic, found, is_its_own=is_its_own)
+    if any(isinstance(step, AdoptTopic) for step in state.done):
+        state.facts["adopted"] = True
+    state.steps = steps if taken is None else (taken, *steps)
+    if dry_run and state.steps:
+        state.outcome = ReconcileResult(Waiting("DryRun", "nothing was changed"), state.facts, planned=state.steps)
+    elif is_held:
+        words = "; ".join(map(str, state.steps))
+        state.outcome = ReconcileResult(Held("Paused", f"spec.paused is true; next: {words}"), state.facts)
+    elif not state.steps:
+        state.outcome = ReconcileResult(plan.obstacle or _reached(found), state.facts, state.done)
 
 
-async def _execute(turns: Sequence[_Turn], broker: BrokerAdmin, brokers_wanted: int, keep: Keep) -> None:
-    """Do the steps of each turn; one that is stopped has its outcome then."""
-    kept = await gather_limited(_keep(turn, keep) for turn in turns)
-    for turn, error in zip(turns, kept, strict=True):
+async def _execute(states: Sequence[_TopicState], broker: BrokerAdmin, brokers_wanted: int, keep: Keep) -> None:
+    """Do the steps of each topic; one that is stopped has its result then."""
+    by_key = {state.topic.metadata.key: state for state in states}
+    for key, error in (await gather_limited({key: _keep(state, keep) for key, state in by_key.items()})).items():
         if isinstance(error, EXPECTED_ERRORS):
-            readiness = readiness_of_error(error, f"write the status of Topic {turn.topic.metadata.name}")
-            turn.outcome = ReconcileResult(readiness, {}, turn.done)
+            state = by_key.pop(key)
+            readiness = readiness_of_error(error, f"write the status of Topic {state.topic.metadata.name}")
+            state.outcome = ReconcileResult(readiness, {}, state.done)
         elif error is not None:
             raise error
-    turns = [turn for turn in turns if turn.outcome is None]
-    work = [tuple(step for step in turn.steps if not isinstance(step, AdoptTopic)) for turn in turns]
-    executions = await execute_on_topics(work, broker)
+    work = {
+        key: tuple(step for step in state.steps if not isinstance(step, AdoptTopic)) for key, state in by_key.items()
+    }
     live: int | None = None
-    for turn, execution in zip(turns, executions, strict=True):
-        turn.done += execution.done
+    for key, execution in (await execute_on_topics(work, broker)).items():
+        state = by_key[key]
+        state.done += execution.done
         stopped = execution.stopped
         if isinstance(stopped, Refused) and stopped.reason == _TOO_FEW_BROKERS:
             live = await _live(broker) if live is None else live
-            stopped = _unless_brokers_come(stopped, turn.topic, live, brokers_wanted)
+            stopped = _unless_brokers_come(stopped, state.topic, live, brokers_wanted)
         if stopped is not None:
-            turn.outcome = ReconcileResult(stopped, turn.facts, turn.done)
+            state.outcome = ReconcileResult(stopped, state.facts, state.done)
 
 
-async def _keep(turn: _Turn, keep: Keep) -> None:
-    """Note what must be known of a turn's topic before its next steps; taking it over is no more than that."""
-    for step in turn.steps:
+async def _keep(state: _TopicState, keep: Keep) -> None:
+    """Record what must be known of a topic before its next steps; taking it over is no more than that."""
+    for step in state.steps:
         if isinstance(step, AdoptTopic):
-            turn.facts["adopted"] = True
-            await keep(turn.topic, ReconcileResult(Waiting("Adopting", str(step)), turn.facts))
-            turn.done += (step,)
+            state.facts["adopted"] = True
+            await keep(state.topic, ReconcileResult(Waiting("Adopting", str(step)), state.facts))
+            state.done += (step,)
         elif isinstance(step, CreateTopic):
             # Whoever finds it next must not think that somebody else has made it.
-            turn.facts |= {"topicId": None, "adopted": None}
-            await keep(turn.topic, ReconcileResult(Accepted(), turn.facts))
+            state.facts |= {"topicId": None, "adopted": None}
+            await keep(state.topic, ReconcileResult(Accepted(), state.facts))
 
 
 _TOO_FEW_BROKERS = camel_case(ErrorCode.INVALID_REPLICATION_FACTOR.name)
@@ -270,6 +269,6 @@ def _reached(observed: ObservedTopic | None) -> Reached:
     return Reached("AsSpecified", f"{observed.partitions} partitions, replication factor {observed.replication_factor}")
 
 
-def _not_shown_yet(turn: _Turn) -> ReconcileResult:
-    message = f"brokers took the changes of topic {turn.topic.topic_name} and do not show all of them yet"
-    return ReconcileResult(Waiting("MetadataNotPropagated", message), turn.facts, turn.done)
+def _not_shown_yet(state: _TopicState) -> ReconcileResult:
+    message = f"brokers took the changes of topic {state.topic.topic_name} and do not show all of them yet"
+    return ReconcileResult(Waiting("MetadataNotPropagated", message), state.facts, state.done)

@@ -1,5 +1,6 @@
-"""One pass over one User: observe, plan, execute, observe again; see `controllers.cluster.reconcile`."""
+"""Reconciles one User: observe, plan, execute, observe again."""
 
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -17,7 +18,7 @@ from ottla_operator.model.user_secret import credential_of
 from ottla_operator.planning.plan import Plan, Step
 from ottla_operator.planning.steps.secret import DeleteSecret
 from ottla_operator.planning.steps.user import UserStep
-from ottla_operator.planning.user.plan import Draw, ObservedUser, plan_user, plan_user_deletion
+from ottla_operator.planning.user.plan import Draw, ObservedUser, plan_user, plan_user_deletion, reserved
 from ottla_operator.ports.broker_admin import BrokerAdmin
 from ottla_operator.ports.secret_store import SecretStore
 from ottla_operator.ports.user_admin import UserDescription
@@ -27,13 +28,18 @@ if TYPE_CHECKING:
 
 _ROUNDS_MAX = 3
 
+FindAccess = Callable[[], Awaitable[ClientAccess | Refused]]
+Keep = Callable[[Document], Awaitable[None]]
+
 
 async def reconcile_user(
     user: User,
     broker: BrokerAdmin,
     secrets: SecretStore,
-    access: ClientAccess | Refused,
+    find_access: FindAccess,
     *,
+    keep: Keep,
+    super_users: Collection[str],
     draw: Draw,
     now: str,
     cluster: Cluster | None = None,
@@ -44,20 +50,34 @@ async def reconcile_user(
 ) -> ReconcileResult:
     """Make the user as its manifest asks, as far as brokers allow.
 
-    ``cluster`` is where the user comes in, and ``cluster_secrets`` holds what is its own; both are None where it is
-    known by its address only. ``description`` is how brokers described the user a moment ago; None: they are asked.
-    See `plan_user` for the other arguments.
+    Args:
+        user: the manifest.
+        broker: the brokers of the cluster.
+        secrets: where the user's Secret is.
+        find_access: finds the listener of the cluster for the user's type of authentication.
+        keep: writes status facts before the first step: an operator that is killed after that step must know of them.
+        super_users: principals that no manifest may have.
+        draw: see `plan_user`.
+        now: see `plan_user`.
+        cluster: where the user connects; None where it is known by its address only.
+        cluster_secrets: holds the Secrets of ``cluster``.
+        claimed_by: see `plan_user`.
+        description: how brokers described the user a moment ago; None: they are asked.
+        dry_run: plan only.
     """
+    access = await _access(user, super_users, find_access)
+    if isinstance(access, ReconcileResult):
+        return access
+    if not (dry_run or user.is_paused) and claimed_by is None and user.known_principal is None:
+        await keep({"principal": user.principal})
     done: tuple[Step, ...] = ()
     facts: Document = {}
     for _ in range(_ROUNDS_MAX):
         try:
             observed = await _observe(user, broker, secrets, description)
             description = None
-            if user.has_certificate and cluster is not None and not isinstance(access, Refused):
-                assert cluster_secrets is not None, "a cluster has its Secrets somewhere"
-                certificate = await _certificate(user, observed.secret, cluster_secrets, cluster, now)
-                observed = replace(observed, certificate=certificate)
+            if cluster is not None and not isinstance(access, Refused):
+                observed = await _with_certificate(user, observed, cluster, cluster_secrets, now)
         except EXPECTED_ERRORS as error:
             return ReconcileResult(readiness_of_error(error, f"describe user {user.name}"), facts, done)
         facts = _facts(user, observed, secrets)
@@ -66,17 +86,36 @@ async def reconcile_user(
             return ReconcileResult(plan.obstacle, {}, done)
         if not plan.steps:
             return ReconcileResult(plan.obstacle or _reached(user, observed), facts, done)
-        if dry_run:
-            return ReconcileResult(Waiting("DryRun", "nothing was changed"), facts, planned=plan.steps)
-        if user.is_paused:
-            words = "; ".join(map(str, plan.steps))
-            return ReconcileResult(Held("Paused", f"spec.paused is true; next: {words}"), facts)
+        if (unchanged := _without_execution(user, plan, facts, dry_run=dry_run)) is not None:
+            return unchanged
         execution = await execute_for_user(_steps(plan), broker, secrets)
         done += execution.done
         if execution.stopped is not None:
             return ReconcileResult(execution.stopped, facts, done)
     message = f"brokers took the changes of user {user.name} and do not show all of them yet"
     return ReconcileResult(Waiting("MetadataNotPropagated", message), facts, done)
+
+
+async def _access(
+    user: User, super_users: Collection[str], find_access: FindAccess
+) -> ClientAccess | Refused | ReconcileResult:
+    """Return the user's way to the cluster, or the result where it cannot have one or none was found out."""
+    if (refusal := reserved(user, super_users)) is not None:
+        return ReconcileResult(refusal, {}, is_seen=False)
+    try:
+        return await find_access()
+    except EXPECTED_ERRORS as error:
+        return ReconcileResult(readiness_of_error(error, f"find the listener of user {user.name}"), {}, is_seen=False)
+
+
+def _without_execution(user: User, plan: Plan, facts: Document, *, dry_run: bool) -> ReconcileResult | None:
+    """Return the result of a plan that must not be executed; None when it may."""
+    if dry_run:
+        return ReconcileResult(Waiting("DryRun", "nothing was changed"), facts, planned=plan.steps)
+    if user.is_paused:
+        words = "; ".join(map(str, plan.steps))
+        return ReconcileResult(Held("Paused", f"spec.paused is true; next: {words}"), facts)
+    return None
 
 
 async def delete_user(
@@ -131,6 +170,15 @@ async def _observe(
         secret=await secrets.read(user.metadata.name),
         given_password=None if given is None else await secrets.value(given.name, given.key),
     )
+
+
+async def _with_certificate(
+    user: User, observed: ObservedUser, cluster: Cluster, cluster_secrets: SecretStore | None, now: str
+) -> ObservedUser:
+    if not user.has_certificate:
+        return observed
+    assert cluster_secrets is not None, "a cluster has its Secrets somewhere"
+    return replace(observed, certificate=await _certificate(user, observed.secret, cluster_secrets, cluster, now))
 
 
 async def _certificate(

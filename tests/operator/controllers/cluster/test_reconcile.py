@@ -111,12 +111,12 @@ def cluster(cluster_manifest: Builder, brokers: Any) -> Cluster:
 
 
 def topic_pass(topic: Topic, brokers: Any, **options: Any) -> ReconcileResult:
-    (outcome,) = asyncio.run(reconcile_topics([AskedTopic(topic)], brokers, **options))
+    (outcome,) = asyncio.run(reconcile_topics([AskedTopic(topic)], brokers, **options)).values()
     return outcome
 
 
 def deletion_pass(topic: Topic, brokers: Any) -> ReconcileResult:
-    (outcome,) = asyncio.run(delete_topics([DeletedTopic(topic)], brokers))
+    (outcome,) = asyncio.run(delete_topics([DeletedTopic(topic)], brokers)).values()
     return outcome
 
 

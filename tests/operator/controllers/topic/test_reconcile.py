@@ -33,7 +33,7 @@ class Passes:
             self.kept.append((topic.topic_name, outcome, list(self.brokers.changes)))
 
         asked = [it if isinstance(it, AskedTopic) else AskedTopic(it) for it in topics]
-        return asyncio.run(reconcile_topics(asked, self.brokers, keep=keep, **options))
+        return list(asyncio.run(reconcile_topics(asked, self.brokers, keep=keep, **options)).values())
 
 
 @pytest.fixture
@@ -143,7 +143,8 @@ class TestManyTopics:
             )
         )
 
-        assert [it.readiness.reason for it in outcomes] == ["Retained", "Deleted", "HandedOver", "Gone"]
+        reasons = [outcomes[it.metadata.key].readiness.reason for it in (kept, mine, inherited, gone)]
+        assert reasons == ["Retained", "Deleted", "HandedOver", "Gone"]
         assert brokers.changes == ["delete mine"]
 
 
