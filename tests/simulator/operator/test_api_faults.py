@@ -12,9 +12,9 @@ from operator_simulation.api_faults import ALL, LATE_MS_MAX, ApiFault, ApiFaults
 from operator_simulation.run import Order, PlannerRun
 from operator_simulation.scenarios import BY_NAME
 from operator_simulation.store import Store
-from ottla.simulator.chance import SeededRandom
-from ottla.simulator.cluster import Cluster
-from ottla.simulator.event_loop import SimulatedEventLoop
+from ottla.simulator.world.cluster import Cluster
+from ottla.simulator.world.event_loop import SimulatedEventLoop
+from ottla.simulator.world.random_source import SeededRandom
 from ottla_operator.adapters.kubernetes.api import REQUEST_TIMEOUT_S
 from ottla_operator.errors import ApiError
 from ottla_operator.model.document import Document

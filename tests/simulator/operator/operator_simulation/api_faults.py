@@ -11,9 +11,9 @@ from typing import Any, NoReturn, TypeVar
 
 import aiohttp
 
-from ottla.simulator.chance import SeededRandom
-from ottla.simulator.cluster import Cluster
-from ottla.simulator.event_loop import SimulatedEventLoop
+from ottla.simulator.world.cluster import Cluster
+from ottla.simulator.world.event_loop import SimulatedEventLoop
+from ottla.simulator.world.random_source import SeededRandom
 from ottla_operator.adapters.kubernetes.api import REQUEST_TIMEOUT_S
 from ottla_operator.errors import ApiError, HostError
 

@@ -6,9 +6,9 @@ What a node's process loses by a crash is nothing; whoever has crashed is starte
 from collections.abc import Callable
 
 from operator_simulation.invariants import Situation
-from ottla.simulator.chance import SeededRandom
-from ottla.simulator.cluster import SimulatedNode
-from ottla.simulator.weather import Storm
+from ottla.simulator.faults.network_chaos import NetworkChaos
+from ottla.simulator.world.node import SimulatedNode
+from ottla.simulator.world.random_source import SeededRandom
 
 PAUSE_MS = 3_000
 LAST_MS_MAX = 8_000

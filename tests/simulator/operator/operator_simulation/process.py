@@ -11,7 +11,7 @@ from operator_simulation.host import HostState, SimulatedHost
 from operator_simulation.host_behind_api import HostBehindApi
 from operator_simulation.steps import StepTaker, WatchedHost, WatchedSecrets, watched
 from operator_simulation.store import Store
-from ottla.simulator.event_loop import SimulatedEventLoop
+from ottla.simulator.world.event_loop import SimulatedEventLoop
 from ottla_operator.adapters.kafka import ottla_admin
 from ottla_operator.adapters.kubernetes.secret_store import KubernetesSecrets
 from ottla_operator.controllers.manager import ControllerManager

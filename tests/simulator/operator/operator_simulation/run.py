@@ -22,19 +22,19 @@ from operator_simulation.scenarios import CLUSTER, Scenario, Second, Stage
 from operator_simulation.steps import Moment, Steps, StepsOfAnother, StepTaken, StepTaker
 from operator_simulation.store import Store
 from operator_simulation.users import user_differences
-from ottla.simulator.chance import SeededRandom
-from ottla.simulator.client_host import ClientHost
-from ottla.simulator.cluster import CLIENT_PORT, SimulatedNode
-from ottla.simulator.cluster import Cluster as SimulatedCluster
-from ottla.simulator.consumer import Consumer
-from ottla.simulator.event_loop import SimulatedEventLoop
-from ottla.simulator.invariants import INVARIANTS
-from ottla.simulator.ledger import InvariantViolation
-from ottla.simulator.machines import Machines
-from ottla.simulator.producer import Producer
-from ottla.simulator.trace import Trace
-from ottla.simulator.weather import Storm
-from ottla.simulator.witness import Witness
+from ottla.simulator.clients.client_host import ClientHost
+from ottla.simulator.clients.consumer import Consumer
+from ottla.simulator.clients.producer import Producer
+from ottla.simulator.faults.network_chaos import NetworkChaos
+from ottla.simulator.invariants.cluster_invariants import INVARIANTS
+from ottla.simulator.invariants.ledger import InvariantViolation
+from ottla.simulator.invariants.state_observer import StateObserver
+from ottla.simulator.runs.trace import Trace
+from ottla.simulator.world.cluster import Cluster as SimulatedCluster
+from ottla.simulator.world.event_loop import SimulatedEventLoop
+from ottla.simulator.world.hosts import Hosts
+from ottla.simulator.world.node import CLIENT_PORT, SimulatedNode
+from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import Endpoint
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster
@@ -155,8 +155,11 @@ class PlannerRun:
         self.planner_invariants: list[PlannerInvariant] = [
             invariant(self.situation) for invariant in PLANNER_INVARIANTS
         ]
-        self.witness.invariants = [*(invariant(self.witness) for invariant in INVARIANTS), *self.planner_invariants]
-        self.cluster.before_start = self.witness.before_start
+        self.state_observer.invariants = [
+            *(invariant(self.state_observer) for invariant in INVARIANTS),
+            *self.planner_invariants,
+        ]
+        self.cluster.before_start = self.state_observer.before_start
         self.cluster.on_event = self._on_event
         self.cluster.on_stopped = self._on_stopped
         self.store = Store(self._on_status, self._on_claim, self._on_gone)
@@ -501,8 +504,8 @@ class PlannerRun:
             (
                 *said,
                 *self._misplaced(set(ids)),
-                *user_differences(self.scenario, self.witness.image, self.store),
-                *orphaned_settings(self.scenario, self.situation.newcomers, self.witness.image, self.store),
+                *user_differences(self.scenario, self.state_observer.image, self.store),
+                *orphaned_settings(self.scenario, self.situation.newcomers, self.state_observer.image, self.store),
             )
         )
 
