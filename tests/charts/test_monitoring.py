@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import yaml
-from ottla.simulator.cluster import Cluster
-from ottla.simulator.workload import create_topic
 
 from ottla.admin.exposition import node_metrics
 from ottla.admin.snapshot import NodeSnapshot, take_snapshot
+from ottla.simulator.clients.requests import create_topic
+from ottla.simulator.world.cluster import Cluster
 from ottla_operator.runtime.metrics import OperatorMetrics
 
 FILES = Path(__file__).parents[2] / "charts" / "ottla-operator" / "files"

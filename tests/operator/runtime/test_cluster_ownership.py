@@ -302,5 +302,5 @@ class TestController:
         asyncio.run(operator(FIRST).reconcile(CLUSTER))
 
         with pytest.raises(ApiError, match="it has changed"):
-            asyncio.run(operator(SECOND)._cluster_pass(read))
+            asyncio.run(operator(SECOND)._reconcilers["Cluster"]._reconcile(read))
         assert api.stored[CLUSTER]["status"]["operator"] == {"name": FIRST}
