@@ -88,7 +88,7 @@ nightly: $(VENV)/.installed ## Hours of it: all steps and seeds of the operator'
 	HYPOTHESIS_PROFILE=nightly OTTLA_PLANNER_SWEEP=all OTTLA_SEEDS_TIMES=20 OTTLA_FUZZ_FRAMES=1500 \
 		OTTLA_LOG_MODEL_EXAMPLES=2000 \
 		$(BIN)/python $(PYTEST) tests $(call WITHOUT,$(CLUSTER) $(INTEROP) $(E2E)) -n auto --timeout=7200 $(PYTEST_ARGUMENTS)
-	$(BIN)/python -m ottla_operator.simulation all --seed 7 --count 10 --troubles --api-faults
+	PYTHONPATH=tests/simulator/operator $(BIN)/python -m operator_simulation all --seed 7 --count 10 --troubles --api-faults
 	$(BIN)/python -m ottla.simulator --seconds 3600
 
 simulate: $(VENV)/.installed ## Fresh seeds in the simulator, for SIMULATE_SECONDS of real time.

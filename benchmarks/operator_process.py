@@ -10,10 +10,10 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from ottla_operator.clients import ottla_admin
-from ottla_operator.clients.broker_admin import BrokerAdmin
+from ottla_operator.adapters.kafka import ottla_admin
 from ottla_operator.main import run
-from ottla_operator.settings import Settings
+from ottla_operator.ports.broker_admin import BrokerAdmin
+from ottla_operator.runtime.settings import Settings
 
 
 @asynccontextmanager

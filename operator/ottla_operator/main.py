@@ -19,19 +19,19 @@ from typing import Any
 import kopf
 from aiohttp import web
 
-from ottla_operator.clients import ottla_admin
-from ottla_operator.clients.broker_admin import BrokerAdmin, Connect
-from ottla_operator.clients.kubernetes_api import KubernetesApi
-from ottla_operator.controller import Controller
+from ottla_operator.adapters.kafka import ottla_admin
+from ottla_operator.adapters.kubernetes.api import KubernetesApi
+from ottla_operator.adapters.kubernetes.host import KubernetesHost
+from ottla_operator.controllers.manager import ControllerManager
 from ottla_operator.errors import LeadershipLostError, OperatorError
-from ottla_operator.hosts.kubernetes import KubernetesHost
-from ottla_operator.leadership import Leadership
-from ottla_operator.metrics import OperatorMetrics
-from ottla_operator.probes import Probes
-from ottla_operator.settings import Settings
-from ottla_operator.upkeep import Events, resync, work
-from ottla_operator.watch_health import WatchHealth
-from ottla_operator.watches import Watches, kopf_settings, login, watch_targets
+from ottla_operator.ports.broker_admin import BrokerAdmin, Connect
+from ottla_operator.runtime.leadership import Leadership
+from ottla_operator.runtime.metrics import OperatorMetrics
+from ottla_operator.runtime.probes import Probes
+from ottla_operator.runtime.settings import Settings
+from ottla_operator.runtime.watch_health import WatchHealth
+from ottla_operator.runtime.watches import Watches, kopf_settings, login, watch_targets
+from ottla_operator.runtime.workers import ListingState, resync, work
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ async def run(settings: Settings, connect: Connect) -> None:
             )
         may_write: Callable[[], bool] = leadership.may_write if leadership is not None else lambda: True
         api = await stack.enter_async_context(KubernetesApi(_login, told=metrics.called, may_write=may_write))
-        controller = Controller(
+        controller = ControllerManager(
             api,
             lambda namespace: KubernetesHost(api, namespace, settings.default_image, settings.pods),
             leaders_only(connect, may_write),
@@ -89,7 +89,7 @@ async def run(settings: Settings, connect: Connect) -> None:
             metrics=metrics,
             name=settings.name,
         )
-        events = Events()
+        events = ListingState()
         health = WatchHealth(watch_targets(settings.watch_namespaces), monotonic())
         probes = Probes(
             controller.queue,

@@ -13,7 +13,7 @@ from ottla.admin.exposition import node_metrics
 from ottla.admin.snapshot import NodeSnapshot, take_snapshot
 from ottla.simulator.clients.requests import create_topic
 from ottla.simulator.world.cluster import Cluster
-from ottla_operator.metrics import OperatorMetrics
+from ottla_operator.runtime.metrics import OperatorMetrics
 
 FILES = Path(__file__).parents[2] / "charts" / "ottla-operator" / "files"
 RULES = [rule for group in yaml.safe_load((FILES / "rules.yaml").read_text())["groups"] for rule in group["rules"]]

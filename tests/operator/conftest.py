@@ -15,14 +15,14 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.sasl.scram import ScramMechanism, salted_password
 from ottla.types import Endpoint, TopicPartition
 from ottla.wire.acl_codes import Acl
-from ottla_operator.clients.broker_admin import BrokerAdmin, NewTopic, TopicDescription
-from ottla_operator.clients.user_admin import UserDescription
-from ottla_operator.cluster_claims import CLAIM_FIELD
-from ottla_operator.controller import Controller
+from ottla_operator.adapters.kubernetes.host import KubernetesHost
+from ottla_operator.controllers.manager import ControllerManager
 from ottla_operator.errors import ApiError, BrokerUnreachableError
-from ottla_operator.hosts.kubernetes import KubernetesHost
 from ottla_operator.model.manifest import ObjectKey
-from ottla_operator.reconcile.view import ClusterView, FeatureView, PartitionView, QuorumMember
+from ottla_operator.ports.broker_admin import BrokerAdmin, NewTopic, TopicDescription
+from ottla_operator.ports.cluster_view import ClusterView, FeatureView, PartitionView, QuorumMember
+from ottla_operator.ports.user_admin import UserDescription
+from ottla_operator.runtime.cluster_ownership import OWNERSHIP_FIELD
 
 Document = dict[str, Any]
 
@@ -349,7 +349,7 @@ class FakeApi:
         there = self._as_read(document)
         self.writes.append(f"status {document['kind']}")
         # What was merged in is not this applier's, and stays.
-        claim = {key: it for key, it in there.get("status", {}).items() if key == CLAIM_FIELD}
+        claim = {key: it for key, it in there.get("status", {}).items() if key == OWNERSHIP_FIELD}
         there["status"] = claim | copy.deepcopy(status)
         return self._changed(there)
 
@@ -497,8 +497,8 @@ def api() -> FakeApi:
 
 
 @pytest.fixture
-def controller(api: FakeApi, brokers: FakeBrokers) -> Controller:
-    return Controller(
+def controller(api: FakeApi, brokers: FakeBrokers) -> ControllerManager:
+    return ControllerManager(
         api,
         lambda namespace: KubernetesHost(api, namespace, "ottla/broker:1"),
         brokers.connect,

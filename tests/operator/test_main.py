@@ -10,7 +10,7 @@ from virtual_time import run as run_in_no_time
 
 from ottla_operator import main
 from ottla_operator.errors import LeadershipLostError
-from ottla_operator.watch_health import WatchHealth
+from ottla_operator.runtime.watch_health import WatchHealth
 
 
 @pytest.mark.parametrize("raises", [False, True], ids=["ends", "fails"])

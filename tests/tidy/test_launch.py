@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla_operator.hosts.processes import is_running
+from ottla_operator.adapters.local.processes import is_running
 
 CONFTEST = Path(__file__).parents[1] / "conftest.py"
 TESTS = f"""

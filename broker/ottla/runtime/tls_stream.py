@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Final
 
 from ottla.ports import Buffer
-from ottla.security.distinguished_name import subject_of
+from ottla.tls.distinguished_name import subject_of
 from ottla.tls.errors import TlsError, explain, explain_first_bytes
 
 RECORD_BYTES: Final = 16 * 1024

@@ -11,11 +11,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ottla_operator.clients import ottla_admin
-from ottla_operator.clients.broker_admin import Connect
-from ottla_operator.hosts.local import DEFAULT_PORT, PORT_ANNOTATION, LocalHost
-from ottla_operator.hosts.operator_access import OperatorAccess
-from ottla_operator.hosts.state_directory import StateDirectory
+from ottla_operator.adapters.kafka import ottla_admin
+from ottla_operator.adapters.local.host import DEFAULT_PORT, PORT_ANNOTATION, LocalHost
+from ottla_operator.adapters.local.state_directory import StateDirectory
+from ottla_operator.controllers.error_results import EXPECTED_ERRORS
 from ottla_operator.local.manifests import canonical_kind, cluster_manifest, desired_by_user, read_manifests, with_nodes
 from ottla_operator.local.outcome import Action, ClusterStatus, ExitCode, NodeStatus, Outcome
 from ottla_operator.local.session import Session
@@ -23,11 +22,12 @@ from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.model.schema import identity
-from ottla_operator.reconcile.cluster import ObservedCluster
-from ottla_operator.reconcile.draining import leaving_nodes
-from ottla_operator.reconcile.nodes import NodeState
-from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS
-from ottla_operator.reconcile.view import ClusterView
+from ottla_operator.planning.cluster.draining import leaving_nodes
+from ottla_operator.ports.broker_admin import Connect
+from ottla_operator.ports.cluster_view import ClusterView
+from ottla_operator.ports.nodes import NodeState
+from ottla_operator.ports.observed_cluster import ObservedCluster
+from ottla_operator.ports.operator_access import OperatorAccess
 
 __all__ = [
     "DEFAULT_CLUSTER_NAME",

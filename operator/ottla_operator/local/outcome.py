@@ -5,9 +5,9 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Literal
 
+from ottla_operator.controllers.result import ReconcileResult
 from ottla_operator.model.conditions import Reached, Refused, Underway
 from ottla_operator.model.document import Document
-from ottla_operator.reconcile.reconciler import Pass
 
 Action = Literal[
     "created", "configured", "unchanged", "deleted", "retained", "missing", "refused", "waiting", "planned"
@@ -83,31 +83,31 @@ class ClusterStatus:
         return ExitCode.OK if all(node.state == "ready" for node in self.nodes) else ExitCode.UNHEALTHY
 
 
-def outcome_of(document: Document, result: Pass, *, is_new: bool, is_changed: bool) -> Outcome:
+def outcome_of(document: Document, result: ReconcileResult, *, is_new: bool, is_changed: bool) -> Outcome:
     """Return what a pass over the stored ``document`` amounts to."""
-    verdict = result.verdict
+    readiness = result.readiness
     action: Action
-    if isinstance(verdict, Reached | Underway):
+    if isinstance(readiness, Reached | Underway):
         action = "created" if is_new else "configured" if is_changed else "unchanged"
         code = ExitCode.OK
-    elif isinstance(verdict, Refused):
+    elif isinstance(readiness, Refused):
         action = "refused"
-        code = ExitCode.DENIED if verdict.reason.endswith("AuthorizationFailed") else ExitCode.ERROR
+        code = ExitCode.DENIED if readiness.reason.endswith("AuthorizationFailed") else ExitCode.ERROR
     else:
         action, code = "waiting", ExitCode.TIMEOUT
     return Outcome(
         kind=document["kind"],
         name=document["metadata"]["name"],
         action=action,
-        reason=verdict.reason,
-        message=verdict.message,
+        reason=readiness.reason,
+        message=readiness.message,
         exit_code=code,
         steps=tuple(str(step) for step in result.done),
         manifest=document,
     )
 
 
-def planned_outcome(document: Document, result: Pass) -> Outcome:
+def planned_outcome(document: Document, result: ReconcileResult) -> Outcome:
     """Return what a dry run found: nothing was changed, and what would be."""
     if not result.planned:
         return outcome_of(document, result, is_new=False, is_changed=False)

@@ -7,13 +7,19 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from ottla_operator.clients.broker_admin import BrokerAdmin, Connect
+from ottla_operator.adapters.local.host import LocalHost
+from ottla_operator.adapters.local.plan_store import LocalPlans
+from ottla_operator.adapters.local.secret_store import LocalSecrets
+from ottla_operator.adapters.local.state_directory import StateDirectory
+from ottla_operator.controllers.cluster.certificates import CertificateKeeper
+from ottla_operator.controllers.cluster.reconcile import founding_facts, reconcile_cluster
+from ottla_operator.controllers.error_results import EXPECTED_ERRORS, readiness_of_error
+from ottla_operator.controllers.listener_access import access_elsewhere, client_access, operator_access
+from ottla_operator.controllers.operation_record import OperationRecorder
+from ottla_operator.controllers.result import ReconcileResult, status
+from ottla_operator.controllers.topic.reconcile import AskedTopic, DeletedTopic, delete_topics, reconcile_topics
+from ottla_operator.controllers.user.reconcile import delete_user, delete_user_secret, reconcile_user
 from ottla_operator.errors import ManifestError, Violation
-from ottla_operator.hosts.local import LocalHost
-from ottla_operator.hosts.local_plans import LocalPlans
-from ottla_operator.hosts.local_secrets import LocalSecrets
-from ottla_operator.hosts.operator_access import OperatorAccess
-from ottla_operator.hosts.state_directory import StateDirectory
 from ottla_operator.local.manifests import desired_by_user, stamped
 from ottla_operator.local.outcome import ExitCode, Outcome, outcome_of, planned_outcome
 from ottla_operator.model import schema
@@ -23,22 +29,12 @@ from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster, ObjectKey
 from ottla_operator.model.topic import Topic
 from ottla_operator.model.user import User
-from ottla_operator.reconcile.certificate_pass import CertificateKeeper
-from ottla_operator.reconcile.claims import heir, older_claim
-from ottla_operator.reconcile.doors import access_elsewhere, client_access, operator_access
-from ottla_operator.reconcile.journal import Journal
-from ottla_operator.reconcile.reconciler import (
-    Pass,
-    founding_facts,
-    reconcile_cluster,
-    status,
-)
-from ottla_operator.reconcile.topic import retained
-from ottla_operator.reconcile.topic_pass import AskedTopic, DeletedTopic, delete_topics, reconcile_topics
-from ottla_operator.reconcile.user import never_let_in, reserved
-from ottla_operator.reconcile.user_pass import delete_user, delete_user_secret, reconcile_user
-from ottla_operator.reconcile.user_steps import WriteSecret
-from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
+from ottla_operator.planning.precedence import heir, older_claim
+from ottla_operator.planning.steps.secret import WriteSecret
+from ottla_operator.planning.topic.plan import retained
+from ottla_operator.planning.user.plan import never_let_in
+from ottla_operator.ports.broker_admin import BrokerAdmin, Connect
+from ottla_operator.ports.operator_access import OperatorAccess
 
 MemberT = TypeVar("MemberT", Topic, User)
 
@@ -100,7 +96,7 @@ class Session:
             return {**document, "status": {**document["status"], **result.facts}}
         if result.planned:
             steps = "; ".join(str(step) for step in result.planned)
-            result = replace(result, verdict=Waiting("OutOfSync", f"the next apply will {steps}"))
+            result = replace(result, readiness=Waiting("OutOfSync", f"the next apply will {steps}"))
         return {**document, "status": status(document, result, now=_now())}
 
     async def delete(self, kind: str, name: str) -> Outcome:
@@ -116,19 +112,19 @@ class Session:
                 exit_code=ExitCode.NOT_FOUND,
             )
         result = await self._until_settled(lambda: self._deletion_pass(document))
-        if not isinstance(result.verdict, Reached):
+        if not isinstance(result.readiness, Reached):
             return outcome_of(document, result, is_new=False, is_changed=False)
         self._directory.remove(kind, name)
         return Outcome(
             kind=kind,
             name=name,
-            action="retained" if result.verdict.reason == "Retained" else "deleted",
-            reason=result.verdict.reason,
-            message=result.verdict.message,
+            action="retained" if result.readiness.reason == "Retained" else "deleted",
+            reason=result.readiness.reason,
+            message=result.readiness.message,
             steps=tuple(str(step) for step in result.done),
         )
 
-    async def _pass(self, document: Document, *, dry_run: bool = False) -> Pass:
+    async def _pass(self, document: Document, *, dry_run: bool = False) -> ReconcileResult:
         if document["kind"] == "Cluster":
             return await self._cluster_pass(document, dry_run=dry_run)
         if document["kind"] == "User":
@@ -136,18 +132,18 @@ class Session:
         topic = Topic.parse(document)
         claimed_by = older_claim(_here(topic), self._topics())
 
-        async def keep(_: Topic, outcome: Pass) -> None:
+        async def keep(_: Topic, outcome: ReconcileResult) -> None:
             document["status"] = status(document, outcome, now=_now())
             self._directory.write(document)
 
-        async def work(broker: BrokerAdmin) -> Pass:
+        async def work(broker: BrokerAdmin) -> ReconcileResult:
             asked = [AskedTopic(topic, claimed_by)]
-            (outcome,) = await reconcile_topics(asked, broker, brokers=self._broker_ids(), dry_run=dry_run, keep=keep)
-            return outcome
+            results = await reconcile_topics(asked, broker, brokers=self._broker_ids(), dry_run=dry_run, keep=keep)
+            return results[topic.metadata.key]
 
         return await self._with_brokers(work)
 
-    async def _cluster_pass(self, document: Document, *, dry_run: bool) -> Pass:
+    async def _cluster_pass(self, document: Document, *, dry_run: bool) -> ReconcileResult:
         keeper = CertificateKeeper(
             secret_store=self._secrets, now=_now(), users=self._user_documents, user_secrets=lambda _: self._secrets
         )
@@ -161,13 +157,13 @@ class Session:
             cluster,
             self._host,
             self._connect,
-            journal=Journal(_now, write),
+            journal=OperationRecorder(_now, write),
             keeper=keeper,
             plans=LocalPlans(self._directory),
             dry_run=dry_run,
         )
         is_trust_new = any(isinstance(step, WriteSecret) for step in result.done)
-        is_settled = isinstance(result.verdict, Reached | Underway)
+        is_settled = isinstance(result.readiness, Reached | Underway)
         if cluster.tls is not None and (is_trust_new or is_settled) and not dry_run:
             # Where clients begin is what this pass has found.
             document["status"] = status(document, result, now=_now())
@@ -178,23 +174,22 @@ class Session:
                 self._directory.write({**user, "status": status(user, outcome, now=_now())})
         return result
 
-    async def _user_pass(self, document: Document, *, dry_run: bool) -> Pass:
+    async def _user_pass(self, document: Document, *, dry_run: bool) -> ReconcileResult:
         user = User.parse(document)
         claimed_by = older_claim(_here(user), self._users())
 
-        async def work(broker: BrokerAdmin) -> Pass:
-            if (refusal := reserved(user, self._super_users())) is not None:
-                return Pass(refusal, {})
-            access = await self._client_access(user)
-            if not (dry_run or user.is_paused) and claimed_by is None and user.known_principal is None:
-                # Before the first step: who is killed after it must know what has to go with the object.
-                document["status"] = {**document.get("status", {}), "principal": user.principal}
-                self._directory.write(document)
+        async def keep(facts: Document) -> None:
+            document["status"] = {**document.get("status", {}), **facts}
+            self._directory.write(document)
+
+        async def work(broker: BrokerAdmin) -> ReconcileResult:
             return await reconcile_user(
                 user,
                 broker,
                 self._secrets,
-                access,
+                lambda: self._client_access(user),
+                keep=keep,
+                super_users=self._super_users(),
                 draw=secrets.randbelow,
                 now=_now(),
                 cluster=self._known_cluster(),
@@ -205,7 +200,7 @@ class Session:
 
         return await self._with_brokers(work)
 
-    async def _user_deletion_pass(self, user: User) -> Pass:
+    async def _user_deletion_pass(self, user: User) -> ReconcileResult:
         if (reason := never_let_in(user)) is not None:
             return await delete_user_secret(user, self._secrets, reason)
         if self._elsewhere is None and self._cluster() is None:
@@ -213,36 +208,37 @@ class Session:
         inherits = heir(_here(user), self._users())
         return await self._with_brokers(lambda broker: delete_user(user, broker, self._secrets, heir=inherits))
 
-    async def _deletion_pass(self, document: Document) -> Pass:
+    async def _deletion_pass(self, document: Document) -> ReconcileResult:
         if document["kind"] == "User":
             return await self._user_deletion_pass(User.parse(document))
         if document["kind"] == "Cluster":
             names = self._directory.node_names()
             await asyncio.gather(*(self._host.stop_node(name) for name in names))
-            return Pass(Reached("Stopped", f"its nodes are stopped; their data stays in {self._directory.path}"), {})
+            return ReconcileResult(
+                Reached("Stopped", f"its nodes are stopped; their data stays in {self._directory.path}"), {}
+            )
         topic = Topic.parse(document)
         if (reason := retained(topic)) is not None:
-            return Pass(reason, {})
+            return ReconcileResult(reason, {})
         going = DeletedTopic(topic, heir(_here(topic), self._topics()))
 
-        async def delete(broker: BrokerAdmin) -> Pass:
-            (outcome,) = await delete_topics([going], broker)
-            return outcome
+        async def delete(broker: BrokerAdmin) -> ReconcileResult:
+            return (await delete_topics([going], broker))[topic.metadata.key]
 
         return await self._with_brokers(delete)
 
-    async def _with_brokers(self, work: Callable[[BrokerAdmin], Awaitable[Pass]]) -> Pass:
+    async def _with_brokers(self, work: Callable[[BrokerAdmin], Awaitable[ReconcileResult]]) -> ReconcileResult:
         address = "the cluster here"
         try:
             access = await self._operator_access()
             if access is None:
                 message = "there is no cluster here: start one with `ottla up`, or name one with -b HOST:PORT"
-                return Pass(Refused("ClusterMissing", message), {})
+                return ReconcileResult(Refused("ClusterMissing", message), {})
             address = access.bootstrap_servers
             async with self._connect(address, access.properties) as broker:
                 return await work(broker)
         except EXPECTED_ERRORS as error:
-            return Pass(verdict_of(error, f"reach the brokers at {address}"), {})
+            return ReconcileResult(readiness_of_error(error, f"reach the brokers at {address}"), {})
 
     async def _operator_access(self) -> OperatorAccess | None:
         if self._elsewhere is not None:
@@ -257,22 +253,22 @@ class Session:
         assert cluster is not None, "its brokers were reached"
         return await client_access(cluster, user.authentication, self._secrets)
 
-    async def _until_settled(self, make_pass: Callable[[], Awaitable[Pass]]) -> Pass:
+    async def _until_settled(self, make_pass: Callable[[], Awaitable[ReconcileResult]]) -> ReconcileResult:
         """Repeat passes while waiting may help and there is time; return the last one, with all steps done."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout_s
         result = await make_pass()
         done = result.done
         while self._may_yet_settle(result) and loop.time() < deadline:
-            await asyncio.sleep(_ROTATION_POLL_S if isinstance(result.verdict, Underway) else _POLL_S)
+            await asyncio.sleep(_ROTATION_POLL_S if isinstance(result.readiness, Underway) else _POLL_S)
             result = await make_pass()
             done += result.done
         return replace(result, done=done)
 
-    def _may_yet_settle(self, result: Pass) -> bool:
-        if not isinstance(result.verdict, Underway):
-            return isinstance(result.verdict, Waiting)
-        if result.verdict.reason != AUTHORITY_CHANGING:
+    def _may_yet_settle(self, result: ReconcileResult) -> bool:
+        if not isinstance(result.readiness, Underway):
+            return isinstance(result.readiness, Waiting)
+        if result.readiness.reason != AUTHORITY_CHANGING:
             return True
         cluster = self._cluster()
         # Where clients have longer than that to read their new Secrets, a later command goes on.

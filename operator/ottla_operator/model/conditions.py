@@ -92,7 +92,7 @@ AUTHORITY_CHANGING = "AuthorityChanging"
 QUORUM_LOST = "QuorumLost"
 """The reason of what waits for a leader of the metadata quorum, and of a Cluster that has none."""
 
-Verdict = Reached | Underway | Waiting | Refused | Halted | Held | Accepted
+Readiness = Reached | Underway | Waiting | Refused | Halted | Held | Accepted
 
 Obstacle = Waiting | Underway | Refused | Halted
 """Why a plan does not lead all the way."""
@@ -109,7 +109,7 @@ class Degradation:
 _Status = Literal["True", "False", "Unknown"]
 
 # Ready, Progressing (and Reconciling), Stalled.
-_TABLE: dict[type[Verdict], tuple[_Status, bool, bool]] = {
+_TABLE: dict[type[Readiness], tuple[_Status, bool, bool]] = {
     Reached: ("True", False, False),
     Underway: ("True", True, False),
     Waiting: ("False", True, False),
@@ -121,7 +121,7 @@ _TABLE: dict[type[Verdict], tuple[_Status, bool, bool]] = {
 
 
 def conditions(
-    verdict: Verdict,
+    readiness: Readiness,
     *,
     generation: int,
     previous: list[Condition],
@@ -133,12 +133,12 @@ def conditions(
 
     What is refused after it has been ready is degraded, whatever ``degradation`` says: the spec is not served.
     ``lastTransitionTime`` is ``now`` (RFC 3339) only where the status differs from ``previous``, so that an
-    unchanged verdict is an unchanged list and need not be written.
+    unchanged readiness is an unchanged list and need not be written.
     """
     since = {condition["type"]: condition for condition in previous}
-    ready, is_progressing, is_stalled_now = _TABLE[type(verdict)]
-    if degradation is None and isinstance(verdict, Refused) and _has_been_ready(since):
-        degradation = Degradation(verdict.reason, verdict.message)
+    ready, is_progressing, is_stalled_now = _TABLE[type(readiness)]
+    if degradation is None and isinstance(readiness, Refused) and _has_been_ready(since):
+        degradation = Degradation(readiness.reason, readiness.message)
 
     def condition(name: str, status: _Status, reason: str, message: str) -> Condition:
         before = since.get(name)
@@ -151,7 +151,7 @@ def conditions(
             "lastTransitionTime": before["lastTransitionTime"] if before and before["status"] == status else now,
         }
 
-    def flag(name: str, why: Verdict | Degradation | None) -> Condition:
+    def flag(name: str, why: Readiness | Degradation | None) -> Condition:
         if why is None:
             return condition(name, "False", f"Not{name}", "")
         return condition(name, "True", why.reason, why.message)
@@ -159,13 +159,13 @@ def conditions(
     paused = Held("SpecPaused", "nothing is changed while spec.paused is true") if is_paused else None
 
     result = [
-        condition("Ready", ready, verdict.reason, verdict.message),
-        flag("Progressing", verdict if is_progressing else None),
+        condition("Ready", ready, readiness.reason, readiness.message),
+        flag("Progressing", readiness if is_progressing else None),
         flag("Degraded", degradation),
         flag("Paused", paused),
     ]
-    result += [flag("Reconciling", verdict)] if is_progressing else []
-    result += [flag("Stalled", verdict)] if is_stalled_now else []
+    result += [flag("Reconciling", readiness)] if is_progressing else []
+    result += [flag("Stalled", readiness)] if is_stalled_now else []
     return result
 
 

@@ -15,3 +15,19 @@ Document: TypeAlias = dict[str, Json]
 
 Schema: TypeAlias = dict[str, Json]
 """A structural schema (a CRD's ``openAPIV3Schema``) or a part of one."""
+
+
+def covers(found: Json, wanted: Json) -> bool:
+    """Tell whether ``found`` says everything that ``wanted`` says; what the API server added does not matter."""
+    if isinstance(wanted, dict):
+        # The API server drops some of what is empty, and keeps other.
+        return isinstance(found, dict) and all(
+            covers(found[name], value) if name in found else value in ({}, []) for name, value in wanted.items()
+        )
+    if isinstance(wanted, list):
+        return (
+            isinstance(found, list)
+            and len(found) == len(wanted)
+            and all(covers(it, value) for it, value in zip(found, wanted, strict=True))
+        )
+    return bool(found == wanted)

@@ -1,4 +1,4 @@
-"""A Secret as a value: entries, and whose it is. The same on every host; see `hosts.secret_store`."""
+"""A Secret as a value: entries, and whose it is. The same on every host; see `ports.secret_store`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

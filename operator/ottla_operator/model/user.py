@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ottla.security.distinguished_name import escape
+from ottla.tls.distinguished_name import escape
 from ottla.wire.acl_codes import CLUSTER_NAME, Acl, Operation, PatternType, PermissionType, ResourceType
 from ottla_operator.model.document import Document, Json
 from ottla_operator.model.listeners import SCRAM, TLS, TLS_EXTERNAL

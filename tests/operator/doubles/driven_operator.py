@@ -12,13 +12,14 @@ import pytest
 from kills import KilledError
 from simulated_cluster import SimulatedCluster
 
+from ottla_operator.controllers.cluster.reconcile import founding_facts, reconcile_cluster
+from ottla_operator.controllers.operation_record import OperationRecorder
+from ottla_operator.controllers.result import ReconcileResult, status
 from ottla_operator.model.broker_configs import dynamic_configs
-from ottla_operator.model.conditions import Reached, Underway, Verdict, Waiting
+from ottla_operator.model.conditions import Reached, Readiness, Underway, Waiting
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.scaling import REBALANCE_ANNOTATION
-from ottla_operator.reconcile.journal import Journal
-from ottla_operator.reconcile.reconciler import Pass, founding_facts, reconcile_cluster, status
 
 PASSES_MAX = 120
 NOW = "2026-01-01T00:00:00Z"
@@ -70,9 +71,9 @@ class Operator:
     def __init__(self, world: SimulatedCluster, document: Document) -> None:
         self.world = world
         self.document = copy.deepcopy(document)
-        self.verdict: Verdict | None = None
+        self.readiness: Readiness | None = None
         """Of the last pass that came to its end."""
-        self.verdicts: list[str] = []
+        self.results: list[str] = []
         self.writes: list[Document] = []
         """Each status that was written, in order, as it is then."""
         self.kill_write_at: int | None = None
@@ -87,7 +88,7 @@ class Operator:
         other = copy.copy(self)
         other.world = copy.deepcopy(self.world)
         other.document = {**self.document, "metadata": dict(self.document["metadata"])}
-        other.verdicts, other.writes, other.known = list(self.verdicts), list(self.writes), list(self.known)
+        other.results, other.writes, other.known = list(self.results), list(self.writes), list(self.known)
         return other
 
     def ask(self, document: Document) -> None:
@@ -100,14 +101,14 @@ class Operator:
         """Ask for a rebalance, as a user does."""
         self.document["metadata"]["annotations"] = {REBALANCE_ANNOTATION: text}
 
-    def one_pass(self) -> Pass:
+    def one_pass(self) -> ReconcileResult:
         """Make a pass, in a process that may be killed; whatever is stored then is stored."""
         try:
             return self._pass()
         finally:
             self._note_steps()
 
-    def _pass(self) -> Pass:
+    def _pass(self) -> ReconcileResult:
         cluster = Cluster.parse(self.document)
         if cluster.known_cluster_id is None:
             facts = asyncio.run(founding_facts(cluster, self.world))
@@ -117,25 +118,27 @@ class Operator:
         async def write(facts: Document) -> None:
             self._write({**self.document["status"], **facts})
 
-        journal = Journal(lambda: f"2026-01-01T00:{self.world.seconds // 60:02}:{self.world.seconds % 60:02}Z", write)
+        journal = OperationRecorder(
+            lambda: f"2026-01-01T00:{self.world.seconds // 60:02}:{self.world.seconds % 60:02}Z", write
+        )
         result = asyncio.run(
             reconcile_cluster(cluster, self.world, self.world.connect, journal=journal, plans=self.world.plans)
         )
         self._write(status(self.document, result, now=NOW))
-        self.verdict = result.verdict
-        self.verdicts.append(f"{result.verdict.reason}: {result.verdict.message}")
+        self.readiness = result.readiness
+        self.results.append(f"{result.readiness.reason}: {result.readiness.message}")
         return result
 
-    def until_ready(self) -> Pass:
+    def until_ready(self) -> ReconcileResult:
         """Make passes, with time between them, until it is as the spec asks or refused."""
         for _ in range(PASSES_MAX):
             result = self.survived_pass()
             if self.is_settled and result is not None:
                 return result
             self.world.tick()
-        pytest.fail(f"not ready after {PASSES_MAX} passes: {self.verdicts[-3:]}")
+        pytest.fail(f"not ready after {PASSES_MAX} passes: {self.results[-3:]}")
 
-    def survived_pass(self) -> Pass | None:
+    def survived_pass(self) -> ReconcileResult | None:
         """Make a pass; None where its process was killed, and that is over with the next one."""
         try:
             return self.one_pass()
@@ -148,7 +151,7 @@ class Operator:
     @property
     def is_settled(self) -> bool:
         """Whether the last pass said that there is nothing to wait for."""
-        return self.verdict is not None and not isinstance(self.verdict, Waiting | Underway)
+        return self.readiness is not None and not isinstance(self.readiness, Waiting | Underway)
 
     @property
     def done(self) -> list[str]:
@@ -188,7 +191,7 @@ class Operator:
 def begin(world: SimulatedCluster, change: Change) -> Operator:
     """Return an operator whose cluster is as the spec before the change asks, and has partitions."""
     operator = Operator(world, change.before)
-    assert isinstance(operator.until_ready().verdict, Reached)
+    assert isinstance(operator.until_ready().readiness, Reached)
     world.create_topic("flights", change.assignments)
     for done in (world.steps, operator.known, operator.writes):
         done.clear()

@@ -2,10 +2,10 @@
 
 import asyncio
 
-from ottla_operator.hosts.host import Host
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster
-from ottla_operator.reconcile.cluster import ObservedCluster
+from ottla_operator.ports.host import Host
+from ottla_operator.ports.observed_cluster import ObservedCluster
 
 
 def look(host: Host, cluster: Cluster) -> tuple[DesiredCluster, ObservedCluster]:

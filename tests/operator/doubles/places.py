@@ -1,10 +1,10 @@
 """Where nodes are that run nowhere."""
 
-from ottla_operator.hosts.operator_access import OperatorAccess
 from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Pool
 from ottla_operator.model.node_doors import Place
 from ottla_operator.model.nodes import DesiredCluster
+from ottla_operator.ports.operator_access import OperatorAccess
 
 
 def place_of(_pool: Pool, _index: int, node_id: int) -> Place:

@@ -17,9 +17,9 @@ from ottla.types import Endpoint, TopicPartition
 from ottla_operator.errors import BrokerUnreachableError
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode, desired_cluster
-from ottla_operator.reconcile.cluster import ObservedCluster
-from ottla_operator.reconcile.nodes import NodeState, ObservedNode
-from ottla_operator.reconcile.view import ClusterView, FeatureView, PartitionView, QuorumMember
+from ottla_operator.ports.cluster_view import ClusterView, FeatureView, PartitionView, QuorumMember
+from ottla_operator.ports.nodes import NodeState, ObservedNode
+from ottla_operator.ports.observed_cluster import ObservedCluster
 
 START_TICKS = 2
 

@@ -15,16 +15,16 @@ from ottla.client.admin import AdminClient
 from ottla.client.security import ClientSecurity
 from ottla.config.properties import parse_properties
 from ottla_operator import local
-from ottla_operator.hosts.local import LocalHost
-from ottla_operator.hosts.local_secrets import LocalSecrets
-from ottla_operator.hosts.state_directory import StateDirectory
+from ottla_operator.adapters.local.host import LocalHost
+from ottla_operator.adapters.local.secret_store import LocalSecrets
+from ottla_operator.adapters.local.state_directory import StateDirectory
+from ottla_operator.controllers.cluster.certificates import CertificateKeeper, keep_certificates
 from ottla_operator.local import ExitCode
 from ottla_operator.local.manifests import desired_by_user
 from ottla_operator.model.certificates import facts, instant
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster
-from ottla_operator.reconcile.certificate_pass import CertificateKeeper, keep_certificates
-from ottla_operator.reconcile.cluster import ObservedCluster
+from ottla_operator.ports.observed_cluster import ObservedCluster
 
 Builder = Callable[..., Any]
 

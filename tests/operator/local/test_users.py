@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ottla_operator import local
-from ottla_operator.hosts.state_directory import StateDirectory
+from ottla_operator.adapters.local.state_directory import StateDirectory
 from ottla_operator.local import ExitCode
 from ottla_operator.model.certificates import CertificateIssuer
 from ottla_operator.model.node_doors import STANDARD_AUTHORIZER

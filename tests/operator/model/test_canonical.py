@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ottla_operator.controller import Controller
+from ottla_operator.controllers.manager import ControllerManager
 from ottla_operator.model import kubernetes_objects, schema
 from ottla_operator.model.document import KINDS, Document, Json, Schema
 from ottla_operator.model.manifest import Cluster, ObjectKey
@@ -138,7 +138,12 @@ def test_pods_of_a_cluster_of_before_stay(cluster_manifest: Callable[..., Docume
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_written_where_an_object_of_before_loses_its_defaults(
-    kind: str, request: pytest.FixtureRequest, controller: Controller, api: Any, brokers: Any, with_cluster: Document
+    kind: str,
+    request: pytest.FixtureRequest,
+    controller: ControllerManager,
+    api: Any,
+    brokers: Any,
+    with_cluster: Document,
 ) -> None:
     manifest: Document = request.getfixturevalue(f"{kind.lower()}_manifest")()
     key = ObjectKey(kind, "kafka", manifest["metadata"]["name"])

@@ -10,9 +10,9 @@ from ottla_operator.model.conditions import (
     Halted,
     Held,
     Reached,
+    Readiness,
     Refused,
     Underway,
-    Verdict,
     Waiting,
     conditions,
     known_degradation,
@@ -22,15 +22,15 @@ from ottla_operator.model.conditions import (
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"
 
 
-def statuses(verdict: Verdict) -> dict[str, str]:
-    return {it["type"]: it["status"] for it in conditions(verdict, generation=1, previous=[], now=NOW)}
+def statuses(readiness: Readiness) -> dict[str, str]:
+    return {it["type"]: it["status"] for it in conditions(readiness, generation=1, previous=[], now=NOW)}
 
 
 ALWAYS = {"Degraded": "False", "Paused": "False"}
 
 
 @pytest.mark.parametrize(
-    ("verdict", "expected"),
+    ("readiness", "expected"),
     [
         pytest.param(Reached("A", "b"), {"Ready": "True", "Progressing": "False"}, id="reached"),
         pytest.param(
@@ -43,8 +43,8 @@ ALWAYS = {"Degraded": "False", "Paused": "False"}
         pytest.param(Accepted(), {"Ready": "Unknown", "Progressing": "True", "Reconciling": "True"}, id="accepted"),
     ],
 )
-def test_verdict_becomes_conditions(verdict: Verdict, expected: dict[str, str]) -> None:
-    assert statuses(verdict) == ALWAYS | expected
+def test_readiness_becomes_conditions(readiness: Readiness, expected: dict[str, str]) -> None:
+    assert statuses(readiness) == ALWAYS | expected
 
 
 def test_reason_and_message_stand_where_something_is_said() -> None:
@@ -71,7 +71,7 @@ def test_time_moves_only_when_the_status_does() -> None:
     }
 
 
-def test_degradation_and_pause_are_said_beside_any_verdict() -> None:
+def test_degradation_and_pause_are_reported_with_any_readiness() -> None:
     said = {
         it["type"]: (it["status"], it["reason"], it["message"])
         for it in conditions(

@@ -1,6 +1,6 @@
-"""Mutations of the planner: each breaks one promise on purpose, by replacing one function of the operator.
+"""Mutations of the planner: each breaks one invariant on purpose, by replacing one function of the operator.
 
-The runs of `ottla_operator.simulation` have to find every one of them; how soon is measured
+The runs of `operator_simulation` have to find every one of them; how soon is measured
 (`python tests/simulator/mutations/planner_catalog.py`) and written into docs/simulator.md.
 """
 
@@ -9,18 +9,22 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from hunting import Apply, SetAttribute, measure
+from operator_simulation.run import Order, Outcome, PlannerRun
+from operator_simulation.scenarios import BY_NAME
 from ottla.wire.acl_codes import Operation
-from ottla_operator import cluster_claims, controller
-from ottla_operator.cluster_claims import ClusterClaims, Standing
+from ottla_operator.controllers.cluster import observation, reconcile
+from ottla_operator.controllers.cluster import reconciler as cluster_reconciler
+from ottla_operator.controllers.operation_record import OperationRecorder
+from ottla_operator.controllers.status import StatusWriter
+from ottla_operator.controllers.topic import reconcile as topic_reconcile
 from ottla_operator.errors import ApiError
 from ottla_operator.model.nodes import DesiredNode
-from ottla_operator.reconcile import cluster, draining, reconciler, rolling, scaling, topic_pass, user, voters
-from ottla_operator.reconcile.journal import Journal
-from ottla_operator.reconcile.steps import RestartNode, UnregisterBroker
-from ottla_operator.reconcile.volumes import RemoveVolumes
-from ottla_operator.simulation.run import Order, Outcome, PlannerRun
-from ottla_operator.simulation.scenarios import BY_NAME
-from ottla_operator.statuses import Statuses
+from ottla_operator.planning.cluster import draining, rolling, scaling, voters
+from ottla_operator.planning.cluster import plan as cluster_plan
+from ottla_operator.planning.steps.cluster import RemoveVolumes, RestartNode, UnregisterBroker
+from ottla_operator.planning.user import plan as user_plan
+from ottla_operator.runtime import cluster_ownership
+from ottla_operator.runtime.cluster_ownership import ClusterOwnership, Ownership
 
 
 class Mutation(NamedTuple):
@@ -121,20 +125,20 @@ def _forget_failure(set_attribute: SetAttribute) -> None:
 
 @mutation("a version is known to work before all nodes run it", "roll-back")
 def _known_too_early(set_attribute: SetAttribute) -> None:
-    facts = reconciler._cluster_facts
-    set_attribute(reconciler, "_cluster_facts", lambda host, look: {**facts(host, look), "image": look.desired.image})
+    facts = reconcile._cluster_facts
+    set_attribute(reconcile, "_cluster_facts", lambda host, look: {**facts(host, look), "image": look.desired.image})
 
 
 @mutation("a restart does not wait for its window", "roll-in-window")
 def _roll_at_any_time(set_attribute: SetAttribute) -> None:
-    set_attribute(controller, "closed", lambda windows, now: None)
+    set_attribute(cluster_reconciler, "closed", lambda windows, now: None)
 
 
 @mutation("a Cluster that is paused goes on", "roll-paused")
 def _go_on(set_attribute: SetAttribute) -> None:
-    reconcile = controller.reconcile_cluster
+    reconcile = cluster_reconciler.reconcile_cluster
     set_attribute(
-        controller,
+        cluster_reconciler,
         "reconcile_cluster",
         lambda asked, *given, **named: reconcile(replace(asked, is_paused=False), *given, **named),
     )
@@ -158,12 +162,12 @@ def _brokers_first(set_attribute: SetAttribute) -> None:
 
 @mutation("leaders are not moved back", "roll")
 def _leave_leaders(set_attribute: SetAttribute) -> None:
-    set_attribute(cluster, "_preferred_leaders", lambda desired, view: None)
+    set_attribute(cluster_plan, "next_election", lambda desired, view: None)
 
 
 @mutation("a leaving broker is stopped before it is drained", "shrink")
 def _stop_undrained(set_attribute: SetAttribute) -> None:
-    set_attribute(reconciler, "leaving_nodes", lambda cluster, observed, view: ())
+    set_attribute(observation, "leaving_nodes", lambda cluster, observed, view: ())
 
 
 @mutation("a leaving broker is unregistered before it is drained", "shrink")
@@ -172,7 +176,7 @@ def _unregister_undrained(set_attribute: SetAttribute) -> None:
         surplus = [node for node in sorted(view.brokers) if draining.surplus_name(desired.cluster, node) is not None]
         return UnregisterBroker(surplus[0]) if surplus else None
 
-    set_attribute(cluster, "forgotten", forgotten)
+    set_attribute(cluster_plan, "forgotten", forgotten)
 
 
 @mutation("volumes go before brokers have forgotten their node", "shrink-for-good")
@@ -182,7 +186,7 @@ def _remove_volumes_early(set_attribute: SetAttribute) -> None:
         gone = tuple(claim for claim in claims if claim.node not in wanted | running)
         return RemoveVolumes(gone) if gone else None
 
-    set_attribute(cluster, "next_removal", next_removal)
+    set_attribute(cluster_plan, "next_removal", next_removal)
 
 
 @mutation("a leaving voter is stopped while it votes", "shrink-combined")
@@ -192,8 +196,8 @@ def _stop_voter(set_attribute: SetAttribute) -> None:
     def leaving(spec: Any, observed: Any, view: Any) -> tuple[str, ...]:
         return leaving_nodes(spec, observed, None if view is None else replace(view, voters=()))
 
-    leaving_nodes = reconciler.leaving_nodes
-    set_attribute(reconciler, "leaving_nodes", leaving)
+    leaving_nodes = observation.leaving_nodes
+    set_attribute(observation, "leaving_nodes", leaving)
 
 
 @mutation("drained replicas have no successor", "shrink")
@@ -222,50 +226,52 @@ def _nobody_waits(set_attribute: SetAttribute) -> None:
 
 @mutation("the record of an operation stays when it has ended", "roll")
 def _operations_stay(set_attribute: SetAttribute) -> None:
-    facts = Journal.facts
-    set_attribute(Journal, "facts", lambda self, operation: {} if operation is None else facts(self, operation))
+    facts = OperationRecorder.facts
+    set_attribute(
+        OperationRecorder, "facts", lambda self, operation: {} if operation is None else facts(self, operation)
+    )
 
 
 @mutation("a user is given more than is asked", "users")
 def _give_more(set_attribute: SetAttribute) -> None:
-    steps = user._acl_steps
+    steps = user_plan._acl_steps
 
     def generous(asked: Any, known: Any) -> Any:
         everything = frozenset(acl._replace(operation=Operation.ALL) for acl in asked.acls)
         return steps(replace(asked, acls=everything), known)
 
-    set_attribute(user, "_acl_steps", generous)
+    set_attribute(user_plan, "_acl_steps", generous)
 
 
 @mutation("what too few brokers refuse is refused for good", "create", crash_at=1)
 def _refuse_early(set_attribute: SetAttribute) -> None:
-    set_attribute(topic_pass, "_unless_brokers_come", lambda refused, *_: refused)
+    set_attribute(topic_reconcile, "_unless_brokers_come", lambda refused, *_: refused)
 
 
 @mutation("another operator's cluster is taken for one's own", "roll-beside-another")
 def _claims_are_not_read(set_attribute: SetAttribute) -> None:
-    set_attribute(ClusterClaims, "look", lambda self, key, claim, **_: (Standing.OURS, claim))
+    set_attribute(ClusterOwnership, "observe_claim", lambda self, key, claim, **_: (Ownership.OURS, claim))
 
 
 @mutation("a question is taken for nobody's answer", "roll-beside-another", seeds_max=20)
 def _taken_over_at_once(set_attribute: SetAttribute) -> None:
-    set_attribute(cluster_claims, "TAKEN_OVER_AFTER_S", 0.0)
+    set_attribute(cluster_ownership, "TAKEN_OVER_AFTER_S", 0.0)
 
 
 @mutation("topics in another operator's cluster are one's own", "roll-beside-another")
 def _members_are_anybodys(set_attribute: SetAttribute) -> None:
-    set_attribute(ClusterClaims, "is_others", lambda self, document: False)
+    set_attribute(ClusterOwnership, "is_others", lambda self, document: False)
 
 
 @mutation("who is asked does not answer", "roll-beside-another", "roll-taken-over")
 def _silent(set_attribute: SetAttribute) -> None:
-    look = ClusterClaims.look
+    look = ClusterOwnership.observe_claim
 
-    def silent(self: ClusterClaims, key: Any, claim: Any, **when: Any) -> Any:
-        return (Standing.OURS, claim) if claim.name == self.name else look(self, key, claim, **when)
+    def silent(self: ClusterOwnership, key: Any, claim: Any, **when: Any) -> Any:
+        return (Ownership.OURS, claim) if claim.name == self.name else look(self, key, claim, **when)
 
-    set_attribute(ClusterClaims, "look", silent)
-    set_attribute(cluster_claims, "TAKEN_OVER_AFTER_S", 2.0)
+    set_attribute(ClusterOwnership, "observe_claim", silent)
+    set_attribute(cluster_ownership, "TAKEN_OVER_AFTER_S", 2.0)
 
 
 @mutation(
@@ -279,15 +285,15 @@ def _restart_anybody(set_attribute: SetAttribute) -> None:
     "a step is taken as recorded before its record is written", "roll", seeds_from=72, seeds_max=110, api_faults=True
 )
 def _recorded_too_early(set_attribute: SetAttribute) -> None:
-    apply = Statuses._apply
+    apply = StatusWriter._apply
 
-    async def hasty(self: Statuses, document: Any, new: Any) -> None:
+    async def hasty(self: StatusWriter, document: Any, new: Any) -> None:
         try:
             await apply(self, document, new)
         except (ApiError, OSError):
             document["status"] = new
 
-    set_attribute(Statuses, "_apply", hasty)
+    set_attribute(StatusWriter, "_apply", hasty)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The PodDisruptionBudget of a Cluster: how many of its pods may be evicted; `reconcile.disruption` decides."""
+"""The PodDisruptionBudget of a Cluster: how many of its pods may be evicted; `planning.cluster.disruption` decides."""
 
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster

@@ -14,9 +14,9 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla_operator import local
-from ottla_operator.hosts.state_directory import StateDirectory
+from ottla_operator.adapters.local.state_directory import StateDirectory
 from ottla_operator.local import ExitCode
-from ottla_operator.reconcile import authorities
+from ottla_operator.planning.certificates import authorities
 
 Document = dict[str, Any]
 

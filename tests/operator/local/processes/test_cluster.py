@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from ottla_operator import local
+from ottla_operator.adapters.local.state_directory import StateDirectory
 from ottla_operator.errors import ManifestError
-from ottla_operator.hosts.state_directory import StateDirectory
 from ottla_operator.local import ExitCode
 
 Document = dict[str, Any]

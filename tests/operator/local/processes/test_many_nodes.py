@@ -1,6 +1,6 @@
 """Real clusters of several processes: they come up, roll, grow and shrink, and nothing that was written is lost.
 
-What is safe is asserted in `tests/operator/reconcile/test_many_nodes.py`, against simulated clusters.
+What is safe is asserted in `tests/operator/controllers/cluster/test_many_nodes.py`, against simulated clusters.
 """
 
 import asyncio

@@ -1,0 +1,1 @@
+"""Brokers, and the certificates that they present, over Ottla's own client."""

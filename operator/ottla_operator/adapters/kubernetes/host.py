@@ -1,0 +1,220 @@
+"""Nodes as pods: a StatefulSet per pool, written by server-side apply; see `model.kubernetes_objects`."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ottla_operator.adapters.kafka.operator_access import operator_access
+from ottla_operator.adapters.kafka.shown_certificates import with_certificates
+from ottla_operator.adapters.kubernetes.children import UNWANTED, Children, differences, key_of, may_be_taken
+from ottla_operator.adapters.kubernetes.disruption_budget import disruptions_allowed
+from ottla_operator.adapters.kubernetes.external_addresses import read_outside
+from ottla_operator.adapters.kubernetes.pod_state import observed_node
+from ottla_operator.adapters.kubernetes.racks import RackLook, missing_racks
+from ottla_operator.adapters.kubernetes.secret_store import KubernetesSecrets
+from ottla_operator.adapters.kubernetes.volume_claims import CLAIM, ClaimLook, Claims, in_order, volumes_to_come
+from ottla_operator.errors import HostError
+from ottla_operator.model import kubernetes_objects
+from ottla_operator.model.document import Document, covers
+from ottla_operator.model.images import broker_image, version_of
+from ottla_operator.model.listeners import Listener
+from ottla_operator.model.manifest import Cluster
+from ottla_operator.model.nodes import DesiredCluster, DesiredNode, desired_cluster
+from ottla_operator.model.objects import addresses
+from ottla_operator.model.objects.disruption import disruption_budget
+from ottla_operator.model.objects.metadata import CLUSTER_ID_ANNOTATION, CLUSTER_LABEL
+from ottla_operator.model.objects.network_policy import OperatorPods, network_policy
+from ottla_operator.model.objects.pods import FILE_END
+from ottla_operator.ports.nodes import NodeState, ObservedNode
+from ottla_operator.ports.object_store import ClusterObjectStore
+from ottla_operator.ports.observed_cluster import ObservedCluster
+from ottla_operator.ports.operator_access import OperatorAccess
+from ottla_operator.ports.volume_claims import ObservedClaim
+
+
+class KubernetesHost:
+    """The `Host` port over the Kubernetes API, for the clusters of one namespace."""
+
+    def __init__(
+        self, api: ClusterObjectStore, namespace: str, default_image: str, operator: OperatorPods | None = None
+    ) -> None:
+        """Run clusters of ``namespace``; ``operator`` is by what network policies know the operator's own pods."""
+        self._api = api
+        self._namespace = namespace
+        self._default_image = default_image
+        self._operator = operator
+        self._secret_store = KubernetesSecrets(api, namespace)
+        self._children = Children(api, namespace)
+        self._claims = Claims(api, namespace)
+
+    async def desired(self, cluster: Cluster, leaving: Collection[str] = ()) -> DesiredCluster:
+        if cluster.known_cluster_id is None:
+            # Volumes of an earlier Cluster of this name belong to it, and so do the id and the quorum on them.
+            cluster = replace(cluster, known_cluster_id=await self._cluster_id_on_volumes(cluster))
+        outside = await read_outside(self._api, self._namespace, cluster)
+        desired = desired_cluster(
+            cluster,
+            lambda pool, ordinal, _: kubernetes_objects.place(cluster, pool, ordinal, outside),
+            image=broker_image(cluster, self._default_image),
+            leaving=leaving,
+        )
+        return replace(desired, outside=outside, version=version_of(desired.image, self._default_image))
+
+    def bootstrap_servers(self, desired: DesiredCluster, listener: Listener) -> str:
+        if listener.is_outside and desired.outside is not None:
+            return desired.outside.beginnings(desired.cluster, listener)
+        return addresses.bootstrap_servers(desired.cluster, listener.port)
+
+    def nodes_servers(self, desired: DesiredCluster) -> str:
+        return addresses.bootstrap_servers(desired.cluster, addresses.NODES_PORT)
+
+    async def operator_access(self, desired: DesiredCluster) -> OperatorAccess:
+        return await operator_access(self, desired, self._secret_store)
+
+    def certificate_names(self, desired: DesiredCluster) -> tuple[str, ...]:
+        outside = () if desired.outside is None else desired.outside.hosts(desired.cluster)
+        return (*addresses.certificate_names(desired.cluster), *outside)
+
+    async def observe(self, desired: DesiredCluster) -> ObservedCluster:
+        world = await self._look(desired)
+        names, pods = world.names, world.pods
+        seen = {
+            pod["metadata"]["name"]: observed_node(pod, has_successor=pod["metadata"]["name"] in names) for pod in pods
+        }
+        # A pod that is not there will be made by the StatefulSet controller; nobody has to start it.
+        for name in names:
+            if name not in seen:
+                seen[name] = ObservedNode(
+                    name=name,
+                    state=NodeState.STARTING,
+                    reason="PodMissing",
+                    message="its StatefulSet has not made the pod yet",
+                )
+        for name, (reason, message) in world.racks.missing.items():
+            seen[name] = replace(seen[name], state=NodeState.FAILED, reason=reason, message=message)
+        for name, message in world.claims.lost.items():
+            if name in seen and seen[name].state is not NodeState.READY:
+                seen[name] = replace(seen[name], state=NodeState.FAILED, reason="VolumeLost", message=message)
+        in_order(desired, pods, seen)
+        shown = await with_certificates(seen, desired, self._secret_store)
+        held, allowed = kubernetes_objects.held_back(desired), disruptions_allowed(desired, world.found)
+        if allowed is not None:
+            # What it says follows from what brokers say: `limit_disruptions` writes it.
+            held.add(f"{UNWANTED}PodDisruptionBudget/{desired.cluster.name}")
+        differing = [it for it in differences(world.wanted, world.found) if it not in held]
+        return ObservedCluster(
+            outdated=(*differing, *world.claims.patches, *world.racks.annotations),
+            nodes=shown,
+            claims=world.claims.observed,
+            storage=world.claims.trouble,
+            disruptions_allowed=allowed,
+        )
+
+    async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
+        world = await self._look(desired)
+        await self._claims.patch(world.claims, outdated)
+        fixed = [it for it in world.wanted if key_of(it) in outdated and _is_fixed(it, world.found, desired.cluster)]
+        replaced = {key_of(it): world.found[key_of(it)] for it in fixed}
+        await self._children.publish(desired.cluster, world.wanted, [it for it in outdated if it not in replaced])
+        for found in replaced.values():
+            # Pods and claims stay as they are, and are the next one's. The next look makes that, once this is gone.
+            if not found["metadata"].get("deletionTimestamp"):
+                await self._api.delete_only(found)
+        for name, annotation in world.racks.annotations.items():
+            if name in outdated:
+                await self._api.apply(annotation)
+
+    async def remove_volumes(self, claims: Sequence[ObservedClaim]) -> None:
+        for claim in claims:
+            metadata = {"name": claim.name, "namespace": self._namespace, "uid": claim.uid}
+            await self._api.delete_only({"kind": CLAIM, "metadata": metadata})
+
+    async def start_node(self, node: DesiredNode) -> None:
+        raise HostError("Unsupported", f"pod {node.name} is started by its StatefulSet, not by the operator")
+
+    async def restart_node(self, node: DesiredNode, uid: str) -> None:
+        # A call that was late, or whose answer was lost, must not end the pod that has come instead.
+        await self._api.delete("Pod", self._namespace, node.name, uid=uid)
+
+    async def remove_node(self, name: str, uid: str) -> None:
+        await self._api.delete("Pod", self._namespace, name, uid=uid)
+
+    async def limit_disruptions(self, desired: DesiredCluster, allowed: int) -> None:
+        await self._children.write(desired.cluster, disruption_budget(desired.cluster, allowed))
+
+    async def _look(self, desired: DesiredCluster) -> "_World":
+        cluster = desired.cluster
+        policies = self._policies(cluster)
+        found = await self._children.find(cluster, [*policies, *kubernetes_objects.objects(desired)])
+        names = [node.name for node in desired.nodes]
+        for pool in cluster.pools:
+            # Nodes that are to leave are there until its number says otherwise, and so are pods that are missing.
+            names += _nodes_of(f"{cluster.name}-{pool.name}", found)
+        pods = await self._api.objects("Pod", self._namespace, f"{CLUSTER_LABEL}={cluster.name}")
+        without = {pool.name: volumes_to_come(cluster, pool, names, pods) for pool in cluster.pools}
+        return _World(
+            pods=pods,
+            names=names,
+            claims=await self._claims.look(cluster),
+            racks=await missing_racks(self._api, cluster, pods),
+            # First, so that nothing is open that is to be closed.
+            wanted=[*policies, *kubernetes_objects.objects(desired, without)],
+            found=found,
+        )
+
+    def _policies(self, cluster: Cluster) -> list[Document]:
+        if cluster.network_policy is None:
+            return []
+        if self._operator is None:
+            raise HostError(
+                "OperatorUnknown",
+                "spec.networkPolicy would keep out this operator, which does not know its own pods; set "
+                "OTTLA_OPERATOR_OWN_NAMESPACE and OTTLA_OPERATOR_OWN_LABELS, or remove networkPolicy",
+            )
+        return [network_policy(cluster, self._operator)]
+
+    async def _cluster_id_on_volumes(self, cluster: Cluster) -> str | None:
+        claims = await self._api.objects(CLAIM, self._namespace, f"{CLUSTER_LABEL}={cluster.name}")
+        found = {
+            identity
+            for claim in claims
+            if (identity := (claim["metadata"].get("annotations") or {}).get(CLUSTER_ID_ANNOTATION))
+        }
+        if len(found) > 1:
+            raise HostError(
+                "VolumesOfSeveralClusters",
+                f"the volumes labelled {CLUSTER_LABEL}={cluster.name} carry the ids {', '.join(sorted(found))}; "
+                "remove the claims of the cluster that is not wanted",
+            )
+        return found.pop() if found else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _World:
+    """What there is of one cluster, and what there should be."""
+
+    pods: list[Document]
+    names: list[str]
+    """Of the nodes that have pods or will get some."""
+    claims: ClaimLook
+    racks: RackLook
+    wanted: list[Document]
+    found: Mapping[str, Document]
+    """By `children.key_of`."""
+
+
+def _is_fixed(wanted: Document, found: Mapping[str, Document], cluster: Cluster) -> bool:
+    """Tell whether no apply makes the cluster's object as ``wanted``: a StatefulSet never gets other claims."""
+    there = found.get(key_of(wanted))
+    if there is None or there["kind"] != "StatefulSet" or not may_be_taken(there, cluster):
+        return False
+    templates = [it["spec"]["volumeClaimTemplates"] for it in (there, wanted)]
+    return bool(there["metadata"].get("deletionTimestamp")) or not covers(*templates)
+
+
+def _nodes_of(name: str, found: Mapping[str, Document]) -> list[str]:
+    """Return the nodes of a pool that were asked for last; while its StatefulSet is replaced, its ConfigMap knows."""
+    stateful_set, config_map = found.get(f"StatefulSet/{name}"), found.get(f"ConfigMap/{name}")
+    if stateful_set is not None:
+        return [f"{name}-{ordinal}" for ordinal in range(stateful_set["spec"]["replicas"])]
+    files = {} if config_map is None else config_map.get("data") or {}
+    return [file.removesuffix(FILE_END) for file in files if file.endswith(FILE_END)]

@@ -1,0 +1,1 @@
+"""Reconcilers: one per kind, the executor of plans, and the status."""

@@ -1,0 +1,258 @@
+"""Carries out a plan, step by step, through the two ports."""
+
+import asyncio
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TypeVar
+
+from ottla.types import Endpoint
+from ottla_operator.controllers.error_results import EXPECTED_ERRORS, readiness_of_error
+from ottla_operator.model.conditions import Refused, Waiting
+from ottla_operator.planning.plan import Step
+from ottla_operator.planning.steps.certificate import CertificateStep, OrderCertificate, WithdrawCertificate
+from ottla_operator.planning.steps.cluster import (
+    AddVoter,
+    AlterBrokerConfigs,
+    AlterOwnConfigs,
+    BrokerStep,
+    ClusterStep,
+    ElectPreferredLeaders,
+    LimitDisruptions,
+    Publish,
+    RemoveVolumes,
+    RemoveVoter,
+    RestartNode,
+    StartNode,
+    StopNode,
+    UnregisterBroker,
+    UpdateFeatures,
+    WriteRebalancePlan,
+)
+from ottla_operator.planning.steps.secret import DeleteSecret, WriteSecret
+from ottla_operator.planning.steps.topic import (
+    AlterTopicConfigs,
+    CreatePartitions,
+    CreateTopic,
+    DeleteTopic,
+    ReassignPartitions,
+    TopicStep,
+)
+from ottla_operator.planning.steps.user import AlterQuotas, AlterScram, CreateAcls, DeleteAcls, UserStep
+from ottla_operator.ports.broker_admin import BrokerAdmin, NewTopic
+from ottla_operator.ports.host import Host
+from ottla_operator.ports.plan_store import PlanStore
+from ottla_operator.ports.secret_store import SecretStore
+
+KeyT = TypeVar("KeyT", bound=Hashable)
+
+_CREATIONS_MAX = 100
+_CREATED_PARTITIONS_MAX = 1_000
+"""In one request, unless it is one topic: Kafka refuses a request as a whole that is about too many (10,000)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What became of a plan: the steps that were done, and why the next one was not."""
+
+    done: tuple[Step, ...] = ()
+    stopped: Waiting | Refused | None = None
+
+
+async def execute_on_topics(plans: Mapping[KeyT, Sequence[TopicStep]], broker: BrokerAdmin) -> dict[KeyT, Execution]:
+    """Execute ``plans``, each of one topic: all steps of it or, where brokers reject any of them, none. Return by key.
+
+    Several steps of a plan are first only validated, so that a refusal of the last one finds the topic as it was.
+    Topics are created together; otherwise plans are carried out side by side.
+    """
+    creations = [steps[0].topic for steps in plans.values() if len(steps) == 1 and isinstance(steps[0], CreateTopic)]
+    refused = await _create(creations, broker)
+    executions = await asyncio.gather(*(_execute_on_topic(steps, broker, refused) for steps in plans.values()))
+    return dict(zip(plans, executions, strict=True))
+
+
+async def _create(topics: Sequence[NewTopic], broker: BrokerAdmin) -> Mapping[str, Exception]:
+    """Create ``topics``, some at a time; return by name what each one that was not created met."""
+    met: dict[str, Exception] = {}
+    for some in _portions(topics):
+        try:
+            met |= await broker.create_topics(some)
+        except EXPECTED_ERRORS as error:
+            met |= dict.fromkeys((topic.name for topic in some), error)
+    return met
+
+
+def _portions(topics: Sequence[NewTopic]) -> Iterator[list[NewTopic]]:
+    """Yield ``topics`` in portions that brokers take as one: what is too large for that is so by itself."""
+    portion: list[NewTopic] = []
+    for topic in topics:
+        partitions = topic.partitions + sum(it.partitions for it in portion)
+        if portion and (len(portion) == _CREATIONS_MAX or partitions > _CREATED_PARTITIONS_MAX):
+            yield portion
+            portion = []
+        portion.append(topic)
+    if portion:
+        yield portion
+
+
+async def _execute_on_topic(
+    steps: Sequence[TopicStep], broker: BrokerAdmin, refused: Mapping[str, Exception]
+) -> Execution:
+    if len(steps) > 1:
+        for step in steps:
+            try:
+                await _on_brokers(step, broker, validate_only=True)
+            except EXPECTED_ERRORS as error:
+                return Execution(stopped=readiness_of_error(error, str(step)))
+    done: list[Step] = []
+    for step in steps:
+        try:
+            if isinstance(step, CreateTopic):
+                assert len(steps) == 1, "a creation is the only step of its plan"
+                if (met := refused.get(step.topic.name)) is not None:
+                    raise met
+            else:
+                await _on_brokers(step, broker, validate_only=False)
+        except EXPECTED_ERRORS as error:
+            return Execution(tuple(done), readiness_of_error(error, str(step)))
+        done.append(step)
+    return Execution(tuple(done))
+
+
+async def execute_on_cluster(
+    steps: Sequence[ClusterStep], host: Host, broker: BrokerAdmin | None, plans: PlanStore | None = None
+) -> Execution:
+    """Do ``steps`` in order; the first that fails ends it.
+
+    Nodes that are started next to each other start together, and so are those restarted that are restarted next to each
+    other. ``broker`` may be None when no step asks brokers for anything, ``plans`` when there is no plan to keep.
+    """
+    done: list[Step] = []
+    for _, group in groupby(enumerate(steps), key=lambda it: _group(*it)):
+        together = [step for _, step in group]
+        results = await asyncio.gather(
+            *(_on_cluster(step, host, broker, plans) for step in together), return_exceptions=True
+        )
+        stopped: Waiting | Refused | None = None
+        for step, result in zip(together, results, strict=True):
+            if isinstance(result, EXPECTED_ERRORS):
+                stopped = stopped or readiness_of_error(result, str(step))
+            elif result is not None:
+                raise result
+            else:
+                done.append(step)
+        if stopped is not None:
+            return Execution(tuple(done), stopped)
+    return Execution(tuple(done))
+
+
+def _group(number: int, step: Step) -> int:
+    """Return the same for steps that are taken together."""
+    return -1 if isinstance(step, StartNode) else -2 if isinstance(step, RestartNode) else number
+
+
+async def execute_for_user(steps: Sequence[UserStep], broker: BrokerAdmin, secrets: SecretStore) -> Execution:
+    """Do ``steps`` in order; the first that fails ends it."""
+    done: list[Step] = []
+    for step in steps:
+        try:
+            await _for_user(step, broker, secrets)
+        except EXPECTED_ERRORS as error:
+            return Execution(tuple(done), readiness_of_error(error, str(step)))
+        done.append(step)
+    return Execution(tuple(done))
+
+
+async def execute_for_certificates(steps: Sequence[CertificateStep], secrets: SecretStore) -> Execution:
+    """Do ``steps`` in order; the first that fails ends it."""
+    done: list[Step] = []
+    for step in steps:
+        try:
+            match step:
+                case WriteSecret(secret, owner):
+                    await secrets.write(secret, owner)
+                case OrderCertificate(order, owner):
+                    await secrets.order(order, owner)
+                case WithdrawCertificate(name, owner):
+                    await secrets.withdraw(name, owner)
+        except EXPECTED_ERRORS as error:
+            return Execution(tuple(done), readiness_of_error(error, str(step)))
+        done.append(step)
+    return Execution(tuple(done))
+
+
+async def _for_user(step: UserStep, broker: BrokerAdmin, secrets: SecretStore) -> None:
+    match step:
+        case WriteSecret(secret, owner):
+            await secrets.write(secret, owner)
+        case DeleteSecret(name):
+            await secrets.delete(name)
+        case AlterScram(user, upserts, deletions):
+            await broker.alter_scram(user, upserts=upserts, deletions=deletions)
+        case CreateAcls(_, acls):
+            await broker.create_acls(acls)
+        case DeleteAcls(_, acls):
+            await broker.delete_acls(acls)
+        case AlterQuotas(user, limits):
+            await broker.alter_quotas(user, limits)
+
+
+async def _on_brokers(step: TopicStep, broker: BrokerAdmin, *, validate_only: bool) -> None:
+    match step:
+        case AlterTopicConfigs(name, upserts, deletions):
+            await broker.alter_topic_configs(name, upserts=upserts, deletions=deletions, validate_only=validate_only)
+        case CreatePartitions(name, total):
+            await broker.create_partitions(name, total=total, validate_only=validate_only)
+        case ReassignPartitions(targets):
+            # Brokers cannot only check a move; one that they refuse moves nothing.
+            if not validate_only:
+                await broker.reassign_partitions(targets)
+        case DeleteTopic(name):
+            assert not validate_only, "a deletion is the only step of its plan"
+            await broker.delete_topic(name)
+
+
+async def _on_cluster(step: ClusterStep, host: Host, broker: BrokerAdmin | None, plans: PlanStore | None) -> None:
+    match step:
+        case WriteRebalancePlan(cluster, plan):
+            assert plans is not None, "a plan is made only where it can be kept"
+            await plans.write(cluster, plan)
+        case Publish(cluster, outdated):
+            await host.publish(cluster, outdated)
+        case StartNode(node):
+            await host.start_node(node)
+        case RestartNode(node, uid=uid):
+            await host.restart_node(node, uid)
+        case StopNode(name, uid):
+            await host.remove_node(name, uid)
+        case RemoveVolumes(claims):
+            await host.remove_volumes(claims)
+        case LimitDisruptions(cluster, allowed):
+            await host.limit_disruptions(cluster, allowed)
+        case _:
+            assert broker is not None, "what brokers do is planned from what they say"
+            await _ask_brokers(step, broker)
+
+
+async def _ask_brokers(step: BrokerStep, broker: BrokerAdmin) -> None:
+    match step:
+        case ReassignPartitions(targets):
+            await broker.reassign_partitions(targets)
+        case AlterOwnConfigs(node_id, upserts, deletions):
+            await broker.alter_own_configs(node_id, upserts=upserts, deletions=deletions)
+        case AlterTopicConfigs(name, upserts, deletions):
+            await broker.alter_topic_configs(name, upserts=upserts, deletions=deletions)
+        case ElectPreferredLeaders(partitions):
+            await broker.elect_preferred_leaders(partitions)
+        case UnregisterBroker(node_id):
+            await broker.unregister_broker(node_id)
+        case AddVoter(node, directory_id):
+            await broker.add_voter(
+                node.node_id, directory_id, Endpoint(node.place.client_host, node.place.controller_port)
+            )
+        case RemoveVoter(node_id, directory_id):
+            await broker.remove_voter(node_id, directory_id)
+        case AlterBrokerConfigs(upserts, deletions):
+            await broker.alter_broker_configs(upserts=upserts, deletions=deletions)
+        case UpdateFeatures(levels, is_down):
+            await broker.update_features(levels, is_down=is_down)

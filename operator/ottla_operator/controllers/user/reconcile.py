@@ -1,0 +1,216 @@
+"""Reconciles one User: observe, plan, execute, observe again."""
+
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from ottla_operator.controllers.error_results import EXPECTED_ERRORS, readiness_of_error
+from ottla_operator.controllers.executor import execute_for_user
+from ottla_operator.controllers.result import ReconcileResult
+from ottla_operator.model.client_access import ClientAccess
+from ottla_operator.model.cluster_secrets import clients_ca_secret, nodes_secret
+from ottla_operator.model.conditions import Held, Reached, Refused, Waiting
+from ottla_operator.model.document import Document
+from ottla_operator.model.manifest import Cluster, ObjectKey
+from ottla_operator.model.secret import Secret
+from ottla_operator.model.user import User
+from ottla_operator.model.user_secret import credential_of
+from ottla_operator.planning.plan import Plan, Step
+from ottla_operator.planning.steps.secret import DeleteSecret
+from ottla_operator.planning.steps.user import UserStep
+from ottla_operator.planning.user.plan import Draw, ObservedUser, plan_user, plan_user_deletion, reserved
+from ottla_operator.ports.broker_admin import BrokerAdmin
+from ottla_operator.ports.secret_store import SecretStore
+from ottla_operator.ports.user_admin import UserDescription
+
+if TYPE_CHECKING:
+    from ottla_operator.model.certificates import Leaf
+
+_ROUNDS_MAX = 3
+
+FindAccess = Callable[[], Awaitable[ClientAccess | Refused]]
+Keep = Callable[[Document], Awaitable[None]]
+
+
+async def reconcile_user(
+    user: User,
+    broker: BrokerAdmin,
+    secrets: SecretStore,
+    find_access: FindAccess,
+    *,
+    keep: Keep,
+    super_users: Collection[str],
+    draw: Draw,
+    now: str,
+    cluster: Cluster | None = None,
+    cluster_secrets: SecretStore | None = None,
+    claimed_by: ObjectKey | None = None,
+    description: UserDescription | None = None,
+    dry_run: bool = False,
+) -> ReconcileResult:
+    """Make the user as its manifest asks, as far as brokers allow.
+
+    Args:
+        user: the manifest.
+        broker: the brokers of the cluster.
+        secrets: where the user's Secret is.
+        find_access: finds the listener of the cluster for the user's type of authentication.
+        keep: writes status facts before the first step: an operator that is killed after that step must know of them.
+        super_users: principals that no manifest may have.
+        draw: see `plan_user`.
+        now: see `plan_user`.
+        cluster: where the user connects; None where it is known by its address only.
+        cluster_secrets: holds the Secrets of ``cluster``.
+        claimed_by: see `plan_user`.
+        description: how brokers described the user a moment ago; None: they are asked.
+        dry_run: plan only.
+    """
+    access = await _access(user, super_users, find_access)
+    if isinstance(access, ReconcileResult):
+        return access
+    if not (dry_run or user.is_paused) and claimed_by is None and user.known_principal is None:
+        await keep({"principal": user.principal})
+    done: tuple[Step, ...] = ()
+    facts: Document = {}
+    for _ in range(_ROUNDS_MAX):
+        try:
+            observed = await _observe(user, broker, secrets, description)
+            description = None
+            if cluster is not None and not isinstance(access, Refused):
+                observed = await _with_certificate(user, observed, cluster, cluster_secrets, now)
+        except EXPECTED_ERRORS as error:
+            return ReconcileResult(readiness_of_error(error, f"describe user {user.name}"), facts, done)
+        facts = _facts(user, observed, secrets)
+        plan = plan_user(user, observed, access, draw=draw, now=now, claimed_by=claimed_by)
+        if isinstance(plan.obstacle, Refused) and plan.obstacle.reason == "UserClaimedElsewhere":
+            return ReconcileResult(plan.obstacle, {}, done)
+        if not plan.steps:
+            return ReconcileResult(plan.obstacle or _reached(user, observed), facts, done)
+        if (unchanged := _without_execution(user, plan, facts, dry_run=dry_run)) is not None:
+            return unchanged
+        execution = await execute_for_user(_steps(plan), broker, secrets)
+        done += execution.done
+        if execution.stopped is not None:
+            return ReconcileResult(execution.stopped, facts, done)
+    message = f"brokers took the changes of user {user.name} and do not show all of them yet"
+    return ReconcileResult(Waiting("MetadataNotPropagated", message), facts, done)
+
+
+async def _access(
+    user: User, super_users: Collection[str], find_access: FindAccess
+) -> ClientAccess | Refused | ReconcileResult:
+    """Return the user's way to the cluster, or the result where it cannot have one or none was found out."""
+    if (refusal := reserved(user, super_users)) is not None:
+        return ReconcileResult(refusal, {}, is_seen=False)
+    try:
+        return await find_access()
+    except EXPECTED_ERRORS as error:
+        return ReconcileResult(readiness_of_error(error, f"find the listener of user {user.name}"), {}, is_seen=False)
+
+
+def _without_execution(user: User, plan: Plan, facts: Document, *, dry_run: bool) -> ReconcileResult | None:
+    """Return the result of a plan that must not be executed; None when it may."""
+    if dry_run:
+        return ReconcileResult(Waiting("DryRun", "nothing was changed"), facts, planned=plan.steps)
+    if user.is_paused:
+        words = "; ".join(map(str, plan.steps))
+        return ReconcileResult(Held("Paused", f"spec.paused is true; next: {words}"), facts)
+    return None
+
+
+async def delete_user(
+    user: User,
+    broker: BrokerAdmin,
+    secrets: SecretStore,
+    *,
+    heir: ObjectKey | None = None,
+    description: UserDescription | None = None,
+) -> ReconcileResult:
+    """Do what must be done before the User object may go; `Reached` when it may. See `reconcile_user`."""
+    try:
+        observed = await _observe(user, broker, secrets, description)
+    except EXPECTED_ERRORS as error:
+        return ReconcileResult(readiness_of_error(error, f"describe user {user.name}"), {})
+    execution = await execute_for_user(_steps(plan_user_deletion(user, observed, heir=heir)), broker, secrets)
+    if execution.stopped is not None:
+        return ReconcileResult(execution.stopped, {}, execution.done)
+    if heir is not None:
+        return ReconcileResult(Reached("HandedOver", f"user {user.name} stays, for {heir}"), {}, execution.done)
+    return ReconcileResult(
+        Reached("Deleted", f"user {user.name} has no password, no rule and no limit"), {}, execution.done
+    )
+
+
+async def delete_user_secret(user: User, secrets: SecretStore, reason: Reached) -> ReconcileResult:
+    """Do what is left where no cluster has to be asked, because of ``reason``: the Secret goes."""
+    try:
+        secret = await secrets.read(user.metadata.name)
+    except EXPECTED_ERRORS as error:
+        return ReconcileResult(readiness_of_error(error, f"read secret {user.metadata.name}"), {})
+    if secret is None or not secret.belongs_to(user.metadata):
+        return ReconcileResult(reason, {})
+    step = DeleteSecret(secret.name)
+    try:
+        await secrets.delete(secret.name)
+    except EXPECTED_ERRORS as error:
+        return ReconcileResult(readiness_of_error(error, str(step)), {})
+    return ReconcileResult(reason, {}, (step,))
+
+
+def _steps(plan: Plan) -> tuple[UserStep, ...]:
+    return cast(tuple[UserStep, ...], plan.steps)
+
+
+async def _observe(
+    user: User, broker: BrokerAdmin, secrets: SecretStore, description: UserDescription | None
+) -> ObservedUser:
+    given = user.password_from
+    return ObservedUser(
+        description=description or (await broker.describe_users([user.name]))[user.name],
+        secret=await secrets.read(user.metadata.name),
+        given_password=None if given is None else await secrets.value(given.name, given.key),
+    )
+
+
+async def _with_certificate(
+    user: User, observed: ObservedUser, cluster: Cluster, cluster_secrets: SecretStore | None, now: str
+) -> ObservedUser:
+    if not user.has_certificate:
+        return observed
+    assert cluster_secrets is not None, "a cluster has its Secrets somewhere"
+    return replace(observed, certificate=await _certificate(user, observed.secret, cluster_secrets, cluster, now))
+
+
+async def _certificate(
+    user: User, found: Secret | None, secrets: SecretStore, cluster: Cluster, now: str
+) -> "Leaf | Waiting | None":
+    if cluster.tls is None:
+        return None
+    # Only here: what makes certificates takes its time to load.
+    from ottla_operator.model.certificates import CertificateIssuer
+    from ottla_operator.planning.user.certificate import user_certificate
+
+    return user_certificate(
+        user,
+        found,
+        clients_ca=await secrets.read(clients_ca_secret(cluster.name)),
+        nodes=await secrets.read(nodes_secret(cluster.name)),
+        wanted=cluster.tls.clients_ca,
+        now=now,
+        issuer=CertificateIssuer(),
+    )
+
+
+def _facts(user: User, observed: ObservedUser, secrets: SecretStore) -> Document:
+    credential = credential_of(observed.secret) if user.has_password else None
+    return {
+        "principal": user.principal,
+        "secret": secrets.location(user.metadata.name),
+        "rules": len(observed.description.acls or ()),
+        **({} if credential is None else {"saslMechanism": credential.mechanism.mechanism_name}),
+    }
+
+
+def _reached(user: User, observed: ObservedUser) -> Reached:
+    rules, limits = len(observed.description.acls or ()), len(observed.description.quotas)
+    return Reached("AsSpecified", f"{user.principal} ({user.authentication}): {rules} rules, {limits} limits")

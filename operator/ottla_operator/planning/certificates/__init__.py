@@ -1,0 +1,1 @@
+"""Planning of certificates and their authorities."""

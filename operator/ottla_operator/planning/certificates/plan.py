@@ -1,0 +1,516 @@
+"""What to do about the certificates of one Cluster, pure: from its spec and the Secrets as they are to what to write.
+
+The Secrets of the two authorities are written first, and everything else follows from them: who ends between any two
+writes finds what is left to do. Nodes get a fresh certificate whenever what they trust changes, so whichever
+certificate a node shows, it trusts what was written together with that.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from ottla_operator.model import certificates
+from ottla_operator.model.certificate_order import certificate_order, is_address
+from ottla_operator.model.certificates import Leaf, LeafRequest, SigningAuthority, facts, instant
+from ottla_operator.model.cluster_secrets import (
+    CLIENT_PROPERTIES,
+    CLIENTS_CA,
+    CLUSTER_CA,
+    NODE_PEM,
+    clients_ca_secret,
+    cluster_ca_secret,
+    listener_pem,
+    nodes_secret,
+    operator_secret,
+    trusted_entry,
+)
+from ottla_operator.model.cluster_tls import NODE_COMMON_NAME, OPERATOR_COMMON_NAME, Authority, ClusterTls
+from ottla_operator.model.conditions import AUTHORITY_CHANGING, Refused, Waiting
+from ottla_operator.model.document import Document
+from ottla_operator.model.listeners import Listener
+from ottla_operator.model.manifest import Cluster
+from ottla_operator.model.nodes import render_properties
+from ottla_operator.model.objects.metadata import MANAGED_BY_LABEL, MANAGER
+from ottla_operator.model.outside import dials_machines, verified_listeners
+from ottla_operator.model.secret import Secret, ownership
+from ottla_operator.model.user_secret import keystore_properties, truststore_properties
+from ottla_operator.planning.certificates.authorities import (
+    BLIND,
+    SETTLE,
+    STATE_ANNOTATION,
+    AuthorityState,
+    Pauses,
+    advanced,
+    known_to_nodes,
+    renewal_begins,
+    state_of,
+)
+from ottla_operator.planning.steps.certificate import CertificateStep, OrderCertificate, WithdrawCertificate
+from ottla_operator.planning.steps.secret import WriteSecret
+
+LEAF_DAYS: Final = 365
+"""Certificates of nodes, the operator and Users count so long, or as long as their authority's, if that is less."""
+OPERATOR_CERTIFICATE, OPERATOR_KEY, OPERATOR_TRUST = "operator.crt", "operator.key", "ca.crt"
+ORDERS_ANNOTATION: Final = "ottla.dev/cert-manager-certificates"
+"""Of the nodes' Secret: all that cert-manager may have been asked for, separated by commas."""
+_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+_WORTH_IT: Final = timedelta(days=1)
+"""A certificate that would not count longer than that is not replaced: its authority is next."""
+
+
+class Issuer(Protocol):
+    """Makes keys and signs; see `model.certificates.CertificateIssuer`."""
+
+    def authority(self, organization: str, what: str, *, now: datetime, days: int) -> SigningAuthority: ...
+    def leaf(self, authority: SigningAuthority, request: LeafRequest, *, now: datetime, days: int) -> Leaf: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedCertificates:
+    """The Secrets of a cluster as they are, and what nodes show."""
+
+    cluster_ca: Secret | None = None
+    clients_ca: Secret | None = None
+    nodes: Secret | None = None
+    operator: Secret | None = None
+    own_cluster_ca: Secret | None = None
+    """What ``spec.tls.clusterCa.secretName`` names."""
+    own_clients_ca: Secret | None = None
+    listeners: Mapping[str, Secret | None] = field(default_factory=dict)
+    """By name of the listener, where its certificate is not the cluster's."""
+    ordered: frozenset[str] = frozenset()
+    """The listeners whose certificate cert-manager has been asked for, as the spec says now."""
+    users: tuple[Secret, ...] = ()
+    """Those of the cluster's Users; they matter while an authority changes (`is_changing`)."""
+    shown: Mapping[str, str | None] = field(default_factory=dict)
+    """The fingerprint of the certificate that each node shows, by the node's name, of all that run."""
+
+    def with_users(self, secrets: Iterable[Secret | None]) -> "ObservedCertificates":
+        """Return this with those of ``secrets`` that are there and a User's."""
+        return replace(self, users=tuple(it for it in secrets if it is not None and "User" in it.owners))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertificatePlan:
+    """Steps in order; what is refused or waited for; and whether nodes can be started with what there is then."""
+
+    steps: tuple[CertificateStep, ...] = ()
+    obstacle: Waiting | Refused | None = None
+    is_usable: bool = True
+    facts: Document = field(default_factory=dict)
+    """For the status."""
+    names: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By listener for clients outside: whom the certificate is for that nodes find in their Secret then."""
+
+
+def is_changing(observed: ObservedCertificates) -> bool:
+    """Tell whether a new authority is on its way in, so that the Secrets of Users have to be looked at."""
+    states = (state_of(observed.cluster_ca), state_of(observed.clients_ca))
+    return any(state is not None and state.is_changing for state in states)
+
+
+def plan_certificates(
+    cluster: Cluster,
+    observed: ObservedCertificates,
+    *,
+    names: frozenset[str],
+    bootstrap_servers: str,
+    now: str,
+    issuer: Issuer,
+) -> CertificatePlan:
+    """Return the steps towards certificates that count, for everything in them and for a while yet.
+
+    Args:
+        cluster: the manifest, which has TLS.
+        observed: what there is.
+        names: host names and addresses of nodes, and of all together; `former_machines` too.
+        bootstrap_servers: where the operator finds the nodes.
+        now: RFC 3339.
+        issuer: keys and signatures.
+    """
+    tls = cluster.tls
+    assert tls is not None, "a cluster without TLS has no certificates"
+    if (refused := _taken(cluster, observed)) is not None:
+        return CertificatePlan(obstacle=refused, is_usable=False)
+    given: dict[str, SigningAuthority | Waiting | Refused | None] = {
+        "cluster": _given(tls.cluster_ca, observed.own_cluster_ca, now),
+        "clients": _given(tls.clients_ca, observed.own_clients_ca, now),
+    }
+    return _Planner(cluster, tls, observed, names, bootstrap_servers, now, issuer, given).plan()
+
+
+def former_machines(cluster: Cluster, nodes: Secret | None, now: str) -> frozenset[str]:
+    """Return the addresses in the nodes' certificate, which stay until it is renewed where clients dial machines.
+
+    A broker that is back on a machine is verified at once then. It takes a minute until it has read a new one.
+
+    Args:
+        cluster: the manifest, which has TLS.
+        nodes: the nodes' Secret as it is.
+        now: RFC 3339.
+    """
+    if cluster.tls is None or not dials_machines(cluster) or (found := _leaf_of_nodes(nodes)) is None:
+        return frozenset()
+    if instant(now) >= renewal_begins(found.certificate, cluster.tls.cluster_ca.renewal_days):
+        return frozenset()
+    return frozenset(filter(is_address, facts(found.certificate).names))
+
+
+def _leaf_of_nodes(nodes: Secret | None) -> Leaf | None:
+    return None if nodes is None else certificates.leaf_of(nodes.entries.get(NODE_PEM))
+
+
+def _taken(cluster: Cluster, observed: ObservedCertificates) -> Refused | None:
+    for secret in (observed.cluster_ca, observed.clients_ca, observed.nodes, observed.operator):
+        if secret is not None and not secret.belongs_to(cluster.metadata):
+            message = f"Secret {secret.name} is somebody else's; remove it, or give this Cluster another name"
+            return Refused("SecretTaken", message)
+    return None
+
+
+def _given(wanted: Authority, secret: Secret | None, now: str) -> SigningAuthority | Waiting | Refused | None:
+    """Return the user's own authority, why it cannot be used, or None where the operator makes one."""
+    if wanted.secret_name is None:
+        return None
+    if secret is None:
+        message = f"there is no Secret {wanted.secret_name}, which is to hold the authority (ca.crt, ca.key)"
+        return Waiting("AuthorityMissing", message)
+    entries, where = secret.entries, f"Secret {wanted.secret_name}"
+    for kind, name in secret.owners.items():
+        # Nodes of two clusters that share an authority are nodes of each other.
+        message = f"{where} is the operator's own, for {kind} {name}; name one that you keep yourself"
+        return Refused("CertificateUnusable", message)
+    return certificates.given_authority(entries.get("ca.crt"), entries.get("ca.key"), where, now=instant(now))
+
+
+@dataclass(slots=True)
+class _Planner:
+    """One plan in the making."""
+
+    _cluster: Cluster
+    _tls: ClusterTls
+    _observed: ObservedCertificates
+    _names: frozenset[str]
+    _bootstrap_servers: str
+    _now: str
+    _issuer: Issuer
+    _given: dict[str, SigningAuthority | Waiting | Refused | None]
+    _steps: list[CertificateStep] = field(default_factory=list)
+    _obstacles: list[Waiting | Refused] = field(default_factory=list)
+    _orders: list[OrderCertificate] = field(default_factory=list)
+
+    def plan(self) -> CertificatePlan:
+        observed, name = self._observed, self._cluster.name
+        node_entries: Mapping[str, str] = {} if observed.nodes is None else observed.nodes.entries
+        now = instant(self._now)
+        known_cluster = known_to_nodes(state_of(observed.cluster_ca), node_entries.get(CLUSTER_CA), now=now)
+        known_clients = known_to_nodes(state_of(observed.clients_ca), node_entries.get(CLIENTS_CA), now=now)
+        unseen = self._unseen(known_cluster, known_clients, node_entries)
+        self._refuse_key_of("cluster", known_clients)
+        cluster_ca = self._next("cluster", known_cluster, unseen or self._users_without_trust(known_cluster))
+        self._refuse_key_of("clients", cluster_ca)
+        clients_ca = self._next("clients", known_clients, unseen or self._users_of_the_old(known_clients))
+        if cluster_ca is None or clients_ca is None:
+            return CertificatePlan(obstacle=self._obstacle(), is_usable=False)
+        self._write(
+            cluster_ca_secret(name), observed.cluster_ca, cluster_ca.entries, {STATE_ANNOTATION: cluster_ca.annotation}
+        )
+        self._write(
+            clients_ca_secret(name), observed.clients_ca, clients_ca.entries, {STATE_ANNOTATION: clients_ca.annotation}
+        )
+        node = self._node_leaf(cluster_ca, clients_ca, node_entries)
+        operator = self._operator_leaf(cluster_ca)
+        listeners = dict(self._listener_pems(node_entries))
+        is_usable = node is not None and None not in listeners.values()
+        self._withdraw()
+        if node is not None:
+            trust = {CLUSTER_CA: cluster_ca.trusted, CLIENTS_CA: clients_ca.trusted}
+            pems = {entry: pem for entry, pem in listeners.items() if pem is not None} | self._listener_trust()
+            self._write(nodes_secret(name), observed.nodes, {NODE_PEM: node.pem, **trust, **pems}, self._orders_noted())
+        if operator is not None:
+            entries = _operator_entries(operator, cluster_ca.trusted, self._bootstrap_servers)
+            self._write(operator_secret(name), observed.operator, entries)
+        # What was not noted before could not be withdrawn by who comes after this operator.
+        self._steps.extend(self._orders)
+        return CertificatePlan(
+            steps=tuple(self._steps),
+            obstacle=self._obstacle(),
+            is_usable=is_usable,
+            facts={"certificates": list(_described(cluster_ca, clients_ca, node, operator, listeners))},
+            names=dict(self._names_outside(node, listeners)),
+        )
+
+    def _names_outside(
+        self, node: Leaf | None, listeners: Mapping[str, str | None]
+    ) -> Iterator[tuple[str, frozenset[str]]]:
+        for listener in verified_listeners(self._cluster):
+            is_among_nodes = listener.certificate is None
+            found = node if is_among_nodes else certificates.leaf_of(listeners[listener_pem(listener)])
+            if found is not None:
+                yield listener.name, facts(found.certificate).names
+
+    def _obstacle(self) -> Waiting | Refused | None:
+        refused = (it for it in self._obstacles if isinstance(it, Refused))
+        return next(refused, self._obstacles[0] if self._obstacles else None)
+
+    def _refuse_key_of(self, which: str, other: AuthorityState | None) -> None:
+        """Refuse the user's own authority where it has the key of the ``other`` one: a client could be a node."""
+        given = self._given[which]
+        if other is None or not isinstance(given, SigningAuthority):
+            return
+        if any(certificates.have_one_key(given.certificate, it) for it in certificates.certificates(other.trusted)):
+            wanted = self._tls.cluster_ca if which == "cluster" else self._tls.clients_ca
+            self._given[which] = Refused(
+                "CertificateUnusable",
+                f"Secret {wanted.secret_name} has the key of this cluster's other authority, so that whoever has a "
+                "certificate of a client could be taken for a node; put another authority there",
+            )
+
+    def _next(self, which: str, known: AuthorityState | None, unseen: str | None) -> AuthorityState | None:
+        """Return what the authority is to be; None where there is none and none can be made."""
+        is_cluster = which == "cluster"
+        wanted, given = (self._tls.cluster_ca if is_cluster else self._tls.clients_ca), self._given[which]
+        if isinstance(given, Waiting | Refused):
+            # What there is goes on; the user's own has no part in it while it cannot be used.
+            self._obstacles.append(given)
+            if known is None or known.present.key is None:
+                return known
+            given = known.present
+        is_blind = known is not None and known.present.key is None
+        overlap = timedelta(seconds=wanted.overlap_s)
+        # Clients have to read that they may trust the new cluster CA before they meet it, and their new certificates
+        # before the old clients CA goes.
+        pauses = Pauses(trusted=max(BLIND if is_blind else SETTLE, overlap if is_cluster else SETTLE), replaced=SETTLE)
+        if not is_cluster:
+            pauses = Pauses(trusted=pauses.trusted, replaced=max(SETTLE, overlap))
+        found = advanced(
+            known,
+            wanted,
+            given,
+            is_seen=unseen is None,
+            pauses=pauses,
+            now=self._now,
+            make=lambda: self._issuer.authority(
+                self._cluster.name, f"{which} CA", now=instant(self._now), days=wanted.validity_days
+            ),
+        )
+        if is_cluster and found.following is not None and is_blind and self._found_leaf() is None:
+            # Nodes have no certificate, and nobody can sign one but the new authority: this cannot wait.
+            found = found.replaced()
+        if found.is_changing:
+            self._obstacles.append(_changing(which, found, unseen))
+        return found
+
+    def _unseen(
+        self, cluster_ca: AuthorityState | None, clients_ca: AuthorityState | None, entries: Mapping[str, str]
+    ) -> str | None:
+        """Return what keeps nodes from being known to have read the present look, in words; None when they have."""
+        if cluster_ca is None or clients_ca is None:
+            return "the first certificates"
+        leaf = self._found_leaf()
+        is_written = (entries.get(CLUSTER_CA), entries.get(CLIENTS_CA)) == (cluster_ca.trusted, clients_ca.trusted)
+        if leaf is None or not is_written:
+            return "the Secrets of nodes and operator"
+        operator: Mapping[str, str] = {} if self._observed.operator is None else self._observed.operator.entries
+        signed = [leaf.certificate, *filter(None, [operator.get(OPERATOR_CERTIFICATE)])]
+        is_signed = all(certificates.is_issued_by(it, cluster_ca.present.certificate) for it in signed)
+        # The operator's is written last: who was killed before that must not lock itself out with the next look.
+        if not is_signed or operator.get(OPERATOR_TRUST, cluster_ca.trusted) != cluster_ca.trusted:
+            return "the Secrets of nodes and operator"
+        if cluster_ca.present.key is None:
+            # Nobody can sign what would show that a node has read it: `BLIND` has to do.
+            return None
+        wanted = facts(leaf.certificate).fingerprint
+        late = [name for name, shown in sorted(self._observed.shown.items()) if shown != wanted]
+        return f"node {late[0]} to show its new certificate" if late else None
+
+    def _users_without_trust(self, state: AuthorityState | None) -> str | None:
+        """Return whose Secret does not say yet that the new cluster CA is trusted."""
+        if state is None or state.following is None:
+            return None
+        for secret in self._observed.users:
+            trusted = certificates.certificates(secret.entries.get("ca.crt", ""))
+            if state.present.certificate in trusted and state.following.certificate not in trusted:
+                return f"Secret {secret.name} of a User to trust the new authority"
+        return None
+
+    def _users_of_the_old(self, state: AuthorityState | None) -> str | None:
+        """Return whose certificate is still by an authority that goes."""
+        if state is None or state.following is not None:
+            return None
+        for secret in self._observed.users:
+            certificate = secret.entries.get("user.crt", "")
+            if any(certificates.is_issued_by(certificate, it) for it in state.previous):
+                return f"Secret {secret.name} of a User to hold a certificate by the new authority"
+        return None
+
+    def _found_leaf(self) -> Leaf | None:
+        return _leaf_of_nodes(self._observed.nodes)
+
+    def _node_leaf(
+        self, cluster_ca: AuthorityState, clients_ca: AuthorityState, entries: Mapping[str, str]
+    ) -> Leaf | None:
+        is_written = (entries.get(CLUSTER_CA), entries.get(CLIENTS_CA)) == (cluster_ca.trusted, clients_ca.trusted)
+        found = self._found_leaf()
+        request = LeafRequest(common_name=NODE_COMMON_NAME, names=self._names)
+        return self._leaf(cluster_ca, found, request, is_fresh_needed=not is_written)
+
+    def _operator_leaf(self, cluster_ca: AuthorityState) -> Leaf | None:
+        entries: Mapping[str, str] = {} if self._observed.operator is None else self._observed.operator.entries
+        found = certificates.leaf_of_parts(entries.get(OPERATOR_CERTIFICATE), entries.get(OPERATOR_KEY))
+        return self._leaf(cluster_ca, found, LeafRequest(common_name=OPERATOR_COMMON_NAME))
+
+    def _leaf(
+        self, state: AuthorityState, found: Leaf | None, request: LeafRequest, *, is_fresh_needed: bool = False
+    ) -> Leaf | None:
+        """Return ``found`` if it is as it should be, or a new one; ``found`` too where nobody can sign another."""
+        if state.present.key is None:
+            return found
+        wanted, is_kept = self._tls.cluster_ca, found is not None and not is_fresh_needed
+        if found is not None and is_kept and is_current(state.present, found, request, wanted, self._now):
+            return found
+        return self._issuer.leaf(state.present, request, now=instant(self._now), days=leaf_days(wanted))
+
+    def _listener_pems(self, entries: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
+        """Yield entry and text of each certificate that is not the cluster's; None where there is none yet."""
+        for listener in self._cluster.listeners:
+            if listener.certificate is None:
+                continue
+            entry, found = listener_pem(listener), self._listener_leaf(listener)
+            if isinstance(found, Leaf):
+                yield entry, found.pem
+            else:
+                self._obstacles.append(found)
+                yield entry, entries.get(entry)
+
+    def _listener_trust(self) -> dict[str, str]:
+        """Return whom clients have to trust where a certificate is not the cluster's, as far as its Secret says so."""
+        trust = {}
+        for listener in self._cluster.listeners:
+            secret = self._observed.listeners.get(listener.name)
+            trusted = certificates.certificates("" if secret is None else secret.entries.get("ca.crt", ""))
+            if trusted and listener.certificate is not None:
+                trust[trusted_entry(listener)] = "".join(trusted)
+        return trust
+
+    def _listener_leaf(self, listener: Listener) -> Leaf | Waiting | Refused:
+        assert listener.certificate is not None, "asked for by the caller"
+        order = certificate_order(self._cluster, listener, self._names)
+        if order is not None and listener.name not in self._observed.ordered:
+            self._orders.append(OrderCertificate(order, self._cluster.metadata))
+        name = listener.certificate.secret_name if order is None else order.secret_name
+        secret = self._observed.listeners.get(listener.name)
+        if secret is None:
+            who = "" if order is None else f"; cert-manager makes it, see Certificate {order.name}"
+            message = f"there is no Secret {name} with the certificate of listener {listener.name}{who}"
+            return Waiting("CertificateMissing", message)
+        certificate, key = secret.entries.get("tls.crt"), secret.entries.get("tls.key")
+        return certificates.given_leaf(certificate, key, f"Secret {name}", now=instant(self._now))
+
+    def _wanted_orders(self) -> frozenset[str]:
+        """Return the names of the Certificates that listeners have, be it as the Secret of a user's own."""
+        wanted = set()
+        for listener in self._cluster.listeners:
+            order = certificate_order(self._cluster, listener, self._names)
+            if order is not None:
+                wanted.add(order.name)
+            elif listener.certificate is not None and listener.certificate.secret_name in self._noted_orders():
+                wanted.add(listener.certificate.secret_name)
+        return frozenset(wanted)
+
+    def _noted_orders(self) -> frozenset[str]:
+        nodes = self._observed.nodes
+        noted = "" if nodes is None else nodes.annotations.get(ORDERS_ANNOTATION, "")
+        return frozenset(filter(None, noted.split(",")))
+
+    def _orders_noted(self) -> dict[str, str]:
+        """Return the annotation that keeps what is asked for; it stays, empty, where there was one."""
+        wanted, nodes = self._wanted_orders(), self._observed.nodes
+        had_any = nodes is not None and ORDERS_ANNOTATION in nodes.annotations
+        return {ORDERS_ANNOTATION: ",".join(sorted(wanted))} if wanted or had_any else {}
+
+    def _withdraw(self) -> None:
+        for name in sorted(self._noted_orders() - self._wanted_orders()):
+            self._steps.append(WithdrawCertificate(name, self._cluster.metadata))
+
+    def _write(
+        self, name: str, found: Secret | None, entries: Mapping[str, str], annotations: Mapping[str, str] | None = None
+    ) -> None:
+        owner = self._cluster.metadata
+        wanted = Secret(
+            name=name,
+            entries=dict(sorted(entries.items())),
+            labels={MANAGED_BY_LABEL: MANAGER},
+            annotations={**ownership(owner), **(annotations or {})},
+            owner_uid=owner.uid,
+            version="" if found is None else found.version,
+        )
+        if found is None or not found.covers(wanted):
+            self._steps.append(WriteSecret(wanted, owner))
+
+
+def leaf_days(wanted: Authority) -> int:
+    """Return how long what the authority signs counts, at most."""
+    return min(LEAF_DAYS, wanted.validity_days)
+
+
+def is_current(authority: SigningAuthority, found: Leaf, request: LeafRequest, wanted: Authority, now: str) -> bool:
+    """Tell whether the certificate ``found`` is what would be issued, and for long enough."""
+    said, time = facts(found.certificate), instant(now)
+    if said.names != request.names or said.subject != certificates.subject_of(request):
+        return False
+    if said.not_before > time:
+        # The clock was ahead when it was made: nobody takes it yet.
+        return False
+    if not certificates.is_issued_by(found.certificate, authority.certificate):
+        return False
+    if time < renewal_begins(found.certificate, wanted.renewal_days):
+        return True
+    return (
+        min(time + timedelta(days=leaf_days(wanted)), facts(authority.certificate).not_after)
+        < said.not_after + _WORTH_IT
+    )
+
+
+def _changing(which: str, state: AuthorityState, unseen: str | None) -> Waiting:
+    look = "the old one is still trusted" if state.following is None else "it is trusted beside the old one"
+    wait = f"waiting for {unseen}" if unseen is not None else "everybody has it; the next look comes after a while"
+    return Waiting(AUTHORITY_CHANGING, f"the {which} CA has another key, and {look}: {wait}")
+
+
+def _operator_entries(leaf: Leaf, trusted: str, bootstrap_servers: str) -> dict[str, str]:
+    settings = {
+        "bootstrap.servers": bootstrap_servers,
+        "security.protocol": "SSL",
+        **keystore_properties(leaf),
+        **truststore_properties(trusted),
+    }
+    return {
+        CLIENT_PROPERTIES: render_properties(settings),
+        OPERATOR_CERTIFICATE: leaf.certificate,
+        OPERATOR_KEY: leaf.key,
+        OPERATOR_TRUST: trusted,
+    }
+
+
+def _described(
+    cluster_ca: AuthorityState,
+    clients_ca: AuthorityState,
+    node: Leaf | None,
+    operator: Leaf | None,
+    listeners: Mapping[str, str | None],
+) -> Iterator[Document]:
+    """Yield what the status says of each certificate."""
+    found: dict[str, str | None] = {
+        "cluster-ca": cluster_ca.present.certificate,
+        "clients-ca": clients_ca.present.certificate,
+        "nodes": None if node is None else node.certificate,
+        "operator": None if operator is None else operator.certificate,
+    }
+    for entry, pem in listeners.items():
+        leaf = certificates.leaf_of(pem)
+        found[entry.removesuffix(".pem")] = None if leaf is None else leaf.certificate
+    for name, pem in found.items():
+        if pem is not None:
+            yield {"name": name, "notAfter": facts(pem).not_after.strftime(_TIME)}

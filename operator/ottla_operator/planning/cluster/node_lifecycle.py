@@ -1,0 +1,60 @@
+"""Which nodes are started and stopped, and which of them are waited for. Pure."""
+
+from collections.abc import Collection, Iterator
+
+from ottla_operator.model.conditions import Waiting
+from ottla_operator.model.nodes import DesiredCluster, DesiredNode
+from ottla_operator.planning.cluster.rolling import is_running
+from ottla_operator.ports.nodes import NodeState, ObservedNode
+from ottla_operator.ports.observed_cluster import ObservedCluster
+
+
+def surplus_nodes(desired: DesiredCluster, observed: ObservedCluster) -> list[ObservedNode]:
+    """Return the nodes that the host has and that need not run any more, sorted by name."""
+    wanted = {node.name for node in desired.nodes}
+    return [observed.nodes[name] for name in sorted(observed.nodes.keys() - wanted)]
+
+
+def nodes_to_stop(
+    desired: DesiredCluster, observed: ObservedCluster, still_configured: Collection[str | None]
+) -> list[ObservedNode]:
+    """Return the surplus nodes to stop now; ``still_configured`` are set up by another step first."""
+    return [
+        node
+        for node in surplus_nodes(desired, observed)
+        if node.state is not NodeState.STOPPING and node.name not in still_configured
+    ]
+
+
+def nodes_to_start(desired: DesiredCluster, observed: ObservedCluster) -> list[DesiredNode]:
+    """Return the nodes to start; a node waits while a leaving node has its id."""
+    held = {node.node_id: node.name for node in desired.nodes if node.is_leaving}
+    return [
+        node
+        for node in desired.nodes
+        if not is_running(observed.nodes.get(node.name)) and held.get(node.node_id, node.name) == node.name
+    ]
+
+
+def not_ready(desired: DesiredCluster, observed: ObservedCluster) -> Iterator[Waiting]:
+    """Yield the wait for the first desired node that is not ready, then for each node that is stopping."""
+    first = _first_not_ready(desired, observed)
+    if first is not None:
+        yield first
+    for node in surplus_nodes(desired, observed):
+        if node.state is NodeState.STOPPING:
+            yield _waiting_for(node)
+
+
+def _first_not_ready(desired: DesiredCluster, observed: ObservedCluster) -> Waiting | None:
+    for node in desired.nodes:
+        seen = observed.nodes.get(node.name)
+        if seen is None or seen.state is NodeState.STOPPED:
+            return Waiting("StartingNode", f"node {node.name} is being started")
+        if seen.state is not NodeState.READY:
+            return _waiting_for(seen)
+    return None
+
+
+def _waiting_for(node: ObservedNode) -> Waiting:
+    return Waiting(node.reason or "NodeNotReady", f"node {node.name}: {node.message or node.state.value}")

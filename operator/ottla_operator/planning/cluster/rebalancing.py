@@ -1,0 +1,134 @@
+"""Plans to rebalance: when one is made, when it is carried out, and what is left of it. Pure.
+
+The annotation ``ottla.dev/rebalance`` asks: a text that begins with `plan` for a plan, the id of the plan for its
+moves, and nothing or anything else for no more of them. With ``onScaleUp: Rebalance`` new brokers ask as well, for both
+at once. What is left of a plan follows from where partitions are, so a plan goes on wherever it was left.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ottla.client.rebalance_plan import Move, RebalancePlan, plan_id, plan_rebalance, what_is_left
+from ottla.types import TopicPartition
+from ottla_operator.model.manifest import Cluster
+from ottla_operator.model.nodes import DesiredCluster
+from ottla_operator.model.scaling import PLAN, OnScaleUp, RebalancePhase, RebalanceRecord
+from ottla_operator.ports.cluster_view import ClusterView
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedRebalance:
+    """What was looked up for a rebalance."""
+
+    can_plan: bool = False
+    """Whether there is somewhere to keep a plan."""
+    stored: tuple[Move, ...] | None = None
+    """The moves that people can read; None where there are none, or nobody has asked for them."""
+    sizes_bytes: Mapping[TopicPartition, int] | None = None
+    """Of one replica of each partition; asked for only when a plan is to be made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalancing:
+    """What there is to do for a rebalance."""
+
+    record: RebalanceRecord | None
+    new_plan: RebalancePlan | None = None
+    left: tuple[Move, ...] = ()
+    """Moves to be begun."""
+    under_way: tuple[TopicPartition, ...] = ()
+    """Partitions of the plan that move."""
+
+    @property
+    def is_running(self) -> bool:
+        return self.record is not None and self.record.phase is RebalancePhase.RUNNING
+
+
+def newcomers(desired: DesiredCluster) -> tuple[int, ...]:
+    """Return the brokers that the spec asks for and that do not take part yet; none in a new cluster."""
+    known = desired.cluster.scaling.record.brokers
+    return () if known is None else tuple(node.node_id for node in desired.brokers if node.node_id not in known)
+
+
+def request(desired: DesiredCluster, view: ClusterView) -> str:
+    """Return what asks for a plan; empty when nothing does."""
+    scaling, new = desired.cluster.scaling, newcomers(desired)
+    if new and scaling.policy.on_scale_up is OnScaleUp.REBALANCE and set(new) <= set(view.live_brokers):
+        return f"ScaleUp {','.join(map(str, new))}"
+    return scaling.asked if scaling.asked.startswith(PLAN) else ""
+
+
+def needs_stored(cluster: Cluster) -> bool:
+    """Tell whether the plan that people can read has to be looked at."""
+    record = cluster.scaling.rebalance
+    return record is not None and (bool(record.request) or cluster.scaling.asked == record.id)
+
+
+def needs_plan(desired: DesiredCluster, view: ClusterView, observed: ObservedRebalance) -> bool:
+    """Tell whether a plan is to be made now; only while everybody who takes part is there, and nobody leaves."""
+    asked, record = request(desired, view), desired.cluster.scaling.rebalance
+    if not asked or not observed.can_plan or not _is_calm(desired, view):
+        return False
+    if record is None or record.request != asked:
+        return True
+    # Somebody has removed it, or put another one in its place, before anybody has said yes to it.
+    is_gone = record.phase is RebalancePhase.PROPOSED and _stored_id(observed) != record.id
+    return is_gone or (record.phase is RebalancePhase.STALE and not asked.startswith(PLAN))
+
+
+def rebalance(desired: DesiredCluster, view: ClusterView, observed: ObservedRebalance) -> Rebalancing:
+    """Return the plan to be made, or what is left of the one that is to be carried out."""
+    scaling, asked = desired.cluster.scaling, request(desired, view)
+    record = scaling.rebalance
+    if needs_plan(desired, view, observed):
+        plan = _new_plan(desired, view, observed)
+        phase = RebalancePhase.PROPOSED if plan.moves else RebalancePhase.DONE
+        return Rebalancing(RebalanceRecord(id=plan.id, request=asked, phase=phase, summary=plan.summary), plan)
+    if record is None:
+        return Rebalancing(None)
+    is_automatic = bool(asked) and not asked.startswith(PLAN)
+    if not is_automatic and record.request != asked:
+        record = replace(record, request="")
+    if is_automatic or (scaling.asked == record.id and record.id):
+        return _carry_out(desired, view, observed, record)
+    if record.phase is RebalancePhase.RUNNING:
+        record = record.in_phase(
+            RebalancePhase.STOPPED, f"no move is begun any more; the annotation {record.id} goes on"
+        )
+    return Rebalancing(record)
+
+
+def _carry_out(
+    desired: DesiredCluster, view: ClusterView, observed: ObservedRebalance, record: RebalanceRecord
+) -> Rebalancing:
+    if record.phase in (RebalancePhase.DONE, RebalancePhase.STALE):
+        return Rebalancing(record)
+    if observed.stored is None or _stored_id(observed) != record.id:
+        words = "the plan was removed or changed since it was made; ask for another one"
+        return Rebalancing(record.in_phase(RebalancePhase.STALE, words))
+    targets = {it.partition: it.target for it in view.partitions}
+    left = what_is_left(observed.stored, targets, [node.node_id for node in desired.brokers])
+    if isinstance(left, str):
+        return Rebalancing(record.in_phase(RebalancePhase.STALE, f"{left}; ask for another plan"))
+    moving = {it.partition for it in view.partitions if it.is_moving}
+    under_way = tuple(move.partition for move in observed.stored if move.partition in moving)
+    if not left and not under_way:
+        return Rebalancing(record.in_phase(RebalancePhase.DONE))
+    return Rebalancing(
+        record.in_phase(RebalancePhase.RUNNING), None, left if _is_calm(desired, view) else (), under_way
+    )
+
+
+def _new_plan(desired: DesiredCluster, view: ClusterView, observed: ObservedRebalance) -> RebalancePlan:
+    racks = {node.node_id: view.racks.get(node.node_id) for node in desired.brokers}
+    return plan_rebalance({it.partition: it.target for it in view.partitions}, racks, observed.sizes_bytes)
+
+
+def _is_calm(desired: DesiredCluster, view: ClusterView) -> bool:
+    """Tell whether every broker that the spec asks for serves, and nobody else has anything."""
+    wanted = {node.node_id for node in desired.brokers}
+    return wanted <= set(view.live_brokers) and not any(node.is_leaving for node in desired.nodes)
+
+
+def _stored_id(observed: ObservedRebalance) -> str | None:
+    return None if observed.stored is None else plan_id(observed.stored)

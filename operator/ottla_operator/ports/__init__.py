@@ -1,0 +1,1 @@
+"""Ports of the operator, and what is observed through them."""

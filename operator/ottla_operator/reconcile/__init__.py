@@ -1,1 +1,0 @@
-"""From observed state and spec to ordered steps, and the execution of steps through the ports."""

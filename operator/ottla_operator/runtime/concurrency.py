@@ -1,0 +1,26 @@
+"""Concurrent calls, of which many take little longer than one."""
+
+import asyncio
+from collections.abc import Awaitable, Hashable, Mapping
+from typing import TypeVar
+
+KeyT = TypeVar("KeyT", bound=Hashable)
+ResultT = TypeVar("ResultT")
+
+CONCURRENT_CALLS_MAX = 16
+"""Calls under way: enough to hide the latency of the API server, and few enough not to overload it."""
+
+
+async def gather_limited(calls: Mapping[KeyT, Awaitable[ResultT]]) -> dict[KeyT, ResultT | Exception]:
+    """Make all ``calls``; return by key what each returned or raised."""
+    permits = asyncio.Semaphore(CONCURRENT_CALLS_MAX)
+
+    async def make(call: Awaitable[ResultT]) -> ResultT | Exception:
+        async with permits:
+            try:
+                return await call
+            except Exception as error:
+                return error
+
+    results = await asyncio.gather(*map(make, calls.values()))
+    return dict(zip(calls, results, strict=True))

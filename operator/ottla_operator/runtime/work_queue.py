@@ -1,0 +1,120 @@
+"""Dirty keys on their way to a worker: each at most once, failed ones later and later.
+
+A key that is added while it is being worked on is worked on again afterwards, so no event is lost and no object has two
+workers. Keys of one group (a cluster with its topics) take turns. Those of one group and kind that wait are taken
+together, which is many times cheaper; after a failure fewer, and in the end each by itself, so that one that spoils the
+work for the others is alone with that.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Hashable, Sequence
+from itertools import islice
+
+from ottla_operator.model.manifest import ObjectKey
+
+_BACKOFF_S_MIN = 0.5
+_BACKOFF_S_MAX = 60.0
+_DOUBLINGS_MAX = 7
+"""More than it takes to the longest backoff, and few enough for a float."""
+
+TOGETHER_MAX = 256
+_TOGETHER = frozenset({"Topic", "User"})
+"""Kinds whose objects are worked on together."""
+
+Work = Callable[[Sequence[ObjectKey]], Awaitable[Collection[ObjectKey]]]
+"""Reconciles objects; returns those that need not be tried again later."""
+
+
+class WorkQueue:
+    """The queue; all of its methods belong to one event loop."""
+
+    def __init__(self, group: Callable[[ObjectKey], Hashable]) -> None:
+        self._group = group
+        self._waiting_since: dict[ObjectKey, float] = {}
+        """In order of arrival; when each began to wait, by the loop's clock."""
+        self._in_work: dict[ObjectKey, Hashable] = {}
+        """With the group that each was in when it was taken."""
+        self._dirty_again: set[ObjectKey] = set()
+        self._failures: dict[ObjectKey, int] = {}
+        self._later: dict[ObjectKey, asyncio.TimerHandle] = {}
+        self._taken_s = float("-inf")
+        """When a worker last took a key."""
+        self._changed = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._waiting_since)
+
+    def add(self, key: ObjectKey) -> None:
+        """Mark ``key`` dirty now; a later try that was planned for it is given up."""
+        if (timer := self._later.pop(key, None)) is not None:
+            timer.cancel()
+        if key in self._in_work:
+            self._dirty_again.add(key)
+        elif key not in self._waiting_since:
+            self._waiting_since[key] = asyncio.get_running_loop().time()
+            self._changed.set()
+
+    def progressed(self, key: ObjectKey) -> None:
+        """Forget how often ``key`` was tried: the last time something was done, and what it waits for now is new."""
+        self._failures.pop(key, None)
+
+    def oldest_age_s(self) -> float:
+        """Return how long the first key that could be worked on has been waiting; 0 when none is."""
+        since_s = self._oldest_s()
+        return asyncio.get_running_loop().time() - since_s if since_s is not None else 0.0
+
+    def standstill_s(self) -> float:
+        """Return for how long no key was taken though one could have been; a long queue that moves stands not still."""
+        since_s = self._oldest_s()
+        return asyncio.get_running_loop().time() - max(since_s, self._taken_s) if since_s is not None else 0.0
+
+    def _oldest_s(self) -> float | None:
+        busy = set(self._in_work.values())
+        return min((at for key, at in self._waiting_since.items() if self._group(key) not in busy), default=None)
+
+    async def work(self, reconcile: Work) -> None:
+        """Reconcile keys for ever, as one worker of several; an exception out of ``reconcile`` ends the worker."""
+        while True:
+            keys = await self._take()
+            settled: Collection[ObjectKey] = ()
+            try:
+                settled = await reconcile(keys)
+            finally:
+                for key in keys:
+                    self._give_back(key, is_settled=key in settled)
+
+    async def _take(self) -> list[ObjectKey]:
+        while True:
+            busy = set(self._in_work.values())
+            for key in self._waiting_since:
+                if (group := self._group(key)) not in busy:
+                    taken = self._with_others(key, group)
+                    self._taken_s = asyncio.get_running_loop().time()
+                    for it in taken:
+                        del self._waiting_since[it]
+                        self._in_work[it] = group
+                    return taken
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _with_others(self, first: ObjectKey, group: Hashable) -> list[ObjectKey]:
+        """Return the keys that are worked on together with ``first``, itself included, in order of arrival."""
+        if first.kind not in _TOGETHER:
+            return [first]
+        count = max(1, TOGETHER_MAX >> self._failures.get(first, 0))
+        fitting = (it for it in self._waiting_since if it.kind == first.kind and self._group(it) == group)
+        return list(islice(fitting, count))
+
+    def _give_back(self, key: ObjectKey, *, is_settled: bool) -> None:
+        del self._in_work[key]
+        if is_settled:
+            self._failures.pop(key, None)
+        else:
+            self._failures[key] = self._failures.get(key, 0) + 1
+        if key in self._dirty_again:
+            self._dirty_again.discard(key)
+            self.add(key)
+        elif not is_settled:
+            delay_s = min(_BACKOFF_S_MIN * 2 ** min(self._failures[key] - 1, _DOUBLINGS_MAX), _BACKOFF_S_MAX)
+            self._later[key] = asyncio.get_running_loop().call_later(delay_s, self.add, key)
+        self._changed.set()

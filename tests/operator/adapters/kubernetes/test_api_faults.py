@@ -1,0 +1,268 @@
+"""An API server that is busy, fails, hangs, hangs up, or refuses: what is tried again, and what the caller hears."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import kopf
+import pytest
+from http_api import Fault, HttpApi
+
+from ottla_operator.adapters.kubernetes import retries
+from ottla_operator.adapters.kubernetes.api import KubernetesApi
+from ottla_operator.adapters.kubernetes.api_calls import ApiCall
+from ottla_operator.errors import ApiError, LeadershipLostError
+
+Document = dict[str, Any]
+Work = Callable[[KubernetesApi], Awaitable[Any]]
+
+SECRET: Document = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "metadata": {"name": "x", "namespace": "kafka"},
+}
+
+
+def get(api: KubernetesApi) -> Awaitable[Any]:
+    return api.get("Secret", "kafka", "x")
+
+
+def apply(api: KubernetesApi) -> Awaitable[Any]:
+    return api.apply(SECRET)
+
+
+def create(api: KubernetesApi) -> Awaitable[Any]:
+    return api.create({**SECRET, "metadata": {"name": "new", "namespace": "kafka"}})
+
+
+def delete(api: KubernetesApi) -> Awaitable[Any]:
+    return api.delete("Secret", "kafka", "x")
+
+
+@pytest.fixture
+def server() -> HttpApi:
+    server = HttpApi()
+    server.put("secrets", SECRET)
+    return server
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Let no time pass between tries, and return what was to be waited."""
+    found: list[float] = []
+    sleep = asyncio.sleep
+
+    async def at_once(delay_s: float) -> None:
+        if delay_s:
+            found.append(delay_s)
+        await sleep(0)
+
+    monkeypatch.setattr(retries.asyncio, "sleep", at_once)
+    return found
+
+
+def ask(server: HttpApi, work: Work, **options: Any) -> Any:
+    async def run() -> Any:
+        async with (
+            server.serving() as address,
+            KubernetesApi(lambda: kopf.ConnectionInfo(server=address), **options) as api,
+        ):
+            return await work(api)
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("work", [get, apply, create, delete], ids=lambda it: it.__name__)
+def test_busy_server_is_asked_again_whatever_was_asked(server: HttpApi, waits: list[float], work: Work) -> None:
+    server.faults = [Fault(status=429, times=2, headers={"Retry-After": "3"})]
+
+    ask(server, work)
+
+    assert len(waits) == 2
+    assert all(3 <= wait_s <= 6 for wait_s in waits)
+
+
+def test_server_that_stays_busy_is_left_alone_after_a_few_tries(server: HttpApi, waits: list[float]) -> None:
+    server.faults = [Fault(status=429, times=100)]
+
+    with pytest.raises(ApiError) as refusal:
+        ask(server, get)
+
+    assert refusal.value.status == 429
+    assert len(server.requests) == 4
+    assert sum(waits) < 2
+
+
+def test_server_that_asks_for_a_long_wait_is_not_waited_for(server: HttpApi, waits: list[float]) -> None:
+    server.faults = [Fault(status=429, headers={"Retry-After": "60"})]
+
+    with pytest.raises(ApiError) as refusal:
+        ask(server, get)
+
+    assert refusal.value.retry_after_s == 60
+    assert not waits
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+@pytest.mark.parametrize("work", [get, apply], ids=lambda it: it.__name__)
+def test_failing_server_is_asked_again_where_twice_is_once(
+    server: HttpApi, waits: list[float], work: Work, status: int
+) -> None:
+    server.faults = [Fault(status=status, times=3)]
+
+    ask(server, work)
+
+    assert [round(it, 3) <= limit for it, limit in zip(waits, (0.25, 0.5, 1), strict=True)] == [True] * 3
+
+
+@pytest.mark.parametrize("fault", [Fault(status=500), Fault(cut=True, done=True)], ids=["fails", "answer-lost"])
+@pytest.mark.parametrize("work", [create, delete], ids=lambda it: it.__name__)
+def test_what_may_have_happened_is_not_done_twice(
+    server: HttpApi, waits: list[float], work: Work, fault: Fault
+) -> None:
+    """A pod that was deleted may have a successor of its name by now."""
+    server.faults = [replace(fault)]
+
+    with pytest.raises((ApiError, OSError)):
+        ask(server, work)
+
+    assert len(server.requests) == 1
+    assert not waits
+
+
+def test_connection_that_is_lost_in_the_middle_of_an_answer_is_no_answer(server: HttpApi, waits: list[float]) -> None:
+    server.faults = [Fault(cut=True, times=3)]
+
+    assert ask(server, get)["metadata"]["name"] == "x"
+    assert len(waits) == 3
+
+
+def test_connection_that_is_always_lost_is_an_os_error(server: HttpApi, waits: list[float]) -> None:
+    server.faults = [Fault(cut=True, times=9)]
+
+    with pytest.raises(OSError, match="did not answer GET /api/v1/namespaces/kafka/secrets/x"):
+        ask(server, get)
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 409, 422])
+def test_refusal_is_not_asked_again(server: HttpApi, waits: list[float], status: int) -> None:
+    server.faults = [Fault(status=status, body={"reason": "No", "message": "no"})]
+
+    with pytest.raises(ApiError):
+        ask(server, apply)
+
+    assert len(server.requests) == 1
+
+
+def test_hanging_server_is_given_up_by_time_and_only_once(server: HttpApi) -> None:
+    server.faults = [Fault(hang=True, times=9)]
+
+    with pytest.raises(TimeoutError, match="did not answer GET /api/v1/namespaces/kafka/secrets/x in time"):
+        ask(server, get, request_timeout_s=0.2)
+
+    assert len(server.requests) == 1
+
+
+def test_listing_whose_page_expired_begins_again(server: HttpApi) -> None:
+    server.faults = [
+        Fault(status=200, body={"apiVersion": "v1", "items": [SECRET], "metadata": {"continue": "next"}}),
+        Fault(where="continue", status=410, body={"reason": "Expired", "message": "too old"}),
+    ]
+
+    found = ask(server, lambda api: api.objects("Secret", "kafka"))
+
+    assert [it["metadata"]["name"] for it in found] == ["x"]
+    assert len(server.requests) == 3
+
+
+def test_listing_that_always_expires_is_an_error(server: HttpApi) -> None:
+    server.faults = [Fault(times=99, status=410, body={"reason": "Expired", "message": "too old"})]
+
+    with pytest.raises(ApiError) as refusal:
+        ask(server, lambda api: api.objects("Secret", "kafka"))
+
+    assert refusal.value.is_expired
+    assert len(server.requests) == 3
+
+
+def test_creation_in_a_namespace_that_goes_is_told_from_a_missing_right(server: HttpApi) -> None:
+    server.terminating.add("kafka")
+
+    with pytest.raises(ApiError) as refusal:
+        ask(server, create)
+
+    assert (refusal.value.status, refusal.value.reason) == (403, "NamespaceTerminating")
+    assert refusal.value.is_terminating
+
+
+def test_who_does_not_lead_sends_nothing_that_changes_anything(server: HttpApi) -> None:
+    for work in (apply, create, delete):
+        with pytest.raises(LeadershipLostError, match="is not sent: this operator does not lead"):
+            ask(server, work, may_write=lambda: False)
+
+    assert not server.requests
+    assert ask(server, get, may_write=lambda: False) is not None
+
+
+def test_leadership_that_is_lost_between_two_tries_ends_them(server: HttpApi, waits: list[float]) -> None:
+    server.faults = [Fault(status=503, times=9)]
+    leads = [True, False]
+
+    with pytest.raises(LeadershipLostError):
+        ask(server, apply, may_write=lambda: leads.pop(0))
+
+    assert len(server.requests) == 1
+
+
+def test_replacement_is_refused_when_the_object_has_changed(server: HttpApi) -> None:
+    async def work(api: KubernetesApi) -> None:
+        read = await api.get("Secret", "kafka", "x")
+        assert read is not None
+        await api.replace({**read, "data": {"a": "b"}})
+        with pytest.raises(ApiError, match="Conflict"):
+            await api.replace(read)
+
+    ask(server, work)
+
+    assert server.stored["secrets", "kafka", "x"]["data"] == {"a": "b"}
+
+
+def test_every_request_is_told_of_in_the_words_of_rbac(server: HttpApi, waits: list[float]) -> None:
+    calls: list[ApiCall] = []
+    server.faults = [Fault(method="PATCH", status=503), Fault(method="POST", cut=True)]
+
+    async def work(api: KubernetesApi) -> None:
+        await api.objects("Secret")
+        await get(api)
+        await api.apply_status(server.put("secrets", SECRET), {"a": "b"})
+        await delete(api)
+        await create(api)
+
+    with pytest.raises(OSError, match="did not answer POST"):
+        ask(server, work, told=calls.append)
+
+    assert [(it.verb, it.resource, it.namespace, it.code) for it in calls] == [
+        ("list", "secrets", "", 200),
+        ("get", "secrets", "kafka", 200),
+        ("patch", "secrets/status", "kafka", 503),
+        ("patch", "secrets/status", "kafka", 200),
+        ("delete", "secrets", "kafka", 200),
+        ("create", "secrets", "kafka", 200),
+    ]
+    assert all(it.seconds >= 0 for it in calls)
+    assert [it.words for it in calls if it.words] == ["503 Service Unavailable"]
+
+
+def test_server_that_nobody_hears_of_is_code_0() -> None:
+    calls: list[ApiCall] = []
+
+    async def run() -> None:
+        async with KubernetesApi(
+            lambda: kopf.ConnectionInfo(server="http://127.0.0.1:1"), told=calls.append, request_timeout_s=1
+        ) as api:
+            await api.delete("Secret", "kafka", "x")
+
+    with pytest.raises(OSError, match="did not answer DELETE"):
+        asyncio.run(run())
+    assert [(it.verb, it.code) for it in calls] == [("delete", 0)]

@@ -1,0 +1,79 @@
+"""The budget by which pods of a Cluster may be evicted: written where it differs, and none for one node."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import host_looks
+import pytest
+
+from ottla_operator.adapters.kubernetes.host import KubernetesHost
+from ottla_operator.model.manifest import Cluster, ObjectKey
+from ottla_operator.model.nodes import DesiredCluster
+from ottla_operator.ports.observed_cluster import ObservedCluster
+
+Document = dict[str, Any]
+BUDGET = ObjectKey("PodDisruptionBudget", "kafka", "demo")
+Look = Callable[[int], tuple[DesiredCluster, ObservedCluster]]
+
+
+@pytest.fixture
+def host(api: Any) -> KubernetesHost:
+    return KubernetesHost(api, "kafka", "ottla/broker:1")
+
+
+@pytest.fixture
+def look(host: KubernetesHost, cluster_manifest: Callable[..., Document]) -> Look:
+    """Return a function that looks at a cluster of so many nodes, all of whose other objects are there."""
+
+    def at(nodes: int) -> tuple[DesiredCluster, ObservedCluster]:
+        manifest = cluster_manifest(nodes=nodes)
+        manifest["metadata"] |= {"namespace": "kafka", "uid": "u-1"}
+        manifest["status"] = {"clusterId": "AAAAAAAAAAAAAAAAAAAAAA", "initialControllers": []}
+        cluster = Cluster.parse(manifest)
+        host_looks.publish(host, cluster)
+        return host_looks.look(host, cluster)
+
+    return at
+
+
+def test_budget_that_is_missing_is_to_be_written(look: Look) -> None:
+    assert look(3)[1].disruptions_allowed == -1
+
+
+@pytest.mark.parametrize("allowed", [0, 1])
+def test_budget_is_read_back_as_it_was_written(host: KubernetesHost, api: Any, look: Look, allowed: int) -> None:
+    asyncio.run(host.limit_disruptions(look(3)[0], allowed))
+
+    seen = look(3)[1]
+
+    assert (seen.disruptions_allowed, seen.outdated) == (allowed, ())
+    spec = api.stored[BUDGET]["spec"]
+    assert (spec["maxUnavailable"], spec["selector"]) == (allowed, {"matchLabels": {"ottla.dev/cluster": "demo"}})
+    assert spec["unhealthyPodEvictionPolicy"] == "AlwaysAllow", "a machine with a broken node can be drained"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param({"maxUnavailable": 3}, id="more"),
+        pytest.param({"maxUnavailable": "50%"}, id="a-share"),
+        pytest.param({"maxUnavailable": 1, "selector": {}}, id="other-pods"),
+        pytest.param({"maxUnavailable": 1, "unhealthyPodEvictionPolicy": "IfHealthyBudget"}, id="other-policy"),
+    ],
+)
+def test_budget_that_somebody_edited_is_not_right(host: KubernetesHost, api: Any, look: Look, damage: Document) -> None:
+    asyncio.run(host.limit_disruptions(look(3)[0], 1))
+    api.stored[BUDGET]["spec"] |= damage
+
+    assert look(3)[1].disruptions_allowed not in (0, 1)
+
+
+def test_one_node_has_no_budget(host: KubernetesHost, api: Any, look: Look) -> None:
+    asyncio.run(host.limit_disruptions(look(3)[0], 1))
+    asyncio.run(host.remove_node("demo-main-1", ""))
+
+    seen = look(1)[1]
+
+    assert (seen.disruptions_allowed, seen.outdated) == (None, ())
+    assert BUDGET not in api.stored

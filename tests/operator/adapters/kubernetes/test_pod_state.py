@@ -1,0 +1,133 @@
+"""What is said of a node whose pod is in trouble, from pods as Kubernetes 1.36 writes them."""
+
+from typing import Any
+
+import pytest
+
+from ottla_operator.adapters.kubernetes.pod_state import observed_node
+from ottla_operator.ports.nodes import NodeState
+
+Document = dict[str, Any]
+AT = "2026-01-01T00:01:00Z"
+
+
+def pod(*conditions: Document, deleted: bool = False, **status: Any) -> Document:
+    metadata = {"name": "demo-main-0", "annotations": {"ottla.dev/revision": "r"}}
+    return {
+        "metadata": {**metadata, **({"deletionTimestamp": AT} if deleted else {})},
+        "spec": {"nodeName": "worker-2"},
+        "status": {"conditions": list(conditions), **status},
+    }
+
+
+def condition(kind: str, status: bool, reason: str = "", message: str = "") -> Document:
+    return {"type": kind, "status": str(status), "reason": reason, "message": message, "lastTransitionTime": AT}
+
+
+RUNNING = [{"name": "broker", "ready": True, "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]
+SILENT = (condition("Ready", False), condition("ContainersReady", True))
+NOWHERE = {
+    "no-capacity": "0/3 nodes are available: 3 Insufficient memory. preemption: 0/3 nodes are available.",
+    "claim-deleted": '0/3 nodes are available: persistentvolumeclaim "data-demo-main-0" not found.',
+    "volume-elsewhere": (
+        "0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) had volume node affinity conflict."
+    ),
+}
+NO_IMAGE = 'Back-off pulling image "ottla/broker:9": ErrImagePull: not found'
+EVICTED = "The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi, available: 9Mi."
+TAINT = condition("DisruptionTarget", True, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
+
+
+@pytest.mark.parametrize(
+    ("found", "state", "reason", "message"),
+    [
+        *(
+            pytest.param(
+                pod(condition("PodScheduled", False, "Unschedulable", words), phase="Pending"),
+                NodeState.FAILED,
+                "Unschedulable",
+                words,
+                id=name,
+            )
+            for name, words in NOWHERE.items()
+        ),
+        pytest.param(
+            pod(
+                condition("PodScheduled", True),
+                condition("Ready", False, "ContainersNotReady", "containers with incomplete status: [format]"),
+                condition("ContainersReady", False, "ContainersNotReady"),
+                phase="Pending",
+                initContainerStatuses=[{"state": {"waiting": {"reason": "ImagePullBackOff", "message": NO_IMAGE}}}],
+            ),
+            NodeState.FAILED,
+            "ImagePullBackOff",
+            NO_IMAGE,
+            id="image-cannot-be-pulled",
+        ),
+        pytest.param(
+            pod(
+                condition("Ready", False, "PodFailed"),
+                condition("ContainersReady", False, "PodFailed"),
+                phase="Failed",
+                reason="Evicted",
+                message=EVICTED,
+            ),
+            NodeState.FAILED,
+            "Evicted",
+            EVICTED,
+            id="evicted-by-its-machine",
+        ),
+        pytest.param(
+            pod(condition("Ready", False, "PodFailed"), phase="Failed"),
+            NodeState.FAILED,
+            "PodFailed",
+            "its pod has ended",
+            id="ended-and-nobody-says-why",
+        ),
+        pytest.param(
+            pod(*SILENT, phase="Running", containerStatuses=RUNNING),
+            NodeState.UNREADY,
+            "MachineLost",
+            "its machine worker-2 does not answer",
+            id="machine-silent",
+        ),
+        pytest.param(
+            pod(*SILENT, TAINT, deleted=True, phase="Running", containerStatuses=RUNNING),
+            NodeState.STARTING,
+            "MachineLost",
+            "its machine worker-2 does not answer, and nobody knows whether the pod still runs there; once the machine "
+            "is surely off: kubectl delete node worker-2",
+            id="terminating-on-a-dead-machine",
+        ),
+        pytest.param(
+            pod(
+                condition("Ready", True),
+                condition("ContainersReady", True),
+                condition("DisruptionTarget", True, "EvictionByEvictionAPI", "Eviction API: evicting"),
+                deleted=True,
+                phase="Running",
+            ),
+            NodeState.STARTING,
+            "PodTerminating",
+            "its former pod is shutting down (Eviction API: evicting)",
+            id="drained",
+        ),
+        pytest.param(
+            pod(condition("Ready", True), deleted=True, phase="Running"),
+            NodeState.STARTING,
+            "PodTerminating",
+            "its former pod is shutting down",
+            id="restarted",
+        ),
+    ],
+)
+def test_pod_in_trouble_says_what_its_node_needs(found: Document, state: NodeState, reason: str, message: str) -> None:
+    node = observed_node(found, has_successor=True)
+
+    assert (node.state, node.reason, node.message) == (state, reason, message)
+
+
+def test_pod_that_ends_for_good_on_a_dead_machine_is_not_taken_for_stopped() -> None:
+    node = observed_node(pod(*SILENT, TAINT, deleted=True, phase="Running"), has_successor=False)
+
+    assert (node.state, node.reason) == (NodeState.STOPPING, "MachineLost")

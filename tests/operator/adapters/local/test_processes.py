@@ -1,0 +1,125 @@
+"""Processes that outlive their parent's command: found, told apart, asked to end, and killed if they do not."""
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ottla_operator.adapters.local import processes
+
+DEAF = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
+POLITE = "import time; print('polite', flush=True); time.sleep(600)"
+WAIT_S = 0.01
+
+
+def spawn(program: str, log: Path) -> int:
+    return processes.spawn([sys.executable, "-c", program], log=log)
+
+
+def wait_until_it_speaks(log: Path) -> None:
+    while not log.exists() or not log.read_text():
+        time.sleep(WAIT_S)
+
+
+@pytest.mark.parametrize(
+    ("program", "grace_s", "by_itself"), [(POLITE, 60.0, True), (DEAF, 0.1, False)], ids=["polite", "deaf"]
+)
+def test_process_is_stopped(tmp_path: Path, program: str, grace_s: float, by_itself: bool) -> None:
+    pid = spawn(program, tmp_path / "log")
+    born = processes.birth(pid)
+    wait_until_it_speaks(tmp_path / "log")
+
+    async def scenario() -> None:
+        assert processes.is_running(pid, born)
+
+        assert await processes.stop(pid, born, grace_s=grace_s) is by_itself
+        assert not processes.is_running(pid, born)
+        assert await processes.stop(pid, born, grace_s=grace_s) is True
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells who is a zombie")
+def test_zombie_of_somebody_else_has_ended(tmp_path: Path) -> None:
+    # A parent that never asks how its child ended, as many a container's first process.
+    parent = """
+import os, sys, time
+child = os.fork()
+if child == 0:
+    os._exit(0)
+os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+print(child, flush=True)
+time.sleep(600)
+"""
+    pid = spawn(parent, tmp_path / "log")
+    wait_until_it_speaks(tmp_path / "log")
+    zombie = int((tmp_path / "log").read_text())
+
+    async def scenario() -> None:
+        assert not processes.is_running(zombie, processes.birth(zombie))
+        assert not processes.is_running(zombie)
+        assert await processes.stop(zombie, processes.birth(zombie), grace_s=60) is True
+        await processes.stop(pid, processes.birth(pid), grace_s=60)
+
+    asyncio.run(scenario())
+
+
+def test_process_with_another_birth_is_another_process() -> None:
+    me = os.getpid()
+
+    assert processes.is_running(me, processes.birth(me))
+    assert not processes.is_running(me, "0")
+
+
+def test_child_has_a_session_of_its_own(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        pid = spawn(POLITE, tmp_path / "log")
+        assert os.getsid(pid) == pid
+        await processes.stop(pid, processes.birth(pid), grace_s=60)
+
+    asyncio.run(scenario())
+
+
+def test_output_is_appended_to_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("before\n")
+    pid = spawn("import sys; print('out'); sys.exit('err')", log)
+    os.waitpid(pid, 0)
+
+    assert log.read_text().splitlines() == ["before", "out", "err"]
+
+
+def test_environment_can_be_given(tmp_path: Path) -> None:
+    pid = processes.spawn(
+        [sys.executable, "-c", "import os; print(os.environ['GREETING'])"],
+        log=tmp_path / "log",
+        environment={"GREETING": "hello"},
+    )
+    os.waitpid(pid, 0)
+
+    assert (tmp_path / "log").read_text() == "hello\n"
+
+
+def test_program_that_is_waited_for_says_how_it_ended() -> None:
+    program = "import sys; print('out', flush=True); sys.exit('trouble')"
+
+    assert asyncio.run(processes.run([sys.executable, "-c", program])) == (1, "out\ntrouble\n")
+
+
+def test_program_does_not_outlive_who_waits_for_it(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    program = f"import os, time; open({str(log)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+
+    async def scenario() -> None:
+        waiting = asyncio.create_task(processes.run([sys.executable, "-c", program]))
+        await asyncio.to_thread(wait_until_it_speaks, log)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(scenario())
+
+    assert not processes.is_running(int(log.read_text()))

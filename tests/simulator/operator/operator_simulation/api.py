@@ -1,0 +1,76 @@
+"""`SimulatedApi`: one operator's client of the simulated API server, which sends again what the real one would."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from operator_simulation.api_faults import ApiFaults
+from operator_simulation.store import Store
+from ottla_operator.adapters.kubernetes.retries import APPLY, JSON, MERGE, repeated
+from ottla_operator.model.document import Document
+
+CALL_S = 0.002
+
+ResultT = TypeVar("ResultT")
+
+
+class SimulatedApi:
+    """See the module; the calls of `controllers.status.StatusStore`.
+
+    Every method raises as those of `adapters.kubernetes.api.KubernetesApi` do.
+    """
+
+    def __init__(self, store: Store, faults: ApiFaults) -> None:
+        self._store = store
+        self._faults = faults
+
+    async def get(self, kind: str, namespace: str, name: str) -> Document | None:
+        return await self._ask("GET", f"{kind} {name}", lambda: self._store.get(kind, name))
+
+    async def objects(self, kind: str, namespace: str = "", labels: str = "") -> list[Document]:
+        return await self._ask("GET", f"every {kind}", lambda: self._store.objects(kind))
+
+    async def create(self, document: Document) -> Document:
+        return await self._ask("POST", _name(document), lambda: self._store.create(document))
+
+    async def apply(self, document: Document) -> Document:
+        return await self._ask("PATCH", _name(document), lambda: self._store.apply(document), APPLY)
+
+    async def delete(self, kind: str, namespace: str, name: str, *, uid: str = "") -> None:
+        await self._ask("DELETE", f"{kind} {name}", lambda: self._store.delete(kind, name))
+
+    async def apply_status(self, document: Document, status: Document) -> Document:
+        what = f"the status of {_name(document)}"
+        return await self._ask("PATCH", what, lambda: self._store.apply_status(document, status), APPLY)
+
+    async def patch_status(self, document: Document, patch: Document) -> Document:
+        what = f"the status of {_name(document)}"
+        return await self._ask("PATCH", what, lambda: self._store.patch_status(document, patch), MERGE)
+
+    async def replace_finalizers(self, document: Document, finalizers: list[str]) -> Document:
+        what = f"the finalizers of {_name(document)}"
+        return await self._ask("PATCH", what, lambda: self._store.replace_finalizers(document, finalizers), MERGE)
+
+    async def record_event(self, document: Document, *, reason: str, note: str, is_warning: bool) -> None:
+        """Record what nobody reads."""
+        await self._ask("POST", f"an Event of {_name(document)}", lambda: None)
+
+    async def is_namespace_going(self, document: Document) -> bool:
+        return await self._ask("POST", f"an Event that is only tried, of {_name(document)}", lambda: False)
+
+    async def call(
+        self, method: str, what: str, effect: Callable[[], Coroutine[Any, Any, ResultT]], content_type: str = JSON
+    ) -> ResultT:
+        """Have the server do ``effect``; it may be told to do so again, or go on with it when nobody waits for it."""
+        return await repeated(lambda: self._faults.carry(method, what, effect), method, content_type)
+
+    async def _ask(self, method: str, what: str, act: Callable[[], ResultT], content_type: str = JSON) -> ResultT:
+        async def effect() -> ResultT:
+            await asyncio.sleep(CALL_S)
+            return act()
+
+        return await self.call(method, what, effect, content_type)
+
+
+def _name(document: Document) -> str:
+    return f"{document['kind']} {document['metadata']['name']}"

@@ -1,0 +1,511 @@
+"""What must hold of every change that the operator makes, whatever fails: one small class per invariant.
+
+They look at the truth (processes, the newest metadata, the quorum's leader), not at what the operator was told. Where
+something else has just disturbed the cluster, the operator cannot know of it yet: then only those are strict that need
+no news.
+"""
+
+from collections.abc import Set
+from dataclasses import dataclass, field
+
+from operator_simulation.calendar import shown
+from operator_simulation.host import BROKEN_IMAGE, HostState
+from operator_simulation.steps import Kind, StepTaken
+from ottla.config.resource_type import ConfigResourceType
+from ottla.metadata.image import MetadataImage
+from ottla.simulator.invariants.ledger import InvariantViolation
+from ottla.simulator.invariants.state_observer import Invariant, StateObserver
+from ottla.simulator.world.cluster import Cluster
+from ottla.simulator.world.node import SimulatedNode
+from ottla.types import NodeId
+from ottla.wire.acl_codes import Acl
+from ottla_operator.model.conditions import ready_condition
+from ottla_operator.model.document import Document
+from ottla_operator.model.maintenance import closed
+from ottla_operator.model.manifest import Cluster as Manifest
+from ottla_operator.model.rolling_policy import RollingPolicy
+from ottla_operator.model.scaling import OnScaleUp
+from ottla_operator.planning.cluster.cordons import CORDONED
+from ottla_operator.planning.cluster.rolling import ROLL_HALTED
+
+QUIET_MS = 20_000
+"""So long after a fault the operator may have looked before it, and replicas may not have caught up yet."""
+
+
+@dataclass
+class Situation:
+    """What the invariants look at. ``min_in_sync`` and ``replicas`` are the least that each topic ever asks for.
+
+    ``entries`` are the access control entries that anybody ever asks for.
+    """
+
+    cluster: Cluster
+    state_observer: StateObserver
+    state: HostState
+    min_in_sync: dict[str, int]
+    replicas: dict[str, int]
+    entries: frozenset[Acl] = frozenset()
+    newcomers: frozenset[NodeId] = frozenset()
+    """Brokers that are asked for in the end, and not at first."""
+    asked: Manifest | None = None
+    """The Cluster as it was asked for last."""
+    unworkable: set[int] = field(default_factory=set)
+    """The generations of it that cannot come up."""
+    disturbed_ms: int = -QUIET_MS
+    going_on: int = 0
+    """How many faults have begun and not ended."""
+    crashed: set[NodeId] = field(default_factory=set)
+    """Nodes that have not caught up again since."""
+    unheard_ms: int = -QUIET_MS
+    """When the API server failed last."""
+
+    def ask(self, cluster: Manifest) -> None:
+        """Note what users ask for now."""
+        self.asked = cluster
+        if cluster.image == BROKEN_IMAGE:
+            self.unworkable.add(cluster.metadata.generation)
+
+    def disturb(self, *, begins: int = 0) -> None:
+        """Note that a fault strikes, or begins (1), or ends (-1)."""
+        self.disturbed_ms = self.cluster.clock.monotonic_ms()
+        self.going_on += begins
+
+    @property
+    def is_calm(self) -> bool:
+        """Tell whether whoever looks now, or has looked a while ago, sees no trace of any fault."""
+        self.crashed = {node_id for node_id in self.crashed if not self.is_whole(node_id)}
+        if self.going_on or self.crashed:
+            self.disturb()
+        return self.cluster.clock.monotonic_ms() - self.disturbed_ms >= QUIET_MS
+
+    @property
+    def hears_all(self) -> bool:
+        """Tell whether the operator may be expected to hear what it asks for."""
+        return self.is_calm and self.cluster.clock.monotonic_ms() - self.unheard_ms >= QUIET_MS
+
+    def runs(self, node_id: NodeId) -> bool:
+        place = self.cluster.nodes.get(node_id)
+        return place is not None and place.process is not None
+
+    def serves(self, node_id: NodeId) -> bool:
+        return self.runs(node_id) and self.cluster.nodes[node_id].is_ready
+
+    def voters(self) -> tuple[NodeId, ...]:
+        """Return the quorum's voters, as its leader knows them; none while it has no leader."""
+        leader_id = self.cluster.leader_id()
+        process = None if leader_id is None else self.cluster.nodes[leader_id].process
+        return () if process is None else tuple(sorted(process.raft.voters.node_ids))
+
+    def is_whole(self, node_id: NodeId) -> bool:
+        """Tell whether the node serves, and every replica that it holds is in sync."""
+        image = self.state_observer.image
+        broker = image.cluster.brokers.get(node_id)
+        partitions = [it for topic in image.topics.by_id.values() for it in topic.partitions.values()]
+        return (
+            self.serves(node_id)
+            and (broker is None or not broker.is_fenced)
+            and all(node_id in it.isr for it in partitions if node_id in it.replicas)
+        )
+
+    def holds(self, node_id: NodeId) -> list[str]:
+        """Return the partitions that are assigned to the node."""
+        return [
+            f"{topic.name}-{index}"
+            for topic in self.state_observer.image.topics.by_id.values()
+            for index, partition in topic.partitions.items()
+            if node_id in partition.replicas
+        ]
+
+    def too_few_without(self, down: Set[NodeId]) -> str | None:
+        """Return, in words, which partition would have too few replicas in sync without ``down``; None when none."""
+        for topic in self.state_observer.image.topics.by_id.values():
+            for index, partition in topic.partitions.items():
+                left = [each for each in partition.isr if each not in down and self.serves(each)]
+                needed = self.needed(topic.name, len(partition.replicas))
+                if down & set(partition.isr) and len(left) < needed:
+                    return f"{topic.name}-{index} would have {left} in sync, and needs {needed}"
+        return None
+
+    def needed(self, topic: str, replicas: int) -> int:
+        """Return how many replicas of a partition must stay in sync: never all, for then none could ever stop."""
+        return min(self.min_in_sync.get(topic, 1), replicas - 1)
+
+
+class PlannerInvariant(Invariant):
+    """An invariant of the planner's; raises `InvariantViolation`."""
+
+    def __init__(self, situation: Situation) -> None:
+        super().__init__(situation.state_observer)
+        self.situation = situation
+
+    def on_step(self, step: StepTaken) -> None:
+        """The operator is about to make a change."""
+
+    def on_node(self, place: SimulatedNode) -> None:
+        """Something happened to a node."""
+
+    def on_stopped(self, place: SimulatedNode) -> None:
+        """A process has ended in order."""
+
+    def on_status(self, document: Document) -> None:
+        """The status of an object was written."""
+
+    def on_end(self) -> None:
+        """All is as asked, and stays so."""
+
+    def fail(self, what: str) -> InvariantViolation:
+        return InvariantViolation(f"{type(self).__name__}: {what}")
+
+
+class OneNodeAtATime(PlannerInvariant):
+    """While a node is down by the planner's doing, or has not caught up again, no other one is stopped.
+
+    Only brokers of its rack may be, where the Cluster says so and no partition misses all of them.
+    """
+
+    def __init__(self, situation: Situation) -> None:
+        super().__init__(situation)
+        self._down: dict[NodeId, StepTaken] = {}
+
+    def on_step(self, step: StepTaken) -> None:
+        situation = self.situation
+        if step.kind not in (Kind.RESTART, Kind.STOP) or not situation.serves(step.node_id):
+            return
+        if not situation.holds(step.node_id) and step.node_id not in situation.voters():
+            return  # nobody misses it
+        self._forget_whole()
+        others = [other for node_id, other in self._down.items() if node_id != step.node_id]
+        if others and not self._are_of_one_rack([step, *others]):
+            raise self.fail(f"{step}, and {', '.join(map(str, others))} has not caught up again")
+        self._down[step.node_id] = step
+        if others and situation.is_calm and (broken := situation.too_few_without(self._down.keys())) is not None:
+            raise self.fail(f"{', '.join(map(str, self._down.values()))}: {broken}")
+
+    def on_node(self, place: SimulatedNode) -> None:
+        if place.node_id in self._down:
+            self._forget_whole()
+
+    def on_image(self, before: MetadataImage, now: MetadataImage) -> None:
+        if self._down:
+            self._forget_whole()
+
+    def _are_of_one_rack(self, steps: list[StepTaken]) -> bool:
+        situation, policy = self.situation, self.situation.asked.rolling if self.situation.asked else RollingPolicy()
+        racks = {situation.state.rack_of(step.node_id) for step in steps}
+        return (
+            policy.by_rack
+            and len(steps) <= (policy.max_unavailable or len(steps))
+            and all(step.kind is Kind.RESTART for step in steps)
+            and not any(situation.cluster.nodes[step.node_id].is_controller for step in steps)
+            and len(racks) == 1
+            and None not in racks
+        )
+
+    def _forget_whole(self) -> None:
+        for node_id in [each for each in self._down if self._is_back(each)]:
+            del self._down[node_id]
+
+    def _is_back(self, node_id: NodeId) -> bool:
+        name = self.situation.state.name_of(node_id)
+        is_old = name is not None and self.situation.state.is_outdated(name)
+        return self.situation.is_whole(node_id) and not is_old
+
+
+class ABrokenVersionStopsThere(PlannerInvariant):
+    """Who does not come up with what is asked is the last node that is restarted, and the status says so throughout.
+
+    It names the version that is known to work. Strict at all times but for what is said while nobody may answer.
+    """
+
+    def __init__(self, situation: Situation) -> None:
+        super().__init__(situation)
+        self._halted = 0
+        """The generation of the spec that was last seen not to work."""
+
+    def on_step(self, step: StepTaken) -> None:
+        state, asked = self.situation.state, self.situation.asked
+        if step.kind is not Kind.RESTART or asked is None or asked.image != BROKEN_IMAGE:
+            return
+        others = [name for name in state.runs if name != step.what and state.is_broken(name)]
+        if others and self.situation.serves(step.node_id):
+            raise self.fail(f"{step}, and {', '.join(others)} does not come up")
+
+    def on_status(self, document: Document) -> None:
+        ready, status = ready_condition(document), document["status"]
+        if document["kind"] != "Cluster" or ready is None:
+            return
+        generation = ready["observedGeneration"]
+        if ready["reason"] == ROLL_HALTED:
+            self._halted = generation
+            good = status.get("image")
+            if good is None or good == BROKEN_IMAGE or f"image: {good}," not in ready["message"]:
+                raise self.fail(f"the way back is {good}, and the status says {ready['message']}")
+        elif self._halted == generation and self.situation.hears_all:
+            raise self.fail(f"nobody asks for anything else, and the status says {ready['reason']}")
+
+
+class StepsAreRecordedFirst(PlannerInvariant):
+    """Who is restarted is named by ``status.operation`` before: whoever follows knows of it. Strict at all times."""
+
+    def __init__(self, situation: Situation) -> None:
+        super().__init__(situation)
+        self._at: list[str] = []
+        """The nodes that the record names."""
+
+    def on_status(self, document: Document) -> None:
+        if document["kind"] == "Cluster":
+            self._at = document["status"].get("operation", {}).get("node", "").split(",")
+
+    def on_step(self, step: StepTaken) -> None:
+        if step.kind is Kind.RESTART and step.what not in self._at:
+            raise self.fail(f"{step}, and the record of what goes on names {', '.join(self._at) or 'nobody'}")
+
+
+class NothingIsDoneWhilePaused(PlannerInvariant):
+    """From when a Cluster says that it is paused until somebody asks for something else, it is left as it is."""
+
+    def __init__(self, situation: Situation) -> None:
+        super().__init__(situation)
+        self._paused = 0
+        """The generation of the spec that the status last said so of."""
+
+    def on_status(self, document: Document) -> None:
+        conditions = document["status"].get("conditions", []) if document["kind"] == "Cluster" else []
+        for condition in conditions:
+            if condition["type"] == "Paused" and condition["status"] == "True":
+                self._paused = condition["observedGeneration"]
+
+    def on_step(self, step: StepTaken) -> None:
+        asked = self.situation.asked
+        is_paused = asked is not None and asked.is_paused and asked.metadata.generation == self._paused
+        if is_paused and step.kind not in (Kind.TOPIC, Kind.USER, Kind.SECRET):
+            raise self.fail(f"{step}, and the Cluster is paused")
+
+
+class RestartsInTheirWindow(PlannerInvariant):
+    """Who serves is restarted only while a maintenance window is open, where there are any."""
+
+    def on_step(self, step: StepTaken) -> None:
+        asked = self.situation.asked
+        if step.kind is not Kind.RESTART or asked is None or not self.situation.serves(step.node_id):
+            return
+        now = shown(self.situation.cluster.clock.monotonic_ms() / 1_000)
+        if (why := closed(asked.maintenance_windows, now)) is not None:
+            raise self.fail(f"{step} at {now}; {why}")
+
+
+class EnoughInSync(PlannerInvariant):
+    """No partition is below its ``min.insync.replicas`` by the planner's doing."""
+
+    def on_step(self, step: StepTaken) -> None:
+        situation = self.situation
+        if step.kind not in (Kind.RESTART, Kind.STOP) or not situation.is_calm or not situation.serves(step.node_id):
+            return
+        if (broken := situation.too_few_without({step.node_id})) is not None:
+            raise self.fail(f"{step}: {broken}")
+
+    def on_image(self, before: MetadataImage, now: MetadataImage) -> None:
+        if not self.situation.is_calm or now.topics is before.topics:
+            return
+        for topic in now.topics.by_id.values():
+            for index, partition in topic.partitions.items():
+                needed = self.situation.needed(topic.name, len(partition.replicas))
+                old = before.topics.by_id.get(topic.topic_id)
+                had = old.partitions.get(index) if old is not None else None
+                # A topic that is made while brokers come up has those in sync that are up.
+                if had is not None and len(partition.isr) < min(needed, len(had.isr)):
+                    raise self.fail(f"{topic.name}-{index} has {partition.isr} in sync, and needs {needed}")
+
+
+class NoReplicaIsGivenUp(PlannerInvariant):
+    """No partition has fewer replicas than its topic ever asks for; strict at all times."""
+
+    def on_image(self, before: MetadataImage, now: MetadataImage) -> None:
+        if now.topics is before.topics:
+            return
+        for topic in now.topics.by_id.values():
+            for index, partition in topic.partitions.items():
+                if len(partition.replicas) < self.situation.replicas.get(topic.name, 1):
+                    raise self.fail(f"{topic.name}-{index} is on {partition.replicas} only")
+
+
+class QuorumKeepsItsMajority(PlannerInvariant):
+    """No voter is stopped or taken out while the others are not enough."""
+
+    def on_step(self, step: StepTaken) -> None:
+        if step.kind not in (Kind.RESTART, Kind.STOP, Kind.REMOVE_VOTER) or not self.situation.is_calm:
+            return
+        voters = self.situation.voters()
+        if step.node_id not in voters:
+            return
+        others = [each for each in voters if each != step.node_id]
+        left = [each for each in others if self.situation.runs(each)]
+        needed = min(len(voters) // 2 + 1, len(others))
+        if len(left) < needed:
+            raise self.fail(f"{step}: of the voters {voters} only {left} would run, and {needed} are needed")
+
+
+class RollInOrder(PlannerInvariant):
+    """Controllers are restarted first and the active one last of them, then brokers; each once for one change."""
+
+    def on_step(self, step: StepTaken) -> None:
+        state = self.situation.state
+        if step.kind is not Kind.RESTART or not self.situation.is_calm or not self.situation.serves(step.node_id):
+            return
+        nodes = self.situation.cluster.nodes
+        waiting = [
+            run.node_id
+            for name, run in state.runs.items()
+            if run.node_id != step.node_id and state.is_outdated(name) and nodes[run.node_id].is_controller
+        ]
+        is_active = self.situation.cluster.leader_id() == step.node_id
+        if waiting and (is_active or not nodes[step.node_id].is_controller):
+            what = "leads the quorum" if is_active else "is no controller"
+            raise self.fail(f"{step}, which {what}; controllers {waiting} are still to be restarted")
+        if not state.is_outdated(step.what):
+            raise self.fail(f"{step}, which runs with what is published")
+
+
+class DrainedFirst(PlannerInvariant):
+    """Who is stopped for good, unregistered, or loses its volumes holds no replica and does not vote; at all times."""
+
+    def on_step(self, step: StepTaken) -> None:
+        if step.kind not in (Kind.STOP, Kind.UNREGISTER, Kind.VOLUMES):
+            return
+        held = self.situation.holds(step.node_id)
+        if step.kind is Kind.VOLUMES and step.node_id in self.situation.state_observer.image.cluster.brokers:
+            raise self.fail(f"{step}, and it is registered")
+        if step.kind is Kind.VOLUMES and self.situation.runs(step.node_id):
+            raise self.fail(f"{step}, and it runs")
+        if held:
+            raise self.fail(f"{step}, and it holds {', '.join(held)}")
+        if step.kind is not Kind.UNREGISTER and step.node_id in self.situation.voters():
+            raise self.fail(f"{step}, and it votes")
+        if step.kind is Kind.UNREGISTER and self.situation.serves(step.node_id):
+            raise self.fail(f"{step}, and it serves")
+
+
+class WhoIsToWaitGetsNothing(PlannerInvariant):
+    """Brokers that come and are to wait for somebody to move something there hold nothing; nobody moves anything."""
+
+    def on_image(self, before: MetadataImage, now: MetadataImage) -> None:
+        asked = self.situation.asked
+        if now.topics is before.topics or asked is None or asked.scaling.policy.on_scale_up is not OnScaleUp.NONE:
+            return
+        held = {node: self.situation.holds(node) for node in sorted(self.situation.newcomers)}
+        for node, partitions in held.items():
+            if partitions:
+                raise self.fail(f"broker {node} has got {', '.join(partitions)}")
+
+
+class LeadershipMovedAway(PlannerInvariant):
+    """Who is stopped in order leads nothing any more that somebody else could lead."""
+
+    def on_stopped(self, place: SimulatedNode) -> None:
+        if not self.situation.is_calm:
+            return
+        led = [
+            f"{topic.name}-{index}"
+            for topic in self.situation.state_observer.image.topics.by_id.values()
+            for index, partition in topic.partitions.items()
+            if partition.leader == place.node_id and len(partition.isr) > 1
+        ]
+        if led:
+            raise self.fail(f"node {place.node_id} has stopped, and leads {', '.join(led)}")
+
+
+class NobodyIsGivenMore(PlannerInvariant):
+    """An entry that nobody has asked for is never there."""
+
+    def __init__(self, situation: Situation) -> None:
+        super().__init__(situation)
+        self._seen = situation.state_observer.image.acls
+
+    def on_node(self, place: SimulatedNode) -> None:
+        now = self.situation.state_observer.image.acls
+        if now is self._seen:
+            return
+        self._seen = now
+        more = set(now.by_id.values()) - self.situation.entries
+        if more:
+            raise self.fail(", ".join(map(str, sorted(more))))
+
+
+class StatusSaysWhatItWaitsFor(PlannerInvariant):
+    """Whoever is not ready says in words for whom or what it waits."""
+
+    def on_status(self, document: Document) -> None:
+        ready = ready_condition(document)
+        if ready is None or ready["status"] == "True" or ready["reason"] == "Accepted":
+            return
+        words = ["node", "broker", "partition", "voter", "controller", "topic", "replicas", "quorum", "user", "next:"]
+        words += ["Cluster", "API", "secret", "simulated"]
+        if not ready["reason"] or not any(word in ready["message"] for word in words):
+            raise self.fail(f"{document['metadata']['name']} is not ready: {ready['reason']!r}: {ready['message']!r}")
+
+
+class NothingIsLeftBehind(PlannerInvariant):
+    """A Cluster that is Ready, and nothing goes on, has no throttle left on topics, nor on brokers that are there.
+
+    Those have no cordon either, unless new ones are to wait. In the end no operation is said to go on.
+    """
+
+    def __init__(self, situation: Situation) -> None:
+        super().__init__(situation)
+        self._operation: Document | None = None
+
+    def on_end(self) -> None:
+        if self._operation is not None:
+            raise self.fail(f"all is as asked, and status.operation is {self._operation}")
+
+    def on_status(self, document: Document) -> None:
+        ready, asked = ready_condition(document), self.situation.asked
+        if document["kind"] == "Cluster":
+            self._operation = document["status"].get("operation")
+        if document["kind"] != "Cluster" or ready is None or (ready["status"], ready["reason"]) != ("True", "Ready"):
+            return
+        if document["status"].get("operation") is not None:
+            # Noted before the first step of a pass, which has the conditions of the one before.
+            return
+        image, open_brokers = self.situation.state_observer.image, set[str]()
+        # Users may have asked for something else since.
+        is_of_now = asked is not None and asked.metadata.generation == ready["observedGeneration"]
+        if asked is not None and is_of_now and asked.scaling.policy.on_scale_up is not OnScaleUp.NONE:
+            open_brokers = set(map(str, asked.broker_ids))
+        for resource, values in image.configs.resources.items():
+            is_gone = resource.type is ConfigResourceType.BROKER and resource.name not in map(
+                str, image.cluster.brokers
+            )
+            shall_go = {CORDONED} if resource.name in open_brokers else set()
+            if not is_gone and any("throttled" in key or key in shall_go for key in values):
+                raise self.fail(f"{resource.name} has {dict(values)}")
+
+
+class NothingIsRefused(PlannerInvariant):
+    """What can be done is never refused: a spec that works does not need another one."""
+
+    def on_status(self, document: Document) -> None:
+        for condition in document["status"].get("conditions", []):
+            is_due = condition["reason"] == ROLL_HALTED and condition["observedGeneration"] in self.situation.unworkable
+            if condition["type"] == "Stalled" and condition["status"] == "True" and not is_due:
+                raise self.fail(f"{document['metadata']['name']}: {condition['reason']}: {condition['message']}")
+
+
+PLANNER_INVARIANTS: tuple[type[PlannerInvariant], ...] = (
+    ABrokenVersionStopsThere,
+    OneNodeAtATime,
+    StepsAreRecordedFirst,
+    NothingIsDoneWhilePaused,
+    RestartsInTheirWindow,
+    EnoughInSync,
+    NoReplicaIsGivenUp,
+    QuorumKeepsItsMajority,
+    RollInOrder,
+    DrainedFirst,
+    WhoIsToWaitGetsNothing,
+    LeadershipMovedAway,
+    NobodyIsGivenMore,
+    StatusSaysWhatItWaitsFor,
+    NothingIsLeftBehind,
+    NothingIsRefused,
+)

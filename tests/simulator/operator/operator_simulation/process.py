@@ -1,0 +1,92 @@
+"""One operator process in a simulation: the real controller with its queue, workers and listings, on simulated time."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from operator_simulation.api import SimulatedApi
+from operator_simulation.api_faults import ApiFaults
+from operator_simulation.calendar import shown
+from operator_simulation.host import HostState, SimulatedHost
+from operator_simulation.host_behind_api import HostBehindApi
+from operator_simulation.steps import StepTaker, WatchedHost, WatchedSecrets, watched
+from operator_simulation.store import Store
+from ottla.simulator.world.event_loop import SimulatedEventLoop
+from ottla_operator.adapters.kafka import ottla_admin
+from ottla_operator.adapters.kubernetes.secret_store import KubernetesSecrets
+from ottla_operator.controllers.manager import ControllerManager
+from ottla_operator.model.document import Document
+from ottla_operator.runtime.workers import ListingState, resync, work
+
+WORKERS = 2
+RESYNC_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What outlives every operator."""
+
+    state: HostState
+    store: Store
+    faults: ApiFaults
+    draw: Callable[[int], int]
+
+
+class OperatorProcess:
+    """See the module. It knows nothing but what it reads from the API server, the host and the brokers."""
+
+    def __init__(self, loop: SimulatedEventLoop, around: Surroundings, steps: StepTaker, *, name: str = "") -> None:
+        """``name`` is that of its installation, where there are several."""
+        self._loop = loop
+        self._around = around
+        self._events = ListingState()
+        self._held: list[tuple[Callable[..., None], tuple[object, ...]]] = []
+        api = SimulatedApi(around.store, around.faults)
+        host = HostBehindApi(WatchedHost(SimulatedHost(around.state), steps), api, around.state)
+        self._controller = ControllerManager(
+            api,
+            lambda _: host,
+            watched(ottla_admin.connector(), steps),
+            now=lambda: shown(loop.time()),
+            now_s=loop.time,
+            secret_store=lambda namespace: WatchedSecrets(KubernetesSecrets(api, namespace), steps),
+            draw=around.draw,
+            name=name,
+        )
+        self._parts = [loop.create_task(resync(self._controller, self._events, every_s=RESYNC_S))]
+        self._parts += [loop.create_task(work(self._controller, self._events.listed)) for _ in range(WORKERS)]
+
+    def seen(self, document: Document) -> None:
+        """An event of a watch: the object was made or changed."""
+        self._tell(self._controller.seen, document)
+
+    def gone(self, document: Document) -> None:
+        """An event of a watch: the object is there no more."""
+        self._tell(self._controller.gone, document)
+
+    def child_seen(self, cluster: str) -> None:
+        """An event of a watch: a node of the cluster came or went."""
+        self._tell(self._controller.child_seen, "", cluster)
+
+    def catch_up(self, cluster: str) -> None:
+        """Watches are open again: what was held back is told, and what there is is listed, as kopf does then."""
+        held, self._held = self._held, []
+        for mark, told in held:
+            self._loop.call_soon(mark, *told)
+        for document in copy.deepcopy(self._around.store.all()):
+            self._tell(self._controller.seen, document)
+        self.child_seen(cluster)
+
+    def _tell(self, mark: Callable[..., None], *told: object) -> None:
+        if self._around.faults.holds_events:
+            self._held.append((mark, told))
+        elif not self._around.faults.loses_events:
+            self._loop.call_soon(mark, *told)
+
+    def kill(self) -> None:
+        """End it as kill -9 does."""
+        self._loop.kill()
+
+    def failure(self) -> BaseException | None:
+        """Return why a part of it has ended by itself; None while all run."""
+        return next((part.exception() or RuntimeError("a worker ended") for part in self._parts if part.done()), None)
