@@ -1,4 +1,4 @@
-"""What came of attacks on a node, and the tables of `benchmarks.attacks` about them."""
+"""Outcomes of attacks on a node, and the tables of `benchmarks.attacks` about them."""
 
 import re
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Outcome:
 
     @property
     def request_cpu_ms(self) -> float | None:
-        """What the node used for each large request that it answered."""
+        """The node's CPU milliseconds for each large request that it answered."""
         return 1000 * self.cores["node"] * self.attack_s / self.served if self.served else None
 
     def time_cells(self) -> list[str]:
@@ -80,7 +80,7 @@ def table(outcomes: list[Outcome]) -> str:
 
 
 def details(outcomes: list[Outcome], *, are_of_both: bool = False) -> str:
-    """What the attackers got done, which metrics told of it, and the first line that the node logged."""
+    """Return what the attackers got done, which metrics told of it, and the first line that the node logged."""
     lines = []
     for one in outcomes:
         did = ", ".join(f"{what} {rate:,.0f}/s" for what, rate in sorted(one.did.items()))

@@ -41,7 +41,7 @@ _SLOW_FRAME_BYTES: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doors:
-    """Where the node listens."""
+    """The addresses on which the node listens."""
 
     plaintext: tuple[str, int]
     tls: tuple[str, int]
@@ -508,7 +508,7 @@ def _client_hello(context: ssl.SSLContext) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of an attack: what its peers did, when large requests were answered, the CPU seconds that it used."""
+    """Outcome of an attack: what its peers did, when large requests were answered, the CPU seconds that it used."""
 
     counts: Counter[str]
     answered_s: list[float]

@@ -1,4 +1,4 @@
-"""What a node must have before `large_requests` are sent to it: topics, batches that cost it most, and a group."""
+"""The state of a node before `large_requests` are sent to it: topics, the batches that cost it most, and a group."""
 
 import gzip
 import struct

@@ -1,7 +1,7 @@
 """Requests that cost a node as much as one may, for `benchmarks.attackers`: each is sent again when it is answered.
 
 They are built when an attack starts, by the codec of the broker that is attacked: its versions have flexible encodings.
-What must be there before, topics with batches or a group, is in `large_request_state`.
+Topics with batches, and the group, which must exist before, are created by `large_request_state`.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""What every coordinator needs: loading, decide/write/replay, commit waits, timers, resignation.
+"""The parts that every coordinator needs: loading, decide/write/replay, commit waits, timers, resignation.
 
 Modelled on Kafka's coordinator-common module. `groups/` is its first user; the transaction coordinator and share state
 come next. It knows neither groups nor replicas.
@@ -29,11 +29,11 @@ led partitions, and how a service runs an operation). The smallest coordinator i
    leader may not have. A read waits like a write.
 3. A write that the log rejects at once changes nothing. One that fails later closes the context: memory is ahead of the
    log then, and only a reload makes them agree.
-4. What waits always completes: with the commit, after the time-out, or with NOT_COORDINATOR when the context closes.
+4. A wait always completes: with the commit, after the time-out, or with NOT_COORDINATOR when the context closes.
 5. A resignation of an older leader epoch than the one that is served is ignored; metadata may arrive out of order with
    the removal of a replica.
 
-**What surprises.** There is no timeline of versions as in Kafka: see decision 2, `broker/decisions`. A shard may be
+**Surprises.** There is no timeline of versions as in Kafka: see decision 2, `broker/decisions`. A shard may be
 ahead of its log on purpose (``is_replayed=False``): classic groups are. A leader that lost a write reloads once per
 second, because no election comes for as long as it leads.
 """

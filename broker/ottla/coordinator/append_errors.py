@@ -1,4 +1,4 @@
-"""What a coordinator's client receives when a write to the internal topic was rejected or lost."""
+"""The error that a coordinator's client receives when a write to the internal topic was rejected or lost."""
 
 from ottla.errors import ErrorCode
 

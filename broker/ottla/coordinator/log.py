@@ -14,7 +14,7 @@ from ottla.wire.records import RecordBatch
 class CoordinatorLog(Protocol):
     """Appends as the leader with ``acks=all``, and reads the log again after a lost write.
 
-    What is in the log at an election is not read here: the publisher hands those batches to the coordinator.
+    The log's content at an election is not read here: the publisher hands those batches to the coordinator.
     """
 
     def append(self, partition: int, batch: bytes) -> Delayed[ErrorCode]:

@@ -14,7 +14,7 @@ from ottla.wire.records import RecordBatch
 
 
 class Coordinator(Protocol):
-    """What a coordinator does when the metadata changes."""
+    """The events by which a coordinator follows the metadata."""
 
     def on_elected(self, partition: int, leader_epoch: LeaderEpoch, batches: Iterable[RecordBatch]) -> None:
         """Load ``batches``, then serve ``partition``, which this node leads in ``leader_epoch``."""

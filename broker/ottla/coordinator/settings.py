@@ -12,7 +12,7 @@ ShardT = TypeVar("ShardT", bound=CoordinatorShard[Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorSettings(Generic[ShardT]):
-    """What a coordinator supplies to `CoordinatorRuntime`.
+    """The parts that a coordinator supplies to `CoordinatorRuntime`.
 
     Attributes:
         topic_name: its internal topic.

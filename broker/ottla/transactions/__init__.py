@@ -9,7 +9,7 @@ requests the next block before the current one is used up.
 **Invariant.** No id is handed out twice: a block belongs to one incarnation of one broker, and the rest of it is lost
 when that ends.
 
-**What is not here yet.** Transactions: a coordinator on `coordinator/` with ``__transaction_state`` as internal topic.
-What logs know of transactions (aborted ranges, last stable offset) is in `log/`; offsets that a transaction commits are
+**Not here yet.** Transactions: a coordinator on `coordinator/` with ``__transaction_state`` as internal topic.
+The logs' part of transactions (aborted ranges, last stable offset) is in `log/`; offsets that a transaction commits are
 in `groups/offsets/store.py`.
 """
