@@ -28,6 +28,8 @@ class Outcome:
     """What the attackers got done, a second."""
     served: int
     """Large requests that were answered while the honest client's samples were taken."""
+    rejections: int
+    """Of the honest client's requests under attack: errors, and fetches that lacked a record."""
     metrics: dict[str, tuple[float, float]]
     """At the end of the attack, and how far that is from before."""
     lines: list[str]
@@ -58,6 +60,7 @@ class Outcome:
             "times": self.p99_ratio > P99_TIMES_MAX,
             "p99": p99_ms >= P99_MS_MAX,
             "memory": peak_mib - before_mib > GROWTH_MIB_MAX,
+            f"{self.rejections} rejections": self.rejections > 0,
         }
         return [what for what, is_beyond in beyond.items() if is_beyond]
 

@@ -219,7 +219,7 @@ def attack(name: str, target: Target, *, seconds: float, rate_per_s: float, warm
         honest_s = time.perf_counter() - quiet_s + SETTLE_S
     lasted_s = attack_ended_s - attacked_s
     quiet = [it for it in samples if quiet_s <= it.at_s < quiet_ended_s or it.at_s >= quiet_again_s]
-    attacked = [it for it in samples if attacked_s <= it.at_s < attack_ended_s]
+    attacked = [it for it in samples if it.at_s < attack_ended_s and it.ended_s > attacked_s]
     said = target.output.read_text(errors="replace")[said_before:].splitlines()
     return Outcome(
         name=name,
@@ -230,6 +230,7 @@ def attack(name: str, target: Target, *, seconds: float, rate_per_s: float, warm
         cores={"node": cpu_s / lasted_s, "attackers": came_of_it.cpu_s / crowd_s, "honest": honest_cpu_s / honest_s},
         did={what: count / crowd_s / (1e6 if what == "MB" else 1) for what, count in came_of_it.counts.items()},
         served=sum(attacked_s <= at_s < attack_ended_s for at_s in came_of_it.answered_s),
+        rejections=sum(it.rejections for it in attacked),
         metrics={metric: (value, value - before[metric]) for metric, value in after.items()},
         lines=[line for line in said if LEVELS.search(line)],
         attack_s=lasted_s,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from crc32c import crc32c
 
 PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
+RETRY_S = 0.01
 
 
 def frame(api_key: int, version: int, body: bytes) -> bytes:
@@ -120,18 +121,21 @@ def check_produced(answer: memoryview) -> None:
     name_length = struct.unpack_from(">h", answer, 8)[0]
     code = struct.unpack_from(">h", answer, 10 + name_length + 8)[0]
     if code != 0:
-        raise RuntimeError(f"the node refused a batch with error {code}")
+        raise RuntimeError(f"the node rejected a batch with error {code}")
 
 
-def produce(connection: Connection, request: bytes) -> None:
-    """Produce to one partition; wait until its leader can append."""
+def produce(connection: Connection, request: bytes) -> tuple[memoryview, int]:
+    """Produce to one partition until its leader appends; return the response, and how often it was an error before."""
+    rejections = 0
     while True:
+        response = connection.exchange(request)
         try:
-            check_produced(connection.exchange(request))
+            check_produced(response)
         except RuntimeError:
-            time.sleep(0.01)
+            rejections += 1
+            time.sleep(RETRY_S)
             continue
-        return
+        return response, rejections
 
 
 def requests_per_second(address: tuple[str, int], requests: list[bytes], seconds: float) -> tuple[int, float]:
