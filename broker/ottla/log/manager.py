@@ -1,89 +1,28 @@
 """All logs of a node: several log directories, each locked, identified, checkpointed, and able to fail alone.
 
-The manager owns what is periodic about logs (retention, checkpoints, removal of deleted files). Its work is cut into
-slices, so that a tick with thousands of logs never holds the loop for long.
+`LogMaintenance` does what is periodic about logs: retention, checkpoints, removal of deleted files.
 
 Source: LogManager, MetaPropertiesEnsemble and LogDirFailureChannel of Apache Kafka 4.3.
 """
 
 import logging
-from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Generic, TypeAlias, TypeVar
 
 from ottla.errors import ShortageError, StorageError
 from ottla.log.config import LogConfig
 from ottla.log.file_names import DELETE_DIRECTORY_SUFFIX, STRAY_DIRECTORY_SUFFIX, marked_directory_name
 from ottla.log.log_directory import UNKNOWN_BROKER_EPOCH, LogDirectory
+from ottla.log.maintenance import LogMaintenance, LogManagerConfig
 from ottla.log.meta_properties import MetaProperties, read_meta_properties, verify_meta_properties
-from ottla.log.open_files import OPEN_FILES_MAX, OpenFiles
+from ottla.log.open_files import OpenFiles
 from ottla.log.partition_log import PartitionLog
 from ottla.log.recovery import DamagedLogError
 from ottla.ports import Clock, Disk, DiskSpace, Random
 from ottla.types import NodeId, TopicPartition, Uuid
 
 logger = logging.getLogger(__name__)
-
-ITEMS_PER_SLICE = 16
-DELETION_CHECK_INTERVAL_MS = 1_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogManagerConfig:
-    """How often the manager works; the defaults are Kafka 4.3's.
-
-    Attributes:
-        retention_check_interval_ms: log.retention.check.interval.ms.
-        flush_check_interval_ms: log.flush.scheduler.interval.ms.
-        recovery_point_checkpoint_interval_ms: log.flush.offset.checkpoint.interval.ms.
-        log_start_offset_checkpoint_interval_ms: log.flush.start.offset.checkpoint.interval.ms.
-        high_watermark_checkpoint_interval_ms: replica.high.watermark.checkpoint.interval.ms.
-        producer_id_expiration_ms: producer.id.expiration.ms.
-        producer_id_expiration_check_interval_ms: producer.id.expiration.check.interval.ms.
-        open_files_max: how many segments may be open at once; the runtime knows the limit of the process.
-    """
-
-    retention_check_interval_ms: int = 300_000
-    flush_check_interval_ms: int = (1 << 63) - 1
-    recovery_point_checkpoint_interval_ms: int = 60_000
-    log_start_offset_checkpoint_interval_ms: int = 60_000
-    high_watermark_checkpoint_interval_ms: int = 5_000
-    producer_id_expiration_ms: int = 86_400_000
-    producer_id_expiration_check_interval_ms: int = 600_000
-    open_files_max: int = OPEN_FILES_MAX
-
-
-_Item = TypeVar("_Item")
-
-
-class _Duty(Generic[_Item]):
-    """Something that is done to every item every ``interval_ms``, a slice of them per tick."""
-
-    def __init__(
-        self, interval_ms: int, items: Callable[[], Iterable[_Item]], perform: Callable[[_Item], object], now_ms: int
-    ) -> None:
-        self.interval_ms = interval_ms
-        self.due_ms = now_ms + interval_ms
-        self._items = items
-        self._perform = perform
-        self._waiting: deque[_Item] = deque()
-
-    def next_ms(self, now_ms: int) -> int:
-        return now_ms if self._waiting else self.due_ms
-
-    def run(self, now_ms: int) -> None:
-        if now_ms >= self.due_ms and not self._waiting:
-            self.due_ms = now_ms + self.interval_ms
-            self._waiting = deque(self._items())
-        for _ in range(min(len(self._waiting), ITEMS_PER_SLICE)):
-            self._perform(self._waiting.popleft())
-
-
-_Removal: TypeAlias = tuple[int, LogDirectory, str]
-"""A directory of a deleted log: when it goes, where it is, its path."""
 
 
 class LogManager:
@@ -98,7 +37,7 @@ class LogManager:
             `lost_partitions` says which they were.
 
     Attributes:
-        on_log_start_raised: called with a partition of which retention has deleted segments; set by replication.
+        maintenance: the periodic work; the node calls its ``tick``.
     """
 
     def __init__(
@@ -118,17 +57,25 @@ class LogManager:
         self._random = random
         self._node_id = node_id
         self._cluster_id = cluster_id
-        self._config = config or LogManagerConfig()
+        config = config or LogManagerConfig()
         self._on_directory_failure = on_directory_failure
-        self.on_log_start_raised: Callable[[TopicPartition], None] | None = None
         self._directories = {path: LogDirectory(disk, path) for path in log_directories}
+        self._logs: dict[TopicPartition, PartitionLog] = {}
+        self.maintenance = LogMaintenance(
+            config,
+            disk=disk,
+            clock=clock,
+            logs=self._logs,
+            sorted_logs=self.logs,
+            online_directories=self._online,
+            fail=self._fail,
+        )
         # Shared by a directory's thousands of logs.
         self._on_storage_error = {path: partial(self._fail, each) for path, each in self._directories.items()}
         self._on_truncated = {
-            path: partial(self._checkpoint_recovery_points, each) for path, each in self._directories.items()
+            path: partial(self.maintenance.checkpoint_recovery_points, each) for path, each in self._directories.items()
         }
-        self._open_files = OpenFiles(self._config.open_files_max)
-        self._logs: dict[TopicPartition, PartitionLog] = {}
+        self._open_files = OpenFiles(config.open_files_max)
         self._lost: dict[str, tuple[TopicPartition, ...]] = {}
         self._lost_from: dict[TopicPartition, tuple[str, Uuid | None]] = {}
         """Where the lost logs were, and of which topic they are."""
@@ -136,11 +83,6 @@ class LogManager:
         """Logs that there are in several directories: nobody's, until `get_or_create` is told which one is right."""
         self._damaged: dict[TopicPartition, tuple[LogDirectory, DamagedLogError]] = {}
         self._cordoned: frozenset[str] = frozenset()
-        self._deleted: deque[_Removal] = deque()
-        now_ms = clock.monotonic_ms()
-        self._duties = self._make_duties(now_ms)
-        self.due_ms = now_ms
-        """When the first of the duties is due: only `tick` changes that."""
 
     # --- starting
 
@@ -179,7 +121,7 @@ class LogManager:
         directory.open()
         partitions, deleted = directory.find_logs()
         for name in deleted:
-            self._deleted.append((self._clock.monotonic_ms(), directory, f"{directory.path}/{name}"))
+            self.maintenance.remove_later(directory, f"{directory.path}/{name}", self._clock.monotonic_ms())
         try:
             self._load_logs(directory, partitions, config_of_topic)
         except StorageError:
@@ -225,7 +167,7 @@ class LogManager:
             recovery_point=directory.recovery_points.get(partition, 0),
             log_start_offset=directory.log_start_offsets.get(partition, 0),
             was_clean_shutdown=was_clean_shutdown,
-            producer_id_expiration_ms=self._config.producer_id_expiration_ms,
+            producer_id_expiration_ms=self.maintenance.producer_id_expiration_ms,
             open_files=self._open_files,
             on_storage_error=self._on_storage_error[directory.path],
             on_truncated=self._on_truncated[directory.path],
@@ -350,7 +292,7 @@ class LogManager:
         directory, path = self._move_aside(log, DELETE_DIRECTORY_SUFFIX)
         log.release()
         due_ms = self._clock.monotonic_ms() + log.config.file_delete_delay_ms
-        self._deleted.append((due_ms, directory, path))
+        self.maintenance.remove_later(directory, path, due_ms)
 
     def drop_damaged(self, topic_partition: TopicPartition) -> bool:
         """Let go of a log that could not be read, as `delete` does; return whether there was one.
@@ -370,7 +312,7 @@ class LogManager:
             failure = StorageError(f"cannot rename {directory.path}/{topic_partition} to {path}: {error}")
             self._fail(directory, failure)
             raise failure from error
-        self._deleted.append((self._clock.monotonic_ms(), directory, path))
+        self.maintenance.remove_later(directory, path, self._clock.monotonic_ms())
         return True
 
     def move_aside_strays(self, is_stray: Callable[[PartitionLog], bool]) -> list[TopicPartition]:
@@ -402,10 +344,6 @@ class LogManager:
         for partition, log in self._logs.items():
             if partition.topic == topic:
                 log.update_config(self._with_jitter(config))
-
-    def set_producer_id_expiration(self, expiration_ms: int) -> None:
-        """Take another producer.id.expiration.ms; every log's next check goes by it."""
-        self._config = replace(self._config, producer_id_expiration_ms=expiration_ms)
 
     # --- directories
 
@@ -486,85 +424,6 @@ class LogManager:
         )
         if self._on_directory_failure is not None:
             self._on_directory_failure(directory.path, error)
-
-    # --- what is periodic
-
-    def _make_duties(self, now_ms: int) -> list[_Duty[PartitionLog] | _Duty[LogDirectory] | _Duty[_Removal]]:
-        config, monotonic_ms = self._config, self._clock.monotonic_ms
-        logs: list[tuple[int, Callable[[PartitionLog], object]]] = [
-            (config.retention_check_interval_ms, self._apply_retention),
-            (config.flush_check_interval_ms, lambda log: log.flush_when_due(monotonic_ms())),
-            (config.producer_id_expiration_check_interval_ms, self._expire_producers),
-        ]
-        remove_files = self._unless_gone(lambda log: log.remove_deleted_files(monotonic_ms()))
-        directories: list[tuple[int, Callable[[LogDirectory], None]]] = [
-            (config.recovery_point_checkpoint_interval_ms, self._checkpoint_recovery_points),
-            (config.log_start_offset_checkpoint_interval_ms, self._checkpoint_log_start_offsets),
-            (config.high_watermark_checkpoint_interval_ms, self._checkpoint_high_watermarks),
-        ]
-        return [
-            *(_Duty(interval_ms, self.logs, self._unless_gone(perform), now_ms) for interval_ms, perform in logs),
-            *(_Duty(interval_ms, self._online, perform, now_ms) for interval_ms, perform in directories),
-            _Duty(DELETION_CHECK_INTERVAL_MS, self._with_deleted_files, remove_files, now_ms),
-            # One by one, not directory by directory: a deleted topic may leave a thousand of them.
-            _Duty(DELETION_CHECK_INTERVAL_MS, self._due_removals, self._remove, now_ms),
-        ]
-
-    def _unless_gone(self, perform: Callable[[PartitionLog], object]) -> Callable[[PartitionLog], None]:
-        """Wrap a duty: a log that was deleted or has failed since the duty began is left alone.
-
-        One whose disk fails takes its directory offline, and one that is short of descriptors waits for the next
-        interval: the others' duty continues.
-        """
-
-        def performed(log: PartitionLog) -> None:
-            if self._logs.get(log.topic_partition) is log:
-                with suppress(StorageError, ShortageError):
-                    perform(log)
-
-        return performed
-
-    def tick(self, now_ms: int) -> None:
-        """Do what is due by the monotonic clock; wall time, where records are concerned, is read from the clock."""
-        if now_ms < self.due_ms:
-            return
-        for duty in self._duties:
-            duty.run(now_ms)
-        self.due_ms = min([duty.next_ms(now_ms) for duty in self._duties])
-
-    def _apply_retention(self, log: PartitionLog) -> None:
-        if log.apply_retention(self._clock.wall_ms()) and self.on_log_start_raised is not None:
-            self.on_log_start_raised(log.topic_partition)
-
-    def _expire_producers(self, log: PartitionLog) -> None:
-        log.expire_producers(self._clock.wall_ms(), self._config.producer_id_expiration_ms)
-
-    def _checkpoint_recovery_points(self, directory: LogDirectory) -> None:
-        directory.checkpoint_recovery_points(lambda error: self._fail(directory, error))
-
-    def _checkpoint_log_start_offsets(self, directory: LogDirectory) -> None:
-        directory.checkpoint_log_start_offsets(lambda error: self._fail(directory, error))
-
-    def _checkpoint_high_watermarks(self, directory: LogDirectory) -> None:
-        directory.checkpoint_high_watermarks(lambda error: self._fail(directory, error))
-
-    def _with_deleted_files(self) -> list[PartitionLog]:
-        """Only these: thousands of logs would be too many to go through every second."""
-        return [log for log in self._logs.values() if log.has_deleted_files]
-
-    def _due_removals(self) -> list[_Removal]:
-        now_ms = self._clock.monotonic_ms()
-        return [removal for removal in self._deleted if removal[0] <= now_ms and removal[1].failure is None]
-
-    def _remove(self, removal: _Removal) -> None:
-        self._deleted.remove(removal)
-        _, directory, path = removal
-        try:
-            self._disk.remove_tree(path)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            self._fail(directory, StorageError(f"cannot remove {path}: {error}"))
 
     # --- the end
 

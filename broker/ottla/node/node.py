@@ -425,7 +425,7 @@ class Node:
             logger.warning(
                 "changed settings of SASL cannot be used, the node keeps what it has: %s", one_line(str(error))
             )
-        self.logs.set_producer_id_expiration(config.producer_id_expiration_ms)
+        self.logs.maintenance.producer_id_expiration_ms = config.producer_id_expiration_ms
 
     def _use_connection_rates(self, config: NodeConfig) -> None:
         self._quotas.connection_rates.set_rates(
@@ -530,7 +530,7 @@ class Node:
         if now_ms == self._ticked_at_ms:
             return self.connections.run_slices()
         self._ticked_at_ms = now_ms
-        earliest_ms = self.logs.due_ms
+        earliest_ms = self.logs.maintenance.due_ms
         for part in self._parts:
             try:
                 due_ms = part.tick(now_ms)
@@ -538,11 +538,11 @@ class Node:
                 due_ms = self._on_failed_tick(part, error, now_ms)
             if due_ms is not None and due_ms < earliest_ms:
                 earliest_ms = due_ms
-        if now_ms >= self.logs.due_ms:
+        if now_ms >= self.logs.maintenance.due_ms:
             try:
-                self.logs.tick(now_ms)
+                self.logs.maintenance.tick(now_ms)
             except Exception as error:
-                self._on_failed_tick(self.logs, error, now_ms)
+                self._on_failed_tick(self.logs.maintenance, error, now_ms)
         if self._shutdown is not None:
             self._shutdown.tick(now_ms)
         elif not self._is_ready and self._lifecycle is None and self.metadata.offset >= 0:
@@ -569,7 +569,7 @@ class Node:
         if self._found_due_ms is not None:
             found_ms, self._found_due_ms = self._found_due_ms, None
             return found_ms
-        earliest_ms = self.logs.due_ms
+        earliest_ms = self.logs.maintenance.due_ms
         for part in self._parts:
             deadline_ms = part.next_deadline_ms()
             if deadline_ms is not None and deadline_ms < earliest_ms:

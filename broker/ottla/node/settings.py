@@ -16,7 +16,7 @@ from ottla.errors import ConfigurationError
 from ottla.groups.config import MINUTE_MS, GroupConfig
 from ottla.handlers.api import ListenerRole
 from ottla.log.config import LogConfig
-from ottla.log.manager import LogManagerConfig
+from ottla.log.maintenance import LogManagerConfig
 from ottla.log.meta_properties import MetaProperties, read_meta_properties
 from ottla.log.open_files import OPEN_FILES_MAX
 from ottla.membership.broker_lifecycle import BrokerLifecycleConfig

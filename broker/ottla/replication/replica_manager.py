@@ -90,7 +90,7 @@ class ReplicaManager:
         self._appended: dict[TopicPartition, None] = {}
         self._syncs = LeaderSyncs(clock, self._on_synced)
         self._create_quotas()
-        logs.on_log_start_raised = self.on_log_start_raised
+        logs.maintenance.on_log_start_raised = self.on_log_start_raised
         self._create_keepers(peer_brokers)
         self.metadata_publisher = self._new_publisher(config_of_topic)
         self._partitions = self.metadata_publisher.partitions

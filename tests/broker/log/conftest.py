@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ottla.log.config import LogConfig
-from ottla.log.manager import LogManager, LogManagerConfig
+from ottla.log.maintenance import LogManagerConfig
+from ottla.log.manager import LogManager
 from ottla.log.meta_properties import MetaProperties, write_meta_properties
 from ottla.log.partition_log import PartitionLog
 from ottla.simulator.world.disk import SimulatedDisk
@@ -161,7 +162,7 @@ class Node:
         """Let a directory fail, and the manager notice it."""
         self.disk.break_directory(path)
         self.clock.advance(60_000)
-        manager.tick(self.clock.monotonic_ms())
+        manager.maintenance.tick(self.clock.monotonic_ms())
         assert self.failures == [path]
 
 

@@ -9,7 +9,7 @@ import pytest
 from ottla.errors import ConfigurationError, ErrorCode, KafkaError, StorageError
 from ottla.log.config import LogConfig
 from ottla.log.log_directory import LOGS_CLOSED_AT_ONCE
-from ottla.log.manager import DELETION_CHECK_INTERVAL_MS, ITEMS_PER_SLICE, LogManagerConfig
+from ottla.log.maintenance import DELETION_CHECK_INTERVAL_MS, ITEMS_PER_SLICE, LogManagerConfig
 from ottla.log.meta_properties import parse_meta_properties
 from ottla.types import TopicPartition, Uuid
 
@@ -168,10 +168,10 @@ def test_a_deleted_log_is_renamed_at_once_and_removed_later(node: Any, make_batc
     (name,) = [name for name in node.disk.list_directory("/a") if "-delete" in name]
     assert name == f"topic-0.{(1).to_bytes(16).hex()}-delete"
     node.clock.advance(59_999)
-    manager.tick(node.clock.monotonic_ms())
+    manager.maintenance.tick(node.clock.monotonic_ms())
     assert node.disk.exists(f"/a/{name}")
     node.clock.advance(1_000)
-    manager.tick(node.clock.monotonic_ms())
+    manager.maintenance.tick(node.clock.monotonic_ms())
     assert not node.disk.exists(f"/a/{name}")
 
 
@@ -181,9 +181,9 @@ def test_many_quiet_logs_let_the_loop_rest(node: Any) -> None:
         node.create(manager, partition=partition)
     node.clock.advance(DELETION_CHECK_INTERVAL_MS)
     now_ms = node.clock.monotonic_ms()
-    manager.tick(now_ms)
+    manager.maintenance.tick(now_ms)
 
-    assert manager.due_ms == now_ms + DELETION_CHECK_INTERVAL_MS
+    assert manager.maintenance.due_ms == now_ms + DELETION_CHECK_INTERVAL_MS
 
 
 def test_a_checkpoint_of_the_same_offsets_is_not_written_again(node: Any, make_batch: MakeBatch) -> None:
@@ -192,7 +192,7 @@ def test_a_checkpoint_of_the_same_offsets_is_not_written_again(node: Any, make_b
     writes = []
     for _ in range(3):
         node.clock.advance(node.manager_config.high_watermark_checkpoint_interval_ms)
-        manager.tick(node.clock.monotonic_ms())
+        manager.maintenance.tick(node.clock.monotonic_ms())
         node.disk.complete_syncs()
         writes.append(node.disk.operations["rename"])
 
@@ -208,7 +208,7 @@ def test_a_deletion_is_finished_after_a_restart(node: Any) -> None:
 
     manager = node.start()
     node.clock.advance(1_000)
-    manager.tick(node.clock.monotonic_ms())
+    manager.maintenance.tick(node.clock.monotonic_ms())
 
     assert not [name for name in node.disk.list_directory("/a") if "-delete" in name]
 
@@ -245,11 +245,11 @@ def test_producers_expire_by_the_newest_setting(
     for log in logs:
         append(log, make_batch(1, producer_id=7, producer_epoch=0, base_sequence=0))
 
-    manager.set_producer_id_expiration(expiration_ms)
+    manager.maintenance.producer_id_expiration_ms = expiration_ms
     logs.append(node.create(manager, partition=3))
     append(logs[3], make_batch(1, producer_id=7, producer_epoch=0, base_sequence=0))
     clock.advance(HOUR_MS)
-    manager.tick(clock.monotonic_ms())
+    manager.maintenance.tick(clock.monotonic_ms())
 
     assert [bool(log.active_producers()) for log in logs] == [is_known] * 4
 
@@ -338,13 +338,13 @@ def test_checkpoints_are_written_in_time(node: Any, make_batch: MakeBatch) -> No
     log.update_high_watermark(5)
 
     node.clock.advance(5_000)
-    manager.tick(node.clock.monotonic_ms())
+    manager.maintenance.tick(node.clock.monotonic_ms())
     node.disk.complete_syncs()
     assert node.disk.contents("/a/replication-offset-checkpoint") == b"0\n1\ntopic 0 5\n"
 
     log.flush()
     node.clock.advance(55_000)
-    manager.tick(node.clock.monotonic_ms())
+    manager.maintenance.tick(node.clock.monotonic_ms())
     node.disk.complete_syncs()
     assert node.disk.contents("/a/recovery-point-offset-checkpoint") == b"0\n1\ntopic 0 5\n"
     assert node.disk.contents("/a/log-start-offset-checkpoint") == b"0\n0\n"
@@ -403,13 +403,13 @@ def test_retention_runs_in_time_a_slice_of_logs_per_tick(node: Any, make_batch: 
     now_ms = node.clock.monotonic_ms()
 
     for ticks in (1, 2):
-        manager.tick(now_ms)
+        manager.maintenance.tick(now_ms)
         assert sum(log.log_start_offset for log in manager.logs()) == ticks * ITEMS_PER_SLICE
-        assert manager.due_ms <= now_ms
-    manager.tick(now_ms)
+        assert manager.maintenance.due_ms <= now_ms
+    manager.maintenance.tick(now_ms)
 
     assert sum(log.log_start_offset for log in manager.logs()) == count
-    assert manager.due_ms > now_ms
+    assert manager.maintenance.due_ms > now_ms
 
 
 def test_a_duty_that_takes_longer_than_its_interval_reaches_every_log(node: Any, make_batch: MakeBatch) -> None:
@@ -423,7 +423,7 @@ def test_a_duty_that_takes_longer_than_its_interval_reaches_every_log(node: Any,
     node.clock.advance(2 * HOUR_MS)
 
     for _ in range(3):
-        manager.tick(node.clock.monotonic_ms())
+        manager.maintenance.tick(node.clock.monotonic_ms())
         node.clock.advance(node.manager_config.retention_check_interval_ms)
 
     assert sum(log.log_start_offset for log in manager.logs()) == count
@@ -437,12 +437,12 @@ def test_a_log_that_was_deleted_meanwhile_is_spared_its_duties(node: Any, make_b
         append(log, make_batch(1))
         log.update_high_watermark(1)
     node.clock.advance(2 * HOUR_MS)
-    manager.tick(node.clock.monotonic_ms())
+    manager.maintenance.tick(node.clock.monotonic_ms())
 
     for log in list(manager.logs()):
         manager.delete(log.topic_partition)
         node.disk.remove_tree(log.directory)
-    manager.tick(node.clock.monotonic_ms())
+    manager.maintenance.tick(node.clock.monotonic_ms())
 
     assert node.failures == []
 
@@ -563,9 +563,9 @@ def test_directories_of_deleted_logs_are_removed_a_slice_per_tick(node: Any) -> 
         return sum(name.endswith("-delete") for path in ("/a", "/b") for name in node.disk.list_directory(path))
 
     before = left()
-    manager.tick(now_ms)
+    manager.maintenance.tick(now_ms)
     after_one = left()
-    manager.tick(now_ms)
+    manager.maintenance.tick(now_ms)
 
     assert (before, after_one, left()) == (count, 2, 0)
 
@@ -576,7 +576,7 @@ def test_a_checkpoint_that_is_under_way_at_the_end_harms_nothing(node: Any, make
     append(log, make_batch(3))
     log.update_high_watermark(3)
     node.clock.advance(node.manager_config.high_watermark_checkpoint_interval_ms)
-    manager.tick(node.clock.monotonic_ms())
+    manager.maintenance.tick(node.clock.monotonic_ms())
 
     manager.close(broker_epoch=7)
     node.disk.complete_syncs()
