@@ -6,7 +6,7 @@ from typing import Final
 
 from benchmarks import attackers, large_requests
 
-LEVELS: Final = re.compile(r"\b(WARNING|ERROR|CRITICAL)\b")
+LEVELS: Final = re.compile(r"\b(WARNING|ERROR|CRITICAL|OutOfMemoryError)\b")
 P99_TIMES_MAX: Final = 2
 P99_MS_MAX: Final = 20
 GROWTH_MIB_MAX: Final = 64
@@ -52,6 +52,11 @@ class Outcome:
             for values in (self.quiet_ms, self.attack_ms)
         ]
 
+    @property
+    def out_of_memory(self) -> str | None:
+        """The first line that the node logged about it."""
+        return next((line for line in self.lines if "OutOfMemoryError" in line), None)
+
     def misses(self) -> list[str]:
         """Return what is beyond the aim for large requests."""
         before_mib, peak_mib, _ = self.rss_mib
@@ -61,6 +66,8 @@ class Outcome:
             "p99": p99_ms >= P99_MS_MAX,
             "memory": peak_mib - before_mib > GROWTH_MIB_MAX,
             f"{self.rejections} rejections": self.rejections > 0,
+            "out of memory": self.out_of_memory is not None,
+            "the node ended": self.rss_mib[2] == 0,
         }
         return [what for what, is_beyond in beyond.items() if is_beyond]
 
@@ -93,9 +100,10 @@ def details(outcomes: list[Outcome], *, are_of_both: bool = False) -> str:
         system = f"{NAMES[one.system]}, " if are_of_both else ""
         lines.append(f"- {system}{attackers.PLANS[one.name].title}: {did}. {metrics}.")
         if one.lines:
-            found = LEVELS.search(one.lines[0])
+            line = one.out_of_memory or one.lines[0]
+            found = LEVELS.search(line)
             assert found is not None, "why it is kept"
-            lines.append(f"  `{one.lines[0][found.start() :][:240]}`")
+            lines.append(f"  `{line[found.start() :][:240]}`")
     return "\n".join(lines)
 
 

@@ -110,8 +110,8 @@ class Connection:
         return view[:size_bytes]
 
 
-def connect(address: tuple[str, int]) -> Connection:
-    connection = socket.create_connection(address, timeout=60)
+def connect(address: tuple[str, int], *, timeout_s: float = 60) -> Connection:
+    connection = socket.create_connection(address, timeout=timeout_s)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return Connection(connection)
 
@@ -121,21 +121,18 @@ def check_produced(answer: memoryview) -> None:
     name_length = struct.unpack_from(">h", answer, 8)[0]
     code = struct.unpack_from(">h", answer, 10 + name_length + 8)[0]
     if code != 0:
-        raise RuntimeError(f"the node rejected a batch with error {code}")
+        raise RuntimeError(f"the node refused a batch with error {code}")
 
 
-def produce(connection: Connection, request: bytes) -> tuple[memoryview, int]:
-    """Produce to one partition until its leader appends; return the response, and how often it was an error before."""
-    rejections = 0
+def produce(connection: Connection, request: bytes) -> None:
+    """Produce to one partition; wait until its leader can append."""
     while True:
-        response = connection.exchange(request)
         try:
-            check_produced(response)
+            check_produced(connection.exchange(request))
         except RuntimeError:
-            rejections += 1
             time.sleep(RETRY_S)
             continue
-        return response, rejections
+        return
 
 
 def requests_per_second(address: tuple[str, int], requests: list[bytes], seconds: float) -> tuple[int, float]:

@@ -24,6 +24,7 @@ from benchmarks import frames, measure
 from confluent_kafka.admin import AdminClient, NewTopic
 
 START_TIMEOUT_S = 120
+STOP_TIMEOUT_S = 60
 ASK_AGAIN_S = 0.005
 
 
@@ -43,7 +44,12 @@ def running(command_template: str, directory: Path, port: int) -> Iterator[tuple
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
-        process.wait(timeout=START_TIMEOUT_S)
+        try:
+            process.wait(timeout=STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            # A JVM without heap does not get to its end.
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def answers(port: int) -> bool:
