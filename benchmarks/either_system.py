@@ -15,6 +15,7 @@ from benchmarks import startup
 SYSTEMS: Final = ("ottla", "kafka")
 MECHANISM: Final = "SCRAM-SHA-512"
 JVM_OPTIONS: Final = "-Xms1g -Xmx1g -server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35"
+_STOP_TIMEOUT_S: Final = 15
 SCRAM_PROPERTIES: Final = f"""sasl.enabled.mechanisms={MECHANISM}
 listener.name.sasl.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
 """
@@ -48,5 +49,5 @@ def running(
     credential = ["--add-scram", f"{MECHANISM}=[name={user},password={password}]"]
     words = [*tool, "-t", cluster_id, "-c", str(config), "--standalone", *credential]
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
-    with startup.running(" ".join([*run, str(config)]), directory, port) as (pid, _):
+    with startup.running(" ".join([*run, str(config)]), directory, port, stop_timeout_s=_STOP_TIMEOUT_S) as (pid, _):
         yield pid

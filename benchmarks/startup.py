@@ -24,13 +24,14 @@ from benchmarks import frames, measure
 from confluent_kafka.admin import AdminClient, NewTopic
 
 START_TIMEOUT_S = 120
-STOP_TIMEOUT_S = 60
 ASK_AGAIN_S = 0.005
 
 
 @contextmanager
-def running(command_template: str, directory: Path, port: int) -> Iterator[tuple[int, float]]:
-    """Run a node; give its process id and the seconds until it answered. It is asked to end, and waited for."""
+def running(
+    command_template: str, directory: Path, port: int, *, stop_timeout_s: float = START_TIMEOUT_S
+) -> Iterator[tuple[int, float]]:
+    """Run a node; give its process id and the seconds until it answered. It is asked to end, and then killed."""
     command = shlex.split(command_template.format(port=port, dir=shlex.quote(str(directory))))
     with (directory / "node.out").open("ab") as output:
         started = time.perf_counter()
@@ -45,9 +46,9 @@ def running(command_template: str, directory: Path, port: int) -> Iterator[tuple
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
         try:
-            process.wait(timeout=STOP_TIMEOUT_S)
+            process.wait(timeout=stop_timeout_s)
         except subprocess.TimeoutExpired:
-            # A JVM without heap does not get to its end.
+            # A JVM without heap left does not get to its end.
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
