@@ -121,7 +121,7 @@ def check_produced(answer: memoryview) -> None:
     name_length = struct.unpack_from(">h", answer, 8)[0]
     code = struct.unpack_from(">h", answer, 10 + name_length + 8)[0]
     if code != 0:
-        raise RuntimeError(f"the node refused a batch with error {code}")
+        raise RuntimeError(f"the node rejected a batch with error {code}")
 
 
 def produce(connection: Connection, request: bytes) -> None:

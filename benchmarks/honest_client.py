@@ -35,7 +35,7 @@ class Sample:
     produce_ms: float
     fetch_ms: float
     rejections: int
-    """Answers that were an error, or lacked the record."""
+    """Responses with an error, or without the record, and lost connections."""
 
     @property
     def ended_s(self) -> float:
@@ -115,18 +115,18 @@ class _Client:
         """Return the record's offset, None for an error."""
         if self._producer is None:
             self._producer = frames.connect(self._address, timeout_s=_TIMEOUT_S)
-        answer = self._producer.exchange(self._request)
+        response = self._producer.exchange(self._request)
         try:
-            frames.check_produced(answer)
+            frames.check_produced(response)
         except RuntimeError:
             return None
         # Correlation id, one topic, its name, one partition, its number, the error: then the record's offset.
         position = _CORRELATION_BYTES + 4 + 2 + len(self._topic) + 4 + 4 + 2
-        return int(struct.unpack_from(">q", answer, position)[0])
+        return int(struct.unpack_from(">q", response, position)[0])
 
     def _fetch(self, offset: int) -> bool | None:
         """Return True when the record is there, else None."""
         if self._consumer is None:
             self._consumer = frames.connect(self._address, timeout_s=_TIMEOUT_S)
-        answer = self._consumer.exchange(frames.fetch_request(self._topic, {0: offset}, FETCH_BYTES_MAX))
-        return True if len(answer) >= len(RECORD) else None
+        response = self._consumer.exchange(frames.fetch_request(self._topic, {0: offset}, FETCH_BYTES_MAX))
+        return True if len(response) >= len(RECORD) else None
