@@ -551,7 +551,7 @@ class Cluster:
             if not is_broken(source, to):
                 continue
             lost = [answer for _, answer in lane.queue] + ([lane.in_hand] if lane.in_hand else [])
-            self.lanes[source, to, name] = _Lane()
+            lane.in_hand, self.lanes[source, to, name] = None, _Lane()  # a process that has ended gets no response
             for answer in lost:
                 self._later(source, lambda answer=answer: answer.complete(PeerFailure.DISCONNECTED))  # type: ignore[misc]
 

@@ -275,3 +275,13 @@ def run_life(model: Replication, random: Any, steps: int) -> None:
 def test_a_long_and_troubled_life_loses_nothing(new_cluster: Callable[..., Any], seed: int) -> None:
     Replication.new_cluster = staticmethod(new_cluster)
     run_life(Replication(), Random(seed), 250)
+
+
+def test_response_to_an_ended_process_is_not_delivered_to_its_successor(new_cluster: Callable[..., Any]) -> None:
+    Replication.new_cluster = staticmethod(new_cluster)
+    model = Replication()
+    model.kill(2)
+    model.start(2)
+    model.produce(1, -1, 1)
+    model.prefer_another_leader()
+    model.teardown()
