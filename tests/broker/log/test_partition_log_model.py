@@ -294,3 +294,18 @@ TestLogAgainstAList = LogAgainstAList.TestCase
 TestLogAgainstAList.settings = settings(
     max_examples=EXAMPLES, stateful_step_count=40, deadline=None, report_multiple_bugs=False
 )
+
+
+def test_truncation_and_roll_before_a_power_cut_leave_no_offset_twice() -> None:
+    model = LogAgainstAList()
+    model.open(segment_bytes=700, interval_bytes=0)
+    model.append_as_follower([1], 0)
+    model.append_as_follower([1], 0)
+    model.roll()
+    model.truncate(0.5)
+    model.roll()
+    model.append_as_follower([1], 0)
+    model.roll()
+    model.crash_and_restart(seed=0, lag=0)
+    model.epochs_follow_the_batches()
+    model.it_holds_what_was_appended()

@@ -205,33 +205,6 @@ def test_indexes_without_a_log_are_removed(open_log: OpenLog, disk: SimulatedDis
     assert not disk.exists(orphan)
 
 
-@pytest.mark.parametrize("suffix", [".deleted", ".cleaned", ".tmp"])
-def test_left_overs_are_removed(open_log: OpenLog, disk: SimulatedDisk, suffix: str) -> None:
-    open_log().close()
-    disk.open(LOG_0 + suffix, create=True)
-
-    open_log(was_clean_shutdown=True)
-
-    assert not disk.exists(LOG_0 + suffix)
-
-
-def test_a_finished_compaction_takes_its_place(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
-    log = filled(open_log, make_batch, 6, segment_bytes=2 * len(make_batch(1)))
-    log.close()
-    disk.kill()
-    # One batch is left of the first two segments; it still covers offsets 0 to 3.
-    compacted = bytes(make_batch(1, base_offset=3))
-    swap = disk.open(LOG_0 + ".swap", create=True)
-    swap.pwritev([compacted], 0)
-
-    again = open_log(was_clean_shutdown=True, cleanup_policy=frozenset({"compact"}))
-
-    assert [segment.base_offset for segment in again.segments()] == [0, 4]
-    assert disk.contents(LOG_0) == compacted
-    assert not [path for path in disk.paths() if path.endswith(".swap")]
-    assert again.log_end_offset == 6
-
-
 def test_other_peoples_files_are_left_alone(open_log: OpenLog, disk: SimulatedDisk) -> None:
     open_log().close()
     mine = f"{DIRECTORY}/quorum-state"
@@ -450,3 +423,24 @@ def test_no_file_stays_open_after_the_start(
     )
 
     assert len(open_files) == 0
+
+
+@pytest.mark.parametrize("recovery_point", [0, 2], ids=["walked", "below-the-recovery-point"])
+def test_truncation_undone_by_a_power_cut_ends_the_log_where_it_was_truncated(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, recovery_point: int
+) -> None:
+    log = filled(open_log, make_batch, 4)
+    stale = disk.contents(LOG_0)
+    log.truncate_to(2)
+    log.roll(NOW_MS)
+    append(log, make_batch(1), leader_epoch=1)
+    disk.kill()
+    file = disk.open(LOG_0)
+    file.pwritev([stale], 0)
+    file.close()
+
+    log = open_log(recovery_point=recovery_point)
+
+    assert (log.log_end_offset, log.latest_epoch) == (2, 0)
+    assert disk.contents(LOG_0) == stale[: len(stale) // 2]
+    assert [segment.base_offset for segment in log.segments()] == [0]
