@@ -155,8 +155,19 @@ class _Watch:
     def on_ready(self, handle: "NodeHandle") -> None:
         """Start the thread; called on the node's loop."""
         port = next(door.port for door in handle.listeners if door.name == "PLAINTEXT")
-        self._thread = threading.Thread(target=self._run, args=(port, handle.stop), name="watch", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, args=(port, handle.stop), name="watch", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            self._skip_self_check(f"{self._shown_host}:{port}", error)
+        else:
+            self._thread = thread
+
+    def _skip_self_check(self, bootstrap: str, error: RuntimeError) -> None:
+        """Greet all the same where no thread can be started: the node serves with fewer threads, or without any."""
+        talk(f"warning: the self check and the samples do not run: {error}; raise the limit of processes (ulimit -u)")
+        self._sample = False
+        self._greet(bootstrap)
 
     def stop(self) -> None:
         """End the thread, whatever it is at: the node is gone."""
@@ -170,10 +181,16 @@ class _Watch:
     def _run(self, port: int, stop: Callable[[], None]) -> None:
         import asyncio
 
+        bootstrap = f"{self._shown_host}:{port}"
         try:
-            asyncio.run(self._watch(f"{self._shown_host}:{port}"))
+            asyncio.run(self._watch(bootstrap))
         except asyncio.CancelledError:
             return
+        except RuntimeError as error:
+            # The client resolves names in threads.
+            if "can't start new thread" not in str(error):
+                raise
+            self._skip_self_check(bootstrap, error)
         except OttlaError as error:
             # A node that is being stopped fails as well, and is about to say that it was stopped.
             if not self._stopping.wait(STOP_TIMEOUT_S):

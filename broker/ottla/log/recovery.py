@@ -3,13 +3,13 @@
 After a clean stop the end of each file is what it was, and opening costs a few small reads per log. Otherwise
 everything from the recovery point on is suspect. The segments from the one that holds it are walked batch by batch with
 their CRC checked; the first batch that is torn or wrong ends the log: the rest of its segment and all later segments
-go. On the way the indexes, the leader epochs and the producers' state are made anew. Segments below the recovery point
-were synced with their indexes when it was written and are believed; of their indexes, which hold nothing that the log
-does not, the ends are looked at, and those that are missing or cannot be right are made anew. JVM Kafka looks at less:
-whether there is an offset index, and into the transaction index.
+are removed. The same holds for the first batch that reaches into the next segment: that segment was created after a
+truncation, which the power cut has undone. On the way the indexes, the leader epochs and the producers' state are built
+again. Segments below the recovery point were synced with their indexes when it was written and are trusted. Of their
+indexes, which hold nothing that the log does not, the ends are checked; missing and impossible ones are built again.
+JVM Kafka checks less: whether there is an offset index, and the content of the transaction index.
 
-Left-overs of interrupted work are put in order first: files marked ``.deleted`` and half-written ``.cleaned`` ones go,
-finished compactions (``.swap``) take their place.
+`interrupted_work` puts the files in order first.
 
 Source: LogLoader and LogSegment.recover of Kafka.
 """
@@ -23,24 +23,20 @@ from ottla.errors import CorruptRecordError, StorageError
 from ottla.log.checkpoint import (
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
-    TEMPORARY_SUFFIX,
     EpochEntry,
     MalformedFileError,
 )
 from ottla.log.config import LogConfig
 from ottla.log.deleted_files import remove_file
 from ottla.log.file_names import (
-    CLEANED_SUFFIX,
-    DELETED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
-    SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
-    SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
     parse_base_offset,
 )
+from ottla.log.interrupted_work import finish_interrupted_work
 from ottla.log.leader_epoch_cache import LeaderEpochCache
 from ottla.log.offset_index import RELATIVE_OFFSET_MAX
 from ottla.log.open_files import OpenFiles
@@ -126,7 +122,7 @@ class LogLoader:
         try:
             self._disk.make_directory(self._directory)
             names = set(self._disk.list_directory(self._directory))
-            names = self._clean_up(names)
+            names = finish_interrupted_work(self._disk, self._directory, names, self._segment)
         except OSError as error:
             raise StorageError(f"cannot open the log in {self._directory}: {error}") from error
         except CorruptRecordError as error:
@@ -168,42 +164,6 @@ class LogLoader:
         )
 
     # --- what is there
-
-    def _clean_up(self, names: set[str]) -> set[str]:
-        """Finish or undo interrupted work; return the names that are left."""
-        for name in sorted(names):
-            if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)):
-                self._disk.remove(f"{self._directory}/{name}")
-                names.discard(name)
-        swapped = sorted(name for name in names if name.endswith(SWAP_SUFFIX))
-        for name in swapped:
-            if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
-                self._remove_replaced(name, names)
-        for name in swapped:
-            target = name.removesuffix(SWAP_SUFFIX)
-            self._disk.rename(f"{self._directory}/{name}", f"{self._directory}/{target}")
-            names.discard(name)
-            names.add(target)
-        return names
-
-    def _remove_replaced(self, swap_name: str, names: set[str]) -> None:
-        """Remove the segments that a compacted one covers: those from its base offset to its end."""
-        base_offset = parse_base_offset(swap_name.removesuffix(SWAP_SUFFIX), LOG_SUFFIX)
-        if base_offset is None:
-            return
-        path = f"{self._directory}/{swap_name}"
-        segment = self._segment(base_offset, self._disk.size_bytes(path))
-        segment.path = path
-        end_offset = base_offset
-        for _, batch in segment.walk_headers():
-            end_offset = batch.next_offset
-        segment.discard()
-        for suffix in SEGMENT_SUFFIXES:
-            for name in [name for name in names if name.endswith(suffix)]:
-                offset = parse_base_offset(name, suffix)
-                if offset is not None and base_offset <= offset < max(end_offset, base_offset + 1):
-                    self._disk.remove(f"{self._directory}/{name}")
-                    names.discard(name)
 
     def _find_segments(self, names: set[str]) -> None:
         segments = []
@@ -277,7 +237,7 @@ class LogLoader:
 
     def _load_end(self, names: set[str], epochs_are_sound: bool) -> Offset:
         """Return the log end offset, having recovered what has to be."""
-        suspects = [] if self._was_clean_shutdown else self._segments.starting_with(self._recovery_point)
+        suspects = [] if self._was_clean_shutdown else self._unsynced_segments()
         suspects += self._mend_indexes(names, believed_count=len(self._segments) - len(suspects))
         if not suspects:
             try:
@@ -292,6 +252,23 @@ class LogLoader:
         if not epochs_are_sound:
             first_offset = self._segments.first.base_offset
         return self._recover_from(first_offset)
+
+    def _unsynced_segments(self) -> list[Segment]:
+        """Return the segments from the recovery point on, with the one before if its truncation was lost.
+
+        A truncation moves the recovery point back to the new end of the log. The segment that is rolled there begins at
+        the recovery point, and the truncated one is below it without having been synced.
+        """
+        suspects = self._segments.starting_with(self._recovery_point)
+        first_offset = suspects[0].base_offset
+        before = self._segments.floor(first_offset - 1)
+        if before is None:
+            return suspects
+        try:
+            end_offset = before.read_next_offset(unindexed_bytes_max=self._unindexed_bytes_max)
+        except CorruptRecordError:
+            return suspects  # not a matter of truncation: `_mend_indexes` decides
+        return [before, *suspects] if end_offset > first_offset else suspects
 
     def _mend_indexes(self, names: set[str], *, believed_count: int) -> list[Segment]:
         """Make the unsound indexes of the first segments anew; return those that must be recovered for it.
@@ -389,6 +366,7 @@ class LogLoader:
     def _recover(self, segment: Segment, epoch_starts: list[EpochEntry]) -> tuple[Offset, bool]:
         """Walk one segment, cut it at the first bad batch; return the offset after it and whether it was cut."""
         segment.reset_indexes()
+        following = self._segments.after(segment)
         is_torn = False
         sound_bytes = 0
         next_offset = segment.base_offset
@@ -396,6 +374,8 @@ class LogLoader:
             for position, batch in segment.walk_batches():
                 batch.check_crc()
                 self._require_next(segment, batch, next_offset, epoch_starts[-1].epoch if epoch_starts else -1)
+                if following is not None and batch.last_offset >= following.base_offset:
+                    raise CorruptRecordError(f"{segment.path}: offset {batch.last_offset} is in the next segment too")
                 replay_batch(self._state, batch, segment.transaction_index)
                 if batch.leader_epoch > (epoch_starts[-1].epoch if epoch_starts else -1):
                     epoch_starts.append(EpochEntry(batch.leader_epoch, batch.base_offset))
