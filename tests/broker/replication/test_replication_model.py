@@ -285,3 +285,5 @@ def test_response_to_an_ended_process_is_not_delivered_to_its_successor(new_clus
     model.produce(1, -1, 1)
     model.prefer_another_leader()
     model.teardown()
+
+    assert len({model.cluster[node_id].log_bytes() for node_id in NODES}) == 1
