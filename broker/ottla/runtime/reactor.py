@@ -27,6 +27,7 @@ from ottla.runtime.epoll_selector import new_selector
 from ottla.runtime.hang_ups import HangUps
 from ottla.runtime.idle_work import IdleWork
 from ottla.runtime.link import Link, SocketOptions, endpoint_of, peer_of
+from ottla.runtime.ready_connections import ReadyConnections
 from ottla.runtime.sender import Sender
 from ottla.runtime.unread import Unread
 from ottla.types import Endpoint
@@ -132,16 +133,12 @@ class Reactor:
         """Drive ``core`` until `stop`."""
         self._core = core
         select, posted = self._selector.select, self._posted
-        sender = self._sender
+        sender, serve = self._sender, ReadyConnections(self._clock, self._on_defect).serve
         while not self._stopping:
             # Under load something is ready already, and nobody need work out how long to sleep.
             ready = select(0) or self._wait()
             sender.ready_count = len(ready)
-            for key, events in ready:
-                try:
-                    key.data(events)
-                except Exception as error:
-                    self._on_defect(key.data, error)
+            serve(ready)
             while posted:
                 action = posted.popleft()
                 try:

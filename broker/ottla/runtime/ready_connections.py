@@ -1,0 +1,65 @@
+"""`ReadyConnections`: which ready connections a loop iteration serves, and in which order.
+
+epoll reports connections in the order in which they became ready. A client that sends a request whenever it has a
+response is ready in each iteration, and ten such clients fill the loop with their requests. A client with one request
+now and then would wait for all ten, in each of its requests. So the connection that was served longest ago comes first,
+and an iteration ends when its time is used up: what became ready meanwhile is compared with what is left.
+
+A few ready connections wait for a few requests in any order: they are not sorted.
+"""
+
+import selectors
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from ottla.ports import Clock
+
+FEW: Final = 4
+"""Up to so many ready connections are served as they come."""
+ITERATION_NS: Final = 500_000
+"""For as much as a client with one request should wait while others are served."""
+EACH_NS: Final = 50_000
+"""More of it for each ready connection: reporting and sorting a thousand of them again must stay a small part."""
+
+Ready = tuple[selectors.SelectorKey, int]
+
+
+class ReadyConnections:
+    """See the module. One for a loop; ``data`` of each key is called with its events.
+
+    Args of the constructor:
+        on_defect: gets the callback, and the exception that it raised.
+    """
+
+    def __init__(self, clock: Clock, on_defect: Callable[[object, Exception], None]) -> None:
+        self._monotonic_ns = clock.monotonic_ns
+        self._on_defect = on_defect
+        self._number = 0
+        self._served_as: dict[int, int] = {}
+        """By descriptor: the number of the event that was its last one."""
+
+    def serve(self, ready: Sequence[Ready]) -> None:
+        """Serve one iteration. The selector reports again what is left."""
+        if len(ready) > FEW:
+            self._serve_longest_waiting(ready)
+            return
+        for key, events in ready:
+            try:
+                key.data(events)
+            except Exception as error:
+                self._on_defect(key.data, error)
+
+    def _serve_longest_waiting(self, ready: Sequence[Ready]) -> None:
+        served_as, monotonic_ns = self._served_as, self._monotonic_ns
+        number = self._number
+        until_ns = monotonic_ns() + ITERATION_NS + EACH_NS * len(ready)
+        # A new descriptor counts as served just before: it does not overtake those that wait since earlier iterations,
+        # and is not overtaken by those that are served in this one.
+        for key, events in sorted(ready, key=lambda item: served_as.setdefault(item[0].fd, number)):
+            try:
+                key.data(events)
+            except Exception as error:
+                self._on_defect(key.data, error)
+            self._number = served_as[key.fd] = self._number + 1
+            if monotonic_ns() >= until_ns:
+                return

@@ -1,0 +1,94 @@
+"""Which connections a loop iteration serves first, and how many of them."""
+
+import selectors
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from ottla.runtime.ready_connections import EACH_NS, FEW, ITERATION_NS, ReadyConnections
+
+
+class Loop:
+    """Connections whose requests take ``request_ns`` each."""
+
+    def __init__(self, request_ns: int) -> None:
+        self.request_ns = request_ns
+        self.now_ns = 0
+        self.served: list[int] = []
+        self.defects: list[tuple[Any, Exception]] = []
+        self.ready = ReadyConnections(self, lambda *defect: self.defects.append(defect))
+
+    def monotonic_ms(self) -> int:
+        return self.now_ns // 1_000_000
+
+    def monotonic_ns(self) -> int:
+        return self.now_ns
+
+    def wall_ms(self) -> int:
+        return self.monotonic_ms()
+
+    def _serve_one(self, descriptor: int, events: int) -> None:
+        self.now_ns += self.request_ns
+        self.served.append(descriptor)
+        if events == selectors.EVENT_WRITE:
+            raise ValueError(descriptor)
+
+    def run_iteration(self, descriptors: Iterable[int], events: int = selectors.EVENT_READ) -> list[int]:
+        """Report these as ready; return which were served, in order."""
+        self.served = []
+        callbacks = [(each, partial(self._serve_one, each)) for each in descriptors]
+        self.ready.serve([(selectors.SelectorKey(each, each, events, call), events) for each, call in callbacks])
+        return self.served
+
+
+def test_connection_with_one_request_now_and_then_is_served_before_busy_ones() -> None:
+    loop, busy = Loop(request_ns=250_000), list(range(10))
+    loop.run_iteration([99, *busy])
+    for _ in range(3):
+        loop.run_iteration(busy)
+
+    assert loop.run_iteration([*busy, 99])[0] == 99
+
+
+def test_iteration_ends_when_its_time_is_used_up() -> None:
+    loop = Loop(request_ns=250_000)
+
+    served = loop.run_iteration(range(10))
+
+    assert len(served) == (ITERATION_NS + 10 * EACH_NS) // 250_000
+    assert len(loop.run_iteration(range(1_000))) > 100
+
+
+def test_connections_that_are_always_ready_have_equal_shares() -> None:
+    loop, busy = Loop(request_ns=250_000), list(range(10))
+
+    served = [descriptor for _ in range(20) for descriptor in loop.run_iteration(busy)]
+
+    counts = [served.count(each) for each in busy]
+    assert max(counts) - min(counts) <= 1 < min(counts)
+
+
+def test_new_connections_do_not_overtake_the_ones_that_wait() -> None:
+    loop = Loop(request_ns=400_000)
+    loop.run_iteration(range(5))
+    left = [each for each in range(5) if each not in loop.served]
+
+    assert loop.run_iteration([100, 101, *range(5)])[: len(left)] == left
+
+
+def test_a_few_connections_are_served_as_they_come() -> None:
+    loop = Loop(request_ns=10_000_000)
+
+    assert loop.run_iteration(range(FEW, 0, -1)) == list(range(FEW, 0, -1))
+
+
+@pytest.mark.parametrize("count", [FEW, FEW + 1])
+def test_defect_of_one_connection_leaves_the_others_served(count: int) -> None:
+    loop = Loop(request_ns=1)
+
+    served = loop.run_iteration(range(count), events=selectors.EVENT_WRITE)
+
+    assert served == list(range(count))
+    assert [error.args for _, error in loop.defects] == [(each,) for each in range(count)]
