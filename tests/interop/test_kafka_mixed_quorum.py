@@ -112,9 +112,9 @@ class MixedQuorum:
             upgrade = self.tool("kafka-features", "upgrade", "--feature", "kraft.version=1", code=None)
             if upgrade.code == 0:
                 return
-            assert "has not told the leader that it supports it" in upgrade.stdout, upgrade
+            assert "has not reported its support to the leader" in upgrade.stdout, upgrade
             time.sleep(0.2)
-        pytest.fail("a voter never told the leader of itself")
+        pytest.fail("a voter never sent its details to the leader")
 
     def wait_until_it_listens(self, node_id: int) -> None:
         """Wait for the listener, which Kafka opens after its replica has begun to fetch."""

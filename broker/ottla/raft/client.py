@@ -1,21 +1,21 @@
 """`RaftClient`: one replica of the metadata quorum.
 
-It owns the metadata log and its snapshots, stands for election, votes, appends what the controller decides while it
-leads, fetches what others append while it does not, and tells its listeners what is committed. The work is done by its
-parts; this file puts them together, and decides which of them is to do something now:
+It owns the metadata log and its snapshots, stands for election, votes, appends the controller's records while it leads,
+fetches from the leader while it does not, and notifies its listeners of committed records. The parts below do the work;
+this module connects them and decides which of them runs next:
 
 ============ ==========================================================================================================
-part         what it does
+part         responsibility
 ============ ==========================================================================================================
-Replica      what all share: the log, the voters, the state and its transitions
-Elections    pre-votes and votes, asked for and given
-Leadership   appends, syncs, commits; tells the voters who leads; resigns when it is cut off
-FetchService answers the fetches of the others
-Fetching     gets the log while another replica leads, or a snapshot of it
-Resignation  tells the voters when this replica stops leading
+Replica      state shared by all parts: the log, the voters, the quorum state and its transitions
+Elections    requests and grants pre-votes and votes
+Leadership   appends, syncs, commits; announces the leader to the voters; resigns when no majority fetches
+FetchService serves the fetches of other replicas
+Fetching     fetches the log, or a snapshot of it, while another replica leads
+Resignation  notifies the voters when this replica stops leading
 VoterChanges adds, removes and updates voters, on the leader
-OwnVoter     asks the leader for such a change that concerns this replica itself
-CommitFeed   tells the listeners
+OwnVoter     requests from the leader the voter change that concerns this replica itself
+CommitFeed   notifies the listeners of committed records
 ============ ==========================================================================================================
 
 Source: KIP-595, KIP-630, KIP-853, KIP-996; KafkaRaftClient of Apache Kafka.
@@ -66,7 +66,7 @@ from ottla.wire.records import Record, build_batch
 __all__ = ["RaftClient", "RaftConfig", "RaftListener"]
 
 RecordT = TypeVar("RecordT")
-AnswerT = TypeVar("AnswerT")
+ResultT = TypeVar("ResultT")
 
 CLEAN_INTERVAL_MS: Final = 60_000
 """How often snapshots and log are checked against their retention; Kafka's figure, which is not configurable."""
@@ -82,15 +82,15 @@ class RaftClient(Generic[RecordT]):
         directory_id: directory.id of its meta.properties.
         static_voters: controller.quorum.voters; None where the voters come from the log (KIP-853).
         random: for election timeouts.
-        channel: the way to the other replicas.
-        cluster_id: of meta.properties; requests from another cluster are refused.
-        listeners: this node's own controller listeners, as peers are to dial them; empty for a broker.
-        listener_name: the first of controller.listener.names: the peers' listener that is dialled.
-        bootstrap_servers: controller.quorum.bootstrap.servers: whom to ask while no leader is known.
+        channel: connections to the other replicas.
+        cluster_id: of meta.properties; requests from another cluster are rejected.
+        listeners: the advertised addresses of this node's own controller listeners; empty for a broker.
+        listener_name: the first of controller.listener.names: the listener of the peers that this replica connects to.
+        bootstrap_servers: controller.quorum.bootstrap.servers: the nodes to query while no leader is known.
         is_controller: whether this node may be a voter; a broker only observes.
-        on_failure: called once when the disk refuses; the node must stop.
-        on_other_cluster: called when most of the quorum says, before anything was heard of it, that it is another
-            cluster's; without it this is logged, and asked again and again.
+        on_failure: called once when the disk fails; the node must stop.
+        on_other_cluster: called when most of the quorum reports another cluster id, before this replica has a high
+            watermark; without it the mismatch is logged, and the requests are repeated.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class RaftClient(Generic[RecordT]):
         self._loaded: SnapshotReader[RecordT] | None = None
         self._next_clean_ms = 0
         self._due_ms: int | None = None
-        """When `tick` is due; None while nobody has asked since something has happened."""
+        """When `tick` is due; None until it is computed again after a change."""
         self._is_initialized = False
         self._is_polling = False
         self._is_woken = False
@@ -157,7 +157,7 @@ class RaftClient(Generic[RecordT]):
         self._voter_changes = VoterChanges(self._replica, self._leadership)
         self._own_voter = OwnVoter(self._replica, is_controller=is_controller)
 
-    # --- what it is
+    # --- state
 
     @property
     def leader_and_epoch(self) -> LeaderAndEpoch:
@@ -169,12 +169,12 @@ class RaftClient(Generic[RecordT]):
 
     @property
     def leader_endpoint(self) -> Endpoint | None:
-        """Where the leader's controller listener is; None while no leader is known."""
+        """Address of the leader's controller listener; None while no leader is known."""
         return self._replica.leader_endpoint
 
     @property
     def voters(self) -> VoterSet:
-        """The newest, whether committed or not."""
+        """The newest voter set, whether committed or not."""
         return self._voters.voters
 
     @property
@@ -187,12 +187,12 @@ class RaftClient(Generic[RecordT]):
 
     @property
     def state(self) -> EpochState:
-        """Where this replica stands in the election."""
+        """State of this replica in the current epoch: leader, follower, candidate ..."""
         return self._replica.quorum.state
 
     @property
     def high_watermark(self) -> Offset | None:
-        """The first offset that is not committed; None while this replica, or the leader that it is, knows of none."""
+        """The first uncommitted offset; None while it is unknown to this replica, which may be the leader itself."""
         state = self._replica.quorum.state
         return state.high_watermark if isinstance(state, LeaderState) else self._replica.high_watermark
 
@@ -207,7 +207,7 @@ class RaftClient(Generic[RecordT]):
 
     @property
     def committed_size_bytes(self) -> int:
-        """Bytes of all the batches that were told to the listeners."""
+        """Bytes of all batches that listeners were notified of."""
         return self._feed.committed_size_bytes
 
     @property
@@ -216,7 +216,7 @@ class RaftClient(Generic[RecordT]):
 
     @property
     def failure(self) -> KafkaError | None:
-        """What made this replica stop; None while it works."""
+        """The error that stopped this replica; None while it works."""
         return self._replica.failure
 
     @property
@@ -224,22 +224,22 @@ class RaftClient(Generic[RecordT]):
         snapshots = self._replica.log.snapshots
         return snapshots[-1] if snapshots else None
 
-    # --- life
+    # --- lifecycle
 
     def register(self, listener: RaftListener[RecordT]) -> None:
-        """Tell ``listener`` everything from the start; to be called before `initialize`.
+        """Notify ``listener`` of every committed record from the start; to be called before `initialize`.
 
-        Listeners are told in order of registration.
+        Listeners are notified in order of registration.
         """
         self._feed.register(listener)
 
     def initialize(self) -> None:
-        """Open and recover the log, load the newest snapshot, and take up the place in the election.
+        """Open and recover the log, load the newest snapshot, and restore the election state.
 
-        The only voter leads when this returns; all else takes time and `tick`.
+        The only voter of a quorum leads when this returns; any other replica needs time and `tick`.
 
         Raises:
-            StorageError: the disk refused.
+            StorageError: the disk failed.
         """
         replica = self._replica
         now_ms = replica.now_ms
@@ -263,7 +263,7 @@ class RaftClient(Generic[RecordT]):
         )
         replica.quorum.initialize(replica.log.latest_epoch, now_ms)
         if snapshot is not None and snapshot.snapshot_id.offset > 0:
-            self._feed.tell_snapshot(snapshot)
+            self._feed.notify_snapshot(snapshot)
             replica.raise_high_watermark(snapshot.snapshot_id.offset)
         self._next_clean_ms = now_ms + CLEAN_INTERVAL_MS
         self._is_initialized = True
@@ -273,10 +273,10 @@ class RaftClient(Generic[RecordT]):
         self._poll()
 
     def tick(self, now_ms: int) -> int | None:
-        """Do what is due; return ``now_ms`` when something was, else when something will be."""
+        """Run due work; return ``now_ms`` when some was due, else the next deadline."""
         due_ms = self.next_deadline_ms()
         if due_ms is None or now_ms < due_ms:
-            return due_ms  # whatever happened since the last tick was seen to when it happened
+            return due_ms  # events since the last tick were handled as they occurred
         if now_ms >= self._next_clean_ms:
             self._next_clean_ms = now_ms + CLEAN_INTERVAL_MS
             self._clean()
@@ -298,9 +298,9 @@ class RaftClient(Generic[RecordT]):
         return self._due_ms
 
     def begin_shutdown(self) -> Delayed[None]:
-        """Stop leading, and complete when another replica leads, or when waiting for that makes no sense.
+        """Stop leading, and complete when another replica leads, or when no other replica can take over.
 
-        Until then this replica goes on voting: its vote may be the one that decides.
+        Until then this replica keeps voting: its vote may decide the election.
         """
         if self._shutdown is None:
             self._shutdown = Delayed()
@@ -314,7 +314,7 @@ class RaftClient(Generic[RecordT]):
         """Stop leading, flush and close the log.
 
         Raises:
-            StorageError: the disk refused.
+            StorageError: the disk failed.
         """
         if self._replica.is_closed:
             return
@@ -336,13 +336,13 @@ class RaftClient(Generic[RecordT]):
         except (StorageError, ShortageError) as error:
             self.fail(error)
 
-    # --- what is to be done now
+    # --- polling
 
     def _poll(self) -> None:
-        """Let the part that the state calls for do what is due, then tell the listeners what came of it.
+        """Run the part that the state calls for, then notify the listeners of the result.
 
-        Whatever happens meanwhile (an answer, a listener that appends) is taken up before this returns, never inside:
-        so listeners are told one thing after the other.
+        Events that occur meanwhile (a response, a listener that appends) are handled in the next iteration, never in a
+        nested call: so listeners receive one notification after the other.
         """
         if self._is_polling or not self._is_initialized:
             self._is_woken = True
@@ -355,7 +355,7 @@ class RaftClient(Generic[RecordT]):
                 self._poll_state()
                 if not self._is_woken:
                     self._fetch_service.on_news()
-                    self._tell_listeners()
+                    self._notify_listeners()
         except (StorageError, ShortageError) as error:
             self.fail(error)
         finally:
@@ -414,50 +414,50 @@ class RaftClient(Generic[RecordT]):
     def _on_loaded(self, snapshot: SnapshotReader[RecordT]) -> None:
         self._loaded = snapshot
 
-    def _tell_listeners(self) -> None:
+    def _notify_listeners(self) -> None:
         replica = self._replica
         if self._loaded is not None:
             snapshot, self._loaded = self._loaded, None
-            self._feed.tell_snapshot(snapshot)
+            self._feed.notify_snapshot(snapshot)
         if replica.high_watermark is not None:
-            self._feed.tell_committed(replica.log, replica.high_watermark)
+            self._feed.notify_committed(replica.log, replica.high_watermark)
         leader = replica.quorum.leader
         if leader is None or leader.high_watermark is not None:
-            self._feed.tell_leader(replica.leader_and_epoch)
+            self._feed.notify_leader(replica.leader_and_epoch)
 
-    # --- what other replicas and administrators ask
+    # --- requests of other replicas and administrators
 
     def handle_vote(self, request: VoteRequest) -> VoteResponse:
-        """Grant or refuse a vote or pre-vote (KIP-595, KIP-996)."""
-        return self._answer(lambda: self._elections.handle_vote(request))
+        """Grant or reject a vote or pre-vote (KIP-595, KIP-996)."""
+        return self._handle(lambda: self._elections.handle_vote(request))
 
     def handle_begin_quorum_epoch(self, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
-        """Learn of a leader from itself."""
-        return self._answer(lambda: self._fetching.handle_begin_quorum_epoch(request))
+        """Learn the leader of an epoch from its own announcement."""
+        return self._handle(lambda: self._fetching.handle_begin_quorum_epoch(request))
 
     def handle_end_quorum_epoch(self, request: EndQuorumEpochRequest) -> EndQuorumEpochResponse:
         """Learn that the leader has resigned."""
-        return self._answer(lambda: self._resignation.handle_end_quorum_epoch(request))
+        return self._handle(lambda: self._resignation.handle_end_quorum_epoch(request))
 
     def handle_fetch(self, request: FetchRequest) -> FetchResponse | Delayed[FetchResponse]:
-        """Answer a fetch of ``__cluster_metadata`` by a voter or observer; waits up to its max_wait_ms for news."""
-        return self._answer(lambda: self._fetch_service.handle_fetch(request))
+        """Serve a fetch of ``__cluster_metadata`` by a voter or observer; wait up to its max_wait_ms for records."""
+        return self._handle(lambda: self._fetch_service.handle_fetch(request))
 
     def handle_fetch_snapshot(self, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
         """Return a piece of a snapshot."""
-        return self._answer(lambda: self._fetch_service.handle_fetch_snapshot(request))
+        return self._handle(lambda: self._fetch_service.handle_fetch_snapshot(request))
 
     def handle_add_voter(self, request: AddRaftVoterRequest) -> Delayed[AddRaftVoterResponse]:
         """Add a voter (KIP-853)."""
-        return self._answer(lambda: self._voter_changes.handle_add(request))
+        return self._handle(lambda: self._voter_changes.handle_add(request))
 
     def handle_remove_voter(self, request: RemoveRaftVoterRequest) -> Delayed[RemoveRaftVoterResponse]:
         """Remove a voter (KIP-853)."""
-        return self._answer(lambda: self._voter_changes.handle_remove(request))
+        return self._handle(lambda: self._voter_changes.handle_remove(request))
 
     def handle_update_voter(self, request: UpdateRaftVoterRequest) -> Delayed[UpdateRaftVoterResponse]:
-        """Note a voter's new endpoints or versions (KIP-853)."""
-        return self._answer(lambda: Delayed.of(self._voter_changes.handle_update(request)))
+        """Update a voter's endpoints or supported versions (KIP-853)."""
+        return self._handle(lambda: Delayed.of(self._voter_changes.handle_update(request)))
 
     def upgrade_kraft_version(self, epoch: LeaderEpoch, version: int, *, validate_only: bool) -> None:
         """Raise kraft.version: from static voters to voters that are in the log (KIP-853).
@@ -469,31 +469,31 @@ class RaftClient(Generic[RecordT]):
         leader = self._replica.quorum.leader
         if leader is None or leader.epoch != epoch:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, f"node {self.node_id} does not lead epoch {epoch}")
-        self._answer(lambda: self._voter_changes.upgrade(version, validate_only=validate_only))
+        self._handle(lambda: self._voter_changes.upgrade(version, validate_only=validate_only))
 
-    def _answer(self, answer: Callable[[], AnswerT]) -> AnswerT:
-        """Return what ``answer`` says, then do what follows from the request.
+    def _handle(self, handle: Callable[[], ResultT]) -> ResultT:
+        """Return the result of ``handle``, after the follow-up work of the request.
 
         Raises:
-            StorageError: the disk refused; this replica has stopped.
+            StorageError: the disk failed; this replica has stopped.
         """
         if self.failure is not None:
             raise self.failure
         try:
-            response = answer()
+            result = handle()
         except (StorageError, ShortageError) as error:
             self.fail(error)
             raise
         self._poll()
-        return response
+        return result
 
-    # --- the leader's part
+    # --- leader
 
     def resign(self, epoch: LeaderEpoch) -> None:
-        """Stop leading ``epoch``; nothing when this replica does not lead it any more."""
+        """Stop leading ``epoch``; do nothing when this replica does not lead it any more."""
         leader = self._replica.quorum.leader
         if leader is not None and leader.epoch == epoch:
-            self._replica.resign("its controller asks for it")
+            self._replica.resign("requested by its controller")
 
     def append(self, epoch: LeaderEpoch, records: Sequence[RecordT]) -> Offset:
         """Append ``records`` as one atomic batch; return the last one's offset. It is committed later.
@@ -501,7 +501,7 @@ class RaftClient(Generic[RecordT]):
         Raises:
             KafkaError: NOT_CONTROLLER when this replica does not lead in ``epoch`` any more; RECORD_LIST_TOO_LARGE
                 when the records do not fit one batch of 8 MiB.
-            StorageError: the disk refused.
+            StorageError: the disk failed.
         """
         leader = self._replica.quorum.leader
         if leader is None or leader.epoch != epoch:
@@ -535,12 +535,12 @@ class RaftClient(Generic[RecordT]):
     def create_snapshot(
         self, end: OffsetAndEpoch, *, last_contained_log_time_ms: int
     ) -> SnapshotWriter[RecordT] | None:
-        """Begin the snapshot of everything below ``end.offset``; None where there is one already.
+        """Start the snapshot of everything below ``end.offset``; return None when there is one already.
 
-        The caller writes the records and ends it with `finish_snapshot`.
+        The caller writes the records and completes it with `finish_snapshot`.
 
         Raises:
-            StorageError: the disk refused.
+            StorageError: the disk failed.
         """
         latest = self.latest_snapshot
         if latest is not None and latest.offset >= end.offset:

@@ -1,7 +1,7 @@
-"""`CommitFeed`: tells the listeners every committed record once, in order, and who leads.
+"""`CommitFeed`: notifies the listeners of every committed record once, in order, and of the leader.
 
-What this replica appended as leader is kept until it is committed, so that it is not read back from the disk; all else
-is read from the log when the high watermark passes it.
+Batches that this replica appended as leader stay in memory until they are committed, so that they are not read back
+from the disk; all others are read from the log when the high watermark passes them.
 
 Source: KafkaRaftClient.ListenerContext of Apache Kafka.
 """
@@ -18,35 +18,35 @@ from ottla.types import Offset
 
 RecordT = TypeVar("RecordT")
 
-TOLD_BYTES_MAX: Final = 256 * 1024
-"""Of batches that were read from the log: the listeners are told about so many at once."""
+NOTIFIED_BYTES_MAX: Final = 256 * 1024
+"""Size of the batches read from the log that one notification of the listeners carries."""
 
 
 class RaftListener(Protocol[RecordT]):
-    """Whoever follows the log: it sees every committed record once, in order, from a snapshot or from batches."""
+    """A follower of the log: it sees every committed record once, in order, from a snapshot or from batches."""
 
     def on_committed(self, batches: Sequence[Batch[RecordT]]) -> None: ...
 
     def on_snapshot(self, reader: SnapshotReader[RecordT]) -> None:
-        """Forget everything and load the snapshot."""
+        """Discard the state so far and load the snapshot."""
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None:
-        """Learn of a new leader or epoch; for the leader itself, after it has seen every record before its epoch."""
+        """Learn a new leader or epoch; the leader itself is notified once it has seen all records before its epoch."""
 
 
 class CommitFeed(Generic[RecordT]):
     """See the module.
 
     Attributes:
-        next_offset: the first one that has not been told.
-        committed_size_bytes: of all batches told so far.
+        next_offset: the first offset that listeners were not notified of.
+        committed_size_bytes: of all batches that listeners were notified of.
     """
 
     def __init__(self, serde: RecordSerde[RecordT]) -> None:
         self._serde = serde
         self._listeners: list[RaftListener[RecordT]] = []
         self._uncommitted: deque[Batch[RecordT]] = deque()
-        self._told: LeaderAndEpoch | None = None
+        self._notified_leader: LeaderAndEpoch | None = None
         self.next_offset: Offset = 0
         self.committed_size_bytes = 0
 
@@ -54,25 +54,25 @@ class CommitFeed(Generic[RecordT]):
         self._listeners.append(listener)
 
     def clear(self) -> None:
-        """Tell nobody anything any more."""
+        """Unregister all listeners."""
         self._listeners.clear()
 
     def on_appended(self, batch: Batch[RecordT]) -> None:
-        """Keep what this replica appended as leader."""
+        """Keep a batch that this replica appended as leader."""
         self._uncommitted.append(batch)
 
     def on_stopped_leading(self) -> None:
-        """Forget it: another leader may replace it in the log."""
+        """Drop uncommitted batches: another leader may replace them in the log."""
         self._uncommitted.clear()
 
-    def tell_snapshot(self, reader: SnapshotReader[RecordT]) -> None:
+    def notify_snapshot(self, reader: SnapshotReader[RecordT]) -> None:
         self._uncommitted.clear()
         self.next_offset = reader.snapshot_id.offset
         for listener in list(self._listeners):
             listener.on_snapshot(reader)
 
-    def tell_committed(self, log: MetadataLog, high_watermark: Offset) -> None:
-        """Tell everything below ``high_watermark`` that has not been told.
+    def notify_committed(self, log: MetadataLog, high_watermark: Offset) -> None:
+        """Notify the listeners of all new records below ``high_watermark``.
 
         Raises:
             StorageError: the log cannot be read.
@@ -80,29 +80,29 @@ class CommitFeed(Generic[RecordT]):
         first_in_memory = self._uncommitted[0].base_offset if self._uncommitted else high_watermark
         if self.next_offset < first_in_memory:
             for batches in self._read(log, self.next_offset, min(first_in_memory, high_watermark)):
-                self._tell(batches)
+                self._notify(batches)
         batches = []
         while self._uncommitted and self._uncommitted[0].last_offset < high_watermark:
             batches.append(self._uncommitted.popleft())
         if batches:
-            self._tell(batches)
+            self._notify(batches)
 
-    def _tell(self, batches: list[Batch[RecordT]]) -> None:
+    def _notify(self, batches: list[Batch[RecordT]]) -> None:
         self.next_offset = batches[-1].last_offset + 1
         self.committed_size_bytes += sum(batch.size_bytes for batch in batches)
         for listener in list(self._listeners):
             listener.on_committed(batches)
 
-    def tell_leader(self, leader: LeaderAndEpoch) -> None:
-        """Tell who leads, where that is news."""
-        if leader == self._told:
+    def notify_leader(self, leader: LeaderAndEpoch) -> None:
+        """Notify the listeners of the leader, if it has changed."""
+        if leader == self._notified_leader:
             return
-        self._told = leader
+        self._notified_leader = leader
         for listener in list(self._listeners):
             listener.on_leader_change(leader)
 
     def _read(self, log: MetadataLog, start_offset: Offset, end_offset: Offset) -> Iterator[list[Batch[RecordT]]]:
-        """Yield the batches, some at a time: decoded they take twenty times the memory, and a start reads them all."""
+        """Yield the batches in portions: decoded they take twenty times the memory, and a start reads the whole log."""
         batches: list[Batch[RecordT]] = []
         size_bytes = 0
         for raw in log.batches(start_offset, end_offset):
@@ -111,7 +111,7 @@ class CommitFeed(Generic[RecordT]):
             except (CorruptRecordError, ProtocolError) as error:
                 raise StorageError(f"the metadata log in {log.directory} cannot be read: {error}") from error
             size_bytes += raw.size_bytes
-            if size_bytes >= TOLD_BYTES_MAX:
+            if size_bytes >= NOTIFIED_BYTES_MAX:
                 yield batches
                 batches, size_bytes = [], 0
         if batches:

@@ -20,11 +20,11 @@ class RaftConfig:
         request_timeout_ms: controller.quorum.request.timeout.ms.
         retry_backoff_ms: controller.quorum.retry.backoff.ms: before a failed request is sent again.
         append_linger_ms: controller.quorum.append.linger.ms: how long the leader gathers records before it syncs them;
-            0 here, because syncs that are asked for during one share the next, so that waiting gains little.
-        fetch_size_bytes_max: controller.quorum.fetch.max.bytes: asked for in one fetch of the log.
-        fetch_snapshot_size_bytes_max: controller.quorum.fetch.snapshot.max.bytes: asked for in one piece of a snapshot.
-        auto_join: controller.quorum.auto.join.enable: a controller that is no voter asks to become one (KIP-853).
-        own_principal: what this node authenticates as at the other controllers, for the log.
+            0 here, because appends during a sync share the next sync, so that waiting gains little.
+        fetch_size_bytes_max: controller.quorum.fetch.max.bytes: requested in one fetch of the log.
+        fetch_snapshot_size_bytes_max: controller.quorum.fetch.snapshot.max.bytes: requested in one piece of a snapshot.
+        auto_join: controller.quorum.auto.join.enable: a controller that is no voter requests to be added (KIP-853).
+        own_principal: the principal that the other controllers authenticate this node as, for log lines.
     """
 
     segment_size_bytes_max: int = 1024 * 1024 * 1024

@@ -60,7 +60,7 @@ def read_control_batch(batch: RecordBatch) -> Iterator[tuple[Offset, Message]]:
     """Yield each message with its offset; types that this release does not know are skipped.
 
     Raises:
-        CorruptRecordError, ProtocolError: the batch is damaged.
+        CorruptRecordError, ProtocolError: the batch is corrupt.
     """
     for record in read_records(batch, size_bytes_max=CONTROL_BATCH_SIZE_BYTES_MAX):
         message_type = _TYPES.get(parse_control_key(record.key))

@@ -1,4 +1,4 @@
-"""The answer to DescribeQuorum: who leads the quorum, its voters, and how far each is.
+"""The response to DescribeQuorum: the leader, the voters, the observers, and the log end of each.
 
 Source: KIP-595, KIP-836, KIP-853; KafkaRaftClient.handleDescribeQuorumRequest and DescribeQuorumRequest of Kafka.
 """
@@ -26,9 +26,9 @@ from ottla.wire.messages.describe_quorum import (
 def describe_quorum(
     raft: RaftClient[Any], request: DescribeQuorumRequest, *, clock: Clock, with_directories: bool = True
 ) -> DescribeQuorumResponse:
-    """Answer for the only quorum there is; NOT_LEADER_OR_FOLLOWER where this replica does not lead it.
+    """Describe the metadata quorum; NOT_LEADER_OR_FOLLOWER when this replica does not lead it.
 
-    ``with_directories``: from version 2 on the answer has room for directory ids and listeners.
+    ``with_directories``: responses from version 2 on have fields for directory ids and listeners.
     """
     topics = []
     described = False

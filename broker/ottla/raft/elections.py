@@ -1,7 +1,7 @@
-"""`Elections`: standing for election, first by pre-vote, and voting for others.
+"""`Elections`: stands for election, first by pre-vote, and votes for other candidates.
 
-A replica whose election is lost waits for a random time that doubles with every loss. A voter that refuses connections
-counts as one that refuses its vote: waiting for it would only put off the next attempt.
+A replica that loses an election backs off for a random time that doubles with every loss. A voter whose address has
+the connection refused counts as a rejected vote: waiting for that voter would only delay the next attempt.
 
 Source: KafkaRaftClient of Apache Kafka (handleVoteRequest, handleVoteResponse, pollProspective, pollCandidate).
 """
@@ -36,15 +36,15 @@ class Elections:
         self._requests = PeerRequests(replica)
         self._losses = 0
 
-    # --- standing
+    # --- candidacy
 
     def on_transition(self, state: EpochState) -> None:
-        self._requests.forget()
+        self._requests.reset()
         if state.leader_id is not None:
             self._losses = 0
 
     def poll(self, now_ms: int) -> None:
-        """Go on with the election that this replica stands in."""
+        """Continue the election in which this replica is a candidate."""
         state = self._replica.quorum.state
         assert isinstance(state, ProspectiveState | CandidateState), f"{state} stands in no election"
         if state.votes.is_won:
@@ -52,19 +52,19 @@ class Elections:
         elif now_ms >= state.election_deadline_ms:
             self._give_up(state, now_ms)
         elif isinstance(state, ProspectiveState) or not state.is_backing_off:
-            self._ask(state, now_ms)
+            self._request_votes(state, now_ms)
 
     def deadline_ms(self) -> int:
         state = self._replica.quorum.state
         assert isinstance(state, ProspectiveState | CandidateState), f"{state} stands in no election"
-        retry_ms = self._requests.next_retry_ms(state.votes.unheard)
+        retry_ms = self._requests.next_retry_ms(state.votes.unrecorded_voters)
         is_waiting = isinstance(state, CandidateState) and state.is_backing_off
         return (
             state.election_deadline_ms if retry_ms is None or is_waiting else min(state.election_deadline_ms, retry_ms)
         )
 
     def backoff_ms(self) -> int:
-        """Return how long to wait after one more lost election."""
+        """Return the backoff after one more lost election."""
         longest_ms = min(BACKOFF_BASE_MS << min(self._losses, 10), self._replica.config.election_backoff_ms_max)
         self._losses += 1
         return longest_ms // 2 + self._replica.quorum.random_ms(longest_ms)
@@ -84,14 +84,14 @@ class Elections:
             deadline_ms = now_ms + self.backoff_ms()
             self._replica.become_unattached(state.epoch, state.leader_id, election_deadline_ms=deadline_ms)
 
-    def _ask(self, state: ProspectiveState | CandidateState, now_ms: int) -> None:
-        for voter_id in state.votes.unheard:
+    def _request_votes(self, state: ProspectiveState | CandidateState, now_ms: int) -> None:
+        for voter_id in state.votes.unrecorded_voters:
             if self._replica.quorum.state is not state:
                 return
             if self._requests.is_ready(voter_id, now_ms):
-                self._ask_one(state, voter_id)
+                self._request_vote(state, voter_id)
 
-    def _ask_one(self, state: ProspectiveState | CandidateState, voter_id: NodeId) -> None:
+    def _request_vote(self, state: ProspectiveState | CandidateState, voter_id: NodeId) -> None:
         replica = self._replica
         request = vote_request(
             cluster_id=replica.cluster_id,
@@ -101,17 +101,17 @@ class Elections:
             log_end=replica.log.end,
             is_pre_vote=isinstance(state, ProspectiveState),
         )
-        self._requests.send(voter_id, request, VoteResponse, lambda answer: self._on_answer(voter_id, answer))
+        self._requests.send(voter_id, request, VoteResponse, lambda response: self._on_response(voter_id, response))
 
-    def _on_answer(self, voter_id: NodeId, answer: VoteResponse | PeerFailure) -> None:
-        if isinstance(answer, PeerFailure):
-            self._on_failure(voter_id, answer)
+    def _on_response(self, voter_id: NodeId, response: VoteResponse | PeerFailure) -> None:
+        if isinstance(response, PeerFailure):
+            self._on_failure(voter_id, response)
             return
-        partition = only_partition(answer.topics)
-        if answer.error_code or partition is None:
-            self._on_error(voter_id, answer.error_code or ErrorCode.INVALID_REQUEST)
+        partition = only_partition(response.topics)
+        if response.error_code or partition is None:
+            self._on_error(voter_id, response.error_code or ErrorCode.INVALID_REQUEST)
             return
-        learned = Learned.of(partition.leader_id, partition.leader_epoch, answer.node_endpoints)
+        learned = Learned.of(partition.leader_id, partition.leader_epoch, response.node_endpoints)
         state = self._replica.quorum.state
         if learned.epoch >= state.epoch:
             self._replica.learn(learned)
@@ -124,18 +124,18 @@ class Elections:
 
     def _on_failure(self, voter_id: NodeId, failure: PeerFailure) -> None:
         if failure is PeerFailure.UNSUPPORTED_VERSION and isinstance(self._replica.quorum.state, ProspectiveState):
-            # It is older than pre-votes: whether it would vote for this replica, only a vote can tell.
+            # A release without pre-votes: only a real vote can show whether this voter grants it.
             self._count(voter_id, is_granted=True)
         elif failure in (PeerFailure.REFUSED, PeerFailure.UNSUPPORTED_VERSION):
             self._count(voter_id, is_granted=False)
 
     def _on_error(self, voter_id: NodeId, error_code: int) -> None:
-        self._replica.complain(ErrorCode(error_code), voter_id, "a vote")
+        self._replica.log_rejection(ErrorCode(error_code), voter_id, "a vote")
         self._count(voter_id, is_granted=False)
 
     def _count(self, voter_id: NodeId, *, is_granted: bool) -> None:
         state = self._replica.quorum.state
-        assert isinstance(state, ProspectiveState | CandidateState), "answers of earlier states are dropped"
+        assert isinstance(state, ProspectiveState | CandidateState), "responses to earlier states are dropped"
         state.votes.record(voter_id, is_granted=is_granted)
         if not state.votes.is_lost:
             return
@@ -149,7 +149,7 @@ class Elections:
     # --- voting
 
     def handle_vote(self, request: VoteRequest) -> VoteResponse:
-        """Grant the vote or pre-vote, or do not; a vote is on disk before it is answered."""
+        """Grant or reject the vote or pre-vote; a vote is on disk before the response is sent."""
         asked = self._replica.checked(request.cluster_id, only_partition(request.topics))
         if isinstance(asked, ErrorCode):
             return VoteResponse(error_code=asked)
@@ -158,7 +158,7 @@ class Elections:
         return vote_response(error or 0, self._replica.known(), is_granted=is_granted)
 
     def _error_in(self, request: VoteRequest, asked: VoteRequestPartitionData) -> ErrorCode | None:
-        """Return why the request is refused; take note of its epoch when it is newer."""
+        """Return the error with which the request is rejected; adopt its epoch when it is newer."""
         is_future = asked.last_offset_epoch > asked.replica_epoch
         if not asked.pre_vote and asked.last_offset_epoch == asked.replica_epoch:
             is_future = True
@@ -184,6 +184,6 @@ class Elections:
             quorum.vote_for(candidate)
             logger.info("voted for node %d in epoch %d of the metadata quorum", candidate.node_id, quorum.epoch)
         if not is_up_to_date:
-            # That one cannot win while this replica has a vote: rather than wait for it to give up, stand soon.
+            # That candidate cannot win while this replica has a vote: stand soon instead of waiting for it to give up.
             quorum.stand_within(self._replica.now_ms, BACKOFF_BASE_MS * 2)
         return is_granted

@@ -1,4 +1,4 @@
-"""The votes of one election: who granted, who refused, and whether that decides it.
+"""The votes of one election: the voters that granted or rejected, and whether that decides it.
 
 Source: EpochElection of Apache Kafka.
 """
@@ -10,7 +10,7 @@ from ottla.types import NodeId
 
 @dataclass(slots=True)
 class EpochElection:
-    """``voters`` are the ids of all voters; a voter's later answer replaces its earlier one."""
+    """``voters`` are the ids of all voters; a voter's later response replaces its earlier one."""
 
     voters: tuple[NodeId, ...]
     votes: dict[NodeId, bool] = field(default_factory=dict)
@@ -24,8 +24,8 @@ class EpochElection:
         return sorted(voter for voter, is_granted in self.votes.items() if is_granted)
 
     @property
-    def unheard(self) -> list[NodeId]:
-        """The voters that have not answered yet."""
+    def unrecorded_voters(self) -> list[NodeId]:
+        """The voters without a recorded response."""
         return [voter for voter in self.voters if voter not in self.votes]
 
     @property
@@ -35,6 +35,6 @@ class EpochElection:
 
     @property
     def is_lost(self) -> bool:
-        """Whether those that have not refused are no majority any more."""
-        refused = sum(1 for is_granted in self.votes.values() if not is_granted)
-        return 2 * (len(self.voters) - refused) <= len(self.voters)
+        """Whether the voters that have not rejected are no majority any more."""
+        rejected = sum(1 for is_granted in self.votes.values() if not is_granted)
+        return 2 * (len(self.voters) - rejected) <= len(self.voters)

@@ -1,8 +1,8 @@
-"""`FetchService`: answers the fetches of other replicas, which is how they get the log and how they vote it committed.
+"""`FetchService`: serves the fetches of other replicas, which both replicate the log and acknowledge its records.
 
-A fetch at an offset says that its sender has everything below. One that has diverged gets the place where; one that is
-before the start of the log gets the snapshot to load; one that has everything waits for more, or for the high watermark
-to pass what it knows (KIP-1166).
+A fetch at an offset acknowledges everything below it. A replica that has diverged receives the divergence point; one
+that is before the start of the log receives the id of the snapshot to load; one that has everything waits for new
+records, or for the high watermark to pass the one in its request (KIP-1166).
 
 Source: KafkaRaftClient.handleFetchRequest and handleFetchSnapshotRequest of Apache Kafka.
 """
@@ -35,7 +35,7 @@ _NEWS = "news"
 
 
 class FetchService:
-    """See the module. ``on_fetch`` is told of every valid fetch: whose, and at which offset."""
+    """See the module. ``on_fetch`` is called for every valid fetch with the replica and its fetch offset."""
 
     def __init__(self, replica: Replica, on_fetch: Callable[[ReplicaKey, Offset], None]) -> None:
         self._replica = replica
@@ -43,7 +43,7 @@ class FetchService:
         self._waiting: Purgatory[FetchResponse] = Purgatory()
 
     def on_news(self) -> None:
-        """Answer the fetches for which there is something now: records, a high watermark, or no leader any more."""
+        """Complete fetches that wait no more: for new records, a new high watermark, or because leadership ended."""
         self._waiting.check(_NEWS)
 
     def tick(self, now_ms: int) -> None:
@@ -55,22 +55,22 @@ class FetchService:
     # --- Fetch
 
     def handle_fetch(self, request: FetchRequest) -> FetchResponse | Delayed[FetchResponse]:
-        """Answer at once where there is anything to say, else when there is or after max_wait_ms."""
+        """Respond at once when there is new data or an error, else when there is, or after max_wait_ms."""
         wanted = self._replica.checked(request.cluster_id, fetched_partition(request))
         if isinstance(wanted, ErrorCode):
             return FetchResponse(error_code=wanted)
         least = min(request.max_wait_ms, wanted.fetch_offset, wanted.last_fetched_epoch, wanted.current_leader_epoch)
         if least < 0 or wanted.last_fetched_epoch > wanted.current_leader_epoch:
-            return self._refuse(ErrorCode.INVALID_REQUEST)
+            return self._error_response(ErrorCode.INVALID_REQUEST)
         key = ReplicaKey(max(request.replica_id, request.replica_state.replica_id), wanted.replica_directory_id)
-        response, is_final = self._answer(request, wanted, key)
+        response, is_final = self._build_response(request, wanted, key)
         if is_final or request.max_wait_ms == 0:
             return response
         return self._waiting.watch(
             (_NEWS,),
             deadline_ms=self._replica.now_ms + request.max_wait_ms,
             try_complete=lambda: self._retry(request, wanted, key),
-            on_deadline=lambda: self._answer(request, wanted, key)[0],
+            on_deadline=lambda: self._build_response(request, wanted, key)[0],
         )
 
     def _retry(self, request: FetchRequest, wanted: FetchPartition, key: ReplicaKey) -> FetchResponse | None:
@@ -79,40 +79,42 @@ class FetchService:
         leads = replica.error_for_leader(wanted.current_leader_epoch) is None
         if leads and not has_records and self._high_watermark <= wanted.high_watermark:
             return None
-        return self._answer(request, wanted, key)[0]
+        return self._build_response(request, wanted, key)[0]
 
-    def _answer(self, request: FetchRequest, wanted: FetchPartition, key: ReplicaKey) -> tuple[FetchResponse, bool]:
-        """Return the answer as of now, and whether it says anything that its reader does not know."""
+    def _build_response(
+        self, request: FetchRequest, wanted: FetchPartition, key: ReplicaKey
+    ) -> tuple[FetchResponse, bool]:
+        """Return the response as of now, and whether it has anything new for the fetching replica."""
         replica = self._replica
         error = replica.error_for_leader(wanted.current_leader_epoch)
         if error is not None:
-            return self._refuse(error), True
-        answer = PartitionData(partition_index=0, records=b"")
+            return self._error_response(error), True
+        partition = PartitionData(partition_index=0, records=b"")
         validity, at = replica.log.validate(wanted.fetch_offset, wanted.last_fetched_epoch)
         if validity is Validity.DIVERGING:
-            answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset = at.epoch, at.offset
+            partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset = at.epoch, at.offset
         elif validity is Validity.SNAPSHOT:
-            answer.snapshot_id.epoch, answer.snapshot_id.end_offset = at.epoch, at.offset
+            partition.snapshot_id.epoch, partition.snapshot_id.end_offset = at.epoch, at.offset
         else:
-            # Not the partition's own limit: Kafka's replicas leave that at 0.
+            # Not the partition's own limit: Kafka's replicas send 0 there.
             size_bytes_max = min(request.max_bytes, FETCH_SIZE_BYTES_MAX)
-            answer.records = replica.log.read(wanted.fetch_offset, size_bytes_max=max(size_bytes_max, 0))
+            partition.records = replica.log.read(wanted.fetch_offset, size_bytes_max=max(size_bytes_max, 0))
             self._on_fetch(key, wanted.fetch_offset)
-        answer.high_watermark = self._high_watermark
-        answer.log_start_offset = replica.log.log.log_start_offset
-        is_news = answer.high_watermark > wanted.high_watermark
-        is_final = validity is not Validity.VALID or bool(answer.records) or is_news
-        return fetch_response(answer, replica.known()), is_final
+        partition.high_watermark = self._high_watermark
+        partition.log_start_offset = replica.log.log.log_start_offset
+        is_news = partition.high_watermark > wanted.high_watermark
+        is_final = validity is not Validity.VALID or bool(partition.records) or is_news
+        return fetch_response(partition, replica.known()), is_final
 
-    def _refuse(self, error: ErrorCode) -> FetchResponse:
-        refusal = PartitionData(
+    def _error_response(self, error: ErrorCode) -> FetchResponse:
+        partition = PartitionData(
             partition_index=0,
             error_code=error,
             high_watermark=-1,
             log_start_offset=self._replica.log.log.log_start_offset,
             records=b"",
         )
-        return fetch_response(refusal, self._replica.known())
+        return fetch_response(partition, self._replica.known())
 
     @property
     def _high_watermark(self) -> Offset:
@@ -122,27 +124,27 @@ class FetchService:
     # --- FetchSnapshot
 
     def handle_fetch_snapshot(self, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
-        """Return the piece of the snapshot that starts where the request says."""
+        """Return the piece of the snapshot that starts at the requested position."""
         wanted = self._replica.checked(request.cluster_id, fetched_snapshot(request))
         if isinstance(wanted, ErrorCode):
             return FetchSnapshotResponse(error_code=wanted)
-        answer = FetchSnapshotResponsePartitionSnapshot(
+        snapshot = FetchSnapshotResponsePartitionSnapshot(
             index=0,
             snapshot_id=FetchSnapshotResponseSnapshotId(
                 end_offset=wanted.snapshot_id.end_offset, epoch=wanted.snapshot_id.epoch
             ),
             unaligned_records=b"",
         )
-        answer.error_code = self._fill(answer, wanted, request.max_bytes) or 0
+        snapshot.error_code = self._fill(snapshot, wanted, request.max_bytes) or 0
         leader = self._replica.quorum.leader
-        if not answer.error_code and leader is not None:
+        if not snapshot.error_code and leader is not None:
             key = ReplicaKey(request.replica_id, wanted.replica_directory_id)
             leader.note_alive(key, self._replica.now_ms)
-        return fetch_snapshot_response(answer, self._replica.known())
+        return fetch_snapshot_response(snapshot, self._replica.known())
 
     def _fill(
         self,
-        answer: FetchSnapshotResponsePartitionSnapshot,
+        snapshot: FetchSnapshotResponsePartitionSnapshot,
         wanted: FetchSnapshotRequestPartitionSnapshot,
         size_bytes_max: int,
     ) -> ErrorCode | None:
@@ -157,12 +159,12 @@ class FetchService:
         try:
             file = replica.disk.open(path, read_only=True)
             try:
-                answer.size = file.size_bytes()
-                if not 0 <= wanted.position < answer.size:
+                snapshot.size = file.size_bytes()
+                if not 0 <= wanted.position < snapshot.size:
                     return ErrorCode.POSITION_OUT_OF_RANGE
-                answer.position = wanted.position
+                snapshot.position = wanted.position
                 piece = min(max(size_bytes_max, 0), FETCH_SIZE_BYTES_MAX)
-                answer.unaligned_records = file.pread(piece, wanted.position)
+                snapshot.unaligned_records = file.pread(piece, wanted.position)
             finally:
                 file.close()
         except OSError as error:

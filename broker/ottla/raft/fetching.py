@@ -1,9 +1,9 @@
-"""`Fetching`: how a follower or observer gets the log: one fetch at a time, which waits at the leader for news.
+"""`Fetching`: fetches the log as follower or observer, one fetch at a time, which waits at the leader for new records.
 
-A voter syncs what it fetched before the next fetch, since that says that everything below its offset is on its disk.
-While the leader is unknown or does not answer, others are asked: the bootstrap servers and the voters, in turn.
+A voter syncs fetched records before the next fetch, since a fetch acknowledges that everything below its offset is on
+disk. While the leader is unknown or does not respond, fetches go to the bootstrap servers and the voters, round-robin.
 
-What happens when the connection to the leader breaks is told in `ottla.raft.follower`.
+`ottla.raft.follower` describes a broken connection to the leader.
 
 Source: KafkaRaftClient of Apache Kafka (handleFetchResponse, maybeSendFetchToBestNode, maybeSendFetchToAnyBootstrap).
 """
@@ -14,7 +14,7 @@ from typing import Any, Final
 from ottla.errors import CorruptRecordError, ErrorCode, KafkaError, ProtocolError, StorageError
 from ottla.peers.channel import PeerAnswer, PeerFailure
 from ottla.raft.follower import FollowerState
-from ottla.raft.replica import FETCH_LANE, Replica
+from ottla.raft.replica import FETCH_CONNECTION, Replica
 from ottla.raft.requests import Learned, begin_quorum_epoch_response, fetch_request, only_partition
 from ottla.raft.snapshot_fetch import SnapshotFetch
 from ottla.raft.unattached import UnattachedState
@@ -26,7 +26,7 @@ from ottla.wire.messages.fetch_snapshot import FetchSnapshotResponse, FetchSnaps
 
 BACKOFF_MS_MAX: Final = 500
 LOST_LEADER_DELAY_MS: Final = 50
-"""Within how long the followers of a leader that is gone stand for election, each at a random moment."""
+"""Followers of a leader that is gone stand for election within this time, each at a random moment."""
 
 logger = logging.getLogger(__name__)
 
@@ -44,21 +44,21 @@ class Fetching:
         self._is_syncing = False
         self._failures = 0
         self._retry_at_ms = 0
-        self._refusals = 0
-        self._asks_others = False
+        self._leader_losses = 0
+        self._tries_others = False
         self._next_other = 0
 
     def on_transition(self) -> None:
-        """Start anew: the answer that is under way is one to another question."""
+        """Restart fetching: a response in flight belongs to the previous state."""
         self._generation += 1
         self._is_waiting = False
         self._failures = 0
         self._retry_at_ms = 0
-        self._asks_others = False
+        self._tries_others = False
         self._snapshot.abandon()
 
     def poll(self, now_ms: int) -> None:
-        """Give the leader up when it is time; send the next fetch when it may be sent."""
+        """Give up a leader whose timeout has passed; send the next fetch when it is due."""
         replica = self._replica
         state = replica.quorum.state
         assert isinstance(state, _FETCHING), f"{state} does not fetch"
@@ -70,13 +70,13 @@ class Fetching:
         if replica.quorum.is_voter and replica.log.log.recovery_point < replica.log.end_offset:
             self._sync()
             return
-        endpoint = self._whom_to_ask(state)
+        endpoint = self._fetch_endpoint(state)
         if endpoint is None:
             self._retry_at_ms = now_ms + BACKOFF_MS_MAX
-        elif self._snapshot.is_active and not self._asks_others:
-            self._ask(endpoint, self._snapshot.request())
+        elif self._snapshot.is_active and not self._tries_others:
+            self._send(endpoint, self._snapshot.request())
         else:
-            self._ask(endpoint, self._fetch_request())
+            self._send(endpoint, self._fetch_request())
 
     def deadline_ms(self) -> int | None:
         """Return when `poll` is next due."""
@@ -100,23 +100,23 @@ class Fetching:
     def _on_synced(self) -> None:
         self._is_syncing = False
 
-    # --- hearing of the leader
+    # --- announcements of the leader
 
     def handle_begin_quorum_epoch(self, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
-        """Learn from a leader that it leads, and fetch from it."""
+        """Learn the leader of an epoch from its own announcement, and fetch from it."""
         replica = self._replica
-        told = replica.checked(request.cluster_id, only_partition(request.topics))
-        if isinstance(told, ErrorCode):
-            return BeginQuorumEpochResponse(error_code=told)
-        error = replica.hear(told.leader_id, told.leader_epoch, request.leader_endpoints)
-        if error is None and not replica.is_meant(request.voter_id, told.voter_directory_id):
+        announced = replica.checked(request.cluster_id, only_partition(request.topics))
+        if isinstance(announced, ErrorCode):
+            return BeginQuorumEpochResponse(error_code=announced)
+        error = replica.learn_from_leader(announced.leader_id, announced.leader_epoch, request.leader_endpoints)
+        if error is None and not replica.is_meant(request.voter_id, announced.voter_directory_id):
             error = ErrorCode.INVALID_VOTER_KEY
         return begin_quorum_epoch_response(error or 0, replica.known())
 
-    # --- asking
+    # --- requests
 
-    def _whom_to_ask(self, state: FollowerState | UnattachedState) -> Endpoint | None:
-        if isinstance(state, FollowerState) and not self._asks_others:
+    def _fetch_endpoint(self, state: FollowerState | UnattachedState) -> Endpoint | None:
+        if isinstance(state, FollowerState) and not self._tries_others:
             return state.leader_endpoint
         others = self._replica.bootstrap_endpoints()
         if not others:
@@ -138,44 +138,44 @@ class Fetching:
             size_bytes_max=replica.config.fetch_size_bytes_max,
         )
 
-    def _ask(self, endpoint: Endpoint, request: Message) -> None:
+    def _send(self, endpoint: Endpoint, request: Message) -> None:
         self._is_waiting = True
         generation = self._generation
 
-        def answered(answer: PeerAnswer) -> None:
+        def on_response(response: PeerAnswer) -> None:
             if generation == self._generation:
                 self._is_waiting = False
-                self._on_answer(endpoint, answer)
+                self._on_response(endpoint, response)
 
-        self._replica.send(endpoint, request, answered, lane=FETCH_LANE)
+        self._replica.send(endpoint, request, on_response, connection=FETCH_CONNECTION)
 
-    # --- answers
+    # --- responses
 
-    def _on_answer(self, endpoint: Endpoint, answer: PeerAnswer) -> None:
+    def _on_response(self, endpoint: Endpoint, response: PeerAnswer) -> None:
         replica = self._replica
         state = replica.quorum.state
         is_from_leader = isinstance(state, FollowerState) and endpoint == state.leader_endpoint
-        if isinstance(answer, PeerFailure):
-            self._on_failure(answer, is_from_leader=is_from_leader)
+        if isinstance(response, PeerFailure):
+            self._on_failure(response, is_from_leader=is_from_leader)
             return
-        assert isinstance(answer, FetchResponse | FetchSnapshotResponse), f"{answer} does not answer a fetch"
-        partition = _partition_of(answer)
-        if answer.error_code or partition is None:
-            replica.complain(ErrorCode(answer.error_code or ErrorCode.UNKNOWN_SERVER_ERROR), endpoint, "a fetch")
+        assert isinstance(response, FetchResponse | FetchSnapshotResponse), f"{response} is no response to a fetch"
+        partition = _partition_of(response)
+        if response.error_code or partition is None:
+            replica.log_rejection(ErrorCode(response.error_code or ErrorCode.UNKNOWN_SERVER_ERROR), endpoint, "a fetch")
             self._pause()
             return
         leader = partition.current_leader
-        learned = Learned.of(leader.leader_id, leader.leader_epoch, answer.node_endpoints)
+        learned = Learned.of(leader.leader_id, leader.leader_epoch, response.node_endpoints)
         if learned.epoch >= state.epoch:
             replica.learn(learned)
         if replica.quorum.state is not state:
             return
         if isinstance(partition, FetchSnapshotResponsePartitionSnapshot):
-            self._take_piece(partition)
+            self._handle_piece(partition)
         elif partition.error_code:
             self._on_error(ErrorCode(partition.error_code), endpoint, is_from_leader=is_from_leader)
         elif isinstance(state, FollowerState) and learned[:2] == replica.leader_and_epoch:
-            self._take(state, partition)
+            self._handle_partition(state, partition)
         else:
             self._pause()
 
@@ -183,29 +183,31 @@ class Fetching:
         is_first = self._failures == 0
         self._pause()
         if not is_from_leader:
-            self._asks_others = not self._asks_others
+            self._tries_others = not self._tries_others
         elif failure is PeerFailure.DISCONNECTED and is_first:
-            # Connect again at once: whether that is refused tells a broken connection from an ended process.
+            # Reconnect at once: connection refused means that the process has ended, else only the connection broke.
             self._retry_at_ms = 0
         elif failure is PeerFailure.REFUSED and self._replica.quorum.is_voter:
             self._lose_leader()
         else:
-            self._asks_others = True
+            self._tries_others = True
 
     def _on_error(self, error: ErrorCode, endpoint: Endpoint, *, is_from_leader: bool) -> None:
         self._pause()
         if is_from_leader and error is ErrorCode.NOT_LEADER_OR_FOLLOWER and self._replica.quorum.is_voter:
-            # It led this epoch, and nobody else ever will.
+            # It led this epoch and has resigned, and no other replica can lead the same epoch.
             self._lose_leader()
         elif error not in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
-            self._replica.complain(error, endpoint, "a fetch")
-        self._asks_others = not self._asks_others if not is_from_leader else True
+            self._replica.log_rejection(error, endpoint, "a fetch")
+        self._tries_others = not self._tries_others if not is_from_leader else True
 
     def _lose_leader(self) -> None:
         state = self._replica.quorum.state
         assert isinstance(state, FollowerState), "only a follower has a leader to lose"
-        longest_ms = min(LOST_LEADER_DELAY_MS << min(self._refusals, 10), self._replica.config.election_backoff_ms_max)
-        self._refusals += 1
+        longest_ms = min(
+            LOST_LEADER_DELAY_MS << min(self._leader_losses, 10), self._replica.config.election_backoff_ms_max
+        )
+        self._leader_losses += 1
         state.lose_leader(self._replica.now_ms + self._replica.quorum.random_ms(longest_ms))
 
     def _pause(self) -> None:
@@ -213,16 +215,16 @@ class Fetching:
         self._failures += 1
         self._retry_at_ms = self._replica.now_ms + backoff_ms
 
-    # --- what the leader sends
+    # --- data from the leader
 
-    def _take_piece(self, partition: FetchSnapshotResponsePartitionSnapshot) -> None:
+    def _handle_piece(self, partition: FetchSnapshotResponsePartitionSnapshot) -> None:
         state = self._replica.quorum.state
-        if not self._snapshot.take(partition):
+        if not self._snapshot.append_piece(partition):
             self._pause()
         elif isinstance(state, FollowerState):
             self._on_success(state)
 
-    def _take(self, state: FollowerState, partition: PartitionData) -> None:
+    def _handle_partition(self, state: FollowerState, partition: PartitionData) -> None:
         if partition.diverging_epoch.epoch >= 0:
             self._truncate(OffsetAndEpoch(partition.diverging_epoch.end_offset, partition.diverging_epoch.epoch))
         elif partition.snapshot_id.epoch >= 0:
@@ -230,15 +232,15 @@ class Fetching:
         else:
             if partition.records:
                 self._append(bytes(partition.records), state)  # type: ignore[arg-type]
-            # Only now is it certain that the log is the leader's as far as it goes.
+            # Only now is it certain that the log matches the leader's up to its end.
             if partition.high_watermark >= 0:
                 self._replica.raise_high_watermark(min(partition.high_watermark, self._replica.log.end_offset))
         self._on_success(state)
 
     def _on_success(self, state: FollowerState) -> None:
         self._failures = 0
-        self._refusals = 0
-        self._asks_others = False
+        self._leader_losses = 0
+        self._tries_others = False
         state.on_fetched(self._replica.now_ms + self._replica.config.fetch_timeout_ms)
 
     def _truncate(self, leader_end: OffsetAndEpoch) -> None:
@@ -248,12 +250,14 @@ class Fetching:
         offset = replica.log.end_in_common(leader_end)
         if min(offset, leader_end.offset) < high_watermark:
             raise StorageError(
-                f"the leader of the metadata quorum asks to truncate the log to {leader_end}, below its committed end "
-                f"{high_watermark}: it has lost records; do not start it again before its disk was looked at"
+                f"the leader of the metadata quorum asks to truncate the log to {leader_end}, below the committed end "
+                f"{high_watermark}: the leader has lost records; do not restart it before its disk has been checked"
             )
         end_offset = replica.log.truncate_to(offset)
         replica.voters.truncate(end_offset)
-        logger.info("truncated the metadata log from offset %d to %d, where the leader's parts", before, end_offset)
+        logger.info(
+            "truncated the metadata log from offset %d to %d, the divergence point with the leader", before, end_offset
+        )
 
     def _append(self, records: bytes, state: FollowerState) -> None:
         replica = self._replica
@@ -272,10 +276,10 @@ def _gives_up_at_ms(state: FollowerState | UnattachedState) -> int:
 
 
 def _partition_of(
-    answer: FetchResponse | FetchSnapshotResponse,
+    response: FetchResponse | FetchSnapshotResponse,
 ) -> PartitionData | FetchSnapshotResponsePartitionSnapshot | None:
-    if isinstance(answer, FetchResponse):
-        partitions = answer.responses[0].partitions if len(answer.responses) == 1 else []
+    if isinstance(response, FetchResponse):
+        partitions = response.responses[0].partitions if len(response.responses) == 1 else []
         return partitions[0] if len(partitions) == 1 else None
-    pieces = answer.topics[0].partitions if len(answer.topics) == 1 else []
+    pieces = response.topics[0].partitions if len(response.topics) == 1 else []
     return pieces[0] if len(pieces) == 1 else None

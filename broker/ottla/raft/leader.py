@@ -1,11 +1,11 @@
-"""Leader: this replica appends for the quorum, and knows how far each replica has what it appended.
+"""Leader: this replica appends for the quorum, and tracks the log end of each replica.
 
 The high watermark is the largest offset that a majority of the voters has on stable storage. It is not known before
 it passes the start of the leader's epoch (Raft, section 5.4.2): records of earlier epochs are committed by it, never
 counted on their own. It never goes back, also not when the voters change. A voter's fetch at an offset says that
 everything below is on its disk; the leader's own offset is that of its last finished sync.
 
-A leader from which no majority of the voters fetches within 1.5 times the fetch timeout resigns: it may be cut off.
+A leader from which no majority of the voters fetches within 1.5 times the fetch timeout resigns: it may be partitioned.
 
 Source: LeaderState of Apache Kafka.
 """
@@ -19,12 +19,12 @@ from ottla.raft.voter_set import VoterSet
 from ottla.types import ZERO_UUID, LeaderEpoch, NodeId, Offset
 
 OBSERVER_SESSION_TIMEOUT_MS: Final = 300_000
-"""An observer that has not fetched for so long is not described any more."""
+"""After this time without a fetch an observer is not described any more."""
 
 
 @dataclass(slots=True)
 class ReplicaProgress:
-    """How far another replica is; times are monotonic, None for "not in this epoch"."""
+    """Log end of another replica; times are monotonic, None for "not in this epoch"."""
 
     end_offset: Offset = -1
     last_fetch_ms: int | None = None
@@ -33,11 +33,11 @@ class ReplicaProgress:
     """The leader's log end at the last fetch."""
 
     def on_fetch(self, fetch_offset: Offset, leader_end_offset: Offset, now_ms: int) -> None:
-        """Learn that it has everything below ``fetch_offset``."""
+        """Record that the replica has everything below ``fetch_offset``."""
         if fetch_offset >= leader_end_offset:
             self.last_caught_up_ms = now_ms
         elif self.last_fetch_ms is not None and fetch_offset >= self.leader_end_offset:
-            # It has all that there was when it fetched before, so it was caught up then.
+            # It has everything up to the log end at its previous fetch, so it was caught up then.
             self.last_caught_up_ms = self.last_fetch_ms
         self.end_offset = fetch_offset
         self.leader_end_offset = leader_end_offset
@@ -75,17 +75,17 @@ class LeaderState:
         del candidate, is_log_up_to_date, is_pre_vote
         return False
 
-    # --- who is how far
+    # --- progress of the replicas
 
     def on_synced(self, end_offset: Offset) -> bool:
-        """Learn what the leader itself has on disk, below ``end_offset``; return whether more is committed."""
+        """Record that the leader has everything below ``end_offset`` on disk; return whether more is committed."""
         self.synced_offset = max(end_offset, self.synced_offset)
         return self._advance()
 
     def on_fetch(self, replica: ReplicaKey, fetch_offset: Offset, leader_end_offset: Offset, now_ms: int) -> bool:
-        """Learn from a fetch how far ``replica`` is; return whether more is committed."""
+        """Record the log end of ``replica`` from its fetch; return whether more is committed."""
         if replica.node_id < 0:
-            # A consumer's: it says nothing of any replica.
+            # A consumer's fetch: it acknowledges nothing for any replica.
             return False
         key = self.voters.key_of(replica)
         self.progress.setdefault(key, ReplicaProgress()).on_fetch(fetch_offset, leader_end_offset, now_ms)
@@ -93,7 +93,7 @@ class LeaderState:
         return self._advance()
 
     def note_alive(self, replica: ReplicaKey, now_ms: int) -> None:
-        """Count a fetch of a voter, of records or of a snapshot, as a sign that this leader is not cut off."""
+        """Count a voter's fetch, of records or of a snapshot, as evidence that this leader is not partitioned."""
         if not self.voters.is_voter(replica) or replica.node_id == self.local.node_id:
             return
         self._fetched.add(replica.node_id)
@@ -102,28 +102,28 @@ class LeaderState:
             self.check_quorum_deadline_ms = now_ms + self.check_quorum_timeout_ms
 
     def use_voters(self, voters: VoterSet, now_ms: int) -> bool:
-        """Count by another set of voters from now on; return whether more is committed by it."""
+        """Compute the high watermark by another set of voters; return whether more is committed by it."""
         if self._others_in_majority == 0:
-            # It needed nobody until now: whom it needs from now on has the whole time to fetch.
+            # No other voter was needed until now: those needed from now on get the whole timeout to fetch.
             self.check_quorum_deadline_ms = now_ms + self.check_quorum_timeout_ms
         self.voters = voters
         for voter in voters.voters.values():
             if voter.directory_id != ZERO_UUID:
-                # What it fetched as a static voter, known by its id alone, counts again from its next fetch on.
+                # Its fetches as a static voter, without a directory id, stop counting; its next fetch counts again.
                 self.progress.pop(ReplicaKey(voter.node_id, ZERO_UUID), None)
         self._fetched &= set(voters.voters)
         return self._advance()
 
     @property
-    def cut_off_at_ms(self) -> int | None:
-        """When this leader is to resign unless a majority fetches before; None where it needs nobody."""
+    def check_quorum_due_ms(self) -> int | None:
+        """When this leader resigns unless a majority fetches before; None when it is the majority by itself."""
         return self.check_quorum_deadline_ms if self._others_in_majority > 0 else None
 
     def remote_voters(self) -> list[NodeId]:
         return [voter for voter in self.voters.node_ids if voter != self.local.node_id]
 
     def voters_by_offset(self) -> tuple[ReplicaKey, ...]:
-        """Return the other voters, those with the longest logs first: who should lead next."""
+        """Return the other voters, those with the longest logs first: the preferred successors."""
         others = [voter.key for voter in self.voters.voters.values() if voter.node_id != self.local.node_id]
         return tuple(sorted(others, key=lambda voter: (-self.offset_of(voter), voter.node_id)))
 
@@ -132,7 +132,7 @@ class LeaderState:
         return -1 if progress is None else progress.end_offset
 
     def observers(self, now_ms: int) -> list[tuple[ReplicaKey, ReplicaProgress]]:
-        """Return the replicas that fetch and are no voters; forget those that have stopped."""
+        """Return the replicas that fetch and are no voters; remove those that have stopped."""
         observers = []
         for key, progress in sorted(self.progress.items()):
             if self.voters.is_voter(key):

@@ -1,4 +1,4 @@
-"""`Leadership`: what a leader does: append, sync, commit, tell the voters of itself, and resign when it is cut off.
+"""`Leadership`: the leader's work: append, sync, commit, announce itself, and resign when no majority fetches.
 
 Source: KafkaRaftClient of Apache Kafka (onBecomeLeader, pollLeader, maybeSendBeginQuorumEpochRequests).
 """
@@ -34,14 +34,14 @@ class Leadership:
         self._requests = PeerRequests(replica)
         self._is_syncing = False
         self._sync_at_ms: int | None = None
-        """When what is gathered is synced; None while nothing waits."""
+        """When gathered records are synced; None while there are none."""
 
     def on_transition(self) -> None:
         self._sync_at_ms = None
-        self._requests.forget()
+        self._requests.reset()
 
     def begin(self) -> None:
-        """Open the epoch that this replica was elected for with its control records."""
+        """Start the epoch that this replica was elected for with its control records."""
         replica = self._replica
         leader = replica.become_leader()
         replica.log.log.assign_epoch_start_offset(leader.epoch, leader.epoch_start_offset)
@@ -62,7 +62,7 @@ class Leadership:
         self.append_control(leader, messages)
 
     def _own_voters_updated(self) -> VoterSet:
-        """Return the voters with what this one says of itself now: nobody else could tell its leader."""
+        """Return the voters with this leader's current endpoints: there is no other leader to send them to."""
         replica = self._replica
         known = replica.voters.voters.voters.get(replica.local.node_id)
         if known is None or not replica.listeners:
@@ -72,32 +72,32 @@ class Leadership:
 
     def poll(self, now_ms: int) -> None:
         leader = self._leader
-        if leader.cut_off_at_ms is not None and now_ms >= leader.cut_off_at_ms:
+        if leader.check_quorum_due_ms is not None and now_ms >= leader.check_quorum_due_ms:
             self._replica.resign("no majority of the voters has fetched from it for too long")
             return
         if self._sync_at_ms is not None and now_ms >= self._sync_at_ms:
             self.sync()
         for voter_id in leader.remote_voters():
-            if now_ms >= self._silent_at_ms(leader, voter_id) and self._requests.is_ready(voter_id, now_ms):
-                self._tell(leader, voter_id, now_ms)
+            if now_ms >= self._announce_at_ms(leader, voter_id) and self._requests.is_ready(voter_id, now_ms):
+                self._announce(leader, voter_id, now_ms)
 
     def deadline_ms(self) -> int | None:
         """Return when `poll` is next due."""
         leader = self._leader
-        deadlines = [due_ms for due_ms in (leader.cut_off_at_ms, self._sync_at_ms) if due_ms is not None]
+        deadlines = [due_ms for due_ms in (leader.check_quorum_due_ms, self._sync_at_ms) if due_ms is not None]
         for voter_id in leader.remote_voters():
             retry_ms = self._requests.retry_ms(voter_id)
             if retry_ms is not None:
-                deadlines.append(max(retry_ms, self._silent_at_ms(leader, voter_id)))
+                deadlines.append(max(retry_ms, self._announce_at_ms(leader, voter_id)))
         return min(deadlines, default=None)
 
-    # --- appending and committing
+    # --- append and commit
 
     def append(self, leader: LeaderState, data: bytes, batch: Batch[Any]) -> None:
         """Write a batch that carries its offsets and epoch; sync it off the loop.
 
         Raises:
-            StorageError: the disk refused.
+            StorageError: the disk failed.
         """
         last_offset = self._replica.log.append(data, leader.epoch)
         assert last_offset == batch.last_offset, "the log gave other offsets than the batch has"
@@ -109,7 +109,7 @@ class Leadership:
             self._sync_at_ms = self._replica.now_ms + linger_ms
 
     def append_control(self, leader: LeaderState, messages: Sequence[Message]) -> Offset:
-        """Append control records as one batch; the voters in it count at once. Return the last one's offset."""
+        """Append control records as one batch; its voters take effect at once. Return the last one's offset."""
         replica = self._replica
         base_offset = replica.log.end_offset
         timestamp_ms = replica.clock.wall_ms()
@@ -121,19 +121,19 @@ class Leadership:
         return last_offset
 
     def use_voters(self, voters: VoterSet) -> None:
-        """Count by other voters from now on."""
+        """Compute the high watermark by other voters from now on."""
         leader = self._leader
         if leader.use_voters(voters, self._replica.now_ms):
             self._commit(leader)
 
     def on_fetch(self, key: ReplicaKey, fetch_offset: Offset) -> None:
-        """Learn from a valid fetch how far a replica is."""
+        """Record the log end of a replica from its valid fetch."""
         leader = self._leader
         if leader.on_fetch(key, fetch_offset, self._replica.log.end_offset, self._replica.now_ms):
             self._commit(leader)
 
     def sync(self) -> None:
-        """Have everything appended so far synced; what is appended meanwhile shares the next sync."""
+        """Start a sync of everything appended so far; later appends share the next sync."""
         self._sync_at_ms = None
         if not self._is_syncing:
             self._is_syncing = True
@@ -155,17 +155,17 @@ class Leadership:
         assert leader.high_watermark is not None
         self._replica.raise_high_watermark(leader.high_watermark)
 
-    # --- telling the voters
+    # --- announcements to the voters
 
-    def _silent_at_ms(self, leader: LeaderState, voter_id: NodeId) -> int:
-        """Return when ``voter_id`` is to hear of this leader: at once, or when it does not fetch for half a timeout."""
+    def _announce_at_ms(self, leader: LeaderState, voter_id: NodeId) -> int:
+        """Return when to announce this leader to ``voter_id``: at once, or after half a timeout without a fetch."""
         progress = leader.progress.get(leader.voters.voters[voter_id].key)
         last_fetch_ms = None if progress is None else progress.last_fetch_ms
         if last_fetch_ms is not None:
             return last_fetch_ms + self._replica.config.fetch_timeout_ms // 2
         return 0
 
-    def _tell(self, leader: LeaderState, voter_id: NodeId, now_ms: int) -> None:
+    def _announce(self, leader: LeaderState, voter_id: NodeId, now_ms: int) -> None:
         replica = self._replica
         request = begin_quorum_epoch_request(
             cluster_id=replica.cluster_id,
@@ -173,25 +173,25 @@ class Leadership:
             leader=replica.leader_and_epoch,
             listeners=replica.listeners,
         )
-        # One that knows already is not told again before it has been silent for another while.
+        # A voter is not sent the announcement again before it has been silent for another half of the timeout.
         self._requests.pause(voter_id, now_ms, replica.config.fetch_timeout_ms // 2)
         self._requests.send(
-            voter_id, request, BeginQuorumEpochResponse, lambda answer: self._on_answer(voter_id, answer)
+            voter_id, request, BeginQuorumEpochResponse, lambda response: self._on_response(voter_id, response)
         )
 
-    def _on_answer(self, voter_id: NodeId, answer: BeginQuorumEpochResponse | PeerFailure) -> None:
-        if isinstance(answer, PeerFailure):
+    def _on_response(self, voter_id: NodeId, response: BeginQuorumEpochResponse | PeerFailure) -> None:
+        if isinstance(response, PeerFailure):
             return
-        partition = only_partition(answer.topics)
-        if answer.error_code or partition is None:
-            error = ErrorCode(answer.error_code or ErrorCode.UNKNOWN_SERVER_ERROR)
-            self._replica.complain(error, voter_id, "to hear of the leader")
+        partition = only_partition(response.topics)
+        if response.error_code or partition is None:
+            error = ErrorCode(response.error_code or ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._replica.log_rejection(error, voter_id, "the announcement of the leader")
             return
         leader = self._leader
         if partition.leader_epoch > leader.epoch:
-            self._replica.learn(Learned.of(partition.leader_id, partition.leader_epoch, answer.node_endpoints))
+            self._replica.learn(Learned.of(partition.leader_id, partition.leader_epoch, response.node_endpoints))
         elif partition.error_code:
-            self._replica.complain(ErrorCode(partition.error_code), voter_id, "to hear of the leader")
+            self._replica.log_rejection(ErrorCode(partition.error_code), voter_id, "the announcement of the leader")
 
     @property
     def _leader(self) -> LeaderState:

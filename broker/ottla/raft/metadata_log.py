@@ -1,8 +1,8 @@
 """`MetadataLog`: the log of ``__cluster_metadata`` together with its snapshots.
 
-Where the newest snapshot is ahead of the log, in offset or epoch (a replica that crashed while it loaded one), the log
-starts anew at the snapshot. Everything below the newest snapshot was synced before the snapshot was in its place:
-recovery after a crash starts there. The log rolls when a snapshot is done, so that what it replaces can go.
+When the newest snapshot is ahead of the log, in offset or epoch (a replica that crashed while it loaded one), the log
+restarts at the snapshot. Everything below the newest snapshot was synced before the snapshot was published: recovery
+after a crash starts there. The log rolls when a snapshot is complete, so that the records it replaces can be removed.
 
 Source: KafkaRaftLog of Apache Kafka.
 """
@@ -41,7 +41,7 @@ _READ_SIZE_BYTES = 1024 * 1024
 
 
 class Validity(Enum):
-    """How a reader's log stands to this one."""
+    """Relation of a fetching replica's log to this one."""
 
     VALID = auto()
     DIVERGING = auto()
@@ -49,7 +49,7 @@ class Validity(Enum):
 
 
 class ValidOffsetAndEpoch(NamedTuple):
-    """``at``: the position itself, where the reader's log parts from ours at the latest, or the snapshot to load."""
+    """``at``: the position itself, the divergence point of the replica's log at the latest, or the snapshot to load."""
 
     validity: Validity
     at: OffsetAndEpoch
@@ -67,10 +67,10 @@ class MetadataLog:
         config: RaftConfig,
         on_storage_error: Callable[[StorageError], None],
     ) -> None:
-        """Open what is in ``metadata_log_directory``.
+        """Open the log and snapshots in ``metadata_log_directory``.
 
         Raises:
-            StorageError: the disk refused.
+            StorageError: the disk failed.
         """
         self.directory = f"{metadata_log_directory}/{METADATA_PARTITION}"
         self._disk = disk
@@ -98,7 +98,7 @@ class MetadataLog:
         )
         election = QuorumStateFile(disk, self.directory).read()
         if election is not None:
-            # Each epoch was in this file, on the disk, before its first batch came.
+            # Each epoch was durable in this file before its first batch was appended.
             cut_unknown_epochs(self.log, election.epoch)
         if self.snapshots and self._is_behind(self.snapshots[-1]):
             self.start_at_snapshot(self.snapshots[-1])
@@ -126,19 +126,19 @@ class MetadataLog:
         if self.snapshots:
             earliest = self.snapshots[0]
             if end.offset == earliest.offset == self.log.log_start_offset and end.epoch == epoch:
-                # The log knows of no such epoch, but of the one that its first record follows on.
+                # The log has no such epoch, but its first record follows the snapshot of that epoch.
                 return earliest
         return end
 
     def validate(self, offset: Offset, epoch: LeaderEpoch) -> ValidOffsetAndEpoch:
-        """Say how a log that ends at ``offset``, with ``epoch`` as its last one, stands to this one.
+        """Return how a log that ends at ``offset``, with ``epoch`` as its last epoch, relates to this one.
 
         Source: RaftLog.validateOffsetAndEpoch of Apache Kafka.
         """
         start_offset = self.log.log_start_offset
         latest = self.snapshots[-1] if self.snapshots else OffsetAndEpoch(0, 0)
         if offset == 0 and latest.offset > 0:
-            # To an empty log the newest snapshot is the shortest way.
+            # For an empty log the newest snapshot is the shortest way to catch up.
             return ValidOffsetAndEpoch(Validity.SNAPSHOT, latest)
         if start_offset == 0 and offset == 0:
             return ValidOffsetAndEpoch(Validity.VALID, OffsetAndEpoch(0, 0))
@@ -166,9 +166,9 @@ class MetadataLog:
         """Write the whole batches in ``records`` that are not from a later epoch; return them.
 
         Raises:
-            CorruptRecordError: a batch is damaged.
-            KafkaError: the batches do not go on from the log end.
-            StorageError: the disk refused.
+            CorruptRecordError: a batch is corrupt.
+            KafkaError: the batches do not continue at the log end.
+            StorageError: the disk failed.
         """
         batches = []
         for batch in iterate_batches(records):
@@ -196,7 +196,7 @@ class MetadataLog:
             raise StorageError(f"cannot read {self.directory} at offset {start_offset}: {error}") from error
 
     def end_in_common(self, leader_end: OffsetAndEpoch) -> Offset:
-        """Return where this log may still be the leader's: what is from there on is to be cut off.
+        """Return the offset up to which this log may match the leader's; the batches from there on are to be truncated.
 
         ``leader_end``: the largest epoch of the leader at or below ours, and where it ends there.
         Source: RaftLog.truncateToEndOffset of Apache Kafka.
@@ -207,7 +207,7 @@ class MetadataLog:
         return min(end.offset, leader_end.offset) if end.epoch == leader_end.epoch else end.offset
 
     def truncate_to(self, offset: Offset) -> Offset:
-        """Cut off the batches from ``offset`` on; return the new log end, below it where a batch straddles it."""
+        """Truncate the log to ``offset``; return the new log end, which is below it when a batch straddles it."""
         self.log.truncate_to(offset)
         return self.end_offset
 
@@ -215,7 +215,7 @@ class MetadataLog:
         """Yield the batches from ``start_offset`` up to, not including, ``end_offset``.
 
         Raises:
-            StorageError: the disk refused, or a batch on it is damaged.
+            StorageError: the disk failed, or a batch is corrupt.
         """
         offset = start_offset
         while offset < end_offset:
@@ -229,12 +229,12 @@ class MetadataLog:
                         yield batch
                         offset = batch.next_offset
             except CorruptRecordError as error:
-                raise StorageError(f"{self.directory} is damaged at offset {offset}: {error}") from error
+                raise StorageError(f"{self.directory} is corrupt at offset {offset}: {error}") from error
             except OSError as error:
                 raise StorageError(f"cannot read {self.directory} at offset {offset}: {error}") from error
 
     def add_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
-        """Take note of a snapshot that is durable now; one that another has overtaken meanwhile is removed."""
+        """Add a snapshot that is durable now; remove it when a newer one is there already."""
         if self.snapshots and self.snapshots[-1].offset >= snapshot_id.offset:
             if snapshot_id not in self.snapshots:
                 self._remove_snapshot(snapshot_id)
@@ -243,7 +243,7 @@ class MetadataLog:
         self.log.roll(self._clock.wall_ms())
 
     def start_at_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
-        """Drop the log and all other snapshots: ``snapshot_id``, which is durable, stands for everything so far."""
+        """Drop the log and all other snapshots: the durable ``snapshot_id`` replaces them."""
         self.log.truncate_fully_and_start_at(snapshot_id.offset)
         others = [each for each in self.snapshots if each != snapshot_id]
         self.snapshots = [snapshot_id]
@@ -258,7 +258,7 @@ class MetadataLog:
         return has_records and snapshot_id.epoch > log.latest_epoch
 
     def clean(self, now_ms: int) -> list[OffsetAndEpoch]:
-        """Remove what the newer snapshots make superfluous, oldest first; return the snapshots removed.
+        """Remove snapshots and log segments that newer snapshots supersede, oldest first; return the snapshots removed.
 
         A snapshot goes with the log below the next one, while log and snapshots are larger than the retention size or
         the snapshot's newest record is older than the retention time. The newest snapshot always stays.
@@ -283,13 +283,13 @@ class MetadataLog:
             raise StorageError(f"cannot remove {self.snapshot_path(snapshot_id)}: {error}") from error
 
     def _write_partition_metadata(self) -> None:
-        """Write ``partition.metadata`` durably: a log whose identity is torn cannot be opened, and this one must be."""
+        """Write ``partition.metadata`` durably: a log with a torn identity cannot be opened, and this one must be."""
         path = f"{self.directory}/{PARTITION_METADATA}"
         if not self._disk.exists(path):
             write_text(self._disk, path, format_partition_metadata(CLUSTER_METADATA_TOPIC_ID))
 
     def _is_superfluous(self, now_ms: int) -> bool:
-        """Whether the oldest snapshot is to go."""
+        """Whether the oldest snapshot is to be removed."""
         if self._config.retention_size_bytes >= 0:
             size_bytes = self.log.size_bytes + sum(self._snapshot_size_bytes(each) for each in self.snapshots)
             if size_bytes > self._config.retention_size_bytes:
@@ -303,10 +303,10 @@ class MetadataLog:
         try:
             return self._disk.size_bytes(self.snapshot_path(snapshot_id))
         except OSError as error:
-            raise StorageError(f"cannot look at {self.snapshot_path(snapshot_id)}: {error}") from error
+            raise StorageError(f"cannot read the size of {self.snapshot_path(snapshot_id)}: {error}") from error
 
     def _list_snapshots(self) -> list[OffsetAndEpoch]:
-        """Return the finished snapshots, oldest first; remove what a crash left unfinished."""
+        """Return the finished snapshots, oldest first; remove unfinished ones that a crash left."""
         try:
             self._disk.make_directory(self.directory)
             names = self._disk.list_directory(self.directory)
@@ -314,6 +314,6 @@ class MetadataLog:
                 if name.endswith(PART_SUFFIX):
                     self._disk.remove(f"{self.directory}/{name}")
         except OSError as error:
-            raise StorageError(f"cannot look into {self.directory}: {error}") from error
+            raise StorageError(f"cannot list {self.directory}: {error}") from error
         found = (parse_snapshot_file_name(name) for name in names)
         return sorted(snapshot_id for snapshot_id in found if snapshot_id is not None)

@@ -1,8 +1,8 @@
-"""`OwnVoter`: what a follower asks the leader about itself: to note where it listens, or to make it a voter (KIP-853).
+"""`OwnVoter`: a follower's requests to the leader about itself: update its endpoints, or add it as voter (KIP-853).
 
-A voter whose endpoints or versions are not those in the voter set sends UpdateRaftVoter; with kraft.version 0, once to
-every leader, which needs it for the upgrade. A controller that is no voter asks to become one where
-controller.quorum.auto.join.enable says so; one whose disk was replaced has its former self removed before.
+A voter whose endpoints or versions differ from those in the voter set sends UpdateRaftVoter; with kraft.version 0, once
+to every leader, which needs it for the upgrade. A controller that is no voter sends AddRaftVoter when
+controller.quorum.auto.join.enable is set; one whose disk was replaced has its former replica removed before.
 
 Source: KafkaRaftClient of Apache Kafka (pollFollowerAsVoter, pollFollowerAsObserver).
 """
@@ -31,39 +31,39 @@ class OwnVoter:
         self._is_controller = is_controller
         self._next_ms = 0
         self._generation = 0
-        self._has_told_leader = False
+        self._has_updated_leader = False
 
     def on_transition(self, now_ms: int) -> None:
         self._generation += 1
         self._next_ms = now_ms + self._replica.config.fetch_timeout_ms
-        self._has_told_leader = False
+        self._has_updated_leader = False
 
     def poll(self, state: FollowerState, now_ms: int) -> None:
-        """Ask, if there is something to ask and it is time."""
+        """Send the next request about this node, if there is one and it is due."""
         if not self._is_controller or now_ms < self._next_ms:
             return
         self._next_ms = now_ms + self._replica.config.fetch_timeout_ms
-        request = self._what_to_ask()
+        request = self._next_request()
         if request is None:
             return
         generation = self._generation
 
-        def answered(answer: PeerAnswer) -> None:
+        def on_response(response: PeerAnswer) -> None:
             if generation == self._generation:
-                self._on_answer(answer)
+                self._on_response(response)
 
-        self._replica.send(state.leader_endpoint, request, answered)
+        self._replica.send(state.leader_endpoint, request, on_response)
 
     def deadline_ms(self) -> int | None:
         return self._next_ms if self._is_controller else None
 
-    def _what_to_ask(self) -> Message | None:
+    def _next_request(self) -> Message | None:
         replica = self._replica
         voters, kraft_version = replica.voters.voters, replica.voters.kraft_version
         mine = Voter(replica.local.node_id, replica.local.directory_id, replica.listeners)
         known = voters.voters.get(mine.node_id)
         if replica.quorum.is_voter:
-            is_up_to_date = known == mine if kraft_version > 0 else self._has_told_leader
+            is_up_to_date = known == mine if kraft_version > 0 else self._has_updated_leader
             return None if is_up_to_date or not mine.listeners else self._update(mine)
         if kraft_version == 0 or not replica.config.auto_join or not mine.listeners:
             return None
@@ -99,13 +99,13 @@ class OwnVoter:
             ),
         )
 
-    def _on_answer(self, answer: PeerAnswer) -> None:
-        if isinstance(answer, PeerFailure):
+    def _on_response(self, response: PeerAnswer) -> None:
+        if isinstance(response, PeerFailure):
             return
-        assert isinstance(answer, UpdateRaftVoterResponse | AddRaftVoterResponse | RemoveRaftVoterResponse)
-        error = ErrorCode(answer.error_code)
+        assert isinstance(response, UpdateRaftVoterResponse | AddRaftVoterResponse | RemoveRaftVoterResponse)
+        error = ErrorCode(response.error_code)
         if error is ErrorCode.NONE:
-            self._has_told_leader = True
+            self._has_updated_leader = True
         else:
             leader_id = self._replica.quorum.leader_id
-            self._replica.complain(error, leader_id, f"what this node asked about itself as a voter ({answer})")
+            self._replica.log_rejection(error, leader_id, f"a request of this node about its own voter ({response})")

@@ -1,6 +1,6 @@
-"""`PeerRequests`: at most one request at a time to each voter, and a pause after one that failed.
+"""`PeerRequests`: at most one request at a time to each voter, and a backoff after a failed one.
 
-The pauses double, so that a node that is away is not dialled fifty times a second.
+The backoff doubles, so that a node that is down does not get fifty connection attempts a second.
 
 Source: RequestManager of Apache Kafka.
 """
@@ -19,7 +19,7 @@ MessageT = TypeVar("MessageT", bound=Message)
 
 
 class PeerRequests:
-    """See the module. Answers to requests from before the last `forget` are dropped."""
+    """See the module. Responses to requests from before the last `reset` are dropped."""
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
@@ -28,8 +28,8 @@ class PeerRequests:
         self._failures: dict[NodeId, int] = {}
         self._retry_at_ms: dict[NodeId, int] = {}
 
-    def forget(self) -> None:
-        """Start anew: the state has changed, and nobody waits for the answers that are under way."""
+    def reset(self) -> None:
+        """Drop requests in flight and backoffs: the state has changed, and their responses do not apply any more."""
         self._generation += 1
         self._in_flight.clear()
         self._failures.clear()
@@ -40,11 +40,11 @@ class PeerRequests:
         return retry_ms is not None and now_ms >= retry_ms
 
     def retry_ms(self, peer: NodeId) -> int | None:
-        """Return when ``peer`` may get a request; None while one is under way."""
+        """Return when ``peer`` may be sent a request; None while one is in flight."""
         return None if peer in self._in_flight else self._retry_at_ms.get(peer, 0)
 
     def next_retry_ms(self, peers: list[NodeId]) -> int | None:
-        """Return when the first of ``peers`` that does not have a request under way may get one."""
+        """Return when the first of ``peers`` without a request in flight may be sent one."""
         retries_ms = [self.retry_ms(peer) for peer in peers]
         return min([retry_ms for retry_ms in retries_ms if retry_ms is not None], default=None)
 
@@ -52,10 +52,10 @@ class PeerRequests:
         self,
         peer: NodeId,
         request: Message,
-        answer_type: type[MessageT],
-        on_answer: Callable[[MessageT | PeerFailure], None],
+        response_type: type[MessageT],
+        on_response: Callable[[MessageT | PeerFailure], None],
     ) -> None:
-        """Send ``request`` to the voter ``peer``, where it says where it listens."""
+        """Send ``request`` to the voter ``peer``, at its endpoint in the voter set."""
         endpoint = self._replica.endpoint_of(peer)
         if endpoint is None:
             self._pause(peer)
@@ -63,19 +63,19 @@ class PeerRequests:
         self._in_flight.add(peer)
         generation = self._generation
 
-        def answered(answer: PeerAnswer) -> None:
+        def complete(response: PeerAnswer) -> None:
             if generation != self._generation:
                 return
             self._in_flight.discard(peer)
-            if isinstance(answer, PeerFailure):
+            if isinstance(response, PeerFailure):
                 self._pause(peer)
-                on_answer(answer)
+                on_response(response)
             else:
-                assert isinstance(answer, answer_type), f"{answer} does not answer {request}"
+                assert isinstance(response, response_type), f"{response} is no response to {request}"
                 self._failures.pop(peer, None)
-                on_answer(answer)
+                on_response(response)
 
-        self._replica.send(endpoint, request, answered)
+        self._replica.send(endpoint, request, complete)
 
     def pause(self, peer: NodeId, now_ms: int, delay_ms: int) -> None:
         """Send nothing to ``peer`` for ``delay_ms``."""

@@ -1,6 +1,6 @@
-"""Prospective: this replica asks whether it would be elected, before it disturbs anybody with a new epoch (KIP-996).
+"""Prospective: this replica requests pre-votes, before it disturbs the other voters with a new epoch (KIP-996).
 
-It keeps what it knew of the epoch: when it is refused, it follows the leader that it knew, or waits on.
+It keeps what it knew of the epoch: when the pre-vote is rejected, it follows the known leader, or keeps waiting.
 Source: ProspectiveState of Apache Kafka.
 """
 

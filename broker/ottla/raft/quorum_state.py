@@ -1,11 +1,11 @@
-"""`QuorumState`: where this replica stands in the election, in memory and on disk.
+"""`QuorumState`: the election state of this replica, in memory and on disk.
 
-`TRANSITIONS` says which state may follow which (`docs/states.md` has its diagram), and where it starts:
+`TRANSITIONS` lists the valid transitions (`docs/states.md` has its diagram). The initial state is:
 
-- Resigned: this replica led the epoch of the file;
+- Resigned: the file names this replica as the leader of the epoch;
 - Candidate: it had voted for itself;
 - Follower: the file names a leader whose endpoint is known;
-- Unattached: none of these.
+- Unattached: otherwise.
 
 An observer is only ever Unattached or Follower (or Resigned, when it was removed while it led).
 
@@ -55,13 +55,13 @@ TRANSITIONS: Final[dict[tuple[type[EpochState], type[EpochState]], str]] = {
     (ResignedState, ProspectiveState): "it is the only voter",
     (ResignedState, FollowerState): "a leader is found *",
 }
-"""What leads from a state to the next. Those with * are on disk before they count."""
+"""The cause of each transition. Those with * are on disk before they take effect."""
 
 
 class QuorumState:
     """See the module. ``state`` is the current one; ``now_ms`` is monotonic everywhere.
 
-    A method that writes the file raises StorageError when the disk refuses; the state has not changed then.
+    A method that writes the file raises StorageError when the disk fails; the state is unchanged then.
     """
 
     def __init__(
@@ -86,9 +86,9 @@ class QuorumState:
         self.state: EpochState = UnattachedState(0)
 
     def initialize(self, log_epoch: LeaderEpoch, now_ms: int) -> None:
-        """Take up what the file says; ``log_epoch`` is the newest in the log, which may be newer than a lost file.
+        """Restore the state from the file; ``log_epoch``, the newest in the log, wins if the file is older.
 
-        A voter that starts without a leader does not wait out a whole election timeout: it asks with a pre-vote, which
+        A voter that starts without a leader does not wait for a whole election timeout: it sends a pre-vote, which
         disturbs no quorum that has a leader.
 
         Raises:
@@ -100,7 +100,7 @@ class QuorumState:
         deadline_ms = now_ms + self.election_timeout_ms()
         leader_id = election.leader_id
         if leader_id == self._local.node_id:
-            # A voter that was taken out while it led is told of nothing and tells nobody.
+            # A voter that was removed while it led is sent no records, and has no voters to notify.
             remote = [voter for voter in self._voters.voters.node_ids if voter != leader_id]
             self.state = ResignedState(election.epoch, leader_id, deadline_ms, (), remote if self.is_voter else [])
         elif self.is_voter and election.voted_key in (self._local, ReplicaKey(self._local.node_id, ZERO_UUID)):
@@ -112,7 +112,7 @@ class QuorumState:
             soon_ms = now_ms + self.random_ms(self._config.election_timeout_ms // 5)
             self.state = UnattachedState(election.epoch, leader_id, election.voted_key, soon_ms)
 
-    # --- what it is
+    # --- state
 
     @property
     def epoch(self) -> LeaderEpoch:
@@ -133,7 +133,7 @@ class QuorumState:
 
     @property
     def leader_endpoint(self) -> Endpoint | None:
-        """Where another replica that leads listens, as far as it is known."""
+        """Listener address of another replica that leads, if it is known."""
         return self.state.leader_endpoint if isinstance(self.state, FollowerState | ProspectiveState) else None
 
     @property
@@ -141,7 +141,7 @@ class QuorumState:
         return self._is_controller and self._voters.voters.is_voter(self._local)
 
     def election_timeout_ms(self) -> int:
-        """Return a new one: between once and twice the configured time."""
+        """Return a random election timeout: between once and twice the configured time."""
         return self._config.election_timeout_ms + self.random_ms(self._config.election_timeout_ms)
 
     def random_ms(self, stop_ms: int) -> int:
@@ -153,10 +153,10 @@ class QuorumState:
     def to_unattached(
         self, epoch: LeaderEpoch, leader_id: NodeId | None, now_ms: int, *, election_deadline_ms: int | None = None
     ) -> None:
-        """Go on in ``epoch`` without a leader to follow.
+        """Enter ``epoch`` without a leader to follow.
 
-        The time that was left until an election stays what it was, so that a candidate that cannot win does not put off
-        everybody else's election.
+        The time left until an election does not change, so that a candidate that cannot win does not delay the
+        elections of other voters.
         """
         state = self.state
         assert epoch > state.epoch or (epoch == state.epoch and isinstance(state, ProspectiveState)), (
@@ -172,14 +172,14 @@ class QuorumState:
         self._become(UnattachedState(epoch, leader_id, voted_key, election_deadline_ms))
 
     def stand_within(self, now_ms: int, delay_ms: int) -> None:
-        """Where this replica waits without a leader: stand for election within ``delay_ms``."""
+        """Stand for election within ``delay_ms``, if this replica waits without a leader."""
         state = self.state
         if isinstance(state, UnattachedState) and state.leader_id is None:
             deadline_ms = min(state.election_deadline_ms, now_ms + self.random_ms(delay_ms))
             self.state = replace(state, election_deadline_ms=deadline_ms)
 
     def vote_for(self, candidate: ReplicaKey) -> None:
-        """Vote for ``candidate`` in the present epoch."""
+        """Vote for ``candidate`` in the current epoch."""
         state = self.state
         assert isinstance(state, UnattachedState | ProspectiveState), f"{state} does not vote"
         if state.voted_key is not None:
@@ -200,10 +200,10 @@ class QuorumState:
         return follower
 
     def to_prospective(self, now_ms: int) -> ProspectiveState:
-        """Ask who would vote for this replica. Nothing of it is on disk: it changes nothing for others."""
+        """Request pre-votes. Nothing is written to disk: pre-votes change nothing for other replicas."""
         state = self.state
         assert self.is_voter, "only a voter stands for election"
-        # The only voter stands at once when it starts, also where it had led before.
+        # The only voter stands at once when it starts, also when it had led before.
         assert not isinstance(state, LeaderState | ProspectiveState), f"{state} does not stand"
         prospective = ProspectiveState(
             state.epoch,
@@ -220,7 +220,7 @@ class QuorumState:
         """Stand for election in the next epoch."""
         assert self.is_voter, "only a voter stands for election"
         state = self.state
-        assert isinstance(state, ProspectiveState), f"{state} has not asked before"
+        assert isinstance(state, ProspectiveState), f"{state} has not requested pre-votes"
         assert state.votes.is_won, "a candidate needs the pre-votes of a majority"
         deadline_ms = now_ms + self.election_timeout_ms()
         candidate = CandidateState(state.epoch + 1, self._local, self._new_election(), deadline_ms)
@@ -271,7 +271,7 @@ class QuorumState:
         kraft_version = self._voters.kraft_version
         written = (state.election(), kraft_version)
         if written != self._written:
-            # A pre-vote that was lost leads back to where the file still is.
+            # A lost pre-vote leads back to the state that is in the file.
             self._file.write(state.election(), kraft_version=kraft_version, static_voters=self._voters.voters.node_ids)
             self._written = written
         self._enter(state)

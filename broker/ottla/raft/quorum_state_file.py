@@ -1,4 +1,4 @@
-"""The file ``quorum-state``: what a replica must not forget between elections.
+"""The file ``quorum-state``: the state that a replica must keep between elections.
 
 JSON, replaced as a whole (temporary file, sync, rename, sync of the directory) before the state takes effect:
 
@@ -7,7 +7,7 @@ field               content
 =================== ==============================================================================
 leaderId            the leader of ``leaderEpoch``, -1 while there is none
 leaderEpoch         the newest epoch that this replica knows
-votedId             whom it voted for in that epoch, -1 for nobody
+votedId             the candidate it voted for in that epoch, -1 for none
 votedDirectoryId    that candidate's directory id (data_version 1)
 appliedOffset       0; unused (data_version 0)
 currentVoters       the static voters, ``[{"voterId":1}]`` (data_version 0)
@@ -28,11 +28,11 @@ from ottla.raft.records import ReplicaKey
 from ottla.types import ZERO_UUID, LeaderEpoch, NodeId, format_uuid, parse_uuid
 
 QUORUM_STATE_FILE: Final = "quorum-state"
-_NOBODY: Final = -1
+_NO_NODE: Final = -1
 
 
 class ElectionState(NamedTuple):
-    """What the file says. At most one of ``leader_id`` and ``voted_key`` is needed to know how an epoch stands."""
+    """Contents of the file. At most one of ``leader_id`` and ``voted_key`` is needed to restore an epoch."""
 
     epoch: LeaderEpoch
     leader_id: NodeId | None = None
@@ -47,10 +47,10 @@ class QuorumStateFile:
         self._path = f"{directory}/{QUORUM_STATE_FILE}"
 
     def read(self) -> ElectionState | None:
-        """Return what was written last; None before the first time.
+        """Return the state that was written last; None before the first write.
 
         Raises:
-            StorageError: the disk refused, or the file is not what `write` makes.
+            StorageError: the disk failed, or the file is not in the format of `write`.
         """
         text = read_text(self._disk, self._path)
         if text is None:
@@ -60,23 +60,23 @@ class QuorumStateFile:
             leader_id, voted_id = int(data["leaderId"]), int(data["votedId"])
             voted_directory = data.get("votedDirectoryId")
             voted_key = None
-            if voted_id != _NOBODY:
+            if voted_id != _NO_NODE:
                 voted_key = ReplicaKey(voted_id, parse_uuid(voted_directory) if voted_directory else ZERO_UUID)
-            return ElectionState(int(data["leaderEpoch"]), None if leader_id == _NOBODY else leader_id, voted_key)
+            return ElectionState(int(data["leaderEpoch"]), None if leader_id == _NO_NODE else leader_id, voted_key)
         except (ValueError, KeyError, TypeError) as error:
             raise StorageError(
-                f"{self._path} is damaged ({error}): restore it from a copy, or let this replica "
-                "join the quorum anew with an empty metadata directory"
+                f"{self._path} is corrupt ({error}): restore it from a copy, or let this replica "
+                "join the quorum again with an empty metadata directory"
             ) from error
 
     def write(self, state: ElectionState, *, kraft_version: int, static_voters: list[NodeId]) -> None:
         """Replace the file; when this returns, ``state`` survives a power cut.
 
         Raises:
-            StorageError: the disk refused.
+            StorageError: the disk failed.
         """
-        leader_id = _NOBODY if state.leader_id is None else state.leader_id
-        voted_id = _NOBODY if state.voted_key is None else state.voted_key.node_id
+        leader_id = _NO_NODE if state.leader_id is None else state.leader_id
+        voted_id = _NO_NODE if state.voted_key is None else state.voted_key.node_id
         if kraft_version > 0:
             voted_directory_id = ZERO_UUID if state.voted_key is None else state.voted_key.directory_id
             data: dict[str, object] = {

@@ -1,4 +1,4 @@
-"""What travels through the quorum's log, and how the values are turned into bytes and back.
+"""Records and batches of the quorum's log, and their serialization.
 
 The quorum does not know what its records mean: it is generic over their type, as Kafka's RaftClient is.
 """
@@ -48,14 +48,14 @@ class Batch(Generic[RecordT]):
 
 
 class LeaderAndEpoch(NamedTuple):
-    """Who leads the quorum; ``leader_id`` is None while an election is under way."""
+    """The leader of the quorum; ``leader_id`` is None while an election is under way."""
 
     leader_id: NodeId | None
     epoch: LeaderEpoch
 
 
 class ReplicaKey(NamedTuple):
-    """One replica of the quorum: a node id alone may mean two disks (KIP-853)."""
+    """One replica of the quorum: a node id alone may stand for two disks (KIP-853)."""
 
     node_id: NodeId
     directory_id: Uuid

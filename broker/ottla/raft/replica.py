@@ -1,6 +1,6 @@
-"""`Replica`: what the parts of a `RaftClient` share: who it is, its log, its voters, its place in the election.
+"""`Replica`: the state that the parts of a `RaftClient` share: identity, log, voters, quorum state.
 
-The transitions go through here, so that what must happen at each of them happens in one place.
+The transitions go through here, so that the side effects of each are in one place.
 """
 
 import logging
@@ -18,7 +18,7 @@ from ottla.raft.leader import LeaderState
 from ottla.raft.metadata_log import MetadataLog
 from ottla.raft.quorum_state import EpochState, QuorumState
 from ottla.raft.records import Batch, LeaderAndEpoch, ReplicaKey
-from ottla.raft.requests import EPOCH_MAX, NOBODY, Learned, ListenerEndpoint
+from ottla.raft.requests import EPOCH_MAX, NO_NODE, Learned, ListenerEndpoint
 from ottla.raft.voter_history import VoterHistory
 from ottla.types import ZERO_UUID, Endpoint, LeaderEpoch, NodeId, Offset, Uuid
 from ottla.wire.codec import Message
@@ -29,12 +29,13 @@ logger = logging.getLogger(__name__)
 
 _FOREIGN_LINES_INTERVAL_MS: Final = 10_000
 
-FETCH_LANE = "raft-fetch"
-REQUEST_LANE = "raft"
+FETCH_CONNECTION = "raft-fetch"
+REQUEST_CONNECTION = "raft"
+"""Fetches wait at the leader, so they have a connection of their own: other requests must not wait behind them."""
 
 
 def other_cluster(cluster_id: str) -> str:
-    """Say what to do with a node whose storage has ``cluster_id``, and whose controllers another."""
+    """Return the instruction for a node whose storage has ``cluster_id``, while its controllers have another."""
     return (
         f"the controllers belong to another cluster than this node's storage, which has the cluster id {cluster_id}: "
         "point controller.quorum.bootstrap.servers (or controller.quorum.voters) at its own cluster, or format empty "
@@ -43,12 +44,12 @@ def other_cluster(cluster_id: str) -> str:
 
 
 class Replica:
-    """See the module. ``log`` and ``quorum`` are there from `RaftClient.initialize` on.
+    """See the module. ``log`` and ``quorum`` are set from `RaftClient.initialize` on.
 
     Attributes:
-        failure: what made this replica stop; None while it works.
-        high_watermark: the highest that this process knows; never goes back, whoever leads.
-        wake: to be called after anything changed: it does what is to be done now.
+        failure: the error that stopped this replica; None while it works.
+        high_watermark: the highest that this process knows; never goes back, also across leaders.
+        wake: to be called after any change: it runs the work that is due now.
         keep_appended: to be called with each batch that this replica appended as leader.
     """
 
@@ -92,8 +93,8 @@ class Replica:
         self.failure: KafkaError | None = None
         self.is_closed = False
         self.high_watermark: Offset | None = None
-        self._complaints: set[tuple[object, ErrorCode]] = set()
-        self._strangers: set[object] = set()
+        self._logged_rejections: set[tuple[object, ErrorCode]] = set()
+        self._foreign_peers: set[object] = set()
         self._denials = PeerDenials(clock, config.own_principal)
         self._foreign_requests = 0
         self._foreign_lines = LineLimit(clock, interval_ms=_FOREIGN_LINES_INTERVAL_MS)
@@ -103,7 +104,7 @@ class Replica:
         return self.clock.monotonic_ms()
 
     def raise_high_watermark(self, offset: Offset) -> bool:
-        """Learn that everything below ``offset`` is committed; return whether that is news."""
+        """Record that everything below ``offset`` is committed; return whether that is new."""
         if self.high_watermark is not None and offset <= self.high_watermark:
             return False
         self.high_watermark = offset
@@ -111,10 +112,10 @@ class Replica:
         return True
 
     def sync(self, on_synced: Callable[[], None]) -> None:
-        """Have everything that is in the log synced off the loop; a failure ends this replica.
+        """Sync the whole log off the loop; a failure ends this replica.
 
         Raises:
-            StorageError: the disk refused at once.
+            StorageError: the disk failed at once.
         """
 
         def done(error: StorageError | None) -> None:
@@ -126,17 +127,17 @@ class Replica:
     def fail(self, error: KafkaError) -> None:
         """Stop for good: a metadata log that failed once is never trusted again.
 
-        A shortage of descriptors does too, once the disk's reserve is used up: no step of the quorum may be left out.
+        A shortage of descriptors is fatal too, once the disk's reserve is used up: no step may be skipped.
         """
         if self.failure is not None:
             return
         self.failure = error
-        logger.critical("the metadata log failed, this node cannot go on: %s", error)
+        logger.critical("the metadata log failed, this node cannot continue: %s", error)
         if self._on_failure is not None:
             self._on_failure(error)
 
     def handle(self, event: Callable[[], None]) -> None:
-        """Let an event of the outside take effect, then do what is to be done."""
+        """Apply an external event, then run the work that follows from it."""
         if self.failure is not None or self.is_closed:
             return
         try:
@@ -146,39 +147,39 @@ class Replica:
         else:
             self.wake()
 
-    # --- others
+    # --- peers
 
     def send(
         self,
         endpoint: Endpoint,
         request: Message,
-        on_answer: Callable[[PeerAnswer], None],
+        on_response: Callable[[PeerAnswer], None],
         *,
-        lane: str = REQUEST_LANE,
+        connection: str = REQUEST_CONNECTION,
     ) -> None:
-        """Ask the node at ``endpoint``; what follows from the answer is done when ``on_answer`` has returned."""
+        """Send ``request`` to the node at ``endpoint``; follow-up work runs when ``on_response`` has returned."""
         timeout_ms = self.config.request_timeout_ms
-        answer = self._channel.send(endpoint, self.listener_name, request, timeout_ms=timeout_ms, lane=lane)
+        pending = self._channel.send(endpoint, self.listener_name, request, timeout_ms=timeout_ms, lane=connection)
 
-        def answered(value: PeerAnswer) -> None:
-            if value is PeerFailure.UNSUPPORTED_VERSION:
-                self.complain(ErrorCode.UNSUPPORTED_VERSION, endpoint, type(request).__name__)
-            on_answer(value)
+        def complete(response: PeerAnswer) -> None:
+            if response is PeerFailure.UNSUPPORTED_VERSION:
+                self.log_rejection(ErrorCode.UNSUPPORTED_VERSION, endpoint, type(request).__name__)
+            on_response(response)
 
-        answer.on_complete(lambda value: self.handle(lambda: answered(value)))
+        pending.on_complete(lambda response: self.handle(lambda: complete(response)))
 
     def endpoint_of(self, voter_id: NodeId) -> Endpoint | None:
         return self.voters.voters.endpoint_of(voter_id, self.listener_name)
 
     def bootstrap_endpoints(self) -> list[Endpoint]:
-        """Return where somebody may be who knows the leader: the configured servers and the other voters."""
+        """Return the addresses that may know the leader: the configured servers and the other voters."""
         voters = (self.endpoint_of(voter) for voter in self.voters.voters.node_ids if voter != self.local.node_id)
         mine = self.listeners.get(self.listener_name)
         endpoints = (*self._bootstrap_servers, *(endpoint for endpoint in voters if endpoint is not None))
         return [endpoint for endpoint in dict.fromkeys(endpoints) if endpoint != mine]
 
     def knows_cluster(self, cluster_id: str | None) -> bool:
-        """Whether a request that names ``cluster_id`` is from this cluster; one that names none is believed."""
+        """Whether a request that names ``cluster_id`` is from this cluster; one that names none is accepted."""
         if cluster_id is None or cluster_id == self.cluster_id:
             return True
         self._foreign_requests += 1
@@ -193,7 +194,7 @@ class Replica:
         return False
 
     def known(self) -> Learned:
-        """Return what this replica can tell others of the quorum."""
+        """Return what this replica knows of the quorum, for its responses."""
         leader_id, epoch = self.quorum.leader_and_epoch
         return Learned(leader_id, epoch, self.leader_endpoint)
 
@@ -208,29 +209,29 @@ class Replica:
         return self.quorum.leader_endpoint
 
     def is_meant(self, voter_id: NodeId, directory_id: Uuid) -> bool:
-        """Whether a request to this voter is for this replica, and not for one that was here before it."""
-        return voter_id in (NOBODY, self.local.node_id) and directory_id in (ZERO_UUID, self.local.directory_id)
+        """Whether a request to this voter is for this replica, and not for a former one with the same id."""
+        return voter_id in (NO_NODE, self.local.node_id) and directory_id in (ZERO_UUID, self.local.directory_id)
 
-    def complain(self, error: ErrorCode, peer: object, what: str) -> None:
-        """Log, once for each ``peer`` and ``error``, that it rejected a request, and what to do about it.
+    def log_rejection(self, error: ErrorCode, peer: object, what: str) -> None:
+        """Log, once for each ``peer`` and ``error``, that the peer rejected a request, and how to fix it.
 
-        A denial is said again and again, at a bounded rate: it ends only when a configuration is changed.
+        A denial is logged repeatedly, at a bounded rate: it ends only when a configuration is changed.
         """
         if error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             self._denials.note(peer, what)
             return
         if error is ErrorCode.UNKNOWN_SERVER_ERROR and self.high_watermark is None:
             self._denials.suspect(peer, what)
-        if (peer, error) in self._complaints:
+        if (peer, error) in self._logged_rejections:
             return
-        self._complaints.add((peer, error))
+        self._logged_rejections.add((peer, error))
         if error is ErrorCode.INCONSISTENT_CLUSTER_ID:
-            self._strangers.add(peer)
-            if self._on_other_cluster is not None and self._is_in_the_wrong_place():
+            self._foreign_peers.add(peer)
+            if self._on_other_cluster is not None and self._is_in_foreign_cluster():
                 self._on_other_cluster()
                 return
             logger.error(
-                "node %s of the metadata quorum refuses %s: it belongs to another cluster than this node, whose "
+                "node %s of the metadata quorum rejects %s: it belongs to another cluster than this node, whose "
                 "cluster.id is %s; correct controller.quorum.voters or controller.quorum.bootstrap.servers, or format "
                 "this node for that cluster",
                 peer,
@@ -239,18 +240,18 @@ class Replica:
             )
         elif error is ErrorCode.INVALID_VOTER_KEY:
             logger.error(
-                "node %s of the metadata quorum refuses %s: its metadata directory is not the one that the quorum "
-                "knows, so it was formatted anew; remove the voter with the old directory id, then add this one",
+                "node %s of the metadata quorum rejects %s: its metadata directory is not the one that the quorum "
+                "knows, so it was formatted again; remove the voter with the old directory id, then add this one",
                 peer,
                 what,
             )
         else:
-            logger.info("node %s of the metadata quorum refuses %s: %s", peer, what, error.name)
+            logger.info("node %s of the metadata quorum rejects %s: %s", peer, what, error.name)
 
-    def _is_in_the_wrong_place(self) -> bool:
-        """Whether this replica never heard of its own cluster, and most of those whom it asks are of another.
+    def _is_in_foreign_cluster(self) -> bool:
+        """Whether this replica never reached its own cluster, and most of its peers belong to another.
 
-        One of three may be the one that is wrong: whoever has voters left that would elect it goes on.
+        One of three peers may be the one with the wrong id: a replica with enough voters left to elect it continues.
         """
         if self.high_watermark is not None:
             return False
@@ -258,27 +259,27 @@ class Replica:
             asked: set[object] = {voter for voter in self.voters.voters.node_ids if voter != self.local.node_id}
         else:
             asked = set(self.bootstrap_endpoints())
-        return 2 * len(self._strangers & asked) > len(asked)
+        return 2 * len(self._foreign_peers & asked) > len(asked)
 
-    # --- what is wrong with a request
+    # --- validation of requests
 
     def checked(self, cluster_id: str | None, partition: PartitionT | None) -> PartitionT | ErrorCode:
-        """Return what a request says of the quorum's partition, or why it is refused as a whole.
+        """Return the request's data of the quorum's partition, or the error with which it is rejected as a whole.
 
-        ``partition`` is None where the request is about anything else as well.
+        ``partition`` is None when the request is about any other partition as well.
         """
         if not self.knows_cluster(cluster_id):
             return ErrorCode.INCONSISTENT_CLUSTER_ID
         return ErrorCode.INVALID_REQUEST if partition is None else partition
 
     def error_for_voter(self, epoch: LeaderEpoch, sender_id: NodeId) -> ErrorCode | None:
-        """Return why a request of another voter, sent in ``epoch``, is refused; None when it is not."""
+        """Return the error with which a request of another voter in ``epoch`` is rejected; None when it is valid."""
         if epoch < self.quorum.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         return ErrorCode.INVALID_REQUEST if sender_id < 0 or epoch > EPOCH_MAX else None
 
     def error_for_leader(self, epoch: LeaderEpoch) -> ErrorCode | None:
-        """Return why a request that only the leader of ``epoch`` answers is refused; None when this replica is it."""
+        """Return the error that rejects a request to the leader of ``epoch``; None when this replica leads it."""
         if epoch < self.quorum.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         if epoch > self.quorum.epoch:
@@ -287,8 +288,10 @@ class Replica:
 
     # --- transitions
 
-    def hear(self, leader_id: NodeId, epoch: LeaderEpoch, endpoints: Iterable[ListenerEndpoint]) -> ErrorCode | None:
-        """Take in what a leader says of itself; return why that is refused, None when it is not."""
+    def learn_from_leader(
+        self, leader_id: NodeId, epoch: LeaderEpoch, endpoints: Iterable[ListenerEndpoint]
+    ) -> ErrorCode | None:
+        """Apply a leader's announcement of itself; return the error that rejects it, None when it is valid."""
         error = self.error_for_voter(epoch, leader_id)
         if error is None:
             listeners = {each.name: Endpoint(each.host, each.port) for each in endpoints}
@@ -296,11 +299,11 @@ class Replica:
         return error
 
     def learn(self, learned: Learned) -> None:
-        """Take in what another replica says of the quorum: follow a newer epoch, and its leader where it is named."""
+        """Apply another replica's view of the quorum: enter a newer epoch, and follow its leader if it is named."""
         quorum = self.quorum
         leader_id, epoch, endpoint = learned
         if leader_id == self.local.node_id:
-            # Only this replica knows whether it leads; as for the epoch, it was in it already.
+            # Only this replica knows whether it leads; it has been in this epoch already.
             return
         if epoch > EPOCH_MAX:
             return
@@ -321,7 +324,7 @@ class Replica:
     ) -> None:
         before = self.quorum.state
         self.quorum.to_unattached(epoch, leader_id, self.now_ms, election_deadline_ms=election_deadline_ms)
-        self._moved(before)
+        self._on_state_changed(before)
 
     def follow(self, epoch: LeaderEpoch, leader_id: NodeId, endpoint: Endpoint) -> None:
         before = self.quorum.state
@@ -334,12 +337,12 @@ class Replica:
                 epoch,
                 endpoint,
             )
-        self._moved(before)
+        self._on_state_changed(before)
 
     def become_prospective(self) -> None:
         before = self.quorum.state
         self.quorum.to_prospective(self.now_ms)
-        self._moved(before)
+        self._on_state_changed(before)
 
     def become_candidate(self) -> None:
         before = self.quorum.state
@@ -349,13 +352,13 @@ class Replica:
             self.local.node_id,
             candidate.epoch,
         )
-        self._moved(before)
+        self._on_state_changed(before)
 
     def become_leader(self) -> LeaderState:
         before = self.quorum.state
         leader = self.quorum.to_leader(self.log.end_offset, self.now_ms)
         logger.info("node %d leads the metadata quorum in epoch %d", self.local.node_id, leader.epoch)
-        self._moved(before)
+        self._on_state_changed(before)
         return leader
 
     def resign(self, reason: str) -> None:
@@ -367,8 +370,8 @@ class Replica:
             resigned.epoch,
             reason,
         )
-        self._moved(before)
+        self._on_state_changed(before)
 
-    def _moved(self, before: EpochState) -> None:
+    def _on_state_changed(self, before: EpochState) -> None:
         self._on_transition(before)
         self.wake()

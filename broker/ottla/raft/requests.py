@@ -1,4 +1,4 @@
-"""The quorum's requests and answers: all of them speak of one topic with one partition, ``__cluster_metadata-0``.
+"""The quorum's requests and responses: all of them are about one topic with one partition, ``__cluster_metadata-0``.
 
 Source: RaftUtil of Apache Kafka.
 """
@@ -20,7 +20,7 @@ from ottla.wire.messages import begin_quorum_epoch as begin
 from ottla.wire.messages import end_quorum_epoch as end
 from ottla.wire.messages import fetch, fetch_snapshot, vote
 
-NOBODY: Final = -1
+NO_NODE: Final = -1
 EPOCH_MAX: Final = 2**31 - 1 - 2**20
 """A later epoch is rejected: it would leave none for elections. With one a second, this one is reached in 68 years."""
 FETCH_SIZE_BYTES_MAX: Final = 8 * 1024 * 1024
@@ -31,7 +31,7 @@ NodeEndpointT = TypeVar("NodeEndpointT")
 
 
 class Learned(NamedTuple):
-    """What a request or an answer says of the quorum: who leads which epoch, and where it listens if that is said."""
+    """The quorum as a request or response reports it: the leader of an epoch, and its address if that is known."""
 
     leader_id: NodeId | None
     epoch: LeaderEpoch
@@ -39,13 +39,13 @@ class Learned(NamedTuple):
 
     @classmethod
     def of(cls, leader_id: NodeId, epoch: LeaderEpoch, endpoints: "Sequence[NodeEndpoint]") -> "Learned":
-        """Return what an answer with these fields says; ``leader_id`` -1 is nobody."""
+        """Build it from a response's fields; ``leader_id`` -1 means no leader."""
         endpoint = next((Endpoint(each.host, each.port) for each in endpoints if each.node_id == leader_id), None)
         return cls(None if leader_id < 0 else leader_id, epoch, endpoint)
 
 
 class NodeEndpoint(Protocol):
-    """Where a node listens, as answers carry it."""
+    """A node's address, as in responses."""
 
     node_id: int
     host: str
@@ -53,7 +53,7 @@ class NodeEndpoint(Protocol):
 
 
 class ListenerEndpoint(Protocol):
-    """Where one listener of a leader is, as its requests carry it."""
+    """The address of one of a leader's listeners, as in its requests."""
 
     name: str
     host: str
@@ -67,20 +67,20 @@ class _Topic(Protocol[PartitionT_co]):
     def partitions(self) -> Sequence[PartitionT_co]: ...
 
 
-def id_or_nobody(node_id: NodeId | None) -> NodeId:
-    return NOBODY if node_id is None else node_id
+def wire_node_id(node_id: NodeId | None) -> NodeId:
+    return NO_NODE if node_id is None else node_id
 
 
 def only_partition(topics: Sequence[_Topic[PartitionT_co]]) -> PartitionT_co | None:
-    """Return what a request says of the quorum's partition; None when it is about anything else as well."""
+    """Return a request's data of the quorum's partition; None when it is about any other partition as well."""
     if len(topics) != 1 or topics[0].topic_name != CLUSTER_METADATA_TOPIC or len(topics[0].partitions) != 1:
         return None
     partition = topics[0].partitions[0]
     return partition if partition.partition_index == 0 else None  # type: ignore[attr-defined]
 
 
-def _where(node_endpoint: Callable[..., NodeEndpointT], leader: Learned) -> list[NodeEndpointT]:
-    """Return where the leader listens, as the answers of one API carry it; empty where that is not known."""
+def _leader_endpoints(node_endpoint: Callable[..., NodeEndpointT], leader: Learned) -> list[NodeEndpointT]:
+    """Return the leader's address, as the responses of one API carry it; empty when it is unknown."""
     if leader.endpoint is None or leader.leader_id is None:
         return []
     host, port = leader.endpoint
@@ -99,7 +99,7 @@ def vote_request(
     log_end: OffsetAndEpoch,
     is_pre_vote: bool,
 ) -> vote.VoteRequest:
-    """Return the request for a vote, or for the answer that a vote would get."""
+    """Return the request for a vote or a pre-vote."""
     partition = vote.VoteRequestPartitionData(
         partition_index=0,
         replica_epoch=epoch,
@@ -118,12 +118,12 @@ def vote_response(error: int, leader: Learned, *, is_granted: bool) -> vote.Vote
     partition = vote.VoteResponsePartitionData(
         partition_index=0,
         error_code=error,
-        leader_id=id_or_nobody(leader.leader_id),
+        leader_id=wire_node_id(leader.leader_id),
         leader_epoch=leader.epoch,
         vote_granted=is_granted,
     )
     topic = vote.VoteResponseTopicData(topic_name=CLUSTER_METADATA_TOPIC, partitions=[partition])
-    return vote.VoteResponse(topics=[topic], node_endpoints=_where(vote.NodeEndpoint, leader))
+    return vote.VoteResponse(topics=[topic], node_endpoints=_leader_endpoints(vote.NodeEndpoint, leader))
 
 
 # --- BeginQuorumEpoch
@@ -135,7 +135,7 @@ def begin_quorum_epoch_request(
     partition = begin.BeginQuorumEpochRequestPartitionData(
         partition_index=0,
         voter_directory_id=voter.directory_id,
-        leader_id=id_or_nobody(leader.leader_id),
+        leader_id=wire_node_id(leader.leader_id),
         leader_epoch=leader.epoch,
     )
     topic = begin.BeginQuorumEpochRequestTopicData(topic_name=CLUSTER_METADATA_TOPIC, partitions=[partition])
@@ -151,10 +151,10 @@ def begin_quorum_epoch_request(
 
 def begin_quorum_epoch_response(error: int, leader: Learned) -> begin.BeginQuorumEpochResponse:
     partition = begin.BeginQuorumEpochResponsePartitionData(
-        partition_index=0, error_code=error, leader_id=id_or_nobody(leader.leader_id), leader_epoch=leader.epoch
+        partition_index=0, error_code=error, leader_id=wire_node_id(leader.leader_id), leader_epoch=leader.epoch
     )
     topic = begin.BeginQuorumEpochResponseTopicData(topic_name=CLUSTER_METADATA_TOPIC, partitions=[partition])
-    return begin.BeginQuorumEpochResponse(topics=[topic], node_endpoints=_where(begin.NodeEndpoint, leader))
+    return begin.BeginQuorumEpochResponse(topics=[topic], node_endpoints=_leader_endpoints(begin.NodeEndpoint, leader))
 
 
 # --- EndQuorumEpoch
@@ -190,10 +190,10 @@ def end_quorum_epoch_request(
 
 def end_quorum_epoch_response(error: int, leader: Learned) -> end.EndQuorumEpochResponse:
     partition = end.EndQuorumEpochResponsePartitionData(
-        partition_index=0, error_code=error, leader_id=id_or_nobody(leader.leader_id), leader_epoch=leader.epoch
+        partition_index=0, error_code=error, leader_id=wire_node_id(leader.leader_id), leader_epoch=leader.epoch
     )
     topic = end.EndQuorumEpochResponseTopicData(topic_name=CLUSTER_METADATA_TOPIC, partitions=[partition])
-    return end.EndQuorumEpochResponse(topics=[topic], node_endpoints=_where(end.NodeEndpoint, leader))
+    return end.EndQuorumEpochResponse(topics=[topic], node_endpoints=_leader_endpoints(end.NodeEndpoint, leader))
 
 
 # --- Fetch
@@ -209,7 +209,7 @@ def fetch_request(
     high_watermark: Offset | None,
     size_bytes_max: int = FETCH_SIZE_BYTES_MAX,
 ) -> fetch.FetchRequest:
-    """Return the request for what follows ``log_end``; the answer waits for news beyond ``high_watermark``."""
+    """Return the fetch of the records after ``log_end``; it waits for records or a higher ``high_watermark``."""
     partition = fetch.FetchPartition(
         partition=0,
         current_leader_epoch=epoch,
@@ -231,23 +231,23 @@ def fetch_request(
 
 
 def fetched_partition(request: fetch.FetchRequest) -> fetch.FetchPartition | None:
-    """Return what is asked of the metadata log; None when the request is about anything else as well."""
+    """Return the fetched partition of the metadata log; None when the request is about any other partition as well."""
     if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
         return None
     topic = request.topics[0]
-    # By its id, as Kafka's quorum has it: the name alone is what a request before version 13 says, and no replica's.
+    # By its id, as in Kafka's quorum: requests before version 13 have only the name, and no replica sends those.
     is_metadata = topic.topic_id == CLUSTER_METADATA_TOPIC_ID
     return topic.partitions[0] if is_metadata and topic.partitions[0].partition == 0 else None
 
 
 def fetch_response(partition: fetch.PartitionData, leader: Learned) -> fetch.FetchResponse:
-    """Return the answer; who leads is part of it, whatever else it says."""
-    partition.current_leader.leader_id = id_or_nobody(leader.leader_id)
+    """Return the response, which always names the leader."""
+    partition.current_leader.leader_id = wire_node_id(leader.leader_id)
     partition.current_leader.leader_epoch = leader.epoch
     topic = fetch.FetchableTopicResponse(
         topic=CLUSTER_METADATA_TOPIC, topic_id=CLUSTER_METADATA_TOPIC_ID, partitions=[partition]
     )
-    return fetch.FetchResponse(responses=[topic], node_endpoints=_where(fetch.NodeEndpoint, leader))
+    return fetch.FetchResponse(responses=[topic], node_endpoints=_leader_endpoints(fetch.NodeEndpoint, leader))
 
 
 # --- FetchSnapshot
@@ -290,9 +290,9 @@ def fetched_snapshot(
 def fetch_snapshot_response(
     partition: fetch_snapshot.FetchSnapshotResponsePartitionSnapshot, leader: Learned
 ) -> fetch_snapshot.FetchSnapshotResponse:
-    partition.current_leader.leader_id = id_or_nobody(leader.leader_id)
+    partition.current_leader.leader_id = wire_node_id(leader.leader_id)
     partition.current_leader.leader_epoch = leader.epoch
     topic = fetch_snapshot.FetchSnapshotResponseTopicSnapshot(name=CLUSTER_METADATA_TOPIC, partitions=[partition])
     return fetch_snapshot.FetchSnapshotResponse(
-        topics=[topic], node_endpoints=_where(fetch_snapshot.NodeEndpoint, leader)
+        topics=[topic], node_endpoints=_leader_endpoints(fetch_snapshot.NodeEndpoint, leader)
     )

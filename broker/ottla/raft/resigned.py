@@ -1,7 +1,7 @@
-"""Resigned: this replica led its epoch and does not any more. How a leader starts again after a restart.
+"""Resigned: this replica led its epoch and does not any more. A leader starts in this state after a restart.
 
-It must not lead the same epoch twice: what it had appended but not synced before it stopped may be gone. It tells the
-voters, so that they need not wait for their fetches to time out.
+It must not lead the same epoch twice: records that it had appended but not synced before it stopped may be gone. It
+notifies the voters, so that they need not wait for their fetches to time out.
 
 Source: ResignedState of Apache Kafka.
 """
@@ -15,7 +15,7 @@ from ottla.types import LeaderEpoch, NodeId
 
 @dataclass(slots=True)
 class ResignedState:
-    """``preferred_successors``: the best first; ``unacknowledged``: voters that have not heard of it yet."""
+    """``preferred_successors``: the best first; ``unacknowledged``: voters that have not responded yet."""
 
     epoch: LeaderEpoch
     node_id: NodeId
@@ -25,7 +25,7 @@ class ResignedState:
 
     @property
     def leader_id(self) -> NodeId | None:
-        """Nobody, for those who look for a leader."""
+        """None: this replica does not lead any more."""
         return None
 
     @property
@@ -33,7 +33,7 @@ class ResignedState:
         return None
 
     def election(self) -> ElectionState:
-        """The file still names this replica, so that nobody else is voted for in its epoch."""
+        """Name this replica in the file, so that no other replica is voted for in its epoch."""
         return ElectionState(self.epoch, self.node_id)
 
     def grants_vote(self, candidate: ReplicaKey, *, is_log_up_to_date: bool, is_pre_vote: bool) -> bool:

@@ -1,6 +1,6 @@
-"""Snapshots of the replicated state: ``<end offset>-<epoch>.checkpoint`` beside the log's segments.
+"""Snapshots of the replicated state: ``<end offset>-<epoch>.checkpoint`` next to the log's segments.
 
-A snapshot holds all that the log says below its end offset, as record batches whose offsets count from 0:
+A snapshot holds the state of the log below its end offset, as record batches whose offsets count from 0:
 
 ===================== ===========================================================================
 batches               content
@@ -58,7 +58,7 @@ def read_batch(batch: RecordBatch, serde: RecordSerde[RecordT]) -> Batch[RecordT
     """Return the batch with its records decoded; control batches have none.
 
     Raises:
-        CorruptRecordError, ProtocolError: the batch is damaged, or from a newer release.
+        CorruptRecordError, ProtocolError: the batch is corrupt, or from a newer release.
     """
     records: tuple[RecordT, ...] = ()
     if not batch.is_control:
@@ -75,10 +75,10 @@ def read_batch(batch: RecordBatch, serde: RecordSerde[RecordT]) -> Batch[RecordT
 
 
 def read_last_contained_log_time_ms(disk: Disk, path: str) -> int:
-    """Return the append time of the newest record that the snapshot at ``path`` stands for, from its first batch.
+    """Return the append time of the newest record that the snapshot at ``path`` includes, from its first batch.
 
     Raises:
-        StorageError: the disk refused, or the file does not start as a snapshot does.
+        StorageError: the disk failed, or the file does not start with a snapshot header.
     """
     try:
         file = disk.open(path, read_only=True)
@@ -95,9 +95,9 @@ def read_last_contained_log_time_ms(disk: Disk, path: str) -> int:
 
 
 class SnapshotWriter(Generic[RecordT]):
-    """A snapshot that is being written. End it with `freeze`, `freeze_later` or `abandon`.
+    """A snapshot that is being written. Complete it with `freeze`, `freeze_later` or `abandon`.
 
-    Every method may raise StorageError; the part file is then of no more use.
+    Every method may raise StorageError; the part file is then useless.
     """
 
     def __init__(
@@ -151,13 +151,13 @@ class SnapshotWriter(Generic[RecordT]):
         )
 
     def freeze(self) -> None:
-        """End the snapshot and make it durable before returning."""
+        """Complete the snapshot and make it durable before returning."""
         self._append_control([SnapshotFooterRecord(version=0)])
         self._try(self._file.sync)
         self._publish()
 
     def freeze_later(self, done: Callable[[StorageError | None], None]) -> None:
-        """End the snapshot; call ``done`` when it is durable and in its place, or with what went wrong."""
+        """Complete the snapshot; call ``done`` when it is durable and published, or with the error."""
         self._append_control([SnapshotFooterRecord(version=0)])
 
         def synced(error: OSError | None) -> None:
@@ -172,7 +172,7 @@ class SnapshotWriter(Generic[RecordT]):
         self._disk.sync_later([self._file], synced)
 
     def abandon(self) -> None:
-        """Drop what was written."""
+        """Remove the part file."""
         self._try(self._file.close)
         self._try(lambda: self._disk.remove(self._part_path))
 
@@ -209,7 +209,7 @@ class SnapshotReader(Generic[RecordT]):
 
     Attributes:
         snapshot_id: end offset and epoch.
-        last_contained_log_time_ms: append time of the last record that it stands for.
+        last_contained_log_time_ms: append time of the last record that it includes.
         kraft_version: 0 when it names none.
         voters: None when it names none.
     """
@@ -218,7 +218,7 @@ class SnapshotReader(Generic[RecordT]):
         """Read the control records of ``data``, the file at ``path``.
 
         Raises:
-            StorageError: the file is damaged or incomplete.
+            StorageError: the file is corrupt or incomplete.
         """
         self.snapshot_id = snapshot_id
         self.last_contained_log_time_ms = 0
@@ -236,7 +236,7 @@ class SnapshotReader(Generic[RecordT]):
         """Read the file at ``path``.
 
         Raises:
-            StorageError: the disk refused, or the file is damaged or incomplete.
+            StorageError: the disk failed, or the file is corrupt or incomplete.
         """
         try:
             file = disk.open(path, read_only=True)
@@ -264,7 +264,7 @@ class SnapshotReader(Generic[RecordT]):
         """Yield the batches of records, in order.
 
         Raises:
-            StorageError: a record is damaged, or from a newer release.
+            StorageError: a record is corrupt, or from a newer release.
         """
         try:
             for batch in iterate_batches(self._data, strict=True):
@@ -280,14 +280,14 @@ class SnapshotReader(Generic[RecordT]):
                 batch.check_crc()
                 if batch.is_control:
                     for _, message in read_control_batch(batch):
-                        finished = self._take(message) or finished
+                        finished = self._keep_control(message) or finished
         except (CorruptRecordError, ProtocolError) as error:
-            raise StorageError(f"snapshot {self._path} is damaged: {error}") from error
+            raise StorageError(f"snapshot {self._path} is corrupt: {error}") from error
         if not finished:
-            raise StorageError(f"snapshot {self._path} has no footer: it was not written to its end")
+            raise StorageError(f"snapshot {self._path} has no footer: it is incomplete")
 
-    def _take(self, message: Message) -> bool:
-        """Keep what a control record says; return whether it is the footer."""
+    def _keep_control(self, message: Message) -> bool:
+        """Keep the contents of a control record; return whether it is the footer."""
         if isinstance(message, SnapshotHeaderRecord):
             self.last_contained_log_time_ms = message.last_contained_log_timestamp
         elif isinstance(message, KRaftVersionRecord):

@@ -1,8 +1,8 @@
-"""`SnapshotFetch`: a replica that is too far behind the leader's log loads its snapshot, piece by piece.
+"""`SnapshotFetch`: loads the leader's snapshot, piece by piece, when this replica is too far behind its log.
 
-The pieces go to ``….checkpoint.part``. The whole is synced, checked (CRCs, footer) and renamed, and then the log starts
-anew where the snapshot ends. A crash before the rename leaves a part that the next start removes; one after it leaves a
-snapshot ahead of the log, which the next start takes up (`MetadataLog`).
+The pieces go to ``….checkpoint.part``. The whole is synced, checked (CRCs, footer) and renamed, and then the log
+restarts at the end of the snapshot. A crash before the rename leaves a part file that the next start removes; one after
+it leaves a snapshot ahead of the log, which the next start adopts (`MetadataLog`).
 
 Source: KIP-630; KafkaRaftClient.handleFetchSnapshotResponse of Apache Kafka.
 """
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class SnapshotFetch(Generic[RecordT]):
-    """See the module. ``on_loaded`` is given the snapshot when it is in its place and the log starts at its end."""
+    """See the module. ``on_loaded`` is called with the snapshot when it is published and the log starts at its end."""
 
     def __init__(
         self, replica: Replica, serde: RecordSerde[RecordT], on_loaded: Callable[[SnapshotReader[RecordT]], None]
@@ -45,20 +45,20 @@ class SnapshotFetch(Generic[RecordT]):
 
     @property
     def is_complete(self) -> bool:
-        """Whether all pieces are there, and only the disk is waited for."""
+        """Whether all pieces are there, and only the sync is pending."""
         return self._is_complete
 
     def begin(self, snapshot_id: OffsetAndEpoch) -> None:
         """Start to load ``snapshot_id``, which the leader named.
 
         Raises:
-            StorageError: the disk refused, or the leader has lost what was committed.
+            StorageError: the disk failed, or the leader has lost committed records.
         """
         high_watermark = self._replica.high_watermark or 0
         if snapshot_id.offset < high_watermark:
             raise StorageError(
                 f"the leader of the metadata quorum offers the snapshot {snapshot_id}, which ends below the committed "
-                f"offset {high_watermark}: it has lost records; do not start it again before its disk was looked at"
+                f"offset {high_watermark}: it has lost records; do not restart it before its disk has been checked"
             )
         self.abandon()
         logger.info("the metadata log is behind the leader's: loading its snapshot %s", snapshot_id)
@@ -71,7 +71,7 @@ class SnapshotFetch(Generic[RecordT]):
             raise self._failure(error) from error
 
     def abandon(self) -> None:
-        """Drop what was loaded, if anything."""
+        """Remove the pieces loaded so far, if any."""
         if self._file is None:
             return
         file, self._file, self._is_complete = self._file, None, False
@@ -93,11 +93,11 @@ class SnapshotFetch(Generic[RecordT]):
             size_bytes_max=replica.config.fetch_snapshot_size_bytes_max,
         )
 
-    def take(self, partition: FetchSnapshotResponsePartitionSnapshot) -> bool:
-        """Keep the next piece; return whether it was one. Otherwise the loading is given up.
+    def append_piece(self, partition: FetchSnapshotResponsePartitionSnapshot) -> bool:
+        """Append the next piece; return False, and abandon the snapshot, when the response is not the next piece.
 
         Raises:
-            StorageError: the disk refused.
+            StorageError: the disk failed.
         """
         file = self._file
         assert file is not None, "nothing is being loaded"
@@ -106,7 +106,7 @@ class SnapshotFetch(Generic[RecordT]):
         is_next = snapshot_id == self._snapshot_id and partition.position == self._position and bool(piece)
         if partition.error_code or not is_next:
             why = ErrorCode(partition.error_code).name if partition.error_code else "it sent another piece, or none"
-            logger.info("the leader of the metadata quorum does not go on with snapshot %s: %s", self._snapshot_id, why)
+            logger.info("the leader of the metadata quorum does not continue snapshot %s: %s", self._snapshot_id, why)
             self.abandon()
             return False
         try:
@@ -145,7 +145,7 @@ class SnapshotFetch(Generic[RecordT]):
         replica.log.start_at_snapshot(self._snapshot_id)
         replica.voters.load_snapshot(self._snapshot_id.offset, reader.kraft_version, reader.voters)
         replica.raise_high_watermark(self._snapshot_id.offset)
-        logger.info("the metadata log starts anew at snapshot %s: %d bytes", self._snapshot_id, reader.size_bytes)
+        logger.info("the metadata log restarts at snapshot %s: %d bytes", self._snapshot_id, reader.size_bytes)
         self._on_loaded(reader)
 
     @property

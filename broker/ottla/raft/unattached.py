@@ -1,6 +1,6 @@
-"""Unattached: this replica knows an epoch, but no leader that it could follow. May have voted in it.
+"""Unattached: this replica knows an epoch, but no leader to follow. It may have voted in the epoch.
 
-``leader_id`` is set where the leader is known by name, but not where it listens: then nobody else gets a vote.
+``leader_id`` is set when the leader's id is known, but not its address: then no candidate gets a vote.
 Source: UnattachedState of Apache Kafka.
 """
 
@@ -37,7 +37,7 @@ def grants_without_leader(
     is_log_up_to_date: bool,
     is_pre_vote: bool,
 ) -> bool:
-    """Whether a replica that follows nobody votes for ``candidate``: once per epoch, and for no log behind its own."""
+    """Whether a replica without a leader votes for ``candidate``: once per epoch, and for no log behind its own."""
     if is_pre_vote:
         return is_log_up_to_date
     if voted_key is not None:

@@ -1,9 +1,8 @@
 """`VoterChanges`: the leader adds, removes and updates voters, one change at a time (KIP-853).
 
-A set of voters counts from the moment it is in the leader's log; two sets that follow each other have overlapping
-majorities, as they differ in one voter, and the next change waits until this one is committed. A new voter must have
-caught up with the log before, so that it does not hold up the high watermark. A leader that removed itself leads until
-that is committed, then resigns.
+A voter set takes effect when it is in the leader's log; successive sets have overlapping majorities, as they differ in
+one voter, and the next change waits until this one is committed. A new voter must have caught up with the log before,
+so that it does not delay the high watermark. A leader that removed itself leads until that is committed, then resigns.
 
 Source: AddVoterHandler, RemoveVoterHandler, UpdateVoterHandler of Apache Kafka.
 """
@@ -29,17 +28,17 @@ from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, Remove
 from ottla.wire.messages.update_raft_voter import CurrentLeader, UpdateRaftVoterRequest, UpdateRaftVoterResponse
 
 CAUGHT_UP_WITHIN_MS: Final = 60 * 60 * 1000
-"""A replica that has not fetched for so long is not known to be caught up; Kafka's figure."""
+"""A replica without a fetch for this time does not count as caught up; Kafka's figure."""
 
 Outcome: TypeAlias = Callable[[KafkaError | None], object]
-"""Told how a change ended: None when it is done."""
+"""Called with the result of a change: None when it succeeded."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Change:
-    """The change under way: ``offset`` is that of its record, None while a new voter is asked for its versions."""
+    """The change under way: ``offset`` is that of its record, None while a new voter's versions are requested."""
 
     what: str
     outcome: Outcome
@@ -55,23 +54,23 @@ class VoterChanges:
         self._leadership = leadership
         self._change: _Change | None = None
         self._updated: VoterSet | None = None
-        """With kraft.version 0: the static voters with what they told of themselves in this leader's epoch."""
+        """With kraft.version 0: the static voters with the details that they sent in this leader's epoch."""
 
     def on_transition(self) -> None:
-        """Whoever waits must ask the next leader."""
+        """Fail the change under way: the client must retry at the next leader."""
         self._updated = None
         if self._change is not None:
             self._end(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the leader of the metadata quorum has changed"))
 
     def poll(self, now_ms: int) -> None:
-        """End the change that is committed or takes too long; resign after this replica's own removal."""
+        """Complete the change that is committed or times out; resign after this replica's own removal."""
         leader = self._leader
         high_watermark = leader.high_watermark or 0
         change = self._change
         if change is not None and change.offset is not None and high_watermark > change.offset:
             self._end(None)
         elif change is not None and now_ms >= change.deadline_ms:
-            self._end(KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"to {change.what} took too long"))
+            self._end(KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"the request to {change.what} timed out"))
         if not leader.voters.is_voter(self._replica.local) and high_watermark > self._replica.voters.voters_offset:
             self._replica.resign("it was removed from the voters")
 
@@ -81,11 +80,11 @@ class VoterChanges:
     # --- adding
 
     def handle_add(self, request: AddRaftVoterRequest) -> Delayed[AddRaftVoterResponse]:
-        """Add a voter; answered when it counts, or only when that is committed if asked so."""
-        answer: Delayed[AddRaftVoterResponse] = Delayed()
+        """Add a voter; complete once it takes effect, or only once it is committed, as the request wants."""
+        pending: Delayed[AddRaftVoterResponse] = Delayed()
 
         def outcome(error: KafkaError | None) -> None:
-            answer.complete(AddRaftVoterResponse(error_code=_code(error), error_message=_message(error)))
+            pending.complete(AddRaftVoterResponse(error_code=_code(error), error_message=_message(error)))
 
         try:
             self._add(request, outcome)
@@ -93,7 +92,7 @@ class VoterChanges:
             raise
         except KafkaError as error:
             outcome(error)
-        return answer
+        return pending
 
     def _add(self, request: AddRaftVoterRequest, outcome: Outcome) -> None:
         self._require_leadership(request.cluster_id)
@@ -115,25 +114,26 @@ class VoterChanges:
                 f"The voter id for {key} is already part of the set of voters {voters}.",
             )
         change = self._begin(f"add {key}", outcome)
-        asked = ApiVersionsRequest(client_software_name="ottla-quorum", client_software_version="1")
+        versions_request = ApiVersionsRequest(client_software_name="ottla-quorum", client_software_version="1")
 
-        def answered(answer: PeerAnswer) -> None:
+        def on_response(response: PeerAnswer) -> None:
             if self._change is change:
-                self._on_versions(change, Voter(key.node_id, key.directory_id, listeners), answer)
+                self._on_versions(change, Voter(key.node_id, key.directory_id, listeners), response)
                 if not request.ack_when_committed and self._change is change:
                     outcome(None)
 
-        self._replica.send(endpoint, asked, answered)
+        self._replica.send(endpoint, versions_request, on_response)
 
-    def _on_versions(self, change: _Change, voter: Voter, answer: PeerAnswer) -> None:
-        """Go on when the new voter has said which kraft.version it speaks."""
-        if isinstance(answer, PeerFailure) or not isinstance(answer, ApiVersionsResponse) or answer.error_code:
-            why = answer.value if isinstance(answer, PeerFailure) else "it answered with an error"
-            reason = f"Aborted add voter operation for {voter.key} since it cannot be asked for its versions: {why}"
+    def _on_versions(self, change: _Change, voter: Voter, response: PeerAnswer) -> None:
+        """Append the voter when its response shows that it supports the finalized kraft.version."""
+        if isinstance(response, PeerFailure) or not isinstance(response, ApiVersionsResponse) or response.error_code:
+            why = response.value if isinstance(response, PeerFailure) else "it responded with an error"
+            reason = f"Aborted add voter operation for {voter.key} since its versions cannot be requested: {why}"
             self._end(KafkaError(ErrorCode.REQUEST_TIMED_OUT, reason))
             return
         supported = next(
-            ((each.min_version, each.max_version) for each in answer.supported_features if _is_kraft(each.name)), (0, 0)
+            ((each.min_version, each.max_version) for each in response.supported_features if _is_kraft(each.name)),
+            (0, 0),
         )
         level = self._replica.voters.kraft_version
         if not supported[0] <= level <= supported[1]:
@@ -159,11 +159,11 @@ class VoterChanges:
     # --- removing
 
     def handle_remove(self, request: RemoveRaftVoterRequest) -> Delayed[RemoveRaftVoterResponse]:
-        """Remove a voter, which may be this leader itself; answered when that is committed."""
-        answer: Delayed[RemoveRaftVoterResponse] = Delayed()
+        """Remove a voter, which may be this leader itself; complete once that is committed."""
+        pending: Delayed[RemoveRaftVoterResponse] = Delayed()
 
         def outcome(error: KafkaError | None) -> None:
-            answer.complete(RemoveRaftVoterResponse(error_code=_code(error), error_message=_message(error)))
+            pending.complete(RemoveRaftVoterResponse(error_code=_code(error), error_message=_message(error)))
 
         try:
             self._remove(request, outcome)
@@ -171,7 +171,7 @@ class VoterChanges:
             raise
         except KafkaError as error:
             outcome(error)
-        return answer
+        return pending
 
     def _remove(self, request: RemoveRaftVoterRequest, outcome: Outcome) -> None:
         self._require_leadership(request.cluster_id)
@@ -188,9 +188,9 @@ class VoterChanges:
     # --- updating
 
     def handle_update(self, request: UpdateRaftVoterRequest) -> UpdateRaftVoterResponse:
-        """Take what a voter tells of itself into the set of voters; it counts when this returns.
+        """Update a voter in the voter set with its request; the update has taken effect when this returns.
 
-        With kraft.version 0, where the log has no voters, it is kept for `upgrade`.
+        With kraft.version 0, when the log has no voters, it is kept for `upgrade`.
         """
         response = UpdateRaftVoterResponse()
         try:
@@ -236,13 +236,13 @@ class VoterChanges:
             self._append(voters.with_voter(voter))
         self._leader.note_alive(voter.key, self._replica.now_ms)
 
-    # --- from static voters to voters in the log
+    # --- upgrade from static voters to voters in the log
 
     def upgrade(self, version: int, *, validate_only: bool) -> None:
-        """Raise kraft.version to 1: write the voters, with what they told of themselves, into the log.
+        """Raise kraft.version to 1: write the voters, with the details that they sent, into the log.
 
         Raises:
-            KafkaError: INVALID_UPDATE_VERSION, a voter has not told its directory id or does not support the version;
+            KafkaError: INVALID_UPDATE_VERSION, a voter has not sent its directory id or does not support the version;
                 REQUEST_TIMED_OUT, the leader is not settled yet.
         """
         replica = self._replica
@@ -265,7 +265,7 @@ class VoterChanges:
                 raise KafkaError(
                     ErrorCode.INVALID_UPDATE_VERSION,
                     f"Invalid upgrade of {KRAFT_VERSION_FEATURE} from version {level} to {version}: voter "
-                    f"{voter.node_id} has not told the leader that it supports it; start it, and try again",
+                    f"{voter.node_id} has not reported its support to the leader; start it, and retry",
                 )
         if not validate_only:
             self._leadership.append_control(
@@ -273,7 +273,7 @@ class VoterChanges:
             )
             logger.info("kraft.version is %d from now on: the voters %s are in the log", version, voters)
 
-    # --- common to all
+    # --- shared by all changes
 
     @property
     def _leader(self) -> LeaderState:
@@ -293,7 +293,7 @@ class VoterChanges:
             raise KafkaError(error)
 
     def _require_quiet(self) -> None:
-        """Refuse a change while another is under way, or before it is known which ones are committed."""
+        """Reject a change while another is under way, or before it is known which ones are committed."""
         if self._change is not None:
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT,

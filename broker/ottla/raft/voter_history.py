@@ -1,7 +1,7 @@
-"""`VoterHistory`: which voters and which kraft.version hold from which offset of the log on.
+"""`VoterHistory`: the voters and the kraft.version that apply from each offset of the log on.
 
-The voters of a control record count from the moment it is in the log, committed or not (KIP-853); when the log is
-truncated, so are they. A snapshot needs those that held at its end, which may be older than the newest.
+The voters of a control record take effect when it is in the log, committed or not (KIP-853); a truncation of the log
+removes them. A snapshot needs those that applied at its end, which may be older than the newest.
 
 Source: KRaftControlRecordStateMachine and VoterSetHistory of Apache Kafka.
 """
@@ -20,7 +20,7 @@ STATIC: Final = -1
 
 
 class VoterHistory:
-    """See the module. ``static_voters`` hold until the log says otherwise."""
+    """See the module. ``static_voters`` apply until the log has others."""
 
     def __init__(self, static_voters: VoterSet | None) -> None:
         self._voters: list[tuple[Offset, VoterSet]] = [(STATIC, static_voters or VoterSet({}))]
@@ -28,12 +28,12 @@ class VoterHistory:
 
     @property
     def voters(self) -> VoterSet:
-        """The newest, whether committed or not."""
+        """The newest voter set, whether committed or not."""
         return self._voters[-1][1]
 
     @property
     def voters_offset(self) -> Offset:
-        """Where the newest voters stand in the log; `STATIC` while they are not in it."""
+        """Offset of the newest voters in the log; `STATIC` while they are not in it."""
         return self._voters[-1][0]
 
     @property
@@ -46,14 +46,14 @@ class VoterHistory:
         return self._voters[-1][0] != STATIC
 
     def voters_below(self, end_offset: Offset) -> VoterSet:
-        """Return the voters that hold for a log that ends at ``end_offset``."""
+        """Return the voters that apply to a log that ends at ``end_offset``."""
         return next(voters for offset, voters in reversed(self._voters) if offset < end_offset)
 
     def kraft_version_below(self, end_offset: Offset) -> int:
         return next(version for offset, version in reversed(self._versions) if offset < end_offset)
 
     def load_snapshot(self, end_offset: Offset, kraft_version: int, voters: VoterSet | None) -> None:
-        """Forget everything but what the snapshot that ends at ``end_offset`` says."""
+        """Replace everything by the contents of the snapshot that ends at ``end_offset``."""
         if kraft_version == 0 or voters is None:
             self.truncate(0)
             return
@@ -62,10 +62,10 @@ class VoterHistory:
         self._versions = [(STATIC, 0), (offset, kraft_version)] if offset != STATIC else [(STATIC, kraft_version)]
 
     def read(self, batches: Iterable[RecordBatch]) -> bool:
-        """Take what control records of the log say, in order; return whether the voters changed.
+        """Apply the control records of the log, in order; return whether the voters changed.
 
         Raises:
-            CorruptRecordError, ProtocolError: a batch is damaged.
+            CorruptRecordError, ProtocolError: a batch is corrupt.
         """
         changed = False
         for batch in batches:
@@ -80,7 +80,7 @@ class VoterHistory:
         return changed
 
     def truncate(self, end_offset: Offset) -> bool:
-        """Forget what stood in the log from ``end_offset`` on; return whether the voters changed."""
+        """Remove entries from ``end_offset`` on; return whether the voters changed."""
         before = self.voters
         self._voters = [entry for entry in self._voters if entry[0] < end_offset]
         self._versions = [entry for entry in self._versions if entry[0] < end_offset]

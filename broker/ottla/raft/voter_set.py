@@ -1,4 +1,4 @@
-"""The voters of the quorum: who may be elected and who must agree.
+"""The voters of the quorum: the replicas that elect a leader and commit records.
 
 With kraft.version 1 the set lives in the log and its snapshots (KIP-853), with directory ids and endpoints; with
 kraft.version 0 it comes from ``controller.quorum.voters`` and has neither.
@@ -55,24 +55,24 @@ class VoterSet:
         return voter is not None and voter.directory_id in (ZERO_UUID, replica.directory_id)
 
     def key_of(self, replica: ReplicaKey) -> ReplicaKey:
-        """Return the name under which ``replica`` is a voter, else ``replica``: a static voter has no directory id."""
+        """Return the key under which ``replica`` is a voter, else ``replica``: a static voter has no directory id."""
         voter = self.voters.get(replica.node_id)
         if voter is None or voter.directory_id == replica.directory_id:
             return replica
         return voter.key if self.is_voter(replica) else replica
 
     def endpoint_of(self, node_id: NodeId, listener: str) -> Endpoint | None:
-        """Return where the voter is to be dialled; None when it is no voter or does not say."""
+        """Return the voter's advertised address; None when it is no voter or has no such listener."""
         voter = self.voters.get(node_id)
         return None if voter is None else voter.listeners.get(listener)
 
     @property
     def majority(self) -> int:
-        """How many voters are more than half."""
+        """Number of voters that is more than half."""
         return len(self.voters) // 2 + 1
 
     def with_voter(self, voter: Voter) -> "VoterSet":
-        """Return the set with ``voter`` in it, in place of the one with its id."""
+        """Return the set with ``voter``, in place of the one with its id."""
         return VoterSet({**self.voters, voter.node_id: voter})
 
     def without_voter(self, node_id: NodeId) -> "VoterSet":

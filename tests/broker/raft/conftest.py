@@ -22,7 +22,7 @@ LOG = "/d/__cluster_metadata-0"
 
 
 class BytesSerde:
-    """Records are what they look like."""
+    """Encodes a record as itself."""
 
     def encode(self, record: bytes) -> bytes:
         return record
@@ -32,7 +32,7 @@ class BytesSerde:
 
 
 class Listener:
-    """Keeps what it is told, in order."""
+    """Keeps its notifications, in order."""
 
     def __init__(self) -> None:
         self.records: list[tuple[int, bytes]] = []

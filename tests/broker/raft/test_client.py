@@ -34,7 +34,7 @@ def test_the_first_leader_copies_the_voters_into_the_log(replica: Any) -> None:
     assert control_records(replica) == [LeaderChangeMessage, KRaftVersionRecord, VotersRecord]
 
 
-def test_later_leaders_write_only_that_they_lead(replica: Any) -> None:
+def test_later_leaders_write_only_a_leader_change(replica: Any) -> None:
     replica.client.close()
     replica.disk.kill()
     replica.start()
@@ -60,28 +60,28 @@ def test_static_voters_are_not_written_into_the_log(new_replica: Callable[..., A
     assert replica.client.kraft_version == 0
 
 
-def test_a_start_tells_what_is_in_a_long_log_some_at_a_time(replica: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_notifies_listeners_of_a_long_log_in_portions(replica: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(9):
         replica.append(b"%d" % number, b"x" * 30)
     replica.commit()
     before = replica.listener.records
     replica.client.close()
     replica.disk.kill()
-    monkeypatch.setattr(commit_feed, "TOLD_BYTES_MAX", 300)
-    told: list[int] = []
+    monkeypatch.setattr(commit_feed, "NOTIFIED_BYTES_MAX", 300)
+    notified: list[int] = []
     replica.start(initialize=False)
-    tell = replica.listener.on_committed
+    deliver = replica.listener.on_committed
     replica.listener.on_committed = lambda batches: (
-        told.append(sum(each.size_bytes for each in batches)),
-        tell(batches),
+        notified.append(sum(each.size_bytes for each in batches)),
+        deliver(batches),
     )
     replica.client.initialize()
     replica.commit()
 
     assert replica.listener.records == before
-    assert len(told) > 3
-    assert max(told) < 300 + 300, "as many as reach the bound, and no more"
-    assert replica.client.committed_size_bytes == sum(told)
+    assert len(notified) > 3
+    assert max(notified) < 300 + 300, "as many as reach the bound, and no more"
+    assert replica.client.committed_size_bytes == sum(notified)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_quorum_state_is_the_text_that_kafka_writes(new_replica: Callable[..., A
     assert new_replica(dynamic=dynamic).read(f"{LOG}/quorum-state").decode() == text
 
 
-def test_a_record_is_committed_when_it_is_on_the_disk_and_not_before(replica: Any) -> None:
+def test_record_is_committed_once_it_is_synced(replica: Any) -> None:
     last = replica.append(b"a", b"b")
 
     assert replica.client.log_end_offset == last + 1
@@ -123,21 +123,21 @@ def test_appends_during_a_sync_share_the_next_one(replica: Any) -> None:
     assert [record for _, record in replica.listener.records] == [bytes([number]) for number in range(10)]
 
 
-def test_an_append_in_an_older_epoch_is_refused(replica: Any) -> None:
+def test_append_in_an_older_epoch_is_rejected(replica: Any) -> None:
     with pytest.raises(KafkaError) as caught:
         replica.client.append(0, [b"a"])
 
     assert caught.value.code is ErrorCode.NOT_CONTROLLER
 
 
-def test_records_that_do_not_fit_one_batch_are_refused(replica: Any) -> None:
+def test_records_that_exceed_one_batch_are_rejected(replica: Any) -> None:
     with pytest.raises(KafkaError) as caught:
         replica.append(bytes(8 * 1024 * 1024))
 
     assert caught.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
 
 
-def test_a_replica_that_is_no_voter_waits(new_replica: Callable[..., Any]) -> None:
+def test_replica_that_is_no_voter_does_not_stand_for_election(new_replica: Callable[..., Any]) -> None:
     replica = new_replica(dynamic=False)
     replica.client.close()
     replica.disk.kill()
@@ -153,7 +153,7 @@ def test_a_replica_that_is_no_voter_waits(new_replica: Callable[..., Any]) -> No
     batches=st.lists(st.tuples(st.integers(1, 3), st.booleans()), max_size=12),
     seed=st.integers(0, 10_000),
 )
-def test_after_a_power_cut_everything_committed_is_there_once(
+def test_committed_records_survive_a_power_cut_exactly_once(
     new_replica: Callable[..., Any], batches: list[tuple[int, bool]], seed: int
 ) -> None:
     replica = new_replica()
@@ -201,7 +201,7 @@ def test_a_snapshot_that_was_not_finished_is_removed(replica: Any) -> None:
     assert not any(name.endswith(".part") for name in replica.disk.list_directory(LOG))
 
 
-def test_a_snapshot_that_is_done_after_the_end_waits_for_the_next_start(replica: Any) -> None:
+def test_snapshot_synced_after_close_is_adopted_by_the_next_start(replica: Any) -> None:
     replica.append(b"a")
     replica.commit()
     snapshot_id = OffsetAndEpoch(replica.client.high_watermark, 1)
@@ -225,7 +225,7 @@ def test_there_is_one_snapshot_per_offset(replica: Any) -> None:
     assert replica.client.create_snapshot(snapshot_id, last_contained_log_time_ms=0) is None
 
 
-def test_old_snapshots_go_with_the_log_that_they_replace(new_replica: Callable[..., Any]) -> None:
+def test_old_snapshots_are_removed_with_the_log_they_replace(new_replica: Callable[..., Any]) -> None:
     replica = new_replica(config=RaftConfig(retention_size_bytes=1))
     taken = []
     for number in range(3):
@@ -244,7 +244,7 @@ def test_old_snapshots_go_with_the_log_that_they_replace(new_replica: Callable[.
 
 
 @pytest.mark.parametrize(("age_ms", "kept"), [(1_000, 2), (1_001, 1)])
-def test_snapshots_go_when_they_are_older_than_the_retention_time(
+def test_snapshots_older_than_the_retention_time_are_removed(
     new_replica: Callable[..., Any], age_ms: int, kept: int
 ) -> None:
     replica = new_replica(config=RaftConfig(retention_size_bytes=-1, retention_ms=1_000))
@@ -279,8 +279,8 @@ def test_a_failed_write_stops_the_replica(replica: Any) -> None:
     assert len(replica.failures) == 1
 
 
-def test_replica_without_a_descriptor_to_sync_with_stops_in_order(replica: Any) -> None:
-    """It would wait for a sync that never began; the disk's reserve of descriptors comes before that."""
+def test_replica_without_a_descriptor_for_a_sync_stops_in_order(replica: Any) -> None:
+    """It would wait for a sync that never started; the disk's reserve of descriptors comes before that."""
     replica.client._replica.log.log.segments()[-1].close()
     replica.disk.fail_next("open", errno.EMFILE, path_part=LOG)
 
@@ -290,7 +290,7 @@ def test_replica_without_a_descriptor_to_sync_with_stops_in_order(replica: Any) 
     assert [type(failure) for failure in replica.failures] == [ShortageError]
 
 
-def test_a_batch_of_an_epoch_that_nobody_led_is_cut_off(replica: Any) -> None:
+def test_batch_of_an_epoch_without_a_leader_is_truncated(replica: Any) -> None:
     """Found by the simulator (seed 207): a flipped bit in an unsynced batch put a node into an epoch of its own."""
     replica.append(b"kept")
     replica.commit()

@@ -1,4 +1,4 @@
-"""DescribeQuorum: voters and observers with their offsets and times, and who else is to be asked."""
+"""DescribeQuorum: voters and observers with their offsets and times, and the leader to query otherwise."""
 
 from ottla.errors import ErrorCode
 from ottla.raft.describe_quorum import describe_quorum
@@ -28,7 +28,7 @@ def new_quorum() -> SimulatedQuorum:
     return quorum
 
 
-def test_the_leader_describes_everybody() -> None:
+def test_leader_describes_all_voters_and_observers() -> None:
     quorum = new_quorum()
     leader = quorum.leader()
     assert leader is not None
@@ -37,9 +37,9 @@ def test_the_leader_describes_everybody() -> None:
     quorum.append()
     quorum.run(1_200)
 
-    answer = describe_quorum(leader.client, REQUEST, clock=quorum.clock)
+    response = describe_quorum(leader.client, REQUEST, clock=quorum.clock)
 
-    described = answer.topics[0].partitions[0]
+    described = response.topics[0].partitions[0]
     now_ms = quorum.clock.wall_ms()
     assert [state.replica_id for state in described.observers] == [4]
     voters = {state.replica_id: state for state in described.current_voters}
@@ -50,7 +50,7 @@ def test_the_leader_describes_everybody() -> None:
     assert voters[quiet.node_id].log_end_offset < leader.client.log_end_offset
     assert 1_200 <= now_ms - voters[quiet.node_id].last_fetch_timestamp < 1_800
     assert now_ms - described.observers[0].last_caught_up_timestamp < 600
-    assert [(node.node_id, node.listeners[0].host) for node in answer.nodes] == [
+    assert [(node.node_id, node.listeners[0].host) for node in response.nodes] == [
         (each, endpoint_of(each).host) for each in (1, 2, 3)
     ]
 
@@ -68,7 +68,7 @@ def test_a_voter_that_never_fetched_has_no_times() -> None:
     assert (absent.log_end_offset, absent.last_fetch_timestamp, absent.last_caught_up_timestamp) == (-1, -1, -1)
 
 
-def test_a_follower_names_the_leader() -> None:
+def test_follower_response_names_the_leader() -> None:
     quorum = new_quorum()
     leader = quorum.leader()
     assert leader is not None
@@ -80,12 +80,12 @@ def test_a_follower_names_the_leader() -> None:
     assert described.leader_id == leader.node_id
 
 
-def test_old_versions_have_no_room_for_directories() -> None:
+def test_old_versions_have_no_fields_for_directories() -> None:
     quorum = new_quorum()
     leader = quorum.leader()
     assert leader is not None
 
-    answer = describe_quorum(leader.client, REQUEST, clock=quorum.clock, with_directories=False)
+    response = describe_quorum(leader.client, REQUEST, clock=quorum.clock, with_directories=False)
 
-    assert answer.nodes == []
-    assert {state.replica_directory_id for state in answer.topics[0].partitions[0].current_voters} == {ZERO_UUID}
+    assert response.nodes == []
+    assert {state.replica_directory_id for state in response.topics[0].partitions[0].current_voters} == {ZERO_UUID}

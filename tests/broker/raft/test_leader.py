@@ -1,4 +1,4 @@
-"""The leader: the high watermark is what a majority has on disk, and without a majority nobody leads for long."""
+"""The leader: the high watermark is what a majority has on disk; a leader without a majority resigns."""
 
 import pytest
 from hypothesis import given
@@ -26,7 +26,7 @@ def fetch(state: LeaderState, node_id: int, offset: int, now_ms: int = 0) -> boo
     return state.on_fetch(ReplicaKey(node_id, DIRECTORY), offset, LOG_END, now_ms)
 
 
-def test_it_is_unknown_until_the_epoch_s_first_record_is_committed() -> None:
+def test_high_watermark_is_unknown_until_the_epoch_s_first_record_is_committed() -> None:
     state = leader(1)
 
     assert not state.on_synced(EPOCH_START)
@@ -43,7 +43,7 @@ def test_two_of_three_are_a_majority() -> None:
     assert state.high_watermark == 15
 
 
-def test_two_of_four_are_not() -> None:
+def test_two_of_four_are_no_majority() -> None:
     state = leader(4)
     state.on_synced(20)
 
@@ -52,7 +52,7 @@ def test_two_of_four_are_not() -> None:
     assert state.high_watermark == 12
 
 
-def test_an_observer_does_not_count() -> None:
+def test_observer_does_not_count_for_the_high_watermark() -> None:
     state = leader(2)
     state.on_synced(20)
 
@@ -60,7 +60,7 @@ def test_an_observer_does_not_count() -> None:
     assert state.high_watermark is None
 
 
-def test_a_voter_counts_by_its_directory_where_the_voters_have_them() -> None:
+def test_voter_counts_by_its_directory_id_if_the_set_has_them() -> None:
     state = leader(2)
     state.voters = VoterSet.of([Voter(1, DIRECTORY, {}), Voter(2, Uuid(b"e" * 16), {})])
     state.on_synced(20)
@@ -79,7 +79,7 @@ def test_a_leader_that_was_removed_does_not_count_itself() -> None:
     assert state.high_watermark == 18
 
 
-def test_fewer_voters_may_commit_more_and_more_voters_take_nothing_back() -> None:
+def test_voter_change_may_raise_but_never_lowers_the_high_watermark() -> None:
     state = leader(3)
     state.on_synced(20)
 
@@ -93,7 +93,9 @@ def test_fewer_voters_may_commit_more_and_more_voters_take_nothing_back() -> Non
     voter_count=st.integers(1, 5),
     syncs=st.lists(st.tuples(st.integers(1, 5), st.integers(0, 100)), max_size=40),
 )
-def test_it_never_goes_back_and_always_has_a_majority(voter_count: int, syncs: list[tuple[int, int]]) -> None:
+def test_high_watermark_never_goes_back_and_always_has_a_majority(
+    voter_count: int, syncs: list[tuple[int, int]]
+) -> None:
     state = leader(voter_count)
     reached = dict.fromkeys(range(1, voter_count + 1), 0)
     highest = dict(reached)
@@ -115,50 +117,50 @@ def test_it_never_goes_back_and_always_has_a_majority(voter_count: int, syncs: l
 # --- check quorum
 
 
-def test_the_only_voter_needs_nobody() -> None:
-    assert leader(1).cut_off_at_ms is None
+def test_only_voter_has_no_check_quorum_deadline() -> None:
+    assert leader(1).check_quorum_due_ms is None
 
 
-@pytest.mark.parametrize(("fetching", "cut_off_at_ms"), [((2,), 3_000), ((2, 2), 3_000), ((2, 3), 3_500)])
-def test_a_leader_of_five_lives_on_fetches_of_two_others(fetching: tuple[int, ...], cut_off_at_ms: int) -> None:
+@pytest.mark.parametrize(("fetching", "check_quorum_due_ms"), [((2,), 3_000), ((2, 2), 3_000), ((2, 3), 3_500)])
+def test_fetches_of_two_others_keep_a_leader_of_five(fetching: tuple[int, ...], check_quorum_due_ms: int) -> None:
     state = leader(5)
 
     for voter in fetching:
         fetch(state, voter, 0, now_ms=500)
 
-    assert state.cut_off_at_ms == cut_off_at_ms
+    assert state.check_quorum_due_ms == check_quorum_due_ms
 
 
-def test_a_leader_that_was_alone_gives_its_first_follower_the_whole_time() -> None:
+def test_first_added_voter_gets_the_whole_check_quorum_timeout() -> None:
     state = leader(1)
 
     state.use_voters(voters(2), 60_000)
 
-    assert state.cut_off_at_ms == 63_000
+    assert state.check_quorum_due_ms == 63_000
     state.use_voters(voters(3), 61_000)
-    assert state.cut_off_at_ms == 63_000
+    assert state.check_quorum_due_ms == 63_000
 
 
-def test_who_has_the_leader_s_own_id_does_not_keep_it_alive() -> None:
+def test_fetch_with_the_leader_s_own_id_does_not_count_for_check_quorum() -> None:
     state = leader(2)
 
     state.note_alive(ReplicaKey(1, Uuid(b"x" * 16)), 500)
 
-    assert state.cut_off_at_ms == 3_000
+    assert state.check_quorum_due_ms == 3_000
 
 
-def test_observers_do_not_keep_a_leader_alive() -> None:
+def test_observer_fetches_do_not_count_for_check_quorum() -> None:
     state = leader(3)
 
     fetch(state, 9, 0, now_ms=500)
 
-    assert state.cut_off_at_ms == 3_000
+    assert state.check_quorum_due_ms == 3_000
 
 
-# --- what is described
+# --- descriptions of replicas
 
 
-def test_a_replica_is_caught_up_when_it_has_what_there_was_when_it_fetched_before() -> None:
+def test_replica_is_caught_up_when_it_has_the_log_end_of_its_previous_fetch() -> None:
     state = leader(3)
     key = ReplicaKey(9, DIRECTORY)
 
@@ -171,14 +173,14 @@ def test_a_replica_is_caught_up_when_it_has_what_there_was_when_it_fetched_befor
 
 
 @pytest.mark.parametrize(("silent_ms", "described"), [(OBSERVER_SESSION_TIMEOUT_MS - 1, [9]), (300_000, [])])
-def test_an_observer_that_has_gone_is_forgotten(silent_ms: int, described: list[int]) -> None:
+def test_observer_without_fetches_is_removed(silent_ms: int, described: list[int]) -> None:
     state = leader(3)
     fetch(state, 9, 0)
 
     assert [key.node_id for key, _ in state.observers(silent_ms)] == described
 
 
-def test_a_consumer_is_no_replica() -> None:
+def test_consumer_fetch_is_not_counted_as_a_replica() -> None:
     state = leader(1)
 
     assert not fetch(state, -1, 20)

@@ -1,7 +1,7 @@
-"""Several replicas under faults: what Kafka's RaftEventSimulationTest asks, by the same names, from a few seeds.
+"""Several replicas under faults: the cases of Kafka's RaftEventSimulationTest, by the same names, from a few seeds.
 
 The invariants of `ottla.simulator.runs.quorum.invariants` are checked after every event of every test.
-OTTLA_SEEDS_TIMES says how many times as many seeds there are.
+OTTLA_SEEDS_TIMES multiplies the number of seeds.
 """
 
 import os
@@ -22,7 +22,7 @@ def elected(quorum: SimulatedQuorum, *, within_ms: int = 10_000) -> int:
 
 
 def new_quorum(seed: int, voters: int, *, observers: int = 0) -> tuple[SimulatedQuorum, SimulatedReplica]:
-    """Return a quorum at work, and its leader."""
+    """Return a quorum with an elected leader, and the leader."""
     quorum = SimulatedQuorum(seed, voters=voters, observers=observers)
     quorum.start_all()
     elected(quorum)
@@ -34,7 +34,7 @@ def new_quorum(seed: int, voters: int, *, observers: int = 0) -> tuple[Simulated
 
 
 def reach(quorum: SimulatedQuorum, more: int = 20, *, within_ms: int = 30_000) -> None:
-    """Let time pass until everybody has ``more`` than is committed now."""
+    """Let time pass until every replica has ``more`` records than are committed now."""
     target = quorum.committed_offset + more
     quorum.run_until(lambda: all(each.next_offset >= target for each in quorum.running()), within_ms=within_ms)
 
@@ -60,7 +60,7 @@ def test_can_elect_new_leader_after_old_leader_failure(seed: int, voters: int, p
 
     quorum.kill(leader.node_id, power_cut=power_cut)
 
-    # The promise is one second; nothing but a pre-vote, a vote and their syncs should be needed.
+    # The guarantee is one second; only a pre-vote, a vote and their syncs should be needed.
     assert elected(quorum) < 500
     leader.start()
     reach(quorum)
@@ -68,7 +68,7 @@ def test_can_elect_new_leader_after_old_leader_failure(seed: int, voters: int, p
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("voters", [2, 3, 5])
-def test_a_leader_that_leaves_in_order_is_followed_at_once(seed: int, voters: int) -> None:
+def test_leader_that_shuts_down_in_order_is_replaced_at_once(seed: int, voters: int) -> None:
     quorum, leader = new_quorum(seed, voters)
 
     quorum.close(leader.node_id)
@@ -103,7 +103,7 @@ def test_can_elect_new_leader_after_old_leader_partitioned_away(seed: int, voter
 
     quorum.cut([old.node_id], others)
 
-    # Nothing refuses a connection here, so the fetch timeout of 2 s has to run out.
+    # Connections time out here, so the fetch timeout of 2 s has to pass.
     quorum.run_until(lambda: quorum.leader() not in (None, old), within_ms=10_000)
     quorum.run_until(lambda: not old.client.is_leader, within_ms=5_000)
     quorum.heal()
@@ -128,7 +128,7 @@ def test_can_make_progress_if_majority_is_reachable(seed: int, voters: int) -> N
 @pytest.mark.parametrize("seed", SEEDS)
 def test_leadership_assigned_only_once_with_network_partition_if_there_exists_majority(seed: int) -> None:
     quorum = SimulatedQuorum(seed, voters=5)
-    # 2 and 4 do not hear of each other, but both reach a majority: without pre-votes they would depose one another.
+    # 2 and 4 cannot reach each other, but both reach a majority: without pre-votes they would depose one another.
     quorum.cut([2], [4, 5])
     quorum.cut([1], [3])
     quorum.start_all()
@@ -150,7 +150,7 @@ def test_leadership_will_not_change_during_network_partition_if_majority_still_r
     epoch = leader.client.leader_and_epoch.epoch
     cut_off = [node_id for node_id in quorum.replicas if node_id != leader.node_id][:2]
 
-    # They reach everybody but the leader.
+    # They reach all replicas except for the leader.
     quorum.cut(cut_off, [leader.node_id])
     quorum.run(8_000)
     quorum.heal()
@@ -183,7 +183,7 @@ def test_check_single_node_committed_data_loss_quorum_size_three(seed: int) -> N
     victim = next(each for each in quorum.running() if each is not leader)
     quorum.kill(victim.node_id)
 
-    # The same identity on an empty disk: static voters cannot tell, dynamic ones can, and it stays outside.
+    # The same identity on an empty disk: static voters cannot detect it, dynamic ones can, and it stays an observer.
     victim.wipe()
     victim.start()
     quorum.run(3_000)
@@ -196,7 +196,7 @@ def test_check_single_node_committed_data_loss_quorum_size_three(seed: int) -> N
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_an_observer_far_behind_loads_the_snapshot(seed: int) -> None:
+def test_observer_far_behind_loads_the_snapshot(seed: int) -> None:
     config = RaftConfig(retention_size_bytes=2_000, retention_ms=-1)
     quorum = SimulatedQuorum(seed, voters=3, observers=1, config=config, snapshot_interval_batches=20)
     quorum.start_all([1, 2, 3])

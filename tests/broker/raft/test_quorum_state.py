@@ -1,4 +1,4 @@
-"""Where a replica stands after a start, which moves are legal, and that no epoch is led or voted in twice."""
+"""The state after a start, the valid transitions, and that no epoch is led or voted in twice."""
 
 from collections.abc import Callable
 
@@ -72,7 +72,7 @@ def leader(quorum: QuorumState) -> LeaderState:
     ("written", "state"),
     [
         pytest.param(None, UnattachedState, id="first-start"),
-        pytest.param(ElectionState(3), UnattachedState, id="nobody-led"),
+        pytest.param(ElectionState(3), UnattachedState, id="no-leader"),
         pytest.param(ElectionState(3, 2), FollowerState, id="another-led"),
         pytest.param(ElectionState(3, 3), UnattachedState, id="one-without-an-endpoint-led"),
         pytest.param(ElectionState(3, None, OTHER), UnattachedState, id="voted-for-another"),
@@ -81,7 +81,7 @@ def leader(quorum: QuorumState) -> LeaderState:
     ],
 )
 @pytest.mark.parametrize("kraft_version", [0, 1])
-def test_a_start_takes_up_what_the_file_says(written: ElectionState | None, state: type, kraft_version: int) -> None:
+def test_start_restores_the_state_of_the_file(written: ElectionState | None, state: type, kraft_version: int) -> None:
     disk = SimulatedDisk()
     if written is not None:
         state_file(disk).write(written, kraft_version=kraft_version, static_voters=[1])
@@ -92,7 +92,7 @@ def test_a_start_takes_up_what_the_file_says(written: ElectionState | None, stat
     assert quorum.epoch == (0 if written is None else 3)
 
 
-def test_a_vote_is_remembered_by_the_next_start() -> None:
+def test_vote_is_restored_by_the_next_start() -> None:
     disk = SimulatedDisk()
     quorum = started(disk)
     quorum.to_unattached(4, None, 0)
@@ -103,14 +103,14 @@ def test_a_vote_is_remembered_by_the_next_start() -> None:
     assert started(disk).state.voted_key == OTHER
 
 
-def test_a_log_that_is_ahead_of_a_lost_file_wins() -> None:
+def test_log_epoch_wins_over_an_older_file() -> None:
     quorum = started(SimulatedDisk(), log_epoch=7)
 
     assert isinstance(quorum.state, UnattachedState)
     assert quorum.epoch == 7
 
 
-def test_every_election_is_on_the_disk_before_it_counts() -> None:
+def test_election_state_is_on_disk_before_it_takes_effect() -> None:
     disk = SimulatedDisk()
     candidate(started(disk))
     disk.crash()
@@ -122,7 +122,7 @@ def test_every_election_is_on_the_disk_before_it_counts() -> None:
     assert state_file(disk).read() == ElectionState(2, 1)
 
 
-def test_a_pre_vote_leaves_nothing_on_the_disk() -> None:
+def test_pre_vote_writes_nothing_to_disk() -> None:
     disk = SimulatedDisk()
 
     started(disk).to_prospective(0)
@@ -130,10 +130,10 @@ def test_a_pre_vote_leaves_nothing_on_the_disk() -> None:
     assert state_file(disk).read() is None
 
 
-# --- moves
+# --- transitions
 
 
-def test_a_leader_that_resigned_waits_for_a_later_epoch() -> None:
+def test_resigned_leader_waits_for_a_later_epoch() -> None:
     quorum = started(SimulatedDisk())
     leader(quorum)
     quorum.to_resigned(0)
@@ -145,7 +145,7 @@ def test_a_leader_that_resigned_waits_for_a_later_epoch() -> None:
     assert quorum.leader_and_epoch == (1, 3)
 
 
-def test_a_candidate_that_lost_asks_first_again_and_keeps_its_vote() -> None:
+def test_losing_candidate_returns_to_pre_votes_and_keeps_its_vote() -> None:
     quorum = started(SimulatedDisk())
     candidate(quorum)
 
@@ -155,7 +155,7 @@ def test_a_candidate_that_lost_asks_first_again_and_keeps_its_vote() -> None:
     assert prospective.voted_key == LOCAL
 
 
-def test_a_pre_vote_that_was_lost_goes_back_to_the_leader_that_was_known() -> None:
+def test_lost_pre_vote_returns_to_the_known_leader() -> None:
     quorum = started(SimulatedDisk())
     quorum.to_follower(3, 2, ENDPOINT, 0)
 
@@ -164,7 +164,7 @@ def test_a_pre_vote_that_was_lost_goes_back_to_the_leader_that_was_known() -> No
     assert (prospective.epoch, prospective.leader_id, prospective.leader_endpoint) == (3, 2, ENDPOINT)
 
 
-def test_the_time_until_an_election_is_not_put_off_by_a_candidate() -> None:
+def test_candidate_of_a_newer_epoch_does_not_delay_the_election_timeout() -> None:
     quorum = started(SimulatedDisk())
     quorum.to_unattached(1, None, 0)
     assert isinstance(quorum.state, UnattachedState)
@@ -189,14 +189,14 @@ def test_the_time_until_an_election_is_not_put_off_by_a_candidate() -> None:
         pytest.param(lambda quorum: (leader(quorum), quorum.to_follower(1, 2, ENDPOINT, 0)), id="leader-to-follower"),
     ],
 )
-def test_other_moves_are_mistakes(move: Callable[[QuorumState], object]) -> None:
+def test_invalid_transitions_fail_an_assertion(move: Callable[[QuorumState], object]) -> None:
     quorum = started(SimulatedDisk())
 
     with pytest.raises(AssertionError):
         move(quorum)
 
 
-def test_an_observer_never_stands() -> None:
+def test_observer_never_stands_for_election() -> None:
     quorum = started(SimulatedDisk(), voters=VoterSet.of([voter(OTHER)]))
 
     assert not quorum.is_voter
@@ -249,7 +249,7 @@ def in_state(name: str) -> QuorumState:
         ("follower-that-lost-its-leader", True, False),
     ],
 )
-def test_who_votes_for_a_candidate_of_its_epoch(name: str, pre_vote: bool, vote: bool) -> None:
+def test_votes_granted_in_each_state(name: str, pre_vote: bool, vote: bool) -> None:
     state = in_state(name).state
 
     assert state.grants_vote(OTHER, is_log_up_to_date=True, is_pre_vote=True) == pre_vote
@@ -258,7 +258,7 @@ def test_who_votes_for_a_candidate_of_its_epoch(name: str, pre_vote: bool, vote:
     assert not state.grants_vote(THIRD, is_log_up_to_date=False, is_pre_vote=False)
 
 
-def test_a_second_vote_in_an_epoch_is_for_the_same_disk() -> None:
+def test_second_vote_in_an_epoch_is_for_the_same_directory_id() -> None:
     state = in_state("unattached-voted-for-other").state
 
     assert not state.grants_vote(THIRD, is_log_up_to_date=True, is_pre_vote=False)
@@ -277,10 +277,10 @@ def test_a_vote_does_not_end_a_pre_vote() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", '{"leaderId":1}', '{"leaderId":1,"leaderEpoch":"x","votedId":-1}'])
-def test_a_damaged_file_is_named(text: str) -> None:
+def test_corrupt_file_is_named_in_the_error(text: str) -> None:
     disk = SimulatedDisk()
     disk.make_directory("/q")
     disk.open("/q/quorum-state", create=True).pwritev([text.encode()], 0)
 
-    with pytest.raises(StorageError, match="/q/quorum-state is damaged"):
+    with pytest.raises(StorageError, match="/q/quorum-state is corrupt"):
         state_file(disk).read()

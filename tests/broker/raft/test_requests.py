@@ -1,4 +1,4 @@
-"""What a replica refuses, with which error code, and when a fetch waits; what is refused is said once, in one line."""
+"""Requests that a replica rejects, with their error codes and log lines, and when a fetch waits."""
 
 import logging
 from typing import Any
@@ -26,7 +26,7 @@ STRANGER = Uuid(b"s" * 16)
 
 @pytest.fixture
 def quorum() -> SimulatedQuorum:
-    """Three voters at work, with some records committed everywhere, and nothing under way."""
+    """Three voters with a leader and some records committed on all of them, without requests in flight."""
     made = SimulatedQuorum(1, voters=3, snapshot_interval_batches=10)
     made.start_all()
     made.run_until(made.has_working_leader)
@@ -78,25 +78,25 @@ def test_a_vote_is_granted_once_per_epoch(follower: SimulatedReplica, leader: Si
     assert not vote(follower, other, epoch=epoch, log_end=log_end).topics[0].partitions[0].vote_granted
 
 
-def test_no_vote_for_a_log_that_is_behind(follower: SimulatedReplica, leader: SimulatedReplica) -> None:
+def test_vote_is_rejected_for_a_log_that_is_behind(follower: SimulatedReplica, leader: SimulatedReplica) -> None:
     behind = OffsetAndEpoch(follower.client.log_end_offset - 1, epoch_of(follower))
 
-    answer = vote(follower, leader, log_end=behind).topics[0].partitions[0]
+    response = vote(follower, leader, log_end=behind).topics[0].partitions[0]
 
-    assert not answer.vote_granted
-    assert answer.error_code == ErrorCode.NONE
-    assert answer.leader_epoch == epoch_of(follower)
+    assert not response.vote_granted
+    assert response.error_code == ErrorCode.NONE
+    assert response.leader_epoch == epoch_of(follower)
 
 
-def test_a_pre_vote_changes_nothing_and_is_refused_while_the_leader_is_there(
+def test_pre_vote_is_rejected_while_the_leader_is_alive_and_changes_no_state(
     follower: SimulatedReplica, leader: SimulatedReplica
 ) -> None:
     state = follower.client.state
 
-    answer = vote(follower, leader, epoch=epoch_of(follower), is_pre_vote=True).topics[0].partitions[0]
+    response = vote(follower, leader, epoch=epoch_of(follower), is_pre_vote=True).topics[0].partitions[0]
 
-    assert not answer.vote_granted
-    assert answer.leader_id == leader.node_id
+    assert not response.vote_granted
+    assert response.leader_id == leader.node_id
     assert follower.client.state is state
 
 
@@ -116,16 +116,16 @@ def test_a_pre_vote_changes_nothing_and_is_refused_while_the_leader_is_there(
         pytest.param({"voter": ReplicaKey(1, STRANGER)}, ErrorCode.INVALID_VOTER_KEY, id="another-disk"),
     ],
 )
-def test_a_vote_that_is_refused(
+def test_invalid_vote_request_is_rejected(
     follower: SimulatedReplica, leader: SimulatedReplica, more: dict[str, Any], error: ErrorCode
 ) -> None:
-    answer = vote(follower, leader, **more).topics[0].partitions[0]
+    response = vote(follower, leader, **more).topics[0].partitions[0]
 
-    assert answer.error_code == error
-    assert not answer.vote_granted
+    assert response.error_code == error
+    assert not response.vote_granted
 
 
-# --- of another cluster, or about something else
+# --- requests of another cluster or about another topic
 
 
 def requests(replica: SimulatedReplica, cluster_id: str) -> list[Any]:
@@ -152,21 +152,21 @@ def requests(replica: SimulatedReplica, cluster_id: str) -> list[Any]:
     ]
 
 
-def test_requests_of_another_cluster_are_refused_and_reported_once(
+def test_requests_of_another_cluster_are_rejected_and_logged_once(
     leader: SimulatedReplica, caplog: pytest.LogCaptureFixture
 ) -> None:
     state = leader.client.state
 
-    answers = requests(leader, "somebody-else")
+    responses = requests(leader, "somebody-else")
 
-    assert {answer.error_code for answer in answers} == {ErrorCode.INCONSISTENT_CLUSTER_ID}
+    assert {response.error_code for response in responses} == {ErrorCode.INCONSISTENT_CLUSTER_ID}
     assert leader.client.state is state
-    said = [record.message for record in caplog.records if "somebody-else" in record.message]
-    assert len(said) == 1
-    assert CLUSTER_ID in said[0]
+    lines = [record.message for record in caplog.records if "somebody-else" in record.message]
+    assert len(lines) == 1
+    assert CLUSTER_ID in lines[0]
 
 
-def test_requests_about_other_topics_are_refused(leader: SimulatedReplica) -> None:
+def test_requests_about_other_topics_are_rejected(leader: SimulatedReplica) -> None:
     request = vote_request(
         cluster_id=CLUSTER_ID,
         voter=leader.key,
@@ -180,7 +180,7 @@ def test_requests_about_other_topics_are_refused(leader: SimulatedReplica) -> No
     assert leader.client.handle_vote(request).error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_a_node_of_another_cluster_is_told_what_to_do_once(
+def test_node_of_another_cluster_logs_the_remedy_once(
     quorum: SimulatedQuorum, follower: SimulatedReplica, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR)
@@ -191,41 +191,41 @@ def test_a_node_of_another_cluster_is_told_what_to_do_once(
     follower.start()
     quorum.run(10_000)
 
-    said = [record.message for record in caplog.records if "belongs to another cluster" in record.message]
-    assert 1 <= len(said) <= lines_max
-    assert "controller.quorum.bootstrap.servers" in said[0]
+    lines = [record.message for record in caplog.records if "belongs to another cluster" in record.message]
+    assert 1 <= len(lines) <= lines_max
+    assert "controller.quorum.bootstrap.servers" in lines[0]
     assert follower.next_offset == 0
 
 
 @pytest.fixture
-def told(follower: SimulatedReplica) -> list[str]:
-    """Who was told that it is in the wrong place."""
-    told: list[str] = []
+def notified(follower: SimulatedReplica) -> list[str]:
+    """Ids of the replicas that were notified that they are in another cluster's quorum."""
+    notified: list[str] = []
     for replica in follower.quorum.replicas.values():
         name = str(replica.node_id)
-        replica.on_other_cluster = lambda name=name: told.append(name)  # type: ignore[misc]
-    return told
+        replica.on_other_cluster = lambda name=name: notified.append(name)  # type: ignore[misc]
+    return notified
 
 
-def test_a_voter_that_most_others_call_a_stranger_ends_and_the_others_go_on(
-    quorum: SimulatedQuorum, follower: SimulatedReplica, told: list[str]
+def test_voter_in_another_cluster_than_most_peers_stops_and_the_others_continue(
+    quorum: SimulatedQuorum, follower: SimulatedReplica, notified: list[str]
 ) -> None:
     for replica in quorum.running():
         quorum.kill(replica.node_id)
     follower.cluster_id = "somebody-else"
 
     quorum.start_all()
-    quorum.run_until(lambda: bool(told) and quorum.has_working_leader())
+    quorum.run_until(lambda: bool(notified) and quorum.has_working_leader())
 
-    assert told == [str(follower.node_id)]
+    assert notified == [str(follower.node_id)]
 
 
 @pytest.mark.parametrize("strangers", [1, 2], ids=["most-are-its-own", "most-are-strangers"])
-def test_an_observer_ends_at_once_where_most_controllers_are_of_another_cluster(strangers: int) -> None:
+def test_observer_stops_at_once_if_most_controllers_are_of_another_cluster(strangers: int) -> None:
     quorum = SimulatedQuorum(1, voters=3, observers=1)
     observer = quorum.replicas[4]
-    told: list[int] = []
-    observer.on_other_cluster = lambda: told.append(quorum.clock.monotonic_ms())
+    notified: list[int] = []
+    observer.on_other_cluster = lambda: notified.append(quorum.clock.monotonic_ms())
     for node_id in range(1, 1 + strangers):
         quorum.replicas[node_id].cluster_id = "somebody-else"
     quorum.replicas[3].start()
@@ -236,12 +236,12 @@ def test_an_observer_ends_at_once_where_most_controllers_are_of_another_cluster(
     observer.start()
     quorum.run(5_000)
 
-    assert bool(told) == (strangers == 2)
-    assert all(at_ms - start_ms < 1_000 for at_ms in told)
+    assert bool(notified) == (strangers == 2)
+    assert all(at_ms - start_ms < 1_000 for at_ms in notified)
 
 
-def test_whoever_has_heard_of_its_cluster_is_not_put_off_by_a_stranger(
-    quorum: SimulatedQuorum, follower: SimulatedReplica, told: list[str]
+def test_replica_with_a_high_watermark_ignores_peers_of_another_cluster(
+    quorum: SimulatedQuorum, follower: SimulatedReplica, notified: list[str]
 ) -> None:
     quorum.kill(follower.node_id)
     follower.start()
@@ -253,7 +253,7 @@ def test_whoever_has_heard_of_its_cluster_is_not_put_off_by_a_stranger(
             other.start()
     quorum.run(5_000)
 
-    assert str(follower.node_id) not in told
+    assert str(follower.node_id) not in notified
 
 
 # --- BeginQuorumEpoch
@@ -277,10 +277,10 @@ def test_begin_quorum_epoch(
         listeners=dict(leader.voter.listeners),
     )
 
-    answer = follower.client.handle_begin_quorum_epoch(request).topics[0].partitions[0]
+    response = follower.client.handle_begin_quorum_epoch(request).topics[0].partitions[0]
 
-    assert answer.error_code == error
-    assert answer.leader_id == leader.node_id
+    assert response.error_code == error
+    assert response.leader_id == leader.node_id
 
 
 # --- Fetch
@@ -299,8 +299,8 @@ def fetch(replica: SimulatedReplica, *, by: ReplicaKey, at: OffsetAndEpoch, wait
     return replica.client.handle_fetch(request)
 
 
-def partition_of(answer: FetchResponse) -> PartitionData:
-    return answer.responses[0].partitions[0]
+def partition_of(response: FetchResponse) -> PartitionData:
+    return response.responses[0].partitions[0]
 
 
 def end_of(replica: SimulatedReplica) -> OffsetAndEpoch:
@@ -314,70 +314,68 @@ OBSERVER = ReplicaKey(9, STRANGER)
     ("epoch_more", "error"),
     [(-1, ErrorCode.FENCED_LEADER_EPOCH), (1, ErrorCode.UNKNOWN_LEADER_EPOCH)],
 )
-def test_a_fetch_in_another_epoch_is_refused_with_the_leader_s_name(
+def test_fetch_in_another_epoch_is_rejected_and_names_the_leader(
     leader: SimulatedReplica, epoch_more: int, error: ErrorCode
 ) -> None:
-    # Nobody has read records of a later epoch than it is in.
-    answer = fetch(leader, by=OBSERVER, at=OffsetAndEpoch(0, 0), epoch=epoch_of(leader) + epoch_more)
+    # No replica has read records of a later epoch than its own.
+    response = fetch(leader, by=OBSERVER, at=OffsetAndEpoch(0, 0), epoch=epoch_of(leader) + epoch_more)
 
-    assert partition_of(answer).error_code == error
-    assert partition_of(answer).current_leader.leader_id == leader.node_id
-    assert answer.node_endpoints[0].node_id == leader.node_id
+    assert partition_of(response).error_code == error
+    assert partition_of(response).current_leader.leader_id == leader.node_id
+    assert response.node_endpoints[0].node_id == leader.node_id
 
 
-def test_a_follower_names_the_leader_to_those_who_fetch_from_it(
-    follower: SimulatedReplica, leader: SimulatedReplica
-) -> None:
-    answer = fetch(follower, by=OBSERVER, at=end_of(leader))
+def test_follower_rejects_a_fetch_and_names_the_leader(follower: SimulatedReplica, leader: SimulatedReplica) -> None:
+    response = fetch(follower, by=OBSERVER, at=end_of(leader))
 
-    assert partition_of(answer).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert answer.node_endpoints[0].node_id == leader.node_id
+    assert partition_of(response).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert response.node_endpoints[0].node_id == leader.node_id
 
 
 @pytest.mark.parametrize("at", [OffsetAndEpoch(-1, 0), OffsetAndEpoch(0, -1)])
-def test_a_fetch_that_makes_no_sense_is_refused(leader: SimulatedReplica, at: OffsetAndEpoch) -> None:
+def test_fetch_with_negative_offset_or_epoch_is_rejected(leader: SimulatedReplica, at: OffsetAndEpoch) -> None:
     assert partition_of(fetch(leader, by=OBSERVER, at=at)).error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_a_fetch_behind_the_end_gets_records_at_once(leader: SimulatedReplica) -> None:
-    answer = fetch(leader, by=OBSERVER, at=OffsetAndEpoch(0, 0))
+def test_fetch_below_the_log_end_returns_records_at_once(leader: SimulatedReplica) -> None:
+    response = fetch(leader, by=OBSERVER, at=OffsetAndEpoch(0, 0))
 
-    assert partition_of(answer).records
+    assert partition_of(response).records
 
 
-def test_a_log_that_has_diverged_gets_the_place_where(leader: SimulatedReplica) -> None:
-    answer = partition_of(fetch(leader, by=OBSERVER, at=OffsetAndEpoch(1_000, epoch_of(leader))))
+def test_fetch_of_a_diverged_log_returns_the_divergence_point(leader: SimulatedReplica) -> None:
+    response = partition_of(fetch(leader, by=OBSERVER, at=OffsetAndEpoch(1_000, epoch_of(leader))))
 
-    assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == end_of(leader)[::-1]
-    assert not answer.records
+    assert (response.diverging_epoch.epoch, response.diverging_epoch.end_offset) == end_of(leader)[::-1]
+    assert not response.records
 
 
 @pytest.mark.parametrize("what", ["record", "high-watermark", "deadline", "resignation"])
-def test_a_fetch_at_the_end_waits_for_news(quorum: SimulatedQuorum, leader: SimulatedReplica, what: str) -> None:
-    answer = fetch(leader, by=OBSERVER, at=end_of(leader))
-    assert isinstance(answer, Delayed)
-    assert not answer.is_complete
+def test_fetch_at_the_log_end_waits_for_new_data(quorum: SimulatedQuorum, leader: SimulatedReplica, what: str) -> None:
+    response = fetch(leader, by=OBSERVER, at=end_of(leader))
+    assert isinstance(response, Delayed)
+    assert not response.is_complete
 
     if what == "record":
         quorum.append()
-        assert partition_of(answer.value).records
+        assert partition_of(response.value).records
     elif what == "high-watermark":
         quorum.append()
-        answer = fetch(leader, by=OBSERVER, at=end_of(leader))
+        response = fetch(leader, by=OBSERVER, at=end_of(leader))
         before = leader.client.high_watermark
-        quorum.run_until(lambda: answer.is_complete, within_ms=100)
-        assert partition_of(answer.value).high_watermark > before
+        quorum.run_until(lambda: response.is_complete, within_ms=100)
+        assert partition_of(response.value).high_watermark > before
     elif what == "deadline":
         quorum.run(499)
-        assert not answer.is_complete
+        assert not response.is_complete
         quorum.run(2)
-        assert partition_of(answer.value).error_code == ErrorCode.NONE
+        assert partition_of(response.value).error_code == ErrorCode.NONE
     else:
         leader.client.resign(epoch_of(leader))
-        assert partition_of(answer.value).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert partition_of(response.value).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_fetch_that_may_not_wait_does_not(leader: SimulatedReplica) -> None:
+def test_fetch_without_max_wait_returns_at_once(leader: SimulatedReplica) -> None:
     assert not isinstance(fetch(leader, by=OBSERVER, at=end_of(leader), wait_ms=0), Delayed)
 
 
@@ -393,7 +391,7 @@ def test_a_fetch_that_may_not_wait_does_not(leader: SimulatedReplica) -> None:
         pytest.param(OffsetAndEpoch(7, 1), 1, ErrorCode.UNKNOWN_LEADER_EPOCH, id="future"),
     ],
 )
-def test_a_snapshot_that_cannot_be_had(
+def test_invalid_fetch_snapshot_is_rejected(
     leader: SimulatedReplica, snapshot_id: OffsetAndEpoch, epoch_more: int, error: ErrorCode
 ) -> None:
     request = fetch_snapshot_request(
@@ -407,7 +405,7 @@ def test_a_snapshot_that_cannot_be_had(
     assert leader.client.handle_fetch_snapshot(request).topics[0].partitions[0].error_code == error
 
 
-def test_a_snapshot_comes_in_pieces_and_has_an_end(quorum: SimulatedQuorum, leader: SimulatedReplica) -> None:
+def test_snapshot_is_fetched_in_pieces_up_to_its_size(quorum: SimulatedQuorum, leader: SimulatedReplica) -> None:
     quorum.run_until(lambda: quorum.append() and leader.client.latest_snapshot != (0, 0), within_ms=1_000)
     snapshot_id = leader.client.latest_snapshot
     assert snapshot_id is not None
@@ -445,9 +443,9 @@ def test_a_fetch_is_bounded_as_a_whole_and_not_by_its_partition(
             size_bytes_max=max_bytes,
         )
         request.topics[0].partitions[0].partition_max_bytes = 0  # as Kafka's replicas say
-        answer = leader.client.handle_fetch(request)
-        assert isinstance(answer, FetchResponse)
-        return len(answer.responses[0].partitions[0].records or b"")
+        response = leader.client.handle_fetch(request)
+        assert isinstance(response, FetchResponse)
+        return len(response.responses[0].partitions[0].records or b"")
 
     first_batch = size_bytes(1)
     assert first_batch > 1

@@ -1,4 +1,4 @@
-"""Well-known trials of an election, as KRaft meets them: who votes, who steps down, and whom nobody can depose."""
+"""Known election scenarios of Raft, with KRaft: which candidates get votes, and when leaders step down."""
 
 import pytest
 
@@ -13,7 +13,7 @@ SEEDS = range(3)
 
 
 def at_work(seed: int, voters: int = 3, *, is_dynamic: bool = True) -> tuple[SimulatedQuorum, SimulatedReplica]:
-    """Return a quorum in which everybody has the same, and its leader."""
+    """Return a quorum in which all replicas have the same log, and its leader."""
     quorum = SimulatedQuorum(seed, voters=voters, is_dynamic=is_dynamic)
     return quorum, quorum.begin()
 
@@ -44,7 +44,7 @@ def is_granted(voter: SimulatedReplica, candidate: SimulatedReplica, epoch: int)
 
 @pytest.mark.parametrize("power_cut", [False, True], ids=["killed", "power-cut"])
 @pytest.mark.parametrize("is_dynamic", [True, False], ids=["dynamic", "static"])
-def test_a_vote_is_given_once_per_epoch_and_remembered_by_who_was_killed(power_cut: bool, is_dynamic: bool) -> None:
+def test_vote_is_granted_once_per_epoch_across_restarts(power_cut: bool, is_dynamic: bool) -> None:
     quorum, leader = at_work(1, is_dynamic=is_dynamic)
     voter, other = followers_of(leader)
     epoch = epoch_of(leader) + 5
@@ -59,7 +59,7 @@ def test_a_vote_is_given_once_per_epoch_and_remembered_by_who_was_killed(power_c
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_who_has_an_older_log_is_not_elected_however_often_it_asks(seed: int) -> None:
+def test_candidate_with_an_older_log_is_never_elected(seed: int) -> None:
     quorum, leader = at_work(seed)
     behind, up_to_date = followers_of(leader)
     quorum.cut([behind.node_id], quorum.replicas)
@@ -74,7 +74,7 @@ def test_who_has_an_older_log_is_not_elected_however_often_it_asks(seed: int) ->
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_leader_of_an_older_epoch_steps_down_when_it_hears_of_a_newer_one(seed: int) -> None:
+def test_leader_of_an_older_epoch_steps_down_for_a_newer_epoch(seed: int) -> None:
     quorum, old = at_work(seed)
     quorum.cut([old.node_id], quorum.replicas)
     quorum.append()
@@ -93,9 +93,7 @@ def test_a_leader_of_an_older_epoch_steps_down_when_it_hears_of_a_newer_one(seed
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("voters", [3, 5])
-def test_a_leader_that_is_cut_off_resigns_commits_nothing_more_and_comes_back_as_follower(
-    seed: int, voters: int
-) -> None:
+def test_partitioned_leader_resigns_commits_nothing_and_returns_as_follower(seed: int, voters: int) -> None:
     quorum, old = at_work(seed, voters)
     epoch, committed = epoch_of(old), old.client.high_watermark
     quorum.cut([old.node_id], quorum.replicas)
@@ -106,7 +104,7 @@ def test_a_leader_that_is_cut_off_resigns_commits_nothing_more_and_comes_back_as
     quorum.run_until(lambda: not old.client.is_leader, within_ms=1_500)
 
     assert old.next_offset == committed
-    # It may lead a later epoch only, so it waits in the next one at the latest.
+    # It may lead a later epoch only, so it enters the next one as unattached at the latest.
     quorum.run(60_000)
     assert epoch_of(old) <= epoch + 1
     new = quorum.leader()
@@ -121,7 +119,7 @@ def test_a_leader_that_is_cut_off_resigns_commits_nothing_more_and_comes_back_as
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("both_ways", [True, False], ids=["both-ways", "deaf"])
-def test_a_follower_that_comes_back_after_a_long_partition_disturbs_nobody(seed: int, both_ways: bool) -> None:
+def test_follower_that_returns_from_a_long_partition_deposes_no_leader(seed: int, both_ways: bool) -> None:
     quorum, leader = at_work(seed)
     epoch = epoch_of(leader)
     away = followers_of(leader)[0]
@@ -138,12 +136,12 @@ def test_a_follower_that_comes_back_after_a_long_partition_disturbs_nobody(seed:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_voters_that_were_all_apart_find_together(seed: int) -> None:
+def test_quorum_recovers_after_a_partition_of_all_voters(seed: int) -> None:
     quorum, old = at_work(seed)
     quorum.cut(quorum.replicas, quorum.replicas)
     quorum.run(30_000)
     assert quorum.leader() is None
-    # Nobody spent an epoch but the leader that resigned, which must not lead its own again.
+    # Only the resigned leader entered a new epoch, as it must not lead its own again.
     assert {epoch_of(each) - epoch_of(old) for each in followers_of(old)} == {-1}
 
     quorum.heal()
@@ -153,7 +151,7 @@ def test_voters_that_were_all_apart_find_together(seed: int) -> None:
 
 
 @pytest.mark.parametrize("is_dynamic", [True, False], ids=["dynamic", "static"])
-def test_the_only_voter_leads_as_soon_as_it_starts_also_where_it_led_before(is_dynamic: bool) -> None:
+def test_only_voter_leads_as_soon_as_it_starts(is_dynamic: bool) -> None:
     quorum = SimulatedQuorum(1, voters=1, is_dynamic=is_dynamic)
     only = quorum.replicas[1]
     for epoch in (1, 2, 3):
@@ -167,9 +165,7 @@ def test_the_only_voter_leads_as_soon_as_it_starts_also_where_it_led_before(is_d
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("voters", [3, 5])
-def test_a_leader_that_leaves_hands_over_to_a_voter_that_has_everything_in_the_next_epoch(
-    seed: int, voters: int
-) -> None:
+def test_leader_that_shuts_down_hands_over_to_a_caught_up_voter(seed: int, voters: int) -> None:
     quorum, old = at_work(seed, voters)
     epoch = epoch_of(old)
     behind = followers_of(old)[0]

@@ -1,4 +1,4 @@
-"""Well-known trials of log and snapshot, as KRaft meets them: logs that diverged become the leader's, and nothing else.
+"""Known log and snapshot scenarios of Raft, with KRaft: diverged logs become identical to the leader's.
 
 Logs are written as the epochs of their records, one batch a record.
 """
@@ -25,7 +25,7 @@ STATE = b"everything so far"
 
 
 def write_log(replica: SimulatedReplica, epochs: Sequence[int], *, newest_epoch: int) -> None:
-    """Put a log on the disk of a node that does not run, after what its snapshot stands for."""
+    """Write a log to the disk of a stopped node, after the end of its snapshot."""
     quorum = replica.quorum
 
     def fail(error: Exception) -> None:
@@ -48,7 +48,7 @@ def write_log(replica: SimulatedReplica, epochs: Sequence[int], *, newest_epoch:
 
 
 def write_snapshot(replica: SimulatedReplica, snapshot_id: OffsetAndEpoch) -> None:
-    """Put a snapshot on the disk of a node that does not run, beside its log if it has one."""
+    """Write a snapshot to the disk of a stopped node, next to its log if it has one."""
     replica.disk.make_directory(LOG_DIRECTORY)
     writer = SnapshotWriter(
         disk=replica.disk,
@@ -86,13 +86,13 @@ def have_the_same(*replicas: SimulatedReplica) -> bool:
         pytest.param([1, 1, 1, 4, 4, 5, 5, 6, 6], id="a-one-is-missing"),
         pytest.param([1, 1, 1, 4], id="b-six-are-missing"),
         pytest.param([1, 1, 1, 4, 4, 5, 5, 6, 6, 6, 6], id="c-one-more-of-the-last-epoch"),
-        pytest.param([1, 1, 1, 4, 4, 5, 5, 6, 6, 6, 7, 7], id="d-two-of-an-epoch-nobody-knows"),
+        pytest.param([1, 1, 1, 4, 4, 5, 5, 6, 6, 6, 7, 7], id="d-two-of-an-unknown-epoch"),
         pytest.param([1, 1, 1, 4, 4, 4, 4], id="e-an-epoch-that-went-on"),
-        pytest.param([1, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3], id="f-two-epochs-nobody-knows"),
+        pytest.param([1, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3], id="f-two-unknown-epochs"),
     ],
 )
 @pytest.mark.parametrize("power_cut", [False, True], ids=["", "power-cut"])
-def test_a_log_that_diverged_becomes_the_leader_s_to_the_byte(epochs: list[int], power_cut: bool) -> None:
+def test_diverged_log_becomes_identical_to_the_leader_s(epochs: list[int], power_cut: bool) -> None:
     quorum, leader, other, follower = three_static()
     write_log(leader, [1, 1, 1, 4, 4, 5, 5, 6, 6, 6], newest_epoch=7)
     write_log(other, [], newest_epoch=7)
@@ -113,7 +113,7 @@ def test_a_log_that_diverged_becomes_the_leader_s_to_the_byte(epochs: list[int],
     assert quorum.leader() is leader
 
 
-def test_the_leader_of_figure_7_is_not_one_whose_log_is_behind() -> None:
+def test_figure_7_elects_no_replica_with_a_log_that_is_behind() -> None:
     quorum, leader, other, follower = three_static()
     write_log(leader, [1, 1, 1, 4, 4, 5, 5, 6, 6, 6], newest_epoch=7)
     write_log(other, [1, 1, 1, 4, 4, 4, 4], newest_epoch=7)
@@ -141,20 +141,20 @@ def test_records_of_earlier_epochs_are_not_committed_by_counting() -> None:
     assert not fetch(2, 2)
     assert not fetch(3, 2)
     assert state.high_watermark is None
-    # With a record of its own epoch on three of five, nobody without it can be elected.
+    # With a record of its own epoch on three of five, no replica without it can be elected.
     assert not fetch(2, 3)
     assert fetch(3, 3)
     assert state.high_watermark == 3
 
 
-def test_a_record_on_a_majority_of_an_earlier_epoch_is_replaced_and_nobody_was_told_of_it() -> None:
+def test_majority_record_of_an_earlier_epoch_is_replaced_and_was_never_committed() -> None:
     quorum = SimulatedQuorum(2, voters=5, is_dynamic=False)
     for node_id in (1, 2, 3):
         write_log(quorum.replicas[node_id], [1, 2], newest_epoch=4)
     write_log(quorum.replicas[4], [1], newest_epoch=4)
     write_log(quorum.replicas[5], [1, 3], newest_epoch=4)
 
-    # The leader of epoch 4 had brought the record of epoch 2 to a majority, and died before one of its own was there.
+    # The leader of epoch 4 had replicated the record of epoch 2 to a majority, and died before one of its own.
     quorum.start_all([3, 4, 5])
     quorum.run_until(quorum.has_working_leader)
     assert quorum.leader() is quorum.replicas[5]
@@ -184,13 +184,13 @@ def test_a_crash_between_a_snapshot_and_the_log_that_it_replaces_leaves_the_snap
     assert log_of(follower, 10) == log_of(leader, 10)
 
 
-def test_a_snapshot_is_loaded_again_where_the_log_up_to_its_end_is_another_one() -> None:
+def test_snapshot_is_loaded_again_if_the_log_up_to_its_end_diverged() -> None:
     quorum, leader, other, follower = three_static()
     for each in (leader, other):
         write_snapshot(each, OffsetAndEpoch(10, 3))
         write_log(each, [5], newest_epoch=5)
     # Its log ends where the snapshot does, but in an epoch whose leader never committed anything; it crashed before
-    # the log started anew.
+    # the log restarted at the snapshot.
     write_log(follower, [1, 1, 1, 1, 1, 1, 1, 4, 4, 4], newest_epoch=5)
     write_snapshot(follower, OffsetAndEpoch(10, 3))
 
@@ -204,7 +204,7 @@ def test_a_snapshot_is_loaded_again_where_the_log_up_to_its_end_is_another_one()
     quorum.run_until(lambda: have_the_same(leader, other, follower), within_ms=10_000)
 
 
-def test_a_leader_that_has_less_than_a_follower_s_snapshot_is_not_followed() -> None:
+def test_leader_behind_a_follower_s_snapshot_is_not_followed() -> None:
     quorum, leader, other, follower = three_static()
     for each in (leader, other):
         write_log(each, [1, 1, 1, 2, 2], newest_epoch=3)

@@ -1,4 +1,4 @@
-"""Well-known trials of a change of voters, as KRaft meets them (KIP-853): nobody is deposed by it, and none is lost."""
+"""Known scenarios of voter changes, with KRaft (KIP-853): they depose no leader and lose no record."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ SEEDS = range(3)
 
 
 def at_work(seed: int, voters: int, *, standby: int = 0, is_dynamic: bool = True) -> Any:
-    """Return a quorum in which everybody has the same, and its leader."""
+    """Return a quorum in which all replicas have the same log, and its leader."""
     quorum = SimulatedQuorum(seed, voters=voters, standby=standby, is_dynamic=is_dynamic)
     return quorum, quorum.begin()
 
@@ -41,9 +41,9 @@ def remove(leader: SimulatedReplica, old: SimulatedReplica) -> Delayed[Any]:
     )
 
 
-def error_of(quorum: SimulatedQuorum, answer: Delayed[Any]) -> ErrorCode:
-    quorum.run_until(lambda: answer.is_complete, within_ms=5_000)
-    return ErrorCode(answer.value.error_code)
+def error_of(quorum: SimulatedQuorum, response: Delayed[Any]) -> ErrorCode:
+    quorum.run_until(lambda: response.is_complete, within_ms=5_000)
+    return ErrorCode(response.value.error_code)
 
 
 def others_than(*replicas: SimulatedReplica) -> list[SimulatedReplica]:
@@ -53,7 +53,7 @@ def others_than(*replicas: SimulatedReplica) -> list[SimulatedReplica]:
 # --- adding
 
 
-def test_a_leader_that_was_alone_for_long_leads_on_as_others_join_it_one_by_one() -> None:
+def test_single_voter_keeps_leading_as_voters_are_added_one_by_one() -> None:
     quorum, leader = at_work(1, 1, standby=2)
     epoch = leader.client.leader_and_epoch.epoch
     quorum.run(60_000)
@@ -67,22 +67,22 @@ def test_a_leader_that_was_alone_for_long_leads_on_as_others_join_it_one_by_one(
     assert leader.client.voters.node_ids == [1, 2, 3]
 
 
-def test_a_leader_that_was_alone_resigns_where_who_joined_it_never_fetches() -> None:
+def test_single_voter_resigns_if_the_added_voter_never_fetches() -> None:
     quorum, leader = at_work(1, 1, standby=1)
     quorum.run(60_000)
-    answer = add(leader, quorum.replicas[2])
+    response = add(leader, quorum.replicas[2])
     quorum.run_until(lambda: leader.client.voters.node_ids == [1, 2], within_ms=100)
 
     quorum.kill(2)
 
-    assert error_of(quorum, answer) is ErrorCode.REQUEST_TIMED_OUT
+    assert error_of(quorum, response) is ErrorCode.REQUEST_TIMED_OUT
     assert leader.client.is_leader
     quorum.run(2_000)
     assert not leader.client.is_leader
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_no_voter_comes_or_goes_before_the_leader_has_committed_in_its_epoch(seed: int) -> None:
+def test_voter_changes_wait_for_a_commit_in_the_leader_s_epoch(seed: int) -> None:
     quorum, old = at_work(seed, 3, standby=1)
     quorum.kill(old.node_id)
     quorum.run_until(lambda: quorum.leader() is not None)
@@ -103,7 +103,7 @@ def test_no_voter_comes_or_goes_before_the_leader_has_committed_in_its_epoch(see
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_second_change_waits_for_the_commit_of_the_first_even_where_nobody_waits_for_that(seed: int) -> None:
+def test_second_change_is_rejected_until_the_first_is_committed(seed: int) -> None:
     quorum, leader = at_work(seed, 3, standby=1)
     one, other = [each for each in others_than(leader) if each.node_id < 4]
     quorum.cut([leader.node_id], [one.node_id, other.node_id])
@@ -120,14 +120,14 @@ def test_a_new_voter_counts_only_with_what_it_has_on_its_disk(seed: int) -> None
     quorum, leader = at_work(seed, 2, standby=1)
     (follower,) = [each for each in others_than(leader) if each.node_id < 3]
     new = quorum.replicas[3]
-    answer = add(leader, new)
+    response = add(leader, new)
     quorum.run_until(lambda: new.client.voters.is_voter(new.key), within_ms=500)
     quorum.cut([follower.node_id], quorum.replicas)
 
     quorum.kill(3, power_cut=True)
     new.start()
 
-    assert error_of(quorum, answer) in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT)
+    assert error_of(quorum, response) in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT)
     quorum.append()
     committed = leader.client.high_watermark
     assert committed is not None
@@ -140,7 +140,7 @@ def test_a_new_voter_counts_only_with_what_it_has_on_its_disk(seed: int) -> None
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_voter_that_was_removed_behind_its_back_disturbs_nobody_and_observes(seed: int) -> None:
+def test_voter_removed_during_a_partition_deposes_no_leader_and_observes(seed: int) -> None:
     quorum, leader = at_work(seed, 4)
     epoch = leader.client.leader_and_epoch.epoch
     removed = others_than(leader)[0]
@@ -149,7 +149,7 @@ def test_a_voter_that_was_removed_behind_its_back_disturbs_nobody_and_observes(s
     # Long enough for it to stand for election again and again; it believes that it is a voter.
     quorum.run(30_000)
 
-    # It hears everybody now but the leader.
+    # It reaches all replicas now except for the leader.
     quorum.heal()
     quorum.cut([removed.node_id], [leader.node_id])
     quorum.run(30_000)
@@ -166,7 +166,7 @@ def test_a_voter_that_was_removed_behind_its_back_disturbs_nobody_and_observes(s
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("voters", [2, 3, 4])
-def test_a_leader_that_removes_itself_hands_over_and_follows(seed: int, voters: int) -> None:
+def test_leader_that_removes_itself_hands_over_and_follows(seed: int, voters: int) -> None:
     quorum, old = at_work(seed, voters)
     epoch = old.client.leader_and_epoch.epoch
 
@@ -183,17 +183,17 @@ def test_a_leader_that_removes_itself_hands_over_and_follows(seed: int, voters: 
     assert isinstance(old.client.state, FollowerState)
 
 
-def test_a_leader_that_removes_itself_leads_on_while_that_is_not_committed() -> None:
+def test_leader_that_removes_itself_leads_until_the_removal_is_committed() -> None:
     quorum, old = at_work(1, 3)
     others = [each.node_id for each in others_than(old)]
     quorum.cut([old.node_id], others)
 
-    answer = remove(old, old)
+    response = remove(old, old)
     quorum.run(1_000)
 
-    assert not answer.is_complete
+    assert not response.is_complete
     assert isinstance(old.client.state, LeaderState)
-    # Nor is it lost with that leader alone: the others go on without ever having heard of it.
+    # The removal is not lost with that leader alone: the others continue without ever having received it.
     quorum.run_until(lambda: quorum.leader() not in (None, old), within_ms=10_000)
     quorum.heal()
     quorum.run_until(lambda: old.client.voters.node_ids == [1, 2, 3], within_ms=5_000)
@@ -205,7 +205,7 @@ def test_a_leader_that_removes_itself_leads_on_while_that_is_not_committed() -> 
 
 def static_at_work(seed: int) -> Any:
     quorum, leader = at_work(seed, 3, is_dynamic=False)
-    # Until everybody has told the leader of itself.
+    # Until every voter has sent the leader its details.
     quorum.run(5_000)
     return quorum, leader
 
@@ -219,7 +219,7 @@ def versions(quorum: SimulatedQuorum) -> set[int]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_an_upgrade_that_a_deposed_leader_took_with_it_is_taken_back(seed: int) -> None:
+def test_uncommitted_upgrade_of_a_deposed_leader_is_reverted(seed: int) -> None:
     quorum, old = static_at_work(seed)
     quorum.cut([old.node_id], quorum.replicas)
     upgrade(old)
@@ -239,16 +239,14 @@ def test_an_upgrade_that_a_deposed_leader_took_with_it_is_taken_back(seed: int) 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("power_cut", [False, True], ids=["killed", "power-cut"])
-def test_an_upgrade_that_one_follower_has_when_the_leader_dies_is_committed_by_that_follower(
-    seed: int, power_cut: bool
-) -> None:
+def test_upgrade_replicated_to_one_follower_is_committed_by_that_follower(seed: int, power_cut: bool) -> None:
     quorum, old = static_at_work(seed)
     heir, other = others_than(old)
     quorum.cut([old.node_id], [other.node_id])
     upgrade(old)
     quorum.run_until(lambda: heir.client.kraft_version == 1, within_ms=1_000)
     quorum.kill(old.node_id, power_cut=power_cut)
-    # What was on its way to the other one is lost.
+    # The messages in flight to the other one are lost.
     quorum.run(20)
     quorum.heal()
 

@@ -1,4 +1,4 @@
-"""Snapshots are whole or not there, and damage is told apart from absence."""
+"""Snapshots are complete or absent, and corruption is distinguished from absence."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ class BytesSerde:
         return bytes(value)
 
 
-def writer(disk: SimulatedDisk, **said: Any) -> SnapshotWriter[bytes]:
+def writer(disk: SimulatedDisk, **lines: Any) -> SnapshotWriter[bytes]:
     disk.make_directory("/s")
     return SnapshotWriter(
         disk=disk,
@@ -41,7 +41,7 @@ def writer(disk: SimulatedDisk, **said: Any) -> SnapshotWriter[bytes]:
         snapshot_id=SNAPSHOT_ID,
         serde=BytesSerde(),
         last_contained_log_time_ms=77,
-        **said,
+        **lines,
     )
 
 
@@ -50,7 +50,7 @@ def opened(disk: SimulatedDisk) -> SnapshotReader[bytes]:
 
 
 @given(batches=st.lists(st.lists(st.binary(max_size=20), min_size=1, max_size=5), max_size=5))
-def test_what_is_written_is_read(batches: list[list[bytes]]) -> None:
+def test_written_records_are_read_back(batches: list[list[bytes]]) -> None:
     disk = SimulatedDisk()
     made = writer(disk, kraft_version=1, voters=VOTERS)
     for batch in batches:
@@ -66,7 +66,7 @@ def test_what_is_written_is_read(batches: list[list[bytes]]) -> None:
     assert read_last_contained_log_time_ms(disk, PATH) == 77
 
 
-def test_a_snapshot_is_not_there_before_it_is_whole() -> None:
+def test_snapshot_is_published_only_when_complete() -> None:
     disk = SimulatedDisk()
     made = writer(disk)
     made.append([b"a"])
@@ -88,7 +88,7 @@ def test_an_abandoned_snapshot_leaves_nothing() -> None:
     assert disk.list_directory("/s") == []
 
 
-def test_a_snapshot_without_its_footer_is_refused() -> None:
+def test_snapshot_without_a_footer_is_rejected() -> None:
     disk = SimulatedDisk()
     writer(disk)
     disk.rename(PATH + ".part", PATH)
@@ -97,14 +97,14 @@ def test_a_snapshot_without_its_footer_is_refused() -> None:
         opened(disk)
 
 
-def test_a_flipped_bit_is_found() -> None:
+def test_flipped_bit_is_detected() -> None:
     disk = SimulatedDisk()
     made = writer(disk)
     made.append([b"abcdef"])
     made.freeze()
     disk.corrupt(PATH, 155, b"X")
 
-    with pytest.raises(StorageError, match="is damaged"):
+    with pytest.raises(StorageError, match="is corrupt"):
         opened(disk)
 
 

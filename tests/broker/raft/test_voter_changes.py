@@ -1,4 +1,4 @@
-"""Voters come, go and move: what is refused, when it is answered, and what stays true while it happens (KIP-853)."""
+"""Voters are added, removed and updated: rejections, when requests complete, and invariants meanwhile (KIP-853)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,7 +29,7 @@ STRANGER = Uuid(b"s" * 16)
 
 
 def new_quorum(*, voters: int = 3, standby: int = 1, is_dynamic: bool = True, auto_join: bool = False) -> Any:
-    """Return a quorum at work in which everybody has everything, and its leader."""
+    """Return a quorum in which all replicas have the whole log, and its leader."""
     quorum = SimulatedQuorum(
         3, voters=voters, standby=standby, is_dynamic=is_dynamic, config=RaftConfig(auto_join=auto_join)
     )
@@ -38,36 +38,36 @@ def new_quorum(*, voters: int = 3, standby: int = 1, is_dynamic: bool = True, au
 
 def add_request(replica: SimulatedReplica, **fields: Any) -> AddRaftVoterRequest:
     host, port = endpoint_of(replica.node_id)
-    made = {
+    fields_of_request = {
         "cluster_id": CLUSTER_ID,
         "timeout_ms": 1_000,
         "voter_id": replica.node_id,
         "voter_directory_id": replica.directory_id,
         "listeners": [Listener(name=LISTENER, host=host, port=port)],
     }
-    return AddRaftVoterRequest(**{**made, **fields})
+    return AddRaftVoterRequest(**{**fields_of_request, **fields})
 
 
 def remove_request(key: ReplicaKey, **fields: Any) -> RemoveRaftVoterRequest:
-    made = {"cluster_id": CLUSTER_ID, "voter_id": key.node_id, "voter_directory_id": key.directory_id}
-    return RemoveRaftVoterRequest(**{**made, **fields})
+    fields_of_request = {"cluster_id": CLUSTER_ID, "voter_id": key.node_id, "voter_directory_id": key.directory_id}
+    return RemoveRaftVoterRequest(**{**fields_of_request, **fields})
 
 
-def error_of(quorum: SimulatedQuorum, answer: Delayed[Any], *, within_ms: int = 5_000) -> ErrorCode:
-    quorum.run_until(lambda: answer.is_complete, within_ms=within_ms)
-    return ErrorCode(answer.value.error_code)
+def error_of(quorum: SimulatedQuorum, response: Delayed[Any], *, within_ms: int = 5_000) -> ErrorCode:
+    quorum.run_until(lambda: response.is_complete, within_ms=within_ms)
+    return ErrorCode(response.value.error_code)
 
 
 # --- adding
 
 
-def test_a_replica_that_has_caught_up_becomes_a_voter() -> None:
+def test_caught_up_replica_becomes_a_voter() -> None:
     quorum, leader = new_quorum()
     new = quorum.replicas[4]
 
-    answer = leader.client.handle_add_voter(add_request(new))
+    response = leader.client.handle_add_voter(add_request(new))
 
-    assert error_of(quorum, answer) is ErrorCode.NONE
+    assert error_of(quorum, response) is ErrorCode.NONE
     assert leader.client.voters.node_ids == [1, 2, 3, 4]
     quorum.run(1_000)
     assert {tuple(each.client.voters.node_ids) for each in quorum.running()} == {(1, 2, 3, 4)}
@@ -77,14 +77,14 @@ def test_a_replica_that_has_caught_up_becomes_a_voter() -> None:
     assert quorum.leader() is None  # two of four are no majority
 
 
-def test_an_acknowledgement_may_come_before_the_commit() -> None:
+def test_add_voter_may_be_acknowledged_before_the_commit() -> None:
     quorum, leader = new_quorum()
     new = quorum.replicas[4]
 
-    answer = leader.client.handle_add_voter(add_request(new, ack_when_committed=False))
-    quorum.run_until(lambda: answer.is_complete, within_ms=100)
+    response = leader.client.handle_add_voter(add_request(new, ack_when_committed=False))
+    quorum.run_until(lambda: response.is_complete, within_ms=100)
 
-    assert answer.value.error_code == ErrorCode.NONE
+    assert response.value.error_code == ErrorCode.NONE
     assert leader.client.log_end_offset > leader.client.high_watermark
 
 
@@ -102,17 +102,17 @@ def test_an_acknowledgement_may_come_before_the_commit() -> None:
         pytest.param({"voter_directory_id": STRANGER}, ErrorCode.REQUEST_TIMED_OUT, id="has-never-fetched"),
     ],
 )
-def test_a_voter_that_cannot_be_added(fields: dict[str, Any], error: ErrorCode) -> None:
+def test_invalid_add_voter_is_rejected(fields: dict[str, Any], error: ErrorCode) -> None:
     quorum, leader = new_quorum()
 
-    answer = leader.client.handle_add_voter(add_request(quorum.replicas[4], **fields))
+    response = leader.client.handle_add_voter(add_request(quorum.replicas[4], **fields))
 
-    assert error_of(quorum, answer) is error
+    assert error_of(quorum, response) is error
     assert leader.client.voters.node_ids == [1, 2, 3]
 
 
 class NewVoter(NoPeers):
-    """The only peer: it speaks every kraft.version, and nothing else."""
+    """The only peer: it supports every kraft.version, and serves no other request."""
 
     def send(
         self, endpoint: Endpoint, listener: str, request: Message, *, timeout_ms: int, lane: str = ""
@@ -130,7 +130,7 @@ class NewVoter(NoPeers):
         pytest.param(CAUGHT_UP_WITHIN_MS, ErrorCode.REQUEST_TIMED_OUT, id="silent-for-an-hour"),
     ],
 )
-def test_a_replica_that_was_silent_for_an_hour_is_not_known_to_be_caught_up(
+def test_replica_without_fetches_for_an_hour_is_not_caught_up(
     new_replica: Callable[..., Any], silent_ms: int, error: ErrorCode | None
 ) -> None:
     leader = new_replica(channel=NewVoter())
@@ -152,14 +152,14 @@ def test_a_replica_that_was_silent_for_an_hour_is_not_known_to_be_caught_up(
         voter_directory_id=new.directory_id,
         listeners=[Listener(name=LISTENER, host="node-2", port=9093)],
     )
-    answer = leader.client.handle_add_voter(added)
+    response = leader.client.handle_add_voter(added)
 
     if error is None:
         assert leader.client.voters.node_ids == [1, 2]
-        assert not answer.is_complete  # it takes the new voter's fetch to commit that
+        assert not response.is_complete  # it takes the new voter's fetch to commit that
     else:
-        assert answer.value.error_code == error
-        assert "lagging behind" in answer.value.error_message
+        assert response.value.error_code == error
+        assert "lagging behind" in response.value.error_message
         assert leader.client.voters.node_ids == [1]
 
 
@@ -167,9 +167,9 @@ def test_a_replica_that_is_down_is_not_added() -> None:
     quorum, leader = new_quorum()
     quorum.kill(4)
 
-    answer = leader.client.handle_add_voter(add_request(quorum.replicas[4]))
+    response = leader.client.handle_add_voter(add_request(quorum.replicas[4]))
 
-    assert error_of(quorum, answer) is ErrorCode.REQUEST_TIMED_OUT
+    assert error_of(quorum, response) is ErrorCode.REQUEST_TIMED_OUT
 
 
 def test_one_change_at_a_time() -> None:
@@ -195,23 +195,23 @@ def test_only_the_leader_changes_the_voters() -> None:
 def test_static_voters_are_not_changed() -> None:
     quorum, leader = new_quorum(is_dynamic=False)
 
-    answer = leader.client.handle_add_voter(add_request(quorum.replicas[4]))
-    assert error_of(quorum, answer) is ErrorCode.UNSUPPORTED_VERSION
-    answer = leader.client.handle_remove_voter(remove_request(quorum.replicas[2].key))
-    assert error_of(quorum, answer) is ErrorCode.UNSUPPORTED_VERSION
+    response = leader.client.handle_add_voter(add_request(quorum.replicas[4]))
+    assert error_of(quorum, response) is ErrorCode.UNSUPPORTED_VERSION
+    response = leader.client.handle_remove_voter(remove_request(quorum.replicas[2].key))
+    assert error_of(quorum, response) is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_a_change_that_no_majority_has_is_taken_back_with_the_leader() -> None:
+def test_change_without_a_majority_is_reverted_with_its_leader() -> None:
     quorum, old = new_quorum()
     others = [each.node_id for each in quorum.running() if each is not old]
-    answer = old.client.handle_add_voter(add_request(quorum.replicas[4]))
+    response = old.client.handle_add_voter(add_request(quorum.replicas[4]))
     quorum.run_until(lambda: old.client.voters.node_ids == [1, 2, 3, 4], within_ms=100)
     quorum.cut([old.node_id], others)
 
     quorum.run_until(lambda: quorum.leader() not in (None, old), within_ms=10_000)
     quorum.heal()
 
-    assert error_of(quorum, answer) in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert error_of(quorum, response) in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     quorum.run(5_000)
     assert len({tuple(each.client.voters.node_ids) for each in quorum.running()}) == 1
 
@@ -219,13 +219,13 @@ def test_a_change_that_no_majority_has_is_taken_back_with_the_leader() -> None:
 # --- removing
 
 
-def test_a_follower_that_is_removed_only_observes_from_then_on() -> None:
+def test_removed_follower_becomes_an_observer() -> None:
     quorum, leader = new_quorum()
     removed = next(each for each in quorum.running() if each is not leader)
 
-    answer = leader.client.handle_remove_voter(remove_request(removed.key))
+    response = leader.client.handle_remove_voter(remove_request(removed.key))
 
-    assert error_of(quorum, answer) is ErrorCode.NONE
+    assert error_of(quorum, response) is ErrorCode.NONE
     quorum.run(500)
     assert not removed.client.voters.is_voter(removed.key)
     quorum.append()
@@ -233,12 +233,12 @@ def test_a_follower_that_is_removed_only_observes_from_then_on() -> None:
     assert removed.next_offset == leader.next_offset
 
 
-def test_a_leader_that_is_removed_commits_that_and_resigns() -> None:
+def test_removed_leader_commits_its_removal_and_resigns() -> None:
     quorum, old = new_quorum()
 
-    answer = old.client.handle_remove_voter(remove_request(old.key))
+    response = old.client.handle_remove_voter(remove_request(old.key))
 
-    assert error_of(quorum, answer) is ErrorCode.NONE
+    assert error_of(quorum, response) is ErrorCode.NONE
     assert isinstance(old.client.state, ResignedState)
     quorum.run_until(lambda: quorum.leader() not in (None, old), within_ms=1_000)
     quorum.run(5_000)
@@ -256,27 +256,27 @@ def test_a_leader_that_is_removed_commits_that_and_resigns() -> None:
         pytest.param({"voter_id": 4}, ErrorCode.VOTER_NOT_FOUND, id="no-voter"),
     ],
 )
-def test_a_voter_that_cannot_be_removed(fields: dict[str, Any], error: ErrorCode) -> None:
+def test_invalid_remove_voter_is_rejected(fields: dict[str, Any], error: ErrorCode) -> None:
     quorum, leader = new_quorum()
 
-    answer = leader.client.handle_remove_voter(remove_request(quorum.replicas[2].key, **fields))
+    response = leader.client.handle_remove_voter(remove_request(quorum.replicas[2].key, **fields))
 
-    assert error_of(quorum, answer) is error
+    assert error_of(quorum, response) is error
 
 
-def test_the_last_voter_stays() -> None:
+def test_last_voter_cannot_be_removed() -> None:
     quorum, leader = new_quorum(voters=1)
 
-    answer = leader.client.handle_remove_voter(remove_request(leader.key))
+    response = leader.client.handle_remove_voter(remove_request(leader.key))
 
-    assert error_of(quorum, answer) is ErrorCode.VOTER_NOT_FOUND
+    assert error_of(quorum, response) is ErrorCode.VOTER_NOT_FOUND
 
 
 # --- updating
 
 
 def update_request(replica: SimulatedReplica, epoch: int, **fields: Any) -> UpdateRaftVoterRequest:
-    made = {
+    fields_of_request = {
         "cluster_id": CLUSTER_ID,
         "current_leader_epoch": epoch,
         "voter_id": replica.node_id,
@@ -284,7 +284,7 @@ def update_request(replica: SimulatedReplica, epoch: int, **fields: Any) -> Upda
         "listeners": [UpdatedListener(name=LISTENER, host="moved", port=7)],
         "kraft_version_feature": KRaftVersionFeature(min_supported_version=0, max_supported_version=1),
     }
-    return UpdateRaftVoterRequest(**{**made, **fields})
+    return UpdateRaftVoterRequest(**{**fields_of_request, **fields})
 
 
 @pytest.mark.parametrize(
@@ -304,20 +304,22 @@ def update_request(replica: SimulatedReplica, epoch: int, **fields: Any) -> Upda
         ),
     ],
 )
-def test_what_a_voter_says_of_itself(fields: dict[str, Any], epoch_more: int, error: ErrorCode) -> None:
+def test_update_voter_changes_its_endpoints_or_is_rejected(
+    fields: dict[str, Any], epoch_more: int, error: ErrorCode
+) -> None:
     quorum, leader = new_quorum()
     follower = next(each for each in quorum.running() if each is not leader and each.node_id < 4)
     epoch = leader.client.leader_and_epoch.epoch
 
-    answer = leader.client.handle_update_voter(update_request(follower, epoch + epoch_more, **fields))
+    response = leader.client.handle_update_voter(update_request(follower, epoch + epoch_more, **fields))
 
-    assert error_of(quorum, answer) is error
-    assert answer.value.current_leader.leader_id == leader.node_id
+    assert error_of(quorum, response) is error
+    assert response.value.current_leader.leader_id == leader.node_id
     moved = leader.client.voters.voters[follower.node_id].listeners[LISTENER] == Endpoint("moved", 7)
     assert moved == (error is ErrorCode.NONE)
 
 
-def test_voters_that_moved_tell_so_by_themselves() -> None:
+def test_voters_with_new_endpoints_send_update_voter() -> None:
     quorum, leader = new_quorum()
     followers = [each for each in quorum.running() if each is not leader and each.node_id < 4]
     for follower in followers:
@@ -331,7 +333,7 @@ def test_voters_that_moved_tell_so_by_themselves() -> None:
     )
 
 
-def test_a_leader_that_moved_says_so_when_its_epoch_begins() -> None:
+def test_leader_with_new_endpoints_updates_itself_at_the_start_of_its_epoch() -> None:
     quorum, leader = new_quorum(voters=1)
     quorum.kill(leader.node_id)
     leader.more_listeners = {"CONTROLLER_SSL": Endpoint("new", 1)}
@@ -341,16 +343,16 @@ def test_a_leader_that_moved_says_so_when_its_epoch_begins() -> None:
     assert "CONTROLLER_SSL" in leader.client.voters.voters[1].listeners
 
 
-# --- joining by oneself
+# --- automatic join
 
 
-def test_a_controller_joins_by_itself_where_that_is_enabled() -> None:
+def test_controller_joins_automatically_if_auto_join_is_enabled() -> None:
     quorum, leader = new_quorum(auto_join=True)
 
     quorum.run_until(lambda: leader.client.voters.node_ids == [1, 2, 3, 4], within_ms=20_000)
 
 
-def test_a_controller_waits_to_be_asked_where_it_is_not() -> None:
+def test_controller_does_not_join_without_auto_join() -> None:
     quorum, leader = new_quorum()
 
     quorum.run(20_000)
@@ -358,7 +360,7 @@ def test_a_controller_waits_to_be_asked_where_it_is_not() -> None:
     assert leader.client.voters.node_ids == [1, 2, 3]
 
 
-def test_a_controller_with_a_new_disk_takes_the_place_of_its_former_self() -> None:
+def test_controller_with_a_new_disk_replaces_its_former_voter() -> None:
     quorum, leader = new_quorum(auto_join=True, standby=0)
     follower = next(each for each in quorum.running() if each is not leader)
     quorum.kill(follower.node_id)
@@ -369,10 +371,10 @@ def test_a_controller_with_a_new_disk_takes_the_place_of_its_former_self() -> No
     quorum.run_until(lambda: quorum.is_voter(follower), within_ms=30_000)
 
 
-# --- from static voters to voters in the log
+# --- upgrade from static voters to voters in the log
 
 
-def test_static_voters_move_into_the_log() -> None:
+def test_upgrade_writes_static_voters_into_the_log() -> None:
     quorum, leader = new_quorum(is_dynamic=False)
     epoch = leader.client.leader_and_epoch.epoch
     with pytest.raises(KafkaError) as caught:
@@ -398,7 +400,7 @@ def test_static_voters_move_into_the_log() -> None:
 
 
 @pytest.mark.parametrize("version", [-1, 2])
-def test_other_versions_there_are_none(version: int) -> None:
+def test_upgrade_to_an_unknown_version_is_rejected(version: int) -> None:
     quorum, leader = new_quorum(is_dynamic=False)
 
     with pytest.raises(KafkaError) as caught:

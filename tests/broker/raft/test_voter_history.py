@@ -1,4 +1,4 @@
-"""Which voters hold where in the log: at once, until the log is cut, and as of a snapshot's end."""
+"""Voters by offset of the log: from their record on, until the log is truncated, and as of a snapshot's end."""
 
 from ottla.raft.control_batch import build_control_batch
 from ottla.raft.voter_history import STATIC, VoterHistory
@@ -19,13 +19,13 @@ def batch(offset: int, voter_set: VoterSet, *, with_version: bool = False) -> Re
 
 
 def history() -> VoterHistory:
-    """Return one with voter 1 from offset 1 on, and voters 1 and 2 from offset 10 on."""
+    """Return a history with voter 1 from offset 1 on, and voters 1 and 2 from offset 10 on."""
     made = VoterHistory(voters(9))
     assert made.read([batch(0, voters(1), with_version=True), batch(10, voters(1, 2))])
     return made
 
 
-def test_static_voters_hold_until_the_log_names_some() -> None:
+def test_static_voters_apply_until_the_log_has_voters() -> None:
     made = VoterHistory(voters(9))
     assert (made.voters, made.kraft_version, made.is_in_log) == (voters(9), 0, False)
 
@@ -43,7 +43,7 @@ def test_a_snapshot_gets_the_voters_of_its_end() -> None:
     assert (made.kraft_version_below(1), made.kraft_version_below(0)) == (1, 0)
 
 
-def test_a_truncation_takes_back_what_it_cuts_off() -> None:
+def test_truncation_reverts_the_voters_of_truncated_records() -> None:
     made = history()
 
     assert not made.truncate(11)
