@@ -20,10 +20,10 @@ from ottla.types import NodeId, Offset
 
 
 class Position(NamedTuple):
-    """A state to go back to; ``held_back`` are the records of the transaction that was open, None for none."""
+    """A state to go back to; ``open_transaction`` are the records of the transaction that was open, None for none."""
 
     image: MetadataImage = EMPTY_IMAGE
-    held_back: tuple[MetadataRecord, ...] | None = None
+    open_transaction: tuple[MetadataRecord, ...] | None = None
 
 
 class ControllerState:
@@ -62,7 +62,7 @@ class ControllerState:
 
     @property
     def position(self) -> Position:
-        return Position(self.image, self._replayer.held_back)
+        return Position(self.image, self._replayer.open_transaction)
 
     def reset(self, position: Position) -> None:
         """Go on from ``position``, whatever was before."""

@@ -7,7 +7,7 @@ from functools import partial
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.api import ListenerRole, RequestContext
-from ottla.membership.controller_channel import AnswerHere, Origin
+from ottla.membership.controller_channel import LocalHandler, Origin
 from ottla.purgatory import Delayed
 from ottla.security.quotas.mutations import Mutations
 from ottla.wire.acl_codes import Operation
@@ -18,7 +18,7 @@ from ottla.wire.error_response import error_response
 def ask_controller(
     context: RequestContext,
     request: Message,
-    here: AnswerHere | None = None,
+    here: LocalHandler | None = None,
     *,
     requires: Operation | None = None,
 ) -> Delayed[Message]:
@@ -35,7 +35,7 @@ def ask_controller(
         requires: what the client must be allowed to do with the cluster.
     """
     channel = context.services.controller
-    answer = partial(_answer_here, context, here or channel.decide_here, requires)
+    answer = partial(_answer_here, context, here or channel.handle_locally, requires)
     if context.connection.role is ListenerRole.CONTROLLER:
         return answer(request)
     origin = Origin(
@@ -49,7 +49,7 @@ def ask_controller(
 
 
 def _answer_here(
-    context: RequestContext, answer: AnswerHere, requires: Operation | None, request: Message
+    context: RequestContext, answer: LocalHandler, requires: Operation | None, request: Message
 ) -> Delayed[Message]:
     try:
         if requires is not None:
@@ -70,7 +70,7 @@ def decide_mutations(context: RequestContext, request: Message, *, strict_since:
     mutations = context.services.quotas.mutations(
         context.connection.principal, context.client_id, is_strict=context.api_version >= strict_since
     )
-    decided = context.services.controller.decide_here(request, mutations)
+    decided = context.services.controller.handle_locally(request, mutations)
     return decided if mutations is None else decided.then(partial(_tell_throttle_time, mutations))
 
 
@@ -83,7 +83,7 @@ def decide_acls(context: RequestContext, request: Message) -> Delayed[Message]:
     if not context.services.authorizer.is_enabled:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     context.require_on_cluster(Operation.ALTER)
-    return context.services.controller.decide_here(request)
+    return context.services.controller.handle_locally(request)
 
 
 def _tell_throttle_time(mutations: Mutations, response: Message) -> Message:

@@ -180,7 +180,7 @@ def pass_on_alterable(
             answers[:] = allowed.merged(answers)
             return response
 
-        return context.services.controller.decide_here(request_for(allowed.rest)).then(with_refused)
+        return context.services.controller.handle_locally(request_for(allowed.rest)).then(with_refused)
 
     answered = ask_controller(context, request_for(passed.rest), decide)
     return answered.then(lambda response: passed.merged(answers_in(response)))

@@ -1,9 +1,9 @@
-"""`BrokerLifecycle`: a broker's life as the controller sees it: register, heartbeat, unfence, shut down in order.
+"""`BrokerLifecycle`: a broker's states at the controller: register, heartbeat, unfence, controlled shutdown.
 
 - STARTING until it has caught up with the metadata log up to its own registration,
-- RECOVERY until the controller has let it in,
+- RECOVERY until the controller has unfenced it,
 - RUNNING,
-- PENDING_CONTROLLED_SHUTDOWN until the controller has moved its leaders away,
+- PENDING_CONTROLLED_SHUTDOWN until the controller has moved its leaders to other brokers,
 - SHUTTING_DOWN.
 
 Source: KIP-631; BrokerLifecycleManager and BrokerState of Apache Kafka 4.3.
@@ -31,7 +31,7 @@ from ottla.wire.messages import broker_registration as registration_api
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
 RETRY_BACKOFF_MS: Final = 100
-"""First pause after a failed attempt; it doubles up to the heartbeat interval."""
+"""First backoff after a failed attempt; it doubles up to the heartbeat interval."""
 
 _MUST_REGISTER_AGAIN: Final = frozenset({ErrorCode.BROKER_ID_NOT_REGISTERED, ErrorCode.STALE_BROKER_EPOCH})
 
@@ -62,7 +62,7 @@ class BrokerLifecycleConfig:
         heartbeat_interval_ms: broker.heartbeat.interval.ms.
         session_timeout_ms: broker.session.timeout.ms.
         initial_registration_timeout_ms: initial.broker.registration.timeout.ms.
-        own_principal: what this node authenticates as at the controllers, for the log.
+        own_principal: the principal that the controllers authenticate this node as, for log lines.
     """
 
     heartbeat_interval_ms: int = 2_000
@@ -75,20 +75,20 @@ class BrokerLifecycle:
     """See the module.
 
     Args of the constructor:
-        listeners: what the broker advertises, by listener name.
+        listeners: advertised listeners of the broker, by name.
         metadata_offset: returns the offset of the last metadata record that this broker has applied.
         directory_ids: returns the ids of the online log directories.
         offline_directory_ids: returns the ids of the log directories that failed.
         cordoned_directory_ids: returns the ids of the log directories that shall take no new replicas.
         previous_broker_epoch: of the clean-shutdown markers, -1 without them.
-        on_state: told of every new state.
-        on_failure: told, in a sentence, why the broker cannot enter the cluster; the node is to stop.
+        on_state: called with every new state.
+        on_failure: called with the reason, a sentence, when the broker cannot enter the cluster; the node must stop.
 
     Attributes:
         state: see the module.
         broker_epoch: -1 until registered.
-        answered_ms: when the controller last answered a heartbeat, by the monotonic clock; 0 before the first.
-        registration_error: why the controller last refused the registration; NONE otherwise.
+        acknowledged_ms: monotonic time of the last successful heartbeat; 0 before the first.
+        registration_error: the error of the last registration; NONE otherwise.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class BrokerLifecycle:
         self._offline_directory_ids = offline_directory_ids
         self._cordoned_directory_ids = cordoned_directory_ids
         self._shown_cordoned: list[Uuid] | None = None
-        """What the metadata shows as cordoned; None while it cannot show any, or does not show this broker."""
+        """Cordoned directories in the metadata; None while it cannot have any, or does not have this broker."""
         self._previous_broker_epoch = previous_broker_epoch
         self._config = config or BrokerLifecycleConfig()
         self._denials = PeerDenials(clock, self._config.own_principal)
@@ -130,11 +130,11 @@ class BrokerLifecycle:
         self.incarnation_id = random.uuid()
         self.state = BrokerState.NOT_RUNNING
         self.broker_epoch: Offset = -1
-        self.answered_ms = 0
+        self.acknowledged_ms = 0
         self.registration_error = ErrorCode.NONE
         self._is_ready = False
         self._was_registered = False
-        self._is_asking = False
+        self._is_in_flight = False
         self._next_ms: int | None = None
         self._backoff_ms = RETRY_BACKOFF_MS
         self._give_up_ms: int | None = None
@@ -143,42 +143,42 @@ class BrokerLifecycle:
 
     @property
     def unfenced(self) -> Delayed[None]:
-        """Complete once the controller has let the broker in."""
+        """Complete once the controller has unfenced the broker."""
         return self._unfenced
 
     def start(self) -> None:
-        """Begin to register at the next `tick`."""
+        """Start to register at the next `tick`."""
         now_ms = self._clock.monotonic_ms()
         self._enter(BrokerState.STARTING)
         self._give_up_ms = now_ms + self._config.initial_registration_timeout_ms
         self._next_ms = now_ms
 
     def set_ready_to_unfence(self) -> None:
-        """Say that the broker's own parts are up: heartbeats ask to be let in from now on."""
+        """Note that the broker's own parts are up: heartbeats request to be unfenced from now on."""
         self._is_ready = True
-        self._ask_soon()
+        self._send_soon()
 
     def on_metadata_applied(self) -> None:
-        """Say that more of the metadata log was applied: a fenced broker need not wait for its next heartbeat."""
+        """Note that more of the metadata log was applied: a fenced broker need not wait for its next heartbeat."""
         if self.state is BrokerState.STARTING and 0 <= self.broker_epoch <= self._metadata_offset():
-            self._ask_soon()
+            self._send_soon()
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Take note as a publisher of the metadata loader; end where the metadata shows a successor of this process."""
+        """Apply the image, as a publisher of the metadata loader; stop when it shows a successor of this process."""
         shown = image.cluster.brokers.get(self._node_id)
         if shown is not None and shown.incarnation_id != self.incarnation_id and 0 <= self.broker_epoch < shown.epoch:
             self._fail(REPLACED)
             return
         if shown is not None:
-            has_room = image.features.record_versions.supports_cordoned_directories
-            self._shown_cordoned = sorted(shown.cordoned_directories) if has_room else None
+            is_supported = image.features.record_versions.supports_cordoned_directories
+            self._shown_cordoned = sorted(shown.cordoned_directories) if is_supported else None
         self.on_metadata_applied()
         if self.state is BrokerState.RUNNING and self._takes_over(delta):
-            # The controller is to know that this leader is alive: see `ottla.controller.last_known_leaders`.
-            self._ask_soon()
+            # The controller must learn that this leader is alive: see `ottla.controller.last_known_leaders`.
+            self._send_soon()
 
     def _takes_over(self, delta: MetadataDelta) -> bool:
-        """Return whether this broker leads a partition now that another one led before."""
+        """Return whether this broker now leads a partition that another broker led before."""
         return any(
             partition.leader == self._node_id
             and (before := changed.image.partitions.get(index)) is not None
@@ -188,18 +188,18 @@ class BrokerLifecycle:
         )
 
     def on_cordoned(self) -> None:
-        """Say that other directories are cordoned: the controller need not wait for the next heartbeat to hear it."""
+        """Note a change of cordoned directories: the controller need not wait for the next heartbeat to learn it."""
         if self.state is BrokerState.RUNNING:
-            self._ask_soon()
+            self._send_soon()
 
     def begin_controlled_shutdown(self) -> Delayed[None]:
-        """Ask the controller to move leaders away; complete when it says that the broker may go.
+        """Request a controlled shutdown; complete when the controller has moved the leaders to other brokers.
 
-        A broker that was never let in may go at once.
+        A broker that was never unfenced may stop at once.
         """
         if self.state is BrokerState.RUNNING:
             self._enter(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
-            self._ask_soon()
+            self._send_soon()
         elif self.state is not BrokerState.PENDING_CONTROLLED_SHUTDOWN:
             self._shut_down()
         return self._may_shut_down
@@ -211,9 +211,9 @@ class BrokerLifecycle:
             return due_ms
         if self._give_up_ms is not None and now_ms >= self._give_up_ms:
             self._give_up()
-        if self._next_ms is None or now_ms < self._next_ms or self._is_asking:
+        if self._next_ms is None or now_ms < self._next_ms or self._is_in_flight:
             return now_ms
-        self._is_asking = True
+        self._is_in_flight = True
         self._next_ms = None
         if self.broker_epoch < 0:
             self._channel.send(self._registration()).on_complete(self._on_registration)
@@ -223,12 +223,12 @@ class BrokerLifecycle:
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to send, or gives up."""
-        next_ms = None if self._is_asking else self._next_ms
+        next_ms = None if self._is_in_flight else self._next_ms
         if next_ms is None or self._give_up_ms is None:
             return self._give_up_ms if next_ms is None else next_ms
         return min(next_ms, self._give_up_ms)
 
-    # --- asking
+    # --- requests
 
     def _registration(self) -> Message:
         return registration_api.BrokerRegistrationRequest(
@@ -251,15 +251,15 @@ class BrokerLifecycle:
             want_fence=not self._is_ready,
             want_shut_down=self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
             offline_log_dirs=sorted(self._offline_directory_ids()),
-            # Below the metadata.version that knows of it, a controller's heartbeats may have no room for it.
+            # Below the metadata.version that has the field, a controller's heartbeats may not have it.
             cordoned_log_dirs=None if self._shown_cordoned in (None, cordoned) else cordoned,
         )
 
-    # --- being answered
+    # --- responses
 
     def _on_registration(self, response: Message) -> None:
         assert isinstance(response, registration_api.BrokerRegistrationResponse)
-        self._is_asking = False
+        self._is_in_flight = False
         error, before = ErrorCode(response.error_code), self.registration_error
         self.registration_error = error
         if error is not ErrorCode.NONE:
@@ -273,38 +273,38 @@ class BrokerLifecycle:
             if error is ErrorCode.DUPLICATE_BROKER_REGISTRATION and self._was_registered:
                 self._fail(REPLACED)
                 return
-            self._ask_after_backoff()
+            self._send_after_backoff()
             return
         self._give_up_ms = None
         self._was_registered = True
         self.broker_epoch = response.broker_epoch
         logger.info("broker %d is registered with epoch %d", self._node_id, self.broker_epoch)
         self._backoff_ms = RETRY_BACKOFF_MS
-        self._ask_soon()
+        self._send_soon()
 
     def _explain(self, error: ErrorCode) -> str:
-        """Say what a refusal means and what to do."""
+        """Describe the cause of an error and its remedy."""
         if error is ErrorCode.INCONSISTENT_CLUSTER_ID:
             return other_cluster(self._cluster_id)
         if error is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
             return (
                 f"a broker with node.id={self._node_id} is registered and its session has not ended: it is another "
-                "process, to be given another node.id, or this broker's last run, whose session ends by itself"
+                "process, which needs another node.id, or this broker's last run, whose session ends by itself"
             )
         if error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             return (
-                f"the controller denies it to this node, which is {self._config.own_principal} there: add the "
+                f"the controller denies it to this node, which authenticates as {self._config.own_principal}: add the "
                 "principal to super.users on every node"
             )
         if error is ErrorCode.NOT_CONTROLLER:
             return "no active controller could be reached (controller.quorum.bootstrap.servers says where they are)"
-        return f"the controller answered {error.name}"
+        return f"the controller responded with {error.name}"
 
     def _give_up(self) -> None:
         error = self.registration_error
         why = self._explain(ErrorCode.NOT_CONTROLLER if error is ErrorCode.NONE else error)
         self._fail(
-            "cannot enter the cluster: not let in within initial.broker.registration.timeout.ms="
+            "cannot enter the cluster: not unfenced within initial.broker.registration.timeout.ms="
             f"{self._config.initial_registration_timeout_ms}: {why}"
         )
 
@@ -316,15 +316,15 @@ class BrokerLifecycle:
 
     def _on_heartbeat(self, response: Message) -> None:
         assert isinstance(response, BrokerHeartbeatResponse)
-        self._is_asking = False
+        self._is_in_flight = False
         if response.error_code != ErrorCode.NONE:
-            self._on_heartbeat_refused(ErrorCode(response.error_code))
+            self._on_heartbeat_error(ErrorCode(response.error_code))
             return
-        self.answered_ms = self._clock.monotonic_ms()
+        self.acknowledged_ms = self._clock.monotonic_ms()
         self._backoff_ms = RETRY_BACKOFF_MS
         if self._next_ms is None:
-            # Unless there is news since the heartbeat was sent, which it did not tell.
-            self._ask_after(self._config.heartbeat_interval_ms)
+            # Unless something changed since the heartbeat was sent, which it did not carry.
+            self._send_after(self._config.heartbeat_interval_ms)
         if self.state is BrokerState.STARTING and response.is_caught_up:
             self._enter(BrokerState.RECOVERY)
         if self.state is BrokerState.RECOVERY and not response.is_fenced:
@@ -334,19 +334,19 @@ class BrokerLifecycle:
             if response.should_shut_down:
                 self._shut_down()
             else:
-                self._ask_after(RETRY_BACKOFF_MS)
+                self._send_after(RETRY_BACKOFF_MS)
 
-    def _on_heartbeat_refused(self, error: ErrorCode) -> None:
+    def _on_heartbeat_error(self, error: ErrorCode) -> None:
         level = logging.DEBUG if error is ErrorCode.NOT_CONTROLLER else logging.INFO
-        logger.log(level, "the controller refused the heartbeat of broker %d: %s", self._node_id, error.name)
+        logger.log(level, "the controller rejected the heartbeat of broker %d: %s", self._node_id, error.name)
         if self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN and error in _MUST_REGISTER_AGAIN:
             self._shut_down()
             return
         if error in _MUST_REGISTER_AGAIN:
-            # Somebody unregistered it: enter anew, with the epoch it had as proof that nothing was lost.
+            # It was unregistered: register again, with its former epoch as proof that it lost nothing.
             self._previous_broker_epoch, self.broker_epoch = self.broker_epoch, -1
             self._enter(BrokerState.STARTING)
-        self._ask_after_backoff()
+        self._send_after_backoff()
 
     def _shut_down(self) -> None:
         self._enter(BrokerState.SHUTTING_DOWN)
@@ -361,13 +361,13 @@ class BrokerLifecycle:
         if self._on_state is not None:
             self._on_state(state)
 
-    def _ask_soon(self) -> None:
-        self._ask_after(0)
+    def _send_soon(self) -> None:
+        self._send_after(0)
 
-    def _ask_after(self, delay_ms: int) -> None:
+    def _send_after(self, delay_ms: int) -> None:
         if self.state not in (BrokerState.NOT_RUNNING, BrokerState.SHUTTING_DOWN):
             self._next_ms = self._clock.monotonic_ms() + delay_ms
 
-    def _ask_after_backoff(self) -> None:
-        self._ask_after(self._backoff_ms)
+    def _send_after_backoff(self) -> None:
+        self._send_after(self._backoff_ms)
         self._backoff_ms = min(2 * self._backoff_ms, self._config.heartbeat_interval_ms)

@@ -1,10 +1,10 @@
-"""`ControllerChannel`: how a node reaches the active controller, wherever it is.
+"""`ControllerChannel`: sends requests to the active controller, on whichever node it is.
 
-Next door where this node's own controller is the active one, else over the network to the quorum's leader, at its
-controller listener. What a client asked a broker for travels in an Envelope, with who asked (KIP-590). NOT_CONTROLLER
-and broken connections are no answers: the request is sent again, to the next leader when there is one, until its time
-is up. Until there is a leader nothing is tried. A client's connection waits as long for that one answer (a minute in
-Kafka), others do not. The response is that of the request's API, also when the controller refused: the error is in its
+In the same process when this node's own controller is the active one, else over the network to the controller listener
+of the quorum's leader. A client's request is forwarded in an Envelope, with its principal (KIP-590). After
+NOT_CONTROLLER or a broken connection the request is sent again, to the next leader when there is one, until it times
+out. While there is no leader it is not sent. Only the client's own connection waits for the response (a minute in
+Kafka). The response is that of the request's API, also when the controller rejected the request: the error is in its
 own fields.
 
 Source: NodeToControllerChannelManagerImpl, ForwardingManagerImpl and EnvelopeUtils of Apache Kafka 4.3.
@@ -35,24 +35,24 @@ from ottla.wire.messages.registry import ApiKey, request_header_version, respons
 from ottla.wire.messages.stored_data import DefaultPrincipalData
 
 RETRY_BACKOFF_MS: Final = 50
-"""Rest before the same leader is asked again; a new leader is asked at once."""
+"""Backoff before the same leader is sent the request again; a new leader is sent it at once."""
 
 PRINCIPAL_VERSION: Final = 0
 
 _ENTRIES_MAX: Final = 10_000
-"""Of a request that is passed on whole: as many partitions, say, as one request may create."""
-_LOOKED_THROUGH_PER_MS: Final = 100
-"""Requests that wait are looked through at most once in a millisecond for so many: some 3% of the node's time."""
+"""Entries of a request that is forwarded whole: as many partitions, for example, as one request may create."""
+_SCANNED_PER_MS: Final = 100
+"""Pending requests are scanned at most once in a millisecond for this many: some 3% of the node's time."""
 
 logger = logging.getLogger(__name__)
 
-AnswerHere = Callable[[Message], Delayed[Message]]
-"""Answers a request where this node's controller is the active one."""
+LocalHandler = Callable[[Message], Delayed[Message]]
+"""Handles a request on this node when its controller is the active one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who asked a broker for what is passed on: what an Envelope says of it."""
+    """Origin of a forwarded request: what its Envelope carries of the client."""
 
     api_version: int
     correlation_id: int
@@ -62,24 +62,24 @@ class Origin:
 
 
 class ControllerChannel(Protocol):
-    """The way to the active controller, wherever it is."""
+    """Connection to the active controller, on whichever node it is."""
 
     def send(self, request: Message) -> Delayed[Message]:
-        """Send what this node itself asks for; the answer is the response class of its API.
+        """Send a request of this node itself; the result is the response class of its API.
 
-        NOT_CONTROLLER where no active controller could be reached in time.
+        NOT_CONTROLLER when no active controller could be reached in time.
         """
 
-    def forward(self, request: Message, origin: Origin, here: AnswerHere | None = None) -> Delayed[Message]:
-        """Pass on what a client asked for; REQUEST_TIMED_OUT where no active controller answered in time.
+    def forward(self, request: Message, origin: Origin, local_handler: LocalHandler | None = None) -> Delayed[Message]:
+        """Forward a client's request; REQUEST_TIMED_OUT when no active controller responded in time.
 
-        ``here`` answers instead of the controller's decisions where the active controller is next door.
+        ``local_handler`` handles it instead of the controller when the active controller is in this process.
         """
 
-    def decide_here(self, request: Message, mutations: Mutations | None = None) -> Delayed[Message]:
-        """Let this node's own controller answer; NOT_CONTROLLER where it is not the active one.
+    def handle_locally(self, request: Message, mutations: Mutations | None = None) -> Delayed[Message]:
+        """Have this node's own controller handle the request; NOT_CONTROLLER when it is not the active one.
 
-        ``mutations`` bounds what a request for topics may change; None for anything.
+        ``mutations`` bounds the changes of a request for topics; None for no bound.
         """
 
     @property
@@ -87,22 +87,24 @@ class ControllerChannel(Protocol):
         """Node id of the active controller; None while there is none."""
 
 
-class _Asked:
-    """One request that has no answer yet."""
+class _PendingRequest:
+    """One request without a response."""
 
-    __slots__ = ("answer", "attempt", "deadline_ms", "envelope", "here", "is_under_way", "next_attempt_ms", "origin",
-                 "request", "sent_to")  # fmt: skip
+    __slots__ = ("attempt", "deadline_ms", "envelope", "is_in_flight", "local_handler", "next_attempt_ms", "origin",
+                 "request", "response", "sent_to")  # fmt: skip
 
-    def __init__(self, request: Message, origin: Origin | None, here: AnswerHere | None, deadline_ms: int) -> None:
+    def __init__(
+        self, request: Message, origin: Origin | None, local_handler: LocalHandler | None, deadline_ms: int
+    ) -> None:
         self.request = request
         self.origin = origin
-        self.here = here
+        self.local_handler = local_handler
         self.deadline_ms = deadline_ms
         # Encoded at once: the frame that a client's request is a view on does not last.
         self.envelope = None if origin is None else wrap(request, origin)
-        self.answer: Delayed[Message] = Delayed()
+        self.response: Delayed[Message] = Delayed()
         self.attempt = 0
-        self.is_under_way = False
+        self.is_in_flight = False
         self.next_attempt_ms = 0
         self.sent_to: LeaderAndEpoch | None = None
 
@@ -112,8 +114,8 @@ class NodeToControllerChannel:
 
     Args of the constructor:
         controller: this node's own; None on a broker.
-        leader: returns who leads the quorum.
-        leader_endpoint: returns where the leader's controller listener is; None while that is not known.
+        leader: returns the leader of the quorum.
+        leader_endpoint: returns the address of the leader's controller listener; None while that is unknown.
         listener: the name of that listener.
         request_timeout_ms: for requests that name no timeout of their own.
         session_timeout_ms: broker.session.timeout.ms: older heartbeats are of no use.
@@ -141,11 +143,11 @@ class NodeToControllerChannel:
         self._listener = listener
         self._request_timeout_ms = request_timeout_ms
         self._session_timeout_ms = session_timeout_ms
-        self._waiting: dict[_Asked, None] = {}
+        self._pending: dict[_PendingRequest, None] = {}
         self._due_ms = NEVER_MS
-        """When the first of them is due, or earlier."""
-        self._rested_ms = 0
-        """When they may be looked through again."""
+        """Deadline of the first pending request, or earlier."""
+        self._next_scan_ms = 0
+        """When the pending requests may be scanned again."""
         self._leader_seen: LeaderAndEpoch | None = None
         self._was_active = False
 
@@ -153,28 +155,31 @@ class NodeToControllerChannel:
 
     def send(self, request: Message) -> Delayed[Message]:
         """See `ControllerChannel.send`."""
-        return self._ask(_Asked(request, None, None, self._clock.monotonic_ms() + self._timeout_ms(request)))
+        return self._enqueue(
+            _PendingRequest(request, None, None, self._clock.monotonic_ms() + self._timeout_ms(request))
+        )
 
-    def forward(self, request: Message, origin: Origin, here: AnswerHere | None = None) -> Delayed[Message]:
+    def forward(self, request: Message, origin: Origin, local_handler: LocalHandler | None = None) -> Delayed[Message]:
         """See `ControllerChannel.forward`."""
-        return self._ask(_Asked(request, origin, here, self._clock.monotonic_ms() + self._timeout_ms(request)))
+        deadline_ms = self._clock.monotonic_ms() + self._timeout_ms(request)
+        return self._enqueue(_PendingRequest(request, origin, local_handler, deadline_ms))
 
-    def decide_here(self, request: Message, mutations: Mutations | None = None) -> Delayed[Message]:
-        """See `ControllerChannel.decide_here`."""
+    def handle_locally(self, request: Message, mutations: Mutations | None = None) -> Delayed[Message]:
+        """See `ControllerChannel.handle_locally`."""
         if self._controller is None:
             return Delayed.of(error_response(request, _not_controller()))
 
-        def answer(decided: Message | KafkaError) -> Message:
-            return error_response(request, decided) if isinstance(decided, KafkaError) else decided
+        def to_response(result: Message | KafkaError) -> Message:
+            return error_response(request, result) if isinstance(result, KafkaError) else result
 
-        return self._controller.handle(request, mutations).then(answer)
+        return self._controller.handle(request, mutations).then(to_response)
 
     @property
     def active_controller_id(self) -> NodeId | None:
         return self._leader().leader_id
 
     def tick(self, now_ms: int) -> int | None:
-        """Send again what is due, to a new leader at once; end what has waited long enough.
+        """Send due requests again, after a change of leader at once; complete those that time out.
 
         Return ``now_ms`` when something was due, else what `next_deadline_ms` would.
         """
@@ -182,34 +187,35 @@ class NodeToControllerChannel:
         is_active = controller is not None and controller.is_active
         became_active = is_active and not self._was_active
         self._was_active = is_active
-        if not self._waiting:
+        if not self._pending:
             return None
         leader = self._leader()
-        due_ms = max(self._due_ms, self._rested_ms)
+        due_ms = max(self._due_ms, self._next_scan_ms)
         if now_ms < due_ms and leader == self._leader_seen and not became_active:
             return due_ms
         self._leader_seen, self._due_ms = leader, NEVER_MS
-        for asked in list(self._waiting):
-            if asked.answer.is_complete:
+        for pending in list(self._pending):
+            if pending.response.is_complete:
                 continue
-            if now_ms >= asked.deadline_ms:
-                self._finish(asked, error_response(asked.request, _timed_out(asked)))
-            elif asked.sent_to is not None and asked.sent_to != leader and leader.leader_id is not None:
-                # Whatever the former leader does with it cannot be committed any more.
-                self._attempt(asked, now_ms)
-            elif not asked.is_under_way and (became_active or now_ms >= asked.next_attempt_ms):
-                self._attempt(asked, now_ms)
-            self._note_due(asked)
-        self._rested_ms = now_ms + len(self._waiting) // _LOOKED_THROUGH_PER_MS
+            if now_ms >= pending.deadline_ms:
+                self._finish(pending, error_response(pending.request, _timed_out(pending)))
+            elif pending.sent_to is not None and pending.sent_to != leader and leader.leader_id is not None:
+                # The former leader cannot commit anything any more.
+                self._attempt(pending, now_ms)
+            elif not pending.is_in_flight and (became_active or now_ms >= pending.next_attempt_ms):
+                self._attempt(pending, now_ms)
+            self._note_due(pending)
+        self._next_scan_ms = now_ms + len(self._pending) // _SCANNED_PER_MS
         return now_ms
 
     def next_deadline_ms(self) -> int | None:
-        """Return when `tick` has something to do; news of a leader come with bytes, which bring a tick as well."""
-        return max(self._due_ms, self._rested_ms) if self._waiting else None
+        """Return when `tick` is due; a change of leader arrives with bytes of a peer, which cause a tick as well."""
+        return max(self._due_ms, self._next_scan_ms) if self._pending else None
 
-    def _note_due(self, asked: _Asked) -> None:
-        if asked in self._waiting:
-            due_ms = asked.deadline_ms if asked.is_under_way else min(asked.next_attempt_ms, asked.deadline_ms)
+    def _note_due(self, pending: _PendingRequest) -> None:
+        if pending in self._pending:
+            deadline_ms, next_attempt_ms = pending.deadline_ms, pending.next_attempt_ms
+            due_ms = deadline_ms if pending.is_in_flight else min(next_attempt_ms, deadline_ms)
             self._due_ms = min(self._due_ms, due_ms)
 
     @property
@@ -218,80 +224,82 @@ class NodeToControllerChannel:
 
     # --- one request
 
-    def _ask(self, asked: _Asked) -> Delayed[Message]:
-        self._waiting[asked] = None
-        self._attempt(asked, self._clock.monotonic_ms())
-        self._note_due(asked)
-        return asked.answer
+    def _enqueue(self, pending: _PendingRequest) -> Delayed[Message]:
+        self._pending[pending] = None
+        self._attempt(pending, self._clock.monotonic_ms())
+        self._note_due(pending)
+        return pending.response
 
-    def _attempt(self, asked: _Asked, now_ms: int) -> None:
-        asked.attempt += 1
-        attempt = asked.attempt
-        asked.is_under_way = True
-        asked.sent_to = self._leader()
+    def _attempt(self, pending: _PendingRequest, now_ms: int) -> None:
+        pending.attempt += 1
+        attempt = pending.attempt
+        pending.is_in_flight = True
+        pending.sent_to = self._leader()
         if self._is_active:
-            self._attempt_here(asked, attempt)
+            self._attempt_locally(pending, attempt)
             return
-        if asked.sent_to.leader_id is None:
-            # Until there is one, trying again costs time and finds none: a crowd of requests may wait.
-            asked.is_under_way, asked.next_attempt_ms = False, asked.deadline_ms
+        if pending.sent_to.leader_id is None:
+            # Without a leader a retry costs time in vain, and many requests may be pending.
+            pending.is_in_flight, pending.next_attempt_ms = False, pending.deadline_ms
             return
         endpoint = self._leader_endpoint()
-        if endpoint is None or asked.sent_to.leader_id == self._node_id:
-            self._rest(asked)
+        if endpoint is None or pending.sent_to.leader_id == self._node_id:
+            self._back_off(pending)
             return
-        wrapped = asked.envelope
+        wrapped = pending.envelope
         self._peers.send(
             endpoint,
             self._listener,
-            asked.request if wrapped is None else wrapped,
-            timeout_ms=max(1, min(asked.deadline_ms - now_ms, self._attempt_timeout_ms(asked.request))),
-            lane=_lane_of(asked),
-        ).on_complete(lambda answer: self._on_answer(asked, attempt, answer))
+            pending.request if wrapped is None else wrapped,
+            timeout_ms=max(1, min(pending.deadline_ms - now_ms, self._attempt_timeout_ms(pending.request))),
+            lane=_connection_of(pending),
+        ).on_complete(lambda response: self._on_response(pending, attempt, response))
 
-    def _attempt_here(self, asked: _Asked, attempt: int) -> None:
+    def _attempt_locally(self, pending: _PendingRequest, attempt: int) -> None:
         assert self._controller is not None
-        if asked.here is not None:
-            asked.here(asked.request).on_complete(lambda response: self._on_decided(asked, attempt, response))
+        if pending.local_handler is not None:
+            handled = pending.local_handler(pending.request)
+            handled.on_complete(lambda response: self._on_local_result(pending, attempt, response))
         else:
-            self._controller.handle(asked.request).on_complete(lambda each: self._on_decided(asked, attempt, each))
+            decided = self._controller.handle(pending.request)
+            decided.on_complete(lambda result: self._on_local_result(pending, attempt, result))
 
-    def _on_decided(self, asked: _Asked, attempt: int, decided: Message | KafkaError) -> None:
-        """Take the answer of the controller next door."""
-        if attempt != asked.attempt or asked.answer.is_complete:
+    def _on_local_result(self, pending: _PendingRequest, attempt: int, result: Message | KafkaError) -> None:
+        """Handle the result of the controller in this process."""
+        if attempt != pending.attempt or pending.response.is_complete:
             return
-        if isinstance(decided, KafkaError):
-            if decided.code is ErrorCode.NOT_CONTROLLER:
-                self._rest(asked)
+        if isinstance(result, KafkaError):
+            if result.code is ErrorCode.NOT_CONTROLLER:
+                self._back_off(pending)
                 return
-            decided = error_response(asked.request, decided)
-        self._finish(asked, decided)
+            result = error_response(pending.request, result)
+        self._finish(pending, result)
 
-    def _on_answer(self, asked: _Asked, attempt: int, answer: PeerAnswer) -> None:
-        """Take the answer of a controller elsewhere."""
-        if attempt != asked.attempt or asked.answer.is_complete:
+    def _on_response(self, pending: _PendingRequest, attempt: int, response: PeerAnswer) -> None:
+        """Handle the response of a controller on another node."""
+        if attempt != pending.attempt or pending.response.is_complete:
             return
-        if answer is PeerFailure.UNSUPPORTED_VERSION:
-            refused = KafkaError(ErrorCode.UNSUPPORTED_VERSION, "The active controller does not know this request.")
-            self._finish(asked, error_response(asked.request, refused))
-        elif isinstance(answer, PeerFailure) or is_not_controller(answer):
-            self._rest(asked)
-        elif isinstance(answer, EnvelopeResponse):
-            self._finish(asked, _unwrap(asked, answer))
+        if response is PeerFailure.UNSUPPORTED_VERSION:
+            error = KafkaError(ErrorCode.UNSUPPORTED_VERSION, "The active controller does not know this request.")
+            self._finish(pending, error_response(pending.request, error))
+        elif isinstance(response, PeerFailure) or is_not_controller(response):
+            self._back_off(pending)
+        elif isinstance(response, EnvelopeResponse):
+            self._finish(pending, _unwrap(pending, response))
         else:
-            self._finish(asked, answer)
+            self._finish(pending, response)
 
-    def _rest(self, asked: _Asked) -> None:
-        asked.is_under_way = False
-        asked.next_attempt_ms = self._clock.monotonic_ms() + RETRY_BACKOFF_MS
-        self._note_due(asked)
+    def _back_off(self, pending: _PendingRequest) -> None:
+        pending.is_in_flight = False
+        pending.next_attempt_ms = self._clock.monotonic_ms() + RETRY_BACKOFF_MS
+        self._note_due(pending)
 
-    def _finish(self, asked: _Asked, response: Message) -> None:
-        del self._waiting[asked]
-        asked.answer.complete(response)
+    def _finish(self, pending: _PendingRequest, response: Message) -> None:
+        del self._pending[pending]
+        pending.response.complete(response)
 
     def _attempt_timeout_ms(self, request: Message) -> int:
-        """Return how long one connection may keep the request: a heartbeat needs another try within its session."""
+        """Return the timeout of one attempt: a heartbeat needs time for another attempt within its session."""
         return self._session_timeout_ms // 3 if _is_heartbeat(request) else self._request_timeout_ms
 
     def _timeout_ms(self, request: Message) -> int:
@@ -305,10 +313,10 @@ class NodeToControllerChannel:
 
 
 def wrap(request: Message, origin: Origin) -> EnvelopeRequest:
-    """Return the envelope that carries a client's request to the controller.
+    """Return the envelope that forwards a client's request to the controller.
 
     Raises:
-        KafkaError: INVALID_REQUEST: it has more entries than are passed on at once, and cannot be passed on in parts.
+        KafkaError: INVALID_REQUEST: it has more entries than are forwarded at once, and cannot be split.
     """
     key = ApiKey(request.api_key)
     header = RequestHeader(
@@ -333,28 +341,28 @@ def wrap(request: Message, origin: Origin) -> EnvelopeRequest:
     )
 
 
-def _unwrap(asked: _Asked, envelope: EnvelopeResponse) -> Message:
-    """Return the response in ``envelope``, or what says that the controller would not open the request."""
+def _unwrap(pending: _PendingRequest, envelope: EnvelopeResponse) -> Message:
+    """Return the response in ``envelope``, or an error response when the controller rejected the envelope."""
     if envelope.error_code != ErrorCode.NONE:
         code = ErrorCode(envelope.error_code)
-        logger.warning("the controller refused a forwarded %s: %s", type(asked.request).__name__, code.name)
+        logger.warning("the controller rejected a forwarded %s: %s", type(pending.request).__name__, code.name)
         known = (
             ErrorCode.UNSUPPORTED_VERSION if code is ErrorCode.UNSUPPORTED_VERSION else ErrorCode.UNKNOWN_SERVER_ERROR
         )
-        return error_response(asked.request, KafkaError(known))
-    assert asked.origin is not None
-    key, version = ApiKey(asked.request.api_key), asked.origin.api_version
+        return error_response(pending.request, KafkaError(known))
+    assert pending.origin is not None
+    key, version = ApiKey(pending.request.api_key), pending.origin.api_version
     data = envelope.response_data or b""
     try:
         _, position = ResponseHeader.decode_from(data, response_header_version(key, version))
         return response_type(key).decode(data, version, position)
     except ProtocolError as error:
-        logger.warning("the controller's answer to a forwarded %s cannot be read: %s", key.name, error)
-        return error_response(asked.request, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+        logger.warning("the controller's response to a forwarded %s cannot be read: %s", key.name, error)
+        return error_response(pending.request, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
 
 
 def is_not_controller(response: Struct) -> bool:
-    """Return whether any error in ``response`` is NOT_CONTROLLER: it was asked of the wrong node."""
+    """Return whether any error in ``response`` is NOT_CONTROLLER: the request went to the wrong node."""
     for name in response.fields:
         value = getattr(response, name)
         if name == "error_code":
@@ -368,11 +376,11 @@ def is_not_controller(response: Struct) -> bool:
     return False
 
 
-def _lane_of(asked: _Asked) -> str:
-    """Heartbeats never wait behind a slow request, nor does a node's own request behind a client's."""
-    if asked.envelope is not None:
+def _connection_of(pending: _PendingRequest) -> str:
+    """Return the connection by its purpose: heartbeats never wait behind slow requests, nor own behind clients'."""
+    if pending.envelope is not None:
         return "forwarding"
-    return "heartbeat" if _is_heartbeat(asked.request) else "controller"
+    return "heartbeat" if _is_heartbeat(pending.request) else "controller"
 
 
 def _is_heartbeat(request: Message) -> bool:
@@ -383,7 +391,6 @@ def _not_controller() -> KafkaError:
     return KafkaError(ErrorCode.NOT_CONTROLLER, "This is not the correct controller for this cluster.")
 
 
-def _timed_out(asked: _Asked) -> KafkaError:
-    if asked.origin is None:
-        return KafkaError(ErrorCode.NOT_CONTROLLER, "No active controller answered in time.")
-    return KafkaError(ErrorCode.REQUEST_TIMED_OUT, "No active controller answered in time.")
+def _timed_out(pending: _PendingRequest) -> KafkaError:
+    code = ErrorCode.NOT_CONTROLLER if pending.origin is None else ErrorCode.REQUEST_TIMED_OUT
+    return KafkaError(code, "No active controller responded in time.")

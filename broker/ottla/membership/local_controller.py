@@ -10,15 +10,15 @@ from ottla.wire.codec import Message
 
 
 class LocalController(Protocol):
-    """What `ottla.controller.quorum_controller` has to offer to the node that it runs in."""
+    """Interface of `ottla.controller.quorum_controller` for the node that it runs in."""
 
     @property
     def is_active(self) -> bool:
-        """Whether it decides now."""
+        """Whether it is the active controller."""
 
     @property
     def registration(self) -> ControllerRegistration:
-        """What it registers as at the active controller."""
+        """Its own registration for the active controller."""
 
     def handle(self, request: Message, mutations: Mutations | None = None) -> Delayed[Message | KafkaError]:
-        """Decide; NOT_CONTROLLER where it is not the active one."""
+        """Process a request; NOT_CONTROLLER when it is not the active controller."""

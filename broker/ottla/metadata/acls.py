@@ -1,4 +1,4 @@
-"""Access control entries: who may do what with which resources, as the metadata log has them.
+"""Access control entries of the metadata log: the operations that principals may perform on resources.
 
 Source: AclsImage, AclsDelta and StandardAcl of Apache Kafka 4.3.
 """
@@ -49,7 +49,7 @@ class AclsDelta:
         self.changes[record.id] = None
 
     def finish_snapshot(self) -> None:
-        """Note as gone what the snapshot did not name."""
+        """Remove entries that the snapshot does not name."""
         for acl_id in self.image.by_id:
             self.changes.setdefault(acl_id, None)
 

@@ -1,4 +1,4 @@
-"""What the first controller of a cluster starts from: ``bootstrap.checkpoint``, written when the storage is formatted.
+"""Initial metadata of a cluster: ``bootstrap.checkpoint``, written when the storage is formatted.
 
 Source: BootstrapDirectory and BootstrapMetadata of Apache Kafka.
 """
@@ -35,7 +35,7 @@ DEFAULT_LEVELS: Final[Mapping[str, tuple[int, int]]] = {
     STREAMS_VERSION: (29, 1),
     TRANSACTION_VERSION: (22, 2),
 }
-"""By feature: from which metadata.version on a new cluster has it, and at which level."""
+"""By feature: the lowest metadata.version at which a new cluster enables it, and the level."""
 
 
 def bootstrap_records(
@@ -98,7 +98,7 @@ def write_bootstrap(disk: Disk, clock: Clock, directory: str, records: list[Meta
     """Write ``bootstrap.checkpoint`` into ``directory``.
 
     Raises:
-        StorageError: the disk refused.
+        StorageError: the disk failed.
     """
     writer = SnapshotWriter(
         disk=disk,
@@ -117,7 +117,7 @@ def read_bootstrap(disk: Disk, directory: str) -> list[MetadataRecord]:
     """Return the records in the directory's ``bootstrap.checkpoint``; the defaults when there is no such file.
 
     Raises:
-        StorageError: the disk refused, or the file is damaged.
+        StorageError: the disk failed, or the file is corrupt.
     """
     path = f"{directory}/{BOOTSTRAP_FILE}"
     if not disk.exists(path):

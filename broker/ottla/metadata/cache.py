@@ -1,4 +1,4 @@
-"""`MetadataCache`: the newest published image, and the questions that handlers ask about it.
+"""`MetadataCache`: the newest published image, and the queries of handlers on it.
 
 Source: KRaftMetadataCache of Apache Kafka.
 """
@@ -15,11 +15,11 @@ from ottla.types import Endpoint, NodeId, Offset, TopicPartition, Uuid
 from ottla.wire.codec import EncodedArray
 
 LISTED_AFTER_FENCING_MS: Final = 9_000
-"""How long clients still find a fenced broker in the list: where Kafka waits out the session, they find it as long.
+"""How long clients still find a fenced broker in Metadata responses: as long as Kafka's session timeout lists it.
 
-What takes a broker off the list ought to come after what moves its partitions. librdkafka (2.16 at least) ends its
-thread for a broker that an answer leaves out before that thread has handed over the partitions which the same answer
-moves elsewhere: they then wait for its next look at partitions without a leader, up to a second later.
+A response must not drop a broker in the same step in which its partitions move. librdkafka (2.16 at least) ends its
+thread for a broker that a response leaves out before that thread has handed over the partitions that the same response
+moves elsewhere: they then wait for its next check of partitions without a leader, up to a second later.
 """
 
 _ENCODED_BYTES_MAX = 8 * 1024 * 1024
@@ -37,9 +37,9 @@ class MetadataCache:
         self._led: tuple[Set[NodeId], frozenset[Uuid]] | None = None
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Take the next image; a publisher of `MetadataLoader`."""
+        """Replace the image; a publisher of `MetadataLoader`."""
         if image.cluster is not self.image.cluster:
-            self._forget_encoded()
+            self._clear_encoded()
             self._note_fenced(image)
         for topic_id in (*delta.topics.changed_topics, *delta.topics.deleted_topics):
             gone = self._encoded.pop(topic_id, {})
@@ -59,23 +59,23 @@ class MetadataCache:
                 self._listed_until_ms[broker_id] = now_ms + LISTED_AFTER_FENCING_MS
 
     def encoded_partitions(self, topic: TopicImage, view: Hashable) -> EncodedArray | None:
-        """Return a topic's partitions as `keep_encoded_partitions` got them; None where topic or brokers have changed.
+        """Return a topic's partitions from `keep_encoded_partitions`; None when topic or brokers have changed since.
 
         Args:
             topic: from the current image.
-            view: all that the answer depends on besides the image, the version included.
+            view: all that the response depends on besides the image, the version included.
         """
         return self._encoded.get(topic.topic_id, {}).get(view)
 
     def keep_encoded_partitions(self, topic: TopicImage, view: Hashable, encoded: EncodedArray) -> None:
         """Keep the partitions of ``topic``, which is from the current image, until topic or brokers change."""
         if self._encoded_bytes + len(encoded.data) > _ENCODED_BYTES_MAX:
-            self._forget_encoded()
+            self._clear_encoded()
         self._encoded.setdefault(topic.topic_id, {})[view] = encoded
         self._encoded_bytes += len(encoded.data)
 
     def topics_led_by(self, leaders: Set[NodeId]) -> frozenset[Uuid]:
-        """Return the topics of which one of ``leaders`` leads a partition; many ask that in a row of the same ones."""
+        """Return the topics with a partition that one of ``leaders`` leads; the last result is cached."""
         if self._led is None or self._led[0] != leaders:
             led = frozenset(
                 topic_id
@@ -85,7 +85,7 @@ class MetadataCache:
             self._led = (frozenset(leaders), led)
         return self._led[1]
 
-    def _forget_encoded(self) -> None:
+    def _clear_encoded(self) -> None:
         self._encoded.clear()
         self._encoded_bytes = 0
 
@@ -109,11 +109,11 @@ class MetadataCache:
         return None if topic is None else topic.name
 
     def topic_names(self) -> list[str]:
-        """Every topic, sorted."""
+        """Every topic name, sorted."""
         return sorted(self.image.topics.by_name)
 
     def partition_count(self, name: str) -> int | None:
-        """How many partitions the topic has; None when there is no such topic."""
+        """Number of partitions of the topic; None when there is no such topic."""
         topic = self.image.topics.by_name.get(name)
         return None if topic is None else len(topic.partitions)
 
@@ -124,7 +124,7 @@ class MetadataCache:
         return self.image.cluster.brokers.get(broker_id)
 
     def is_alive(self, broker_id: NodeId) -> bool:
-        """Whether the broker is registered and not fenced; one that shuts down in order still is."""
+        """Whether the broker is registered and not fenced; also during its controlled shutdown."""
         broker = self.image.cluster.brokers.get(broker_id)
         return broker is not None and not broker.is_fenced
 
@@ -133,7 +133,7 @@ class MetadataCache:
         return [broker for _, broker in sorted(self.image.cluster.brokers.items()) if not broker.is_fenced]
 
     def lately_fenced_brokers(self) -> list[BrokerRegistration]:
-        """Every broker that was fenced within `LISTED_AFTER_FENCING_MS` and has not registered anew, by id."""
+        """Brokers that were fenced within `LISTED_AFTER_FENCING_MS` and have not registered again, by id."""
         if not self._listed_until_ms:
             return []
         now_ms = self._clock.monotonic_ms()
@@ -144,7 +144,7 @@ class MetadataCache:
         return [broker for broker in found if broker is not None]
 
     def broker_endpoint(self, broker_id: NodeId, listener: str) -> Endpoint | None:
-        """Where an alive broker advertises ``listener``; None when it is not alive or has no such listener."""
+        """Address that an alive broker advertises for ``listener``; None when it is fenced or has no such listener."""
         broker = self.image.cluster.brokers.get(broker_id)
         if broker is None or broker.is_fenced:
             return None
@@ -152,12 +152,12 @@ class MetadataCache:
         return None if found is None else found.endpoint
 
     def leader_endpoint(self, topic_partition: TopicPartition, listener: str) -> Endpoint | None:
-        """Where the partition's leader listens, when it has one that is alive."""
+        """Address of the partition's leader; None when it has no leader that is alive."""
         partition = self.partition(topic_partition)
         return None if partition is None else self.broker_endpoint(partition.leader, listener)
 
     def topic_config(self, name: str) -> Mapping[str, str]:
-        """What was set on the topic itself; defaults not included."""
+        """Settings of the topic itself, without defaults."""
         return self.image.configs.of_topic(name)
 
     def feature_level(self, name: str) -> int:

@@ -21,7 +21,7 @@ CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
 CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
 
 QuotaEntity: TypeAlias = "frozenset[tuple[str, str | None]]"
-"""Whom a quota is for: names by type, None for the default of that type."""
+"""The entity of a quota: names by type, None for the default of that type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class ClientQuotasDelta:
         self.changes.setdefault(entity, {})[record.key] = None if record.remove else record.value
 
     def finish_snapshot(self) -> None:
-        """Note as gone what the snapshot did not name."""
+        """Remove limits that the snapshot does not name."""
         for entity, limits in self.image.entities.items():
             changes = self.changes.setdefault(entity, {})
             for key in limits:
@@ -83,6 +83,6 @@ def _in_order(entity: QuotaEntity) -> list[tuple[str, str | None]]:
 
 
 def _place(pair: tuple[str, str | None]) -> tuple[str, bool, str]:
-    """Return what sorts a pair: text and None do not compare."""
+    """Return the sort key of a pair: a string and None do not compare."""
     kind, name = pair
     return kind, name is not None, name or ""

@@ -1,4 +1,4 @@
-"""Who is in the cluster: registered brokers and controllers.
+"""Nodes of the cluster: registered brokers and controllers.
 
 Source: KIP-631, KIP-919; BrokerRegistration, ControllerRegistration and ClusterImage of Apache Kafka.
 """
@@ -28,7 +28,7 @@ DIRECTORY_MIGRATING: Final = Uuid(bytes(16))
 DIRECTORY_UNASSIGNED: Final = Uuid(bytes(15) + b"\x01")
 DIRECTORY_LOST: Final = Uuid(bytes(15) + b"\x02")
 RESERVED_DIRECTORIES_END: Final = Uuid(bytes(15) + b"\x64")
-"""Lower ids have, or may get, a meaning of their own; no log directory has one."""
+"""Lower ids are reserved or may become so; no log directory has one."""
 
 _NOT_YET_KNOWN: Final = frozenset({DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED})
 
@@ -97,7 +97,7 @@ def write_features(features: Mapping[str, FeatureRange], message_type: Callable[
 
 
 class BrokerRegistration(NamedTuple):
-    """One broker, as it registered and as the controller sees it since.
+    """One broker: its registration, with the controller's later changes.
 
     ``epoch`` is the offset of its registration record. ``listeners`` by name, ``features`` by name. ``directories``
     are the ids of its online log directories, sorted.
@@ -120,7 +120,7 @@ class BrokerRegistration(NamedTuple):
         return not self.is_fenced and not self.in_controlled_shutdown
 
     def has_online_directory(self, directory: Uuid) -> bool:
-        """Whether replicas in ``directory`` can be served, as far as is known; none is known before KIP-858."""
+        """Whether ``directory`` is online, as far as it is known; before KIP-858 no broker reports its directories."""
         if directory == DIRECTORY_LOST:
             return False
         return directory in _NOT_YET_KNOWN or not self.directories or directory in self.directories
@@ -132,7 +132,7 @@ class BrokerRegistration(NamedTuple):
 
     @property
     def default_directory(self) -> Uuid:
-        """Where a new replica will be, as far as the controller can say: with one directory there is no choice."""
+        """Directory of a new replica, as far as the controller knows: certain only when there is one directory."""
         if not self.directories:
             return DIRECTORY_MIGRATING
         return self.directories[0] if len(self.directories) == 1 else DIRECTORY_UNASSIGNED
@@ -229,7 +229,7 @@ class ClusterDelta:
         self.changed_controllers: dict[NodeId, ControllerRegistration | None] = {}
 
     def broker(self, broker_id: NodeId) -> BrokerRegistration | None:
-        """Return the broker as it is with the changes so far."""
+        """Return the broker with the changes so far."""
         if broker_id in self.changed_brokers:
             return self.changed_brokers[broker_id]
         return self.image.brokers.get(broker_id)
@@ -266,7 +266,7 @@ class ClusterDelta:
         self.changed_controllers[record.controller_id] = ControllerRegistration.from_record(record)
 
     def finish_snapshot(self) -> None:
-        """Note as gone what the snapshot did not name."""
+        """Remove nodes that the snapshot does not name."""
         for broker_id in self.image.brokers:
             self.changed_brokers.setdefault(broker_id, None)
         for controller_id in self.image.controllers:

@@ -1,4 +1,4 @@
-"""Dynamic configuration: what was set by name on a topic, a broker or a group, over the defaults."""
+"""Dynamic configuration: settings of a topic, a broker or a group that override the defaults."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from ottla.wire.messages.metadata_log import ConfigRecord
 
 
 class ConfigResource(NamedTuple):
-    """What a configuration belongs to. A BROKER with the name "" stands for every broker."""
+    """The owner of a configuration. A BROKER with the name "" stands for every broker."""
 
     type: ConfigResourceType
     name: str
@@ -26,7 +26,7 @@ class ConfigsImage:
     resources: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
 
     def of(self, resource: ConfigResource) -> Mapping[str, str]:
-        """Return what is set on ``resource`` itself; empty when nothing is."""
+        """Return the settings of ``resource`` itself; empty when it has none."""
         return self.resources.get(resource, {})
 
     def of_topic(self, name: str) -> Mapping[str, str]:
@@ -54,7 +54,7 @@ class ConfigsDelta:
         self.changes.setdefault(resource, {})[record.name] = record.value
 
     def remove_topic(self, name: str) -> None:
-        """Forget a deleted topic's settings: its RemoveTopicRecord stands for them."""
+        """Remove a deleted topic's settings: its RemoveTopicRecord stands for them."""
         resource = ConfigResource(ConfigResourceType.TOPIC, name)
         if resource in self.image.resources or resource in self.changes:
             changes = self.changes.setdefault(resource, {})
@@ -62,7 +62,7 @@ class ConfigsDelta:
                 changes[key] = None
 
     def finish_snapshot(self) -> None:
-        """Note as gone what the snapshot did not name."""
+        """Remove settings that the snapshot does not name."""
         for resource, settings in self.image.resources.items():
             changes = self.changes.setdefault(resource, {})
             for name in settings:

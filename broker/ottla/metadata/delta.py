@@ -67,29 +67,29 @@ class MetadataDelta:
 
     @classmethod
     def of_everything(cls, image: MetadataImage) -> "MetadataDelta":
-        """Return the way from nothing to ``image``."""
+        """Return the delta from an empty image to ``image``."""
         delta = cls(EMPTY_IMAGE)
         for record in replace(image, topics=EMPTY_IMAGE.topics).records():
             delta.replay(record.message)
-        delta.topics.take_all(image.topics)
+        delta.topics.add_all(image.topics)
         return delta
 
     def replay(self, record: Message) -> None:
         """Apply one record.
 
         Raises:
-            ValueError: the record contradicts what is there, or this release cannot keep what it says.
+            ValueError: the record contradicts the image, or this release does not support it.
         """
         replay = self._replays.get(type(record))
         if replay is None:
             raise ValueError(
                 f"{type(record).__name__} in the metadata log belongs to a part of Kafka that this release does not "
-                "keep; remove what made it before moving this cluster's metadata to Ottla"
+                "keep; remove what created it before moving this cluster's metadata to Ottla"
             )
         replay(record)  # type: ignore[operator]
 
     def finish_snapshot(self) -> None:
-        """Note as gone everything that was in ``image`` and that the snapshot just replayed did not name."""
+        """Remove everything in ``image`` that the snapshot just replayed did not name."""
         self.features.finish_snapshot()
         self.cluster.finish_snapshot()
         self.topics.finish_snapshot()

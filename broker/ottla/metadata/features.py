@@ -35,7 +35,7 @@ class FeaturesImage:
         return self.levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) > 0
 
     def records(self) -> Iterator[MetadataRecord]:
-        """Yield what makes this image; metadata.version first, for it decides how the others are written."""
+        """Yield the records of this image; metadata.version first, for it decides how the others are written."""
         for name in sorted(self.levels, key=lambda name: (name != METADATA_VERSION, name)):
             yield MetadataRecord(FeatureLevelRecord(name=name, feature_level=self.levels[name]), 0)
 
@@ -53,7 +53,7 @@ class FeaturesDelta:
         self.changes[record.name] = record.feature_level
 
     def finish_snapshot(self) -> None:
-        """Note as gone what the snapshot did not name."""
+        """Remove features that the snapshot does not name."""
         for name in self.image.levels:
             self.changes.setdefault(name, 0)
 

@@ -1,7 +1,7 @@
-"""Formatting a node's storage: what ``kafka-storage format`` and ``ottla format`` leave on the disk.
+"""Formatting a node's storage: the files that ``kafka-storage format`` and ``ottla format`` write.
 
-Every log directory gets ``meta.properties`` and ``bootstrap.checkpoint``. Where the voters are kept in the log
-(KIP-853), the metadata log directory also gets a first snapshot, of nothing but the kraft.version and the voters.
+Every log directory gets ``meta.properties`` and ``bootstrap.checkpoint``. If the voters are kept in the log (KIP-853),
+the metadata log directory also gets a first snapshot, which has only the kraft.version and the voters.
 
 Source: Formatter, MetaProperties and BootstrapDirectory of Apache Kafka.
 """
@@ -30,10 +30,10 @@ from ottla.wire.messages.metadata_log import FeatureLevelRecord, UserScramCreden
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatOptions:
-    """What to format.
+    """Arguments of the format command.
 
     Attributes:
-        cluster_id: base64url of 16 bytes, as every node of the cluster is given.
+        cluster_id: base64url of 16 bytes, the same for every node of the cluster.
         log_directories: log.dirs, and metadata.log.dir when it is not one of them.
         metadata_log_directory: metadata.log.dir; one of ``log_directories``.
         is_controller: process.roles holds controller.
@@ -41,9 +41,9 @@ class FormatOptions:
         standalone: this node alone is the quorum at first; ``listeners`` are its advertised controller listeners.
         initial_controllers: the first voters, as ``ID@HOST:PORT:DIRECTORY_ID``, this node among them.
         no_initial_controllers: this controller joins a quorum later.
-        ignore_formatted: leave formatted directories as they are instead of refusing.
+        ignore_formatted: skip formatted directories instead of failing.
         features: levels over the defaults.
-        scram: SCRAM credentials that the cluster begins with, each as ``--add-scram`` writes it.
+        scram: initial SCRAM credentials of the cluster, each in the form of ``--add-scram``.
     """
 
     cluster_id: str
@@ -66,7 +66,7 @@ def parse_initial_controllers(text: str, listener: str) -> list[Voter]:
     """Read ``ID@HOST:PORT:DIRECTORY_ID,...``; the endpoints belong to ``listener``.
 
     Raises:
-        ConfigurationError: the text is of another form, or names a node twice.
+        ConfigurationError: the string is of another form, or names a node twice.
     """
     voters = []
     for entry in text.split(","):
@@ -86,11 +86,11 @@ def parse_initial_controllers(text: str, listener: str) -> list[Voter]:
 
 
 def format_storage(disk: Disk, clock: Clock, random: Random, options: FormatOptions) -> list[str]:
-    """Format what is not formatted; return the lines that ``kafka-storage format`` prints.
+    """Format the directories that are not formatted; return the lines that ``kafka-storage format`` prints.
 
     Raises:
-        ConfigurationError: the options contradict each other, or a directory is formatted already.
-        StorageError: the disk refused.
+        ConfigurationError: the options contradict each other, or a directory is already formatted.
+        StorageError: the disk failed.
     """
     _check(options)
     unformatted = []
@@ -110,7 +110,7 @@ def format_storage(disk: Disk, clock: Clock, random: Random, options: FormatOpti
     records += scram_records(options.scram, random.randrange)
     lines = [f"Bootstrap metadata: {_describe(records, options.metadata_version)}"]
     if options.scram:
-        # The first active controller's counts; until a node has read it, its own does. Kafka's lines do not know it.
+        # The first active controller's secret counts; until a node has read it, its own does. Kafka prints none of it.
         records.append(new_decoy_secret(random.randrange))
     for directory in unformatted:
         lines.append(_format_directory(disk, clock, random, options, directory, records))
@@ -170,7 +170,7 @@ def _format_directory(
     write_bootstrap(disk, clock, directory, records)
     if is_metadata and options.is_controller and voters:
         _write_voters(disk, clock, directory, VoterSet.of(voters))
-    # Last, because its presence says that the directory is formatted.
+    # Written last, because its presence marks the directory as formatted.
     properties = MetaProperties(cluster_id=options.cluster_id, node_id=options.node_id, directory_id=directory_id)
     write_meta_properties(disk, directory, properties)
     return f"Formatting {kind} {directory} with metadata.version {version}."

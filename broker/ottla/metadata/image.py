@@ -39,7 +39,7 @@ class MetadataImage:
     client_quotas: ClientQuotasImage = field(default_factory=ClientQuotasImage)
 
     def records(self) -> Iterator[MetadataRecord]:
-        """Yield the records that make this image, lazily: the contents of a snapshot, in Kafka's order."""
+        """Yield the records of this image, lazily: the contents of a snapshot, in Kafka's order."""
         versions = self.features.record_versions
         yield from self.features.records()
         yield from self.cluster.records(versions)

@@ -1,8 +1,8 @@
-"""`PartitionState`, `ReplicaState`: where a partition and each of its replicas are in their lives.
+"""`PartitionState`, `ReplicaState`: the states of a partition and of each of its replicas.
 
 The names are those of the state machines of Kafka's former controller, which kept these states and changed them by
-messages to brokers. Under KRaft nobody keeps them: they follow from the metadata, and where the metadata has no word
-for a state any more, the broker that has the log is in it alone (see broker/README.md, "A replica's life").
+messages to brokers. Under KRaft no node keeps them: they follow from the metadata, and states that it does not
+have any more are known only to the broker that has the log (see broker/README.md, "A replica's life").
 
 Source: PartitionStateMachine and ReplicaStateMachine of Apache Kafka 3.
 """
@@ -15,7 +15,7 @@ from ottla.types import NodeId
 
 
 class PartitionState(Enum):
-    """``NEW`` cannot be seen: a partition's first record names its leader."""
+    """``NEW`` cannot be observed: a partition's first record names its leader."""
 
     NON_EXISTENT = "NonExistent"
     NEW = "New"
@@ -24,7 +24,7 @@ class PartitionState(Enum):
 
 
 class ReplicaState(Enum):
-    """The deletion states are a broker's own affair: to the metadata a replica that is to go does not exist."""
+    """The deletion states exist only in the broker: the metadata does not have a replica that is being deleted."""
 
     NON_EXISTENT = "NonExistent"
     NEW = "New"

@@ -1,8 +1,8 @@
-"""`MetadataLoader`: from committed records to published images.
+"""`MetadataLoader`: turns committed records into published images.
 
-It listens to the quorum, applies what is committed, and hands each new image with its delta to the publishers, in
-the order that they were added. A transaction of records (KIP-868) is published as one, when it ends; an aborted one
-never.
+It listens to the quorum, applies committed records, and passes each new image with its delta to the publishers, in the
+order in which they were added. A transaction of records (KIP-868) is published as one image when it ends; an aborted
+one is never published.
 
 Source: MetadataLoader and MetadataBatchLoader of Apache Kafka.
 """
@@ -19,42 +19,42 @@ from ottla.wire.messages.metadata_log import AbortTransactionRecord, BeginTransa
 
 
 class MetadataPublisher(Protocol):
-    """Whoever follows the metadata: the cache, the replica manager, the group coordinator, dynamic configuration."""
+    """A follower of the metadata: the cache, the replica manager, the group coordinator, dynamic configuration."""
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Take ``image``; ``delta`` says what changed since ``delta.image``. Must not fail for valid metadata."""
+        """Use ``image``; ``delta`` has the changes since ``delta.image``. Must not fail for valid metadata."""
 
 
 class BatchReplayer:
-    """Applies batches of records to a delta; holds back what belongs to a transaction that has not ended.
+    """Applies batches of records to a delta; buffers the records of a transaction that has not ended.
 
-    ``delta`` is what may be seen so far. The controller and the loader both replay through this. ``held_back`` are the
-    records of a transaction that was open where the image ends, None for no transaction.
+    ``delta`` has the visible changes. The controller and the loader both replay through this. ``open_transaction`` are
+    the records of a transaction that was open where the image ends, None for no transaction.
     """
 
     __slots__ = ("_transaction", "delta")
 
-    def __init__(self, image: MetadataImage, held_back: Sequence[MetadataRecord] | None = None) -> None:
+    def __init__(self, image: MetadataImage, open_transaction: Sequence[MetadataRecord] | None = None) -> None:
         self.delta = MetadataDelta(image)
-        self._transaction: list[MetadataRecord] | None = None if held_back is None else list(held_back)
+        self._transaction: list[MetadataRecord] | None = None if open_transaction is None else list(open_transaction)
 
     @property
     def in_transaction(self) -> bool:
         return self._transaction is not None
 
     @property
-    def held_back(self) -> tuple[MetadataRecord, ...] | None:
+    def open_transaction(self) -> tuple[MetadataRecord, ...] | None:
         return None if self._transaction is None else tuple(self._transaction)
 
     def restart(self, image: MetadataImage) -> None:
-        """Begin the next delta, from ``image``; an open transaction stays open."""
+        """Start the next delta, from ``image``; an open transaction stays open."""
         self.delta = MetadataDelta(image)
 
     def replay(self, record: MetadataRecord) -> None:
         """Apply one record.
 
         Raises:
-            ValueError: it contradicts what is there.
+            ValueError: the record contradicts the image.
         """
         message = record.message
         if self._transaction is None:
@@ -66,8 +66,8 @@ class BatchReplayer:
                 self.delta.replay(message)
         elif isinstance(message, EndTransactionRecord):
             records, self._transaction = self._transaction, None
-            for held_back in records:
-                self.delta.replay(held_back.message)
+            for buffered in records:
+                self.delta.replay(buffered.message)
         elif isinstance(message, AbortTransactionRecord):
             self._transaction = None
         elif isinstance(message, BeginTransactionRecord):
@@ -90,7 +90,7 @@ class MetadataLoader:
         return self.image.provenance.last_contained_offset
 
     def add_publisher(self, publisher: MetadataPublisher) -> None:
-        """Hand ``publisher`` every image from now on, starting with the current one when there is any."""
+        """Pass every image to ``publisher`` from now on, starting with the current one if there is one."""
         self._publishers.append(publisher)
         if self.image is not EMPTY_IMAGE:
             publisher.publish(MetadataDelta.of_everything(self.image), self.image)
@@ -99,7 +99,7 @@ class MetadataLoader:
         """Apply the batches and publish once.
 
         Raises:
-            ValueError: the records contradict the image; the log cannot have been written by a sound controller.
+            ValueError: the records contradict the image; no valid controller can have written the log.
         """
         for batch in batches:
             for record in batch.records:
@@ -123,7 +123,7 @@ class MetadataLoader:
         self._publish(Provenance(reader.last_contained_offset, reader.epoch, reader.last_contained_log_time_ms))
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None:
-        """Nothing: an election changes no metadata."""
+        """Do nothing: an election changes no metadata."""
 
     def _publish(self, provenance: Provenance) -> None:
         delta = self._replayer.delta

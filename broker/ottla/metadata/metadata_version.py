@@ -59,18 +59,18 @@ _ISR_SHRINK_WITHOUT_EPOCH_LEVEL: Final = 12
 SCRAM_METADATA_VERSION: Final = 11
 """3.5-IV2: the first in which the log may hold SCRAM credentials (KIP-900)."""
 TRANSACTIONS_LEVEL: Final = 13
-"""From here on the log may hold transactions of metadata records (KIP-868)."""
+"""From this level on the log may hold transactions of metadata records (KIP-868)."""
 CONTROLLER_REGISTRATION_LEVEL: Final = 15
-"""From here on controllers register (KIP-919)."""
+"""From this level on controllers register (KIP-919)."""
 METADATA_CHANGED_LEVELS: Final = (7, 8, 11, 13, 14, 15, 17, 23, 30)
-"""Levels that brought records or fields that those below cannot read: no way back over them."""
+"""Levels with records or fields that lower levels cannot read: no downgrade crosses them."""
 _DIRECTORY_ASSIGNMENT_LEVEL: Final = 17
 _ELR_LEVEL: Final = 23
 _CORDONED_DIRECTORIES_LEVEL: Final = 30
 
 
 class RecordVersions(NamedTuple):
-    """The versions of the records that changed over time, and what they may say, at one metadata.version."""
+    """The versions of the records that changed over time, and their optional fields, at one metadata.version."""
 
     register_broker: int
     partition: int
@@ -82,7 +82,7 @@ class RecordVersions(NamedTuple):
 
 
 def record_versions(level: int) -> RecordVersions:
-    """Return what may be written at metadata.version ``level``."""
+    """Return the record versions at metadata.version ``level``."""
     directories = level >= _DIRECTORY_ASSIGNMENT_LEVEL
     elr = level >= _ELR_LEVEL
     cordoned = level >= _CORDONED_DIRECTORIES_LEVEL

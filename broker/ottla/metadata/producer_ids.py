@@ -1,4 +1,4 @@
-"""How far the cluster has handed out producer ids."""
+"""Producer ids that the cluster has handed out to brokers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from ottla.wire.messages.metadata_log import ProducerIdsRecord
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdsImage:
-    """``next_producer_id`` is the first that no broker has been given."""
+    """``next_producer_id`` is the first id that no broker has."""
 
     next_producer_id: ProducerId = 0
 

@@ -1,7 +1,7 @@
-"""SCRAM credentials: what the cluster knows of users' passwords, and the secret for those who have none.
+"""SCRAM credentials of users, and the secret for the decoys of users without credentials.
 
-The secret (`ottla.sasl.scram_decoys`) is kept as the credential of a user without a name, which nobody can have or log
-in as: a record that Kafka's tools can read, in every snapshot and on every node.
+The secret (`ottla.sasl.scram_decoys`) is kept as the credential of a user without a name, which no principal can have:
+a record that Kafka's tools can read, in every snapshot and on every node.
 
 Source: ScramImage, ScramDelta and ScramCredentialData of Apache Kafka 4.3; KIP-900.
 """
@@ -18,13 +18,13 @@ from ottla.wire.messages.metadata_log import RemoveUserScramCredentialRecord, Us
 
 
 class ScramUser(NamedTuple):
-    """Whose credential, and for which mechanism; a user has at most one for each."""
+    """User and mechanism of a credential; a user has at most one credential for each mechanism."""
 
     mechanism: ScramMechanism
     name: str
 
 
-_NOBODY: Final = ScramUser(ScramMechanism.SCRAM_SHA_512, "")
+_DECOY_USER: Final = ScramUser(ScramMechanism.SCRAM_SHA_512, "")
 _DECOY_SECRET_BITS: Final = 256
 
 
@@ -42,12 +42,12 @@ def scram_record(user: ScramUser, credential: ScramCredential) -> MetadataRecord
 
 
 def new_decoy_secret(randrange: Callable[[int], int]) -> MetadataRecord:
-    """Return the record that sets the cluster's secret for users that are not there."""
+    """Return the record that sets the cluster's secret for users that do not exist."""
     return _decoy_secret_record(randrange(1 << _DECOY_SECRET_BITS).to_bytes(_DECOY_SECRET_BITS // 8, "big"))
 
 
 def _decoy_secret_record(secret: bytes) -> MetadataRecord:
-    return scram_record(_NOBODY, ScramCredential(b"", secret, b"", ITERATIONS_MIN))
+    return scram_record(_DECOY_USER, ScramCredential(b"", secret, b"", ITERATIONS_MIN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ class ScramImage:
     """Every credential.
 
     Attributes:
-        decoy_secret: what users that are not there are made up from; None where the log has none, as Kafka's.
-        forms: how many of each mechanism's credentials have which form.
+        decoy_secret: the secret of the decoys of users that do not exist; None if the log has none, as Kafka's.
+        forms: number of credentials by mechanism and form.
     """
 
     credentials: Mapping[ScramUser, ScramCredential] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class ScramImage:
         return self.credentials.get(ScramUser(mechanism, user))
 
     def decoy(self, mechanism: ScramMechanism, user: str, *, default_secret: bytes) -> ScramCredential:
-        """Return what is shown of a user without a credential; ``default_secret`` counts where the cluster has none."""
+        """Return the decoy of a user without a credential; ``default_secret`` is used when the cluster has none."""
         return decoy(mechanism, user, secret=self.decoy_secret or default_secret, forms=self.forms[mechanism])
 
     def records(self) -> Iterator[MetadataRecord]:
@@ -101,12 +101,12 @@ class ScramDelta:
         )
 
     def replay_removal(self, record: RemoveUserScramCredentialRecord) -> None:
-        """Take a user's credential away; raises as `replay_credential` does."""
+        """Remove a user's credential; raises as `replay_credential` does."""
         self.changes[ScramUser(ScramMechanism(record.mechanism), record.name)] = None
 
     def finish_snapshot(self) -> None:
-        """Note as gone what the snapshot did not name."""
-        for user in (_NOBODY, *self.image.credentials):
+        """Remove credentials that the snapshot does not name."""
+        for user in (_DECOY_USER, *self.image.credentials):
             self.changes.setdefault(user, None)
 
     def apply(self) -> ScramImage:
@@ -114,20 +114,20 @@ class ScramDelta:
             return self.image
         merged = {**self.image.credentials, **self.changes}
         secret = self.image.decoy_secret
-        if _NOBODY in merged:
-            keeper = merged.pop(_NOBODY)
+        if _DECOY_USER in merged:
+            keeper = merged.pop(_DECOY_USER)
             secret = None if keeper is None else keeper.stored_key
         credentials = {user: credential for user, credential in merged.items() if credential is not None}
         return ScramImage(credentials, secret, self._count_forms())
 
     def _count_forms(self) -> Mapping[ScramMechanism, Mapping[CredentialForm, int]]:
-        """Return the image's counts with the changes: to count ten thousand users for each new one would take long."""
+        """Return the image's counts with the changes: counting ten thousand users for each new one would be slow."""
         forms = {mechanism: Counter(self.image.forms[mechanism]) for mechanism in ScramMechanism}
         for user, credential in self.changes.items():
             before = self.image.credentials.get(user)
             if before is not None:
                 forms[user.mechanism][form_of(before)] -= 1
-            if credential is not None and user != _NOBODY:
+            if credential is not None and user != _DECOY_USER:
                 forms[user.mechanism][form_of(credential)] += 1
         return {mechanism: +counts for mechanism, counts in forms.items()}
 

@@ -1,9 +1,9 @@
-"""``--add-scram`` of formatting: the SCRAM credentials that a new cluster begins with (KIP-900).
+"""``--add-scram`` of formatting: the initial SCRAM credentials of a new cluster (KIP-900).
 
     SCRAM-SHA-256=[name=alice,password=alice-secret]
     SCRAM-SHA-512=[name=bob,iterations=8192,salt="MWx2NHBkbnc0ZndxN25vdGN4bTB5Y3p6",saltedpassword="mT0yyUUxnlJaC99HXg..."]
 
-Errors name what is wrong and show no secret.
+Errors name the defect and show no secret.
 Source: ScramParser of Apache Kafka 4.3.
 """
 
@@ -29,10 +29,10 @@ _KEYS: Final = ("name", "password", "salt", "iterations", "saltedpassword")
 
 
 def scram_records(arguments: Sequence[str], randrange: Callable[[int], int]) -> list[MetadataRecord]:
-    """Return the records that set the credentials of ``arguments``; ``randrange`` makes salts where none is given.
+    """Return the records that set the credentials of ``arguments``; ``randrange`` generates salts that are not given.
 
     Raises:
-        ConfigurationError: an argument is of another form; in Kafka's words where they give nothing away.
+        ConfigurationError: an argument is of another form; with Kafka's message unless that shows a secret.
     """
     return [_record(argument.strip(), randrange) for argument in arguments]
 

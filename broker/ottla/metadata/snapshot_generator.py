@@ -1,7 +1,7 @@
 """`SnapshotGenerator`: writes the metadata image as a snapshot when the log has grown or aged enough.
 
-An image never changes, so it can be written piece by piece, a few milliseconds' worth at each tick, while newer ones
-are published.
+An image never changes, so it can be written in pieces, a few milliseconds' worth at each tick, while newer ones are
+published.
 
 Source: SnapshotGenerator and SnapshotEmitter of Apache Kafka.
 """
@@ -38,7 +38,7 @@ class SnapshotGeneratorConfig:
 
 
 class SnapshotGenerator:
-    """A publisher of `MetadataLoader`; ``raft`` says how long the log is and writes the snapshots."""
+    """A publisher of `MetadataLoader`; ``raft`` has the length of the log and writes the snapshots."""
 
     def __init__(
         self, *, raft: RaftClient[MetadataRecord], clock: Clock, config: SnapshotGeneratorConfig | None = None
@@ -52,7 +52,7 @@ class SnapshotGenerator:
         self._records: Iterator[MetadataRecord] = iter(())
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Begin a snapshot of ``image`` when one is due and none is being written."""
+        """Start a snapshot of ``image`` when one is due and none is being written."""
         now_ms = self._clock.monotonic_ms()
         size_bytes = self._raft.committed_size_bytes
         if self._writer is not None or not self._is_due(size_bytes, now_ms):

@@ -1,4 +1,4 @@
-"""What a topic may be called.
+"""Rules for topic names.
 
 Source: Topic of Apache Kafka; the texts are Kafka's.
 """
@@ -32,10 +32,10 @@ def invalid_topic_name_reason(name: str) -> str | None:
 
 
 def may_collide(name: str) -> bool:
-    """Whether the name has a character that metric names cannot tell from another."""
+    """Whether the name has a character that metric names do not distinguish."""
     return "." in name or "_" in name
 
 
 def colliding_form(name: str) -> str:
-    """Return the form that two topics must not share."""
+    """Return the form by which two topics collide."""
     return name.replace(".", "_")

@@ -1,4 +1,4 @@
-"""Topics and their partitions: who replicates, who leads, who is in sync.
+"""Topics and their partitions: replicas, leaders and in-sync replicas.
 
 Source: PartitionRegistration, TopicsImage, TopicsDelta and TopicDelta of Apache Kafka; KIP-858 (directories),
 KIP-966 (eligible leader replicas).
@@ -32,8 +32,8 @@ class PartitionRegistration(NamedTuple):
     """One partition.
 
     ``leader`` is `NO_LEADER` when there is none. ``leader_epoch`` counts leaders, ``partition_epoch`` every change.
-    ``directories`` goes with ``replicas``, place by place. ``leader_recovery_state`` is `RECOVERING` after an unclean
-    election until the leader has said otherwise.
+    ``directories`` corresponds to ``replicas``, index by index. ``leader_recovery_state`` is `RECOVERING` after an
+    unclean election until the leader reports that it has recovered.
     """
 
     replicas: tuple[NodeId, ...]
@@ -176,13 +176,13 @@ class LocalReplica(NamedTuple):
 
 @dataclass(slots=True)
 class LocalReplicaChanges:
-    """What a `TopicsDelta` means to one broker.
+    """Changes of a `TopicsDelta` for one broker.
 
     Attributes:
         deletes: partitions that it no longer replicates, or whose topic is gone.
         elected_leaders: partitions that it leads in a new leader epoch.
         leaders: partitions that it leads and that changed in any way (`elected_leaders` included).
-        followers: partitions that it replicates, somebody else (or nobody) leads, and that changed.
+        followers: partitions that it replicates without leading them, and that changed.
     """
 
     deletes: dict[TopicPartition, Uuid] = field(default_factory=dict)
@@ -226,7 +226,7 @@ class TopicsDelta:
         self._created_ids: dict[str, Uuid] = {}
 
     def topic(self, topic_id: Uuid) -> TopicDelta:
-        """Return the topic as it is with the changes so far, ready to be changed further.
+        """Return the topic with the changes so far, ready to be changed further.
 
         Raises:
             ValueError: there is no such topic.
@@ -239,11 +239,11 @@ class TopicsDelta:
             changed = self.changed_topics[topic_id] = TopicDelta(topic)
         return changed
 
-    def take_all(self, image: TopicsImage) -> None:
-        """Note every topic of ``image`` as made, as its records would: in their order, but without making them."""
+    def add_all(self, image: TopicsImage) -> None:
+        """Add every topic of ``image`` as its records would: in their order, but without creating the records."""
         for topic_id, topic in sorted(image.by_id.items()):
-            made = self.changed_topics[topic_id] = TopicDelta(TopicImage(topic.name, topic_id, {}))
-            made.partition_changes.update(sorted(topic.partitions.items()))
+            created = self.changed_topics[topic_id] = TopicDelta(TopicImage(topic.name, topic_id, {}))
+            created.partition_changes.update(sorted(topic.partitions.items()))
             self._created_ids[topic.name] = topic_id
 
     def replay_topic(self, record: TopicRecord) -> None:
@@ -296,7 +296,7 @@ class TopicsDelta:
                     )
 
     def finish_snapshot(self) -> None:
-        """Note as gone what the snapshot did not name."""
+        """Remove topics that the snapshot does not name."""
         for topic_id, topic in self.image.by_id.items():
             if topic_id not in self.changed_topics:
                 self.deleted_topics[topic_id] = topic
@@ -314,7 +314,7 @@ class TopicsDelta:
         return TopicsImage(by_id, by_name)
 
     def local_changes(self, broker_id: NodeId, *, topic_name: str | None = None) -> LocalReplicaChanges:
-        """Return what the changes mean to ``broker_id``, topics and partitions in the order of the log.
+        """Return the changes for ``broker_id``, topics and partitions in the order of the log.
 
         ``topic_name``: of that topic only.
         """

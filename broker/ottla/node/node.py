@@ -388,7 +388,7 @@ class Node:
             self.clock,
             move_leaders=self._move_leaders,
             leave_quorum=self.raft.begin_shutdown,
-            answered_ms=lambda: 0 if self._lifecycle is None else self._lifecycle.answered_ms,
+            answered_ms=lambda: 0 if self._lifecycle is None else self._lifecycle.acknowledged_ms,
             on_done=lambda: self._stop(None),
         )
 

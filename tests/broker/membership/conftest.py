@@ -1,4 +1,4 @@
-"""A controller in memory that the broker's side of membership registers at."""
+"""A controller in memory at which the broker's side of membership registers."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""A broker's life: it registers, catches up, is let in, beats, and leaves only when it may."""
+"""A broker's lifecycle: it registers, catches up, is unfenced, sends heartbeats, and shuts down when it may."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,7 +27,7 @@ HEARTBEAT_MS = 2_000
 
 
 class Channel:
-    """Passes requests on and remembers them."""
+    """Forwards requests to the controller and records them."""
 
     def __init__(self, node: Any) -> None:
         self.sent: list[Message] = []
@@ -35,23 +35,23 @@ class Channel:
         self._held: list[Callable[[], object]] | None = None
 
     def send(self, request: Message) -> Delayed[Message]:
-        def answer(decided: Message | KafkaError) -> Message:
+        def to_response(decided: Message | KafkaError) -> Message:
             return error_response(request, decided) if isinstance(decided, KafkaError) else decided
 
         self.sent.append(request)
-        answered: Delayed[Message] = self._controller.handle(request).then(answer)
+        response: Delayed[Message] = self._controller.handle(request).then(to_response)
         if self._held is None:
-            return answered
+            return response
         later: Delayed[Message] = Delayed()
-        self._held.append(lambda: answered.on_complete(later.complete))
+        self._held.append(lambda: response.on_complete(later.complete))
         return later
 
     def hold(self) -> None:
-        """Keep the answers that come from now on."""
+        """Delay responses from now on."""
         self._held = []
 
-    def let_go(self) -> None:
-        """Pass on what was held, and what comes."""
+    def release(self) -> None:
+        """Deliver the delayed responses, and later ones at once."""
         held, self._held = self._held or [], None
         for pass_on in held:
             pass_on()
@@ -62,7 +62,7 @@ class Channel:
 
 
 class LivingBroker:
-    """A broker next to its controller, with time in the test's hand."""
+    """A broker next to its controller; the test controls time."""
 
     def __init__(self, node: Any, previous_broker_epoch: int = -1, cluster_id: str = "4L6g3nShT-eMCtK--X86sw") -> None:
         self.node = node
@@ -89,7 +89,7 @@ class LivingBroker:
         )
 
     def tick(self, elapsed_ms: int = 0) -> list[type[Message]]:
-        """Let time pass; return what was sent."""
+        """Let time pass; return the types of the requests sent."""
         self.node.clock.advance(elapsed_ms)
         self.lifecycle.tick(self.node.clock.monotonic_ms())
         self.node.commit()
@@ -118,7 +118,7 @@ def running(broker: LivingBroker) -> LivingBroker:
     return broker
 
 
-def test_it_registers_catches_up_and_is_let_in(broker: LivingBroker) -> None:
+def test_broker_registers_catches_up_and_is_unfenced(broker: LivingBroker) -> None:
     broker.lifecycle.start()
     assert broker.tick() == [BrokerRegistrationRequest]
     assert broker.tick() == [BrokerHeartbeatRequest]
@@ -134,12 +134,12 @@ def test_it_registers_catches_up_and_is_let_in(broker: LivingBroker) -> None:
     assert (registered.rack, registered.listeners["PLAINTEXT"].port) == ("r", 9092)
 
 
-def test_it_beats_when_the_interval_is_over_and_not_before(running: LivingBroker) -> None:
+def test_heartbeat_is_sent_after_the_interval(running: LivingBroker) -> None:
     assert running.tick(HEARTBEAT_MS - 1) == []
     assert running.tick(1) == [BrokerHeartbeatRequest]
 
 
-def test_it_says_at_once_what_is_cordoned_until_the_metadata_shows_it(running: LivingBroker) -> None:
+def test_cordoned_directories_are_sent_at_once_until_the_metadata_has_them(running: LivingBroker) -> None:
     def show() -> list[list[Uuid] | None]:
         sent = [each for each in running.channel.sent if isinstance(each, BrokerHeartbeatRequest)]
         running.publish(running.node.image)
@@ -161,24 +161,24 @@ def test_it_says_at_once_what_is_cordoned_until_the_metadata_shows_it(running: L
         running.channel.take()
 
 
-def test_it_says_what_is_cordoned_as_soon_as_a_heartbeat_under_way_is_answered(running: LivingBroker) -> None:
+def test_cordoned_directories_are_sent_after_the_heartbeat_in_flight(running: LivingBroker) -> None:
     """Found by a simulated operator: ``grow-and-wait --seed 2 --api-faults``."""
     running.channel.hold()
     running.tick(HEARTBEAT_MS)
     running.cordoned = [Uuid(b"d" * 16)]
     running.lifecycle.on_cordoned()
 
-    running.channel.let_go()
+    running.channel.release()
     running.tick()
 
     assert list(running.node.image.cluster.brokers[1].cordoned_directories) == running.cordoned
 
 
 @pytest.mark.parametrize(("level", "is_said"), [(29, False), (30, True)], ids=["below", "from-there-on"])
-def test_cordoned_directories_are_spoken_of_from_their_metadata_version_on(
+def test_cordoned_directories_are_sent_from_their_metadata_version_on(
     running: LivingBroker, level: int, is_said: bool
 ) -> None:
-    """A controller of Kafka 4.2 has no room for them in a heartbeat; one that names them would never be sent."""
+    """A heartbeat to a controller of Kafka 4.2 has no field for them; one that names them would never be sent."""
     running.publish(replace(running.node.image, features=FeaturesImage({METADATA_VERSION: level})))
     running.cordoned = [Uuid(b"d" * 16)]
     running.lifecycle.on_cordoned()
@@ -225,7 +225,7 @@ def test_broker_that_takes_over_leadership_heartbeats_at_once(
     assert running.tick() == sent
 
 
-def test_it_asks_nothing_while_it_waits_for_an_answer(broker: LivingBroker) -> None:
+def test_no_request_is_sent_while_one_is_in_flight(broker: LivingBroker) -> None:
     broker.lifecycle.start()
     broker.lifecycle.tick(broker.node.clock.monotonic_ms())
     broker.channel.take()
@@ -233,10 +233,10 @@ def test_it_asks_nothing_while_it_waits_for_an_answer(broker: LivingBroker) -> N
     broker.lifecycle.tick(broker.node.clock.monotonic_ms() + 999)
 
     assert broker.channel.take() == []
-    assert broker.lifecycle.next_deadline_ms() == broker.node.clock.monotonic_ms() + 1_000, "when it gives up"
+    assert broker.lifecycle.next_deadline_ms() == broker.node.clock.monotonic_ms() + 1_000, "the registration timeout"
 
 
-def test_a_refused_registration_is_tried_again_ever_more_slowly(new_controller: Callable[..., Any]) -> None:
+def test_rejected_registration_is_retried_with_exponential_backoff(new_controller: Callable[..., Any]) -> None:
     node = new_controller()
     node.add_brokers(1)
     broker = LivingBroker(node)
@@ -255,7 +255,7 @@ def test_a_refused_registration_is_tried_again_ever_more_slowly(new_controller: 
 
 
 @pytest.mark.parametrize(("elapsed_ms", "gave_up"), [(999, False), (1_000, True)])
-def test_it_gives_up_when_it_cannot_register_in_time(broker: LivingBroker, elapsed_ms: int, gave_up: bool) -> None:
+def test_broker_fails_after_the_registration_timeout(broker: LivingBroker, elapsed_ms: int, gave_up: bool) -> None:
     broker.lifecycle.start()
     broker.tick(elapsed_ms)
 
@@ -275,7 +275,7 @@ def test_a_broker_of_another_cluster_stops_at_once(running: LivingBroker) -> Non
 
 
 def replace_incarnation(running: LivingBroker) -> LivingBroker:
-    """Let the broker be silent for a session, and another process register in its place."""
+    """Let the broker's session expire, and another process register in its place."""
     running.node.clock.advance(9_001)
     running.node.controller.tick(running.node.clock.monotonic_ms())
     running.node.commit()
@@ -288,7 +288,7 @@ def replace_incarnation(running: LivingBroker) -> LivingBroker:
     return successor
 
 
-def test_a_process_that_was_replaced_stops_when_the_metadata_says_so(running: LivingBroker) -> None:
+def test_replaced_process_stops_when_the_metadata_shows_its_successor(running: LivingBroker) -> None:
     successor = replace_incarnation(running)
     for broker in (running, successor):
         broker.lifecycle.publish(MetadataDelta(EMPTY_IMAGE), running.node.image)
@@ -298,7 +298,7 @@ def test_a_process_that_was_replaced_stops_when_the_metadata_says_so(running: Li
     assert successor.failures == []
 
 
-def test_a_process_that_was_replaced_stops_when_its_heartbeat_is_refused(running: LivingBroker) -> None:
+def test_replaced_process_stops_when_its_heartbeat_is_rejected(running: LivingBroker) -> None:
     replace_incarnation(running)
     for _ in range(3):
         running.tick(HEARTBEAT_MS)
@@ -306,7 +306,7 @@ def test_a_process_that_was_replaced_stops_when_its_heartbeat_is_refused(running
     assert "another process has registered under the same node.id" in running.failures[0]
 
 
-def test_an_unregistered_broker_enters_anew(running: LivingBroker) -> None:
+def test_unregistered_broker_registers_again(running: LivingBroker) -> None:
     running.node.ask(UnregisterBrokerRequest(broker_id=1))
     first_epoch = running.lifecycle.broker_epoch
 
@@ -318,7 +318,7 @@ def test_an_unregistered_broker_enters_anew(running: LivingBroker) -> None:
     assert running.lifecycle.broker_epoch > first_epoch
 
 
-def test_it_leaves_when_its_leaders_are_elsewhere(running: LivingBroker) -> None:
+def test_controlled_shutdown_completes_when_the_leaders_have_moved(running: LivingBroker) -> None:
     running.node.create_topic("t")
 
     may_go = running.lifecycle.begin_controlled_shutdown()
@@ -333,7 +333,7 @@ def test_it_leaves_when_its_leaders_are_elsewhere(running: LivingBroker) -> None
     assert running.node.image.cluster.brokers[1].is_fenced
 
 
-def test_a_broker_that_was_never_let_in_leaves_at_once(broker: LivingBroker) -> None:
+def test_broker_that_was_never_unfenced_shuts_down_at_once(broker: LivingBroker) -> None:
     broker.lifecycle.start()
 
     assert broker.lifecycle.begin_controlled_shutdown().is_complete

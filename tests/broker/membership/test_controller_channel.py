@@ -1,4 +1,4 @@
-"""The way to the active controller: next door or over the network, to the next leader when one is lost."""
+"""The channel to the active controller: in this process or over the network, across changes of the leader."""
 
 from typing import Any
 
@@ -27,31 +27,31 @@ CREATE = CreateTopicsRequest(topics=[CreatableTopic(name="t")], timeout_ms=5_000
 HEARTBEAT = BrokerHeartbeatRequest(broker_id=4)
 
 
-class ControllerNextDoor:
-    """Active when the test says so; answers what the test says."""
+class ControllerInThisProcess:
+    """Active when the test says so; responds with what the test provides."""
 
     def __init__(self) -> None:
         self.is_active = False
-        self.asked: list[Message] = []
-        self.answers: list[Delayed[Message | KafkaError]] = []
+        self.handled: list[Message] = []
+        self.responses: list[Delayed[Message | KafkaError]] = []
 
     def handle(self, request: Message, _: object = None) -> Delayed[Message | KafkaError]:
         if not self.is_active:
             return Delayed.of(KafkaError(ErrorCode.NOT_CONTROLLER))
-        self.asked.append(request)
-        self.answers.append(Delayed())
-        return self.answers[-1]
+        self.handled.append(request)
+        self.responses.append(Delayed())
+        return self.responses[-1]
 
 
-class Asking:
-    """A channel with the quorum, the peers and time in the test's hand."""
+class ChannelHarness:
+    """A channel whose quorum, peers and time the test controls."""
 
     def __init__(self) -> None:
         self.clock = SimulatedClock()
-        self.controller = ControllerNextDoor()
+        self.controller = ControllerInThisProcess()
         self.leader = LeaderAndEpoch(None, 0)
         self.sent: list[tuple[Endpoint, str, Message]] = []
-        self.answers: list[Delayed[PeerAnswer]] = []
+        self.responses: list[Delayed[PeerAnswer]] = []
         controller: Any = self.controller
         self.channel = NodeToControllerChannel(
             clock=self.clock,
@@ -70,11 +70,11 @@ class Asking:
     ) -> Delayed[PeerAnswer]:
         assert listener == "CONTROLLER"
         self.sent.append((endpoint, lane, request))
-        self.answers.append(Delayed())
-        return self.answers[-1]
+        self.responses.append(Delayed())
+        return self.responses[-1]
 
     def probe(self, endpoint: Endpoint, listener: str, *, timeout_ms: int) -> Delayed[PeerFailure | None]:
-        raise AssertionError("nobody is probed")
+        raise AssertionError("no node is probed")
 
     def elect(self, node_id: int | None) -> None:
         self.leader = LeaderAndEpoch(node_id, self.leader.epoch + 1)
@@ -91,72 +91,72 @@ def endpoint_of(node_id: int) -> Endpoint:
 
 
 @pytest.fixture
-def asking() -> Asking:
-    return Asking()
+def harness() -> ChannelHarness:
+    return ChannelHarness()
 
 
-def test_a_request_waits_for_a_leader_and_goes_to_it_at_once(asking: Asking) -> None:
-    answer = asking.channel.send(HEARTBEAT)
-    asking.pass_time(1_000)
-    assert asking.sent == []
-    asking.elect(2)
+def test_request_waits_for_a_leader_and_is_sent_to_it_at_once(harness: ChannelHarness) -> None:
+    response = harness.channel.send(HEARTBEAT)
+    harness.pass_time(1_000)
+    assert harness.sent == []
+    harness.elect(2)
 
-    assert asking.sent == [(endpoint_of(2), "heartbeat", HEARTBEAT)]
-    asking.answers[0].complete(BrokerHeartbeatResponse(is_fenced=False))
-    assert answer.value == BrokerHeartbeatResponse(is_fenced=False)
-    assert asking.channel.next_deadline_ms() is None
+    assert harness.sent == [(endpoint_of(2), "heartbeat", HEARTBEAT)]
+    harness.responses[0].complete(BrokerHeartbeatResponse(is_fenced=False))
+    assert response.value == BrokerHeartbeatResponse(is_fenced=False)
+    assert harness.channel.next_deadline_ms() is None
 
 
-def test_without_a_leader_nothing_is_due_before_the_time_is_up(asking: Asking) -> None:
-    """Otherwise a crowd of clients that want something of the controller would cost the node all of its time."""
-    first = asking.channel.send(CreateTopicsRequest(timeout_ms=5_000))
-    second = asking.channel.send(CreateTopicsRequest(timeout_ms=4_000))
-    started_ms = asking.clock.monotonic_ms()
-    asking.pass_time(0)
+def test_without_a_leader_nothing_is_due_before_the_timeout(harness: ChannelHarness) -> None:
+    """Otherwise many clients with requests for the controller would use up the node's time."""
+    first = harness.channel.send(CreateTopicsRequest(timeout_ms=5_000))
+    second = harness.channel.send(CreateTopicsRequest(timeout_ms=4_000))
+    started_ms = harness.clock.monotonic_ms()
+    harness.pass_time(0)
 
-    assert asking.channel.next_deadline_ms() == started_ms + 4_000
-    asking.clock.advance(3_999)
-    assert asking.channel.tick(asking.clock.monotonic_ms()) == started_ms + 4_000
-    asking.pass_time(1)
+    assert harness.channel.next_deadline_ms() == started_ms + 4_000
+    harness.clock.advance(3_999)
+    assert harness.channel.tick(harness.clock.monotonic_ms()) == started_ms + 4_000
+    harness.pass_time(1)
     assert second.is_complete
     assert not first.is_complete
-    assert asking.channel.next_deadline_ms() == started_ms + 5_000
+    assert harness.channel.next_deadline_ms() == started_ms + 5_000
 
 
-def test_a_crowd_that_waits_is_looked_through_now_and_then(asking: Asking) -> None:
-    answers = []
+def test_many_pending_requests_are_scanned_at_a_bounded_rate(harness: ChannelHarness) -> None:
+    responses = []
     for _ in range(1_000):
-        answers.append(asking.channel.send(CreateTopicsRequest(timeout_ms=5_000)))
-        asking.pass_time(1)
-    looked_through = set()
-    while not answers[-1].is_complete:
-        asking.pass_time(1)
-        looked_through.add(sum(answer.is_complete for answer in answers))
+        responses.append(harness.channel.send(CreateTopicsRequest(timeout_ms=5_000)))
+        harness.pass_time(1)
+    scans = set()
+    while not responses[-1].is_complete:
+        harness.pass_time(1)
+        scans.add(sum(response.is_complete for response in responses))
 
-    assert 100 < len(looked_through) < 500, "each has its own deadline, and not each is a look at all"
-    assert asking.clock.monotonic_ms() <= 6_010
-    assert asking.channel.next_deadline_ms() is None
+    assert 100 < len(scans) < 500, "each has its own deadline, but not each causes a scan"
+    assert harness.clock.monotonic_ms() <= 6_010
+    assert harness.channel.next_deadline_ms() is None
 
 
-def test_a_crowd_that_waits_goes_to_a_new_leader_at_once(asking: Asking) -> None:
+def test_many_pending_requests_are_sent_to_a_new_leader_at_once(harness: ChannelHarness) -> None:
     for _ in range(1_000):
-        asking.channel.send(CreateTopicsRequest(timeout_ms=5_000))
-    asking.elect(2)
+        harness.channel.send(CreateTopicsRequest(timeout_ms=5_000))
+    harness.elect(2)
 
-    assert len(asking.sent) == 1_000
+    assert len(harness.sent) == 1_000
 
 
-def test_the_controller_next_door_is_asked_without_a_network(asking: Asking) -> None:
-    answer = asking.channel.send(CREATE)
-    asking.elect(1)
-    asking.controller.answers[0].complete(CreateTopicsResponse())
+def test_controller_in_the_same_process_is_called_without_a_connection(harness: ChannelHarness) -> None:
+    response = harness.channel.send(CREATE)
+    harness.elect(1)
+    harness.controller.responses[0].complete(CreateTopicsResponse())
 
-    assert asking.sent == []
-    assert answer.value == CreateTopicsResponse()
+    assert harness.sent == []
+    assert response.value == CreateTopicsResponse()
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         pytest.param(PeerFailure.REFUSED, id="refused"),
         pytest.param(PeerFailure.DISCONNECTED, id="disconnected"),
@@ -164,36 +164,36 @@ def test_the_controller_next_door_is_asked_without_a_network(asking: Asking) -> 
         pytest.param(BrokerHeartbeatResponse(error_code=ErrorCode.NOT_CONTROLLER), id="not-controller"),
     ],
 )
-def test_what_is_no_answer_is_asked_again_after_a_rest(asking: Asking, answer: PeerAnswer) -> None:
-    asking.elect(2)
-    asking.channel.send(HEARTBEAT)
-    asking.answers[0].complete(answer)
-    asking.pass_time(49)
-    assert len(asking.sent) == 1
-    asking.pass_time(1)
+def test_failed_request_is_retried_after_the_backoff(harness: ChannelHarness, response: PeerAnswer) -> None:
+    harness.elect(2)
+    harness.channel.send(HEARTBEAT)
+    harness.responses[0].complete(response)
+    harness.pass_time(49)
+    assert len(harness.sent) == 1
+    harness.pass_time(1)
 
-    assert len(asking.sent) == 2
-
-
-def test_a_new_leader_is_asked_at_once_and_the_old_ones_answer_is_ignored(asking: Asking) -> None:
-    asking.elect(2)
-    answer = asking.channel.send(HEARTBEAT)
-    asking.elect(3)
-    asking.answers[0].complete(BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
-    asking.answers[1].complete(BrokerHeartbeatResponse())
-
-    assert [endpoint for endpoint, _, _ in asking.sent] == [endpoint_of(2), endpoint_of(3)]
-    assert answer.value == BrokerHeartbeatResponse()
+    assert len(harness.sent) == 2
 
 
-def test_a_controller_that_resigns_before_it_commits_is_no_answer(asking: Asking) -> None:
-    asking.elect(1)
-    answer = asking.channel.send(CREATE)
-    asking.elect(2)
-    asking.controller.answers[0].complete(KafkaError(ErrorCode.NOT_CONTROLLER))
+def test_new_leader_is_sent_the_request_at_once_and_the_former_response_is_ignored(harness: ChannelHarness) -> None:
+    harness.elect(2)
+    response = harness.channel.send(HEARTBEAT)
+    harness.elect(3)
+    harness.responses[0].complete(BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+    harness.responses[1].complete(BrokerHeartbeatResponse())
 
-    assert not answer.is_complete
-    assert [endpoint for endpoint, _, _ in asking.sent] == [endpoint_of(2)]
+    assert [endpoint for endpoint, _, _ in harness.sent] == [endpoint_of(2), endpoint_of(3)]
+    assert response.value == BrokerHeartbeatResponse()
+
+
+def test_request_is_retried_when_the_local_controller_resigns_before_the_commit(harness: ChannelHarness) -> None:
+    harness.elect(1)
+    response = harness.channel.send(CREATE)
+    harness.elect(2)
+    harness.controller.responses[0].complete(KafkaError(ErrorCode.NOT_CONTROLLER))
+
+    assert not response.is_complete
+    assert [endpoint for endpoint, _, _ in harness.sent] == [endpoint_of(2)]
 
 
 @pytest.mark.parametrize(
@@ -204,79 +204,81 @@ def test_a_controller_that_resigns_before_it_commits_is_no_answer(asking: Asking
         pytest.param(HEARTBEAT, None, 9_000, ErrorCode.NOT_CONTROLLER, id="a-heartbeat-within-its-session"),
     ],
 )
-def test_without_a_controller_there_is_an_error_when_time_is_up(
-    asking: Asking, request_: Message, origin: Origin | None, timeout_ms: int, error: ErrorCode
+def test_request_without_a_controller_fails_after_its_timeout(
+    harness: ChannelHarness, request_: Message, origin: Origin | None, timeout_ms: int, error: ErrorCode
 ) -> None:
-    answer = asking.channel.send(request_) if origin is None else asking.channel.forward(request_, origin)
-    asking.pass_time(timeout_ms - 1)
-    assert not answer.is_complete
-    asking.pass_time(1)
+    response = harness.channel.send(request_) if origin is None else harness.channel.forward(request_, origin)
+    harness.pass_time(timeout_ms - 1)
+    assert not response.is_complete
+    harness.pass_time(1)
 
-    value: Any = answer.value
+    value: Any = response.value
     code = value.topics[0].error_code if isinstance(value, CreateTopicsResponse) else value.error_code
     assert code == error
-    assert asking.channel.next_deadline_ms() is None
+    assert harness.channel.next_deadline_ms() is None
 
 
-def test_a_clients_request_travels_in_an_envelope_with_who_asked(asking: Asking) -> None:
-    asking.elect(2)
-    answer = asking.channel.forward(CREATE, ORIGIN)
-    _, lane, envelope = asking.sent[0]
+def test_client_request_is_forwarded_in_an_envelope_with_its_principal(harness: ChannelHarness) -> None:
+    harness.elect(2)
+    forwarded = harness.channel.forward(CREATE, ORIGIN)
+    _, connection, envelope = harness.sent[0]
     assert isinstance(envelope, EnvelopeRequest)
     header, position = RequestHeader.decode_from(envelope.request_data, 2)
     response = CreateTopicsResponse(topics=[CreatableTopicResult(name="t")])
     data = ResponseHeader(correlation_id=5).encode(1) + response.encode(7)
-    asking.answers[0].complete(EnvelopeResponse(response_data=data))
+    harness.responses[0].complete(EnvelopeResponse(response_data=data))
 
-    assert lane == "forwarding"
+    assert connection == "forwarding"
     assert (header.request_api_key, header.request_api_version, header.client_id) == (19, 7, "admin")
     assert CreateTopicsRequest.decode(envelope.request_data, 7, position) == CREATE
     assert b"ann" in (envelope.request_principal or b"")
     assert envelope.client_host_address == bytes([10, 0, 0, 9])
-    assert answer.value == response
+    assert forwarded.value == response
 
 
 @pytest.mark.parametrize(
-    ("refusal", "told"),
+    ("envelope_error", "reported"),
     [
         pytest.param(ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_VERSION, id="a-version-it-does-not-speak"),
         pytest.param(ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_SERVER_ERROR, id="anything-else-is-ours"),
     ],
 )
-def test_an_envelope_that_is_refused_fails_the_request(asking: Asking, refusal: ErrorCode, told: ErrorCode) -> None:
-    asking.elect(2)
-    answer = asking.channel.forward(CREATE, ORIGIN)
-    asking.answers[0].complete(EnvelopeResponse(error_code=refusal))
+def test_rejected_envelope_fails_the_request(
+    harness: ChannelHarness, envelope_error: ErrorCode, reported: ErrorCode
+) -> None:
+    harness.elect(2)
+    response = harness.channel.forward(CREATE, ORIGIN)
+    harness.responses[0].complete(EnvelopeResponse(error_code=envelope_error))
 
-    assert isinstance(answer.value, CreateTopicsResponse)
-    assert answer.value.topics[0].error_code == told
-
-
-def test_an_envelope_to_a_former_controller_is_sent_again(asking: Asking) -> None:
-    asking.elect(2)
-    answer = asking.channel.forward(CREATE, ORIGIN)
-    asking.answers[0].complete(EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER))
-    asking.pass_time(50)
-
-    assert len(asking.sent) == 2
-    assert not answer.is_complete
+    assert isinstance(response.value, CreateTopicsResponse)
+    assert response.value.topics[0].error_code == reported
 
 
-def test_a_standby_controller_that_is_asked_directly_says_so(asking: Asking) -> None:
-    asking.elect(2)
-    answer = asking.channel.decide_here(CREATE)
+def test_envelope_to_a_former_controller_is_retried(harness: ChannelHarness) -> None:
+    harness.elect(2)
+    response = harness.channel.forward(CREATE, ORIGIN)
+    harness.responses[0].complete(EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER))
+    harness.pass_time(50)
 
-    assert is_not_controller(answer.value)
-    assert asking.sent == []
+    assert len(harness.sent) == 2
+    assert not response.is_complete
 
 
-def test_somebody_else_may_answer_where_the_active_controller_is(asking: Asking) -> None:
-    asking.elect(1)
+def test_standby_controller_returns_not_controller(harness: ChannelHarness) -> None:
+    harness.elect(2)
+    response = harness.channel.handle_locally(CREATE)
 
-    def here(_: Message) -> Delayed[Message]:
+    assert is_not_controller(response.value)
+    assert harness.sent == []
+
+
+def test_local_handler_handles_the_request_if_the_controller_is_local(harness: ChannelHarness) -> None:
+    harness.elect(1)
+
+    def handle_locally_on_leader(_: Message) -> Delayed[Message]:
         return Delayed.of(CreateTopicsResponse(throttle_time_ms=3))
 
-    answer = asking.channel.forward(CREATE, ORIGIN, here)
+    response = harness.channel.forward(CREATE, ORIGIN, handle_locally_on_leader)
 
-    assert answer.value == CreateTopicsResponse(throttle_time_ms=3)
-    assert asking.controller.asked == []
+    assert response.value == CreateTopicsResponse(throttle_time_ms=3)
+    assert harness.controller.handled == []

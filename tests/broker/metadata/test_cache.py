@@ -1,4 +1,4 @@
-"""Encoded partitions are kept while the topic and the brokers stay what they were; fenced brokers stay for a moment."""
+"""Encoded partitions are cached while topic and brokers are unchanged; fenced brokers stay listed for a while."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,7 @@ BEGINNING = [
 
 
 class Cluster:
-    """A cache that follows records, and how often it had to have the topic ``t`` encoded."""
+    """A cache that follows records, and counts how often the topic ``t`` was encoded."""
 
     def __init__(self) -> None:
         self.clock = SimulatedClock()
@@ -75,10 +75,10 @@ def partition_is_added(topic_id: Uuid) -> log.PartitionRecord:
         pytest.param(log.NoOpRecord(), id="nothing-at-all"),
         pytest.param(log.ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="1"), id="config"),
         pytest.param(leader_moves(OTHER_ID), id="another-topic-changes"),
-        pytest.param(log.RemoveTopicRecord(topic_id=OTHER_ID), id="another-topic-goes"),
+        pytest.param(log.RemoveTopicRecord(topic_id=OTHER_ID), id="another-topic-is-removed"),
     ],
 )
-def test_bytes_are_kept_when_what_changes_is_not_in_them(cluster: Cluster, record: Message) -> None:
+def test_encoded_partitions_are_kept_across_unrelated_changes(cluster: Cluster, record: Message) -> None:
     before = cluster.ask()
     cluster.commit(record)
 
@@ -95,7 +95,7 @@ def test_bytes_are_kept_when_what_changes_is_not_in_them(cluster: Cluster, recor
         pytest.param(log.RegisterBrokerRecord(broker_id=2, broker_epoch=9), id="broker-is-registered"),
     ],
 )
-def test_bytes_are_made_anew_when_topic_or_brokers_change(cluster: Cluster, record: Message) -> None:
+def test_partitions_are_encoded_again_when_topic_or_brokers_change(cluster: Cluster, record: Message) -> None:
     before = cluster.ask()
     cluster.commit(record)
 
@@ -103,14 +103,14 @@ def test_bytes_are_made_anew_when_topic_or_brokers_change(cluster: Cluster, reco
     assert cluster.times_encoded == 2
 
 
-def test_views_are_kept_apart(cluster: Cluster) -> None:
+def test_views_are_cached_separately(cluster: Cluster) -> None:
     first, second = cluster.ask((9, 1)), cluster.ask((12, 1))
 
     assert first != second
     assert (cluster.ask((9, 1)), cluster.ask((12, 1))) == (first, second)
 
 
-def test_a_topic_that_is_made_again_under_its_name_begins_anew(cluster: Cluster) -> None:
+def test_topic_created_again_with_its_name_is_encoded_again(cluster: Cluster) -> None:
     before = cluster.ask()
     again = Uuid(bytes(15) + b"\x0c")
     cluster.commit(log.RemoveTopicRecord(topic_id=TOPIC_ID), log.TopicRecord(name="t", topic_id=again))
@@ -125,7 +125,7 @@ def test_a_topic_that_is_made_again_under_its_name_begins_anew(cluster: Cluster)
         pytest.param(lambda cluster: cluster.ask(name="other", size_bytes=11), 4, id="one-byte-too-many"),
     ],
 )
-def test_what_is_kept_stays_within_its_limit(
+def test_cache_of_encoded_partitions_is_bounded(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, change: Callable[[Cluster], None], times: int
 ) -> None:
     monkeypatch.setattr(cache_module, "_ENCODED_BYTES_MAX", 30)
@@ -137,7 +137,7 @@ def test_what_is_kept_stays_within_its_limit(
     assert cluster.times_encoded == times
 
 
-def test_what_a_gone_topic_took_is_free_again(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deleted_topic_frees_its_cache_space(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache_module, "_ENCODED_BYTES_MAX", 30)
     cluster.ask(name="other", size_bytes=20)
     cluster.commit(log.RemoveTopicRecord(topic_id=OTHER_ID))
@@ -155,7 +155,7 @@ def lately_fenced(cluster: Cluster) -> list[int]:
 @pytest.mark.parametrize(
     ("after_ms", "listed"), [pytest.param(8_999, [1], id="for-nine-seconds"), pytest.param(9_000, [], id="no-longer")]
 )
-def test_a_fenced_broker_stays_listed_for_a_while(cluster: Cluster, after_ms: int, listed: list[int]) -> None:
+def test_fenced_broker_stays_listed_for_the_session_timeout(cluster: Cluster, after_ms: int, listed: list[int]) -> None:
     assert lately_fenced(cluster) == []
     cluster.commit(log.FenceBrokerRecord(id=1, epoch=0))
     cluster.clock.advance(after_ms)
@@ -168,19 +168,19 @@ def test_a_fenced_broker_stays_listed_for_a_while(cluster: Cluster, after_ms: in
 @pytest.mark.parametrize(
     "record",
     [
-        pytest.param(log.UnfenceBrokerRecord(id=1, epoch=0), id="it-is-let-in-again"),
+        pytest.param(log.UnfenceBrokerRecord(id=1, epoch=0), id="it-is-unfenced"),
         pytest.param(log.RegisterBrokerRecord(broker_id=1, broker_epoch=7), id="its-next-process-registers"),
         pytest.param(log.UnregisterBrokerRecord(broker_id=1, broker_epoch=0), id="it-is-unregistered"),
     ],
 )
-def test_only_what_is_still_the_fenced_process_stays_listed(cluster: Cluster, record: Message) -> None:
+def test_only_the_fenced_process_itself_stays_listed(cluster: Cluster, record: Message) -> None:
     cluster.commit(log.FenceBrokerRecord(id=1, epoch=0))
     cluster.commit(record)
 
     assert lately_fenced(cluster) == []
 
 
-def test_a_broker_that_was_never_let_in_is_not_listed(cluster: Cluster) -> None:
+def test_broker_that_was_never_unfenced_is_not_listed(cluster: Cluster) -> None:
     cluster.commit(log.RegisterBrokerRecord(broker_id=2, broker_epoch=8))
     cluster.commit(log.FenceBrokerRecord(id=2, epoch=8))
 

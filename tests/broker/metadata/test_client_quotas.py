@@ -1,4 +1,4 @@
-"""Limits go into a snapshot and come out of it again, whoever they are for."""
+"""Limits are written to a snapshot and read back, for every kind of entity."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Formatting leaves what ``kafka-storage format`` leaves, and refuses in its words."""
+"""Formatting writes the files of ``kafka-storage format``, and fails with its messages."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ def test_every_directory_gets_its_own_id_and_the_bootstrap_records() -> None:
     ]
 
 
-def test_standalone_puts_this_node_s_directory_into_the_first_voter_set() -> None:
+def test_standalone_adds_this_node_s_directory_to_the_first_voter_set() -> None:
     disk = SimulatedDisk()
 
     lines = formatted(disk, standalone=True)
@@ -79,7 +79,7 @@ def test_initial_controllers_give_this_node_the_directory_id_that_they_name() ->
 
 
 @pytest.mark.parametrize("text", ["", "1@h:9093", "x@h:1:AAAAAAAAAAAAAAAAAAAAAQ", "1@h:1:short", "h:1:2"])
-def test_malformed_initial_controllers_are_refused(text: str) -> None:
+def test_malformed_initial_controllers_are_rejected(text: str) -> None:
     with pytest.raises(ConfigurationError, match="initial controller"):
         parse_initial_controllers(text, "CONTROLLER")
 
@@ -95,7 +95,7 @@ def test_malformed_initial_controllers_are_refused(text: str) -> None:
         pytest.param({"standalone": True, "features": {"nope": 1}}, "Unsupported feature: nope", id="unknown-feature"),
     ],
 )
-def test_options_that_contradict_each_other_are_refused(said: dict[str, Any], message: str) -> None:
+def test_contradicting_options_are_rejected(said: dict[str, Any], message: str) -> None:
     disk = SimulatedDisk()
 
     with pytest.raises(ConfigurationError, match=message):
@@ -117,12 +117,12 @@ def test_a_formatted_directory_is_not_formatted_again() -> None:
 @pytest.mark.parametrize(
     ("text", "level"), [("4.3-IV0", 30), ("4.3", 30), ("4.2", 29), ("3.3-IV3", 7), ("25", 25), ("4.0", 25)]
 )
-def test_release_versions_are_understood(text: str, level: int) -> None:
+def test_release_versions_are_parsed(text: str, level: int) -> None:
     assert parse_release_version(text) == level
 
 
 @pytest.mark.parametrize("text", ["4.4", "3.2", "6", "31", "", "x"])
-def test_release_versions_that_are_not_supported_are_refused(text: str) -> None:
+def test_unsupported_release_versions_are_rejected(text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"unknown metadata\.version"):
         parse_release_version(text)
 

@@ -66,7 +66,7 @@ def test_a_partition_is_online_while_it_is_led(partition: PartitionRegistration 
         pytest.param(PARTITION._replace(adding_replicas=(2,)), 2, ReplicaState.OFFLINE, id="being-added-and-away"),
     ],
 )
-def test_a_replica_is_where_its_broker_and_its_directory_are(
+def test_replica_state_follows_its_broker_and_directory(
     partition: PartitionRegistration | None, broker_id: int, state: ReplicaState
 ) -> None:
     assert replica_state(partition, broker_id, CLUSTER) is state

@@ -47,7 +47,7 @@ def loader(publisher: Publisher) -> MetadataLoader:
     return loader
 
 
-def test_each_commit_is_published_once_with_where_it_ends(loader: MetadataLoader, publisher: Publisher) -> None:
+def test_each_commit_is_published_once_with_its_provenance(loader: MetadataLoader, publisher: Publisher) -> None:
     loader.on_committed([batch(0, level("a")), batch(1, level("b"))])
     loader.on_committed([batch(2, level("a", 2))])
 
@@ -65,7 +65,7 @@ def test_a_transaction_is_published_when_it_ends(loader: MetadataLoader, publish
     assert publisher.levels == [{"a": 1, "b": 1, "c": 1}]
 
 
-def test_an_aborted_transaction_leaves_nothing(loader: MetadataLoader, publisher: Publisher) -> None:
+def test_aborted_transaction_changes_nothing(loader: MetadataLoader, publisher: Publisher) -> None:
     loader.on_committed([batch(0, log.BeginTransactionRecord(), level("b"))])
     loader.on_committed([batch(2, log.AbortTransactionRecord(), level("a"))])
 
@@ -82,7 +82,7 @@ def test_an_aborted_transaction_leaves_nothing(loader: MetadataLoader, publisher
         pytest.param((log.FenceBrokerRecord(id=1),), id="fence-of-no-broker"),
     ],
 )
-def test_a_log_that_contradicts_itself_is_refused(loader: MetadataLoader, messages: tuple[Message, ...]) -> None:
+def test_contradicting_records_are_rejected(loader: MetadataLoader, messages: tuple[Message, ...]) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - the records differ in what is wrong with them
         loader.on_committed([batch(0, *messages)])
 
@@ -98,7 +98,7 @@ def test_a_late_publisher_gets_everything_at_once(loader: MetadataLoader) -> Non
     assert list(late.published[0][0].topics.changed_topics) == [Uuid(b"t" * 16)]
 
 
-def test_a_late_publisher_gets_what_the_records_of_the_image_say(loader: MetadataLoader) -> None:
+def test_late_publisher_gets_the_delta_of_the_image_s_records(loader: MetadataLoader) -> None:
     topics = [log.TopicRecord(name=name, topic_id=Uuid(name.encode() * 16)) for name in ("u", "t")]
     partitions = [
         log.PartitionRecord(
@@ -123,7 +123,7 @@ def test_a_late_publisher_gets_what_the_records_of_the_image_say(loader: Metadat
     assert list(delta.topics.local_changes(1).leaders) == list(replayed.topics.local_changes(1).leaders)
 
 
-def test_a_snapshot_replaces_what_it_does_not_name(loader: MetadataLoader, publisher: Publisher) -> None:
+def test_snapshot_removes_what_it_does_not_name(loader: MetadataLoader, publisher: Publisher) -> None:
     loader.on_committed([batch(0, level("a"), log.TopicRecord(name="t", topic_id=Uuid(b"t" * 16)))])
 
     class Reader:

@@ -36,7 +36,7 @@ def test_records_have_kafka_s_bytes(message: log.Message, data: str) -> None:
     [(each, version) for each in RECORD_TYPES.values() for version in each.versions],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_every_record_in_every_version_comes_back(record_type: type[log.Message], version: int) -> None:
+def test_every_record_round_trips_in_every_version(record_type: type[log.Message], version: int) -> None:
     record = MetadataRecord(record_type(), version)
 
     assert SERDE.decode(SERDE.encode(record)) == record
@@ -53,6 +53,6 @@ def test_every_record_in_every_version_comes_back(record_type: type[log.Message]
         pytest.param("0114000000", "bytes too many", id="too-long"),
     ],
 )
-def test_bytes_that_are_no_record_are_refused(data: str, what: str) -> None:
+def test_invalid_record_bytes_are_rejected(data: str, what: str) -> None:
     with pytest.raises(ProtocolError, match=what):
         SERDE.decode(bytes.fromhex(data))

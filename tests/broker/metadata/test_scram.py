@@ -28,7 +28,7 @@ def test_a_credential_is_found_by_user_and_mechanism() -> None:
     assert scram.credential(ScramMechanism.SCRAM_SHA_256, "bob") is None
 
 
-def test_a_removed_credential_is_gone() -> None:
+def test_removed_credential_is_not_found() -> None:
     delta = MetadataDelta(image_of(BOB, ALICE))
     delta.replay(RemoveUserScramCredentialRecord(name="bob", mechanism=2))
 
@@ -41,7 +41,7 @@ def test_an_image_without_a_change_is_the_same() -> None:
     assert MetadataDelta(before).apply(Provenance(2, 1, 1)).scram is before.scram
 
 
-def test_a_snapshot_holds_every_credential_and_forgets_those_it_does_not_name() -> None:
+def test_snapshot_holds_every_credential_and_removes_unnamed_ones() -> None:
     delta = MetadataDelta(image_of(BOB))
     for record in image_of(ALICE).records():
         delta.replay(record.message)
@@ -50,16 +50,16 @@ def test_a_snapshot_holds_every_credential_and_forgets_those_it_does_not_name() 
     assert set(delta.apply(Provenance(2, 1, 1)).scram.credentials) == {ALICE}
 
 
-def test_what_the_storage_was_formatted_with_counts_until_there_is_metadata() -> None:
+def test_formatted_credentials_apply_until_there_is_metadata() -> None:
     assert first_credentials([scram_record(BOB, CREDENTIAL)]).credentials == {BOB: CREDENTIAL}
 
 
-def test_a_mechanism_of_a_later_release_is_not_dropped_silently() -> None:
+def test_credential_with_an_unknown_mechanism_is_rejected() -> None:
     with pytest.raises(ValueError, match="3"):
         MetadataDelta(EMPTY_IMAGE).replay(UserScramCredentialRecord(name="bob", mechanism=3))
 
 
-def test_the_secret_of_decoys_is_no_user_and_lasts_over_a_snapshot() -> None:
+def test_decoy_secret_is_no_user_and_survives_a_snapshot() -> None:
     delta = MetadataDelta(image_of(BOB))
     delta.replay(new_decoy_secret(SeededRandom(1).randrange).message)
     image = delta.apply(Provenance(2, 1, 1))
@@ -73,7 +73,7 @@ def test_the_secret_of_decoys_is_no_user_and_lasts_over_a_snapshot() -> None:
     assert image.scram.decoy_secret.hex() not in repr(image)
 
 
-def test_a_snapshot_without_a_secret_takes_it_away() -> None:
+def test_snapshot_without_a_decoy_secret_removes_it() -> None:
     with_secret = MetadataDelta(EMPTY_IMAGE)
     with_secret.replay(new_decoy_secret(SeededRandom(1).randrange).message)
     delta = MetadataDelta(with_secret.apply(Provenance(1, 1, 1)))
@@ -82,7 +82,7 @@ def test_a_snapshot_without_a_secret_takes_it_away() -> None:
     assert delta.apply(Provenance(2, 1, 1)).scram.decoy_secret is None
 
 
-def test_forms_are_counted_as_credentials_come_change_and_go() -> None:
+def test_forms_are_counted_across_added_changed_and_removed_credentials() -> None:
     def after(image: MetadataImage, **iterations: int | None) -> MetadataImage:
         delta = MetadataDelta(image)
         for name, count in iterations.items():
@@ -119,7 +119,7 @@ def test_decoys_have_the_iterations_of_the_mechanism_s_users_and_come_from_the_s
     assert without.decoy(BOB.mechanism, "eve", default_secret=b"one") != shown[0]
 
 
-def test_nobody_left_is_the_same_image_as_nobody_ever() -> None:
+def test_empty_image_after_removals_equals_the_initial_image() -> None:
     delta = ScramDelta(ScramImage())
     delta.finish_snapshot()
 

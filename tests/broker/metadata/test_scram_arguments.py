@@ -1,4 +1,4 @@
-"""``--add-scram``: the keys that ``kafka-storage format`` makes (recorded from Kafka 4.3.1), and no secret shown."""
+"""``--add-scram``: keys equal to those of ``kafka-storage format`` (recorded from Kafka 4.3.1), and no secret shown."""
 
 import pytest
 
@@ -51,7 +51,7 @@ def records(*arguments: str) -> list[UserScramCredentialRecord]:
         ),
     ],
 )
-def test_keys_are_those_of_kafka_s_tool(
+def test_keys_equal_those_of_kafka_s_tool(
     argument: str, name: str, mechanism: int, iterations: int, stored_key: str, server_key: str
 ) -> None:
     (record,) = records(argument)
@@ -60,7 +60,7 @@ def test_keys_are_those_of_kafka_s_tool(
     assert (record.stored_key.hex(), record.server_key.hex()) == (stored_key, server_key)
 
 
-def test_a_salt_that_is_not_given_is_made() -> None:
+def test_missing_salt_is_generated() -> None:
     one, other = records("SCRAM-SHA-256=[name=a,password=b]", "SCRAM-SHA-256=[name=a,password=b]")
 
     assert one.salt != other.salt
@@ -92,7 +92,7 @@ def test_a_salt_that_is_not_given_is_made() -> None:
         ("SCRAM-SHA-256=[name=a,salt=AAAA,saltedpassword=!]", "Failed to decode given saltedPassword"),
     ],
 )
-def test_what_is_wrong_is_said_in_kafka_s_words_without_the_secret(argument: str, message: str) -> None:
+def test_errors_have_kafka_s_messages_without_the_secret(argument: str, message: str) -> None:
     with pytest.raises(ConfigurationError) as error:
         records(argument)
 
@@ -114,7 +114,7 @@ def formatted(disk: SimulatedDisk, metadata_version: int) -> list[str]:
     return format_storage(disk, SimulatedClock(), SeededRandom(1), options)
 
 
-def test_formatting_puts_them_behind_the_features_and_prints_no_key() -> None:
+def test_format_writes_credentials_after_the_features_and_prints_no_key() -> None:
     disk = SimulatedDisk()
     line = formatted(disk, 11)[0]
 
@@ -122,7 +122,7 @@ def test_formatting_puts_them_behind_the_features_and_prints_no_key() -> None:
     assert "UserScramCredentialRecord(name='alice', mechanism=1, salt=[hidden], storedKey=[hidden]" in line
 
 
-def test_formatting_with_users_makes_the_secret_for_those_who_are_not_there() -> None:
+def test_format_with_users_generates_the_decoy_secret() -> None:
     disk = SimulatedDisk()
     line = formatted(disk, 11)[0]
     scram = first_credentials(read_bootstrap(disk, "/a"))
@@ -132,6 +132,6 @@ def test_formatting_with_users_makes_the_secret_for_those_who_are_not_there() ->
     assert line.count("UserScramCredentialRecord") == 1, "Kafka's line has none for it"
 
 
-def test_an_older_metadata_version_has_no_room_for_them() -> None:
+def test_older_metadata_version_rejects_scram_credentials() -> None:
     with pytest.raises(ConfigurationError, match=r"SCRAM is only supported in metadata.version 3.5-IV2 or later."):
         formatted(SimulatedDisk(), 10)

@@ -1,4 +1,4 @@
-"""Snapshots come when the log has grown or aged enough, piece by piece, and hold the image that was due."""
+"""Snapshots start when the log has grown or aged enough, are written in pieces, and hold the image that was due."""
 
 import errno
 from typing import Any
@@ -19,7 +19,7 @@ INTERVAL_MS = 3_600_000
 
 
 class Node:
-    """A quorum of one whose records are written by the test."""
+    """A quorum of one replica whose records the test writes."""
 
     def __init__(self, **config: int) -> None:
         self.disk, self.clock = SimulatedDisk(), SimulatedClock()
@@ -42,7 +42,7 @@ class Node:
         self.disk.complete_syncs()
 
     def tick_until_idle(self) -> int:
-        """Let the generator work; return how many ticks it took."""
+        """Tick the generator until it is idle; return the number of ticks."""
         ticks = 0
         while self.generator.next_deadline_ms() is not None:
             self.generator.tick(self.clock.monotonic_ms())
@@ -105,7 +105,7 @@ def test_a_large_image_is_written_over_many_ticks() -> None:
     assert node.tick_until_idle() >= count // RECORDS_PER_TICK
 
 
-def test_a_disk_that_refuses_the_snapshot_stops_the_node() -> None:
+def test_failed_snapshot_write_stops_the_node() -> None:
     node: Any = Node(size_bytes_max=1)
     node.append(*bootstrap_records())
     node.disk.fail_next("write", errno.ENOSPC, path_part=".checkpoint.part")

@@ -1,4 +1,4 @@
-"""What changes of topics mean to one broker, and that images share what did not change."""
+"""Topic changes as one broker sees them, and that images share unchanged parts."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def changed(image: TopicsImage, **fields: Any) -> TopicsDelta:
     return delta
 
 
-def test_a_new_topic_is_led_by_one_and_followed_by_the_other() -> None:
+def test_new_topic_is_led_by_one_broker_and_followed_by_the_other() -> None:
     delta = created((T, "t", 1))
 
     leading, following, neither = (delta.local_changes(broker) for broker in (1, 2, 3))
@@ -58,8 +58,8 @@ def test_the_changes_of_one_topic_are_found_among_all() -> None:
     for topic_id in (T, U):
         deleted.replay_remove_topic(RemoveTopicRecord(topic_id=topic_id))
 
-    made_anew = created((T, "t", 1), (U, "u", 1))
-    assert list(made_anew.local_changes(1, topic_name="u").leaders) == [TopicPartition("u", 0)]
+    created_again = created((T, "t", 1), (U, "u", 1))
+    assert list(created_again.local_changes(1, topic_name="u").leaders) == [TopicPartition("u", 0)]
     assert list(deleted.local_changes(1, topic_name="u").deletes) == [TopicPartition("u", 0)]
 
 
@@ -69,7 +69,7 @@ def test_the_changes_of_one_topic_are_found_among_all() -> None:
         pytest.param({"leader": 1}, True, True, id="new-epoch-of-the-same-leader"),
         pytest.param({"isr": [1]}, False, True, id="in-sync-set-only"),
         pytest.param({"leader": 2}, False, False, id="another-leader"),
-        pytest.param({"leader": -1, "isr": []}, False, False, id="nobody-leads"),
+        pytest.param({"leader": -1, "isr": []}, False, False, id="no-leader"),
     ],
 )
 def test_only_a_new_leader_epoch_is_an_election(fields: dict[str, Any], elected: bool, led: bool) -> None:
@@ -80,14 +80,14 @@ def test_only_a_new_leader_epoch_is_an_election(fields: dict[str, Any], elected:
     assert bool(changes.followers) == (not led)
 
 
-def test_a_replica_that_is_given_away_is_deleted_here() -> None:
+def test_reassigned_replica_is_deleted_locally() -> None:
     delta = changed(created((T, "t", 1)).apply(), replicas=[2, 3], isr=[2], leader=2)
 
     assert delta.local_changes(1).deletes == {TopicPartition("t", 0): T}
     assert list(delta.local_changes(3).followers) == [TopicPartition("t", 0)]
 
 
-def test_a_deleted_topic_is_deleted_where_its_replicas_are() -> None:
+def test_deleted_topic_is_deleted_on_its_replicas_brokers() -> None:
     delta = TopicsDelta(created((T, "t", 1)).apply())
     delta.replay_remove_topic(RemoveTopicRecord(topic_id=T))
 
@@ -96,7 +96,7 @@ def test_a_deleted_topic_is_deleted_where_its_replicas_are() -> None:
     assert delta.apply() == TopicsImage()
 
 
-def test_a_topic_that_comes_again_under_its_name_is_another() -> None:
+def test_topic_created_again_with_its_name_has_another_id() -> None:
     image = created((T, "t", 1)).apply()
     delta = TopicsDelta(image)
     delta.replay_remove_topic(RemoveTopicRecord(topic_id=T))
@@ -109,7 +109,7 @@ def test_a_topic_that_comes_again_under_its_name_is_another() -> None:
     assert list(after.by_id) == [U]
 
 
-def test_a_topic_that_comes_and_goes_at_once_was_never_there() -> None:
+def test_topic_created_and_deleted_in_one_delta_leaves_no_change() -> None:
     delta = created((T, "t", 1))
     delta.replay_remove_topic(RemoveTopicRecord(topic_id=T))
 
@@ -148,7 +148,7 @@ def test_eligible_leaders_are_cleared(topic: str) -> None:
     assert (partition.elr, partition.last_known_elr) == ((), ())
 
 
-def test_a_registration_comes_back_from_its_record() -> None:
+def test_registration_round_trips_through_its_record() -> None:
     from ottla.metadata.metadata_version import record_versions
 
     registration = PartitionRegistration((1, 2), (1,), 1, 3, 4, (T, U), (2,), (1,), (2,), (1,), 1)

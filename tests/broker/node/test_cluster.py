@@ -9,7 +9,7 @@ import pytest
 from ottla.config.validation import STANDARD_AUTHORIZER
 from ottla.errors import ErrorCode
 from ottla.membership.broker_lifecycle import BrokerState
-from ottla.membership.controller_channel import AnswerHere, Origin
+from ottla.membership.controller_channel import LocalHandler, Origin
 from ottla.metadata.cache import LISTED_AFTER_FENCING_MS
 from ottla.purgatory import Delayed
 from ottla.simulator.clients.requests import batch_of, create_topic, fetch, produce, records_in
@@ -147,7 +147,7 @@ def test_a_crowd_that_asks_for_one_new_topic_has_it_created_once(cluster: Cluste
     passed_on: list[list[str]] = []
     forward = node.services.controller.forward
 
-    def note(request: Message, origin: Origin, here: AnswerHere | None = None) -> Delayed[Message]:
+    def note(request: Message, origin: Origin, here: LocalHandler | None = None) -> Delayed[Message]:
         assert isinstance(request, CreateTopicsRequest)
         passed_on.append([topic.name for topic in request.topics])
         return forward(request, origin, here)
