@@ -31,7 +31,7 @@ class CoordinatorReplicas(Protocol):
     def find(self, topic: str, partition: int) -> CoordinatorReplica | None:
         """Return the replica, its log created if need be; None when there is none, or its disk has failed."""
 
-    def is_yet_to_be_made(self, topic_partition: TopicPartition) -> bool:
+    def is_yet_to_be_created(self, topic_partition: TopicPartition) -> bool:
         """Return whether the metadata gives the partition to this node and its log has not been created yet."""
 
     def append_committed(self, topic_partition: TopicPartition, batch: bytes) -> Delayed[ErrorCode]:
@@ -59,7 +59,7 @@ class ReplicatedCoordinatorLog:
 
         None when its disk has failed.
         """
-        if self._replicas.is_yet_to_be_made(TopicPartition(self.topic_name, partition)):
+        if self._replicas.is_yet_to_be_created(TopicPartition(self.topic_name, partition)):
             # `find` would create the log: the fifty logs of a new topic at once stop the loop for a tenth of a second.
             return iter(())
         replica = self._replicas.find(self.topic_name, partition)

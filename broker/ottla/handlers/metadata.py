@@ -55,9 +55,9 @@ def metadata(context: RequestContext, request: MetadataRequest) -> Steps[Answer]
     if request.topics is not None and (yield from _is_malformed(context, request.topics)):
         return (yield from _refuse(context, request.topics))
     disconnected_leaders = context.services.replicas.disconnected_leaders
-    if not disconnected_leaders.now():
+    if not disconnected_leaders.lost_leaders():
         return (yield from _answer(context, request))
-    return disconnected_leaders.answer_without(
+    return disconnected_leaders.respond_when_settled(
         lambda lost: _names_leader(context, request, lost), lambda: _answer(context, request)
     )
 

@@ -1,7 +1,7 @@
-"""`AwaitedFollowers`: followers that have yet to fetch a partition which this node has just begun to lead.
+"""`AwaitedFollowers`: followers that have yet to fetch a partition which this node has just started to lead.
 
-Their fetches must not be held meanwhile: a follower cannot name the partition before its last fetch has been answered,
-and until it does, acks=all produces wait for it.
+Their fetches must not be held meanwhile: a follower cannot add the partition to its fetch before its last fetch has
+completed, and until it does, acks=all produces wait for it.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ AWAITED_MS_MAX: Final = 5_000
 
 
 class AwaitedFollowers:
-    """See the module; ``check_session`` lets the fetch that waits in a session be tried again."""
+    """See the module; ``check_session`` checks the fetch that waits in a session again."""
 
     def __init__(self, check_session: Callable[[int], object]) -> None:
         self._check_session = check_session
@@ -26,23 +26,23 @@ class AwaitedFollowers:
 
     @property
     def has_held_fetches(self) -> bool:
-        """Whether `answer_held_fetches` has something to do."""
+        """Whether `complete_held_fetches` has work."""
         return bool(self._held)
 
     def await_followers(self, partition: Partition, now_ms: int) -> None:
-        """Keep the fetches of the followers of ``partition`` short until each has asked for it."""
+        """Keep the fetches of the followers of ``partition`` short until each has fetched it."""
         for broker_id in partition.isr.remote:
             self._awaited.setdefault(broker_id, {})[partition.topic_partition] = now_ms + AWAITED_MS_MAX
             self._held[broker_id] = None
 
     def on_fetched(self, broker_id: NodeId, topic_partition: TopicPartition) -> None:
-        """Note that a follower has asked for a partition."""
+        """Note that a follower has fetched a partition."""
         awaited = self._awaited.get(broker_id)
         if awaited:
             awaited.pop(topic_partition, None)
 
     def awaits(self, broker_id: NodeId, now_ms: int) -> bool:
-        """Return whether a follower has yet to ask for a partition: then its fetch must not be held."""
+        """Return whether a follower has yet to fetch a partition: then its fetch must not be held."""
         awaited = self._awaited.get(broker_id)
         while awaited:
             topic_partition, until_ms = next(iter(awaited.items()))
@@ -56,8 +56,8 @@ class AwaitedFollowers:
         known = [other for other in self._sessions.get(broker_id, ()) if other.is_open]
         self._sessions[broker_id] = [*known, session]
 
-    def answer_held_fetches(self) -> None:
-        """Answer the waiting fetches of the followers that are awaited."""
+    def complete_held_fetches(self) -> None:
+        """Complete the waiting fetches of the followers that are awaited."""
         held, self._held = self._held, {}
         for broker_id in held:
             for session in self._sessions.get(broker_id, ()):

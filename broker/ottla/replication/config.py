@@ -1,4 +1,4 @@
-"""What replication is told to do: the node's settings, resolved and typed."""
+"""The node's settings of replication, resolved and typed."""
 
 from dataclasses import dataclass
 
@@ -11,14 +11,14 @@ class ReplicationConfig:
 
     Attributes:
         inter_broker_listener: name of the listener, on other brokers, that followers fetch from.
-        fetcher_count: num.replica.fetchers, lanes to each leader; dynamic.
+        fetcher_count: num.replica.fetchers, fetchers (and connections) to each leader; dynamic.
         lag_time_max_ms: replica.lag.time.max.ms, how long a follower may be behind and still be in sync.
         fetch_wait_max_ms: replica.fetch.wait.max.ms, how long a leader may hold a fetch.
         fetch_min_bytes: replica.fetch.min.bytes.
         fetch_max_bytes: replica.fetch.max.bytes, of one partition.
         fetch_response_max_bytes: replica.fetch.response.max.bytes.
         fetch_backoff_ms: replica.fetch.backoff.ms, the wait after an error.
-        socket_timeout_ms: replica.socket.timeout.ms, how long a fetch may stay unanswered.
+        socket_timeout_ms: replica.socket.timeout.ms, how long a fetch may stay without a response.
         selector_class: replica.selector.class; empty, or Kafka's RackAwareReplicaSelector.
         leader_throttled_rate: leader.replication.throttled.rate in bytes/s; dynamic.
         follower_throttled_rate: follower.replication.throttled.rate in bytes/s; dynamic.

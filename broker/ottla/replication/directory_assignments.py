@@ -1,7 +1,7 @@
-"""`DirectoryAssignments`: tells the controller which log directory a replica is in, where it thinks otherwise.
+"""`DirectoryAssignments`: reports the log directory of a replica to the controller, if the metadata has another one.
 
-The controller must know it to tell which replicas a failed directory takes with it. One request is on its way at a
-time, with everything that there is to say. Source: AssignmentsManager of Apache Kafka 4.3; KIP-858.
+The controller must know it to determine which replicas a failed directory affects. One request is in flight at a time,
+with all assignments that are due. Source: AssignmentsManager of Apache Kafka 4.3; KIP-858.
 """
 
 import logging
@@ -40,18 +40,18 @@ class DirectoryAssignments:
         self._is_in_flight = False
         self._retry_at_ms = 0
         self.due_ms = NEVER_MS
-        """When `tick` sends something."""
+        """When `tick` sends a request."""
 
     def __len__(self) -> int:
         return len(self._wanted)
 
     def assign(self, topic_id: Uuid, partition: int, directory_id: Uuid) -> None:
-        """Tell the controller that this node's replica is in ``directory_id``; until it has heard."""
+        """Report ``directory_id`` for this node's replica, until the controller has acknowledged it."""
         self._wanted[topic_id, partition] = directory_id
         self._plan()
 
-    def forget(self, topic_id: Uuid, partition: int) -> None:
-        """The controller knows, or there is no such replica any more."""
+    def cancel(self, topic_id: Uuid, partition: int) -> None:
+        """Drop the report: the controller knows it, or the replica is removed."""
         self._wanted.pop((topic_id, partition), None)
         self._plan()
 
@@ -62,11 +62,11 @@ class DirectoryAssignments:
     def _plan(self) -> None:
         self.due_ms = self._retry_at_ms if self._wanted and not self._is_in_flight else NEVER_MS
 
-    def _send(self, told: dict[_Key, Uuid]) -> None:
+    def _send(self, reported: dict[_Key, Uuid]) -> None:
         self._is_in_flight = True
         self._plan()
         by_directory: dict[Uuid, dict[Uuid, list[int]]] = {}
-        for (topic_id, partition), directory_id in told.items():
+        for (topic_id, partition), directory_id in reported.items():
             by_directory.setdefault(directory_id, {}).setdefault(topic_id, []).append(partition)
         request = AssignReplicasToDirsRequest(
             broker_id=self._node_id,
@@ -88,25 +88,28 @@ class DirectoryAssignments:
                 for directory_id, topics in by_directory.items()
             ],
         )
-        self._peer_brokers.send_to_controller(request).on_complete(lambda answer: self._on_answer(told, answer))
+        pending = self._peer_brokers.send_to_controller(request)
+        pending.on_complete(lambda response: self._on_response(reported, response))
 
-    def _on_answer(self, told: dict[_Key, Uuid], answer: Message) -> None:
+    def _on_response(self, reported: dict[_Key, Uuid], response: Message) -> None:
         self._is_in_flight = False
         codes: dict[_Key, ErrorCode] = {}
-        if isinstance(answer, AssignReplicasToDirsResponse) and answer.error_code == ErrorCode.NONE:
+        if isinstance(response, AssignReplicasToDirsResponse) and response.error_code == ErrorCode.NONE:
             codes = {
                 (topic.topic_id, partition.partition_index): ErrorCode(partition.error_code)
-                for directory in answer.directories
+                for directory in response.directories
                 for topic in directory.topics
                 for partition in topic.partitions
             }
-        elif isinstance(answer, AssignReplicasToDirsResponse) and answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            # The finalized metadata.version knows no directories: nothing can be noted.
-            codes = dict.fromkeys(told, ErrorCode.NONE)
-        for key, directory_id in told.items():
+        elif (
+            isinstance(response, AssignReplicasToDirsResponse) and response.error_code == ErrorCode.UNSUPPORTED_VERSION
+        ):
+            # The finalized metadata.version has no directories: the controller cannot record any.
+            codes = dict.fromkeys(reported, ErrorCode.NONE)
+        for key, directory_id in reported.items():
             if codes.get(key) in _FINAL and self._wanted.get(key) == directory_id:
                 del self._wanted[key]
-        if any(key in self._wanted for key in told):
-            logger.debug("the controller has not taken the directories of %d replicas yet", len(self._wanted))
+        if any(key in self._wanted for key in reported):
+            logger.debug("the controller has not recorded the directories of %d replicas yet", len(self._wanted))
             self._retry_at_ms = self._clock.monotonic_ms() + _RETRY_MS
         self._plan()

@@ -2,18 +2,18 @@
 
 Responses that would name one of them wait for its successor.
 
-When a process ends, its clients ask another broker who leads now, within the millisecond. The metadata cannot know yet:
-the controller is still making sure, or is being elected itself. Told of the leader that it has just lost, a client
-asks again when it pleases; librdkafka takes up to a second. But this broker may have lost the same leader in the same
-millisecond, since it copies from it: then the answer waits until the metadata has another leader, until the lost one
-turns out to be there, or until a second is over, and is what it would have been then.
+When a process ends, its clients request the new leader from another broker within the millisecond. The metadata cannot
+have it yet: the controller is still detecting the failure, or is being elected itself. A client that receives the
+leader that it has just lost retries when it pleases; librdkafka takes up to a second. But this broker may have lost the
+same leader in the same millisecond, since it fetches from it: then the response waits until the metadata has another
+leader, until the lost one is reachable again, or until a second is over, and has the state of that moment.
 
-A process that is killed closes its connections one by one, and may be interrupted between them: the client may ask
-before the broker's own connection to the leader breaks. Those that the dead process had opened, to fetch as a follower,
-are closed first (`runtime.dialer` sees to that): where one of them ends, answers wait for a tenth of a second, in which
-the other is seen to break as well or is not.
+A process that is killed closes its connections one by one, and may be interrupted between them: the request may arrive
+before the broker's own connection to the leader breaks. Connections that the dead process had opened, to fetch as a
+follower, are closed first (`runtime.dialer` ensures it): when one of them ends, responses wait for a tenth of a second,
+in which the other one breaks as well or proves to work.
 
-Kafka has nothing of the kind.
+Kafka has no equivalent.
 """
 
 from collections.abc import Callable, Set
@@ -42,8 +42,8 @@ class DisconnectedLeaders:
         self._suspected_since_ms: dict[NodeId, int] = {}
         self._waiting: Purgatory[Message | Steps[Message]] = Purgatory()
 
-    def now(self) -> Set[NodeId]:
-        """Return the leaders that this node lost, or began to suspect, just now and the metadata calls alive."""
+    def lost_leaders(self) -> Set[NodeId]:
+        """Return the leaders that this node has just lost, or suspects, while the metadata has them as alive."""
         waits = self._waits()
         if not waits:
             return frozenset()
@@ -51,7 +51,7 @@ class DisconnectedLeaders:
         return {leader for leader, until_ms in waits if now_ms < until_ms and self._is_alive(leader)}
 
     def _waits(self) -> list[tuple[NodeId, int]]:
-        """Return for whose successors answers wait, or waited a moment ago, and until when."""
+        """Return the leaders whose successors are waited for, or were a moment ago, each with its deadline."""
         waits = [(leader, since_ms + WAIT_MS_MAX) for leader, since_ms in self._fetchers.lost_since_ms().items()]
         waits += [(leader, since_ms + SUSPICION_MS) for leader, since_ms in self._suspected_since_ms.items()]
         return waits
@@ -66,35 +66,35 @@ class DisconnectedLeaders:
         broker = self._brokers.find(leader)
         return broker is not None and not broker.is_fenced
 
-    def answer_without(
-        self, concerns: Callable[[Set[NodeId]], bool], answer: Callable[[], Message | Steps[Message]]
+    def respond_when_settled(
+        self, concerns: Callable[[Set[NodeId]], bool], respond: Callable[[], Message | Steps[Message]]
     ) -> Delayed[Message | Steps[Message]]:
-        """Return ``answer()`` as soon as no leader that is lost concerns it, which is at once if none does.
+        """Return ``respond()`` once no lost leader concerns the response, which is at once if none does.
 
         Args:
-            concerns: whether the answer, as it would be now, names one of these as a leader.
-            answer: makes it; called once.
+            concerns: whether the response, as it would be now, names one of these as a leader.
+            respond: builds the response; called once.
         """
 
         def settled() -> Message | Steps[Message] | None:
-            lost = self.now()
-            return None if lost and concerns(lost) else answer()
+            lost = self.lost_leaders()
+            return None if lost and concerns(lost) else respond()
 
         deadline_ms = self._clock.monotonic_ms() + WAIT_MS_MAX
-        return self._waiting.watch((_ANY_LEADER,), deadline_ms=deadline_ms, try_complete=settled, on_deadline=answer)
+        return self._waiting.watch((_ANY_LEADER,), deadline_ms=deadline_ms, try_complete=settled, on_deadline=respond)
 
-    def look_again(self) -> None:
-        """Give the answers that need not wait any longer."""
+    def check_waiting(self) -> None:
+        """Complete the responses that need not wait any longer."""
         if len(self._waiting):
             self._waiting.check(_ANY_LEADER)
 
     @property
     def is_awaited(self) -> bool:
-        """Whether an answer waits: then `tick` is to be called whenever something has happened."""
+        """Whether a response waits: then `tick` must be called after every event."""
         return self._waiting.due_ms != NEVER_MS
 
     def tick(self, now_ms: int) -> None:
-        self.look_again()
+        self.check_waiting()
         self._waiting.expire(now_ms)
         if self._suspected_since_ms:
             oldest_ms = now_ms - WAIT_MS_MAX

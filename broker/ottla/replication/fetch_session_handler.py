@@ -1,4 +1,4 @@
-"""A follower's side of an incremental fetch session: which partitions the leader has, and what is new about them.
+"""A follower's side of an incremental fetch session: the partitions that the leader has, and their changes.
 
 Source: FetchSessionHandler of Apache Kafka 4.3; KIP-227.
 """
@@ -17,7 +17,7 @@ TopicKey = tuple[str, Uuid]
 
 
 class FetchSessionHandler:
-    """See the module. ``is_full``: the next request begins a session, and so names every partition."""
+    """See the module. ``is_full``: the next request starts a session, and so names every partition."""
 
     __slots__ = ("_epoch", "_session_id")
 
@@ -33,9 +33,9 @@ class FetchSessionHandler:
         self,
         request: FetchRequest,
         wanted: Iterable[tuple[TopicKey, FetchPartition]],
-        forgotten: Iterable[tuple[TopicKey, int]],
+        removed: Iterable[tuple[TopicKey, int]],
     ) -> None:
-        """Put the session's fields and the partitions into ``request``."""
+        """Set the session's fields and the partitions of ``request``."""
         request.session_id = self._session_id
         request.session_epoch = self._epoch
         topics: dict[TopicKey, FetchTopic] = {}
@@ -47,16 +47,16 @@ class FetchSessionHandler:
         request.topics = list(topics.values())
         if self.is_full:
             return
-        left: dict[TopicKey, ForgottenTopic] = {}
-        for key, index in forgotten:
-            gone = left.get(key)
-            if gone is None:
-                gone = left[key] = ForgottenTopic(topic=key[0], topic_id=key[1])
-            gone.partitions.append(index)
-        request.forgotten_topics_data = list(left.values())
+        by_topic: dict[TopicKey, ForgottenTopic] = {}
+        for key, index in removed:
+            topic_entry = by_topic.get(key)
+            if topic_entry is None:
+                topic_entry = by_topic[key] = ForgottenTopic(topic=key[0], topic_id=key[1])
+            topic_entry.partitions.append(index)
+        request.forgotten_topics_data.extend(by_topic.values())
 
     def on_response(self, session_id: int) -> None:
-        """Go on in the session that the leader names; none means full fetches."""
+        """Continue in the session that the leader names; none means full fetches."""
         if session_id == NO_SESSION:
             self._session_id, self._epoch = NO_SESSION, INITIAL_EPOCH
         elif self.is_full:
@@ -65,7 +65,7 @@ class FetchSessionHandler:
             self._epoch = 1 if self._epoch == _INT32_MAX else self._epoch + 1
 
     def on_error(self, code: ErrorCode | None = None) -> None:
-        """Begin anew with the next request; one that the leader may still have is closed by it."""
+        """Start a new session with the next request; one that the leader may still have is closed by it."""
         if code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
             self._session_id = NO_SESSION
         self._epoch = INITIAL_EPOCH

@@ -1,8 +1,8 @@
-"""Keeps the in-sync sets of the partitions that this node leads as they ought to be.
+"""`IsrManager`: expands and shrinks the in-sync sets of the partitions that this node leads.
 
-A follower that has caught up is proposed at once; one that the controller could not take yet is proposed again while it
-stays caught up. One that has just fallen behind, outside the set, no longer holds up the high watermark after the lag
-time. Who lags is looked for every half replica.lag.time.max.ms, some partitions per tick.
+A follower that has caught up is proposed at once; one that the controller rejected is proposed again while it stays
+caught up. A follower outside the set that has just fallen behind stops delaying the high watermark after the lag time.
+Lagging members are checked every half replica.lag.time.max.ms, some partitions per tick.
 
 Source: ReplicaManager.maybeShrinkIsr and Partition.submitAlterPartition of Apache Kafka 4.3.
 """
@@ -45,13 +45,13 @@ class IsrManager:
         self._config = config
         self._changed = changed
         self._alter_partition = AlterPartitionManager(
-            node_id=node_id, peer_brokers=peer_brokers, clock=clock, all_answered=self._tell_changed
+            node_id=node_id, peer_brokers=peer_brokers, clock=clock, on_all_responses=self._notify_changed
         )
         self._led: dict[TopicPartition, Partition] = {}
         self._incomplete: dict[TopicPartition, Partition] = {}
         self._changed_partitions: dict[TopicPartition, Partition] = {}
-        self._unchecked: deque[Partition] = deque()
-        self._unlooked: deque[Partition] = deque()
+        self._shrink_queue: deque[Partition] = deque()
+        self._expansion_queue: deque[Partition] = deque()
         self._next_shrink_check_ms = 0
         self._next_expansion_check_ms = 0
         self.expansions = 0
@@ -59,11 +59,11 @@ class IsrManager:
 
     @property
     def failed_updates(self) -> int:
-        """How many proposals the controller refused or did not get."""
+        """Number of proposals that the controller rejected or did not receive."""
         return self._alter_partition.failed_updates
 
     def lead(self, partition: Partition) -> None:
-        """Look after a partition that this node leads, or that has changed while it does."""
+        """Manage a partition that this node leads, or that has changed while it does."""
         if len(partition.isr.replicas) > 1:
             if not self._led:
                 self._next_shrink_check_ms = self._clock.monotonic_ms() + self._config().lag_time_max_ms // 2
@@ -71,8 +71,8 @@ class IsrManager:
         self._note_completeness(partition)
         self.consider_expansion(partition)
 
-    def forget(self, topic_partition: TopicPartition) -> None:
-        """Another node leads it, or it is gone; no error when it was not looked after."""
+    def remove(self, topic_partition: TopicPartition) -> None:
+        """Stop managing a partition that another node leads or that is deleted; no error when it is not managed."""
         self._led.pop(topic_partition, None)
         self._incomplete.pop(topic_partition, None)
 
@@ -84,22 +84,22 @@ class IsrManager:
 
     def consider_expansion(self, partition: Partition) -> None:
         """Propose the first follower that is out of sync and has caught up, if there is one."""
-        heard_since_ms = self._clock.monotonic_ms() - 2 * max(
+        active_since_ms = self._clock.monotonic_ms() - 2 * max(
             self._config().fetch_wait_max_ms, EXPANSION_CHECK_INTERVAL_MS
         )
         change = partition.isr.on_expansion_check(
             high_watermark=partition.log.high_watermark,
-            heard_since_ms=heard_since_ms,
+            active_since_ms=active_since_ms,
             own_broker_epoch=self._peer_brokers.broker_epoch(),
         )
         if change is not None:
             self._propose(partition, change)
 
-    def look_again(self) -> None:
-        """Look at the partitions whose in-sync sets are not whole: who may join, and what they hold up, has changed."""
-        self._unlooked = deque(self._incomplete.values())
+    def check_incomplete(self) -> None:
+        """Check all incomplete in-sync sets again: brokers that may join, or may delay the HW, have changed."""
+        self._expansion_queue = deque(self._incomplete.values())
 
-    def _look_at(self, partition: Partition, now_ms: int) -> None:
+    def _check_expansion(self, partition: Partition, now_ms: int) -> None:
         self.consider_expansion(partition)
         if partition.is_leader and partition.advance_high_watermark(now_ms):
             self._changed_partitions[partition.topic_partition] = partition
@@ -108,11 +108,13 @@ class IsrManager:
         self._alter_partition.propose(
             change,
             is_wanted=lambda: partition.isr.pending is change,
-            answered=lambda answer: self._answered(partition, change, answer),
+            on_response=lambda response: self._on_response(partition, change, response),
         )
 
-    def _answered(self, partition: Partition, change: IsrChange, answer: AlterPartitionResponsePartitionData) -> None:
-        outcome = partition.isr.on_answer(change, answer)
+    def _on_response(
+        self, partition: Partition, change: IsrChange, response: AlterPartitionResponsePartitionData
+    ) -> None:
+        outcome = partition.isr.on_response(change, response)
         if outcome is IsrOutcome.RETRY:
             self._alter_partition.back_off()
             self._propose(partition, change)
@@ -127,7 +129,7 @@ class IsrManager:
             if outcome is IsrOutcome.COMMITTED:
                 self.consider_expansion(partition)
 
-    def _tell_changed(self) -> None:
+    def _notify_changed(self) -> None:
         if self._changed_partitions:
             changed, self._changed_partitions = self._changed_partitions, {}
             self._changed(changed.values())
@@ -137,22 +139,22 @@ class IsrManager:
     def tick(self, now_ms: int) -> None:
         if now_ms >= self._next_expansion_check_ms and self._incomplete:
             self._next_expansion_check_ms = now_ms + EXPANSION_CHECK_INTERVAL_MS
-            self.look_again()
-        if self._unlooked:
-            for _ in range(min(len(self._unlooked), _CHECKED_PER_TICK)):
-                self._look_at(self._unlooked.popleft(), now_ms)
-            self._tell_changed()
+            self.check_incomplete()
+        if self._expansion_queue:
+            for _ in range(min(len(self._expansion_queue), _CHECKED_PER_TICK)):
+                self._check_expansion(self._expansion_queue.popleft(), now_ms)
+            self._notify_changed()
         if now_ms >= self._next_shrink_check_ms and self._led:
             self._next_shrink_check_ms = now_ms + self._config().lag_time_max_ms // 2
-            self._unchecked = deque(self._led.values())
-        if self._unchecked:
+            self._shrink_queue = deque(self._led.values())
+        if self._shrink_queue:
             self._check_some(now_ms)
         self._alter_partition.tick(now_ms)
 
     def _check_some(self, now_ms: int) -> None:
         own_broker_epoch = self._peer_brokers.broker_epoch()
-        for _ in range(min(len(self._unchecked), _CHECKED_PER_TICK)):
-            partition = self._unchecked.popleft()
+        for _ in range(min(len(self._shrink_queue), _CHECKED_PER_TICK)):
+            partition = self._shrink_queue.popleft()
             change = partition.isr.on_lag_check(
                 end_offset=partition.log.log_end_offset, now_ms=now_ms, own_broker_epoch=own_broker_epoch
             )
@@ -161,8 +163,8 @@ class IsrManager:
 
     @property
     def due_ms(self) -> int:
-        """When `tick` has something to do."""
-        if self._unchecked or self._unlooked:
+        """When `tick` has work."""
+        if self._shrink_queue or self._expansion_queue:
             return self._clock.monotonic_ms()
         due_ms = self._alter_partition.due_ms
         if self._led and self._next_shrink_check_ms < due_ms:

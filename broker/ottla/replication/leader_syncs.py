@@ -1,8 +1,8 @@
 """`LeaderSyncs`: group commit of the partitions that this node leads.
 
-Where ottla.acks.fsync or flush.messages ask for it, what a leader appends counts only once it is on the disk. One sync
-of a partition is under way at a time; it covers everything appended before it started, and what was appended meanwhile
-shares the next one. Syncs run off the loop: the responses wait, the loop does not.
+With ottla.acks.fsync or flush.messages, a leader's append counts only once it is on the disk. One sync of a partition
+is under way at a time; it covers everything appended before it started, and appends during it share the next one. Syncs
+run off the loop: the responses wait, the loop does not.
 """
 
 import logging
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class LeaderSyncs:
-    """See the module. ``due_ms`` says when `tick` has something to do.
+    """See the module. ``due_ms`` is when `tick` has work.
 
     Args of the constructor:
         clock: to retry syncs that a shortage has kept from starting.
@@ -37,7 +37,7 @@ class LeaderSyncs:
         self.due_ms = NEVER_MS
 
     def start_if_due(self, partition: Partition) -> None:
-        """Bring to the disk what may not be confirmed before; nothing while a sync of the partition is under way.
+        """Sync records that are not confirmable yet; do nothing while a sync of the partition is under way.
 
         A sync for which the node is out of descriptors or memory starts later; the responses wait for it.
 
@@ -73,7 +73,7 @@ class LeaderSyncs:
         self._postponed[partition.topic_partition] = partition
 
     def tick(self, now_ms: int) -> None:
-        """Start what was postponed."""
+        """Start postponed syncs."""
         if now_ms < self.due_ms:
             return
         postponed, self._postponed, self.due_ms = self._postponed, {}, NEVER_MS

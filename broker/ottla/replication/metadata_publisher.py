@@ -1,7 +1,7 @@
-"""`ReplicaMetadataPublisher`: creates, changes and removes this node's partitions as each metadata image has them.
+"""`ReplicaMetadataPublisher`: creates, changes and removes this node's partitions to match each metadata image.
 
-It owns which partitions this node has. New logs are created a few per tick: an image may bring thousands, and to create
-one takes a dozen system calls. A request for a partition whose log is not there yet has it created at once (`find`).
+It owns this node's partitions. New logs are created a few per tick: an image may add thousands, and creating one takes
+a dozen system calls. A request for a partition without a log has it created at once (`find`).
 
 Source: ReplicaManager.applyDelta and BrokerMetadataPublisher of Apache Kafka 4.3.
 """
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 _ASSIGNED_PER_TICK: Final = 5
 _ASSIGNING_MS_MAX: Final = 1
-"""A log takes a third of a millisecond to create; ten where the file system is busy."""
+"""A log takes a third of a millisecond to create; ten when the file system is busy."""
 LEADER_THROTTLED_REPLICAS: Final = "leader.replication.throttled.replicas"
 FOLLOWER_THROTTLED_REPLICAS: Final = "follower.replication.throttled.replicas"
 
@@ -42,14 +42,14 @@ class ReplicaMetadataPublisher:
     """See the module; a publisher of the metadata loader.
 
     Args of the constructor:
-        config_of_topic: gives the resolved configuration of a topic's logs from the current metadata.
+        config_of_topic: returns the resolved configuration of a topic's logs from the current metadata.
         on_config: called with a partition whose topic has another configuration now.
-        on_changed: called with the partitions that were assigned or given up; requests may wait for that.
+        on_changed: called with the partitions that were assigned or removed; requests may wait for that.
         on_published: called after each image; whether brokers have changed with it.
 
     Attributes:
-        partitions: what this node leads or follows.
-        image: the newest.
+        partitions: the partitions that this node leads or follows.
+        image: the newest image.
     """
 
     def __init__(
@@ -90,14 +90,14 @@ class ReplicaMetadataPublisher:
 
     @property
     def has_unassigned(self) -> bool:
-        """Whether `assign_some` has something to do."""
+        """Whether `assign_some` has work."""
         return bool(self._unassigned)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Create, change and remove this node's partitions as ``image`` has them."""
+        """Create, change and remove this node's partitions to match ``image``."""
         self.image = image
         self._brokers.image = image.cluster
-        # First: a log was opened without its topic's configuration, by which its partition leads and follows.
+        # First: a log was opened without its topic's configuration, which its partition needs to lead or follow.
         self._publish_configs(delta, image)
         changes = delta.topics.local_changes(self._node_id)
         for topic_partition in changes.deletes:
@@ -107,7 +107,7 @@ class ReplicaMetadataPublisher:
                 if topic_partition in self.partitions or self._logs.get(topic_partition) is not None:
                     self._assign(topic_partition, local)
                 else:
-                    # To create a log takes a dozen system calls: thousands at once would stop the loop for seconds.
+                    # Creating a log takes a dozen system calls: thousands at once would stop the loop for seconds.
                     self._unassigned[topic_partition] = local
         self.assign_some()
         self._on_published(bool(delta.cluster.changed_brokers))
@@ -129,18 +129,18 @@ class ReplicaMetadataPublisher:
             for partition in [each for each in self.partitions.values() if each.topic_partition.topic in topics]:
                 self._on_config(partition)
 
-    # --- which partitions
+    # --- assignment
 
     def find(self, topic_partition: TopicPartition) -> Partition | None:
-        """Return the partition, created now where the metadata has given it to this node a moment ago."""
+        """Return the partition, created now if the metadata has just assigned it to this node."""
         unassigned = self._unassigned.pop(topic_partition, None)
         if unassigned is not None:
             self._assign(topic_partition, unassigned)
             self._announce_changes()
         return self.partitions.get(topic_partition)
 
-    def is_yet_to_be_made(self, topic_partition: TopicPartition) -> bool:
-        """Return whether there is no log yet of a partition that the metadata gives to this node: nothing is in it."""
+    def is_yet_to_be_created(self, topic_partition: TopicPartition) -> bool:
+        """Return whether a partition that the metadata assigns to this node has no log yet: it is empty."""
         return topic_partition in self._unassigned and not self._logs.has_any_of(topic_partition)
 
     def remove_strays(self) -> list[TopicPartition]:
@@ -151,7 +151,7 @@ class ReplicaMetadataPublisher:
         return log.topic_partition not in self.partitions and log.topic_partition not in self._unassigned
 
     def assign_some(self) -> None:
-        """Create the logs of the next few new partitions; the others come with the next ticks, or when asked for."""
+        """Create the logs of the next few new partitions; the others are created by later ticks or on request."""
         started_ms = self._clock.monotonic_ms()
         for topic_partition in list(islice(self._unassigned, _ASSIGNED_PER_TICK)):
             self._assign(topic_partition, self._unassigned.pop(topic_partition))
@@ -160,7 +160,7 @@ class ReplicaMetadataPublisher:
         self._announce_changes()
 
     def _announce_changes(self) -> None:
-        """Have the requests tried again that wait for what has changed: each fetch once, however much it is."""
+        """Retry the requests that wait for the changed partitions: each fetch once, however many it waits for."""
         if self._changed:
             changed, self._changed = self._changed, {}
             self._on_changed(changed)
@@ -209,7 +209,7 @@ class ReplicaMetadataPublisher:
         self._announce_changes()
 
     def _end(self, topic_partition: TopicPartition, *, is_lost: bool = False) -> bool:
-        """Neither lead nor follow it any more, and note that for waiting requests; return whether it was here."""
+        """Stop leading or following it, and note that for waiting requests; return whether it was here."""
         partition = self.partitions.pop(topic_partition, None)
         if partition is None:
             return False

@@ -1,4 +1,4 @@
-"""The metrics of replicas: as the broker sees them, of their fetchers, of fetch sessions and of waiting requests."""
+"""The metrics of replicas: of the broker's partitions, of their fetchers, of fetch sessions and of waiting requests."""
 
 from typing import Final, NamedTuple
 
@@ -25,7 +25,7 @@ class PartitionSample(NamedTuple):
 
 
 class ReplicasSample(NamedTuple):
-    """All replicas of this node, beside what the metadata assigns to it."""
+    """All replicas of this node, with the metadata that assigns them."""
 
     node_id: NodeId
     image: MetadataImage
@@ -38,7 +38,7 @@ class ReplicasSample(NamedTuple):
 
 
 class ReplicationSample(NamedTuple):
-    """What the replica manager counted."""
+    """Counters of the replica manager."""
 
     isr_expansions: int
     isr_shrinks: int
@@ -48,7 +48,7 @@ class ReplicationSample(NamedTuple):
 
 
 class FetchSessionSample(NamedTuple):
-    """What fetch sessions there are, and what came of their limit."""
+    """Open fetch sessions, and evictions and rejections by their limits."""
 
     open_sessions: int
     partitions: int
@@ -73,7 +73,7 @@ def sample_replication(replicas: ReplicaManager) -> ReplicationSample:
 
 
 def sample_purgatories(replicas: ReplicaManager) -> dict[str, int]:
-    """Return how many requests wait, by Kafka's name of the operation."""
+    """Return the number of waiting requests, by Kafka's name of the operation."""
     return {
         "Produce": len(replicas.produce_purgatory),
         "Fetch": len(replicas.fetch_purgatory),

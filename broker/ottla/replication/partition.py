@@ -1,14 +1,14 @@
-"""One partition on one of its replicas' nodes: the log, who leads it, and how far it is committed.
+"""One partition on one of its replicas' nodes: the log, its leader, and the high watermark.
 
 As leader a partition appends what producers send, and moves the high watermark to the smallest log end offset of the
 ISR, which `PartitionIsr` keeps. As follower it appends what the leader sends and takes the leader's high watermark.
-Facts come in by call; what follows from them is returned, for the replica manager to act on. Times are monotonic unless
-they are said to be wall time.
+Facts arrive by calls; their effects are returned, for the replica manager to act on. Times are monotonic unless they
+are called wall time.
 
-Where a batch's CRC is checked: by the leader when a producer sends it, by a follower before it appends it, by recovery
-above the recovery point. Reads check nothing: the bytes go from the page cache to the socket. But a follower that asks
-again for what it has just been sent may have refused it: the leader then reads these bytes itself, and from the first
-batch that fails on it serves nothing any more, to nobody.
+A batch's CRC is checked by the leader when a producer sends it, by a follower before it appends it, and by recovery
+above the recovery point. Reads check nothing: the bytes go from the page cache to the socket. But a follower that
+fetches the same records again may have rejected them: the leader then reads and checks these bytes itself, and from the
+first batch that fails on it serves no client any more.
 
 Source: kafka.cluster.Partition of Apache Kafka 4.3; KIP-101 (epochs), KIP-497 (AlterPartition), KIP-903 (broker
 epochs), KIP-966 (minimum in-sync replicas).
@@ -23,7 +23,7 @@ from ottla.log.partition_log import AppendOrigin, AppendResult, CheckedBatch, Lo
 from ottla.metadata.topics import PartitionRegistration
 from ottla.ports import Buffer
 from ottla.replication.isr.partition_isr import PartitionIsr
-from ottla.replication.isr.remote_replica import Heard, RemoteReplica
+from ottla.replication.isr.remote_replica import FetchActivity, RemoteReplica
 from ottla.types import LeaderEpoch, NodeId, Offset, OffsetAndEpoch, TopicPartition, Uuid
 from ottla.wire.records import iterate_batches
 
@@ -36,9 +36,9 @@ NO_LEADER: NodeId = -1
 class Partition:
     """The state of the node's replica of one partition.
 
-    ``isr`` says which replicas are in sync, and what the leader knows of them. This replica counts with the log's
-    ``confirmable_offset``: what has to be on its disk first is. ``damaged_offset`` is where a batch begins whose CRC
-    was found wrong on this node's disk: nothing from there on is served any more.
+    ``isr`` has the in-sync replicas, and the leader's knowledge of them. This replica counts with the log's
+    ``confirmable_offset``: up to there everything is on its disk that has to be. ``corrupt_offset`` is the start of a
+    batch with a wrong CRC on this node's disk: nothing from there on is served any more.
     """
 
     topic_partition: TopicPartition
@@ -48,7 +48,7 @@ class Partition:
     isr: PartitionIsr
     leader: NodeId = NO_LEADER
     leader_epoch: LeaderEpoch = -1
-    damaged_offset: Offset | None = None
+    corrupt_offset: Offset | None = None
 
     @property
     def is_leader(self) -> bool:
@@ -56,17 +56,17 @@ class Partition:
 
     @property
     def min_in_sync(self) -> int:
-        """min.insync.replicas; more than there are replicas would refuse every write for ever (KIP-966)."""
+        """min.insync.replicas; a value above the number of replicas would reject every write for ever (KIP-966)."""
         return min(self.log.config.min_insync_replicas, len(self.isr.replicas))
 
-    # --- what the controller says
+    # --- roles, by the metadata
 
     def lead(self, registration: PartitionRegistration, *, now_ms: int) -> bool:
-        """Become or stay the leader; a new epoch starts where the log ends. Return whether the epoch is new."""
+        """Become or stay the leader; a new epoch starts at the log end. Return whether the epoch is new."""
         if self.isr.is_old(registration):
             return False
         is_new_epoch = registration.leader_epoch > self.leader_epoch
-        # A leader that missed an epoch in between does not know what its followers did in it.
+        # A leader that missed an epoch in between does not know the progress of its followers in it.
         is_new_leader = not self.is_leader or registration.leader_epoch > self.leader_epoch + 1
         self.leader, self.leader_epoch = registration.leader, registration.leader_epoch
         self.isr.on_leading(
@@ -79,7 +79,7 @@ class Partition:
         return is_new_epoch
 
     def follow(self, registration: PartitionRegistration) -> bool:
-        """Stop leading: another node does, or none (-1). Return whether that was news."""
+        """Stop leading: another node leads, or none (-1). Return whether that changes anything."""
         if self.isr.is_old(registration):
             return False
         is_news = registration.leader_epoch > self.leader_epoch or registration.leader != self.leader
@@ -88,14 +88,14 @@ class Partition:
         return is_news
 
     def stop(self) -> None:
-        """Neither lead nor follow any more: the replica is removed, or its disk failed."""
+        """Stop leading or following: the replica is removed, or its disk failed."""
         self.leader = NO_LEADER
         self.isr.on_stopped()
 
-    # --- who may ask
+    # --- validation of requests
 
     def require_leadership(self, current_leader_epoch: LeaderEpoch = -1) -> None:
-        """Refuse unless this node leads, in the epoch that the client believes in (-1: it does not say).
+        """Reject a request unless this node leads, in the client's leader epoch (-1: it has none).
 
         Raises:
             KafkaError: NOT_LEADER_OR_FOLLOWER; FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH (KIP-320).
@@ -105,7 +105,7 @@ class Partition:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic_partition} is led by node {self.leader}")
 
     def require_epoch(self, current_leader_epoch: LeaderEpoch) -> None:
-        """Refuse who believes in another leader epoch; followers serve readers too (KIP-392).
+        """Reject a request with another leader epoch; followers serve consumers too (KIP-392).
 
         Raises:
             KafkaError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
@@ -118,11 +118,11 @@ class Partition:
             )
 
     def remote_replica(self, broker_id: NodeId, broker_epoch: int, current_leader_epoch: LeaderEpoch) -> RemoteReplica:
-        """Return what the leader knows of a follower that fetches.
+        """Return the state of a follower that fetches.
 
         Raises:
-            KafkaError: the broker has no replica, as far as this leader knows (UNKNOWN_LEADER_EPOCH for who says the
-                epoch, so that it asks again; else NOT_LEADER_OR_FOLLOWER), or it has been replaced by a newer
+            KafkaError: the broker has no replica, as far as this leader knows (UNKNOWN_LEADER_EPOCH for a request with
+                a leader epoch, so that it retries; else NOT_LEADER_OR_FOLLOWER), or it has been replaced by a newer
                 incarnation (NOT_LEADER_OR_FOLLOWER).
         """
         replica = self.isr.remote.get(broker_id)
@@ -136,7 +136,7 @@ class Partition:
             )
         return replica
 
-    # --- appending
+    # --- append
 
     def append_as_leader(
         self, records: Buffer | CheckedBatch, *, origin: AppendOrigin, required_acks: int, wall_ms: int, now_ms: int
@@ -144,7 +144,7 @@ class Partition:
         """Append one batch; with acks=all only when enough replicas are in sync.
 
         Raises:
-            KafkaError: what `require_appendable` and `PartitionLog.append_as_leader` raise.
+            KafkaError: the errors of `require_appendable` and `PartitionLog.append_as_leader`.
         """
         self.require_appendable(required_acks)
         log = self.log
@@ -172,20 +172,21 @@ class Partition:
     def append_as_follower(
         self, records: Buffer, *, high_watermark: Offset, log_start_offset: Offset, wall_ms: int
     ) -> bool:
-        """Append what the leader sent, and take its watermarks; return whether readers see more or less than before.
+        """Append the leader's records, and take its watermarks; return whether consumers can read more, or less.
 
-        The high watermark is at most the leader's and at most the log end, and never goes back by itself: what was
-        committed once every possible leader has. Batches of a later epoch than this replica follows are left out.
+        The high watermark is at most the leader's and at most the log end, and never goes back by itself: every
+        possible leader has the records that were committed once. Batches of a later epoch than this replica follows are
+        left out.
 
         Raises:
             CorruptRecordError: a batch fails its CRC; nothing was written.
-            KafkaError: OFFSET_OUT_OF_RANGE, the batches do not come next.
-            StorageError: the disk refused.
+            KafkaError: OFFSET_OUT_OF_RANGE, the batches do not continue at the log end.
+            StorageError: the disk failed.
         """
         log = self.log
         if len(records):
             if log.log_end_offset == log.log_start_offset:
-                self._begin_with_whole_batch(records)
+                self._start_with_whole_batch(records)
             log.append_as_follower(records, now_ms=wall_ms, leader_epoch_max=self.leader_epoch)
         is_news = False
         if log_start_offset > log.log_start_offset:
@@ -196,8 +197,8 @@ class Partition:
             is_news = log.update_high_watermark(high_watermark) > before or is_news
         return is_news
 
-    def _begin_with_whole_batch(self, records: Buffer) -> None:
-        """Let an empty log that is to start within a batch, where DeleteRecords has put the start, end before it."""
+    def _start_with_whole_batch(self, records: Buffer) -> None:
+        """Move the end of an empty log, which DeleteRecords has put within a batch, to the start of that batch."""
         log = self.log
         first = next(iterate_batches(records), None)
         if first is None:
@@ -206,10 +207,10 @@ class Partition:
             first.check_crc()
             log.truncate_fully_and_start_at(first.base_offset, log.log_start_offset)
 
-    # --- how far it is committed
+    # --- commit
 
     def on_synced(self, now_ms: int) -> bool:
-        """Note that the disk has more; return whether records are committed that were not before."""
+        """Note that more is on the disk; return whether more is committed."""
         return self.is_leader and self.advance_high_watermark(now_ms)
 
     def is_committed(self, last_offset: Offset) -> bool:
@@ -217,7 +218,7 @@ class Partition:
         return self.log.high_watermark > last_offset
 
     def is_acknowledgeable(self, last_offset: Offset, required_acks: int) -> bool:
-        """Return whether enough replicas have the record at ``last_offset``, on their disks where that is configured.
+        """Return whether enough replicas have the record at ``last_offset``, on their disks if so configured.
 
         With acks=1 that is this replica alone.
         """
@@ -226,17 +227,17 @@ class Partition:
         return self.log.confirmable_offset > last_offset
 
     def acknowledgement_error(self, required_acks: int) -> ErrorCode:
-        """Return what a produce reports once its records are acknowledgeable."""
+        """Return the error of a produce whose records are acknowledgeable."""
         return self.committed_error() if required_acks == -1 else ErrorCode.NONE
 
     def committed_error(self) -> ErrorCode:
-        """Return what an acks=all produce reports once its records are committed."""
+        """Return the error of an acks=all produce whose records are committed."""
         if len(self.isr.maximal) < self.min_in_sync:
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE
 
     def advance_high_watermark(self, now_ms: int) -> bool:
-        """Move the high watermark to what the ISR has confirmed; return whether it moved. It never goes back here."""
+        """Move the high watermark up to the confirmed offset of the ISR; return whether it moved."""
         log = self.log
         offset = log.confirmable_offset
         isr = self.isr
@@ -271,10 +272,10 @@ class Partition:
         offset: Offset,
         log_start_offset: Offset,
         broker_epoch: int,
-        session: Heard | None,
+        session: FetchActivity | None,
         now_ms: int,
     ) -> bool:
-        """Note how far a follower is, which asks for ``offset``; return whether more is committed now."""
+        """Record the log end of a follower that fetches at ``offset``; return whether more is committed now."""
         before = replica.log_end_offset
         replica.on_fetch(
             offset=offset,
@@ -286,7 +287,7 @@ class Partition:
         )
         return offset != before and self.advance_high_watermark(now_ms)
 
-    # --- reading
+    # --- reads
 
     def read_for_consumer(
         self, start_offset: Offset, *, size_bytes_max: int, at_least_one: bool, read_committed: bool
@@ -295,43 +296,47 @@ class Partition:
 
         Raises:
             OffsetOutOfRangeError: ``start_offset`` is not in the log.
-            StorageError: the disk refused.
+            StorageError: the disk failed.
         """
         log = self.log
         bound = log.last_stable_offset if read_committed else log.high_watermark
         return log.read(
             start_offset,
             size_bytes_max=size_bytes_max,
-            upper_bound_offset=bound if self.damaged_offset is None else self._sound_bound(start_offset, bound),
+            upper_bound_offset=bound
+            if self.corrupt_offset is None
+            else self._bound_below_corruption(start_offset, bound),
             at_least_one=at_least_one,
             with_aborted_transactions=read_committed,
         )
 
     def read_for_follower(self, start_offset: Offset, *, size_bytes_max: int, at_least_one: bool) -> LogSlice:
         """Return records up to the log end; raises as `read_for_consumer`."""
-        bound = None if self.damaged_offset is None else self._sound_bound(start_offset, self.log.log_end_offset)
+        bound = (
+            None if self.corrupt_offset is None else self._bound_below_corruption(start_offset, self.log.log_end_offset)
+        )
         return self.log.read(
             start_offset, size_bytes_max=size_bytes_max, upper_bound_offset=bound, at_least_one=at_least_one
         )
 
-    def _sound_bound(self, start_offset: Offset, bound: Offset) -> Offset:
-        """Return ``bound``, or where the damage begins; who asks for what is damaged gets CORRUPT_MESSAGE."""
-        assert self.damaged_offset is not None
-        if start_offset >= self.damaged_offset:
-            raise CorruptRecordError(f"{self.topic_partition}: the batch at offset {self.damaged_offset} is damaged")
-        return min(bound, self.damaged_offset)
+    def _bound_below_corruption(self, start_offset: Offset, bound: Offset) -> Offset:
+        """Return ``bound``, or the corrupt offset if that is smaller; raise for a read of corrupt records."""
+        assert self.corrupt_offset is not None
+        if start_offset >= self.corrupt_offset:
+            raise CorruptRecordError(f"{self.topic_partition}: the batch at offset {self.corrupt_offset} is corrupt")
+        return min(bound, self.corrupt_offset)
 
-    def find_damage(self, found: LogSlice, start_offset: Offset) -> bool:
-        """Read the batches that a follower has refused before; return whether one of them fails its CRC here too."""
+    def find_corruption(self, found: LogSlice, start_offset: Offset) -> bool:
+        """Read the batches that a follower may have rejected; return whether one of them fails its CRC here too."""
         assert found.records is not None
-        damaged_offset = start_offset
+        corrupt_offset = start_offset
         error: CorruptRecordError | None = None
         try:
             count = 0
             for batch in iterate_batches(found.records.read()):
-                damaged_offset = batch.base_offset
+                corrupt_offset = batch.base_offset
                 batch.check_crc()
-                damaged_offset = batch.next_offset
+                corrupt_offset = batch.next_offset
                 count += 1
             if count == 0:
                 error = CorruptRecordError("its length is not that of a batch")
@@ -339,23 +344,23 @@ class Partition:
             error = caught
         if error is None:
             return False
-        self.damaged_offset = damaged_offset
+        self.corrupt_offset = corrupt_offset
         logger.error(
-            "%s: the batch at offset %d on this leader's disk is damaged and is not served any more: %s. An in-sync "
-            "replica is asked to take over; where there is none, restore the log directory or delete the records up to "
-            "there",
+            "%s: the batch at offset %d on this leader's disk is corrupt and is not served any more: %s. An in-sync "
+            "replica is requested to take over; if there is none, restore the log directory or delete the records up "
+            "to that offset",
             self.topic_partition,
-            damaged_offset,
+            corrupt_offset,
             error,
         )
         return True
 
-    def drop_damage(self) -> None:
-        """Truncate the log of a follower where its damage begins: the leader has the rest."""
-        offset, self.damaged_offset = self.damaged_offset, None
+    def truncate_corruption(self) -> None:
+        """Truncate the log of a follower at its corrupt offset: the leader has the rest."""
+        offset, self.corrupt_offset = self.corrupt_offset, None
         assert offset is not None
         logger.warning(
-            "%s: dropping the damaged log from offset %d on; node %d, which leads it now, has it",
+            "%s: truncating the corrupt log at offset %d; node %d, which leads it now, has the rest",
             self.topic_partition,
             offset,
             self.leader,
@@ -364,10 +369,10 @@ class Partition:
             self.log.truncate_to(offset)
 
     def divergence(self, fetch_offset: Offset, last_fetched_epoch: LeaderEpoch) -> OffsetAndEpoch | None:
-        """Return where the reader's log parts from this one, None when it does not: it truncates, then reads on.
+        """Return the point at which the reader's log diverges from this one, and to which it truncates, or None.
 
         Raises:
-            OffsetOutOfRangeError: this log cannot tell, or ``fetch_offset`` is below its start.
+            OffsetOutOfRangeError: unknown to this log, or ``fetch_offset`` is below its start.
         """
         log = self.log
         is_in_range = log.log_start_offset <= fetch_offset <= log.log_end_offset
@@ -376,7 +381,7 @@ class Partition:
         end = self.end_of_epoch(last_fetched_epoch)
         if end.offset < 0 or end.epoch < 0:
             raise OffsetOutOfRangeError(
-                f"{self.topic_partition}: nothing is known of epoch {last_fetched_epoch}, the last one fetched"
+                f"{self.topic_partition}: no entry for epoch {last_fetched_epoch}, the last one fetched"
             )
         if fetch_offset < self.log.log_start_offset:
             raise OffsetOutOfRangeError(
@@ -385,7 +390,7 @@ class Partition:
         return end if end.epoch < last_fetched_epoch or end.offset < fetch_offset else None
 
     def end_of_epoch(self, leader_epoch: LeaderEpoch) -> OffsetAndEpoch:
-        """Return where ``leader_epoch`` ended, (-1, -1) when the log cannot say."""
+        """Return the end of ``leader_epoch``, (-1, -1) when the log does not know it."""
         if self.is_leader and leader_epoch >= 0:
             if leader_epoch == self.leader_epoch:
                 return OffsetAndEpoch(self.log.log_end_offset, leader_epoch)

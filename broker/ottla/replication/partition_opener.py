@@ -1,6 +1,6 @@
-"""`PartitionOpener`: opens the log of a partition that the metadata gives to this node, and keeps its directory known.
+"""`PartitionOpener`: opens the log of a partition that the metadata assigns to this node, and reports its directory.
 
-The controller has to know the log directory of each replica: a failed directory takes its replicas along (KIP-858).
+The controller has to know the log directory of each replica: a failed directory makes its replicas fail (KIP-858).
 """
 
 import logging
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 class PartitionOpener:
     """See the module.
 
-    ``config_of_topic`` gives the resolved configuration of a topic's logs from the current metadata.
+    ``config_of_topic`` returns the resolved configuration of a topic's logs from the current metadata.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class PartitionOpener:
         self._config_of_topic = config_of_topic
 
     def open(self, topic_partition: TopicPartition, local: LocalReplica) -> Partition | None:
-        """Return the partition with its log opened; None when the disk refuses.
+        """Return the partition with its log opened; None when the disk fails.
 
         Raises:
             ShortageError: the node is out of descriptors or memory for now.
@@ -60,7 +60,9 @@ class PartitionOpener:
         try:
             if local.partition.leader not in (NO_LEADER, self._node_id) and self._logs.drop_damaged(topic_partition):
                 logger.warning(
-                    "%s: dropped the damaged log; copying it anew from node %d", topic_partition, local.partition.leader
+                    "%s: dropped the corrupt log; copying it again from node %d",
+                    topic_partition,
+                    local.partition.leader,
                 )
             log = self._logs.get_or_create(
                 topic_partition,
@@ -70,7 +72,7 @@ class PartitionOpener:
             )
             cut_unknown_epochs(log, local.partition.leader_epoch)
         except DamagedLogError as error:
-            logger.error("cannot serve %s: %s; asking for another leader", topic_partition, error)
+            logger.error("cannot serve %s: %s; requesting another leader", topic_partition, error)
             self._directories.assign(local.topic_id, topic_partition.partition, DIRECTORY_LOST)
             return None
         except StorageError as error:
@@ -91,13 +93,13 @@ class PartitionOpener:
         )
 
     def compare_directory(self, partition: Partition, local: LocalReplica) -> None:
-        """Tell the controller where the log is when it believes otherwise."""
+        """Report the log's directory to the controller when the metadata has another one."""
         path = partition.log.directory.rpartition("/")[0]
         directory_id = self._logs.directory_ids().get(path)
         index = partition.topic_partition.partition
-        if partition.damaged_offset is not None and partition.is_leader:
-            return  # the controller is to believe that it is lost until another replica leads
+        if partition.corrupt_offset is not None and partition.is_leader:
+            return  # the directory stays reported as lost until another replica leads
         if directory_id is None or directory_id == local.partition.directory_of(self._node_id):
-            self._directories.forget(local.topic_id, index)
+            self._directories.cancel(local.topic_id, index)
         else:
             self._directories.assign(local.topic_id, index, directory_id)

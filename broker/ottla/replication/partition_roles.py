@@ -1,7 +1,7 @@
-"""`PartitionRoles`: has a partition led or followed by this node, or neither.
+"""`PartitionRoles`: makes this node the leader or a follower of a partition, or neither.
 
-Each role has its own keepers: of what this node leads, `IsrManager` keeps the ISR and `AwaitedFollowers` the fetches
-short until the followers have found their leader; what it follows is copied by the `ReplicaFetcherManager`.
+Each role has its own managers: for partitions that this node leads, `IsrManager` manages the ISR and `AwaitedFollowers`
+keeps fetches short until the followers have found their leader; the `ReplicaFetcherManager` copies those it follows.
 """
 
 from contextlib import suppress
@@ -38,36 +38,36 @@ class PartitionRoles:
         self._directories = directories
 
     def lead(self, partition: Partition, registration: PartitionRegistration) -> None:
-        """Have this node lead ``partition``, or continue to."""
+        """Make this node lead ``partition``, or continue to."""
         now_ms = self._clock.monotonic_ms()
-        self._fetchers.forget(partition.topic_partition)
+        self._fetchers.unfollow(partition.topic_partition)
         if partition.lead(registration, now_ms=now_ms):
             self._awaited_followers.await_followers(partition, now_ms)
         partition.advance_high_watermark(now_ms)
         self._isr_manager.lead(partition)
 
     def sync(self, partition: Partition) -> None:
-        """Bring what recovery found to the disk: it may be in the page cache only, and is committed after that."""
+        """Sync what recovery found: it may be in the page cache only, and is committed after that."""
         if partition.is_leader:
             with suppress(StorageError):
                 self._syncs.start_if_due(partition)
 
     def follow(self, partition: Partition, registration: PartitionRegistration, *, is_new: bool) -> None:
-        """Have this node follow the leader of ``partition``, or nobody where there is none."""
+        """Make this node follow the leader of ``partition``, if it has one."""
         is_news = partition.follow(registration) or is_new
-        if partition.damaged_offset is not None and partition.leader != NO_LEADER:
-            partition.drop_damage()
-        self._isr_manager.forget(partition.topic_partition)
+        if partition.corrupt_offset is not None and partition.leader != NO_LEADER:
+            partition.truncate_corruption()
+        self._isr_manager.remove(partition.topic_partition)
         if partition.leader == NO_LEADER:
-            self._fetchers.forget(partition.topic_partition)
+            self._fetchers.unfollow(partition.topic_partition)
         elif is_news:
             self._fetchers.follow(partition)
 
     def end(self, partition: Partition, *, is_lost: bool) -> None:
-        """Neither lead nor follow it any more; ``is_lost``: its log directory failed."""
+        """Stop leading or following it; ``is_lost``: its log directory failed."""
         topic_partition = partition.topic_partition
         partition.stop()
-        if not is_lost:  # else the controller has to hear which directory took the replica along
-            self._directories.forget(partition.topic_id, topic_partition.partition)
-        self._isr_manager.forget(topic_partition)
-        self._fetchers.forget(topic_partition)
+        if not is_lost:  # else the controller must learn which directory failed with the replica
+            self._directories.cancel(partition.topic_id, topic_partition.partition)
+        self._isr_manager.remove(topic_partition)
+        self._fetchers.unfollow(topic_partition)

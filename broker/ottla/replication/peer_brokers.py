@@ -1,4 +1,4 @@
-"""The other nodes of the cluster, as replication sees them: how to ask them, and who is alive."""
+"""The other nodes of the cluster, as replication sees them: connections to them, and which are alive."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ ANY_BROKER_EPOCH = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerBrokers:
-    """What a replica manager needs of the node to reach the others.
+    """Connections of a replica manager to other nodes.
 
     Attributes:
         channel: to other brokers.
-        endpoint_of: where a broker's inter-broker listener is; None while it is not registered or fenced.
-        send_to_controller: AlterPartition and AssignReplicasToDirs go here; the answer is the API's response class,
-            with NOT_CONTROLLER in it where no active controller can be reached.
+        endpoint_of: returns the address of a broker's inter-broker listener; None if it is not registered or fenced.
+        send_to_controller: for AlterPartition and AssignReplicasToDirs; the result is the API's response class, with
+            NOT_CONTROLLER in it when no active controller can be reached.
         broker_epoch: of this node's registration; -1 before it is registered.
     """
 
@@ -31,7 +31,7 @@ class PeerBrokers:
 
 
 class Brokers:
-    """The registered brokers of the newest image: who may be in an in-sync set.
+    """The registered brokers of the newest image, and whether each may be in an in-sync set.
 
     Source: Partition.isReplicaIsrEligible of Apache Kafka 4.3; KIP-903.
     """
@@ -45,10 +45,10 @@ class Brokers:
         return self.image.brokers.get(broker_id)
 
     def may_join_isr(self, broker_id: NodeId, fetched_epoch: int | None) -> bool:
-        """Return whether the controller would take the broker into an ISR.
+        """Return whether the controller would accept the broker in an ISR.
 
         ``fetched_epoch`` is the broker epoch in its last fetch: another incarnation's progress does not count. None
-        when it has not fetched yet; -1 from those who do not say.
+        when it has not fetched yet; -1 for a request without it.
         """
         broker = self.image.brokers.get(broker_id)
         if broker is None or fetched_epoch is None or not broker.is_active:

@@ -1,7 +1,7 @@
-"""Replication throttling: how many bytes per second reassigned partitions may move, on the leader or on the follower.
+"""Replication throttling: the bytes per second that reassigned partitions may move, on the leader or on the follower.
 
 Only partitions that ``leader.replication.throttled.replicas`` or ``follower.replication.throttled.replicas`` of their
-topic name for this broker are counted and held back; what is in sync is never held back by the caller.
+topic name for this broker are counted and throttled; callers never throttle in-sync replicas.
 
 Source: ReplicationQuotaManager of Apache Kafka 4.3; KIP-73.
 """
@@ -28,7 +28,7 @@ class ReplicationQuota:
         return bool(self._throttled) and self.rate < RATE_UNLIMITED
 
     def throttle(self, topic: str, replicas: str | None, node_id: NodeId) -> None:
-        """Take the value of the topic's ``*.replication.throttled.replicas``; None or empty when it has none."""
+        """Set the topic's ``*.replication.throttled.replicas``; None or empty when it has none."""
         if not replicas:
             self._throttled.pop(topic, None)
         elif replicas == ALL_REPLICAS:

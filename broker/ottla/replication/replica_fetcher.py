@@ -1,17 +1,17 @@
-"""`ReplicaFetcher`: copies the partitions that one other node leads, over one lane to it.
+"""`ReplicaFetcher`: copies the partitions that one other node leads, over a connection of its own to it.
 
-One fetch is on its way at a time, for all its partitions; what it brings is appended at once, with one write per
-partition, and the next fetch leaves before anything else is done. Through the fetch session only partitions that
-changed are named, so a thousand idle ones cost one empty request per replica.fetch.wait.max.ms.
+One fetch is in flight at a time, for all its partitions; its response is appended at once, with one write per
+partition, and the next fetch is sent before anything else is done. The fetch session names only partitions that
+changed, so a thousand idle ones cost one empty request per replica.fetch.wait.max.ms.
 
-A fetch confirms to the leader that everything below its offset is on this replica. Where records have to be on the disk
-for that (ottla.acks.fsync, flush.messages), the next fetch leaves once they are: group commit, off the loop, one sync
-of each partition for all that a response brought (decision 0008).
+A fetch confirms to the leader that everything below its offset is on this replica. If records have to be on the disk
+for that (ottla.acks.fsync, flush.messages), the next fetch is sent once they are: group commit, off the loop, one sync
+of each partition for everything in a response (decision 0008).
 
-A partition that met an error waits, alone; at first for a moment, as after an election the leader may be the last to
-hear of it, then longer each time, up to replica.fetch.backoff.ms. One whose disk refused, whose leader epoch is over,
-or whose data raised an exception that no code expected has failed: it is left alone until the metadata says something
-new of it, and the others go on.
+A partition with an error backs off alone; at first for a moment, as after an election the leader may be the last node
+to learn of it, then longer each time, up to replica.fetch.backoff.ms. A partition whose disk failed, whose leader epoch
+is over, or whose data raised an unexpected exception has failed: it is not fetched until its metadata changes, and the
+others continue.
 
 Source: AbstractFetcherThread and ReplicaFetcherThread of Apache Kafka 4.3.
 """
@@ -50,15 +50,15 @@ EARLIEST = -2
 _THROTTLED_RETRY_MS = 100
 _FIRST_BACKOFF_MS = 20
 _DOUBLINGS_MAX = 16
-_FAILURES_UNTIL_TOLD = 2
+_FAILURES_UNTIL_LOGGED = 2
 
 _Sent = tuple[Offset, LeaderEpoch, LeaderEpoch, Offset]
-"""What the leader was last told: fetch offset, current leader epoch, last fetched epoch, log start offset."""
+"""What the leader was last sent: fetch offset, current leader epoch, last fetched epoch, log start offset."""
 
 
 @dataclass(slots=True, eq=False)
 class _Followed:
-    """One partition on its way. ``sent`` is None while the leader's session does not have it as it is now."""
+    """One followed partition. ``sent`` is None while the leader's session does not have its current state."""
 
     partition: Partition
     leader_epoch: LeaderEpoch
@@ -78,13 +78,13 @@ class ReplicaFetcher:
 
     Args of the constructor:
         leader: the node that is fetched from.
-        lane: of the peer channel, this fetcher's own.
-        progressed: called with each partition of which readers can see more, or less, than before.
+        connection: the peer channel's name of this fetcher's own connection.
+        progressed: called with each partition of which consumers can read more, or less, than before.
 
     Attributes:
-        failed: the partitions that are not copied any more until the metadata says something new of them.
+        failed: the partitions that are not copied any more until their metadata changes.
         unexpected_error: the last exception that no code expected; the simulator raises it again.
-        lost_since_ms: when the connection to the leader broke, until it answers again; None while it answers, or is
+        lost_since_ms: when the connection to the leader broke, until it responds again; None while it responds, or is
             silent, which proves nothing.
     """
 
@@ -93,7 +93,7 @@ class ReplicaFetcher:
         *,
         node_id: NodeId,
         leader: NodeId,
-        lane: str,
+        connection: str,
         peer_brokers: PeerBrokers,
         clock: Clock,
         config: Callable[[], ReplicationConfig],
@@ -106,7 +106,7 @@ class ReplicaFetcher:
         self.failed: set[TopicPartition] = set()
         self.lost_since_ms: int | None = None
         self._node_id = node_id
-        self._lane = lane
+        self._connection = connection
         self._peer_brokers = peer_brokers
         self._clock = clock
         self._config = config
@@ -117,7 +117,7 @@ class ReplicaFetcher:
         self._by_id: dict[tuple[Uuid, int], _Followed] = {}
         self._changed: dict[TopicPartition, None] = {}
         self._delayed: dict[TopicPartition, _Followed] = {}
-        self._forgotten: dict[tuple[TopicKey, int], None] = {}
+        self._removed: dict[tuple[TopicKey, int], None] = {}
         self._is_in_flight = False
         self._syncs_under_way = 0
         self._retry_at_ms = 0
@@ -128,13 +128,13 @@ class ReplicaFetcher:
 
     @property
     def max_lag(self) -> int:
-        """How many records the slowest partition is behind its leader's high watermark."""
+        """Records that the slowest partition is behind its leader's high watermark."""
         return max((followed.lag or 0 for followed in self._followed.values()), default=0)
 
-    # --- which partitions
+    # --- followed partitions
 
     def follow(self, partition: Partition) -> None:
-        """Copy ``partition`` from now on, in its present leader epoch."""
+        """Copy ``partition`` from now on, in its current leader epoch."""
         topic_partition = partition.topic_partition
         self.failed.discard(topic_partition)
         before = self._followed.get(topic_partition)
@@ -142,15 +142,15 @@ class ReplicaFetcher:
         if before is not None and before.partition.topic_id == partition.topic_id:
             followed.is_in_session = before.is_in_session
         elif before is not None:
-            self.forget(topic_partition)
+            self.unfollow(topic_partition)
         self._followed[topic_partition] = followed
         self._by_id[partition.topic_id, topic_partition.partition] = followed
-        self._forgotten.pop((followed.topic_key, topic_partition.partition), None)
+        self._removed.pop((followed.topic_key, topic_partition.partition), None)
         self._delayed.pop(topic_partition, None)
         self._changed[topic_partition] = None
 
-    def forget(self, topic_partition: TopicPartition) -> None:
-        """Copy it no longer; no error when it is not copied."""
+    def unfollow(self, topic_partition: TopicPartition) -> None:
+        """Stop copying it; no error when it is not copied."""
         self.failed.discard(topic_partition)
         followed = self._followed.pop(topic_partition, None)
         if followed is not None:
@@ -160,17 +160,17 @@ class ReplicaFetcher:
             self._leave_session(followed)
 
     def retry_now(self) -> None:
-        """Ask at once where the leader was not to be reached: it may have come back."""
+        """Fetch at once from a leader that could not be reached: it may have come back."""
         self._retry_at_ms = 0
 
     def _leave_session(self, followed: _Followed) -> None:
         if followed.is_in_session:
-            self._forgotten[followed.topic_key, followed.partition.topic_partition.partition] = None
+            self._removed[followed.topic_key, followed.partition.topic_partition.partition] = None
         followed.is_in_session = False
         followed.sent = None
 
     def _delay(self, followed: _Followed, delay_ms: int) -> None:
-        """Leave the partition alone for a while; the leader's session forgets it."""
+        """Do not fetch the partition for a while; it leaves the leader's session."""
         topic_partition = followed.partition.topic_partition
         followed.delayed_until_ms = self._clock.monotonic_ms() + delay_ms
         self._delayed[topic_partition] = followed
@@ -182,19 +182,19 @@ class ReplicaFetcher:
         self._delay(followed, self._backoff_ms(followed.failures))
 
     def _backoff_ms(self, failures: int) -> int:
-        """Return the wait after so many failures in a row: doubling from a moment to replica.fetch.backoff.ms."""
+        """Return the backoff after so many failures in a row: doubling up to replica.fetch.backoff.ms."""
         doublings = min(failures - 1, _DOUBLINGS_MAX)
         return min(_FIRST_BACKOFF_MS << doublings, self._config().fetch_backoff_ms)
 
     def _mark_failed(self, followed: _Followed) -> None:
-        """Stop to copy a partition until the metadata says something new of it, as Kafka's markPartitionFailed does."""
-        self.forget(followed.partition.topic_partition)
+        """Stop copying a partition until its metadata changes, as Kafka's markPartitionFailed does."""
+        self.unfollow(followed.partition.topic_partition)
         self.failed.add(followed.partition.topic_partition)
 
-    # --- time
+    # --- schedule
 
     def tick(self, now_ms: int) -> None:
-        """Take up again what has waited long enough, and fetch."""
+        """Resume partitions whose delay is over, and fetch."""
         if self._delayed:
             for topic_partition, followed in list(self._delayed.items()):
                 if followed.delayed_until_ms <= now_ms:
@@ -209,7 +209,7 @@ class ReplicaFetcher:
 
     @property
     def due_ms(self) -> int:
-        """When `tick` has something to do."""
+        """When `tick` has work."""
         if not self._delayed:
             return NEVER_MS if self._is_busy or not self._followed else self._retry_at_ms
         due_ms = min(followed.delayed_until_ms for followed in self._delayed.values())
@@ -224,13 +224,13 @@ class ReplicaFetcher:
             config.inter_broker_listener,
             request,
             timeout_ms=config.socket_timeout_ms,
-            lane=self._lane,
+            lane=self._connection,
         )
 
     # --- fetching
 
     def _fetch_or_retry(self, now_ms: int) -> None:
-        """Send a fetch; one that raises what no code expected is tried again later, and other leaders' go on."""
+        """Send a fetch; after an unexpected exception it is retried later, and other leaders' fetches continue."""
         try:
             self._fetch(now_ms)
         except Exception as error:
@@ -250,7 +250,7 @@ class ReplicaFetcher:
                 self._retry_at_ms = now_ms + self._config().fetch_backoff_ms
         if endpoint is None or self._sync_unconfirmed():
             return
-        wanted = self._wanted(now_ms)
+        wanted = self._fetch_partitions(now_ms)
         if len(self._followed) == len(self._delayed):
             return  # the rest is throttled
         config = self._config()
@@ -260,12 +260,12 @@ class ReplicaFetcher:
             min_bytes=config.fetch_min_bytes,
             max_bytes=config.fetch_response_max_bytes,
         )
-        self._session.fill(request, wanted, self._forgotten)
-        self._forgotten.clear()
+        self._session.fill(request, wanted, self._removed)
+        self._removed.clear()
         self._is_in_flight = True
-        self._send(endpoint, request).on_complete(self._on_answer)
+        self._send(endpoint, request).on_complete(self._on_response)
 
-    def _to_name(self) -> list[TopicPartition]:
+    def _partitions_to_name(self) -> list[TopicPartition]:
         """Return the partitions that the next fetch names: all in a full fetch, else those that changed."""
         if self._session.is_full:
             return [each for each in self._followed if each not in self._delayed]
@@ -274,11 +274,11 @@ class ReplicaFetcher:
     def _sync_unconfirmed(self) -> bool:
         """Sync what the next fetch would confirm and has to be on the disk first; return whether there is any.
 
-        The fetch leaves when all of it is on the disk. What is synced does not depend on where the records came from:
-        this replica may have led, restarted or truncated its log since it was last synced.
+        The fetch is sent when all of it is on the disk. The origin of the records does not matter: this replica may
+        have led, restarted or truncated its log since its last sync.
         """
         unsynced = []
-        for topic_partition in self._to_name():
+        for topic_partition in self._partitions_to_name():
             log = self._followed[topic_partition].partition.log
             if log.confirmable_offset < log.log_end_offset:
                 unsynced.append(self._followed[topic_partition])
@@ -296,7 +296,7 @@ class ReplicaFetcher:
         except StorageError as error:
             self._on_synced(followed, error)
         except ShortageError as error:
-            # Nothing is synced, so nothing is confirmed: the partition is left out until it is tried again.
+            # Nothing is synced, so nothing is confirmed: the partition is left out until it is retried.
             self._retry_after_shortage(followed, error)
             self._end_sync()
         except Exception as error:
@@ -313,13 +313,13 @@ class ReplicaFetcher:
         if self._syncs_under_way == 0:
             self._fetch_or_retry(self._clock.monotonic_ms())
 
-    def _wanted(self, now_ms: int) -> list[tuple[TopicKey, FetchPartition]]:
-        """Return what the leader is to be told of each partition that the next fetch names."""
-        topic_partitions = self._to_name()
+    def _fetch_partitions(self, now_ms: int) -> list[tuple[TopicKey, FetchPartition]]:
+        """Return the request's entry of each partition that the next fetch names."""
+        topic_partitions = self._partitions_to_name()
         if self._session.is_full:
             for followed in self._followed.values():
                 followed.is_in_session = False
-            self._forgotten.clear()
+            self._removed.clear()
         self._changed.clear()
         size_bytes_max = self._config().fetch_max_bytes
         wanted = []
@@ -331,8 +331,8 @@ class ReplicaFetcher:
             log = followed.partition.log
             followed.sent = (log.log_end_offset, followed.leader_epoch, log.latest_epoch, log.log_start_offset)
             followed.is_in_session = True
-            self._forgotten.pop((followed.topic_key, topic_partition.partition), None)
-            asked = FetchPartition(
+            self._removed.pop((followed.topic_key, topic_partition.partition), None)
+            entry = FetchPartition(
                 partition=topic_partition.partition,
                 fetch_offset=log.log_end_offset,
                 current_leader_epoch=followed.leader_epoch,
@@ -340,11 +340,11 @@ class ReplicaFetcher:
                 log_start_offset=log.log_start_offset,
                 partition_max_bytes=size_bytes_max,
             )
-            wanted.append((followed.topic_key, asked))
+            wanted.append((followed.topic_key, entry))
         return wanted
 
     def _is_throttled(self, followed: _Followed, now_ms: int) -> bool:
-        """Followers that are in sync are never throttled: they hold up what is being produced."""
+        """Return whether the follower is throttled now; in-sync ones never are: they would delay produce requests."""
         quota = self._quota
         return (
             quota.is_limited
@@ -353,21 +353,21 @@ class ReplicaFetcher:
             and quota.is_exceeded(now_ms)
         )
 
-    def _on_answer(self, answer: PeerAnswer) -> None:
+    def _on_response(self, response: PeerAnswer) -> None:
         self._is_in_flight = False
-        if not isinstance(answer, FetchResponse):
-            assert isinstance(answer, PeerFailure)
-            self._on_unreachable(answer)
+        if not isinstance(response, FetchResponse):
+            assert isinstance(response, PeerFailure)
+            self._on_unreachable(response)
             return
-        if answer.error_code != 0:
-            self._on_refused(ErrorCode(answer.error_code))
+        if response.error_code != 0:
+            self._on_rejected(ErrorCode(response.error_code))
             return
-        if self._failures >= _FAILURES_UNTIL_TOLD:
+        if self._failures >= _FAILURES_UNTIL_LOGGED:
             logger.info("fetching from node %d again", self.leader)
         self._failures = 0
         self.lost_since_ms = None
-        self._session.on_response(answer.session_id)
-        for topic in answer.responses:
+        self._session.on_response(response.session_id)
+        for topic in response.responses:
             for data in topic.partitions:
                 followed = self._by_id.get((topic.topic_id, data.partition_index))
                 if followed is not None and followed.sent is not None:
@@ -376,7 +376,7 @@ class ReplicaFetcher:
         self._fetch_or_retry(self._clock.monotonic_ms())
 
     def _on_unreachable(self, failure: PeerFailure) -> None:
-        """Start a new session; the first time at once, as a connection may break that was merely idle."""
+        """Start a new session; the first time at once, as a merely idle connection may have been closed."""
         self._session.on_error()
         self._failures += 1
         now_ms = self._clock.monotonic_ms()
@@ -385,24 +385,24 @@ class ReplicaFetcher:
         if self._failures == 1 and failure is PeerFailure.DISCONNECTED:
             self._retry_at_ms = now_ms
             return
-        if self._failures == _FAILURES_UNTIL_TOLD:
-            logger.info("cannot fetch from node %d: %s; trying on", self.leader, failure.value)
+        if self._failures == _FAILURES_UNTIL_LOGGED:
+            logger.info("fetch from node %d failed: %s; retrying", self.leader, failure.value)
         self._retry_at_ms = now_ms + self._backoff_ms(self._failures)
 
-    def _on_refused(self, code: ErrorCode) -> None:
+    def _on_rejected(self, code: ErrorCode) -> None:
         """Start a new session: the leader has lost this one, or never had it."""
         self._session.on_error(code)
         self._failures += 1
         now_ms = self._clock.monotonic_ms()
         self._retry_at_ms = now_ms if self._failures == 1 else now_ms + self._backoff_ms(self._failures)
-        logger.debug("node %d refused a fetch: %s", self.leader, code.name)
+        logger.debug("node %d rejected a fetch: %s", self.leader, code.name)
 
-    # --- what came
+    # --- data of a response
 
     def _on_partition(self, followed: _Followed, data: PartitionData) -> None:
         assert followed.sent is not None
         if followed.sent[0] != followed.partition.log.log_end_offset or data.preferred_read_replica >= 0:
-            return  # the log was changed since it was asked for
+            return  # the log has changed since the fetch was sent
         try:
             if data.error_code != 0:
                 self._on_error(followed, ErrorCode(data.error_code))
@@ -417,7 +417,7 @@ class ReplicaFetcher:
         except KafkaError as error:
             logger.log(
                 logging.DEBUG if followed.failures else logging.ERROR,
-                "%s: node %d sent a batch at or after offset %d that is refused: %s; asking again",
+                "%s: node %d sent a batch at or after offset %d that is rejected: %s; fetching it again",
                 followed.partition.topic_partition,
                 self.leader,
                 followed.partition.log.log_end_offset,
@@ -433,7 +433,7 @@ class ReplicaFetcher:
         self._back_off(followed)
 
     def _on_unexpected_error(self, followed: _Followed, error: Exception) -> None:
-        """Fail one partition, whatever is wrong: the others of this fetch, and the node, go on."""
+        """Fail one partition, whatever the error: the others of this fetch, and the node, continue."""
         self.unexpected_error = error
         logger.error(
             "%s: replication failed until the leadership changes: %s",
@@ -450,7 +450,7 @@ class ReplicaFetcher:
         partition = followed.partition
         log = partition.log
         records = data.records
-        assert records is None or isinstance(records, memoryview), "answers are decoded from one buffer"
+        assert records is None or isinstance(records, memoryview), "responses are decoded from one buffer"
         size_bytes = 0 if records is None else len(records)
         end_offset, start_offset = log.log_end_offset, log.log_start_offset
         is_news = partition.append_as_follower(
@@ -460,7 +460,7 @@ class ReplicaFetcher:
             wall_ms=self._clock.wall_ms(),
         )
         if size_bytes and log.log_end_offset == end_offset:
-            # Asked again at once, the leader would send the same again at once.
+            # Fetched again at once, the leader would send the same again at once.
             raise CorruptRecordError(
                 f"{size_bytes} bytes hold no whole batch of epoch {followed.leader_epoch} or before"
             )
@@ -509,20 +509,20 @@ class ReplicaFetcher:
     def _on_error(self, followed: _Followed, code: ErrorCode) -> None:
         topic_partition = followed.partition.topic_partition
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._ask_offset(followed, LATEST, self._on_latest_offset)
+            self._request_offset(followed, LATEST, self._on_latest_offset)
         elif code is ErrorCode.FENCED_LEADER_EPOCH:
             logger.info("%s: leader epoch %d is over; waiting for the metadata", topic_partition, followed.leader_epoch)
             self._mark_failed(followed)
         else:
             is_usual = code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH)
             level = logging.DEBUG if is_usual or followed.failures else logging.WARNING
-            logger.log(level, "%s: node %d answers fetches with %s", topic_partition, self.leader, code.name)
+            logger.log(level, "%s: node %d rejects fetches with %s", topic_partition, self.leader, code.name)
             self._back_off(followed)
 
-    # --- out of range
+    # --- offset out of range
 
-    def _ask_offset(self, followed: _Followed, timestamp: int, use: Callable[[_Followed, Offset], None]) -> None:
-        """Ask the leader for an end of its log; until it has answered, the partition is not fetched."""
+    def _request_offset(self, followed: _Followed, timestamp: int, use: Callable[[_Followed, Offset], None]) -> None:
+        """Request an end of the leader's log; until its response, the partition is not fetched."""
         self._delay(followed, self._config().fetch_backoff_ms)
         endpoint = self._peer_brokers.endpoint_of(self.leader)
         if endpoint is None:
@@ -535,12 +535,12 @@ class ReplicaFetcher:
             replica_id=self._node_id, topics=[ListOffsetsTopic(name=topic, partitions=[wanted])]
         )
 
-        def answered(answer: PeerAnswer) -> None:
-            found = _only_partition(answer)
+        def on_response(response: PeerAnswer) -> None:
+            found = _only_partition(response)
             if self._followed.get(followed.partition.topic_partition) is not followed:
                 return
             if found is None or found.error_code != ErrorCode.NONE:
-                return  # it is delayed: the next fetch finds out again
+                return  # it is delayed: the next fetch reports the error again
             try:
                 use(followed, found.offset)
             except StorageError as error:
@@ -548,22 +548,22 @@ class ReplicaFetcher:
             except Exception as error:
                 self._on_unexpected_error(followed, error)
 
-        self._send(endpoint, request).on_complete(answered)
+        self._send(endpoint, request).on_complete(on_response)
 
     def _on_latest_offset(self, followed: _Followed, leader_end_offset: Offset) -> None:
-        """Truncate to a leader that is behind; else it no longer has what this replica wants next."""
+        """Truncate to a leader that is behind; else it no longer has the records that this replica needs next."""
         if leader_end_offset < followed.partition.log.log_end_offset:
             reason = f"the log of node {self.leader}, which leads epoch {followed.leader_epoch}, ends there"
             self._truncate_to(followed, leader_end_offset, reason)
             self._resume(followed)
         else:
-            self._ask_offset(followed, EARLIEST, self._on_earliest_offset)
+            self._request_offset(followed, EARLIEST, self._on_earliest_offset)
 
     def _on_earliest_offset(self, followed: _Followed, leader_start_offset: Offset) -> None:
         log = followed.partition.log
         if leader_start_offset > log.log_end_offset:
             logger.info(
-                "%s: starting anew at offset %d, where the log of node %d starts; this replica ended at %d",
+                "%s: restarting at offset %d, where the log of node %d starts; this replica ended at %d",
                 followed.partition.topic_partition,
                 leader_start_offset,
                 self.leader,
@@ -579,7 +579,7 @@ class ReplicaFetcher:
         self._changed[topic_partition] = None
 
 
-def _only_partition(answer: PeerAnswer) -> ListOffsetsPartitionResponse | None:
-    if isinstance(answer, ListOffsetsResponse) and answer.topics and answer.topics[0].partitions:
-        return answer.topics[0].partitions[0]
+def _only_partition(response: PeerAnswer) -> ListOffsetsPartitionResponse | None:
+    if isinstance(response, ListOffsetsResponse) and response.topics and response.topics[0].partitions:
+        return response.topics[0].partitions[0]
     return None

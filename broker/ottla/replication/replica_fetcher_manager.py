@@ -1,7 +1,7 @@
-"""Which fetcher copies which partition: num.replica.fetchers lanes to each node that leads any.
+"""`ReplicaFetcherManager`: assigns followed partitions to fetchers, num.replica.fetchers for each leader.
 
-Partitions that confirm records only after a sync (ottla.acks.fsync, flush.messages) have as many lanes of their own: a
-fetcher does not fetch while it syncs, and the other partitions must not wait for that.
+Partitions that confirm records only after a sync (ottla.acks.fsync, flush.messages) have as many fetchers of their own:
+a fetcher does not fetch while it syncs, and the other partitions must not wait for that.
 
 Source: AbstractFetcherManager and ReplicaFetcherManager of Apache Kafka 4.3.
 """
@@ -16,10 +16,10 @@ from ottla.types import NEVER_MS, NodeId, TopicPartition
 
 
 class ReplicaFetcherManager:
-    """See the module; a fetcher, once made, is kept for the next partition that its leader gets.
+    """See the module; a fetcher is kept for the next partitions of its leader.
 
     Args of the constructor:
-        new_fetcher: makes the fetcher from one leader over one lane.
+        new_fetcher: creates the fetcher from one leader over one connection.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class ReplicaFetcherManager:
         self._assigned: dict[TopicPartition, tuple[Partition, ReplicaFetcher]] = {}
 
     def __len__(self) -> int:
-        """Return how many partitions are copied, or were given to a fetcher that has given up on them."""
+        """Return how many partitions are copied, or have failed in their fetcher."""
         return len(self._assigned)
 
     @property
@@ -55,7 +55,7 @@ class ReplicaFetcherManager:
         return sum(fetcher.bytes_in for fetcher in self._fetchers.values())
 
     def lost_since_ms(self) -> dict[NodeId, int]:
-        """Return the leaders that do not answer any more, and when the connection to each broke."""
+        """Return the leaders that do not respond any more, and when the connection to each broke."""
         return {
             fetcher.leader: fetcher.lost_since_ms
             for fetcher in self._fetchers.values()
@@ -63,37 +63,38 @@ class ReplicaFetcherManager:
         }
 
     def follow(self, partition: Partition) -> None:
-        """Copy ``partition`` from the node that leads it in its present epoch."""
+        """Copy ``partition`` from its current leader."""
         topic_partition = partition.topic_partition
-        key = (partition.leader, self._lane_of(partition))
+        key = (partition.leader, self._connection_of(partition))
         fetcher = self._fetchers.get(key)
         if fetcher is None:
             fetcher = self._fetchers[key] = self._new_fetcher(*key)
         before = self._assigned.get(topic_partition)
         if before is not None and before[1] is not fetcher:
-            before[1].forget(topic_partition)
+            before[1].unfollow(topic_partition)
         self._assigned[topic_partition] = (partition, fetcher)
         fetcher.follow(partition)
 
-    def forget(self, topic_partition: TopicPartition) -> None:
-        """Copy it no longer; no error when it is not copied."""
+    def unfollow(self, topic_partition: TopicPartition) -> None:
+        """Stop copying it; no error when it is not copied."""
         assigned = self._assigned.pop(topic_partition, None)
         if assigned is not None:
-            assigned[1].forget(topic_partition)
+            assigned[1].unfollow(topic_partition)
 
     def respread(self, partition: Partition) -> None:
-        """Move the partition to another lane where its configuration asks for that now."""
+        """Move the partition to another fetcher if its configuration requires that now."""
         assigned = self._assigned.get(partition.topic_partition)
-        if assigned is not None and self._fetchers.get((partition.leader, self._lane_of(partition))) is not assigned[1]:
+        key = (partition.leader, self._connection_of(partition))
+        if assigned is not None and self._fetchers.get(key) is not assigned[1]:
             self.follow(partition)
 
-    def spread_anew(self) -> None:
-        """Share the partitions out again after a change of num.replica.fetchers."""
+    def respread_all(self) -> None:
+        """Distribute the partitions again after a change of num.replica.fetchers."""
         for partition, _ in list(self._assigned.values()):
             self.follow(partition)
 
     def retry_now(self) -> None:
-        """Ask at once where a leader was not to be reached: the metadata says something new of the brokers."""
+        """Fetch at once from leaders that could not be reached: the metadata of brokers has changed."""
         for fetcher in self._fetchers.values():
             fetcher.retry_now()
 
@@ -103,14 +104,14 @@ class ReplicaFetcherManager:
 
     @property
     def due_ms(self) -> int:
-        """When `tick` has something to do."""
+        """When `tick` has work."""
         due_ms = NEVER_MS
         for fetcher in self._fetchers.values():
             fetcher_due_ms = fetcher.due_ms
             due_ms = fetcher_due_ms if fetcher_due_ms < due_ms else due_ms
         return due_ms
 
-    def _lane_of(self, partition: Partition) -> str:
+    def _connection_of(self, partition: Partition) -> str:
         topic, index = partition.topic_partition
-        lane = (crc32(topic.encode()) + index) % self._config().fetcher_count
-        return f"replica-fetcher-synced-{lane}" if partition.log.config.awaits_syncs else f"replica-fetcher-{lane}"
+        number = (crc32(topic.encode()) + index) % self._config().fetcher_count
+        return f"replica-fetcher-synced-{number}" if partition.log.config.awaits_syncs else f"replica-fetcher-{number}"

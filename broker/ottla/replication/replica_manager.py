@@ -1,8 +1,8 @@
-"""All partitions that have a replica on this node: appended to, read from, and waited for.
+"""`ReplicaManager`: all partitions with a replica on this node: appends, reads, and requests that wait for them.
 
 The manager owns the purgatories of the data path: produces that wait for the high watermark, and fetches that wait for
-records. `ReplicaMetadataPublisher` creates and removes partitions and has them led or followed; `IsrManager` keeps the
-ISRs of what this node leads, `ReplicaFetcherManager` copies what it follows.
+records. `ReplicaMetadataPublisher` creates and removes partitions and assigns their roles; `IsrManager` manages the
+ISRs of partitions that this node leads, `ReplicaFetcherManager` copies those it follows.
 
 Source: kafka.server.ReplicaManager of Apache Kafka 4.3.
 """
@@ -49,12 +49,12 @@ class ReplicaManager:
     """See the module.
 
     Attributes:
-        metadata_publisher: creates, changes and removes partitions as the metadata says.
-        watchers: which fetch sessions look again when something about a partition changes.
-        isr_manager: keeps the ISRs of what this node leads.
-        awaited_followers: have yet to fetch what it has just begun to lead.
-        fetchers: copy what it follows.
-        disconnected_leaders: of what it follows, and the responses that wait for their successors.
+        metadata_publisher: creates, changes and removes partitions to match the metadata.
+        watchers: fetch sessions by the partitions of which they watch changes.
+        isr_manager: manages the ISRs of partitions that this node leads.
+        awaited_followers: followers that have yet to fetch partitions which it has just started to lead.
+        fetchers: copy the partitions that it follows.
+        disconnected_leaders: lost leaders of those, and the responses that wait for their successors.
         leader_quota, follower_quota: replication throttles.
         replication_bytes_out: record bytes sent to followers.
     """
@@ -91,7 +91,7 @@ class ReplicaManager:
         self._syncs = LeaderSyncs(clock, self._on_synced)
         self._create_quotas()
         logs.maintenance.on_log_start_raised = self.on_log_start_raised
-        self._create_keepers(peer_brokers)
+        self._create_managers(peer_brokers)
         self.metadata_publisher = self._new_publisher(config_of_topic)
         self._partitions = self.metadata_publisher.partitions
 
@@ -106,8 +106,8 @@ class ReplicaManager:
         self.leader_quota.rate = config.leader_throttled_rate
         self.follower_quota.rate = config.follower_throttled_rate
 
-    def _create_keepers(self, peer_brokers: PeerBrokers) -> None:
-        """Create what keeps partitions in their roles."""
+    def _create_managers(self, peer_brokers: PeerBrokers) -> None:
+        """Create the managers of the partitions' roles."""
         self._directories = DirectoryAssignments(node_id=self.node_id, peer_brokers=peer_brokers, clock=self._clock)
         self._with_deadlines: tuple[Purgatory[Any] | DirectoryAssignments | LeaderSyncs, ...] = (
             *self._purgatories,
@@ -123,11 +123,11 @@ class ReplicaManager:
             changed=self._on_isrs_changed,
         )
 
-        def new_fetcher(leader: NodeId, lane: str) -> ReplicaFetcher:
+        def new_fetcher(leader: NodeId, connection: str) -> ReplicaFetcher:
             return ReplicaFetcher(
                 node_id=self.node_id,
                 leader=leader,
-                lane=lane,
+                connection=connection,
                 peer_brokers=peer_brokers,
                 clock=self._clock,
                 config=lambda: self.config,
@@ -182,8 +182,8 @@ class ReplicaManager:
         """Return the partition.
 
         Raises:
-            KafkaError: NOT_LEADER_OR_FOLLOWER when it lives on other nodes, KAFKA_STORAGE_ERROR when its disk failed,
-                UNKNOWN_TOPIC_OR_PARTITION when the cluster has none such.
+            KafkaError: NOT_LEADER_OR_FOLLOWER when it is on other nodes, KAFKA_STORAGE_ERROR when its disk failed,
+                UNKNOWN_TOPIC_OR_PARTITION when the cluster has no such partition.
         """
         found = self._partitions.get((topic, partition))  # type: ignore[call-overload]
         if found is not None:
@@ -200,35 +200,35 @@ class ReplicaManager:
             raise StorageError(f"{wanted} is on a log directory that failed")
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def is_yet_to_be_made(self, topic_partition: TopicPartition) -> bool:
-        """Return whether there is no log yet of a partition that the metadata gives to this node: nothing is in it."""
-        return self.metadata_publisher.is_yet_to_be_made(topic_partition)
+    def is_yet_to_be_created(self, topic_partition: TopicPartition) -> bool:
+        """Return whether a partition that the metadata assigns to this node has no log yet: it is empty."""
+        return self.metadata_publisher.is_yet_to_be_created(topic_partition)
 
     def holds(self, partition: Partition) -> bool:
-        """Return whether ``partition`` is still what this node has under its name."""
+        """Return whether ``partition`` is still this node's partition of that name."""
         return self._partitions.get(partition.topic_partition) is partition
 
     def update_config(self, config: ReplicationConfig) -> None:
-        """Take settings that were changed while the node runs: fetcher_count and the throttled rates."""
+        """Apply settings that were changed while the node runs: fetcher_count and the throttled rates."""
         before, self.config = self.config, config
         self.leader_quota.rate = config.leader_throttled_rate
         self.follower_quota.rate = config.follower_throttled_rate
         if config.fetcher_count != before.fetcher_count:
-            self.fetchers.spread_anew()
+            self.fetchers.respread_all()
 
     def traffic_of(self, topic: str) -> TopicTraffic:
-        """Return the topic's counters, made on first use."""
+        """Return the topic's counters, created on first use."""
         return self.traffic.of(topic)
 
-    # --- appending
+    # --- append
 
     def append(
         self, partition: Partition, records: Buffer | CheckedBatch, *, origin: AppendOrigin, required_acks: int
     ) -> AppendResult:
-        """Append one batch to a partition that this node leads; `announce_appends` then wakes who waits for it.
+        """Append one batch to a partition that this node leads; `announce_appends` then wakes waiting fetches.
 
         Raises:
-            KafkaError: what `Partition.append_as_leader` raises.
+            KafkaError: the errors of `Partition.append_as_leader`.
         """
         clock = self._clock
         result = partition.append_as_leader(
@@ -243,13 +243,13 @@ class ReplicaManager:
         return result
 
     def announce_appends(self) -> None:
-        """Wake the fetches that wait for what was appended: once for all appends of a request."""
+        """Wake the fetches that wait for appended records: once for all appends of a request."""
         if self._appended:
             appended, self._appended = self._appended, {}
             self._wake_fetches(appended)
 
     def _on_synced(self, partition: Partition) -> None:
-        """Complete what waited for the disk of a partition that this node still leads."""
+        """Complete requests that waited for the sync of a partition that this node still leads."""
         if not self.holds(partition) or not partition.is_leader:
             return
         topic_partition = partition.topic_partition
@@ -281,10 +281,10 @@ class ReplicaManager:
             on_deadline=lambda: ErrorCode.REQUEST_TIMED_OUT,
         )
 
-    # --- who waits
+    # --- waiting requests
 
     def wake(self, topic_partitions: Collection[TopicPartition]) -> None:
-        """Let everybody look again who waits for these: more is committed, or somebody else leads them."""
+        """Check all requests that wait for these partitions: more is committed, or their leader has changed."""
         for topic_partition in topic_partitions:
             self.produce_purgatory.check(topic_partition)
             self.commit_purgatory.check(topic_partition)
@@ -292,14 +292,14 @@ class ReplicaManager:
         self._wake_fetches(topic_partitions)
 
     def on_committed(self, topic_partitions: Collection[TopicPartition]) -> None:
-        """Let producers and consumers look again: more is committed. Followers hear of that with their next answer."""
+        """Check waiting produces and consumers: more is committed. Followers learn it with their next response."""
         for topic_partition in topic_partitions:
             self.produce_purgatory.check(topic_partition)
             self.commit_purgatory.check(topic_partition)
         self._wake_fetches(topic_partitions, followers_too=False)
 
     def _wake_fetches(self, topic_partitions: Collection[TopicPartition], *, followers_too: bool = True) -> None:
-        """Let fetches look again; each one once, however many of its partitions have news."""
+        """Check waiting fetches; each one once, however many of its partitions have changed."""
         sessions: dict[int, None] = {}
         for topic_partition in topic_partitions:
             for session in self.watchers.note(topic_partition):
@@ -311,13 +311,13 @@ class ReplicaManager:
             self.fetch_purgatory.check(topic_partition)
 
     def on_follower_progress(self, partition: Partition, broker_id: NodeId) -> None:
-        """Note that a follower has asked for a led partition: it may belong into the in-sync set now."""
+        """Note that a follower has fetched a led partition: it may have caught up with the in-sync set now."""
         self.awaited_followers.on_fetched(broker_id, partition.topic_partition)
         if not partition.isr.is_complete:
             self.isr_manager.consider_expansion(partition)
 
     def on_log_start_raised(self, topic_partition: TopicPartition) -> None:
-        """Let fetches tell of it: the followers delete as well, and say so."""
+        """Let waiting fetches report it: the followers then delete as well, and report their log start."""
         self._wake_fetches((topic_partition,))
 
     def _on_isrs_changed(self, partitions: Collection[Partition]) -> None:
@@ -326,16 +326,16 @@ class ReplicaManager:
             partition.advance_high_watermark(now_ms)
         self.on_committed([partition.topic_partition for partition in partitions])
 
-    def on_damage(self, partition: Partition) -> None:
-        """Hand over what this node leads and cannot read any more, where another replica has everything."""
+    def on_corruption(self, partition: Partition) -> None:
+        """Hand over a partition that this node leads and cannot read any more, if another replica has everything."""
         if len(partition.isr.in_sync) > 1:
             index = partition.topic_partition.partition
             self._directories.assign(partition.topic_id, index, DIRECTORY_LOST)
 
-    # --- what the metadata says
+    # --- metadata
 
     def _on_topic_config(self, partition: Partition) -> None:
-        """Note another configuration: records may have to be on the disk now before they are confirmed, or no more."""
+        """Apply another configuration: records may now need a sync before they are confirmed, or need none any more."""
         if partition.is_leader:
             self._on_synced(partition)
         else:
@@ -343,16 +343,16 @@ class ReplicaManager:
 
     def _on_published(self, are_brokers_changed: bool) -> None:
         if are_brokers_changed:
-            self.isr_manager.look_again()
+            self.isr_manager.check_incomplete()
             self.fetchers.retry_now()
-        self.awaited_followers.answer_held_fetches()
+        self.awaited_followers.complete_held_fetches()
         self.fetchers.tick(self._clock.monotonic_ms())
-        self.disconnected_leaders.look_again()
+        self.disconnected_leaders.check_waiting()
 
     # --- time ----------------------------------------------------------------------------------------------------
 
     def tick(self, now_ms: int) -> int | None:
-        """Give up on what has waited long enough; fetch, and look after the in-sync sets."""
+        """Expire waiting requests; fetch, and check the in-sync sets."""
         due_ms = self._due_ms()
         if now_ms < due_ms and not self.disconnected_leaders.is_awaited:
             return due_ms
@@ -362,7 +362,7 @@ class ReplicaManager:
         if self.metadata_publisher.has_unassigned:
             self.metadata_publisher.assign_some()
         if self.awaited_followers.has_held_fetches:
-            self.awaited_followers.answer_held_fetches()
+            self.awaited_followers.complete_held_fetches()
         self.fetchers.tick(now_ms)
         self.disconnected_leaders.tick(now_ms)
         self.isr_manager.tick(now_ms)
@@ -377,7 +377,7 @@ class ReplicaManager:
         return None if due_ms == NEVER_MS else due_ms
 
     def _due_ms(self) -> int:
-        """Return when anything is due but another look at the leaders that were lost."""
+        """Return the next deadline, except for that of lost leaders."""
         if self.metadata_publisher.has_unassigned or self.awaited_followers.has_held_fetches:
             return self._clock.monotonic_ms()
         earliest_ms = self.fetchers.due_ms

@@ -1,4 +1,4 @@
-"""Where a follower cuts its log when the leader says that the two have parted.
+"""The offset to which a follower truncates its log when it has diverged from the leader's.
 
 Source: AbstractFetcherThread.getOffsetTruncationState of Apache Kafka 4.3; KIP-101, KIP-279, KIP-595.
 """
@@ -8,10 +8,10 @@ from ottla.types import Offset, OffsetAndEpoch
 
 
 def truncation_offset(log: PartitionLog, diverging: OffsetAndEpoch) -> Offset:
-    """Return the log end offset that ``log`` shall have; the next fetch shows whether that was enough.
+    """Return the log end offset that ``log`` shall have; the next fetch shows whether that is enough.
 
-    ``diverging`` is the leader's answer: the largest epoch that it knows at or below the last one fetched, and where
-    that ended. A follower without that epoch goes back to the end of the one before, and asks again from there.
+    ``diverging`` is the leader's response: the largest epoch that it knows at or below the last one fetched, and its
+    end offset. A follower without that epoch goes back to the end of the one before, and fetches again from there.
     """
     end_offset = log.log_end_offset
     if diverging.epoch < 0:

@@ -30,7 +30,7 @@ class StubReplicas:
         assert TopicPartition(topic, partition) not in self.unmade, "to look for it creates its log"
         return self.partitions.get(TopicPartition(topic, partition))
 
-    def is_yet_to_be_made(self, topic_partition: TopicPartition) -> bool:
+    def is_yet_to_be_created(self, topic_partition: TopicPartition) -> bool:
         return topic_partition in self.unmade
 
     def append_committed(self, topic_partition: TopicPartition, batch: bytes) -> Delayed[ErrorCode]:

@@ -1,7 +1,7 @@
-"""Some brokers that replicate, in one thread: real replica managers, handlers and logs; a scripted controller and wire.
+"""Brokers that replicate, in one thread: real replica managers, handlers and logs; a scripted controller and wire.
 
-Nothing happens by itself: `Cluster.settle` carries what is on its way until everybody waits, `Cluster.run` lets time
-pass. The controller's decisions are records in one list, which each broker applies when it is told to.
+Nothing happens by itself: `Cluster.settle` delivers messages until every broker waits, `Cluster.run` lets time pass.
+The controller's decisions are records in one list, which each broker applies when the test says so.
 """
 
 from collections import deque
@@ -69,15 +69,15 @@ VERSIONS = {ApiKey.FETCH: 18, ApiKey.LIST_OFFSETS: 10, ApiKey.PRODUCE: 11}
 
 
 class Controller:
-    """The metadata log as a list of records, and AlterPartition as the real one decides it."""
+    """The metadata log as a list of records, and AlterPartition with the real one's decisions."""
 
     def __init__(self) -> None:
         self.records: list[Message] = []
         self.image: MetadataImage = EMPTY_IMAGE
         self.requests: list[AlterPartitionRequest] = []
         self.assigned_directories: list[AssignReplicasToDirsRequest] = []
-        self.refuses_with: dict[int, ErrorCode] = {}
-        """By partition: answered instead of a decision, once."""
+        self.rejects_with: dict[int, ErrorCode] = {}
+        """By partition: the error of the next response, once."""
         self.is_reachable = True
         self._epoch = 100
 
@@ -152,33 +152,33 @@ class Controller:
     def decide(self, request: Message) -> Message:
         if isinstance(request, AssignReplicasToDirsRequest):
             self.assigned_directories.append(request)
-            return _all_taken(request)
+            return _all_assigned(request)
         assert isinstance(request, AlterPartitionRequest)
         self.requests.append(request)
         if not self.is_reachable:
             return AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER)
         response = AlterPartitionResponse()
         for topic in request.topics:
-            answers = []
+            partitions = []
             for wanted in topic.partitions:
-                answer = AlterPartitionResponsePartitionData(partition_index=wanted.partition_index)
-                answers.append(answer)
+                data = AlterPartitionResponsePartitionData(partition_index=wanted.partition_index)
+                partitions.append(data)
                 isr = [(state.broker_id, state.broker_epoch) for state in wanted.new_isr_with_epochs]
-                answer.error_code = self._check(topic.topic_id, wanted.partition_index, wanted, request.broker_id, isr)
-                if answer.error_code == ErrorCode.NONE:
+                data.error_code = self._check(topic.topic_id, wanted.partition_index, wanted, request.broker_id, isr)
+                if data.error_code == ErrorCode.NONE:
                     name = self.image.topics.by_id[topic.topic_id].name
                     self.change(wanted.partition_index, name, isr=[broker_id for broker_id, _ in isr])
                     now = self.partition(wanted.partition_index, name)
-                    answer.leader_id, answer.leader_epoch = now.leader, now.leader_epoch
-                    answer.isr, answer.partition_epoch = list(now.isr), now.partition_epoch
-            response.topics.append(AlterPartitionResponseTopicData(topic_id=topic.topic_id, partitions=answers))
+                    data.leader_id, data.leader_epoch = now.leader, now.leader_epoch
+                    data.isr, data.partition_epoch = list(now.isr), now.partition_epoch
+            response.topics.append(AlterPartitionResponseTopicData(topic_id=topic.topic_id, partitions=partitions))
         return response
 
     def _check(self, topic_id: Uuid, index: int, wanted: Any, broker_id: int, isr: list[tuple[int, int]]) -> ErrorCode:
-        refused = self.refuses_with.pop(index, None)
+        rejection = self.rejects_with.pop(index, None)
         topic = self.image.topics.by_id.get(topic_id)
-        if refused is not None:
-            return refused
+        if rejection is not None:
+            return rejection
         if topic is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
         known = topic.partitions[index]
@@ -194,7 +194,7 @@ class Controller:
         return ErrorCode.NONE
 
 
-def _all_taken(request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+def _all_assigned(request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
     return AssignReplicasToDirsResponse(
         directories=[
             AssignReplicasToDirsResponseDirectoryData(
@@ -216,7 +216,7 @@ def _all_taken(request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResp
 
 
 class Broker:
-    """One broker: its disk outlives it; `start` and `stop` are a process's life."""
+    """One broker, whose disk survives its processes; `start` and `stop` begin and end a process."""
 
     def __init__(self, cluster: "Cluster", node_id: int, config: LogConfig, replication: ReplicationConfig) -> None:
         self.cluster = cluster
@@ -308,12 +308,12 @@ class Broker:
         self.replicas.announce_appends()
 
     def ask(self, request: Message, version: int) -> list[Any]:
-        """Ask as a client would; return a list that the answer will be in."""
-        answers: list[Any] = []
-        self.handle(request, version, answers.append)
-        return answers
+        """Send a client's request; return a list that gets the response."""
+        responses: list[Any] = []
+        self.handle(request, version, responses.append)
+        return responses
 
-    # --- what tests look at
+    # --- state for assertions
 
     def partition(self, index: int = 0, topic: str = "t") -> Partition:
         found = self.replicas.find(topic, index)
@@ -344,42 +344,42 @@ class Broker:
         paths = [path for path in self.disk.paths() if path.startswith(f"{directory}/") and path.endswith(".log")]
         return b"".join(self.disk.contents(path) for path in paths)
 
-    # --- what clients do
+    # --- clients
 
     def produce(self, *values: bytes, acks: int = -1, index: int = 0, topic: str = "t", timeout_ms: int = 5_000) -> Any:
-        """Produce one batch; return a list that the partition's answer will be in."""
+        """Produce one batch; return a list that gets the partition's response."""
         now_ms = self.cluster.clock.wall_ms()
         batch = build_batch([Record(offset, now_ms, None, value) for offset, value in enumerate(values)])
         data = PartitionProduceData(index=index, records=batch)
         request = ProduceRequest(
             acks=acks, timeout_ms=timeout_ms, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
         )
-        answers: list[Any] = []
+        responses: list[Any] = []
         self.handle(
             request,
             11,
-            lambda response: answers.append(response and response.responses[0].partition_responses[0]),  # type: ignore[attr-defined]
+            lambda response: responses.append(response and response.responses[0].partition_responses[0]),  # type: ignore[attr-defined]
         )
-        return answers
+        return responses
 
     def fetch(
         self, offset: int, *, index: int = 0, topic: str = "t", version: int = 12, **wanted: Any
     ) -> PartitionData:
         """Read as a consumer that does not wait."""
         rack = wanted.pop("rack", "")
-        asked = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20, **wanted)
-        topics = [FetchTopic(topic=topic, partitions=[asked])]
-        (answer,) = self.ask(FetchRequest(max_bytes=1 << 20, session_epoch=-1, topics=topics, rack_id=rack), version)
-        data: PartitionData = answer.responses[0].partitions[0]
+        entry = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20, **wanted)
+        topics = [FetchTopic(topic=topic, partitions=[entry])]
+        (response,) = self.ask(FetchRequest(max_bytes=1 << 20, session_epoch=-1, topics=topics, rack_id=rack), version)
+        data: PartitionData = response.responses[0].partitions[0]
         return data
 
 
 @dataclass
-class _Lane:
-    """What travels to one node over one connection: one request at a time is with the node."""
+class _Connection:
+    """One connection to a node, which serves one request at a time."""
 
     queue: deque[tuple[Message, Delayed[PeerAnswer]]] = field(default_factory=deque)
-    in_hand: Delayed[PeerAnswer] | None = None
+    in_flight: Delayed[PeerAnswer] | None = None
 
 
 class Channel:
@@ -394,10 +394,11 @@ class Channel:
     ) -> Delayed[PeerAnswer]:
         assert listener == "PLAINTEXT"
         self.broker.sent.append(request)
-        answer: Delayed[PeerAnswer] = Delayed()
+        response: Delayed[PeerAnswer] = Delayed()
         to = int(endpoint.host.removeprefix("node"))
-        self.cluster.lanes.setdefault((self.broker.node_id, to, lane), _Lane()).queue.append((request, answer))
-        return answer
+        key = (self.broker.node_id, to, lane)
+        self.cluster.connections.setdefault(key, _Connection()).queue.append((request, response))
+        return response
 
     def probe(self, endpoint: Endpoint, listener: str, *, timeout_ms: int) -> Delayed[PeerFailure | None]:
         raise AssertionError("replication does not probe")
@@ -419,13 +420,13 @@ class Cluster:
         self.clock = SimulatedClock()
         self.random = SeededRandom(7)
         self.controller = Controller()
-        self.lanes: dict[tuple[int, int, str], _Lane] = {}
+        self.connections: dict[tuple[int, int, str], _Connection] = {}
         self.cuts: set[tuple[int, int]] = set()
         self.slow_disks: set[int] = set()
-        """Nodes whose syncs do not end before the test says so."""
-        self.answers: deque[Callable[[], object]] = deque()
-        self.tamper: Callable[[int, Message], Message] = lambda to, answer: answer
-        """May change what a node is answered."""
+        """Nodes whose syncs complete only when the test says so."""
+        self.responses: deque[Callable[[], object]] = deque()
+        self.tamper: Callable[[int, Message], Message] = lambda to, response: response
+        """May change a response to a node."""
         self.brokers = {
             node_id: Broker(self, node_id, config or LogConfig(), replication or ReplicationConfig())
             for node_id in range(1, count + 1)
@@ -448,7 +449,7 @@ class Cluster:
             broker.learn()
 
     def settle(self) -> None:
-        """Carry what is on its way, at this moment of time, until everybody waits; everybody hears the controller."""
+        """Deliver all messages, without passing time, until every broker waits; all brokers learn the metadata."""
         for _ in range(10_000):
             self.learn()
             for broker in self.up():
@@ -460,7 +461,7 @@ class Cluster:
         raise AssertionError("the cluster does not come to rest")
 
     def pump(self, count: int) -> None:
-        """Carry at most ``count`` requests and answers; nobody hears of the controller's newest decisions thereby."""
+        """Deliver at most ``count`` requests and responses; no broker learns new metadata by that."""
         for _ in range(count):
             for broker in self.up():
                 if broker.node_id not in self.slow_disks:
@@ -470,43 +471,43 @@ class Cluster:
                 return
 
     def step(self) -> bool:
-        """Carry one request or one answer; return whether there was any."""
-        if self.answers:
-            self.answers.popleft()()
+        """Deliver one request or one response; return whether there was any."""
+        if self.responses:
+            self.responses.popleft()()
             return True
-        for (source, to, _), lane in list(self.lanes.items()):
-            if lane.in_hand is None and lane.queue:
-                self._carry(source, to, lane)
+        for (source, to, _), connection in list(self.connections.items()):
+            if connection.in_flight is None and connection.queue:
+                self._carry(source, to, connection)
                 return True
         return False
 
-    def _carry(self, source: int, to: int, lane: _Lane) -> None:
-        request, answer = lane.queue.popleft()
+    def _carry(self, source: int, to: int, connection: _Connection) -> None:
+        request, pending = connection.queue.popleft()
         broker = self.brokers[to]
         if not broker.is_up or (source, to) in self.cuts:
             failure = PeerFailure.DISCONNECTED if broker.is_up else PeerFailure.REFUSED
-            self._later(source, lambda: answer.complete(failure))
+            self._later(source, lambda: pending.complete(failure))
             return
-        lane.in_hand = answer
+        connection.in_flight = pending
 
-        def answered(response: Message | None) -> None:
-            if lane.in_hand is answer and response is not None:
-                lane.in_hand = None
+        def respond(response: Message | None) -> None:
+            if connection.in_flight is pending and response is not None:
+                connection.in_flight = None
                 tampered = self.tamper(source, response)
-                self._later(source, lambda: answer.complete(tampered))
+                self._later(source, lambda: pending.complete(tampered))
 
-        broker.handle(request, VERSIONS[ApiKey(request.api_key)], answered)
+        broker.handle(request, VERSIONS[ApiKey(request.api_key)], respond)
 
     def ask_controller(self, broker: Broker, request: Message) -> Delayed[Message]:
-        answer: Delayed[Message] = Delayed()
-        self._later(broker.node_id, lambda: answer.complete(self.controller.decide(request)))
-        return answer
+        response: Delayed[Message] = Delayed()
+        self._later(broker.node_id, lambda: response.complete(self.controller.decide(request)))
+        return response
 
     def _later(self, node_id: int, deliver: Callable[[], object]) -> None:
         """Deliver to a broker, unless its process has ended by then."""
         broker = self.brokers[node_id]
         lives = broker.lives
-        self.answers.append(lambda: deliver() if broker.is_up and broker.lives == lives else None)
+        self.responses.append(lambda: deliver() if broker.is_up and broker.lives == lives else None)
 
     def run(self, milliseconds: int) -> None:
         """Let time pass in steps of at most 50 ms, everything due done on time."""
@@ -521,7 +522,7 @@ class Cluster:
     # --- faults
 
     def stop(self, node_id: int, *, power: bool = False, cleanly: bool = False) -> None:
-        """End a broker's process, or its machine's power: then only what was synced is left."""
+        """End a broker's process, or cut its power: then only synced data is left."""
         broker = self.brokers[node_id]
         if cleanly:
             broker.logs.close(broker_epoch=broker.broker_epoch)
@@ -539,7 +540,7 @@ class Cluster:
         broker.broker_epoch = self.controller.register(node_id, rack=rack)
 
     def cut(self, one: int, other: int) -> None:
-        """Break the connections between two brokers, and let no new ones come up."""
+        """Break the connections between two brokers, and prevent new ones."""
         self.cuts |= {(one, other), (other, one)}
         self._break(lambda source, to: (source, to) in self.cuts)
 
@@ -547,13 +548,16 @@ class Cluster:
         self.cuts.clear()
 
     def _break(self, is_broken: Callable[[int, int], bool]) -> None:
-        for (source, to, name), lane in list(self.lanes.items()):
+        for (source, to, name), connection in list(self.connections.items()):
             if not is_broken(source, to):
                 continue
-            lost = [answer for _, answer in lane.queue] + ([lane.in_hand] if lane.in_hand else [])
-            lane.in_hand, self.lanes[source, to, name] = None, _Lane()  # a process that has ended gets no response
-            for answer in lost:
-                self._later(source, lambda answer=answer: answer.complete(PeerFailure.DISCONNECTED))  # type: ignore[misc]
+            lost = [pending for _, pending in connection.queue]
+            if connection.in_flight:
+                lost.append(connection.in_flight)
+            # A process that has ended gets no response.
+            connection.in_flight, self.connections[source, to, name] = None, _Connection()
+            for pending in lost:
+                self._later(source, lambda pending=pending: pending.complete(PeerFailure.DISCONNECTED))  # type: ignore[misc]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Who is told of a leader that this node has just lost waits for its successor, a second at most."""
+"""Responses that name a leader that this node has just lost wait for its successor, a second at most."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -13,11 +13,11 @@ from ottla.simulator.world.clock import SimulatedClock
 from ottla.types import Uuid
 from ottla.wire.messages.metadata import MetadataResponse
 
-ANSWER = MetadataResponse()
+RESPONSE = MetadataResponse()
 
 
 class Losses:
-    """Stands for the fetchers."""
+    """Replaces the fetchers."""
 
     def __init__(self) -> None:
         self.since_ms: dict[int, int] = {}
@@ -26,8 +26,8 @@ class Losses:
         return self.since_ms
 
 
-class Room:
-    """A waiting room of a node that follows brokers 1 and 2."""
+class WaitingResponses:
+    """The waiting responses of a node that follows brokers 1 and 2."""
 
     def __init__(self) -> None:
         self.clock = SimulatedClock()
@@ -62,78 +62,78 @@ class Room:
 
 
 @pytest.fixture
-def room() -> Room:
-    return Room()
+def waiting() -> WaitingResponses:
+    return WaitingResponses()
 
 
-def test_an_answer_that_concerns_nobody_who_is_lost_is_given_at_once(room: Room) -> None:
-    assert room.leaders.answer_without(lambda _: True, lambda: ANSWER).is_complete
-    room.lose(1)
+def test_response_without_a_lost_leader_is_sent_at_once(waiting: WaitingResponses) -> None:
+    assert waiting.leaders.respond_when_settled(lambda _: True, lambda: RESPONSE).is_complete
+    waiting.lose(1)
 
-    assert room.leaders.now() == {1}
-    assert room.leaders.answer_without(lambda lost: 2 in lost, lambda: ANSWER).is_complete
-
-
-def fence(room: Room) -> None:
-    room.register(1, is_fenced=True)
+    assert waiting.leaders.lost_leaders() == {1}
+    assert waiting.leaders.respond_when_settled(lambda lost: 2 in lost, lambda: RESPONSE).is_complete
 
 
-def hear_again(room: Room) -> None:
-    room.losses.since_ms.clear()
+def fence(waiting: WaitingResponses) -> None:
+    waiting.register(1, is_fenced=True)
 
 
-@pytest.mark.parametrize("happens", [fence, hear_again])
-def test_an_answer_waits_until_it_is_known_what_became_of_the_leader(
-    room: Room, happens: Callable[[Room], None]
+def respond_again(waiting: WaitingResponses) -> None:
+    waiting.losses.since_ms.clear()
+
+
+@pytest.mark.parametrize("happens", [fence, respond_again])
+def test_response_waits_until_the_lost_leader_is_fenced_or_back(
+    waiting: WaitingResponses, happens: Callable[[WaitingResponses], None]
 ) -> None:
-    room.lose(1)
-    answer = room.leaders.answer_without(lambda lost: 1 in lost, lambda: ANSWER)
-    room.run(WAIT_MS_MAX - 1)
-    before = answer.is_complete
-    happens(room)
-    room.leaders.look_again()
+    waiting.lose(1)
+    response = waiting.leaders.respond_when_settled(lambda lost: 1 in lost, lambda: RESPONSE)
+    waiting.run(WAIT_MS_MAX - 1)
+    before = response.is_complete
+    happens(waiting)
+    waiting.leaders.check_waiting()
 
-    assert (before, answer.is_complete) == (False, True)
+    assert (before, response.is_complete) == (False, True)
 
 
-def test_an_answer_waits_until_the_lost_leader_leads_nothing_of_it(room: Room) -> None:
-    room.lose(1)
+def test_response_waits_until_it_names_no_lost_leader(waiting: WaitingResponses) -> None:
+    waiting.lose(1)
     leads = [1]
-    answer = room.leaders.answer_without(lambda lost: leads[0] in lost, lambda: ANSWER)
+    response = waiting.leaders.respond_when_settled(lambda lost: leads[0] in lost, lambda: RESPONSE)
     leads[0] = 2
-    room.leaders.look_again()
+    waiting.leaders.check_waiting()
 
-    assert answer.is_complete
+    assert response.is_complete
 
 
-def test_an_answer_waits_for_a_second_at_most_and_later_ones_not_at_all(room: Room) -> None:
-    room.lose(1)
-    room.run(600)
-    answer = room.leaders.answer_without(lambda lost: 1 in lost, lambda: ANSWER)
-    room.run(399)
-    before = answer.is_complete
-    room.run(1)
+def test_response_waits_for_a_second_at_most_and_later_ones_not_at_all(waiting: WaitingResponses) -> None:
+    waiting.lose(1)
+    waiting.run(600)
+    response = waiting.leaders.respond_when_settled(lambda lost: 1 in lost, lambda: RESPONSE)
+    waiting.run(399)
+    before = response.is_complete
+    waiting.run(1)
 
-    assert (before, answer.is_complete) == (False, True)
-    assert room.leaders.now() == set()
-    assert room.leaders.answer_without(lambda lost: 1 in lost, lambda: ANSWER).is_complete
+    assert (before, response.is_complete) == (False, True)
+    assert waiting.leaders.lost_leaders() == set()
+    assert waiting.leaders.respond_when_settled(lambda lost: 1 in lost, lambda: RESPONSE).is_complete
 
 
 @pytest.mark.parametrize("lost_for_ms", [0, 600])
-def test_the_node_wakes_up_when_time_is_over(room: Room, lost_for_ms: int) -> None:
-    assert room.leaders.next_deadline_ms() is None
-    room.lose(1)
-    room.run(lost_for_ms)
-    answer = room.leaders.answer_without(lambda lost: 1 in lost, lambda: ANSWER)
-    deadline_ms = room.leaders.next_deadline_ms()
-    assert deadline_ms == room.clock.monotonic_ms() + WAIT_MS_MAX - lost_for_ms
-    room.run(WAIT_MS_MAX - lost_for_ms)
+def test_deadline_is_that_of_the_waiting_response(waiting: WaitingResponses, lost_for_ms: int) -> None:
+    assert waiting.leaders.next_deadline_ms() is None
+    waiting.lose(1)
+    waiting.run(lost_for_ms)
+    response = waiting.leaders.respond_when_settled(lambda lost: 1 in lost, lambda: RESPONSE)
+    deadline_ms = waiting.leaders.next_deadline_ms()
+    assert deadline_ms == waiting.clock.monotonic_ms() + WAIT_MS_MAX - lost_for_ms
+    waiting.run(WAIT_MS_MAX - lost_for_ms)
 
-    assert answer.is_complete
-    assert room.leaders.next_deadline_ms() is None
+    assert response.is_complete
+    assert waiting.leaders.next_deadline_ms() is None
 
 
-def test_a_leader_is_lost_from_the_break_until_it_answers(trio: Any) -> None:
+def test_leader_is_lost_from_the_disconnect_until_it_responds(trio: Any) -> None:
     follower = trio[2].replicas
     leader = trio[1].node_id
     assert follower.fetchers.lost_since_ms() == {}
@@ -150,42 +150,42 @@ def test_a_leader_is_lost_from_the_break_until_it_answers(trio: Any) -> None:
     assert follower.fetchers.lost_since_ms() == {}
 
 
-def test_a_broker_that_ends_a_fetch_is_suspected_for_a_tenth_of_a_second(room: Room) -> None:
-    room.leaders.suspect(1)
-    answer = room.leaders.answer_without(lambda lost: 1 in lost, lambda: ANSWER)
-    room.run(SUSPICION_MS - 1)
-    before = answer.is_complete
-    assert room.leaders.next_deadline_ms() == room.clock.monotonic_ms() + 1
-    room.run(1)
+def test_a_broker_that_ends_a_fetch_is_suspected_for_a_tenth_of_a_second(waiting: WaitingResponses) -> None:
+    waiting.leaders.suspect(1)
+    response = waiting.leaders.respond_when_settled(lambda lost: 1 in lost, lambda: RESPONSE)
+    waiting.run(SUSPICION_MS - 1)
+    before = response.is_complete
+    assert waiting.leaders.next_deadline_ms() == waiting.clock.monotonic_ms() + 1
+    waiting.run(1)
 
-    assert (before, answer.is_complete) == (False, True)
+    assert (before, response.is_complete) == (False, True)
 
 
-def test_a_suspicion_that_proves_right_is_a_loss(room: Room) -> None:
-    room.leaders.suspect(1)
-    answer = room.leaders.answer_without(lambda lost: 1 in lost, lambda: ANSWER)
-    room.run(50)
-    room.lose(1)
-    room.run(SUSPICION_MS)
+def test_confirmed_suspicion_is_a_loss(waiting: WaitingResponses) -> None:
+    waiting.leaders.suspect(1)
+    response = waiting.leaders.respond_when_settled(lambda lost: 1 in lost, lambda: RESPONSE)
+    waiting.run(50)
+    waiting.lose(1)
+    waiting.run(SUSPICION_MS)
 
-    assert not answer.is_complete
+    assert not response.is_complete
 
 
 @pytest.mark.parametrize(
     ("later_ms", "is_suspected"), [pytest.param(999, False, id="not-yet"), pytest.param(1_000, True, id="again")]
 )
-def test_who_ends_fetches_again_and_again_is_suspected_once_a_second(
-    room: Room, later_ms: int, is_suspected: bool
+def test_broker_that_repeatedly_ends_fetches_is_suspected_once_a_second(
+    waiting: WaitingResponses, later_ms: int, is_suspected: bool
 ) -> None:
-    room.leaders.suspect(1)
-    room.run(later_ms)
-    room.leaders.suspect(1)
+    waiting.leaders.suspect(1)
+    waiting.run(later_ms)
+    waiting.leaders.suspect(1)
 
-    assert (1 in room.leaders.now()) is is_suspected
+    assert (1 in waiting.leaders.lost_leaders()) is is_suspected
 
 
-def test_a_broker_that_is_fenced_is_not_suspected(room: Room) -> None:
-    room.leaders.suspect(1)
-    fence(room)
+def test_a_broker_that_is_fenced_is_not_suspected(waiting: WaitingResponses) -> None:
+    waiting.leaders.suspect(1)
+    fence(waiting)
 
-    assert room.leaders.now() == set()
+    assert waiting.leaders.lost_leaders() == set()

@@ -7,12 +7,12 @@ import pytest
 from ottla.errors import ErrorCode
 
 
-def test_a_follower_that_restarts_before_it_saw_the_high_watermark_and_then_becomes_leader_loses_nothing(
+def test_follower_elected_after_a_restart_without_the_high_watermark_loses_nothing(
     pair: Any,
 ) -> None:
-    answers = pair[1].produce(b"a", b"b")
+    responses = pair[1].produce(b"a", b"b")
     pair.settle()
-    assert answers[0].error_code == 0
+    assert responses[0].error_code == 0
     assert pair[2].partition().log.high_watermark == 0
 
     pair.stop(2, cleanly=True)
@@ -25,7 +25,7 @@ def test_a_follower_that_restarts_before_it_saw_the_high_watermark_and_then_beco
     assert pair[2].partition().log.high_watermark == 2
 
 
-def test_a_leader_that_dies_with_an_uncommitted_tail_rejoins_truncates_by_epoch_and_ends_identical(pair: Any) -> None:
+def test_failed_leader_with_an_uncommitted_tail_truncates_by_epoch(pair: Any) -> None:
     pair[1].produce(b"committed")
     pair.run(600)
     pair.cut(1, 2)
@@ -48,7 +48,7 @@ def test_a_leader_that_dies_with_an_uncommitted_tail_rejoins_truncates_by_epoch_
     assert [batch.leader_epoch for batch in pair[1].batches()] == [0, 1, 1, 1]
 
 
-def test_a_tail_longer_than_the_new_leaders_log_is_cut_as_well(pair: Any) -> None:
+def test_tail_longer_than_the_new_leader_s_log_is_truncated(pair: Any) -> None:
     pair[1].produce(b"committed")
     pair.run(600)
     pair.cut(1, 2)
@@ -67,8 +67,8 @@ def test_a_tail_longer_than_the_new_leaders_log_is_cut_as_well(pair: Any) -> Non
     assert pair[1].log_bytes() == pair[2].log_bytes()
 
 
-def test_logs_that_parted_in_several_epochs_meet_again_step_by_step(new_cluster: Any) -> None:
-    """KIP-279: each knows an epoch that the other does not, so one answer about an end is not enough."""
+def test_logs_that_diverged_in_several_epochs_converge_step_by_step(new_cluster: Any) -> None:
+    """KIP-279: each has an epoch that the other does not have, so one end offset is not enough."""
     cluster = new_cluster(2)
     cluster.controller.create_topic("t", (1, 2))
     cluster.settle()
@@ -91,7 +91,7 @@ def test_logs_that_parted_in_several_epochs_meet_again_step_by_step(new_cluster:
     assert [batch.leader_epoch for batch in cluster[1].batches()] == [0, 1, 3]
 
 
-def test_an_unclean_election_loses_records_on_purpose_and_logs_are_equal_again(pair: Any) -> None:
+def test_unclean_election_loses_records_and_logs_converge(pair: Any) -> None:
     pair[1].produce(b"a")
     pair.run(600)
     pair.cut(1, 2)
@@ -115,16 +115,16 @@ def test_an_unclean_election_loses_records_on_purpose_and_logs_are_equal_again(p
     assert pair[1].log_bytes() == pair[2].log_bytes()
 
 
-def test_a_produce_that_waits_is_told_when_its_leader_is_replaced(pair: Any) -> None:
+def test_waiting_produce_fails_when_its_leader_is_replaced(pair: Any) -> None:
     pair.cut(1, 2)
-    answers = pair[1].produce(b"a")
+    responses = pair[1].produce(b"a")
     pair.controller.change(leader=2)
     pair.settle()
 
-    assert ErrorCode(answers[0].error_code) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert ErrorCode(responses[0].error_code) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_follower_that_was_away_for_longer_than_the_leader_keeps_records_starts_anew(pair: Any) -> None:
+def test_follower_below_the_leader_s_log_start_restarts_there(pair: Any) -> None:
     pair[1].produce(b"a")
     pair.settle()
     pair.stop(2, cleanly=True)
@@ -144,8 +144,8 @@ def test_a_follower_that_was_away_for_longer_than_the_leader_keeps_records_start
 
 
 @pytest.mark.parametrize("deleted", [1, 2], ids=lambda offset: f"deleted-to-{offset}")
-def test_a_new_replica_starts_within_a_batch_where_the_leaders_log_does(pair: Any, deleted: int) -> None:
-    """Found by the simulator: what is fetched at the log start is the whole batch that holds it, again and again."""
+def test_new_replica_starts_at_the_leader_s_log_start_within_a_batch(pair: Any, deleted: int) -> None:
+    """Found by the simulator: a fetch at the log start returns the whole batch that holds it, repeatedly."""
     pair.settle()
     pair.stop(2)
     pair.controller.fence(2)
@@ -166,8 +166,8 @@ def test_a_new_replica_starts_within_a_batch_where_the_leaders_log_does(pair: An
 
 
 @pytest.mark.parametrize("is_alone", [False, True], ids=["not-the-first-batch", "the-only-batch"])
-def test_a_replica_with_a_batch_of_an_epoch_that_was_never_led_cuts_it_off(pair: Any, is_alone: bool) -> None:
-    """Found by the simulator (seed 5084): a flipped bit; no leader could say where the two logs part."""
+def test_replica_truncates_a_batch_of_an_epoch_without_a_leader(pair: Any, is_alone: bool) -> None:
+    """Found by the simulator (seed 5084): a flipped bit; no leader knew the point where the two logs diverge."""
     if not is_alone:
         pair[1].produce(b"a")
     pair[1].produce(b"b")
@@ -201,7 +201,7 @@ def test_a_follower_without_a_log_copies_everything(pair: Any) -> None:
     assert pair.controller.partition().isr == (1, 2)
 
 
-def test_a_topic_made_anew_under_its_name_is_copied_from_its_beginning(pair: Any) -> None:
+def test_recreated_topic_is_copied_from_its_start(pair: Any) -> None:
     pair[1].produce(b"old")
     pair.settle()
     pair.controller.delete_topic("t")
@@ -213,7 +213,7 @@ def test_a_topic_made_anew_under_its_name_is_copied_from_its_beginning(pair: Any
     assert pair[1].values() == pair[2].values() == [b"new"]
 
 
-def test_a_topic_made_anew_while_a_replica_was_away_keeps_nothing_of_the_old_one(pair: Any) -> None:
+def test_topic_recreated_while_a_replica_was_down_keeps_no_old_records(pair: Any) -> None:
     pair[1].produce(b"old")
     pair.settle()
     pair.stop(2, cleanly=True)
@@ -228,7 +228,7 @@ def test_a_topic_made_anew_while_a_replica_was_away_keeps_nothing_of_the_old_one
     assert pair[2].values() == [b"new"]
 
 
-def test_a_replica_that_is_taken_away_leaves_nothing_behind(trio: Any) -> None:
+def test_removed_replica_leaves_no_log(trio: Any) -> None:
     trio[1].produce(b"a")
     trio.settle()
     trio.controller.change(replicas=[1, 2], isr=[1, 2])
@@ -236,12 +236,12 @@ def test_a_replica_that_is_taken_away_leaves_nothing_behind(trio: Any) -> None:
 
     assert trio[3].replicas.find("t", 0) is None
     assert len(trio[3].replicas.fetchers) == 0
-    answers = trio[1].produce(b"b")
+    responses = trio[1].produce(b"b")
     trio.settle()
-    assert answers[0].error_code == 0
+    assert responses[0].error_code == 0
 
 
-def test_a_replica_that_is_added_copies_everything_and_joins(new_cluster: Any) -> None:
+def test_added_replica_copies_everything_and_joins_the_isr(new_cluster: Any) -> None:
     cluster = new_cluster(3)
     cluster.controller.create_topic("t", (1, 2))
     cluster.settle()

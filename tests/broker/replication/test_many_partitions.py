@@ -1,4 +1,4 @@
-"""What concerns thousands of partitions at once is done once, not once for each."""
+"""Changes of thousands of partitions cause one check of each waiting fetch."""
 
 from typing import Any
 
@@ -13,70 +13,68 @@ COUNT = 50
 
 
 def watch(broker: Any, *, is_followers: bool) -> list[int]:
-    """Let a fetch wait for news of all partitions; return a list of how many had some whenever it looked again."""
+    """Let a fetch wait on all partitions; return the list of how many had changed at each of its checks."""
     keys = [("t", ZERO_UUID, index) for index in range(COUNT)]
     partitions = {key: FetchedPartition(fetch_offset=0) for key in keys}
     session = FetchSession(99, 1, False, partitions, 0, 0, is_followers=is_followers)
     for key in keys:
         broker.replicas.watchers.watch(TopicPartition("t", key[2]), session, key, partitions[key])
-    looks: list[int] = []
+    lookups: list[int] = []
     broker.replicas.fetch_purgatory.watch(
         [session.session_id],
         deadline_ms=1 << 60,
-        try_complete=lambda: looks.append(len(session.pending)),
+        try_complete=lambda: lookups.append(len(session.pending)),
         on_deadline=lambda: None,
     )
-    looks.clear()
-    return looks
+    lookups.clear()
+    return lookups
 
 
 @pytest.mark.parametrize("is_followers", [True, False], ids=["a-followers", "a-consumers"])
 @pytest.mark.parametrize("node_id", [1, 2], ids=["the-old-leader", "the-new-leader"])
-def test_a_waiting_fetch_looks_again_once_when_all_its_partitions_change_leader(
+def test_waiting_fetch_is_checked_once_when_all_its_partitions_change_leader(
     new_cluster: Any, node_id: int, is_followers: bool
 ) -> None:
     cluster = new_cluster(2)
     cluster.controller.create_topic("t", *[(1, 2)] * COUNT)
     cluster.settle()
     cluster.run(1_000)
-    looks = watch(cluster[node_id], is_followers=is_followers)
+    lookups = watch(cluster[node_id], is_followers=is_followers)
     for index in range(COUNT):
         cluster.controller.change(index, leader=2)
     cluster[node_id].learn()
 
-    assert looks == [COUNT]
+    assert lookups == [COUNT]
 
 
-def test_a_waiting_fetch_looks_again_once_when_all_its_partitions_are_deleted(new_cluster: Any) -> None:
+def test_waiting_fetch_is_checked_once_when_all_its_partitions_are_deleted(new_cluster: Any) -> None:
     cluster = new_cluster(2)
     cluster.controller.create_topic("t", *[(1, 2)] * COUNT)
     cluster.settle()
     cluster.run(1_000)
-    looks = watch(cluster[1], is_followers=False)
+    lookups = watch(cluster[1], is_followers=False)
     cluster.controller.delete_topic("t")
     cluster[1].learn()
 
-    assert looks == [COUNT]
+    assert lookups == [COUNT]
 
 
-def test_a_waiting_fetch_looks_again_once_when_many_in_sync_sets_grow(new_cluster: Any) -> None:
+def test_waiting_fetch_is_checked_once_when_many_in_sync_sets_grow(new_cluster: Any) -> None:
     cluster = new_cluster(2, config=LogConfig(min_insync_replicas=2))
     cluster.controller.create_topic("t", *[(1, 2)] * COUNT, isr=(1,))
     cluster.learn()
     for broker in cluster.up():
         for index in range(COUNT):
             broker.partition(index)
-    looks = watch(cluster[1], is_followers=False)
+    lookups = watch(cluster[1], is_followers=False)
     cluster.run(1_000)
 
     topic = cluster.controller.image.topics.by_name["t"]
     assert [partition.isr for partition in topic.partitions.values()] == [(1, 2)] * COUNT
-    assert 0 < len(looks) < COUNT // 5
+    assert 0 < len(lookups) < COUNT // 5
 
 
-def test_fetches_look_at_the_partitions_that_changed_and_at_no_others(
-    new_cluster: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fetches_check_only_changed_partitions(new_cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = new_cluster(2)
     cluster.controller.create_topic("t", *[(1, 2)] * COUNT)
     cluster.run(2_000)

@@ -1,4 +1,4 @@
-"""The leader's rules: what is committed, who is in sync, what the controller's answers do; both sides of each edge."""
+"""The leader's rules: commits, the in-sync set, responses of the controller; both sides of each edge."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +22,7 @@ def high_watermark(cluster: Any, node_id: int = 1) -> int:
 
 def test_the_high_watermark_is_the_smallest_end_of_the_in_sync_replicas(trio: Any) -> None:
     trio.cut(1, 3)
-    answers = trio[1].produce(b"a")
+    responses = trio[1].produce(b"a")
     trio.settle()
     before = high_watermark(trio)
     trio.heal()
@@ -30,10 +30,10 @@ def test_the_high_watermark_is_the_smallest_end_of_the_in_sync_replicas(trio: An
 
     assert before == 0
     assert high_watermark(trio) == 1
-    assert ErrorCode(answers[0].error_code) is ErrorCode.NONE
+    assert ErrorCode(responses[0].error_code) is ErrorCode.NONE
 
 
-def test_a_replica_that_is_out_of_sync_and_dead_holds_nothing_up(trio: Any) -> None:
+def test_dead_replica_outside_the_isr_does_not_delay_commits(trio: Any) -> None:
     trio.stop(3)
     trio.controller.fence(3)
     trio.controller.change(isr=[1, 2])
@@ -47,10 +47,10 @@ def test_a_replica_that_is_out_of_sync_and_dead_holds_nothing_up(trio: Any) -> N
 @pytest.mark.parametrize(
     ("late_ms", "committed"), [pytest.param(0, 0, id="at-the-lag-time"), pytest.param(1, 1, id="a-ms-past-it")]
 )
-def test_a_replica_about_to_join_holds_the_high_watermark_until_its_lag_time_is_over(
+def test_replica_about_to_join_delays_the_high_watermark_up_to_the_lag_time(
     trio: Any, late_ms: int, committed: int
 ) -> None:
-    """It was caught up a moment ago and is alive: it is not to be left behind just before it joins."""
+    """It was caught up a moment ago and is alive: it must not fall behind just before it joins."""
     trio.cut(1, 2)
     trio.cut(1, 3)
     partition = trio[1].partition()
@@ -74,20 +74,20 @@ def test_nothing_is_committed_below_the_minimum_of_in_sync_replicas(
         trio.controller.fence(node_id)
     trio.controller.change(isr=in_sync)
     trio.settle()
-    answers = trio[1].produce(b"a", acks=1)
+    responses = trio[1].produce(b"a", acks=1)
     trio.settle()
 
-    assert ErrorCode(answers[0].error_code) is ErrorCode.NONE
+    assert ErrorCode(responses[0].error_code) is ErrorCode.NONE
     assert high_watermark(trio) == committed
 
 
-def test_the_minimum_is_never_more_than_there_are_replicas(new_cluster: Callable[..., Any]) -> None:
+def test_min_insync_replicas_is_capped_at_the_replica_count(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(1, config=LogConfig(min_insync_replicas=2))
     cluster.controller.create_topic("t", (1,))
     cluster.settle()
-    (answer,) = cluster[1].produce(b"a")
+    (response,) = cluster[1].produce(b"a")
 
-    assert ErrorCode(answer.error_code) is ErrorCode.NONE
+    assert ErrorCode(response.error_code) is ErrorCode.NONE
     assert high_watermark(cluster) == 1
 
 
@@ -110,10 +110,10 @@ def test_acks_all_needs_the_minimum_of_in_sync_replicas(
         trio.controller.fence(node_id)
     trio.controller.change(isr=in_sync)
     trio.settle()
-    answers = trio[1].produce(b"a", acks=acks)
+    responses = trio[1].produce(b"a", acks=acks)
     trio.settle()
 
-    assert ErrorCode(answers[0].error_code) is code
+    assert ErrorCode(responses[0].error_code) is code
 
 
 def test_acks_zero_and_one_do_not_wait_for_followers(trio: Any) -> None:
@@ -125,11 +125,11 @@ def test_acks_zero_and_one_do_not_wait_for_followers(trio: Any) -> None:
     assert trio[1].produce(b"c", acks=-1) == []
 
 
-def test_records_that_are_committed_when_too_few_replicas_are_left_say_so(trio: Any) -> None:
-    """The append was allowed; meanwhile a replica left, and the last one of the minimum went with it."""
+def test_commit_below_the_minimum_reports_not_enough_replicas_after_append(trio: Any) -> None:
+    """The append was allowed; meanwhile a replica left the in-sync set, which is below the minimum now."""
     trio.cut(1, 2)
     trio.cut(1, 3)
-    answers = trio[1].produce(b"a")
+    responses = trio[1].produce(b"a")
     partition = trio[1].partition()
     partition.log.update_high_watermark(1)
     for node_id in (2, 3):
@@ -137,25 +137,25 @@ def test_records_that_are_committed_when_too_few_replicas_are_left_say_so(trio: 
     trio.controller.change(isr=[1])
     trio.settle()
 
-    assert ErrorCode(answers[0].error_code) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    assert ErrorCode(responses[0].error_code) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
-def test_acks_all_gives_up_when_its_time_is_over(trio: Any) -> None:
+def test_acks_all_fails_after_its_timeout(trio: Any) -> None:
     trio.cut(1, 3)
-    answers = trio[1].produce(b"a", timeout_ms=2_000)
+    responses = trio[1].produce(b"a", timeout_ms=2_000)
     trio.run(1_950)
-    early = list(answers)
+    early = list(responses)
     trio.run(50)
 
     assert early == []
-    assert ErrorCode(answers[0].error_code) is ErrorCode.REQUEST_TIMED_OUT
+    assert ErrorCode(responses[0].error_code) is ErrorCode.REQUEST_TIMED_OUT
 
 
 # --- the in-sync set shrinks
 
 
 def shrink_time_ms(cluster: Any, limit_ms: int) -> int | None:
-    """Return after how many ms the controller is asked to drop a replica; None when it is not within the limit."""
+    """Return after how many ms a shrink is proposed; None when it is not within the limit."""
     start_ms = cluster.clock.monotonic_ms()
     while cluster.clock.monotonic_ms() - start_ms < limit_ms:
         cluster.run(100)
@@ -164,20 +164,20 @@ def shrink_time_ms(cluster: Any, limit_ms: int) -> int | None:
     return None
 
 
-def test_a_follower_that_is_behind_leaves_after_the_lag_time(trio: Any) -> None:
+def test_lagging_follower_leaves_the_isr_after_the_lag_time(trio: Any) -> None:
     trio.run(1_000)
     trio.cut(1, 3)
-    answers = trio[1].produce(b"a", timeout_ms=120_000)
+    responses = trio[1].produce(b"a", timeout_ms=120_000)
     waited_ms = shrink_time_ms(trio, 3 * LAG_MS)
     trio.settle()
 
     assert waited_ms is not None
     assert LAG_MS - 500 < waited_ms <= LAG_MS + LAG_MS // 2
     assert trio.controller.partition().isr == (1, 2)
-    assert ErrorCode(answers[0].error_code) is ErrorCode.NONE
+    assert ErrorCode(responses[0].error_code) is ErrorCode.NONE
 
 
-def test_a_follower_that_has_everything_stays_in_sync_however_long_it_is_away(trio: Any) -> None:
+def test_caught_up_follower_stays_in_sync_however_long_it_is_down(trio: Any) -> None:
     trio[1].produce(b"a")
     trio.run(1_000)
     trio.cut(1, 3)
@@ -233,7 +233,7 @@ def remove_from_isr(cluster: Any, node_id: int) -> None:
     cluster.settle()
 
 
-def test_a_follower_joins_once_it_has_everything_that_is_committed(trio: Any) -> None:
+def test_follower_joins_the_isr_once_it_has_all_committed_records(trio: Any) -> None:
     remove_from_isr(trio, 3)
     trio.start(3)
     trio.run(1_500)
@@ -249,7 +249,7 @@ def test_a_follower_joins_once_it_has_everything_that_is_committed(trio: Any) ->
 
 
 @pytest.mark.parametrize("state", ["fenced", "shutting-down"])
-def test_who_is_fenced_or_shuts_down_is_not_proposed(trio: Any, state: str) -> None:
+def test_fenced_or_stopping_broker_is_not_proposed(trio: Any, state: str) -> None:
     remove_from_isr(trio, 3)
     trio.start(3)
     if state == "fenced":
@@ -270,7 +270,7 @@ def test_who_is_fenced_or_shuts_down_is_not_proposed(trio: Any, state: str) -> N
     assert trio.controller.partition().isr == (1, 2, 3)
 
 
-def test_who_was_fenced_while_it_caught_up_joins_when_it_is_unfenced(trio: Any) -> None:
+def test_broker_fenced_while_catching_up_joins_when_it_is_unfenced(trio: Any) -> None:
     remove_from_isr(trio, 3)
     trio.start(3)
     trio.controller.fence(3)
@@ -291,22 +291,22 @@ def test_fetches_of_an_earlier_incarnation_do_not_count(trio: Any) -> None:
     assert trio.controller.partition().isr == (1, 2)
 
 
-def test_while_a_replica_is_on_its_way_in_records_wait_for_it_too(trio: Any) -> None:
+def test_records_wait_for_a_replica_with_a_pending_expansion(trio: Any) -> None:
     remove_from_isr(trio, 3)
     trio.controller.is_reachable = False
     trio.start(3)
     trio.run(2_000)
     partition = trio[1].partition()
     trio.cut(1, 3)
-    answers = trio[1].produce(b"b")
+    responses = trio[1].produce(b"b")
     trio.settle()
 
     assert partition.isr.in_sync == (1, 2)
     assert partition.isr.maximal == (1, 2, 3)
-    assert answers == []
+    assert responses == []
 
 
-def test_a_second_follower_joins_after_the_first_ones_change_is_through(trio: Any) -> None:
+def test_second_follower_joins_after_the_first_change_is_committed(trio: Any) -> None:
     trio.run(500)
     for node_id in (2, 3):
         trio.stop(node_id)
@@ -322,7 +322,7 @@ def test_a_second_follower_joins_after_the_first_ones_change_is_through(trio: An
     assert set(trio.controller.partition().isr) == {1, 2, 3}
 
 
-# --- the controller's answers
+# --- responses of the controller
 
 
 @pytest.mark.parametrize(
@@ -339,11 +339,11 @@ def test_a_second_follower_joins_after_the_first_ones_change_is_through(trio: An
         pytest.param(ErrorCode.UNKNOWN_SERVER_ERROR, False, True, id="unknown-server-error"),
     ],
 )
-def test_a_refused_change_is_dropped_kept_or_asked_again_as_the_code_says(
+def test_rejected_change_is_dropped_kept_or_retried_by_error_code(
     trio: Any, code: ErrorCode, is_dropped: bool, is_retried: bool
 ) -> None:
     remove_from_isr(trio, 3)
-    trio.controller.refuses_with[0] = code
+    trio.controller.rejects_with[0] = code
     trio.start(3)
     while not trio.controller.requests:
         trio.settle()
@@ -358,9 +358,9 @@ def test_a_refused_change_is_dropped_kept_or_asked_again_as_the_code_says(
     assert trio.controller.partition().isr == ((1, 2, 3) if is_retried else (1, 2))
 
 
-def test_a_change_that_waits_for_the_metadata_goes_on_when_it_comes(trio: Any) -> None:
+def test_change_that_awaits_metadata_continues_when_it_arrives(trio: Any) -> None:
     remove_from_isr(trio, 3)
-    trio.controller.refuses_with[0] = ErrorCode.INVALID_UPDATE_VERSION
+    trio.controller.rejects_with[0] = ErrorCode.INVALID_UPDATE_VERSION
     trio.start(3)
     trio.run(2_000)
     trio.controller.change(isr=[1, 2])
@@ -369,7 +369,7 @@ def test_a_change_that_waits_for_the_metadata_goes_on_when_it_comes(trio: Any) -
     assert trio.controller.partition().isr == (1, 2, 3)
 
 
-def test_without_a_controller_the_change_is_asked_for_until_there_is_one(trio: Any) -> None:
+def test_change_is_retried_until_there_is_a_controller(trio: Any) -> None:
     remove_from_isr(trio, 3)
     trio.controller.is_reachable = False
     trio.start(3)
@@ -382,7 +382,7 @@ def test_without_a_controller_the_change_is_asked_for_until_there_is_one(trio: A
     assert trio.controller.partition().isr == (1, 2, 3)
 
 
-def test_older_metadata_does_not_undo_what_the_controller_has_answered(trio: Any) -> None:
+def test_older_metadata_does_not_revert_the_controller_s_response(trio: Any) -> None:
     remove_from_isr(trio, 3)
     trio.start(3)
     trio.run(1_500)
@@ -393,7 +393,7 @@ def test_older_metadata_does_not_undo_what_the_controller_has_answered(trio: Any
     assert partition.isr.in_sync == (1, 2, 3)
 
 
-def test_a_follower_nobody_assigned_is_refused(trio: Any) -> None:
+def test_fetch_of_an_unassigned_follower_is_rejected(trio: Any) -> None:
     partition = trio[1].partition()
     for epoch, code in ((-1, ErrorCode.NOT_LEADER_OR_FOLLOWER), (0, ErrorCode.UNKNOWN_LEADER_EPOCH)):
         with pytest.raises(Exception, match=code.name):

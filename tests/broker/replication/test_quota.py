@@ -1,4 +1,4 @@
-"""Replication throttles: a rate over a window, for the named replicas only, and never for who is in sync."""
+"""Replication throttles: a rate over a window, for the named replicas only, and never for in-sync replicas."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,20 +12,22 @@ from ottla.types import TopicPartition
 
 @pytest.fixture
 def quota() -> ReplicationQuota:
-    made = ReplicationQuota(window_count=11, window_size_seconds=1)
-    made.rate = 1_000
-    made.throttle("t", "*", 1)
-    return made
+    cluster_ = ReplicationQuota(window_count=11, window_size_seconds=1)
+    cluster_.rate = 1_000
+    cluster_.throttle("t", "*", 1)
+    return cluster_
 
 
 @pytest.mark.parametrize(("size_bytes", "is_exceeded"), [(1_000, False), (1_001, True)])
-def test_the_first_second_holds_one_seconds_worth(quota: ReplicationQuota, size_bytes: int, is_exceeded: bool) -> None:
+def test_first_second_allows_the_bytes_of_one_second(
+    quota: ReplicationQuota, size_bytes: int, is_exceeded: bool
+) -> None:
     quota.record(size_bytes, 0)
 
     assert quota.is_exceeded(0) is is_exceeded
 
 
-def test_a_burst_is_paid_off_with_time(quota: ReplicationQuota) -> None:
+def test_burst_is_compensated_over_time(quota: ReplicationQuota) -> None:
     quota.record(5_000, 0)
 
     assert quota.is_exceeded(4_999)
@@ -83,7 +85,7 @@ def fill_and_add_a_replica(new_cluster: Callable[..., Any], key: str, **rates: i
         pytest.param("follower.replication.throttled.replicas", "follower_throttled_rate", id="follower"),
     ],
 )
-def test_a_replica_that_is_added_copies_at_the_rate(new_cluster: Callable[..., Any], key: str, rate: str) -> None:
+def test_added_replica_copies_at_the_throttled_rate(new_cluster: Callable[..., Any], key: str, rate: str) -> None:
     cluster = fill_and_add_a_replica(new_cluster, key, **{rate: 20_000})
     cluster.run(5_000)
     after_5_s = cluster[2].partition().log.size_bytes
@@ -94,15 +96,15 @@ def test_a_replica_that_is_added_copies_at_the_rate(new_cluster: Callable[..., A
     assert cluster.controller.partition().isr == (1, 2)
 
 
-def test_who_is_in_sync_is_not_held_back(new_cluster: Callable[..., Any]) -> None:
+def test_in_sync_replica_is_not_throttled(new_cluster: Callable[..., Any]) -> None:
     cluster = fill_and_add_a_replica(
         new_cluster, "follower.replication.throttled.replicas", follower_throttled_rate=20_000
     )
     cluster.run(20_000)
-    answers = [cluster[1].produce(b"x" * 1_940) for _ in range(30)]
+    responses = [cluster[1].produce(b"x" * 1_940) for _ in range(30)]
     cluster.settle()
 
-    assert all(answer and answer[0].error_code == 0 for answer in answers)
+    assert all(response and response[0].error_code == 0 for response in responses)
 
 
 def test_an_unthrottled_topic_copies_at_once(new_cluster: Callable[..., Any]) -> None:
@@ -115,7 +117,7 @@ def test_an_unthrottled_topic_copies_at_once(new_cluster: Callable[..., Any]) ->
     assert cluster[2].log_bytes() == cluster[1].log_bytes()
 
 
-def test_a_new_rate_holds_at_once(new_cluster: Callable[..., Any]) -> None:
+def test_new_rate_applies_at_once(new_cluster: Callable[..., Any]) -> None:
     cluster = fill_and_add_a_replica(new_cluster, "leader.replication.throttled.replicas", leader_throttled_rate=1)
     cluster.run(2_000)
     stalled = cluster[2].partition().log.size_bytes

@@ -1,4 +1,4 @@
-"""A follower copies its leader: every record, every watermark, and whatever becomes of the leader."""
+"""A follower copies its leader: every record, every watermark, across failures of the leader."""
 
 import errno
 from collections.abc import Callable
@@ -17,21 +17,21 @@ from ottla.wire.messages.fetch import FetchRequest
 
 
 def test_a_follower_copies_what_the_leader_appends(pair: Any) -> None:
-    answers = pair[1].produce(b"a", b"b")
+    responses = pair[1].produce(b"a", b"b")
     pair.settle()
 
-    assert answers[0].error_code == 0
+    assert responses[0].error_code == 0
     assert pair[2].values() == [b"a", b"b"]
     assert pair[2].log_bytes() == pair[1].log_bytes()
 
 
-def test_an_append_is_committed_only_once_the_follower_asks_for_what_follows(pair: Any) -> None:
-    answers = pair[1].produce(b"a")
+def test_append_is_committed_by_the_follower_s_next_fetch(pair: Any) -> None:
+    responses = pair[1].produce(b"a")
     high_watermark_before = pair[1].partition().log.high_watermark
     pair.settle()
 
     assert high_watermark_before == 0
-    assert answers
+    assert responses
     assert pair[1].partition().log.high_watermark == 1
 
 
@@ -60,7 +60,7 @@ def many(new_cluster: Callable[..., Any], count: int, **replication: int) -> Any
     return cluster
 
 
-# --- what it costs
+# --- cost
 
 
 def test_quiet_partitions_cost_one_empty_request_per_fetch_wait(new_cluster: Callable[..., Any]) -> None:
@@ -72,7 +72,7 @@ def test_quiet_partitions_cost_one_empty_request_per_fetch_wait(new_cluster: Cal
     assert [named(request) for request in fetches(cluster[2])] == [[]] * 20
 
 
-def test_only_what_changed_is_named(new_cluster: Callable[..., Any]) -> None:
+def test_fetch_names_only_changed_partitions(new_cluster: Callable[..., Any]) -> None:
     cluster = many(new_cluster, 50)
     cluster[2].sent.clear()
     cluster[1].produce(b"a", index=7)
@@ -82,59 +82,59 @@ def test_only_what_changed_is_named(new_cluster: Callable[..., Any]) -> None:
     assert [named(request) for request in fetches(cluster[2])] == [[7], [9]]
 
 
-def test_an_append_is_fetched_at_once_and_the_next_fetch_leaves_at_once(pair: Any) -> None:
+def test_append_is_fetched_at_once_and_the_next_fetch_is_sent_at_once(pair: Any) -> None:
     pair[2].sent.clear()
     started_ms = pair.clock.monotonic_ms()
     for number in range(5):
-        answers = pair[1].produce(b"%d" % number)
+        responses = pair[1].produce(b"%d" % number)
         pair.settle()
-        assert answers[0].error_code == 0
+        assert responses[0].error_code == 0
 
     assert pair.clock.monotonic_ms() == started_ms
     assert len(fetches(pair[2])) == 5
 
 
-def test_what_is_appended_while_a_fetch_is_away_comes_with_the_next_one_together(pair: Any) -> None:
-    answers = [pair[1].produce(b"%d" % number) for number in range(10)]
+def test_appends_during_a_fetch_share_the_next_one(pair: Any) -> None:
+    responses = [pair[1].produce(b"%d" % number) for number in range(10)]
     pair[2].sent.clear()
     pair.settle()
 
-    assert all(answer[0].error_code == 0 for answer in answers)
+    assert all(response[0].error_code == 0 for response in responses)
     assert len(fetches(pair[2])) == 2
     assert pair[2].values() == [b"%d" % number for number in range(10)]
 
 
-def test_partitions_are_shared_out_over_the_lanes(new_cluster: Callable[..., Any]) -> None:
+def test_partitions_are_distributed_over_the_fetchers(new_cluster: Callable[..., Any]) -> None:
     cluster = many(new_cluster, 40, fetcher_count=3)
 
-    lanes = [lane for source, _, lane in cluster.lanes if source == 2]
-    assert sorted(lanes) == ["replica-fetcher-0", "replica-fetcher-1", "replica-fetcher-2"]
+    connections = [connection for source, _, connection in cluster.connections if source == 2]
+    assert sorted(connections) == ["replica-fetcher-0", "replica-fetcher-1", "replica-fetcher-2"]
     cluster[2].replicas.update_config(ReplicationConfig(fetcher_count=1))
     cluster.settle()
-    answers = [cluster[1].produce(b"a", index=index) for index in range(40)]
+    responses = [cluster[1].produce(b"a", index=index) for index in range(40)]
     cluster.run(1_100)
-    assert all(answer[0].error_code == 0 for answer in answers)
+    assert all(response[0].error_code == 0 for response in responses)
 
 
 # --- sessions
 
 
-def test_a_leader_that_has_forgotten_the_session_gets_a_full_fetch_at_once(pair: Any) -> None:
+def test_leader_without_the_session_gets_a_full_fetch_at_once(pair: Any) -> None:
     pair[1].services.fetch_sessions = FetchSessionCache(random=pair.random)
     pair.run(600)
-    answers = pair[1].produce(b"a")
+    responses = pair[1].produce(b"a")
     pair.settle()
 
-    assert answers[0].error_code == 0
+    assert responses[0].error_code == 0
 
 
-def test_a_leader_without_room_for_sessions_is_fetched_from_in_full(pair: Any) -> None:
+def test_leader_without_capacity_for_sessions_gets_full_fetches(pair: Any) -> None:
     pair[1].services.fetch_sessions = FetchSessionCache(random=pair.random, slots_max=0)
     pair.run(1_100)
     for _ in range(3):
-        answers = pair[1].produce(b"a")
+        responses = pair[1].produce(b"a")
         pair.run(600)
-        assert answers[0].error_code == 0
+        assert responses[0].error_code == 0
 
 
 def test_a_partition_that_is_led_elsewhere_leaves_the_session(new_cluster: Callable[..., Any]) -> None:
@@ -142,27 +142,27 @@ def test_a_partition_that_is_led_elsewhere_leaves_the_session(new_cluster: Calla
     cluster[2].sent.clear()
     cluster.controller.change(0, leader=2)
     cluster.run(600)
-    forgotten = [request.forgotten_topics_data for request in fetches(cluster[2]) if request.forgotten_topics_data]
+    removed = [request.forgotten_topics_data for request in fetches(cluster[2]) if request.forgotten_topics_data]
 
-    assert [topic.partitions for topics in forgotten for topic in topics] == [[0]]
-    answers = cluster[2].produce(b"a", index=0)
+    assert [topic.partitions for topics in removed for topic in topics] == [[0]]
+    responses = cluster[2].produce(b"a", index=0)
     cluster.settle()
-    assert answers[0].error_code == 0
+    assert responses[0].error_code == 0
 
 
-# --- a leader that is not there, or not the leader
+# --- unreachable and former leaders
 
 
-def test_a_connection_that_breaks_is_made_again_at_once(pair: Any) -> None:
+def test_broken_connection_is_reconnected_at_once(pair: Any) -> None:
     pair.cut(1, 2)
     pair.heal()
-    answers = pair[1].produce(b"a")
+    responses = pair[1].produce(b"a")
     pair.settle()
 
-    assert answers[0].error_code == 0
+    assert responses[0].error_code == 0
 
 
-def test_a_leader_that_is_away_is_asked_less_and_less(pair: Any) -> None:
+def test_unreachable_leader_is_retried_with_backoff(pair: Any) -> None:
     pair.cut(1, 2)
     pair[2].sent.clear()
     pair.run(10_000)
@@ -170,7 +170,7 @@ def test_a_leader_that_is_away_is_asked_less_and_less(pair: Any) -> None:
     assert 12 <= len(fetches(pair[2])) <= 20
 
 
-def test_a_leader_that_comes_back_is_asked_when_the_metadata_says_so(pair: Any) -> None:
+def test_returned_leader_is_fetched_when_the_metadata_shows_it(pair: Any) -> None:
     pair.stop(1)
     pair.run(10_000)
     pair[2].sent.clear()
@@ -178,12 +178,12 @@ def test_a_leader_that_comes_back_is_asked_when_the_metadata_says_so(pair: Any) 
     pair.settle()
 
     assert len(fetches(pair[2])) >= 1
-    answers = pair[1].produce(b"a")
+    responses = pair[1].produce(b"a")
     pair.settle()
-    assert answers[0].error_code == 0
+    assert responses[0].error_code == 0
 
 
-def test_a_follower_that_hears_of_an_election_before_the_leader_does_is_served_soon_after_it(pair: Any) -> None:
+def test_follower_that_learns_of_an_election_before_the_leader_is_served_soon(pair: Any) -> None:
     pair.controller.change(leader=1)
     pair[2].learn()
     pair.pump(20)
@@ -191,51 +191,51 @@ def test_a_follower_that_hears_of_an_election_before_the_leader_does_is_served_s
         pair.clock.advance(10)
         pair.pump(20)
     pair[1].learn()
-    answers = pair[1].produce(b"a")
+    responses = pair[1].produce(b"a")
     pair.run(200)
 
-    assert answers[0].error_code == 0
+    assert responses[0].error_code == 0
 
 
-def test_a_leader_that_hears_of_an_election_first_does_not_hold_the_followers_fetch(pair: Any) -> None:
-    """Otherwise the follower could ask for the new partition only when its waiting fetch is answered."""
+def test_leader_that_learns_of_an_election_first_does_not_hold_fetches(pair: Any) -> None:
+    """Otherwise the follower could fetch the new partition only when its waiting fetch completes."""
     pair.controller.create_topic("u", (1, 2))
     pair[1].learn()
     pair.pump(20)
     pair[2].learn()
-    answers = pair[1].produce(b"a", topic="u")
+    responses = pair[1].produce(b"a", topic="u")
     pair.run(100)
 
-    assert answers
-    assert answers[0].error_code == 0
+    assert responses
+    assert responses[0].error_code == 0
 
 
-def test_a_large_new_topic_is_replicated_as_soon_as_its_logs_are_made(pair: Any) -> None:
-    """Logs are made a few per tick; whenever one is, the follower must not sleep in its fetch."""
+def test_large_new_topic_is_replicated_as_soon_as_its_logs_are_created(pair: Any) -> None:
+    """Logs are created a few per tick; after each, the follower's fetch must not wait."""
     pair.controller.create_topic("u", *[(1, 2)] * 30)
     pair.learn()
     pair.pump(60)
-    answers = [pair[1].produce(b"a", topic="u", index=index) for index in range(30)]
+    responses = [pair[1].produce(b"a", topic="u", index=index) for index in range(30)]
     for _ in range(12):
         pair.clock.advance(10)
         pair.pump(60)
 
-    assert all(answer and answer[0].error_code == 0 for answer in answers)
+    assert all(response and response[0].error_code == 0 for response in responses)
 
 
-def test_a_follower_that_hears_of_an_election_first_waits_for_one_fetch_at_most(pair: Any) -> None:
+def test_follower_that_learns_of_an_election_first_waits_for_one_fetch_at_most(pair: Any) -> None:
     pair.controller.create_topic("u", (1, 2))
     pair[2].learn()
     pair.pump(20)
     pair[1].learn()
-    answers = pair[1].produce(b"a", topic="u")
+    responses = pair[1].produce(b"a", topic="u")
     pair.run(100)
 
-    assert answers
-    assert answers[0].error_code == 0
+    assert responses
+    assert responses[0].error_code == 0
 
 
-def test_an_epoch_that_is_over_is_left_alone_until_the_metadata_says_more(pair: Any) -> None:
+def test_fenced_epoch_is_not_fetched_until_the_metadata_changes(pair: Any) -> None:
     pair.controller.change(leader=1)
     pair[1].learn()
     pair.pump(20)
@@ -243,14 +243,14 @@ def test_an_epoch_that_is_over_is_left_alone_until_the_metadata_says_more(pair: 
     pair.pump(20)
     given_up = len(pair[2].replicas.fetchers)
     pair.run(600)
-    answers = pair[1].produce(b"a")
+    responses = pair[1].produce(b"a")
     pair.settle()
 
     assert given_up == 1
-    assert answers[0].error_code == 0
+    assert responses[0].error_code == 0
 
 
-def test_an_old_leader_of_whom_nobody_told_the_follower_refuses_it(pair: Any) -> None:
+def test_former_leader_rejects_a_follower_with_old_metadata(pair: Any) -> None:
     pair.controller.change(leader=2)
     pair[1].learn()
     pair.run(50)
@@ -269,7 +269,7 @@ def test_the_followers_high_watermark_is_never_above_its_own_end(pair: Any) -> N
     assert partition.log.high_watermark == 0
 
 
-def test_the_followers_high_watermark_does_not_go_back_with_a_leader_that_knows_less(pair: Any) -> None:
+def test_follower_s_high_watermark_does_not_go_back_with_a_new_leader(pair: Any) -> None:
     pair[1].produce(b"a")
     pair.run(600)
     partition = pair[2].partition()
@@ -289,22 +289,22 @@ def test_after_a_restart_the_high_watermark_is_that_of_the_checkpoint(pair: Any)
     assert pair[2].partition().log.high_watermark == 1
 
 
-def test_followers_delete_what_the_leader_has_deleted_and_the_client_hears_when_all_have(trio: Any) -> None:
+def test_delete_records_completes_when_all_followers_have_deleted(trio: Any) -> None:
     for number in range(3):
         trio[1].produce(b"%d" % number)
         trio.settle()
     topics = [DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=2)])]
-    answers = trio[1].ask(DeleteRecordsRequest(topics=topics, timeout_ms=5_000), 2)
-    at_once = list(answers)
+    responses = trio[1].ask(DeleteRecordsRequest(topics=topics, timeout_ms=5_000), 2)
+    at_once = list(responses)
     trio.run(600)
 
-    result = answers[0].topics[0].partitions[0]
+    result = responses[0].topics[0].partitions[0]
     assert at_once == []
     assert (result.error_code, result.low_watermark) == (0, 2)
     assert [trio[node_id].partition().log.log_start_offset for node_id in (1, 2, 3)] == [2, 2, 2]
 
 
-def test_deleting_waits_for_every_live_replica_and_for_no_dead_one(trio: Any) -> None:
+def test_delete_records_waits_for_live_replicas_only(trio: Any) -> None:
     trio[1].produce(b"a")
     trio.settle()
     trio.cut(1, 3)
@@ -321,7 +321,7 @@ def test_deleting_waits_for_every_live_replica_and_for_no_dead_one(trio: Any) ->
     assert while_dead[0].topics[0].partitions[0].low_watermark == 1
 
 
-def test_what_retention_deletes_on_the_leader_goes_on_quiet_followers_too(pair: Any) -> None:
+def test_retention_on_the_leader_reaches_quiet_followers(pair: Any) -> None:
     pair[1].produce(b"a")
     pair.run(600)
     log = pair[1].partition().log
@@ -370,13 +370,13 @@ def test_unexpected_exception_fails_one_partition_until_its_leadership_changes(
     assert (fetchers.failed_count, log.log_end_offset) == (0, 1)
 
 
-def test_fetch_that_cannot_be_sent_is_tried_again_and_the_other_leaders_fetched_from(
+def test_unsendable_fetch_is_retried_and_other_leaders_are_fetched(
     trio: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     trio.controller.create_topic("u", (2, 3))
     trio.run(600)
     real = FetchSessionHandler.fill
-    broken = trio[3].replicas.fetchers._fetchers[1, trio[3].replicas.fetchers._lane_of(trio[3].partition())]
+    broken = trio[3].replicas.fetchers._fetchers[1, trio[3].replicas.fetchers._connection_of(trio[3].partition())]
 
     def fill(self: FetchSessionHandler, *args: Any) -> None:
         if self is broken._session:
@@ -384,7 +384,7 @@ def test_fetch_that_cannot_be_sent_is_tried_again_and_the_other_leaders_fetched_
         real(self, *args)
 
     monkeypatch.setattr(FetchSessionHandler, "fill", fill)
-    trio.run(1_000)  # the fetch that was on its way has returned
+    trio.run(1_000)  # the fetch in flight has returned
     trio[1].produce(b"a", acks=1)
     trio[2].produce(b"b", topic="u", acks=1)
     trio.run(2_000)
@@ -415,10 +415,10 @@ def test_new_partition_is_opened_again_when_there_was_no_descriptor(pair: Any) -
         pair[node_id].disk.fail_next("open", errno.EMFILE, path_part="/u-0/")
     pair.controller.create_topic("u", (1, 2))
     pair.run(600)
-    answers = pair[1].produce(b"a", topic="u")
+    responses = pair[1].produce(b"a", topic="u")
     pair.run(600)
 
-    assert answers[0].error_code == 0
+    assert responses[0].error_code == 0
     assert pair[2].partition(topic="u").log.log_end_offset == 1
     assert [pair[node_id].replicas._logs.offline_directories() for node_id in (1, 2)] == [[], []]
 
@@ -436,7 +436,7 @@ def _for_one(log: Any, replacement: Callable[..., None]) -> Callable[..., Any]:
 # --- directories
 
 
-def test_a_replica_in_another_directory_than_the_controller_thinks_is_told(pair: Any) -> None:
+def test_directory_that_differs_from_the_metadata_is_reported(pair: Any) -> None:
     pair.controller.create_topic("u", (1, 2))
     pair.controller.change(topic="u", directories=[Uuid(b"x" * 16), Uuid(b"d" * 16)])
     pair.settle()
@@ -446,8 +446,8 @@ def test_a_replica_in_another_directory_than_the_controller_thinks_is_told(pair:
     assert [directory.id for directory in request.directories] == [Uuid(b"d" * 16)]
 
 
-def test_the_controller_hears_of_a_directory_that_failed_before_it_was_told_of_it(pair: Any) -> None:
-    """Else a leader in it stays leader: the controller does not know which replicas the directory took along."""
+def test_unreported_directory_is_reported_also_after_it_failed(pair: Any) -> None:
+    """Else a leader in it stays leader: the controller does not know which replicas failed with the directory."""
     pair.controller.create_topic("u", (1, 2))
     pair.controller.change(topic="u", directories=[DIRECTORY_UNASSIGNED, Uuid(b"d" * 16)])
     pair[1].learn()

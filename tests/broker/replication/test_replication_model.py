@@ -1,7 +1,7 @@
 """Whatever fails, in whatever order: logs agree below the high watermark, and what was acknowledged stays.
 
-Processes are killed, machines lose power, connections break, brokers hear of elections late. The controller elects only
-from the in-sync set, and takes out of it who may have lost unsynced records, as long as somebody else is in it.
+Processes are killed, hosts lose power, connections break, brokers learn of elections late. The controller elects only
+from the in-sync set, and removes replicas that may have lost unsynced records, as long as another replica is in it.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class Replication(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        # One batch per fetch: a follower that is behind takes a while, in which things go wrong.
+        # One batch per fetch: a follower that is behind needs a while, in which faults occur.
         self.cluster = type(self).new_cluster(3, replication=ReplicationConfig(fetch_response_max_bytes=1))
         self.cluster.controller.create_topic("t", NODES)
         self.cluster.settle()
@@ -58,9 +58,9 @@ class Replication(RuleBasedStateMachine):
         for _ in range(count):
             self.produced += 1
             value = b"%d" % self.produced
-            answers = broker.produce(value, acks=acks, timeout_ms=600_000)
+            responses = broker.produce(value, acks=acks, timeout_ms=600_000)
             if acks == -1:
-                self.waiting.append((value, answers))
+                self.waiting.append((value, responses))
 
     # --- the wire and the clock
 
@@ -130,7 +130,7 @@ class Replication(RuleBasedStateMachine):
 
     def take_out(self, node_id: int) -> None:
         isr = self.registration.isr
-        # Eligible leader replicas (KIP-966): the last one that has everything is never forgotten.
+        # Eligible leader replicas (KIP-966): the last one that has everything is never removed.
         if node_id in isr and set(isr) - {node_id} - self.lost_power:
             changes: dict[str, Any] = {"isr": [each for each in isr if each != node_id]}
             if self.registration.leader == node_id:
@@ -158,7 +158,7 @@ class Replication(RuleBasedStateMachine):
     @rule(node_id=nodes)
     @precondition(lambda self: len(self.registration.isr) > 1)
     def cut_the_power(self, node_id: int) -> None:
-        """Only while somebody else in the set has everything, and is not about to lose it as well."""
+        """Only while another replica in the set has everything, and is not about to lose it as well."""
         others = set(self.registration.isr) - {node_id} - self.lost_power
         if self.cluster[node_id].is_up and others:
             self.cluster.stop(node_id, power=True)
@@ -176,7 +176,7 @@ class Replication(RuleBasedStateMachine):
         self.cluster[node_id].learn()
         self.elect()
 
-    # --- what must hold
+    # --- invariants
 
     @invariant()
     def logs_agree_below_the_high_watermark(self) -> None:
@@ -197,17 +197,17 @@ class Replication(RuleBasedStateMachine):
 
     @invariant()
     def what_was_acknowledged_is_committed(self) -> None:
-        for value, answers in list(self.waiting):
-            if answers:
-                self.waiting.remove((value, answers))
-                if answers[0].error_code == 0:
-                    self.acknowledged[answers[0].base_offset] = value
+        for value, responses in list(self.waiting):
+            if responses:
+                self.waiting.remove((value, responses))
+                if responses[0].error_code == 0:
+                    self.acknowledged[responses[0].base_offset] = value
         for offset, value in self.acknowledged.items():
-            # Where the only one that knew it to be committed is down, it is seen when that one is back.
+            # While the only replica that knew the commit is down, it cannot be checked.
             if offset < len(self.committed):
                 assert self.committed[offset][1] == value, f"record {offset} was acknowledged and is gone"
 
-    def fail_over_by_chance(self, random: Random) -> Callable[[], None]:
+    def fail_over_at_random(self, random: Random) -> Callable[[], None]:
         return lambda: self.fail_over(power=random.randrange(2) == 1)
 
     def teardown(self) -> None:
@@ -221,13 +221,13 @@ class Replication(RuleBasedStateMachine):
         self.what_was_acknowledged_is_committed()
         assert all(offset < len(self.committed) for offset in self.acknowledged), "an acknowledged record is gone"
         leader = self.cluster[self.registration.leader]
-        assert set(self.registration.isr) == set(NODES), "not everybody is in sync again"
+        assert set(self.registration.isr) == set(NODES), "not every replica is in sync again"
         assert leader.partition().log.high_watermark == leader.partition().log.log_end_offset
         for node_id in NODES:
             assert self.cluster[node_id].log_bytes() == leader.log_bytes(), f"node {node_id} differs from its leader"
 
 
-def test_logs_agree_and_acknowledged_records_stay_whatever_fails(new_cluster: Callable[..., Any]) -> None:
+def test_logs_agree_and_acknowledged_records_survive_any_fault(new_cluster: Callable[..., Any]) -> None:
     Replication.new_cluster = staticmethod(new_cluster)
     run_state_machine_as_test(
         Replication,
@@ -241,7 +241,7 @@ def test_logs_agree_and_acknowledged_records_stay_whatever_fails(new_cluster: Ca
 
 
 def run_life(model: Replication, random: Any, steps: int) -> None:
-    """Take ``steps`` at random, with the chances of a long and troubled life."""
+    """Take ``steps`` at random, with probabilities of a long run with many faults."""
     moves: list[tuple[int, Callable[[], object]]] = [
         (30, lambda: model.produce_to_the_leader(-1 if random.randrange(3) else 1, 1 + random.randrange(3))),
         (5, lambda: model.produce(random.choice(NODES), 1, 1)),
@@ -252,7 +252,7 @@ def run_life(model: Replication, random: Any, steps: int) -> None:
         (20, lambda: model.learn(random.choice(NODES), random.randrange(3))),
         (6, model.notice_the_dead),
         (4, model.prefer_another_leader),
-        (3, model.fail_over_by_chance(random)),
+        (3, model.fail_over_at_random(random)),
         (2, lambda: model.kill(random.choice(NODES))),
         (2, lambda: model.cut_the_power(random.choice(NODES)) if len(model.registration.isr) > 1 else None),
         (12, lambda: model.start(random.choice(NODES))),
@@ -272,7 +272,7 @@ def run_life(model: Replication, random: Any, steps: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_a_long_and_troubled_life_loses_nothing(new_cluster: Callable[..., Any], seed: int) -> None:
+def test_long_run_with_many_faults_loses_no_records(new_cluster: Callable[..., Any], seed: int) -> None:
     Replication.new_cluster = staticmethod(new_cluster)
     run_life(Replication(), Random(seed), 250)
 

@@ -1,4 +1,4 @@
-"""What must be on a disk before it is confirmed: by a leader to producers, by a follower to its leader."""
+"""Records are on disk before they are confirmed: by a leader to producers, by a follower to its leader."""
 
 import errno
 from collections.abc import Callable
@@ -18,11 +18,11 @@ FLUSH = {"flush.messages": "1"}
 @pytest.fixture
 def cluster(new_cluster: Callable[..., Any]) -> Any:
     """Return two brokers; node 1 leads t, which is fsynced, and u, which is not."""
-    made = new_cluster(2, replication=ReplicationConfig(lag_time_max_ms=1_000_000))
-    made.controller.create_topic("t", (1, 2))
-    made.controller.create_topic("u", (1, 2))
-    made.run(1_100)
-    return made
+    cluster_ = new_cluster(2, replication=ReplicationConfig(lag_time_max_ms=1_000_000))
+    cluster_.controller.create_topic("t", (1, 2))
+    cluster_.controller.create_topic("u", (1, 2))
+    cluster_.run(1_100)
+    return cluster_
 
 
 def configure(cluster: Any, values: dict[str, str]) -> None:
@@ -40,15 +40,15 @@ def sync_now(cluster: Any, node_id: int) -> None:
 def test_high_watermark_waits_for_the_disks_of_leader_and_follower(cluster: Any, values: dict[str, str]) -> None:
     configure(cluster, values)
     cluster.slow_disks |= {1, 2}
-    answers = cluster[1].produce(b"a")
+    responses = cluster[1].produce(b"a")
     cluster.settle()
     assert cluster[2].values() == [b"a"], "the follower has appended it"
 
     sync_now(cluster, 1)
-    assert (answers, cluster[1].partition().log.high_watermark) == ([], 0)
+    assert (responses, cluster[1].partition().log.high_watermark) == ([], 0)
     sync_now(cluster, 2)
 
-    assert [answer.error_code for answer in answers] == [0]
+    assert [response.error_code for response in responses] == [0]
     for node_id in (1, 2):
         path = next(path for path in cluster[node_id].disk.paths() if path.endswith("t-0/00000000000000000000.log"))
         assert cluster[node_id].disk.durable_contents(path)
@@ -58,17 +58,17 @@ def test_high_watermark_waits_for_the_disks_of_leader_and_follower(cluster: Any,
 def test_acks_one_waits_for_the_disk_of_the_leader_alone(cluster: Any, values: dict[str, str]) -> None:
     configure(cluster, values)
     cluster.slow_disks |= {1, 2}
-    answers = cluster[1].produce(b"a", acks=1)
+    responses = cluster[1].produce(b"a", acks=1)
     cluster.settle()
-    assert answers == []
+    assert responses == []
 
     sync_now(cluster, 1)
 
-    assert [answer.error_code for answer in answers] == [0]
+    assert [response.error_code for response in responses] == [0]
 
 
 @pytest.mark.parametrize("values", [FSYNC, FLUSH], ids=["acks-fsync", "flush-messages"])
-def test_an_append_syncs_nothing_on_the_loop(cluster: Any, values: dict[str, str]) -> None:
+def test_append_does_not_sync_on_the_loop(cluster: Any, values: dict[str, str]) -> None:
     configure(cluster, values)
     cluster.slow_disks |= {1, 2}
     before = [cluster[node_id].disk.operations["sync"] for node_id in (1, 2)]
@@ -86,14 +86,14 @@ def test_other_topics_do_not_wait_for_syncs(cluster: Any, values: dict[str, str]
     waiting = cluster[1].produce(b"a")
     cluster.settle()
 
-    answers = cluster[1].produce(b"b", topic="u")
+    responses = cluster[1].produce(b"b", topic="u")
     cluster.settle()
 
     assert waiting == []
-    assert [answer.error_code for answer in answers] == [0]
+    assert [response.error_code for response in responses] == [0]
 
 
-def test_one_sync_confirms_all_that_came_while_another_was_under_way(cluster: Any) -> None:
+def test_one_sync_confirms_all_appends_during_the_previous_one(cluster: Any) -> None:
     configure(cluster, FSYNC)
     cluster.slow_disks.add(2)
     first = cluster[1].produce(b"a")
@@ -106,28 +106,28 @@ def test_one_sync_confirms_all_that_came_while_another_was_under_way(cluster: An
         sync_now(cluster, 2)
         cluster.run(1_000)
 
-    assert [answers[0].error_code for answers in (first, *others)] == [0] * 21
+    assert [responses[0].error_code for responses in (first, *others)] == [0] * 21
     assert cluster[2].disk.operations["sync"] - before <= 5, "two syncs, the first one of the epochs as well"
 
 
-def test_a_restarted_follower_syncs_what_it_finds_before_it_confirms_it(cluster: Any) -> None:
+def test_restarted_follower_syncs_its_log_before_it_confirms_it(cluster: Any) -> None:
     configure(cluster, FSYNC)
     cluster.slow_disks.add(2)
-    answers = cluster[1].produce(b"a")
+    responses = cluster[1].produce(b"a")
     cluster.settle()
     cluster.stop(2)
     cluster.start(2)
     cluster.run(1_100)
     assert cluster[2].values() == [b"a"], "the end of a process leaves the page cache"
-    assert answers == []
+    assert responses == []
 
     sync_now(cluster, 2)
     cluster.run(1_100)
 
-    assert [answer.error_code for answer in answers] == [0]
+    assert [response.error_code for response in responses] == [0]
 
 
-def test_a_former_leader_syncs_what_it_has_before_it_confirms_it(cluster: Any) -> None:
+def test_former_leader_syncs_its_log_before_it_confirms_it(cluster: Any) -> None:
     configure(cluster, FSYNC)
     cluster.slow_disks.add(1)
     cluster[1].produce(b"a")
@@ -142,7 +142,7 @@ def test_a_former_leader_syncs_what_it_has_before_it_confirms_it(cluster: Any) -
     assert cluster[2].partition().log.high_watermark == 1
 
 
-def test_what_was_appended_after_a_truncation_is_not_confirmed_by_an_older_sync(cluster: Any) -> None:
+def test_append_after_a_truncation_is_not_confirmed_by_an_older_sync(cluster: Any) -> None:
     configure(cluster, FSYNC)
     cluster.slow_disks.add(2)
     cluster[1].produce(b"a")
@@ -161,7 +161,7 @@ def test_what_was_appended_after_a_truncation_is_not_confirmed_by_an_older_sync(
     assert (cluster[2].values(), cluster[1].partition().log.high_watermark) == ([b"a"], 1)
 
 
-def test_a_leader_whose_sync_fails_fails_what_waits_for_it(cluster: Any) -> None:
+def test_failed_sync_of_the_leader_fails_waiting_produces(cluster: Any) -> None:
     configure(cluster, FLUSH)
     cluster.slow_disks.add(1)
     waiting = [cluster[1].produce(b"a"), cluster[1].produce(b"b", acks=1)]
@@ -169,26 +169,26 @@ def test_a_leader_whose_sync_fails_fails_what_waits_for_it(cluster: Any) -> None
 
     sync_now(cluster, 1)
 
-    assert [answers[0].error_code for answers in waiting] == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
+    assert [responses[0].error_code for responses in waiting] == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
     assert cluster[1].logs.offline_directories() == ["/data"]
 
 
 def test_a_follower_whose_sync_fails_confirms_nothing(cluster: Any) -> None:
     configure(cluster, FSYNC)
     cluster.slow_disks.add(2)
-    answers = cluster[1].produce(b"a")
+    responses = cluster[1].produce(b"a")
     cluster.settle()
     cluster[2].disk.fail_next("sync", errno.EIO)
 
     sync_now(cluster, 2)
     cluster.run(1_100)
 
-    assert (answers, cluster[1].partition().log.high_watermark) == ([], 0)
+    assert (responses, cluster[1].partition().log.high_watermark) == ([], 0)
     assert cluster[2].logs.offline_directories() == ["/data"]
 
 
 @pytest.mark.parametrize("node_id", [1, 2], ids=["leader", "follower"])
-def test_sync_that_lacks_descriptors_starts_later_and_nothing_is_confirmed_before(
+def test_sync_without_descriptors_is_postponed_and_confirms_nothing(
     cluster: Any, node_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure(cluster, FSYNC)
@@ -200,13 +200,13 @@ def test_sync_that_lacks_descriptors_starts_later_and_nothing_is_confirmed_befor
         flush_later(log, done)
 
     monkeypatch.setattr(PartitionLog, "flush_later", flush_or_lack)
-    answers = cluster[1].produce(b"a")
+    responses = cluster[1].produce(b"a")
     cluster.run(1_100)
-    assert (answers, cluster[1].partition().log.high_watermark) == ([], 0)
+    assert (responses, cluster[1].partition().log.high_watermark) == ([], 0)
     short.clear()
     cluster.run(1_100)
 
-    assert [answer.error_code for answer in answers] == [ErrorCode.NONE]
+    assert [response.error_code for response in responses] == [ErrorCode.NONE]
     assert cluster[node_id].logs.offline_directories() == []
 
 
@@ -217,33 +217,33 @@ def test_acks_fsync_is_altered_while_brokers_run(cluster: Any) -> None:
     assert cluster[1].partition().log.high_watermark == 1
 
     configure(cluster, FSYNC)
-    answers = cluster[1].produce(b"synced")
+    responses = cluster[1].produce(b"synced")
     cluster.settle()
-    assert answers == []
+    assert responses == []
     for node_id in (1, 2, 2):
         sync_now(cluster, node_id)
-    assert [answer.error_code for answer in answers] == [0]
+    assert [response.error_code for response in responses] == [0]
     waiting = cluster[1].produce(b"not synced again")
     cluster.settle()
     configure(cluster, {"ottla.acks.fsync": "false"})
     sync_now(cluster, 2)
 
-    assert [answer.error_code for answer in waiting] == [0]
+    assert [response.error_code for response in waiting] == [0]
     assert cluster[1].partition().log.recovery_point < 3
 
 
-def test_partitions_that_wait_for_syncs_have_fetchers_of_their_own(cluster: Any) -> None:
+def test_partitions_with_syncs_have_separate_fetchers(cluster: Any) -> None:
     configure(cluster, FSYNC)
     cluster[2].sent.clear()
 
     cluster.run(1_100)
 
-    lanes = {lane for source, _, lane in cluster.lanes if source == 2}
-    assert lanes == {"replica-fetcher-0", "replica-fetcher-synced-0"}
+    connections = {connection for source, _, connection in cluster.connections if source == 2}
+    assert connections == {"replica-fetcher-0", "replica-fetcher-synced-0"}
     assert len([request for request in cluster[2].sent if isinstance(request, FetchRequest)]) == 4
 
 
-def test_a_restarted_leader_commits_what_it_finds_once_it_is_synced(cluster: Any) -> None:
+def test_restarted_leader_commits_its_log_once_it_is_synced(cluster: Any) -> None:
     configure(cluster, FSYNC)
     cluster.controller.change(replicas=[1], isr=[1])
     cluster.run(1_100)

@@ -1,4 +1,4 @@
-"""A Fetch of a consumer: up to the high watermark, from the leader or, from v11 on, from any replica.
+"""Fetch of a consumer: up to the high watermark, from the leader or, from v11 on, from any replica.
 
 Source: ReplicaManager.readFromLog, ClientQuotaManager.maybeRecordAndGetThrottleTimeMs of Apache Kafka 4.3; KIP-392.
 """
@@ -20,7 +20,7 @@ from ottla.wire.messages.fetch import AbortedTransaction, FetchRequest, FetchRes
 _FIRST_VERSION_WITH_RACK = 11
 _READ_COMMITTED = 1
 _PARTITION_OVERHEAD_BYTES = 64
-"""What an answer has around the records of a partition, about; counted for quotas."""
+"""Approximate overhead of a partition's records in a response; counted for quotas."""
 
 
 class ConsumerFetch(FetchRound):
@@ -32,7 +32,7 @@ class ConsumerFetch(FetchRound):
         super().__init__(origin, request, session, name_leader)
         self._permissions = origin.services.authorizer.changes
         if session.session is not None and not session.is_incremental:
-            session.session.permissions = self._permissions  # all partitions are looked at now
+            session.session.permissions = self._permissions  # all partitions are checked in this round
         self._may_read_followers = origin.api_version >= _FIRST_VERSION_WITH_RACK
         self._read_committed = request.isolation_level == _READ_COMMITTED
         self._rack = ""
@@ -40,7 +40,7 @@ class ConsumerFetch(FetchRound):
             self._rack = request.rack_id
         bytes_max = None if origin.charge is None else origin.charge.fetch_bytes_max()
         if bytes_max is not None:
-            # Of more nothing would ever be let through.
+            # A larger response would always exceed the quota.
             self._size_bytes_max = min(self._size_bytes_max, bytes_max)
             self._min_bytes = min(self._min_bytes, self._size_bytes_max)
 
@@ -49,14 +49,14 @@ class ConsumerFetch(FetchRound):
         return len(session.partitions if is_changed else session.pending) > STRAIGHT_MAX
 
     def _prepare(self, keys: Iterable[PartitionKey]) -> None:
-        """Look at quiet partitions, too, where the client may have lost its permission to read them."""
+        """Check quiet partitions, too, when the client may have lost its permission to read them."""
         session = self.session.session
         if session is not None and session.permissions != self._permissions:
             session.permissions = self._permissions
             session.pending.update(dict.fromkeys(key for key in session.partitions if key not in session.failed))
 
     def _prepare_in_slices(self, session: FetchSession) -> Steps[None]:
-        """Do the same for many; those with errors are looked at again in their time (`FetchSession.retry_failed`)."""
+        """Do the same for many; those with errors are checked again when they are due (`FetchSession.retry_failed`)."""
         if session.permissions == self._permissions:
             return
         for keys in batches(list(session.partitions), 8 * PER_SLICE):
@@ -65,7 +65,7 @@ class ConsumerFetch(FetchRound):
         session.permissions = self._permissions
 
     def _throttle(self, with_records: int) -> FetchResponse | None:
-        """Give out what was read, unless that is more than the client's quota: then nothing, and how long to wait."""
+        """Return None for a response within the client's quota; else one without records, with the throttle time."""
         charge = self.origin.charge
         if charge is None:
             return None
@@ -74,7 +74,8 @@ class ConsumerFetch(FetchRound):
             return None
         session = self.session.session
         if session is not None and not self.session.is_incremental:
-            # It was to learn of the session with this answer, and asks for a new one.
+            # The client has not learned the session id, which this response would have carried, and creates a new
+            # session.
             self.origin.services.fetch_sessions.close(session)
             return FetchResponse(throttle_time_ms=throttle_ms)
         return FetchResponse(throttle_time_ms=throttle_ms, session_id=self.session.session_id)
@@ -91,29 +92,29 @@ class ConsumerFetch(FetchRound):
         is_other_epoch = 0 <= wanted.current_leader_epoch != partition.leader_epoch
         return is_other_epoch or partition.log.high_watermark > wanted.fetch_offset
 
-    def _read_partition(self, key: PartitionKey, wanted: FetchedPartition, answer: PartitionData) -> bool:
+    def _read_partition(self, key: PartitionKey, wanted: FetchedPartition, data: PartitionData) -> bool:
         partition = self._partition_of(key, wanted)
         if self._may_read_followers:
             partition.require_epoch(wanted.current_leader_epoch)
         else:
             partition.require_leadership(wanted.current_leader_epoch)
-        self._fill_watermarks(partition, answer)
-        if self._diverges(partition, wanted, answer) or self._is_sent_elsewhere(partition, wanted, answer):
+        self._fill_watermarks(partition, data)
+        if self._diverges(partition, wanted, data) or self._is_redirected(partition, wanted, data):
             return False
-        room_bytes = self._room_bytes(wanted)
+        remaining_bytes = self._remaining_bytes(wanted)
         is_first = self._size_bytes == 0
-        if room_bytes <= 0 and not is_first:
+        if remaining_bytes <= 0 and not is_first:
             return False
         found = partition.read_for_consumer(
             wanted.fetch_offset,
-            size_bytes_max=max(room_bytes, 0),
+            size_bytes_max=max(remaining_bytes, 0),
             at_least_one=is_first,
             read_committed=self._read_committed,
         )
-        self._add(partition, answer, found)
+        self._add(partition, data, found)
         return found.records is None
 
-    def _is_sent_elsewhere(self, partition: Partition, wanted: FetchedPartition, answer: PartitionData) -> bool:
+    def _is_redirected(self, partition: Partition, wanted: FetchedPartition, data: PartitionData) -> bool:
         if not self._rack or not partition.is_leader:
             return False
         preferred = preferred_read_replica(
@@ -121,18 +122,18 @@ class ConsumerFetch(FetchRound):
         )
         if preferred is None:
             return False
-        answer.preferred_read_replica = preferred
+        data.preferred_read_replica = preferred
         self._is_urgent = True
         return True
 
-    def _add(self, partition: Partition, answer: PartitionData, found: LogSlice) -> None:
+    def _add(self, partition: Partition, data: PartitionData, found: LogSlice) -> None:
         if found.aborted_transactions is not None:
-            answer.aborted_transactions = [
+            data.aborted_transactions = [
                 AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
                 for aborted in found.aborted_transactions
             ]
         if found.records is not None:
-            answer.records = found.records
+            data.records = found.records
             self._size_bytes += found.size_bytes
             traffic = self.replicas.traffic_of(partition.topic_partition.topic)
             traffic.fetch_requests += 1
@@ -140,11 +141,11 @@ class ConsumerFetch(FetchRound):
 
 
 class RejectedFetch(FetchRound):
-    """The Fetch of a client that names a replica id without permission to act for the cluster."""
+    """The Fetch of a client with a replica id but without permission to act for the cluster."""
 
     def _partition_of(self, key: PartitionKey, fetched: FetchedPartition) -> Partition:
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
-    def _read_partition(self, key: PartitionKey, wanted: FetchedPartition, answer: PartitionData) -> bool:
+    def _read_partition(self, key: PartitionKey, wanted: FetchedPartition, data: PartitionData) -> bool:
         self._partition_of(key, wanted)
         return False

@@ -1,6 +1,6 @@
-"""The request that a fetch round serves, and the parts of the node that it uses: `handlers.api` has both.
+"""The request of a fetch round, and the parts of the node that it uses: `handlers.api` implements both.
 
-Rounds live below the handlers: these protocols are all that they know of them.
+Rounds are below the handlers, and depend only on these protocols.
 """
 
 from collections.abc import Callable
@@ -18,11 +18,11 @@ from ottla.security.quotas.charge import Charge
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.fetch import FetchResponse, LeaderIdAndEpoch, NodeEndpoint
 
-FetchAnswer: TypeAlias = "FetchResponse | Delayed[FetchAnswer] | Steps[FetchAnswer] | None"
-"""The response, or what delivers it; None while the round waits for more records."""
+FetchResult: TypeAlias = "FetchResponse | Delayed[FetchResult] | Steps[FetchResult] | None"
+"""The response, or the `Delayed` or `Steps` that produce it; None while the round waits for more records."""
 
 NameLeader: TypeAlias = Callable[[LeaderIdAndEpoch, list[NodeEndpoint], str, int], None]
-"""Fills in the leader of (topic, partition), and adds the endpoint that this client reaches it at (KIP-951)."""
+"""Fills in the leader of (topic, partition), and adds the endpoint that it advertises to this client (KIP-951)."""
 
 
 class FetchServices(Protocol):
@@ -48,7 +48,7 @@ class FetchServices(Protocol):
 
 
 class FetchOrigin(Protocol):
-    """One Fetch request: its version, when it came, its quotas and its client's permissions."""
+    """One Fetch request: its version, arrival time, quotas and the client's permissions."""
 
     @property
     def api_version(self) -> int: ...
@@ -59,7 +59,7 @@ class FetchOrigin(Protocol):
 
     @property
     def charge(self) -> Charge | None:
-        """The request, as quotas hold it against the client; None where there are none."""
+        """The request as quotas charge it to the client; None without quotas."""
 
     @property
     def services(self) -> FetchServices: ...

@@ -1,4 +1,4 @@
-"""A Fetch of a follower: up to the log end, which also says how far the follower's own log goes.
+"""Fetch of a follower: up to the log end; it also reports the follower's own log end.
 
 Source: ReplicaManager.fetchMessages, Partition.updateFollowerFetchState of Apache Kafka 4.3; KIP-903 (broker epochs).
 """
@@ -40,22 +40,22 @@ class FollowerFetch(FetchRound):
             self.replicas.awaited_followers.note_session(replica_id, self._listed_session)
 
     def _prepare_in_slices(self, session: FetchSession) -> Steps[None]:
-        forgotten, self.session.forgotten = self.session.forgotten, []
-        for keys in batches(forgotten, PER_SLICE):
+        removed, self.session.removed = self.session.removed, []
+        for keys in batches(removed, PER_SLICE):
             self._end_sessions(keys)
             yield None
         yield from super()._prepare_in_slices(session)
 
-    def _end_sessions(self, forgotten: Iterable[PartitionKey]) -> None:
-        for key in forgotten:
+    def _end_sessions(self, removed: Iterable[PartitionKey]) -> None:
+        for key in removed:
             topic = self._topic_of(key)
             partition = None if topic is None else self.replicas.find(topic, key[2])
             if partition is not None and self._replica_id in partition.isr.remote:
                 partition.isr.remote[self._replica_id].session = None
 
     def _prepare(self, keys: Iterable[PartitionKey]) -> None:
-        """Take note of how far the follower is in what it names; then wake what waited for that, once for all."""
-        self._end_sessions(self.session.forgotten)
+        """Record the follower's log end in the partitions that it names; then wake waiting requests, once for all."""
+        self._end_sessions(self.session.removed)
         committed = []
         for key in keys:
             wanted = self.session.partitions.get(key)
@@ -66,16 +66,16 @@ class FollowerFetch(FetchRound):
             self.replicas.on_committed(committed)
 
     def _note_progress(self, key: PartitionKey, wanted: FetchedPartition) -> bool:
-        """Take note of one partition; return whether more is committed now."""
+        """Record the log end of one partition; return whether more is committed now."""
         try:
             partition = self._partition_of(key, wanted)
             remote = self._remote(partition, wanted)
             log = partition.log
             is_known = log.log_start_offset <= wanted.fetch_offset <= log.log_end_offset
-            if not is_known or self._parts(partition, wanted):
+            if not is_known or self._has_diverged(partition, wanted):
                 return False
         except KafkaError:
-            return False  # the answer will say so
+            return False  # reading will report the error
         log_start_before = remote.log_start_offset
         is_further = partition.on_follower_fetch(
             remote,
@@ -93,7 +93,7 @@ class FollowerFetch(FetchRound):
     def _finish_preparing(self) -> None:
         self._was_awaited = self.replicas.awaited_followers.awaits(self._replica_id, self.origin.received_at_ms)
         if self._was_awaited:
-            # It has not asked yet for a partition that it should: it must not sleep when it learns of that.
+            # It has yet to fetch a partition: its fetch must not wait when it learns of that.
             self.wait_ms_max = min(self.wait_ms_max, _AWAITED_WAIT_MS_MAX)
 
     def _must_hurry(self) -> bool:
@@ -105,7 +105,7 @@ class FollowerFetch(FetchRound):
         return partition.remote_replica(self._replica_id, self._replica_epoch, wanted.current_leader_epoch)
 
     @staticmethod
-    def _parts(partition: Partition, wanted: FetchedPartition) -> bool:
+    def _has_diverged(partition: Partition, wanted: FetchedPartition) -> bool:
         return (
             wanted.last_fetched_epoch >= 0
             and partition.divergence(wanted.fetch_offset, wanted.last_fetched_epoch) is not None
@@ -119,35 +119,35 @@ class FollowerFetch(FetchRound):
             or partition.log.log_start_offset > wanted.log_start_offset
         )
 
-    def _read_partition(self, key: PartitionKey, wanted: FetchedPartition, answer: PartitionData) -> bool:
+    def _read_partition(self, key: PartitionKey, wanted: FetchedPartition, data: PartitionData) -> bool:
         partition = self._partition_of(key, wanted)
         remote = self._remote(partition, wanted)
-        self._fill_watermarks(partition, answer)
-        if 0 <= wanted.last_log_start_offset < answer.log_start_offset:
+        self._fill_watermarks(partition, data)
+        if 0 <= wanted.last_log_start_offset < data.log_start_offset:
             self._is_urgent = True  # a client may wait for all replicas to delete records
-        if self._diverges(partition, wanted, answer):
+        if self._diverges(partition, wanted, data):
             return False
-        room_bytes = self._room_bytes(wanted)
+        remaining_bytes = self._remaining_bytes(wanted)
         is_first = self._size_bytes == 0
-        if (room_bytes <= 0 and not is_first) or self._is_throttled(partition, remote):
+        if (remaining_bytes <= 0 and not is_first) or self._is_throttled(partition, remote):
             return False
         found = partition.read_for_follower(
-            wanted.fetch_offset, size_bytes_max=max(room_bytes, 0), at_least_one=is_first
+            wanted.fetch_offset, size_bytes_max=max(remaining_bytes, 0), at_least_one=is_first
         )
         if found.records is None:
             return True
         if remote.served_offset == wanted.fetch_offset and key not in self._read_before:
-            # It was sent these before, and may have rejected them for their CRC.
+            # The same records were sent before; the follower may have rejected them for their CRC.
             self._read_before.add(key)
-            if partition.find_damage(found, wanted.fetch_offset):
-                self.replicas.on_damage(partition)
-                raise CorruptRecordError(f"{partition.topic_partition}: damaged on the leader's disk")
-        answer.records = found.records
+            if partition.find_corruption(found, wanted.fetch_offset):
+                self.replicas.on_corruption(partition)
+                raise CorruptRecordError(f"{partition.topic_partition}: corrupt on the leader's disk")
+        data.records = found.records
         self._size_bytes += found.size_bytes
         return False
 
     def _is_throttled(self, partition: Partition, remote: RemoteReplica) -> bool:
-        """Who is in sync is never held back."""
+        """Return whether the follower is throttled now; in-sync followers never are."""
         quota = self.replicas.leader_quota
         return (
             quota.is_limited
@@ -159,15 +159,15 @@ class FollowerFetch(FetchRound):
     def _collect(self, keys: Iterable[PartitionKey]) -> None:
         keys = list(keys)
         for key in keys:
-            answer, fetched = self._answers[key], self.session.partitions.get(key)
-            if not answer.records or fetched is None or fetched.partition is None:
+            data, fetched = self._partition_data[key], self.session.partitions.get(key)
+            if not data.records or fetched is None or fetched.partition is None:
                 continue
             remote = fetched.partition.isr.remote.get(self._replica_id)
             if remote is not None:
                 remote.served_offset = fetched.fetch_offset
             quota = self.replicas.leader_quota
             if quota.is_limited and quota.is_throttled(fetched.partition.topic_partition):
-                self._throttled_bytes += len(answer.records)
+                self._throttled_bytes += len(data.records)
         super()._collect(keys)
 
     def _complete(self) -> FetchResponse:

@@ -1,4 +1,4 @@
-"""Which replica a consumer is sent to: the leader, or one in its own rack.
+"""Selection of the replica that a consumer reads from: the leader, or a follower in its own rack.
 
 Source: RackAwareReplicaSelector and ReplicaManager.findPreferredReadReplica of Apache Kafka 4.3; KIP-392.
 """
@@ -8,9 +8,9 @@ from ottla.types import NodeId, Offset
 
 
 def preferred_read_replica(partition: Partition, *, rack: str, fetch_offset: Offset, now_ms: int) -> NodeId | None:
-    """Return the in-sync follower that a consumer in ``rack`` had better read from; None is the leader.
+    """Return the in-sync follower that a consumer in ``rack`` should read from; None means the leader.
 
-    It must have ``fetch_offset``. Of several in the rack, the one with the largest log end offset is taken, then the
+    It must have ``fetch_offset``. Of several in the rack, the one with the largest log end offset is selected, then the
     one that caught up last, then the one with the largest id.
     """
     brokers = partition.isr.brokers

@@ -1,7 +1,7 @@
-"""`AlterPartitionManager`: carries leaders' proposals of in-sync sets to the controller, many in one request.
+"""`AlterPartitionManager`: sends leaders' proposals of in-sync sets to the controller, many in one request.
 
-One request is on its way at a time; what is proposed meanwhile travels with the next one. A proposal is kept until the
-controller has answered it, or its leader has dropped it. Source: DefaultAlterPartitionManager of Apache Kafka 4.3.
+One request is in flight at a time; proposals made meanwhile go with the next one. A proposal is kept until the
+controller has responded to it, or its leader has dropped it. Source: DefaultAlterPartitionManager of Apache Kafka 4.3.
 """
 
 import logging
@@ -35,27 +35,27 @@ _Key = tuple[Uuid, int]
 class _Proposal(NamedTuple):
     change: IsrChange
     is_wanted: Callable[[], bool]
-    answered: Callable[[AlterPartitionResponsePartitionData], object]
+    on_response: Callable[[AlterPartitionResponsePartitionData], object]
 
 
 class AlterPartitionManager:
     """See the module. `tick` sends: what one event proposes for many partitions goes in one request.
 
-    ``all_answered`` is called after each answer of the controller, when every proposal in it has been told of its own.
+    ``on_all_responses`` is called after each response of the controller, when every proposal in it has been notified.
     """
 
     def __init__(
-        self, *, node_id: NodeId, peer_brokers: PeerBrokers, clock: Clock, all_answered: Callable[[], object]
+        self, *, node_id: NodeId, peer_brokers: PeerBrokers, clock: Clock, on_all_responses: Callable[[], object]
     ) -> None:
         self._node_id = node_id
         self._peer_brokers = peer_brokers
         self._clock = clock
-        self._all_answered = all_answered
+        self._on_all_responses = on_all_responses
         self._proposals: dict[_Key, _Proposal] = {}
         self._is_in_flight = False
         self._retry_at_ms = 0
         self.due_ms = NEVER_MS
-        """When `tick` sends something."""
+        """When `tick` sends a request."""
         self.failed_updates = 0
 
     def __len__(self) -> int:
@@ -66,17 +66,17 @@ class AlterPartitionManager:
         change: IsrChange,
         *,
         is_wanted: Callable[[], bool],
-        answered: Callable[[AlterPartitionResponsePartitionData], object],
+        on_response: Callable[[AlterPartitionResponsePartitionData], object],
     ) -> None:
-        """Queue ``change``; ``answered`` gets the controller's answer about this partition, whatever it is.
+        """Queue ``change``; ``on_response`` gets the controller's response for this partition, also an error.
 
-        A later proposal for the same partition takes the place of one that is not wanted any more.
+        A later proposal for the same partition replaces one that is not wanted any more.
         """
-        self._proposals[change.topic_id, change.partition] = _Proposal(change, is_wanted, answered)
+        self._proposals[change.topic_id, change.partition] = _Proposal(change, is_wanted, on_response)
         self._plan()
 
     def back_off(self) -> None:
-        """Wait a little before the next request: the controller could not do what the last one asked."""
+        """Delay the next request: the controller could not process the last one."""
         self._retry_at_ms = self._clock.monotonic_ms() + RETRY_MS
         self._plan()
 
@@ -103,35 +103,38 @@ class AlterPartitionManager:
         request = AlterPartitionRequest(
             broker_id=self._node_id, broker_epoch=self._peer_brokers.broker_epoch(), topics=list(topics.values())
         )
-        self._peer_brokers.send_to_controller(request).on_complete(lambda answer: self._on_answer(sent, answer))
+        self._peer_brokers.send_to_controller(request).on_complete(lambda response: self._on_response(sent, response))
 
-    def _on_answer(self, sent: dict[_Key, _Proposal], answer: Message) -> None:
+    def _on_response(self, sent: dict[_Key, _Proposal], response: Message) -> None:
         self._is_in_flight = False
-        code = answer.error_code if isinstance(answer, AlterPartitionResponse) else ErrorCode.UNKNOWN_SERVER_ERROR
+        is_expected = isinstance(response, AlterPartitionResponse)
+        code = response.error_code if is_expected else ErrorCode.UNKNOWN_SERVER_ERROR
         if code != ErrorCode.NONE:
             self.failed_updates += len(sent)
             self.back_off()
-            logger.debug("the controller refused %d changes of ISRs: %s", len(sent), ErrorCode(code).name)
+            logger.debug("the controller rejected %d changes of ISRs: %s", len(sent), ErrorCode(code).name)
             return
-        assert isinstance(answer, AlterPartitionResponse)
-        answers = {(topic.topic_id, data.partition_index): data for topic in answer.topics for data in topic.partitions}
-        refused: Counter[str] = Counter()
+        assert isinstance(response, AlterPartitionResponse)
+        by_key = {
+            (topic.topic_id, data.partition_index): data for topic in response.topics for data in topic.partitions
+        }
+        rejected: Counter[str] = Counter()
         for key, proposal in sent.items():
-            data = answers.get(key)
+            data = by_key.get(key)
             if data is None:
                 self.back_off()
                 continue
             if self._proposals.get(key) is proposal:
                 del self._proposals[key]
             if data.error_code != ErrorCode.NONE:
-                refused[ErrorCode(data.error_code).name] += 1
-            proposal.answered(data)
-        self.failed_updates += refused.total()
-        for name, count in sorted(refused.items()):
-            # Once for all: after a restart there may be thousands.
-            logger.info("the controller refused %d of %d changes of ISRs: %s", count, len(sent), name)
+                rejected[ErrorCode(data.error_code).name] += 1
+            proposal.on_response(data)
+        self.failed_updates += rejected.total()
+        for name, count in sorted(rejected.items()):
+            # One line per error: after a restart there may be thousands of changes.
+            logger.info("the controller rejected %d of %d changes of ISRs: %s", count, len(sent), name)
         self._plan()
-        self._all_answered()
+        self._on_all_responses()
 
 
 def _request_of(change: IsrChange) -> AlterPartitionRequestPartitionData:

@@ -1,7 +1,8 @@
-"""A change of the in-sync set that a leader has asked the controller for.
+"""A change of the in-sync set that a leader has proposed to the controller.
 
-While it is pending the leader counts with the larger of the two sets (the maximal ISR): whoever is on its way in must
-have a record before it is committed, and so must who is on its way out. One change per partition is pending at a time.
+While it is pending the leader counts with the larger of the two sets (the maximal ISR): a replica that is about to join
+must have a record before it is committed, and so must one that is about to leave. One change per partition is pending
+at a time.
 
 Source: PendingExpandIsr and PendingShrinkIsr of Apache Kafka 4.3; KIP-497, KIP-903.
 """
@@ -14,7 +15,7 @@ from ottla.types import LeaderEpoch, NodeId, Uuid
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class IsrChange:
-    """One proposal; compared by identity. ``broker_epochs`` goes with ``isr``, place by place; -1 is not known."""
+    """One proposal; compared by identity. ``broker_epochs`` corresponds to ``isr``, index by index; -1 is unknown."""
 
     topic_id: Uuid
     partition: int
@@ -30,13 +31,13 @@ class IsrChange:
 
 
 class IsrOutcome(Enum):
-    """What became of a proposal."""
+    """Result of a proposal."""
 
     COMMITTED = "committed"
     REJECTED = "rejected"
-    """Surely not carried out: the last committed set holds, and another change may be proposed."""
+    """Certainly not applied: the last committed set holds, and another change may be proposed."""
     AWAITS_METADATA = "awaits metadata"
-    """This leader is behind the controller; the change stays pending until the metadata log says how things are."""
+    """This leader is behind the controller; the change stays pending until the metadata log has the result."""
     RETRY = "retry"
     IGNORED = "ignored"
-    """The partition has moved on since it was proposed."""
+    """The partition has changed since it was proposed."""

@@ -1,13 +1,13 @@
-"""`PartitionIsr`: which replicas of one partition are in sync, seen from its leader: a state machine.
+"""`PartitionIsr`: the in-sync replicas of one partition as its leader sees them: a state machine.
 
-Facts come in by ``on_...`` calls: what the metadata says, how far followers are, what the controller answers, and the
-time. Effects go out as return values: a change to propose to the controller (`IsrChange`), or what to do after its
-answer (`IsrOutcome`). The machine does nothing by itself; `IsrManager` checks, proposes, and asks again.
+Facts arrive by ``on_...`` calls: metadata, fetches of followers, responses of the controller, and the time. Effects are
+return values: a change to propose to the controller (`IsrChange`), or what to do after its response (`IsrOutcome`). The
+machine does nothing by itself; `IsrManager` checks, proposes, and retries.
 
 While a change is pending the leader counts with the larger of the two sets (the maximal ISR): a replica that is about
 to join must have a record before it is committed, and so must one that is about to leave.
 
-`TRANSITIONS` is what the machine goes by; the diagram in ``replication/README.md`` is generated from it.
+`TRANSITIONS` is the machine's table; the diagram in ``replication/README.md`` is generated from it.
 
 Source: kafka.cluster.Partition, CommittedPartitionState, PendingExpandIsr and PendingShrinkIsr of Apache Kafka 4.3;
 KIP-497 (AlterPartition), KIP-903 (broker epochs), KIP-966 (minimum in-sync replicas).
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class IsrState(Enum):
-    """Whether this node decides about the ISR, and what it has proposed."""
+    """Whether this node leads and manages the ISR, and the change that it has proposed."""
 
     NOT_LEADING = "not leading"
     COMMITTED = "committed"
@@ -40,7 +40,7 @@ class IsrState(Enum):
 
 
 class IsrEvent(Enum):
-    """What moves the machine."""
+    """Causes of transitions."""
 
     LEADS = "this node leads (metadata)"
     FOLLOWS = "another node leads, or none (metadata)"
@@ -83,13 +83,13 @@ class PartitionIsr:
     """See the module. Times are monotonic.
 
     Attributes:
-        brokers: says which brokers are alive.
+        brokers: the registered brokers, alive or fenced.
         lag_time_max_ms: replica.lag.time.max.ms.
         partition_epoch: counts the controller's changes to this partition.
-        replicas, in_sync: broker ids as the controller last said.
-        remote: on the leader, what is known of every other replica.
-        pending: the change of ``in_sync`` that the controller has been asked for.
-        epoch_start_offset: where this leader's epoch began; the log itself learns of the epoch with its first batch, so
+        replicas, in_sync: broker ids of the last registration.
+        remote: on the leader, the progress of every other replica.
+        pending: the change of ``in_sync`` that was proposed to the controller.
+        epoch_start_offset: start of this leader's epoch; the log itself learns of the epoch with its first batch, so
             that an election of thousands of partitions writes no file for each.
     """
 
@@ -114,11 +114,11 @@ class PartitionIsr:
 
     @property
     def maximal(self) -> tuple[NodeId, ...]:
-        """Which replicas must have a record before it is committed: `in_sync`, and the one that is about to join."""
+        """Replicas that must have a record before it is committed: `in_sync`, and the one that is about to join."""
         return self.in_sync if self.pending is None else self.pending.maximal
 
     def is_old(self, registration: PartitionRegistration) -> bool:
-        """Return whether newer metadata is known: the answer to a proposal may come before the metadata log has it."""
+        """Return whether newer metadata is known: a proposal's response may arrive before the metadata log has it."""
         return registration.partition_epoch < self.partition_epoch
 
     # --- facts
@@ -136,9 +136,9 @@ class PartitionIsr:
 
         Args:
             registration: must not be old (`is_old`).
-            is_new_epoch: followers have to ask in another epoch from now on.
-            is_new_leader: nothing is known of what the followers did in the epoch before.
-            end_offset: where the log ends.
+            is_new_epoch: followers have to fetch in another epoch from now on.
+            is_new_leader: the progress of the followers in the epoch before is unknown.
+            end_offset: the log end offset.
             now_ms: members have the full lag time from then on.
         """
         if self.state is IsrState.NOT_LEADING or registration.partition_epoch > self.partition_epoch:
@@ -172,12 +172,12 @@ class PartitionIsr:
             replica.on_leader_append(end_offset_before)
 
     def on_expansion_check(
-        self, *, high_watermark: Offset, heard_since_ms: int, own_broker_epoch: int
+        self, *, high_watermark: Offset, active_since_ms: int, own_broker_epoch: int
     ) -> IsrChange | None:
-        """Return the change that lets the first follower join that has caught up; None without one, or while one pends.
+        """Return the change that adds the first follower that has caught up; None without one, or while one is pending.
 
         It has caught up when it has everything that is committed and everything from before this leader's epoch; and it
-        must have fetched since ``heard_since_ms``, lest one that is away join and leave all the time.
+        must have fetched since ``active_since_ms``, lest a follower that is away join and leave repeatedly.
         """
         if self.state is not IsrState.COMMITTED or self.is_complete:
             return None
@@ -186,7 +186,7 @@ class PartitionIsr:
             if (
                 replica.broker_id not in self.in_sync
                 and replica.log_end_offset >= enough
-                and replica.heard_ms >= heard_since_ms
+                and replica.last_active_ms >= active_since_ms
                 and self.brokers.may_join_isr(replica.broker_id, replica.broker_epoch)
             ):
                 isr = (*self.in_sync, replica.broker_id)
@@ -196,7 +196,7 @@ class PartitionIsr:
         return None
 
     def on_lag_check(self, *, end_offset: Offset, now_ms: int, own_broker_epoch: int) -> IsrChange | None:
-        """Return the change that drops the followers that have been behind for too long; None likewise."""
+        """Return the change that removes followers that were behind for too long; None as for `on_expansion_check`."""
         if self.state is not IsrState.COMMITTED or len(self.in_sync) < 2:
             return None
         kept = tuple(
@@ -223,18 +223,18 @@ class PartitionIsr:
         self._enter(IsrEvent.LAGGED)
         return self._propose(kept, maximal=self.in_sync, own_broker_epoch=own_broker_epoch)
 
-    def on_answer(self, change: IsrChange, answer: AlterPartitionResponsePartitionData) -> IsrOutcome:
-        """Take the controller's answer to ``change``; return what to do: advance the high watermark, or ask again."""
+    def on_response(self, change: IsrChange, response: AlterPartitionResponsePartitionData) -> IsrOutcome:
+        """Apply the controller's response to ``change``; return what to do: advance the high watermark, or retry."""
         if self.pending is not change:
             return IsrOutcome.IGNORED
-        if answer.error_code != ErrorCode.NONE:
-            return self._on_rejected(change, ErrorCode(answer.error_code))
-        if answer.leader_epoch != self.leader_epoch or answer.partition_epoch < self.partition_epoch:
+        if response.error_code != ErrorCode.NONE:
+            return self._on_rejected(change, ErrorCode(response.error_code))
+        if response.leader_epoch != self.leader_epoch or response.partition_epoch < self.partition_epoch:
             self._enter(IsrEvent.UNDECIDED)
             return IsrOutcome.AWAITS_METADATA
         self._enter(IsrEvent.ACCEPTED)
-        self.in_sync = tuple(answer.isr)
-        self.partition_epoch = answer.partition_epoch
+        self.in_sync = tuple(response.isr)
+        self.partition_epoch = response.partition_epoch
         return IsrOutcome.COMMITTED
 
     def _on_rejected(self, change: IsrChange, code: ErrorCode) -> IsrOutcome:
@@ -245,17 +245,17 @@ class PartitionIsr:
         self._enter(IsrEvent.UNDECIDED)
         if code in _METADATA_WILL_SAY:
             return IsrOutcome.AWAITS_METADATA
-        logger.warning("%s: asking again for the ISR %s: %s", self.topic_partition, change.isr, code.name)
+        logger.warning("%s: proposing again the ISR %s: %s", self.topic_partition, change.isr, code.name)
         return IsrOutcome.RETRY
 
-    # --- what follows from them
+    # --- derived values
 
     def committable_offset(
         self, own_offset: Offset, *, end_offset: Offset, min_in_sync: int, now_ms: int
     ) -> Offset | None:
         """Return the smallest confirmed offset of the maximal ISR; ``own_offset`` is this replica's.
 
-        A replica outside that set that is about to join it counts as well, so that it is not left behind just when it
+        A replica outside that set that is about to join it counts as well, so that it does not fall behind just when it
         has caught up. None below the minimum of in-sync replicas: nothing is committed then (KIP-966).
         """
         if len(self.in_sync) < min_in_sync:

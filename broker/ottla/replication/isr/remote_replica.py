@@ -1,7 +1,7 @@
-"""What a leader knows of one follower: how far its log goes, and when it last had everything.
+"""A leader's knowledge of one follower: its log end, and when it was last caught up.
 
-A follower names a partition in its fetch session only when something about it changed, so most fetches say nothing of
-it; that it still has what it had then is known from the session's last use. Source: Replica of Apache Kafka 4.3.
+A follower names a partition in its fetch session only when something about it changed, so most fetches do not mention
+it; that it still has what it had then follows from the session's last use. Source: Replica of Apache Kafka 4.3.
 """
 
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ UNKNOWN_OFFSET: Offset = -1
 LONG_AGO_MS = -(1 << 62)
 
 
-class Heard(Protocol):
-    """A fetch session of the follower."""
+class FetchActivity(Protocol):
+    """The follower's fetch session, of which only the last use matters here."""
 
     last_used_ms: int
 
@@ -24,27 +24,27 @@ class RemoteReplica:
     """See the module. Times are monotonic; ``broker_epoch`` is that of its last fetch, None before the first.
 
     ``session`` is the fetch session that holds this partition in the leader's present epoch, if any;
-    ``leader_end_offset_then`` the leader's log end offset at the last fetch that named the partition;
-    ``served_offset`` where the records began that it was last sent: who asks for them again may have refused them.
+    ``leader_end_offset_then`` the leader's log end offset at the last fetch that named the partition; ``served_offset``
+    the start of the records that were sent last: a follower that fetches them again may have rejected them.
     """
 
     broker_id: NodeId
     log_end_offset: Offset = UNKNOWN_OFFSET
     log_start_offset: Offset = UNKNOWN_OFFSET
     broker_epoch: int | None = None
-    session: Heard | None = None
+    session: FetchActivity | None = None
     last_fetch_ms: int = LONG_AGO_MS
     last_caught_up_ms: int = LONG_AGO_MS
     leader_end_offset_then: Offset = UNKNOWN_OFFSET
     served_offset: Offset = UNKNOWN_OFFSET
 
     @property
-    def heard_ms(self) -> int:
-        """When it last fetched, be it without a word about this partition."""
+    def last_active_ms(self) -> int:
+        """Time of its last fetch, even if that did not mention this partition."""
         return self.last_fetch_ms if self.session is None else max(self.last_fetch_ms, self.session.last_used_ms)
 
     def begin_epoch(self, *, is_new_leader: bool, is_in_sync: bool, leader_end_offset: Offset, now_ms: int) -> None:
-        """Start anew in another leader epoch: who is in sync has the full lag time from now on."""
+        """Reset for another leader epoch: an in-sync follower has the full lag time from now on."""
         self.session = None
         self.last_caught_up_ms = now_ms if is_in_sync else LONG_AGO_MS
         if is_new_leader:
@@ -62,14 +62,14 @@ class RemoteReplica:
         log_start_offset: Offset,
         leader_end_offset: Offset,
         broker_epoch: int,
-        session: Heard | None,
+        session: FetchActivity | None,
         now_ms: int,
     ) -> None:
-        """Note that it asks for ``offset``, so it has everything below."""
+        """Record a fetch at ``offset``: the follower has everything below."""
         if offset >= leader_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif offset >= self.leader_end_offset_then:
-            # It has caught up with where the leader was at its previous fetch.
+            # It has caught up with the leader's log end at its previous fetch.
             self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
         self.log_end_offset = offset
         self.log_start_offset = log_start_offset
@@ -79,13 +79,13 @@ class RemoteReplica:
         self.session = session
 
     def on_leader_append(self, end_offset_before: Offset) -> None:
-        """Note that the leader's log grew: who had all of it was caught up when it was last heard of."""
+        """Note that the leader's log grew: a follower that had all of it was caught up at its last activity."""
         session = self.session
         if session is not None and self.log_end_offset == end_offset_before:
-            heard_ms = session.last_used_ms
-            self.last_caught_up_ms = max(self.last_caught_up_ms, heard_ms)
+            active_ms = session.last_used_ms
+            self.last_caught_up_ms = max(self.last_caught_up_ms, active_ms)
             self.leader_end_offset_then = end_offset_before
-            self.last_fetch_ms = heard_ms
+            self.last_fetch_ms = active_ms
 
     def is_caught_up(self, leader_end_offset: Offset, *, now_ms: int, lag_time_max_ms: int) -> bool:
         """Return whether it has everything, or had everything at most ``lag_time_max_ms`` ago."""

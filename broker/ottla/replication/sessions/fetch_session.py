@@ -1,10 +1,10 @@
-"""What one incremental fetch session holds: its partitions, what the client was sent of each, and which to look at.
+"""One incremental fetch session: its partitions, what the client was sent of each, and which ones to check.
 
-So that a fetch of a thousand quiet partitions costs nothing, a session remembers which of them may have anything to
+So that a fetch of a thousand quiet partitions costs nothing, a session records which of them may have anything to
 report: `PartitionWatchers` notes every change to a partition in the sessions that hold it. A partition with an error is
-looked at again after `RETRY_MS`, and only some of them with each fetch: what a client may not read, or what does not
-exist, costs it a request that names it, not each fetch of a session (Kafka looks up and reports all of them every
-time).
+checked again after `RETRY_MS`, and only some of them with each fetch: a partition that does not exist, or that the
+client may not read, costs it a request that names it, not each fetch of a session (Kafka looks up and reports all of
+them every time).
 
 Source: KIP-227; FetchSession of Apache Kafka 4.3.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NO_SESSION = 0
 RETRY_MS: Final = 100
-"""How long a partition with an error waits for the next look; Java's consumer asks for metadata as often."""
+"""Interval between checks of a partition with an error; Java's consumer requests metadata as often."""
 RETRIED_PER_FETCH_MAX: Final = 16
 SESSION_BYTES: Final = 1_000
 DROPPED_PER_SLICE: Final = 256
@@ -32,10 +32,10 @@ PartitionKey: TypeAlias = tuple[str, Uuid, int]
 
 @dataclass(slots=True, eq=False)
 class FetchedPartition:
-    """One partition of a session: what the client wants of it, as in `FetchPartition`, and what it was sent last.
+    """One partition of a session: the client's last request, as in `FetchPartition`, and what it was sent last.
 
-    ``partition`` is where it was found the last time. ``error_code`` is what the last response said, NONE again when
-    the error is to be reported once more.
+    ``partition`` caches the last lookup. ``error_code`` is that of the last response, or NONE when the error must be
+    reported once more.
     """
 
     fetch_offset: Offset
@@ -51,7 +51,7 @@ class FetchedPartition:
     """Whether `PartitionWatchers` notes the partition's changes."""
 
     def update(self, wanted: FetchPartition) -> None:
-        """Take what the client wants from now on; an error is then reported again."""
+        """Apply the client's new request; an error is then reported again."""
         self.fetch_offset = wanted.fetch_offset
         self.partition_max_bytes = wanted.partition_max_bytes
         self.current_leader_epoch = wanted.current_leader_epoch
@@ -59,19 +59,19 @@ class FetchedPartition:
         self.log_start_offset = wanted.log_start_offset
         self.error_code = 0
 
-    def note_sent(self, answer: PartitionData) -> bool:
-        """Remember what the response says of the partition; return whether an incremental response must list it."""
+    def note_sent(self, data: PartitionData) -> bool:
+        """Remember what the response has of the partition; return whether an incremental response must list it."""
         is_news = (
-            bool(answer.records)
-            or answer.error_code != 0
-            or answer.high_watermark != self.last_high_watermark
-            or answer.log_start_offset != self.last_log_start_offset
-            or answer.diverging_epoch.epoch >= 0
-            or answer.preferred_read_replica >= 0
+            bool(data.records)
+            or data.error_code != 0
+            or data.high_watermark != self.last_high_watermark
+            or data.log_start_offset != self.last_log_start_offset
+            or data.diverging_epoch.epoch >= 0
+            or data.preferred_read_replica >= 0
         )
-        self.error_code = answer.error_code
-        self.last_high_watermark = answer.high_watermark
-        self.last_log_start_offset = answer.log_start_offset
+        self.error_code = data.error_code
+        self.last_high_watermark = data.high_watermark
+        self.last_log_start_offset = data.log_start_offset
         return is_news
 
 
@@ -87,19 +87,19 @@ class FetchSession:
     created_ms: int
     is_followers: bool = False
     pending: dict[PartitionKey, None] = field(default_factory=dict)
-    """Those that must be looked at when the next answer is made, in the order to look."""
+    """Partitions to check for the next response, in this order."""
     failed: OrderedDict[PartitionKey, int] = field(default_factory=OrderedDict)
-    """Those with an error, and when to look at them again; what is due first comes first. (To find the first entry of a
-    dictionary whose first entries were removed takes a walk over these.)"""
+    """Partitions with an error by the time of their next check, earliest first. (Ordered, because finding the first
+    entry of a plain dictionary takes a walk over the entries that were removed before it.)"""
     notes: int = 0
-    """How often a change of a partition was noted so far."""
+    """Number of noted changes of partitions."""
     is_open: bool = True
     permissions: int = 0
-    """Of which state of the access control entries the last answer was."""
+    """Version of the access control entries that the last response was checked against."""
     size_bytes: int = SESSION_BYTES
 
     def retry_failed(self, now_ms: int) -> None:
-        """Look again at some of the partitions with errors that are due, and report what is wrong once more."""
+        """Check some of the partitions with errors that are due again, and report their errors once more."""
         failed = self.failed
         for _ in range(min(RETRIED_PER_FETCH_MAX, len(failed))):
             key = next(iter(failed))
@@ -112,18 +112,18 @@ class FetchSession:
                 self.pending[key] = None
 
     def note_failed(self, key: PartitionKey, due_ms: int) -> None:
-        """Leave a partition alone until ``due_ms``, or until there is news of it."""
+        """Do not check a partition until ``due_ms``, or until it changes."""
         self.failed.pop(key, None)
         self.failed[key] = due_ms
 
     def remove(self, key: PartitionKey) -> bool:
-        """Forget a partition; return whether the session had it."""
+        """Remove a partition; return whether the session had it."""
         self.pending.pop(key, None)
         self.failed.pop(key, None)
         return self.partitions.pop(key, None) is not None
 
     def drop_some(self) -> None:
-        """Drop so many partitions of a session that has ended as take no longer than a slice."""
+        """Drop as many partitions of a session that has ended as fit a slice."""
         for _ in range(min(DROPPED_PER_SLICE, len(self.partitions))):
             key, _ = self.partitions.popitem()
             self.remove(key)
@@ -131,10 +131,10 @@ class FetchSession:
 
 @dataclass(slots=True, eq=False)
 class FetchContext:
-    """One request's partitions, and the session that it belongs to, if any.
+    """One request's partitions, and its session, if any.
 
-    ``epoch`` is the session's behind this request; once it has another, a later request has superseded this one.
-    ``forgotten`` are those that the session holds no longer.
+    ``epoch`` is the session's epoch after this request; once it has another, a later request has superseded this one.
+    ``removed`` are partitions that the request removed from the session.
     """
 
     partitions: dict[PartitionKey, FetchedPartition]
@@ -142,12 +142,12 @@ class FetchContext:
     is_incremental: bool = False
     epoch: int = 0
     size_bytes: int = SESSION_BYTES
-    """Of a full fetch: what a session of its partitions takes."""
-    forgotten: list[PartitionKey] = field(default_factory=list)
+    """Of a full fetch: the size of a session with its partitions."""
+    removed: list[PartitionKey] = field(default_factory=list)
 
     @property
     def session_id(self) -> int:
-        """The id that the client is given."""
+        """The session id in the response."""
         return NO_SESSION if self.session is None or self.session.session_id < 0 else self.session.session_id
 
     @property

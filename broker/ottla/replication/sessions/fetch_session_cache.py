@@ -1,10 +1,10 @@
 """Incremental fetch sessions: a consumer names its partitions once, and each response lists only what changed.
 
-A session is a cached list of partitions with what the last response said of each. Requests carry (session id, epoch):
-(0, 0) asks for a full fetch and a new session, (0, -1) for a full fetch without one, (id, -1) ends it, and (id, n)
+A session is a cached list of partitions with the last response's data of each. Requests carry (session id, epoch):
+(0, 0) is a full fetch that creates a session, (0, -1) a full fetch without one, (id, -1) closes it, and (id, n)
 continues it. The sessions of a node are bounded in number and in bytes. A session may be evicted when it has been idle
 for two minutes, and a consumer's for a follower's sake at any time; a full fetch for which there is no capacity is
-served without a session, which every client takes for an answer.
+served without a session, which every client accepts.
 
 Source: KIP-227; FetchContext, FetchSessionCacheShard of Apache Kafka 4.3.
 """
@@ -34,12 +34,12 @@ logger = logging.getLogger(__name__)
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 _UPDATED_NOW = -2
-"""The epoch of a session while a request changes its partitions a slice at a time: no other request has it."""
+"""The epoch of a session while a request changes its partitions in slices: no other request has it."""
 _MIN_IDLE_MS = 120_000
 _INT32_MAX = 2**31 - 1
 
 PARTITION_BYTES: Final = 400
-"""What one partition of a session takes, without its topic's name: measured, with the entries of dictionaries."""
+"""Estimated size of one partition of a session, without its topic's name: measured, with dictionary entries."""
 _PARTITIONS_PER_SLICE = 32
 _LINE_INTERVAL_MS = 60_000
 
@@ -51,8 +51,8 @@ class FetchSessionCache:
     ``slots_max``: max.incremental.fetch.session.cache.slots; ``bytes_max``: ottla.fetch.session.cache.bytes.
 
     Attributes:
-        size_bytes: what all sessions take, estimated.
-        evictions: sessions that made room for others.
+        size_bytes: estimated size of all sessions.
+        evictions: sessions evicted for the capacity of others.
         rejections: sessions that clients did not get, or lost as they grew, for want of capacity.
     """
 
@@ -74,20 +74,20 @@ class FetchSessionCache:
     def partition_count(self) -> int:
         return sum(len(session.partitions) for session in self._sessions.values())
 
-    # --- what a request asks for
+    # --- requests
 
     def begin(
         self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int, is_follower: bool = False
     ) -> FetchContext:
-        """Return the partitions that ``request`` is about.
+        """Return the partitions of ``request``.
 
         Raises:
             KafkaError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
         """
         context = self._open(request, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
-        self._name(context, _wanted(request.topics), now_ms)
+        self._add_named(context, _wanted(request.topics), now_ms)
         if request.forgotten_topics_data:
-            self._forget(context, filter(None, _forgotten(request.forgotten_topics_data)))
+            self._remove(context, filter(None, _removals(request.forgotten_topics_data)))
         self._settle(context, request, uses_topic_ids=uses_topic_ids, now_ms=now_ms, is_follower=is_follower)
         if context.session is not None and not context.is_incremental:
             context.session.pending = dict.fromkeys(context.partitions)
@@ -96,25 +96,25 @@ class FetchSessionCache:
     def begin_in_slices(
         self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int, is_follower: bool = False
     ) -> Steps[FetchContext]:
-        """Return what `begin` does, with a session in any case; the partitions are taken out of ``request``.
+        """Do the same as `begin`, with a session in any case; the partitions are taken out of ``request``.
 
-        In a new session none of them is pending yet: a dictionary more of all of them takes megabytes.
+        In a new session none of them is pending yet: another dictionary of all of them takes megabytes.
         """
         context = self._open(request, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
         is_settled = False
         try:
             for named in batches(_taken(request.topics), _PARTITIONS_PER_SLICE):
-                self._name(context, filter(None, named), now_ms)
+                self._add_named(context, filter(None, named), now_ms)
                 self._drop_ended()
                 yield None
-            for forgotten in batches(_forgotten(request.forgotten_topics_data), _PARTITIONS_PER_SLICE):
-                self._forget(context, filter(None, forgotten))
+            for removed in batches(_removals(request.forgotten_topics_data), _PARTITIONS_PER_SLICE):
+                self._remove(context, filter(None, removed))
                 yield None
             self._settle(context, request, uses_topic_ids=uses_topic_ids, now_ms=now_ms, is_follower=is_follower)
             is_settled = True
         finally:
             if not is_settled and context.session is not None:
-                # Given up half way: the client would believe that the session holds other partitions.
+                # Abandoned half way: the client would assume other partitions in the session.
                 self.close(context.session)
         if context.session is None:
             self._unlisted += 1
@@ -124,7 +124,7 @@ class FetchSessionCache:
         return context
 
     def _open(self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int) -> FetchContext:
-        """Return the context before the request's partitions are in it."""
+        """Return the context before the request's partitions are added."""
         self._drop_ended()
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if request.session_id != NO_SESSION:
@@ -141,8 +141,10 @@ class FetchSessionCache:
         session.last_used_ms = now_ms
         return FetchContext(session.partitions, session, is_incremental=True)
 
-    def _name(self, context: FetchContext, named: Iterable[tuple[PartitionKey, FetchPartition]], now_ms: int) -> None:
-        """Take in partitions that the request names; of several entries for one partition the last counts."""
+    def _add_named(
+        self, context: FetchContext, named: Iterable[tuple[PartitionKey, FetchPartition]], now_ms: int
+    ) -> None:
+        """Add or update partitions that the request names; of several entries for one partition the last counts."""
         partitions, session = context.partitions, context.session
         added_bytes = 0
         for key, wanted in named:
@@ -167,21 +169,21 @@ class FetchSessionCache:
             self._grow(session, added_bytes, now_ms)
 
     def _grow(self, session: FetchSession, added_bytes: int, now_ms: int) -> None:
-        if not self._make_room(added_bytes, now_ms, is_for_follower=session.is_followers):
-            # As if it had been evicted: the client goes on with a full fetch.
+        if not self._evict_for(added_bytes, now_ms, is_for_follower=session.is_followers):
+            # As if it had been evicted: the client continues with a full fetch.
             self.close(session)
             self._reject(len(session.partitions), now_ms)
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         session.size_bytes += added_bytes
         self.size_bytes += added_bytes
 
-    def _forget(self, context: FetchContext, forgotten: Iterable[PartitionKey]) -> None:
+    def _remove(self, context: FetchContext, removed: Iterable[PartitionKey]) -> None:
         session = context.session
         if session is None:
             return
-        for key in forgotten:
+        for key in removed:
             if session.remove(key):
-                context.forgotten.append(key)
+                context.removed.append(key)
                 session.size_bytes -= PARTITION_BYTES + len(key[0])
                 self.size_bytes -= PARTITION_BYTES + len(key[0])
 
@@ -199,11 +201,11 @@ class FetchSessionCache:
         elif session.partitions:
             session.epoch = context.epoch = 1 if request.session_epoch == _INT32_MAX else request.session_epoch + 1
         else:
-            # Nothing is left to watch: the client is sent no session id, and begins another session.
+            # Nothing is left to watch: the client is sent no session id, and starts another session.
             self.close(session)
             context.session, context.is_incremental = None, False
             context.partitions = {}
-            self._name(context, _wanted(request.topics), now_ms)
+            self._add_named(context, _wanted(request.topics), now_ms)
 
     def _create(
         self, context: FetchContext, *, uses_topic_ids: bool, now_ms: int, is_followers: bool
@@ -212,7 +214,7 @@ class FetchSessionCache:
         partitions = context.partitions
         if not partitions or self.slots_max <= 0:
             return None
-        if not self._make_room(context.size_bytes, now_ms, is_for_follower=is_followers, slots=1):
+        if not self._evict_for(context.size_bytes, now_ms, is_for_follower=is_followers, slots=1):
             self._reject(len(partitions), now_ms)
             return None
         session_id = NO_SESSION
@@ -232,29 +234,29 @@ class FetchSessionCache:
         self.size_bytes += session.size_bytes
         return session
 
-    # --- how sessions end
+    # --- end of sessions
 
     def close(self, session: FetchSession) -> None:
-        """End a session: that of one fetch, or one whose id the client was not sent or must not use any more."""
+        """Close a session: that of one fetch, or one whose id the client was not sent or must not use any more."""
         session.is_open = False
         if session.session_id > NO_SESSION:
             self._close(session.session_id)
         elif len(session.partitions) > DROPPED_PER_SLICE:
             self._ended.append(session)
 
-    def close_when_abandoned(self, session: FetchSession, answer: "Delayed[Any]") -> None:
-        """Close the session also if nobody waits any more for ``answer``, which waits in a purgatory."""
-        abandon = answer.on_abandon
+    def close_when_abandoned(self, session: FetchSession, delayed: "Delayed[Any]") -> None:
+        """Close the session also when ``delayed``, which waits in a purgatory, is abandoned."""
+        abandon = delayed.on_abandon
         assert abandon is not None, "it waits in a purgatory"
 
         def abandon_and_close() -> None:
             abandon()
             self.close(session)
 
-        answer.on_abandon = abandon_and_close
+        delayed.on_abandon = abandon_and_close
 
     def free(self, session: FetchSession) -> Steps[None]:
-        """End the session of one fetch, and give back its memory."""
+        """Close the session of one fetch, and free its memory in slices."""
         session.is_open = False
         while session.partitions:
             session.drop_some()
@@ -280,15 +282,15 @@ class FetchSessionCache:
             self._ended.append(session)
 
     def _drop_ended(self) -> None:
-        """Free some partitions of a large session that has ended: of all of them at once it would take milliseconds."""
+        """Free some partitions of a large session that has ended: all of them at once would take milliseconds."""
         if self._ended:
             self._ended[0].drop_some()
             if not self._ended[0].partitions:
                 self._ended.popleft()
 
-    def _make_room(self, size_bytes: int, now_ms: int, *, is_for_follower: bool, slots: int = 0) -> bool:
-        """Evict sessions until there is capacity; return whether there is. A follower gets its bytes in any case."""
-        if self._has_room(size_bytes, slots):
+    def _evict_for(self, size_bytes: int, now_ms: int, *, is_for_follower: bool, slots: int = 0) -> bool:
+        """Evict sessions until there is capacity; return whether there is. A follower always gets its bytes."""
+        if self._has_capacity(size_bytes, slots):
             return True
         oldest_first = sorted(
             self._sessions.values(),
@@ -301,11 +303,11 @@ class FetchSessionCache:
                 break
             self._close(oldest.session_id)
             self.evictions += 1
-            if self._has_room(size_bytes, slots):
+            if self._has_capacity(size_bytes, slots):
                 return True
         return is_for_follower and len(self._sessions) + slots <= self.slots_max
 
-    def _has_room(self, size_bytes: int, slots: int) -> bool:
+    def _has_capacity(self, size_bytes: int, slots: int) -> bool:
         return self.size_bytes + size_bytes <= self.bytes_max and len(self._sessions) + slots <= self.slots_max
 
     def _reject(self, partition_count: int, now_ms: int) -> None:
@@ -332,9 +334,9 @@ def _wanted(topics: list[FetchTopic]) -> Iterator[tuple[PartitionKey, FetchParti
 
 
 def _taken(topics: list[FetchTopic]) -> Iterator[tuple[PartitionKey, FetchPartition] | None]:
-    """Yield the same, and free what was yielded: a request of many partitions takes as much memory as its session.
+    """Do the same, and free what was yielded: a request of many partitions takes as much memory as its session.
 
-    None is yielded behind each topic: those without partitions take time as well.
+    None is yielded after each topic: topics without partitions take time as well.
     """
     topics.reverse()
     while topics:
@@ -346,7 +348,7 @@ def _taken(topics: list[FetchTopic]) -> Iterator[tuple[PartitionKey, FetchPartit
         yield None
 
 
-def _forgotten(topics: list[ForgottenTopic]) -> Iterator[PartitionKey | None]:
+def _removals(topics: list[ForgottenTopic]) -> Iterator[PartitionKey | None]:
     for topic in topics:
         for partition in topic.partitions:
             yield (topic.topic, topic.topic_id, partition)

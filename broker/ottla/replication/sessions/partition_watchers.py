@@ -1,10 +1,10 @@
-"""`PartitionWatchers`: which fetch sessions look again at a partition when something about it changes.
+"""`PartitionWatchers`: the fetch sessions that check a partition again when something about it changes.
 
 A fetch of a thousand quiet partitions then costs nothing: every change to a partition is noted in the sessions that
-hold it, and only partitions with a note are looked at.
+hold it, and only partitions with a note are checked.
 
 A session that ends, or that no longer holds the partition, is not removed here at once: that would cost a walk through
-all of its partitions. Its entries are dropped when the partition has news, or when they outnumber the others.
+all of its partitions. Its entries are dropped when the partition changes, or when they outnumber the others.
 """
 
 from typing import TypeAlias
@@ -27,7 +27,7 @@ class _Watchers(list[_Watcher]):
         self.cleaned_at = _CLEANED_AT_MIN
 
     def drop_ended(self) -> None:
-        # The next walk comes when the list has doubled, so that each addition pays for a constant part of it.
+        # The next walk follows when the list has doubled, so that each addition pays for a constant part of it.
         self[:] = [watcher for watcher in self if _still_watches(*watcher)]
         self.cleaned_at = max(_CLEANED_AT_MIN, 2 * len(self))
 
@@ -41,7 +41,7 @@ class PartitionWatchers:
         self._watchers: dict[TopicPartition, _Watchers] = {}
 
     def __len__(self) -> int:
-        """Return how many partitions are watched."""
+        """Return the number of watched partitions."""
         return len(self._watchers)
 
     def watch(

@@ -1,4 +1,4 @@
-"""A Fetch of many partitions: in slices, each error once, no more looks than the request or the news account for."""
+"""A Fetch of many partitions: in slices, each error once, no more lookups than the request or changes require."""
 
 from collections import Counter
 from types import GeneratorType
@@ -26,9 +26,9 @@ def request(
     session_id: int = 0,
     epoch: int = -1,
     wait_ms: int = 0,
-    forgotten: list[tuple[str, int]] | None = None,
+    removed: list[tuple[str, int]] | None = None,
 ) -> FetchRequest:
-    """A fetch of (topic, partition, offset), each in an entry of its own."""
+    """Return a fetch of (topic, partition, offset), each in an entry of its own."""
     return FetchRequest(
         max_wait_ms=wait_ms,
         min_bytes=1,
@@ -42,23 +42,23 @@ def request(
             )
             for topic, index, offset in named or []
         ],
-        forgotten_topics_data=[ForgottenTopic(topic=topic, partitions=[index]) for topic, index in forgotten or []],
+        forgotten_topics_data=[ForgottenTopic(topic=topic, partitions=[index]) for topic, index in removed or []],
     )
 
 
-def errors_in(answer: FetchResponse) -> list[tuple[str, int, ErrorCode]]:
+def errors_in(response: FetchResponse) -> list[tuple[str, int, ErrorCode]]:
     return [
         (topic.topic, partition.partition_index, ErrorCode(partition.error_code))
-        for topic in answer.responses
+        for topic in response.responses
         for partition in topic.partitions
     ]
 
 
-def values_in(answer: FetchResponse) -> dict[int, bytes]:
-    """The first record of each partition that has some."""
+def values_in(response: FetchResponse) -> dict[int, bytes]:
+    """Return the first record of each partition that has some."""
     return {
         partition.partition_index: records_in(partition)[0].value or b""
-        for topic in answer.responses
+        for topic in response.responses
         for partition in topic.partitions
         if partition.records
     }
@@ -73,8 +73,8 @@ def client(running: RunningNode) -> Client:
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
-    """How often each partition was looked up."""
+def lookups(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
+    """Number of lookups of each partition."""
     counted: Counter[int] = Counter()
     find_partition = FetchRound._partition_of
 
@@ -115,27 +115,27 @@ def test_error_in_a_session_is_reported_again_after_a_while(running: RunningNode
     assert RETRY_MS <= running.clock.monotonic_ms() - started_ms <= RETRY_MS + 20
 
 
-def test_fetch_looks_at_few_of_many_failed_partitions(
-    running: RunningNode, client: Client, looks: Counter[int]
+def test_fetch_checks_few_of_many_failed_partitions(
+    running: RunningNode, client: Client, lookups: Counter[int]
 ) -> None:
     named = [("no", index, 0) for index in range(3_000)]
     first = client.ask(request(named, epoch=0), FetchResponse, 12)
-    looked_at_first = looks.total()
+    looked_at_first = lookups.total()
     running.run(2 * RETRY_MS)
     again = client.ask(request(session_id=first.session_id, epoch=1), FetchResponse, 12)
 
     assert (len(errors_in(first)), looked_at_first) == (3_000, 3_000)
-    assert len(errors_in(again)) == looks.total() - looked_at_first == RETRIED_PER_FETCH_MAX
+    assert len(errors_in(again)) == lookups.total() - looked_at_first == RETRIED_PER_FETCH_MAX
 
 
-def test_every_failed_partition_is_retried_in_its_turn(running: RunningNode, client: Client) -> None:
+def test_every_failed_partition_is_retried(running: RunningNode, client: Client) -> None:
     named = [("no", index, 0) for index in range(MANY)]
     session_id = client.ask(request(named, epoch=0), FetchResponse, 12).session_id
     reported: Counter[int] = Counter()
     for epoch in range(1, 15):
         running.run(2 * RETRY_MS)
-        answer = client.ask(request(session_id=session_id, epoch=epoch), FetchResponse, 12)
-        reported.update(index for _, index, _ in errors_in(answer))
+        response = client.ask(request(session_id=session_id, epoch=epoch), FetchResponse, 12)
+        reported.update(index for _, index, _ in errors_in(response))
 
     assert set(reported) == set(range(MANY))
     assert max(reported.values()) - min(reported.values()) <= 1
@@ -147,67 +147,67 @@ def test_failed_partition_is_readable_once_its_topic_is_created(running: Running
     create_topic(client, "late")
     produce(client, "late", batch_of(client, [b"a"]))
     running.run(RETRY_MS)
-    answer = reader.ask(request(session_id=session_id, epoch=1), FetchResponse, 12)
+    response = reader.ask(request(session_id=session_id, epoch=1), FetchResponse, 12)
 
-    assert values_in(answer) == {0: b"a"}
+    assert values_in(response) == {0: b"a"}
 
 
 def test_partition_that_recovers_is_listed_without_records_too(running: RunningNode, client: Client) -> None:
     session_id = client.ask(request([("late", 0, 0)], epoch=0), FetchResponse, 12).session_id
     create_topic(client, "late")
     running.run(RETRY_MS)
-    answer = client.ask(request(session_id=session_id, epoch=1), FetchResponse, 12)
+    response = client.ask(request(session_id=session_id, epoch=1), FetchResponse, 12)
 
-    assert errors_in(answer) == [("late", 0, ErrorCode.NONE)]
+    assert errors_in(response) == [("late", 0, ErrorCode.NONE)]
 
 
-# --- each name once; the answers are those of Kafka 4.3.1
+# --- repeated partitions; the responses are those of Kafka 4.3.1
 
 
 @pytest.mark.parametrize("epoch", [-1, 0], ids=["without-a-session", "with-a-session"])
 @pytest.mark.parametrize("repeated", [3, STRAIGHT_MAX + 1], ids=["few", "many"])
-def test_partition_that_is_named_repeatedly_is_answered_once_as_named_last(
-    client: Client, looks: Counter[int], epoch: int, repeated: int
+def test_partition_named_repeatedly_is_returned_once_as_named_last(
+    client: Client, lookups: Counter[int], epoch: int, repeated: int
 ) -> None:
     named = [("t", 0, 5)] * repeated + [("no", 7, 0)] * repeated + [("t", 0, 0), ("t", 1, 0)]
-    answer = client.ask(request(named, epoch=epoch), FetchResponse, 12)
+    response = client.ask(request(named, epoch=epoch), FetchResponse, 12)
 
-    assert sorted(errors_in(answer)) == [
+    assert sorted(errors_in(response)) == [
         ("no", 7, UNKNOWN),
         ("t", 0, ErrorCode.NONE),
         ("t", 1, ErrorCode.NONE),
     ]
-    assert max(looks.values()) == 1
+    assert max(lookups.values()) == 1
 
 
 @pytest.mark.parametrize("repeated", [3, STRAIGHT_MAX + 1], ids=["few", "many"])
-def test_partitions_may_be_added_and_forgotten_repeatedly(client: Client, repeated: int) -> None:
+def test_partitions_may_be_added_and_removed_repeatedly(client: Client, repeated: int) -> None:
     session_id = client.ask(request([("t", 0, 0), ("no", 0, 0)], epoch=0), FetchResponse, 12).session_id
-    answer = client.ask(
+    response = client.ask(
         request(
             [("v", 0, 0)] * repeated + [("t", 0, 9)] * 2,
             session_id=session_id,
             epoch=1,
-            forgotten=[("no", 0)] * repeated + [("never", 3)],
+            removed=[("no", 0)] * repeated + [("never", 3)],
         ),
         FetchResponse,
         12,
     )
     both = client.ask(
-        request([("w", 0, 0)] * repeated, session_id=session_id, epoch=2, forgotten=[("w", 0)]), FetchResponse, 12
+        request([("w", 0, 0)] * repeated, session_id=session_id, epoch=2, removed=[("w", 0)]), FetchResponse, 12
     )
 
-    assert sorted(errors_in(answer)) == [("t", 0, ErrorCode.OFFSET_OUT_OF_RANGE), ("v", 0, UNKNOWN)]
+    assert sorted(errors_in(response)) == [("t", 0, ErrorCode.OFFSET_OUT_OF_RANGE), ("v", 0, UNKNOWN)]
     assert (both.session_id, both.responses) == (session_id, [])
 
 
-def test_request_that_forgets_everything_is_answered_without_a_session(client: Client) -> None:
+def test_request_that_removes_all_partitions_ends_the_session(client: Client) -> None:
     session_id = client.ask(request([("t", 0, 0), ("t", 1, 0)], epoch=0), FetchResponse, 12).session_id
-    answer = client.ask(
-        request([("t", 0, 0)], session_id=session_id, epoch=1, forgotten=[("t", 0), ("t", 1)]), FetchResponse, 12
+    response = client.ask(
+        request([("t", 0, 0)], session_id=session_id, epoch=1, removed=[("t", 0), ("t", 1)]), FetchResponse, 12
     )
 
-    assert (answer.session_id, errors_in(answer)) == (0, [("t", 0, ErrorCode.NONE)])
+    assert (response.session_id, errors_in(response)) == (0, [("t", 0, ErrorCode.NONE)])
 
 
 # --- in slices
@@ -215,89 +215,89 @@ def test_request_that_forgets_everything_is_answered_without_a_session(client: C
 
 @pytest.mark.parametrize("epoch", [-1, 0], ids=["without-a-session", "with-a-session"])
 @pytest.mark.parametrize("topic", ["t", "no"], ids=["known", "unknown"])
-def test_no_slice_looks_at_more_than_a_few_partitions(
-    running: RunningNode, client: Client, looks: Counter[int], epoch: int, topic: str
+def test_no_slice_checks_more_than_a_few_partitions(
+    running: RunningNode, client: Client, lookups: Counter[int], epoch: int, topic: str
 ) -> None:
     steps = handle(running, request([(topic, index, 0) for index in range(MANY)], epoch=epoch))
     per_slice, before = [], 0
     for wait in steps:
         assert wait is None
-        per_slice.append(looks.total() - before)
-        before = looks.total()
+        per_slice.append(lookups.total() - before)
+        before = lookups.total()
 
-    assert looks.total() == MANY
+    assert lookups.total() == MANY
     assert max(per_slice) == PER_SLICE
 
 
 @pytest.mark.parametrize("empty", ["topics", "forgotten_topics_data"])
-def test_topics_without_partitions_are_passed_in_slices(running: RunningNode, client: Client, empty: str) -> None:
+def test_topics_without_partitions_are_processed_in_slices(running: RunningNode, client: Client, empty: str) -> None:
     message = request([("t", 0, 0)], epoch=0)
     message.topics += [FetchTopic(topic=f"u{index}") for index in range(1_000 if empty == "topics" else 0)]
     if empty != "topics":
-        message.forgotten_topics_data = [ForgottenTopic(topic="u") for _ in range(1_000)]
+        message.forgotten_topics_data.extend(ForgottenTopic(topic="u") for _ in range(1_000))
 
     assert len(list(handle(running, message))) > 1_000 // 32
 
 
 @pytest.mark.parametrize("epoch", [-1, 0], ids=["without-a-session", "with-a-session"])
-def test_records_of_many_partitions_are_those_that_were_produced(client: Client, epoch: int) -> None:
+def test_records_of_many_partitions_equal_the_produced_ones(client: Client, epoch: int) -> None:
     produced = {index: b"%d" % index for index in range(0, MANY, 7)}
     for index, value in produced.items():
         produce(client, "t", batch_of(client, [value]), partition=index)
-    answer = client.ask(request([("t", index, 0) for index in range(MANY)], epoch=epoch), FetchResponse, 12)
+    response = client.ask(request([("t", index, 0) for index in range(MANY)], epoch=epoch), FetchResponse, 12)
 
-    assert values_in(answer) == produced
-    assert len(errors_in(answer)) == MANY
+    assert values_in(response) == produced
+    assert len(errors_in(response)) == MANY
 
 
 @pytest.mark.parametrize("epoch", [-1, 0], ids=["without-a-session", "with-a-session"])
 def test_waiting_fetch_of_many_partitions_is_woken_by_an_append(
-    running: RunningNode, client: Client, looks: Counter[int], epoch: int
+    running: RunningNode, client: Client, lookups: Counter[int], epoch: int
 ) -> None:
     reader = running.connect()
     message = request([("t", index, 0) for index in range(MANY)], epoch=epoch, wait_ms=5_000)
     reader.send(message, 12)
     running.run(100)
-    early, looked_at_first = reader.take_frame(), looks.total()
+    early, looked_at_first = reader.take_frame(), lookups.total()
     produce(client, "t", batch_of(client, [b"a"]), partition=70)
     running.run(10)
-    answer = reader.answer_to(message, 12)
+    response = reader.answer_to(message, 12)
 
     assert early is None
-    assert isinstance(answer, FetchResponse)
-    assert values_in(answer) == {70: b"a"}
-    assert looks.total() - looked_at_first <= 3
+    assert isinstance(response, FetchResponse)
+    assert values_in(response) == {70: b"a"}
+    assert lookups.total() - looked_at_first <= 3
 
 
 @pytest.mark.parametrize("epoch", [-1, 0], ids=["without-a-session", "with-a-session"])
-def test_waiting_fetch_of_many_partitions_is_answered_when_its_time_is_up(
+def test_waiting_fetch_of_many_partitions_completes_after_max_wait(
     running: RunningNode, client: Client, epoch: int
 ) -> None:
     started_ms = running.clock.monotonic_ms()
     message = request([("t", index, 0) for index in range(MANY)], epoch=epoch, wait_ms=500)
-    answer = client.ask(message, FetchResponse, 12)
+    response = client.ask(message, FetchResponse, 12)
 
-    assert len(errors_in(answer)) == MANY
+    assert len(errors_in(response)) == MANY
     assert 500 <= running.clock.monotonic_ms() - started_ms <= 520
 
 
 def test_changes_of_many_partitions_are_read_in_slices(
-    running: RunningNode, client: Client, looks: Counter[int]
+    running: RunningNode, client: Client, lookups: Counter[int]
 ) -> None:
     session_id = client.ask(request([("t", index, 0) for index in range(MANY)], epoch=0), FetchResponse, 12).session_id
     waiting = handle(running, request(session_id=session_id, epoch=1, wait_ms=60_000))
     assert isinstance(waiting, Delayed)
     (session,) = running.node.services.fetch_sessions._sessions.values()
     session.pending.update(dict.fromkeys(session.partitions))
-    looks.clear()
+    lookups.clear()
     running.node.services.replicas.fetch_purgatory.check(session_id)
 
     assert waiting.is_complete
-    assert looks.total() <= PER_SLICE
+    assert lookups.total() <= PER_SLICE
     assert isinstance(waiting.value, GeneratorType)
 
 
-@pytest.mark.parametrize("end", ["answered", "abandoned", "never-continued"])
+@pytest.mark.parametrize("end", ["completed", "abandoned", "never-continued"])
 def test_fetch_of_many_partitions_without_a_session_leaves_nothing_behind(
     running: RunningNode, client: Client, end: str
 ) -> None:
@@ -315,7 +315,7 @@ def test_fetch_of_many_partitions_without_a_session_leaves_nothing_behind(
         waiting.abandon()
     else:
         running.run(600)
-    if end == "answered":
+    if end == "completed":
         assert len(errors_in(_run(waiting.value))) == MANY
     del waiting, steps
     for index in range(MANY):
@@ -333,7 +333,7 @@ def _run(steps: Any) -> Any:
             return stop.value
 
 
-def test_later_request_supersedes_one_that_is_being_answered(running: RunningNode, client: Client) -> None:
+def test_later_request_supersedes_the_one_in_progress(running: RunningNode, client: Client) -> None:
     session_id = client.ask(request([("t", index, 0) for index in range(MANY)], epoch=0), FetchResponse, 12).session_id
     named = [("t", index, 0) for index in range(MANY)]
     steps = handle(running, request(named, session_id=session_id, epoch=1))
@@ -341,7 +341,7 @@ def test_later_request_supersedes_one_that_is_being_answered(running: RunningNod
     while session.epoch != 2:
         next(steps)
     later = client.ask(request(session_id=session_id, epoch=2), FetchResponse, 12)
-    answer = _run(steps)
+    response = _run(steps)
 
     assert later.error_code == ErrorCode.NONE
-    assert (ErrorCode(answer.error_code), answer.responses) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, [])
+    assert (ErrorCode(response.error_code), response.responses) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, [])

@@ -1,4 +1,4 @@
-"""Reading from followers: who is sent where, and what a follower shows."""
+"""Reading from followers: the preferred replica, and the offsets that a follower serves."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +21,7 @@ CONSUMER, DEBUGGER = -1, -2
 
 @pytest.fixture
 def racks(new_cluster: Callable[..., Any]) -> Any:
-    """Three racks, the leader in a; five records that everybody knows to be committed."""
+    """Three racks, the leader in a; five records that every replica knows to be committed."""
     cluster = new_cluster(
         3, replication=ReplicationConfig(selector_class=RACK_AWARE_SELECTOR), racks={1: "a", 2: "b", 3: "b"}
     )
@@ -40,10 +40,10 @@ def racks(new_cluster: Callable[..., Any]) -> Any:
         pytest.param("", -1, id="no-rack"),
         pytest.param("a", -1, id="the-leaders-rack"),
         pytest.param("b", 3, id="two-equals-the-larger-id"),
-        pytest.param("c", -1, id="nobodys-rack"),
+        pytest.param("c", -1, id="an-empty-rack"),
     ],
 )
-def test_a_consumer_is_sent_to_its_rack(racks: Any, rack: str, preferred: int) -> None:
+def test_consumer_is_redirected_to_a_replica_in_its_rack(racks: Any, rack: str, preferred: int) -> None:
     data = racks[1].fetch(0, rack=rack)
 
     assert data.preferred_read_replica == preferred
@@ -51,7 +51,7 @@ def test_a_consumer_is_sent_to_its_rack(racks: Any, rack: str, preferred: int) -
     assert data.high_watermark == 5
 
 
-def test_nobody_is_sent_away_without_a_selector(new_cluster: Callable[..., Any]) -> None:
+def test_consumer_is_not_redirected_without_a_selector(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(2, racks={1: "a", 2: "b"})
     cluster.controller.create_topic("t", (1, 2))
     cluster.settle()
@@ -61,7 +61,7 @@ def test_nobody_is_sent_away_without_a_selector(new_cluster: Callable[..., Any])
     assert cluster[1].fetch(0, rack="b").preferred_read_replica == -1
 
 
-def test_a_replica_that_is_out_of_sync_or_fenced_is_not_preferred(racks: Any) -> None:
+def test_replica_that_is_out_of_sync_or_fenced_is_not_preferred(racks: Any) -> None:
     racks.stop(3)
     racks.controller.fence(3)
     racks.controller.change(isr=[1, 2])
@@ -70,7 +70,7 @@ def test_a_replica_that_is_out_of_sync_or_fenced_is_not_preferred(racks: Any) ->
     assert racks[1].fetch(0, rack="b").preferred_read_replica == 2
 
 
-def test_a_replica_that_has_not_got_so_far_is_not_preferred(racks: Any) -> None:
+def test_replica_that_is_behind_the_fetch_offset_is_not_preferred(racks: Any) -> None:
     racks.cut(1, 3)
     racks.cut(1, 2)
     racks[1].produce(b"new", acks=1)
@@ -80,7 +80,7 @@ def test_a_replica_that_has_not_got_so_far_is_not_preferred(racks: Any) -> None:
     assert racks[1].fetch(6, rack="b").preferred_read_replica == -1
 
 
-def test_of_several_in_the_rack_the_one_with_the_longest_log_is_preferred(racks: Any) -> None:
+def test_replica_with_the_longest_log_in_the_rack_is_preferred(racks: Any) -> None:
     racks.cut(1, 3)
     racks[1].produce(b"new", acks=1)
     racks.settle()
@@ -88,7 +88,7 @@ def test_of_several_in_the_rack_the_one_with_the_longest_log_is_preferred(racks:
     assert racks[1].fetch(5, rack="b").preferred_read_replica == 2
 
 
-def test_a_follower_shows_what_it_knows_to_be_committed(racks: Any) -> None:
+def test_follower_serves_records_below_its_high_watermark(racks: Any) -> None:
     racks[1].produce(b"not known yet")
     racks.settle()
     data = racks[2].fetch(0)
@@ -107,13 +107,11 @@ def test_a_follower_shows_what_it_knows_to_be_committed(racks: Any) -> None:
         pytest.param(11, 1, ErrorCode.UNKNOWN_LEADER_EPOCH, id="newer-epoch"),
     ],
 )
-def test_followers_serve_consumers_that_know_of_followers(
-    racks: Any, version: int, epoch: int, code: ErrorCode
-) -> None:
+def test_followers_serve_consumers_from_v11_on(racks: Any, version: int, epoch: int, code: ErrorCode) -> None:
     assert ErrorCode(racks[2].fetch(0, version=version, current_leader_epoch=epoch).error_code) is code
 
 
-def test_who_believes_in_an_older_epoch_is_told_so(racks: Any) -> None:
+def test_fetch_with_an_older_leader_epoch_is_fenced(racks: Any) -> None:
     racks.controller.change(leader=2)
     racks.settle()
 
@@ -122,7 +120,7 @@ def test_who_believes_in_an_older_epoch_is_told_so(racks: Any) -> None:
         assert ErrorCode(data.error_code) is ErrorCode.FENCED_LEADER_EPOCH
 
 
-def test_an_offset_that_the_follower_does_not_have_is_out_of_range(racks: Any) -> None:
+def test_offset_beyond_the_follower_s_log_is_out_of_range(racks: Any) -> None:
     racks.cut(1, 2)
     racks[1].produce(b"new", acks=1)
     racks.settle()
@@ -137,12 +135,12 @@ def test_an_offset_that_the_follower_does_not_have_is_out_of_range(racks: Any) -
 def offset_of(broker: Any, timestamp: int, *, replica_id: int = CONSUMER, version: int = 10) -> tuple[ErrorCode, int]:
     wanted = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
     topics = [ListOffsetsTopic(name="t", partitions=[wanted])]
-    (answer,) = broker.ask(ListOffsetsRequest(replica_id=replica_id, topics=topics), version)
-    found = answer.topics[0].partitions[0]
+    (response,) = broker.ask(ListOffsetsRequest(replica_id=replica_id, topics=topics), version)
+    found = response.topics[0].partitions[0]
     return ErrorCode(found.error_code), found.offset
 
 
-def test_consumers_are_told_of_what_is_committed_and_others_of_everything(trio: Any) -> None:
+def test_list_offsets_returns_committed_ends_to_consumers_and_log_ends_to_replicas(trio: Any) -> None:
     trio[1].produce(b"a")
     trio.settle()
     trio.cut(1, 3)
@@ -162,7 +160,7 @@ def test_consumers_are_told_of_what_is_committed_and_others_of_everything(trio: 
         pytest.param(DEBUGGER, ErrorCode.NONE, id="debugger"),
     ],
 )
-def test_only_debuggers_may_ask_a_follower_for_offsets(trio: Any, replica_id: int, code: ErrorCode) -> None:
+def test_only_debuggers_may_list_offsets_of_a_follower(trio: Any, replica_id: int, code: ErrorCode) -> None:
     assert offset_of(trio[2], EARLIEST, replica_id=replica_id)[0] is code
 
 
@@ -173,9 +171,7 @@ def test_only_debuggers_may_ask_a_follower_for_offsets(trio: Any, replica_id: in
         pytest.param(4, ErrorCode.LEADER_NOT_AVAILABLE, id="v4"),
     ],
 )
-def test_a_new_leader_does_not_say_the_latest_offset_before_it_knows_it(
-    trio: Any, version: int, code: ErrorCode
-) -> None:
+def test_new_leader_returns_no_latest_offset_before_its_first_commit(trio: Any, version: int, code: ErrorCode) -> None:
     trio[1].produce(b"a")
     trio.settle()
     trio.cut(2, 3)
@@ -196,15 +192,15 @@ def test_a_new_leader_does_not_say_the_latest_offset_before_it_knows_it(
 
 def end_of_epoch(broker: Any, epoch: int, current: int = -1) -> tuple[ErrorCode, int, int]:
     wanted = OffsetForLeaderPartition(partition=0, leader_epoch=epoch, current_leader_epoch=current)
-    (answer,) = broker.ask(
+    (response,) = broker.ask(
         OffsetForLeaderEpochRequest(replica_id=-1, topics=[OffsetForLeaderTopic(topic="t", partitions=[wanted])]),
         4,
     )
-    end = answer.topics[0].partitions[0]
+    end = response.topics[0].partitions[0]
     return ErrorCode(end.error_code), end.leader_epoch, end.end_offset
 
 
-def test_a_leader_knows_where_every_epoch_ended_also_its_own_that_has_no_records(pair: Any) -> None:
+def test_leader_knows_the_end_of_every_epoch_also_of_its_own_without_records(pair: Any) -> None:
     pair[1].produce(b"a")
     pair.settle()
     for _ in range(3):
@@ -219,7 +215,7 @@ def test_a_leader_knows_where_every_epoch_ended_also_its_own_that_has_no_records
     assert end_of_epoch(pair[2], 0, current=2)[0] is ErrorCode.FENCED_LEADER_EPOCH
 
 
-def test_an_empty_leader_says_that_older_epochs_end_where_it_began(pair: Any) -> None:
+def test_leader_without_records_ends_older_epochs_at_its_epoch_start(pair: Any) -> None:
     pair.controller.change(leader=1)
     pair.settle()
 

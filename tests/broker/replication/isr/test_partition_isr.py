@@ -69,7 +69,7 @@ def fetch(machine: PartitionIsr, broker_id: int, offset: int, now_ms: int) -> No
 def expanding() -> tuple[PartitionIsr, IsrChange]:
     machine = leading(1, 2)
     fetch(machine, 3, 10, now_ms=5)
-    change = machine.on_expansion_check(high_watermark=10, heard_since_ms=0, own_broker_epoch=1)
+    change = machine.on_expansion_check(high_watermark=10, active_since_ms=0, own_broker_epoch=1)
     assert change is not None
     return machine, change
 
@@ -82,7 +82,7 @@ def shrinking() -> tuple[PartitionIsr, IsrChange]:
     return machine, change
 
 
-def answer(
+def response(
     code: ErrorCode = ErrorCode.NONE, *isr: int, leader_epoch: int = 1, partition_epoch: int = 2
 ) -> AlterPartitionResponsePartitionData:
     return AlterPartitionResponsePartitionData(
@@ -90,16 +90,16 @@ def answer(
     )
 
 
-def test_follower_that_has_caught_up_is_proposed_and_counts_until_the_answer() -> None:
+def test_caught_up_follower_is_proposed_and_counts_until_the_response() -> None:
     machine, change = expanding()
 
     assert machine.state is IsrState.EXPANDING
     assert (change.isr, change.broker_epochs) == ((1, 2, 3), (1, -1, 3))
     assert machine.maximal == (1, 2, 3)
-    assert machine.on_expansion_check(high_watermark=10, heard_since_ms=0, own_broker_epoch=1) is None
+    assert machine.on_expansion_check(high_watermark=10, active_since_ms=0, own_broker_epoch=1) is None
 
 
-def test_member_that_lags_is_dropped_and_counts_until_the_answer() -> None:
+def test_lagging_member_is_dropped_and_counts_until_the_response() -> None:
     machine, change = shrinking()
 
     assert machine.state is IsrState.SHRINKING
@@ -110,37 +110,37 @@ def test_member_that_lags_is_dropped_and_counts_until_the_answer() -> None:
 
 @pytest.mark.parametrize("pending", [pytest.param(expanding, id="expanding"), pytest.param(shrinking, id="shrinking")])
 @pytest.mark.parametrize(
-    ("answered", "outcome", "is_pending"),
+    ("decided", "outcome", "is_pending"),
     [
-        pytest.param(answer(ErrorCode.NONE, 1, 2), IsrOutcome.COMMITTED, False, id="changed"),
-        pytest.param(answer(ErrorCode.INELIGIBLE_REPLICA), IsrOutcome.REJECTED, False, id="rejected"),
-        pytest.param(answer(ErrorCode.INVALID_UPDATE_VERSION), IsrOutcome.AWAITS_METADATA, True, id="behind"),
-        pytest.param(answer(ErrorCode.NONE, 1, leader_epoch=2), IsrOutcome.AWAITS_METADATA, True, id="other-epoch"),
-        pytest.param(answer(ErrorCode.UNKNOWN_SERVER_ERROR), IsrOutcome.RETRY, True, id="failed"),
+        pytest.param(response(ErrorCode.NONE, 1, 2), IsrOutcome.COMMITTED, False, id="changed"),
+        pytest.param(response(ErrorCode.INELIGIBLE_REPLICA), IsrOutcome.REJECTED, False, id="rejected"),
+        pytest.param(response(ErrorCode.INVALID_UPDATE_VERSION), IsrOutcome.AWAITS_METADATA, True, id="behind"),
+        pytest.param(response(ErrorCode.NONE, 1, leader_epoch=2), IsrOutcome.AWAITS_METADATA, True, id="other-epoch"),
+        pytest.param(response(ErrorCode.UNKNOWN_SERVER_ERROR), IsrOutcome.RETRY, True, id="failed"),
     ],
 )
-def test_answer_of_the_controller_decides_whether_the_change_stays_pending(
-    pending: object, answered: AlterPartitionResponsePartitionData, outcome: IsrOutcome, is_pending: bool
+def test_response_of_the_controller_decides_whether_the_change_stays_pending(
+    pending: object, decided: AlterPartitionResponsePartitionData, outcome: IsrOutcome, is_pending: bool
 ) -> None:
     assert callable(pending)
     machine, change = pending()
 
-    assert machine.on_answer(change, answered) is outcome
+    assert machine.on_response(change, decided) is outcome
     assert (machine.state is not IsrState.COMMITTED) is is_pending
     assert (machine.pending is change) is is_pending
 
 
-def test_answer_to_a_change_that_is_not_pending_any_more_is_ignored() -> None:
+def test_response_to_a_change_that_is_not_pending_any_more_is_ignored() -> None:
     machine, change = expanding()
     machine.on_leading(
         registration(1, partition_epoch=2), is_new_epoch=False, is_new_leader=False, end_offset=10, now_ms=9
     )
 
-    assert machine.on_answer(change, answer(ErrorCode.NONE, 1, 2, 3, partition_epoch=3)) is IsrOutcome.IGNORED
+    assert machine.on_response(change, response(ErrorCode.NONE, 1, 2, 3, partition_epoch=3)) is IsrOutcome.IGNORED
     assert (machine.in_sync, machine.state) == ((1,), IsrState.COMMITTED)
 
 
-def test_metadata_that_is_known_already_leaves_the_change_pending() -> None:
+def test_known_metadata_leaves_the_change_pending() -> None:
     machine, change = expanding()
     machine.on_leading(registration(1, 2), is_new_epoch=False, is_new_leader=False, end_offset=10, now_ms=9)
 
@@ -157,7 +157,7 @@ def test_node_that_does_not_lead_any_more_proposes_nothing(pending: object) -> N
 
     for machine in (followed, stopped):
         assert (machine.state, machine.pending) == (IsrState.NOT_LEADING, None)
-        assert machine.on_expansion_check(high_watermark=0, heard_since_ms=0, own_broker_epoch=1) is None
+        assert machine.on_expansion_check(high_watermark=0, active_since_ms=0, own_broker_epoch=1) is None
         assert machine.on_lag_check(end_offset=10, now_ms=10 * LAG_MS, own_broker_epoch=1) is None
 
 
@@ -177,7 +177,7 @@ def test_every_state_can_be_left_and_only_a_leader_has_a_pending_change() -> Non
 
 
 def diagram() -> str:
-    """Return the table as Mermaid has it: one arrow from state to state, with all its events."""
+    """Return the table in Mermaid's syntax: one arrow from state to state, with all its events."""
     arrows: dict[tuple[IsrState, IsrState], list[str]] = {}
     for (before, event), after in TRANSITIONS.items():
         arrows.setdefault((before, after), []).append(event.value)

@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): who gets one, what continues it, what ends it, and who must make room."""
+"""Fetch sessions (KIP-227): creation, continuation, end and eviction."""
 
 import pytest
 
@@ -13,15 +13,15 @@ IDLE_MS = 120_000
 
 
 def request(
-    session_id: int, epoch: int, *, add: dict[int, int] | None = None, forget: list[int] | None = None
+    session_id: int, epoch: int, *, add: dict[int, int] | None = None, remove: list[int] | None = None
 ) -> FetchRequest:
-    """Ask for partitions of topic t; ``add`` gives fetch offsets by partition."""
+    """Return a fetch of partitions of topic t; ``add`` has fetch offsets by partition."""
     partitions = [FetchPartition(partition=index, fetch_offset=offset) for index, offset in (add or {}).items()]
     return FetchRequest(
         session_id=session_id,
         session_epoch=epoch,
         topics=[FetchTopic(topic="t", partitions=partitions)] if partitions else [],
-        forgotten_topics_data=[ForgottenTopic(topic="t", partitions=forget)] if forget else [],
+        forgotten_topics_data=[ForgottenTopic(topic="t", partitions=remove)] if remove else [],
     )
 
 
@@ -37,13 +37,13 @@ def offsets(context: FetchContext) -> dict[int, int]:
     return {key[2]: fetched.fetch_offset for key, fetched in context.partitions.items()}
 
 
-def refusal(sessions: FetchSessionCache, message: FetchRequest, *, ids: bool = False) -> ErrorCode:
-    with pytest.raises(KafkaError) as refused:
+def error_of(sessions: FetchSessionCache, message: FetchRequest, *, ids: bool = False) -> ErrorCode:
+    with pytest.raises(KafkaError) as caught:
         begin(sessions, message, ids=ids)
-    return refused.value.code
+    return caught.value.code
 
 
-def test_a_first_full_fetch_gets_a_session() -> None:
+def test_first_full_fetch_creates_a_session() -> None:
     sessions = new_sessions()
 
     context = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10, 1: 20}))
@@ -54,7 +54,7 @@ def test_a_first_full_fetch_gets_a_session() -> None:
     assert (len(sessions), sessions.partition_count) == (1, 2)
 
 
-def test_a_fetch_without_a_session_leaves_no_trace() -> None:
+def test_sessionless_fetch_creates_no_session() -> None:
     sessions = new_sessions()
 
     context = begin(sessions, request(NO_SESSION, FINAL_EPOCH, add={0: 10}))
@@ -64,7 +64,7 @@ def test_a_fetch_without_a_session_leaves_no_trace() -> None:
     assert len(sessions) == 0
 
 
-def test_a_full_fetch_of_nothing_gets_no_session() -> None:
+def test_full_fetch_without_partitions_creates_no_session() -> None:
     assert begin(new_sessions(), request(NO_SESSION, INITIAL_EPOCH)).session_id == NO_SESSION
 
 
@@ -72,13 +72,13 @@ def test_an_incremental_fetch_names_only_what_changed() -> None:
     sessions = new_sessions()
     session_id = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10, 1: 20, 2: 30})).session_id
 
-    context = begin(sessions, request(session_id, 1, add={1: 25, 3: 40}, forget=[2]))
+    context = begin(sessions, request(session_id, 1, add={1: 25, 3: 40}, remove=[2]))
 
     assert (context.session_id, context.is_incremental) == (session_id, True)
     assert offsets(context) == {0: 10, 1: 25, 3: 40}
 
 
-def test_what_the_last_answer_said_is_kept_for_a_partition_that_changes() -> None:
+def test_data_of_the_last_response_is_kept_for_a_changed_partition() -> None:
     sessions = new_sessions()
     first = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10}))
     next(iter(first.partitions.values())).last_high_watermark = 99
@@ -89,20 +89,20 @@ def test_what_the_last_answer_said_is_kept_for_a_partition_that_changes() -> Non
 
 
 @pytest.mark.parametrize("epoch", [2, 3, 2**31 - 1, -2])
-def test_an_epoch_out_of_turn_is_refused_and_changes_nothing(epoch: int) -> None:
+def test_unexpected_epoch_is_rejected_and_changes_nothing(epoch: int) -> None:
     sessions = new_sessions()
     session_id = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
 
-    assert refusal(sessions, request(session_id, epoch, add={0: 11, 5: 0})) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert error_of(sessions, request(session_id, epoch, add={0: 11, 5: 0})) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
     assert offsets(begin(sessions, request(session_id, 1))) == {0: 10}
 
 
-def test_an_epoch_is_not_taken_twice() -> None:
+def test_epoch_is_not_accepted_twice() -> None:
     sessions = new_sessions()
     session_id = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
     begin(sessions, request(session_id, 1))
 
-    assert refusal(sessions, request(session_id, 1)) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert error_of(sessions, request(session_id, 1)) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
     assert begin(sessions, request(session_id, 2)).is_incremental
 
 
@@ -117,19 +117,19 @@ def test_the_epoch_after_the_largest_is_one() -> None:
 
 
 @pytest.mark.parametrize("session_id", [NO_SESSION, 12_345])
-def test_a_session_that_is_not_there_is_refused(session_id: int) -> None:
-    assert refusal(new_sessions(), request(session_id, 1)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+def test_unknown_session_is_rejected(session_id: int) -> None:
+    assert error_of(new_sessions(), request(session_id, 1)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_session_does_not_change_between_names_and_ids() -> None:
+def test_session_cannot_switch_between_topic_names_and_ids() -> None:
     sessions = new_sessions()
     session_id = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
 
-    assert refusal(sessions, request(session_id, 1), ids=True) is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    assert error_of(sessions, request(session_id, 1), ids=True) is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
     assert begin(sessions, request(session_id, 1)).is_incremental
 
 
-def test_topics_are_told_apart_by_their_id() -> None:
+def test_topics_are_distinguished_by_their_id() -> None:
     sessions = new_sessions()
     topics = [
         FetchTopic(topic_id=Uuid(bytes([number]) * 16), partitions=[FetchPartition(partition=0)]) for number in (1, 2)
@@ -142,17 +142,17 @@ def test_topics_are_told_apart_by_their_id() -> None:
     assert ZERO_UUID not in {key[1] for key in context.partitions}
 
 
-def test_the_final_epoch_ends_a_session_and_still_fetches() -> None:
+def test_final_epoch_closes_a_session_and_still_fetches() -> None:
     sessions = new_sessions()
     session_id = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
 
     context = begin(sessions, request(session_id, FINAL_EPOCH, add={0: 12}))
 
     assert (context.session_id, offsets(context)) == (NO_SESSION, {0: 12})
-    assert refusal(sessions, request(session_id, 1)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert error_of(sessions, request(session_id, 1)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_the_initial_epoch_replaces_the_session_that_it_names() -> None:
+def test_initial_epoch_replaces_the_named_session() -> None:
     sessions = new_sessions()
     old = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
 
@@ -160,20 +160,20 @@ def test_the_initial_epoch_replaces_the_session_that_it_names() -> None:
 
     assert new != old
     assert len(sessions) == 1
-    assert refusal(sessions, request(old, 1)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert error_of(sessions, request(old, 1)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_session_with_nothing_left_ends() -> None:
+def test_session_without_partitions_is_closed() -> None:
     sessions = new_sessions()
     session_id = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
 
-    context = begin(sessions, request(session_id, 1, forget=[0]))
+    context = begin(sessions, request(session_id, 1, remove=[0]))
 
     assert (context.session_id, len(sessions)) == (NO_SESSION, 0)
 
 
 @pytest.mark.parametrize(("idle_ms", "is_evicted"), [(IDLE_MS, False), (IDLE_MS + 1, True)])
-def test_room_is_made_only_by_a_session_that_was_idle_for_two_minutes(idle_ms: int, is_evicted: bool) -> None:
+def test_only_a_session_idle_for_two_minutes_is_evicted(idle_ms: int, is_evicted: bool) -> None:
     sessions = new_sessions(slots=2)
     first = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 1}), now_ms=0).session_id
     second = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 2}), now_ms=1).session_id

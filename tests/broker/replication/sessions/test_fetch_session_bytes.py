@@ -1,4 +1,4 @@
-"""Fetch sessions are bounded in bytes, and the work to create, change and end a large one comes in slices."""
+"""Fetch sessions are bounded in bytes, and creating, changing and closing a large one is done in slices."""
 
 import pytest
 
@@ -20,15 +20,15 @@ IDLE_MS = 120_001
 
 
 def request(
-    count: int, session_id: int = NO_SESSION, epoch: int = INITIAL_EPOCH, *, first: int = 0, forget: int = 0
+    count: int, session_id: int = NO_SESSION, epoch: int = INITIAL_EPOCH, *, first: int = 0, remove: int = 0
 ) -> FetchRequest:
-    """Name partitions of topic t from ``first`` on; forget those from 0 on."""
+    """Return a fetch of partitions of topic t from ``first`` on that removes those from 0 on."""
     named = [FetchPartition(partition=index) for index in range(first, first + count)]
     return FetchRequest(
         session_id=session_id,
         session_epoch=epoch,
         topics=[FetchTopic(topic="t", partitions=named)],
-        forgotten_topics_data=[ForgottenTopic(topic="t", partitions=list(range(forget)))],
+        forgotten_topics_data=[ForgottenTopic(topic="t", partitions=list(range(remove)))],
     )
 
 
@@ -73,7 +73,7 @@ def test_long_topic_names_count() -> None:
         pytest.param(True, IDLE_MS, False, id="a-followers"),
     ],
 )
-def test_consumer_gets_the_bytes_of_idle_consumers_only(held_by_follower: bool, idle_ms: int, is_evicted: bool) -> None:
+def test_consumer_evicts_only_idle_consumer_sessions(held_by_follower: bool, idle_ms: int, is_evicted: bool) -> None:
     sessions = new_sessions(2 * ONE)
     for _ in range(2):
         begin(sessions, request(1), is_follower=held_by_follower)
@@ -85,7 +85,7 @@ def test_consumer_gets_the_bytes_of_idle_consumers_only(held_by_follower: bool, 
     assert sessions.size_bytes == (ONE + PARTITION_BYTES + 1 if is_evicted else 2 * ONE)
 
 
-def test_follower_takes_the_bytes_of_consumers_and_is_admitted_in_any_case() -> None:
+def test_follower_evicts_consumer_sessions_and_always_gets_a_session() -> None:
     sessions = new_sessions(2 * ONE)
     for _ in range(2):
         begin(sessions, request(1))
@@ -96,7 +96,7 @@ def test_follower_takes_the_bytes_of_consumers_and_is_admitted_in_any_case() -> 
     assert (len(sessions), sessions.evictions) == (1, 2)
 
 
-def test_session_that_outgrows_the_bytes_ends_as_if_it_were_evicted() -> None:
+def test_session_that_outgrows_the_limit_is_closed_as_if_evicted() -> None:
     sessions = new_sessions(3 * ONE)
     session_id = begin(sessions, request(1)).session_id
 
@@ -107,18 +107,18 @@ def test_session_that_outgrows_the_bytes_ends_as_if_it_were_evicted() -> None:
     assert (len(sessions), sessions.size_bytes, sessions.rejections) == (0, 0, 1)
 
 
-def test_bytes_are_given_back_when_partitions_are_forgotten_and_sessions_end() -> None:
+def test_bytes_are_freed_when_partitions_are_removed_and_sessions_close() -> None:
     sessions = new_sessions(1_000_000)
     session_id = begin(sessions, request(10)).session_id
     full_bytes = sessions.size_bytes
-    begin(sessions, request(0, session_id, 1, forget=9))
-    forgotten_bytes = sessions.size_bytes
+    begin(sessions, request(0, session_id, 1, remove=9))
+    reduced_bytes = sessions.size_bytes
     begin(sessions, request(0, session_id, FINAL_EPOCH))
 
-    assert (full_bytes, forgotten_bytes, sessions.size_bytes) == (ONE + 9 * (PARTITION_BYTES + 1), ONE, 0)
+    assert (full_bytes, reduced_bytes, sessions.size_bytes) == (ONE + 9 * (PARTITION_BYTES + 1), ONE, 0)
 
 
-def test_a_line_says_that_sessions_are_rejected_at_most_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_rejected_sessions_are_logged_at_most_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     sessions = new_sessions(ONE)
     for now_ms in (0, 1, 59_999, 60_000):
         begin(sessions, request(2), now_ms=now_ms)
@@ -129,7 +129,7 @@ def test_a_line_says_that_sessions_are_rejected_at_most_once_a_minute(caplog: py
     ]
 
 
-def test_large_request_is_taken_apart_as_its_partitions_are_named() -> None:
+def test_large_request_is_freed_while_its_partitions_are_added() -> None:
     sessions, message = new_sessions(1_000_000), request(1_000)
     steps = sessions.begin_in_slices(message, uses_topic_ids=False, now_ms=0)
     for _ in range(10):
@@ -142,7 +142,7 @@ def test_large_request_is_taken_apart_as_its_partitions_are_named() -> None:
     assert list(context.partitions) == [("t", ZERO_UUID, index) for index in range(1_000)]
 
 
-def test_request_that_is_given_up_half_way_ends_its_session() -> None:
+def test_abandoned_request_closes_its_session() -> None:
     sessions = new_sessions(1_000_000)
     session_id = begin(sessions, request(1)).session_id
     steps = sessions.begin_in_slices(request(1_000, session_id, 1), uses_topic_ids=False, now_ms=0)
@@ -155,7 +155,7 @@ def test_request_that_is_given_up_half_way_ends_its_session() -> None:
     assert (len(sessions), sessions.size_bytes) == (0, 0)
 
 
-def test_large_session_is_freed_a_little_with_each_request() -> None:
+def test_large_closed_session_is_freed_in_slices() -> None:
     sessions = new_sessions(1_000_000)
     context = begin(sessions, request(1_000))
     begin(sessions, request(0, context.session_id, FINAL_EPOCH))

@@ -1,4 +1,4 @@
-"""What a session looks at again: only partitions of which there is news, and all of those."""
+"""Partitions that a session checks again: those that changed, and no others."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def session(session_id: int = 1, *, is_followers: bool = False) -> FetchSession:
     return FetchSession(session_id, 1, False, partitions, 0, 0, is_followers=is_followers)
 
 
-def test_news_reaches_the_sessions_that_hold_the_partition_once_each() -> None:
+def test_change_is_noted_once_in_each_session_with_the_partition() -> None:
     news, one, other = PartitionWatchers(), session(1), session(2)
     for watching in (one, other, one):
         news.watch(T0, watching, KEY, watching.partitions[KEY])
@@ -31,8 +31,8 @@ def test_news_reaches_the_sessions_that_hold_the_partition_once_each() -> None:
     assert news.note(TopicPartition("t", 1)) == []
 
 
-@pytest.mark.parametrize("end", ["closed", "forgotten"])
-def test_a_session_that_ended_or_forgot_the_partition_is_not_told(end: str) -> None:
+@pytest.mark.parametrize("end", ["closed", "removed"])
+def test_closed_session_or_removed_partition_is_not_notified(end: str) -> None:
     news, one = PartitionWatchers(), session()
     news.watch(T0, one, KEY, one.partitions[KEY])
     if end == "closed":
@@ -44,7 +44,7 @@ def test_a_session_that_ended_or_forgot_the_partition_is_not_told(end: str) -> N
     assert list(one.pending) == []
 
 
-def test_ended_sessions_do_not_pile_up_at_a_quiet_partition() -> None:
+def test_closed_sessions_do_not_accumulate_at_a_quiet_partition() -> None:
     news, kept = PartitionWatchers(), session(0)
     news.watch(T0, kept, KEY, kept.partitions[KEY])
     for session_id in range(1, 1_000):
@@ -56,7 +56,7 @@ def test_ended_sessions_do_not_pile_up_at_a_quiet_partition() -> None:
     assert news.note(T0) == [kept]
 
 
-def test_partition_that_is_forgotten_and_named_again_is_noted_once() -> None:
+def test_partition_removed_and_added_again_is_noted_once() -> None:
     news, one = PartitionWatchers(), session()
     for _ in range(3):
         one.partitions[KEY] = FetchedPartition(fetch_offset=0)
@@ -82,7 +82,7 @@ def request(session_id: int = 0, epoch: int = 0, *, names: bool = True) -> Fetch
         pytest.param(True, True, 120_001, True, id="then-another-follower-takes-it"),
     ],
 )
-def test_who_may_take_whose_slot(
+def test_eviction_between_consumers_and_followers(
     held_by_follower: bool, wanted_by_follower: bool, idle_ms: int, is_evicted: bool
 ) -> None:
     sessions = FetchSessionCache(random=SeededRandom(1), slots_max=1)
@@ -93,7 +93,7 @@ def test_who_may_take_whose_slot(
     assert sessions.evictions == int(is_evicted)
 
 
-def test_a_consumers_session_by_name_goes_on_with_the_topic_that_is_made_anew(pair: Any) -> None:
+def test_session_by_name_continues_with_the_recreated_topic(pair: Any) -> None:
     pair[1].produce(b"old")
     pair.settle()
     (first,) = pair[1].ask(request(), 12)
@@ -114,7 +114,7 @@ def test_a_consumers_session_by_name_goes_on_with_the_topic_that_is_made_anew(pa
     assert len(news.responses[0].partitions[0].records) == len(pair[1].log_bytes())
 
 
-def test_a_quiet_sessions_answer_is_empty_until_something_happens(pair: Any) -> None:
+def test_quiet_session_gets_empty_responses_until_a_change(pair: Any) -> None:
     (first,) = pair[1].ask(request(), 12)
     (quiet,) = pair[1].ask(request(first.session_id, 1, names=False), 12)
     pair[1].produce(b"a")
@@ -127,7 +127,7 @@ def test_a_quiet_sessions_answer_is_empty_until_something_happens(pair: Any) -> 
     assert len(again.responses[0].partitions[0].records) > 0
 
 
-def test_a_session_that_begins_before_its_topic_is_known_is_told_of_news_later(new_cluster: Any) -> None:
+def test_session_of_an_unknown_topic_id_is_notified_after_its_creation(new_cluster: Any) -> None:
     cluster = new_cluster(2)
     cluster.settle()
     topic_id = cluster.controller.create_topic("t", (1, 2))
@@ -146,23 +146,23 @@ def test_a_session_that_begins_before_its_topic_is_known_is_told_of_news_later(n
 
 
 @pytest.mark.parametrize("version", [12, 13], ids=["by-name", "by-id"])
-def test_what_does_not_exist_leaves_nothing_behind(pair: Any, version: int) -> None:
+def test_missing_partitions_leave_no_watchers(pair: Any, version: int) -> None:
     watched_before = len(pair[1].replicas.watchers)
     topic_id = pair[1].cache.topic_id("t") if version == 13 else ZERO_UUID
     topics = [FetchTopic(topic="t", topic_id=topic_id, partitions=[FetchPartition(partition=i) for i in range(7, 99)])]
     if version == 12:
         topics += [FetchTopic(topic=f"invented{i}", partitions=[FetchPartition(partition=0)]) for i in range(9)]
-    (answer,) = pair[1].ask(FetchRequest(max_bytes=1 << 20, session_epoch=0, topics=topics), version)
-    pair[1].ask(FetchRequest(session_id=answer.session_id, session_epoch=-1), version)
+    (response,) = pair[1].ask(FetchRequest(max_bytes=1 << 20, session_epoch=0, topics=topics), version)
+    pair[1].ask(FetchRequest(session_id=response.session_id, session_epoch=-1), version)
 
-    assert answer.session_id
-    assert {ErrorCode(partition.error_code) for topic in answer.responses for partition in topic.partitions} == {
+    assert response.session_id
+    assert {ErrorCode(partition.error_code) for topic in response.responses for partition in topic.partitions} == {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     }
     assert len(pair[1].replicas.watchers) == watched_before
 
 
-def test_a_session_by_name_that_begins_before_its_topic_exists_is_told_of_news_later(new_cluster: Any) -> None:
+def test_session_by_name_is_notified_after_its_topic_is_created(new_cluster: Any) -> None:
     cluster = new_cluster(2)
     cluster.settle()
     (unknown,) = cluster[1].ask(request(), 12)
@@ -181,7 +181,7 @@ def test_a_session_by_name_that_begins_before_its_topic_exists_is_told_of_news_l
     assert len(news.responses[0].partitions[0].records) > 0
 
 
-def test_a_partition_that_nobody_watches_any_more_is_forgotten_with_its_next_news() -> None:
+def test_unwatched_partition_is_removed_with_its_next_change() -> None:
     news, one = PartitionWatchers(), session()
     news.watch(T0, one, KEY, one.partitions[KEY])
     one.is_open = False
