@@ -246,7 +246,12 @@ def _state_diagram(title: str, introduction: str, transitions: Mapping[tuple[str
 
 def main(arguments: list[str]) -> int:
     """Write the pages, or with ``--check`` compare them; return the exit code."""
-    generated = {"cli.md": cli_page(), "configuration.md": configuration_page(), "states.md": states_page()}
+    generated = {
+        "cli.md": cli_page(),
+        "configuration.md": configuration_page(),
+        "metrics.md": metrics_page(),
+        "states.md": states_page(),
+    }
     pages = {HERE / name: text for name, text in generated.items()}
     stale = [path for path, text in pages.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     for path in stale:

@@ -31,8 +31,8 @@ from ottla.wire.messages.delete_acls import (
 from ottla.wire.messages.metadata_log import RemoveAccessControlEntryRecord
 
 
-def acls_meant_by(wanted: AclFilter, image: AclsImage) -> list[tuple[Uuid, Acl]]:
-    """Return the entries that ``wanted`` means, by id, in the order of ids."""
+def acls_matching(wanted: AclFilter, image: AclsImage) -> list[tuple[Uuid, Acl]]:
+    """Return the entries that match ``wanted``, by id, in the order of ids."""
     return sorted((acl_id, acl) for acl_id, acl in image.by_id.items() if wanted.matches(acl))
 
 
@@ -44,7 +44,7 @@ class AclControl:
         self._random = random
 
     def create(self, request: CreateAclsRequest) -> ControllerResult[CreateAclsResponse]:
-        """Add what is not there yet; each entry succeeds or fails by itself."""
+        """Add the entries that do not exist yet; each entry succeeds or fails by itself."""
         by_id = self._state.image.acls.by_id
         known = set(by_id.values())
         records: list[MetadataRecord] = []
@@ -62,18 +62,18 @@ class AclControl:
         return ControllerResult(CreateAclsResponse(results=results), records, is_atomic=False)
 
     def delete(self, request: DeleteAclsRequest) -> ControllerResult[DeleteAclsResponse]:
-        """Remove what any of the filters means; each filter reports what it found."""
+        """Remove the entries that match any of the filters; each filter reports its matches."""
         found: dict[Uuid, None] = {}
         results = []
         image = self._state.image.acls
-        # Who removes many entries names each of them: they are not looked for one by one.
+        # A request that removes many entries names each of them exactly: avoid a scan of all entries for each.
         ids = {acl: acl_id for acl_id, acl in image.by_id.items()}
         for each in request.filters:
             try:
                 wanted = AclFilter.read(each)
                 exact = wanted.exact
                 if exact is None:
-                    matching = acls_meant_by(wanted, image)
+                    matching = acls_matching(wanted, image)
                 else:
                     matching = [(ids[exact], exact)] if exact in ids else []
             except KafkaError as error:
@@ -100,7 +100,7 @@ def _checked(creation: AclCreation) -> Acl:
     """Return the entry to add.
 
     Raises:
-        KafkaError: INVALID_REQUEST: nobody could mean such an entry.
+        KafkaError: INVALID_REQUEST: such an entry is invalid.
     """
     acl = Acl(
         read_code(ResourceType, creation.resource_type),

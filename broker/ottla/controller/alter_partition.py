@@ -1,8 +1,8 @@
-"""`AlterPartitionControl`: a partition's leader asks for another in-sync set (AlterPartition).
+"""`AlterPartitionControl`: a partition's leader proposes another in-sync set (AlterPartition).
 
-The leader names the leader epoch and the partition epoch that it knows: its wish counts only when both are the newest.
-The replicas it wants in must be registered, not fenced, not shutting down, and of the incarnation that it has seen
-catch up. The change may complete a reassignment, and that may take the leadership from the one who asked.
+The leader sends the leader epoch and the partition epoch that it knows: its proposal counts only when both are the
+newest. The replicas that it adds must be registered, not fenced, not shutting down, and of the incarnation that it has
+seen catch up. The change may complete a reassignment, and that may move the leadership away from the proposing leader.
 
 Source: KIP-497, KIP-704, KIP-841, KIP-903; ReplicationControlManager.alterPartition of Apache Kafka 4.3.
 """
@@ -39,7 +39,7 @@ class AlterPartitionControl:
         self._leader_and_isr = leader_and_isr
 
     def alter_partition(self, request: AlterPartitionRequest) -> ControllerResult[AlterPartitionResponse]:
-        """Change the in-sync set of each partition that it can be done for.
+        """Change the in-sync set of each partition for which the proposal is valid.
 
         Raises:
             KafkaError: STALE_BROKER_EPOCH: the broker must register again.
@@ -48,33 +48,33 @@ class AlterPartitionControl:
         records: list[MetadataRecord] = []
         response = AlterPartitionResponse()
         for topic_data in request.topics:
-            answer = AlterPartitionResponseTopicData(topic_id=topic_data.topic_id)
-            response.topics.append(answer)
+            topic_response = AlterPartitionResponseTopicData(topic_id=topic_data.topic_id)
+            response.topics.append(topic_response)
             topic = self._state.image.topics.by_id.get(topic_data.topic_id)
             for wanted in topic_data.partitions:
                 if topic is None:
-                    result = _refused(wanted, ErrorCode.UNKNOWN_TOPIC_ID)
+                    result = _error_response(wanted, ErrorCode.UNKNOWN_TOPIC_ID)
                 else:
                     result = self._alter(topic, request.broker_id, wanted, records)
-                answer.partitions.append(result)
+                topic_response.partitions.append(result)
         return ControllerResult(response, records, is_atomic=False)
 
     def _alter(
         self,
         topic: TopicImage,
-        asker: NodeId,
+        proposer: NodeId,
         wanted: AlterPartitionRequestPartitionData,
         records: list[MetadataRecord],
     ) -> AlterPartitionResponsePartitionData:
         partition = topic.partitions.get(wanted.partition_index)
         if partition is None:
-            return _refused(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return _error_response(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if wanted.new_isr and len(wanted.new_isr) <= len(partition.replicas):
             # Version 2 names no broker epochs.
             wanted.new_isr_with_epochs = [BrokerState(broker_id=broker_id) for broker_id in wanted.new_isr]
-        error = self._check(partition, asker, wanted)
+        error = self._check(partition, proposer, wanted)
         if error is not ErrorCode.NONE:
-            return _refused(wanted, error)
+            return _error_response(wanted, error)
         change = self._leader_and_isr.change(topic, wanted.partition_index)
         change.isr = [each.broker_id for each in wanted.new_isr_with_epochs]
         change.leader_recovery_state = wanted.leader_recovery_state
@@ -87,9 +87,9 @@ class AlterPartitionControl:
             after = partition.merge(message)
             if partition.is_reassigning and not after.is_reassigning:
                 logger.info("%s-%d is reassigned to %s", topic.name, wanted.partition_index, list(after.replicas))
-            if message.leader not in (asker, NO_LEADER_CHANGE):
-                # The asker was on its way out: it must learn from the metadata who leads now.
-                return _refused(wanted, ErrorCode.NEW_LEADER_ELECTED)
+            if message.leader not in (proposer, NO_LEADER_CHANGE):
+                # The proposing leader is being removed: it must learn the new leader from the metadata.
+                return _error_response(wanted, ErrorCode.NEW_LEADER_ELECTED)
         return AlterPartitionResponsePartitionData(
             partition_index=wanted.partition_index,
             leader_id=after.leader,
@@ -103,7 +103,7 @@ class AlterPartitionControl:
         self, partition: PartitionRegistration, asker: NodeId, wanted: AlterPartitionRequestPartitionData
     ) -> ErrorCode:
         if wanted.leader_epoch > partition.leader_epoch or wanted.partition_epoch > partition.partition_epoch:
-            # The asker knows more than this controller, which thus is not the active one any more.
+            # The proposer has newer metadata than this controller, which thus is not the active one any more.
             return ErrorCode.NOT_CONTROLLER
         if wanted.leader_epoch < partition.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
@@ -125,17 +125,19 @@ class AlterPartitionControl:
 
 
 def _is_sound(partition: PartitionRegistration, wanted: AlterPartitionRequestPartitionData) -> bool:
-    """Whether the wish makes sense by itself: replicas of the partition, each once, the leader among them."""
+    """Whether the proposal is valid by itself: replicas of the partition, each once, the leader among them."""
     if len(wanted.new_isr_with_epochs) > len(partition.replicas):
         return False  # before a list of any length is walked
     isr = [each.broker_id for each in wanted.new_isr_with_epochs]
     if len(set(isr)) < len(isr) or not set(isr) <= set(partition.replicas) or partition.leader not in isr:
         return False
     if wanted.leader_recovery_state == RECOVERING:
-        # What the leader recovers from may have cost records: nobody else can be in sync yet.
+        # Records may have been lost in the leader's recovery: no other replica can be in sync yet.
         return len(isr) == 1 and partition.leader_recovery_state == RECOVERING
     return wanted.leader_recovery_state == RECOVERED
 
 
-def _refused(wanted: AlterPartitionRequestPartitionData, error: ErrorCode) -> AlterPartitionResponsePartitionData:
+def _error_response(
+    wanted: AlterPartitionRequestPartitionData, error: ErrorCode
+) -> AlterPartitionResponsePartitionData:
     return AlterPartitionResponsePartitionData(partition_index=wanted.partition_index, error_code=error)

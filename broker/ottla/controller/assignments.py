@@ -1,6 +1,6 @@
-"""What a client may ask for as the replicas of a partition.
+"""Validation of a partition's replicas that a client names.
 
-Source: ReplicationControlManager.validateManualPartitionAssignment of Apache Kafka 4.3, whose words these are.
+Source: ReplicationControlManager.validateManualPartitionAssignment of Apache Kafka 4.3, whose error texts these are.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from ottla.types import NodeId
 
 
 def check_assignment(cluster: ClusterImage, broker_ids: Sequence[NodeId], replication_factor: int | None) -> None:
-    """Refuse replicas that are none, named twice, not registered, or not ``replication_factor`` many.
+    """Reject an empty list, duplicates, unregistered brokers, or another number than ``replication_factor``.
 
     Raises:
         KafkaError: INVALID_REPLICA_ASSIGNMENT.

@@ -1,4 +1,4 @@
-"""`BrokerControl`: brokers register, say that they are alive, leave in order, are fenced, and are forgotten.
+"""`BrokerControl`: brokers register, send heartbeats, shut down in order, are fenced, and are unregistered.
 
 Source: KIP-631, KIP-841, KIP-866, KIP-966; ClusterControlManager and ReplicationControlManager of Apache Kafka 4.3.
 """
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 class BrokerControl:
-    """Decides on the newest state; ``heartbeats`` is the only thing that it changes itself."""
+    """Decides on the newest state; changes only ``heartbeats`` itself."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class BrokerControl:
     def register(
         self, request: BrokerRegistrationRequest, *, next_offset: Offset, now_ms: int
     ) -> ControllerResult[BrokerRegistrationResponse]:
-        """Let a broker in, fenced; ``next_offset`` becomes its epoch.
+        """Register a broker, fenced; ``next_offset`` becomes its epoch.
 
         Raises:
             KafkaError: INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION, INVALID_REGISTRATION,
@@ -60,21 +60,21 @@ class BrokerControl:
         existing = self._state.image.cluster.brokers.get(request.broker_id)
         is_same_incarnation = existing is not None and existing.incarnation_id == request.incarnation_id
         if existing is not None and not is_same_incarnation:
-            self._refuse_duplicate(existing, request, now_ms)
+            self._reject_duplicate(existing, request, now_ms)
         records: list[MetadataRecord] = []
         epoch = next_offset
         if existing is not None and is_same_incarnation:
             epoch = existing.epoch
         else:
             records += self._end_previous_incarnation(request, existing)
-            self._heartbeats.forget(request.broker_id)
+            self._heartbeats.end_session(request.broker_id)
         registration = _registration(request, epoch, keeps=existing if is_same_incarnation else None)
         records.append(registration.to_record(self._state.image.features.record_versions))
         logger.info("registering broker %d, epoch %d; %d partitions change", request.broker_id, epoch, len(records) - 1)
         return ControllerResult(BrokerRegistrationResponse(broker_epoch=epoch), records, is_atomic=False)
 
-    def _refuse_duplicate(self, existing: BrokerRegistration, request: BrokerRegistrationRequest, now_ms: int) -> None:
-        """Refuse another process under the id of one that may still live.
+    def _reject_duplicate(self, existing: BrokerRegistration, request: BrokerRegistrationRequest, now_ms: int) -> None:
+        """Reject another process with the id of one that may still be alive.
 
         Kafka lets every session end first. A process that holds the same log directories, whose lock only one can hold,
         is the next incarnation of one that is gone, unless that one is connected: then the directories are copies.
@@ -93,9 +93,9 @@ class BrokerControl:
     def _end_previous_incarnation(
         self, request: BrokerRegistrationRequest, existing: BrokerRegistration | None
     ) -> list[MetadataRecord]:
-        """Take from the broker what it held before it restarted; all trust in its data unless it stopped cleanly.
+        """Take the broker out of in-sync sets; also out of eligible replicas unless it stopped cleanly.
 
-        The epoch that it held then is the proof: it was written down as the last thing before the process ended.
+        A clean shutdown is proved by its former epoch: the process writes it as the last thing before it ends.
         """
         stopped_cleanly = existing is not None and request.previous_broker_epoch == existing.epoch
         if self._state.image.features.is_elr_enabled and not stopped_cleanly:
@@ -141,7 +141,7 @@ class BrokerControl:
                 )
 
     def unregister(self, request: UnregisterBrokerRequest) -> ControllerResult[UnregisterBrokerResponse]:
-        """Forget a broker for good.
+        """Unregister a broker permanently.
 
         Raises:
             KafkaError: BROKER_ID_NOT_REGISTERED.
@@ -155,7 +155,7 @@ class BrokerControl:
         records.append(
             MetadataRecord(UnregisterBrokerRecord(broker_id=request.broker_id, broker_epoch=broker.epoch), 0)
         )
-        self._heartbeats.forget(request.broker_id)
+        self._heartbeats.end_session(request.broker_id)
         logger.info("broker %d is unregistered; %d partitions change", request.broker_id, len(records) - 1)
         return ControllerResult(UnregisterBrokerResponse(error_message=None), records, is_atomic=False)
 
@@ -164,7 +164,7 @@ class BrokerControl:
     def heartbeat(
         self, request: BrokerHeartbeatRequest, *, next_offset: Offset, now_ms: int
     ) -> ControllerResult[BrokerHeartbeatResponse]:
-        """Note that a broker is alive, and move it to the state that it may have next.
+        """Record a broker's heartbeat, and move the broker to its next state.
 
         Raises:
             KafkaError: STALE_BROKER_EPOCH: the broker must register again.
@@ -176,7 +176,7 @@ class BrokerControl:
         if records and following is BrokerControlState.CONTROLLED_SHUTDOWN:
             self._heartbeats.begin_controlled_shutdown(broker.broker_id, next_offset + len(records) - 1)
         if following in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW) and not broker.is_fenced:
-            self._heartbeats.forget(broker.broker_id)
+            self._heartbeats.end_session(broker.broker_id)
         if records:
             logger.info(
                 "broker %d goes from %s to %s; %d partitions change",
@@ -228,7 +228,7 @@ class BrokerControl:
         return [] if broker.is_fenced else self._fence(broker)
 
     def fence(self, broker: BrokerRegistration, reason: str) -> ControllerResult[None]:
-        """Take the broker out of service; ``reason`` is for the log, after "fencing broker 1: "."""
+        """Fence the broker; ``reason`` is for the log, after "fencing broker 1: "."""
         records = self._fence(broker)
         logger.info("fencing broker %d: %s; %d partitions change", broker.broker_id, reason, len(records) - 1)
         return ControllerResult(None, records, is_atomic=False)
@@ -237,15 +237,15 @@ class BrokerControl:
         return [*self._leader_and_isr.on_fenced(broker.broker_id), _change(broker, fenced=FENCE)]
 
     def fence_stale(self, now_ms: int) -> ControllerResult[None] | None:
-        """Fence the first broker whose session has ended; None when every session goes on.
+        """Fence the first broker whose session has timed out; None if there is none.
 
-        One at a time, so that each decision sees what became of the one before.
+        One at a time, so that each decision is based on the result of the one before.
         """
         for broker_id in self._heartbeats.stale(now_ms):
-            self._heartbeats.forget(broker_id)
+            self._heartbeats.end_session(broker_id)
             broker = self._state.image.cluster.brokers.get(broker_id)
             if broker is not None and not broker.is_fenced:
-                return self.fence(broker, "it was silent for a whole session")
+                return self.fence(broker, "its session timed out")
         return None
 
     def _directories_offline(self, broker: BrokerRegistration, offline: list[Uuid]) -> list[MetadataRecord]:

@@ -1,7 +1,7 @@
 """`ClientQuotaControl`: limits set and removed, as records.
 
-Source: ClientQuotaControlManager of Apache Kafka 4.3, whose error texts these are. Other than there an address has to
-be one: a name would have to be resolved by whoever leads the quorum.
+Source: ClientQuotaControlManager of Apache Kafka 4.3, whose error texts these are. Unlike there, host names are
+rejected as addresses: the active controller would have to resolve them.
 """
 
 from ipaddress import ip_address
@@ -57,14 +57,14 @@ class ClientQuotaControl:
         entries = []
         seen: set[QuotaEntity] = set()
         for entry in request.entries:
-            answer = AlterClientQuotasResponseEntryData(
+            entry_response = AlterClientQuotasResponseEntryData(
                 error_message=None,
                 entity=[
                     AlterClientQuotasResponseEntityData(entity_type=each.entity_type, entity_name=each.entity_name)
                     for each in entry.entity
                 ],
             )
-            entries.append(answer)
+            entries.append(entry_response)
             try:
                 entity = _checked_entity(entry)
                 if entity in seen:
@@ -72,7 +72,7 @@ class ClientQuotaControl:
                 seen.add(entity)
                 records += self._alter(entity, entry.ops)
             except KafkaError as error:
-                answer.error_code, answer.error_message = error.code, error.message
+                entry_response.error_code, entry_response.error_message = error.code, error.message
         return ControllerResult(
             AlterClientQuotasResponse(entries=entries), [] if request.validate_only else records, is_atomic=False
         )
@@ -95,10 +95,10 @@ class ClientQuotaControl:
 
 
 def _checked_entity(entry: AlterClientQuotasRequestEntryData) -> QuotaEntity:
-    """Return whom the limits are for.
+    """Return the entity of the limits.
 
     Raises:
-        KafkaError: INVALID_REQUEST: nobody could be that.
+        KafkaError: INVALID_REQUEST: there is no such kind of entity.
     """
     if not entry.entity:
         raise InvalidRequestError("Invalid empty client quota entity")
@@ -131,7 +131,7 @@ def _is_address(name: str | None) -> bool:
 
 
 def _check_value(key: str, value: float, kind: str | None) -> None:
-    # Not a number is not positive either.
+    # NaN is not positive either.
     if not value > 0:
         raise InvalidRequestError(f"Quota {key} must be greater than 0")
     if kind is None:

@@ -1,4 +1,4 @@
-"""`ControllerConfig`: what the controller takes from the node's configuration."""
+"""`ControllerConfig`: the controller's settings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,14 +8,14 @@ from ottla.metadata.cluster import Listener
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerConfig:
-    """What the controller takes from the node's configuration; the defaults are Kafka 4.3's.
+    """Settings of the controller from the node's configuration; the defaults are Kafka 4.3's.
 
     Attributes:
         session_timeout_ms: broker.session.timeout.ms.
         idle_interval_ms: metadata.max.idle.interval.ms: a NoOpRecord at least this often; 0 is never.
         default_partition_count: num.partitions.
         default_replication_factor: default.replication.factor.
-        static: what server.properties says, for configuration that topics inherit.
+        static: settings of server.properties that topics inherit.
         listeners: this controller's advertised listeners, for its registration.
         inter_broker_listener_name: the listener that is probed when a broker's connection breaks.
         unclean_election_interval_ms: unclean.leader.election.interval.ms.

@@ -1,4 +1,4 @@
-"""`ConfigControl`: changes of dynamic configuration, and the effective values that the controller itself acts on.
+"""`ConfigControl`: changes of dynamic configuration, and the effective values that the controller itself uses.
 
 Source: ConfigurationControlManager of Apache Kafka 4.3.
 """
@@ -54,7 +54,7 @@ class ConfigControl:
     # --- effective values
 
     def layers(self) -> BrokerLayers:
-        """This node's layers, as the configuration of topics sees them."""
+        """Return this node's layers of the configuration of topics."""
         configs = self._state.image.configs
         own = configs.of(ConfigResource(ConfigResourceType.BROKER, str(self._node_id)))
         return BrokerLayers(static=self._static, dynamic_default=configs.of(EVERY_BROKER), dynamic_broker=own)
@@ -74,7 +74,7 @@ class ConfigControl:
     def _effective(self, topic: str, key: str) -> ConfigValue:
         configs = self._state.image.configs
         if configs is not self._inherited_from:
-            # What topics inherit is asked for once per partition of a fenced broker: keep it while it cannot change.
+            # Inherited values are read once per partition of a fenced broker: cache them while they cannot change.
             self._inherited_from, self._inherited = configs, topic_values(self.layers(), {})
         text = configs.of_topic(topic).get(key)
         if text is not None:
@@ -99,7 +99,7 @@ class ConfigControl:
             )
             responses.append(response)
             try:
-                _refuse_repeated(seen, resource.resource_type, resource.resource_name)
+                _reject_repeated(seen, resource.resource_type, resource.resource_name)
                 alterations = [
                     Alteration(config.name, AlterOperation(config.config_operation), config.value)
                     for config in resource.configs
@@ -114,7 +114,7 @@ class ConfigControl:
         )
 
     def alter_fully(self, request: full.AlterConfigsRequest) -> ControllerResult[full.AlterConfigsResponse]:
-        """Replace everything that is set on a resource (the older API)."""
+        """Replace all settings of a resource (the older API)."""
         records: list[MetadataRecord] = []
         responses = []
         seen = _repeated([(each.resource_type, each.resource_name) for each in request.resources])
@@ -124,7 +124,7 @@ class ConfigControl:
             )
             responses.append(response)
             try:
-                _refuse_repeated(seen, resource.resource_type, resource.resource_name)
+                _reject_repeated(seen, resource.resource_type, resource.resource_name)
                 given = {config.name: config.value for config in resource.configs}
                 current = self._state.image.configs.of(_resource(resource.resource_type, resource.resource_name))
                 alterations = [Alteration(name, AlterOperation.SET, value) for name, value in given.items()]
@@ -146,7 +146,7 @@ class ConfigControl:
         if image is not self._valid_under:
             self._valid_under, self._valid_topics = image, set()
         if key not in self._valid_topics:
-            # Thousands of topics come configured alike, and each is held against everything that it inherits.
+            # Thousands of topics may have equal settings, and each is validated against everything that it inherits.
             validate_topic_config(self.layers(), configs)
             self._valid_topics.add(key)
         return [
@@ -177,7 +177,7 @@ class ConfigControl:
     def _clear_elr(
         self, resource: ConfigResource, before: Mapping[str, str], after: Mapping[str, str]
     ) -> list[MetadataRecord]:
-        """Empty eligible leader replicas whose min.insync.replicas changes: they were computed with the old one."""
+        """Clear eligible leader replicas whose min.insync.replicas changes: they were computed with the old one."""
         if not self._state.image.features.is_elr_enabled:
             return []
         if before.get(MIN_INSYNC_REPLICAS) == after.get(MIN_INSYNC_REPLICAS):
@@ -189,9 +189,9 @@ class ConfigControl:
         return []
 
     def _keep_elr(self, topic_name: str | None) -> list[MetadataRecord]:
-        """Give the eligible replicas back to partitions without a leader; nothing was written there since.
+        """Keep the eligible replicas of partitions without a leader; nothing was written there since.
 
-        Kafka leaves them without: with nobody in sync either, only an unclean election would bring them back.
+        Kafka clears them: with an empty in-sync set, only an unclean election would then give the partition a leader.
         """
         records = []
         version = self._state.image.features.record_versions.partition_change
@@ -240,7 +240,7 @@ _NO_DEFAULT: Final = {
 
 
 def _check_min_isr_under_elr(resource: ConfigResource, before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """Refuse what would make eligible leader replicas wrong: each broker must see the same min.insync.replicas."""
+    """Reject changes that would invalidate eligible leader replicas: all brokers need one min.insync.replicas."""
     if resource.name and MIN_INSYNC_REPLICAS in after:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG, "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
@@ -252,10 +252,11 @@ def _check_min_isr_under_elr(resource: ConfigResource, before: Mapping[str, str]
 
 
 def _check_sizes(values: Mapping[str, str]) -> None:
-    """Reject a value that no record can carry: what is appended to a list is small, and the list grows.
+    """Reject a value that no record can hold: appended values are small, but the list grows.
 
     Raises:
-        InvalidConfigError: in the words of Kafka, which counts UTF-16 units and fails with fewer characters than bytes.
+        InvalidConfigError: with the message of Kafka, which counts UTF-16 units and fails with fewer characters than
+            bytes.
     """
     if any(len(value.encode()) > STRING_BYTES_MAX for value in values.values()):
         raise InvalidConfigError(
@@ -293,6 +294,6 @@ def _repeated(resources: list[tuple[int, str]]) -> frozenset[tuple[int, str]]:
     return frozenset(resource for resource, count in Counter(resources).items() if count > 1)
 
 
-def _refuse_repeated(repeated: frozenset[tuple[int, str]], resource_type: int, name: str) -> None:
+def _reject_repeated(repeated: frozenset[tuple[int, str]], resource_type: int, name: str) -> None:
     if (resource_type, name) in repeated:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")

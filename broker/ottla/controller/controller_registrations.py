@@ -1,4 +1,4 @@
-"""`ControllerRegistrationControl`: controllers say where they listen and which features they support (KIP-919).
+"""`ControllerRegistrationControl`: controllers register their listeners and supported features (KIP-919).
 
 Source: ClusterControlManager.registerController of Apache Kafka 4.3.
 """
@@ -21,7 +21,7 @@ class ControllerRegistrationControl:
         self._state = state
 
     def register(self, request: ControllerRegistrationRequest) -> ControllerResult[ControllerRegistrationResponse]:
-        """Note the controller, in place of its former incarnation.
+        """Register the controller, in place of its former incarnation.
 
         Raises:
             KafkaError: UNSUPPORTED_VERSION.

@@ -1,4 +1,4 @@
-"""`Controls`: what decides about each request to the active controller, one ``...Control`` per subject."""
+"""`Controls`: the handlers of requests to the active controller, one ``...Control`` per subject."""
 
 import logging
 from collections.abc import Callable
@@ -58,7 +58,7 @@ logger = logging.getLogger(__name__)
 class Controls:
     """See the module; `by_request` is the table.
 
-    ``probe`` finds out whether a broker's process still listens; None: only sessions tell that a broker is gone.
+    ``probe`` checks whether a broker's process still listens; None: only sessions detect a failed broker.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Controls:
         self.periodic_elections = _new_periodic_elections(self._state, self.configs, leader_and_isr, config)
 
     def by_request(self) -> dict[type[Message], Callable[..., ControllerResult[Any]]]:
-        """Return what decides about each request."""
+        """Return the handler of each request."""
 
         def register(request: BrokerRegistrationRequest) -> ControllerResult[Any]:
             return self.brokers.register(
@@ -125,7 +125,9 @@ class Controls:
             decided = self.brokers.heartbeat(request, next_offset=self._raft.log_end_offset, now_ms=now_ms)
             self.last_known_leaders.on_heartbeat(request.broker_id, request.current_metadata_offset)
             if self.probes.on_heartbeat(self._state.image.cluster.brokers[request.broker_id], now_ms):
-                logger.warning("broker %d is alive, though its listener refused a connection", request.broker_id)
+                logger.warning(
+                    "broker %d is alive, though a probe of its listener had the connection refused", request.broker_id
+                )
             return decided
 
         def alter_configs(alter: Callable[[Any], ControllerResult[Any]], request: Message) -> ControllerResult[Any]:

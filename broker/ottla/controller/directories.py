@@ -1,6 +1,6 @@
-"""`DirectoryControl`: brokers say which of their log directories hold which replicas (KIP-858).
+"""`DirectoryControl`: brokers report the log directory of each replica (KIP-858).
 
-The controller needs it to know which replicas a failed directory takes with it.
+The controller needs it to determine which replicas a failed directory affects.
 
 Source: ReplicationControlManager.handleAssignReplicasToDirs of Apache Kafka 4.3.
 """
@@ -23,10 +23,10 @@ class DirectoryControl:
         self._leader_and_isr = leader_and_isr
 
     def assign(self, request: api.AssignReplicasToDirsRequest) -> ControllerResult[api.AssignReplicasToDirsResponse]:
-        """Note each replica's directory; take those in a directory that is offline out of the in-sync sets.
+        """Record each replica's directory; remove those in an offline directory from the in-sync sets.
 
         Raises:
-            KafkaError: STALE_BROKER_EPOCH; UNSUPPORTED_VERSION below the metadata.version that knows directories.
+            KafkaError: STALE_BROKER_EPOCH; UNSUPPORTED_VERSION below the metadata.version that has directories.
         """
         if not self._state.image.features.record_versions.supports_directories:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "Directory assignment is not supported yet.")
@@ -34,14 +34,14 @@ class DirectoryControl:
         records: list[MetadataRecord] = []
         response = api.AssignReplicasToDirsResponse()
         for directory in request.directories:
-            directory_answer = api.AssignReplicasToDirsResponseDirectoryData(id=directory.id)
-            response.directories.append(directory_answer)
+            directory_response = api.AssignReplicasToDirsResponseDirectoryData(id=directory.id)
+            response.directories.append(directory_response)
             for topic in directory.topics:
-                topic_answer = api.AssignReplicasToDirsResponseTopicData(topic_id=topic.topic_id)
-                directory_answer.topics.append(topic_answer)
+                topic_response = api.AssignReplicasToDirsResponseTopicData(topic_id=topic.topic_id)
+                directory_response.topics.append(topic_response)
                 for partition in topic.partitions:
                     error = self._assign(broker, directory.id, topic.topic_id, partition.partition_index, records)
-                    topic_answer.partitions.append(
+                    topic_response.partitions.append(
                         api.AssignReplicasToDirsResponsePartitionData(
                             partition_index=partition.partition_index, error_code=error
                         )

@@ -1,4 +1,4 @@
-"""`ElectLeadersControl`: elections that somebody asked for.
+"""`ElectLeadersControl`: elections that a client requests.
 
 Source: KIP-460; ReplicationControlManager.electLeaders of Apache Kafka 4.3, whose error codes and texts these are.
 """
@@ -30,10 +30,10 @@ class ElectLeadersControl:
         self._leader_and_isr = leader_and_isr
 
     def elect_leaders(self, request: ElectLeadersRequest) -> ControllerResult[ElectLeadersResponse]:
-        """Elect where the request names partitions; without any, everywhere that there is something to do.
+        """Elect leaders of the named partitions; without any, of all partitions that need an election.
 
         Raises:
-            KafkaError: INVALID_REQUEST: there is no such kind of election.
+            KafkaError: INVALID_REQUEST: unknown type of election.
         """
         if request.election_type not in (PREFERRED, UNCLEAN):
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
@@ -45,14 +45,14 @@ class ElectLeadersControl:
             result = ReplicaElectionResult(topic=topic)
             results.append(result)
             for partition in partitions:
-                answer = PartitionResult(partition_id=partition, error_message=None)
+                partition_result = PartitionResult(partition_id=partition, error_message=None)
                 try:
                     records.append(self._elect(topic, partition, election))
                 except KafkaError as error:
                     if everywhere and error.code is ErrorCode.ELECTION_NOT_NEEDED:
                         continue
-                    answer.error_code, answer.error_message = error.code, error.message
-                result.partition_result.append(answer)
+                    partition_result.error_code, partition_result.error_message = error.code, error.message
+                result.partition_result.append(partition_result)
         return ControllerResult(ElectLeadersResponse(replica_election_results=results), records, is_atomic=False)
 
     def _wanted(self, request: ElectLeadersRequest) -> list[tuple[str, list[int]]]:

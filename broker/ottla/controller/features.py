@@ -34,12 +34,12 @@ from ottla.wire.messages.update_features import (
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 _DEPENDENCIES: Final = {(ELIGIBLE_LEADER_REPLICAS_VERSION, 1): (METADATA_VERSION, 23)}
-"""By feature and level: the feature and level that it needs."""
+"""By feature and level: the feature and level that it depends on."""
 
 UpgradeKraftVersion: TypeAlias = Callable[[int, bool], None]
-"""Has the quorum raise kraft.version to a level (or only check it, where the second argument is true).
+"""Raises kraft.version in the quorum (or only validates it, when the second argument is true).
 
-Raises KafkaError where the quorum cannot, INVALID_UPDATE_VERSION for one.
+Raises KafkaError when the quorum rejects it, for example INVALID_UPDATE_VERSION.
 """
 
 
@@ -66,10 +66,10 @@ class FeatureControl:
     def update(
         self, request: UpdateFeaturesRequest, *, kraft_version: int, voter_ids: Iterable[NodeId]
     ) -> ControllerResult[UpdateFeaturesResponse]:
-        """Change all of the features, or none when one of them may not change.
+        """Change all of the features, or none when one of the changes is invalid.
 
         Raises:
-            KafkaError: INVALID_UPDATE_VERSION, or what the quorum says to a kraft.version.
+            KafkaError: INVALID_UPDATE_VERSION, or the quorum's error for kraft.version.
         """
         records: list[MetadataRecord] = []
         names = [update.feature for update in request.feature_updates]
@@ -93,7 +93,7 @@ class FeatureControl:
                 self._upgrade_kraft_version(kraft_update, request.validate_only)
             except KafkaError as error:
                 raise _failure(error.message, error.code) from None
-            # What the quorum wrote for it has no answer of its own: this record comes after and has.
+            # The quorum's records do not complete the response: this one is appended after them and does.
             records.append(MetadataRecord(NoOpRecord(), 0))
         response = UpdateFeaturesResponse(
             error_message=None,
@@ -115,7 +115,7 @@ class FeatureControl:
         proposed: Mapping[str, int],
         voter_ids: list[NodeId],
     ) -> bool:
-        """Return whether the update changes anything; raise where it may not."""
+        """Return whether the update changes anything; raise when it is invalid."""
         name, level = update.feature, update.max_version_level
         current = self._state.image.features.levels.get(name, 0) if kraft_version is None else kraft_version
         upgrade_type = SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
@@ -147,7 +147,7 @@ class FeatureControl:
         return level != current
 
     def _reason_not_supported(self, name: str, level: int, voter_ids: list[NodeId]) -> str | None:
-        """Why some node cannot work with that level; None when every broker and controller can."""
+        """Return why some node does not support that level; None when every broker and controller does."""
         cluster = self._state.image.cluster
         supported = {f"Local controller {self._node_id}": SUPPORTED_FEATURES.get(name)}
         for broker_id, broker in sorted(cluster.brokers.items()):
@@ -181,7 +181,7 @@ def _check_downgrade(name: str, level: int, current: int, upgrade_type: int, pre
 
 
 def min_isr_records(state: ControllerState, default: str) -> list[MetadataRecord]:
-    """Return what gives every broker the same min.insync.replicas, which eligible leader replicas rest on (KIP-966)."""
+    """Return records that give every broker the same min.insync.replicas, which ELR is based on (KIP-966)."""
     records: list[tuple[ConfigResource, str | None]] = []
     if MIN_INSYNC_REPLICAS not in state.image.configs.of(EVERY_BROKER):
         records.append((EVERY_BROKER, default))

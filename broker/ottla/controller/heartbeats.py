@@ -1,6 +1,6 @@
-"""`BrokerHeartbeats`: which brokers the active controller has heard from, and how recently.
+"""`BrokerHeartbeats`: the last heartbeat of each broker at the active controller.
 
-Soft state: it is in no record, and a new controller starts it from the registrations, giving every broker that is not
+Soft state: it is in no record, and a new controller starts from the registrations, giving every broker that is not
 fenced a full session.
 
 Source: BrokerHeartbeatManager and BrokerHeartbeatTracker of Apache Kafka 4.3.
@@ -14,7 +14,7 @@ from ottla.types import NodeId, Offset
 
 
 class BrokerControlState(Enum):
-    """Where the controller has a broker."""
+    """The controller's state of a broker."""
 
     FENCED = "fenced"
     UNFENCED = "unfenced"
@@ -39,17 +39,17 @@ class BrokerHeartbeats:
         self._session_timeout_ms = session_timeout_ms
         self._brokers: dict[NodeId, _Heartbeat] = {}
         self._deadline_ms: int | None = None
-        """When the next session ends; None where nobody has asked since something has changed, or there is none."""
+        """When the next session ends; None until it is computed again after a change, or without sessions."""
 
     def start(self, brokers: list[BrokerRegistration], now_ms: int) -> None:
-        """Forget everything and begin a session for each broker that is not fenced."""
+        """Reset, and start a session for each broker that is not fenced."""
         self._deadline_ms = None
         self._brokers = {
             broker.broker_id: _Heartbeat(broker.epoch, now_ms) for broker in brokers if not broker.is_fenced
         }
 
     def touch(self, broker_id: NodeId, epoch: Offset, metadata_offset: Offset, now_ms: int) -> None:
-        """Note that the broker was heard from."""
+        """Record a heartbeat of the broker."""
         self._deadline_ms = None
         heartbeat = self._brokers.get(broker_id)
         if heartbeat is None or heartbeat.epoch != epoch:
@@ -60,23 +60,23 @@ class BrokerHeartbeats:
         heartbeat.is_connected = True
 
     def on_connection_lost(self, broker_id: NodeId, epoch: Offset) -> None:
-        """Note that the broker's heartbeats cannot come any more by the way they came."""
+        """Record that the connection of the broker's heartbeats broke."""
         heartbeat = self._brokers.get(broker_id)
         if heartbeat is not None and heartbeat.epoch == epoch:
             heartbeat.is_connected = False
 
     def is_connected(self, broker_id: NodeId, epoch: Offset) -> bool:
-        """Whether this incarnation has sent this controller a heartbeat, over a connection that was not lost since."""
+        """Whether this incarnation has sent this controller a heartbeat over a connection that has not broken since."""
         heartbeat = self._brokers.get(broker_id)
         return heartbeat is not None and heartbeat.epoch == epoch and heartbeat.is_connected
 
     def count(self, broker_id: NodeId, epoch: Offset) -> int:
-        """How many heartbeats came in this session of this incarnation."""
+        """Number of heartbeats in this session of this incarnation."""
         heartbeat = self._brokers.get(broker_id)
         return 0 if heartbeat is None or heartbeat.epoch != epoch else heartbeat.count
 
-    def forget(self, broker_id: NodeId) -> None:
-        """End the broker's session: it was fenced or unregistered."""
+    def end_session(self, broker_id: NodeId) -> None:
+        """Remove the broker's session: it was fenced or unregistered."""
         self._deadline_ms = None
         self._brokers.pop(broker_id, None)
 
@@ -89,19 +89,19 @@ class BrokerHeartbeats:
         )
 
     def extend(self, pause_ms: int) -> None:
-        """Give every session ``pause_ms`` more: nobody can be blamed for the time in which nobody listened."""
+        """Extend every session by ``pause_ms``, during which this controller could not receive heartbeats."""
         self._deadline_ms = None
         for heartbeat in self._brokers.values():
             heartbeat.last_contact_ms += pause_ms
 
     def begin_controlled_shutdown(self, broker_id: NodeId, offset: Offset) -> None:
-        """Remember that the records that move the broker's leaders away end at ``offset``."""
+        """Record the offset of the last record that moves the broker's leaders to other brokers."""
         heartbeat = self._brokers.get(broker_id)
         if heartbeat is not None and heartbeat.controlled_shutdown_offset < 0:
             heartbeat.controlled_shutdown_offset = offset
 
     def may_shut_down(self, broker_id: NodeId, active: list[NodeId]) -> bool:
-        """Whether every active broker has seen the leaders move away."""
+        """Whether every active broker has applied the records that move the leaders."""
         heartbeat = self._brokers.get(broker_id)
         if heartbeat is None:
             return True
@@ -109,7 +109,7 @@ class BrokerHeartbeats:
         return not offsets or heartbeat.controlled_shutdown_offset <= min(offsets)
 
     def stale(self, now_ms: int) -> list[NodeId]:
-        """Brokers whose session has ended, by id."""
+        """Brokers whose session has timed out, by id."""
         return sorted(
             broker_id
             for broker_id, heartbeat in self._brokers.items()
@@ -117,7 +117,7 @@ class BrokerHeartbeats:
         )
 
     def next_deadline_ms(self) -> int | None:
-        """When the next session ends if nothing is heard."""
+        """When the next session times out without another heartbeat."""
         if self._deadline_ms is None and self._brokers:
             oldest_ms = min([heartbeat.last_contact_ms for heartbeat in self._brokers.values()])
             self._deadline_ms = oldest_ms + self._session_timeout_ms

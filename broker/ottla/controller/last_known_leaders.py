@@ -1,15 +1,15 @@
-"""`LastKnownLeaders`: which leader of a partition was seen alive last, while its present one has not been yet.
+"""`LastKnownLeaders`: the leader of a partition that was seen alive last, while its current one has not been yet.
 
-A controller elects from the in-sync set as the metadata has it. After the loss of several nodes, and right after it has
-become active itself, some of these brokers may be gone without its knowledge: such a leader never leads. If it became
-the last known leader (KIP-966) when it is fenced, and no replica stayed eligible, its unclean return would elect it
-over the broker that did lead, and truncate what that one has acknowledged. So the last known leader is the last one
-that was seen alive: a broker that was not connected when it was elected counts from its first heartbeat that shows that
-it has read of its election. Brokers send one as soon as they take over.
+A controller elects from the in-sync set of the metadata. After the loss of several nodes, and right after it has become
+active itself, some of these brokers may have failed without its knowledge: such a leader never leads. If it became the
+last known leader (KIP-966) when it is fenced, and no replica stayed eligible, its unclean return would elect it over
+the broker that did lead, and truncate records that the latter has acknowledged. So the last known leader is the last
+one that was seen alive: a broker that was not connected when it was elected counts from its first heartbeat that shows
+that it has applied its election. Brokers send one as soon as they take over.
 
 Kafka's last known leader is the one that the metadata names (PartitionChangeBuilder.maybeUpdateLastKnownLeader).
 
-Soft state of the active controller: the next one takes the leaders that it finds for seen.
+Soft state of the active controller: the next one assumes that the current leaders were seen alive.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from ottla.wire.messages.metadata_log import PartitionChangeRecord
 
 @dataclass(slots=True)
 class _UnconfirmedElections:
-    """One broker's elections: by partition, who was seen to lead last. ``last_offset`` is that of the newest record."""
+    """One broker's elections: by partition, the leader seen last. ``last_offset`` is that of the newest record."""
 
     last_offset: Offset = -1
     led_before: dict[TopicIdPartition, NodeId] = field(default_factory=dict)
@@ -41,11 +41,11 @@ class LastKnownLeaders:
         self._by_leader: dict[NodeId, _UnconfirmedElections] = {}
 
     def start(self) -> None:
-        """Forget everything: this controller has just become active."""
+        """Reset: this controller has just become active."""
         self._by_leader.clear()
 
     def note_elections(self, records: Sequence[MetadataRecord], last_offset: Offset) -> None:
-        """Note the leaders that ``records``, which are about to be replayed, elect; the last one is at the offset."""
+        """Record the leaders that ``records``, about to be replayed, elect; ``last_offset`` is the last one's."""
         for record in records:
             message = record.message
             if isinstance(message, PartitionChangeRecord) and message.leader >= 0:
@@ -71,13 +71,13 @@ class LastKnownLeaders:
             unconfirmed.led_before[partition] = led_before
 
     def on_heartbeat(self, broker_id: NodeId, metadata_offset: Offset) -> None:
-        """Note that a broker is alive that has applied the metadata up to ``metadata_offset``."""
+        """Record that a broker is alive and has applied the metadata up to ``metadata_offset``."""
         unconfirmed = self._by_leader.get(broker_id)
         if unconfirmed is not None and metadata_offset >= unconfirmed.last_offset:
             del self._by_leader[broker_id]
 
     def last_seen(self, partition: TopicIdPartition, registration: PartitionRegistration) -> NodeId:
-        """Return the partition's last leader that was seen alive; ``registration`` is the partition as it is now."""
+        """Return the partition's last leader that was seen alive; ``registration`` is the partition's current one."""
         if registration.leader == NO_LEADER:
             return registration.last_known_elr[0] if registration.last_known_elr else NO_LEADER
         unconfirmed = self._by_leader.get(registration.leader)

@@ -1,4 +1,4 @@
-"""What a broker that comes, goes or may have lost data means to the partitions.
+"""`LeaderAndIsrControl`: changes of partitions when a broker is fenced, unfenced, or may have lost data.
 
 Source: ReplicationControlManager.generateLeaderAndIsrUpdates and its callers in Apache Kafka 4.3.
 """
@@ -20,17 +20,17 @@ NO_BROKER = -1
 
 
 class _Rules(NamedTuple):
-    """What a topic's configuration and the cluster's features say of its elections."""
+    """Rules of elections from a topic's configuration and the cluster's features."""
 
     min_isr: int
     elr_enabled: bool
     election: Election
     keeps_confirmed: bool
-    """Whether a replica has everything that it has confirmed on its disk (ottla.acks.fsync)."""
+    """Whether confirmed records of a replica are on its disk (ottla.acks.fsync)."""
 
 
 class LeaderAndIsrControl:
-    """Makes the change records; changes nothing itself."""
+    """Builds the change records; changes nothing itself."""
 
     def __init__(self, state: ControllerState, configs: ConfigControl, last_known_leaders: LastKnownLeaders) -> None:
         self._state = state
@@ -40,26 +40,26 @@ class LeaderAndIsrControl:
         self._rules: dict[Uuid, _Rules] = {}
 
     def on_fenced(self, broker_id: NodeId) -> list[MetadataRecord]:
-        """Take the broker out of every in-sync set, and elect others where it leads."""
+        """Remove the broker from every in-sync set, and elect other leaders for its partitions."""
         return self._changes(self._state.index.in_sync.get(broker_id, NOWHERE), leaving=broker_id)
 
     def on_unfenced(self, broker_id: NodeId) -> list[MetadataRecord]:
-        """Give the partitions without a leader a chance, now that the broker is there."""
+        """Elect leaders of partitions that have none, now that the broker is there."""
         return self._changes(self._state.index.led.get(NO_LEADER, NOWHERE), coming=broker_id)
 
     def on_unclean_shutdown(self, broker_id: NodeId, directories: frozenset[Uuid]) -> list[MetadataRecord]:
-        """Trust the broker only with topics of ottla.acks.fsync: it may have lost what it had in memory (KIP-966).
+        """Trust the broker only for topics with ottla.acks.fsync: it may have lost unsynced records (KIP-966).
 
-        What a replica of such a topic has confirmed is on its disk, so a replica that was in sync or eligible has all
-        that is committed, however its broker ended: it is taken for fenced. That is so while the replica's log
-        directory is one of those that the broker is back with, ``directories``, and not another disk in its place.
+        The confirmed records of such a topic are on disk, so a replica that was in sync or eligible has everything that
+        is committed, however its process ended: it is treated as fenced. This applies while the replica's log directory
+        is one of ``directories``, those that the broker is back with, and not another disk in its place.
         """
         index = self._state.index
         concerned = {**index.in_sync.get(broker_id, NOWHERE), **index.eligible.get(broker_id, NOWHERE)}
         return self._changes(concerned, lost_data=broker_id, kept_directories=directories)
 
     def on_directories_offline(self, broker_id: NodeId, directories: frozenset[Uuid]) -> list[MetadataRecord]:
-        """Take the broker out of the in-sync set of the partitions in ``directories``."""
+        """Remove the broker from the in-sync set of the partitions in ``directories``."""
         concerned = [
             TopicIdPartition(topic.topic_id, partition_id)
             for topic, partition_id, partition in self._state.at(self._state.index.in_sync.get(broker_id, NOWHERE))
@@ -75,9 +75,9 @@ class LeaderAndIsrControl:
         *,
         directories: Mapping[NodeId, Uuid] | None = None,
     ) -> PartitionChange:
-        """Return a change of one partition that, as it is, only elects a leader where one is needed.
+        """Return a change of one partition that by itself only elects a leader if one is needed.
 
-        ``directories`` are those of replicas, by broker, that are known now; an election goes by them already.
+        ``directories`` are newly known directories of replicas, by broker; the election already uses them.
         """
         partition = topic.partitions[partition_id]
         cluster = self._state.image.cluster
@@ -108,7 +108,7 @@ class LeaderAndIsrControl:
         )
 
     def _rules_of(self, topic: TopicImage) -> _Rules:
-        """Return the topic's rules, found out once: a broker may have ten thousand partitions, of a few topics."""
+        """Return the topic's rules, cached: a broker may have ten thousand partitions of a few topics."""
         image = self._state.image
         has_changed = self._rules_from[0] is not image.configs or self._rules_from[1] is not image.features
         if has_changed or len(self._rules) > len(image.topics.by_id):

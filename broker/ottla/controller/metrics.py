@@ -1,4 +1,4 @@
-"""`ControllerMetrics`: what operators watch of the cluster, as plain numbers, at one moment.
+"""`ControllerMetrics`: the state of the cluster for operators, as plain numbers, at one moment.
 
 The names are those of the attributes of kafka.controller:type=KafkaController in Kafka 4.3, as far as Kafka has them.
 """
@@ -24,23 +24,24 @@ class ControllerMetrics:
 
     Attributes:
         is_active: ActiveControllerCount, 0 or 1.
-        active_brokers: ActiveBrokerCount: registered, not fenced (those that shut down in order included).
+        active_brokers: ActiveBrokerCount: registered, not fenced (those in controlled shutdown included).
         fenced_brokers: FencedBrokerCount.
         controlled_shutdown_brokers: ControlledShutdownBrokerCount.
         topics: GlobalTopicCount.
         partitions: GlobalPartitionCount.
         offline_partitions: OfflinePartitionsCount: without a leader.
-        preferred_replica_imbalance: PreferredReplicaImbalanceCount: led by another than the first replica.
+        preferred_replica_imbalance: PreferredReplicaImbalanceCount: not led by the first replica.
         under_replicated_partitions: some replica is not in sync.
         under_min_isr_partitions: fewer in sync than min.insync.replicas.
         reassigning_partitions: replicas are being added or removed.
-        offline_replicas: on a broker that is fenced or gone, or in a directory that is (`ReplicaState.OFFLINE`).
+        offline_replicas: on a broker that is fenced or unregistered, or in an offline directory
+            (`ReplicaState.OFFLINE`).
         new_replicas: being added by a reassignment and not in sync yet (`ReplicaState.NEW`).
         online_replicas: all others (`ReplicaState.ONLINE`).
         unclean_leader_elections: UncleanLeaderElectionsPerSec's count, since this process started.
         elr_leader_elections: ElectionFromEligibleLeaderReplicasPerSec's count, since this process started.
-        ended_sessions: brokers fenced because they were silent for a session (not in Kafka).
-        refused_probes: brokers fenced because their listener refused a connection (not in Kafka).
+        ended_sessions: brokers fenced because their session timed out (not in Kafka).
+        failed_probes: brokers fenced because a probe of their listener had the connection refused (not in Kafka).
         last_applied_offset: LastAppliedRecordOffset.
         last_committed_offset: LastCommittedRecordOffset.
         broker_registration_states: BrokerRegistrationState by id: 10 fenced, 20 controlled shutdown, 30 active.
@@ -63,7 +64,7 @@ class ControllerMetrics:
     unclean_leader_elections: int
     elr_leader_elections: int
     ended_sessions: int
-    refused_probes: int
+    failed_probes: int
     last_applied_offset: int
     last_committed_offset: int
     broker_registration_states: dict[int, int]
@@ -71,10 +72,10 @@ class ControllerMetrics:
 
 @dataclass(slots=True)
 class ControllerCounters:
-    """What the active controller counts while it decides; the metadata does not say it. See `ControllerMetrics`."""
+    """Counters of the active controller that the metadata does not have. See `ControllerMetrics`."""
 
     ended_sessions: int = 0
-    refused_probes: int = 0
+    failed_probes: int = 0
 
 
 def controller_metrics(
@@ -85,7 +86,7 @@ def controller_metrics(
     is_active: bool,
     committed_offset: int,
 ) -> ControllerMetrics:
-    """Take the numbers off the newest state, in time that grows with brokers and with partitions that are not well."""
+    """Compute the metrics from the newest state, in time that grows with brokers and with impaired partitions."""
     brokers, index = state.image.cluster.brokers, state.index
     fenced = sum(broker.is_fenced for broker in brokers.values())
     offline, new = _offline_replicas(state), _new_replicas(state)
@@ -109,7 +110,7 @@ def controller_metrics(
         unclean_leader_elections=state.unclean_elections,
         elr_leader_elections=state.elr_elections,
         ended_sessions=counters.ended_sessions,
-        refused_probes=counters.refused_probes,
+        failed_probes=counters.failed_probes,
         last_applied_offset=state.image.provenance.last_contained_offset,
         last_committed_offset=committed_offset,
         broker_registration_states={
@@ -119,7 +120,7 @@ def controller_metrics(
 
 
 def _under_min_isr(state: ControllerState, configs: ConfigControl) -> int:
-    """Asked for every few seconds, and all partitions are concerned when a broker of three is gone."""
+    """Count partitions under min ISR; called every few seconds, and most are counted when one broker of three fails."""
     by_id = state.image.topics.by_id
     min_isr: dict[Uuid, int] = {}
     count = 0
@@ -222,9 +223,9 @@ ROWS: Final[Rows[ControllerMetrics]] = (
     by_label(
         "counter",
         "ottla_brokers_fenced_total",
-        "Brokers fenced because their listener refused connections, or because their session timed out.",
+        "Brokers fenced: connection refused at their listener, or session timed out.",
         "reason",
-        lambda it: {"refused": it.refused_probes, "silent": it.ended_sessions},
+        lambda it: {"refused": it.failed_probes, "silent": it.ended_sessions},
     ),
     by_label(
         "gauge",
@@ -234,4 +235,4 @@ ROWS: Final[Rows[ControllerMetrics]] = (
         lambda it: {str(broker): state for broker, state in it.broker_registration_states.items()},
     ),
 )
-"""As every controller sees the cluster, active or not (as in Kafka)."""
+"""Every controller has these, active or standby (as in Kafka)."""

@@ -1,20 +1,21 @@
 """`PartitionChange`: one partition's next replicas, in-sync set, leader and eligible leaders, as a change record.
 
-First a reassignment that has come to its end is completed: the replicas on the way in are in sync, so those on the way
-out go. Where more go than come, everybody who stays must be in sync. Then a leader is chosen, in this order:
+First a reassignment that has finished is completed: the adding replicas are in sync, so the removing ones are removed.
+When more are removed than added, all remaining replicas must be in sync. Then a leader is elected, in this order:
 
-1. The present leader stays if it may lead and is in sync (unless the preferred replica is asked for).
+1. The current leader stays if it may lead and is in sync (unless the preferred replica is requested).
 2. The first replica, in assignment order, that may lead and is in sync; with an empty in-sync set (KIP-966) one of
    the eligible leader replicas, which have everything that was committed.
 3. The last known leader, which is the last one that was seen alive (`last_known_leaders`), when it is the only
    candidate left and may lead: records may be lost.
 4. Any replica that may lead, only where unclean elections are allowed: records may be lost.
-5. Nobody.
+5. No leader.
 
 After 3 and 4 the leader starts as `RECOVERING`.
 
 Source: PartitionChangeBuilder and PartitionReassignmentReplicas of Apache Kafka 4.3; KIP-455, KIP-704, KIP-966. Kafka
-also keeps replicas eligible that a reassignment has just taken out of the partition, and that never lead; here they go.
+also keeps replicas eligible that a reassignment has removed from the partition, and that never lead; here they are
+removed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,10 +30,10 @@ from ottla.wire.messages.metadata_log import PartitionChangeRecord
 
 
 class Election(Enum):
-    """How far to go for a leader."""
+    """Constraints of an election."""
 
     PREFERRED = "preferred"
-    """Prefer the first replica of the assignment over the present leader."""
+    """Prefer the first replica of the assignment over the current leader."""
     ONLINE = "online"
     UNCLEAN = "unclean"
     """Take a replica that may have lost committed records rather than none."""
@@ -40,7 +41,7 @@ class Election(Enum):
 
 @dataclass(slots=True)
 class _Target:
-    """What the partition is to become."""
+    """The partition after the change."""
 
     replicas: list[NodeId]
     removing: list[NodeId]
@@ -48,7 +49,7 @@ class _Target:
     isr: list[NodeId]
 
     def complete_reassignment(self) -> None:
-        """Finish a reassignment that need not wait for anybody any more; otherwise change nothing."""
+        """Finish a reassignment that has no replica left to wait for; otherwise change nothing."""
         if not self.removing and not self.adding:
             return
         isr = [replica for replica in self.isr if replica not in self.removing]
@@ -60,21 +61,21 @@ class _Target:
 
 @dataclass(slots=True, kw_only=True)
 class PartitionChange:
-    """A change in the making; `to_record` decides. What is None stays as it is.
+    """A change under construction; `to_record` builds it. An attribute that is None leaves its field unchanged.
 
     Attributes:
-        may_lead: whether a broker is up and has the replica's directory.
+        may_lead: whether a broker is active and the replica's directory online.
         min_isr: effective min.insync.replicas of the topic.
         elr_enabled: whether eligible leader replicas are kept.
-        default_directory: the log directory of a replica that is new on a broker, as far as can be said.
-        isr: the in-sync set to come.
-        unclean_shutdown: replicas that may have lost what they had, though they were in sync.
-        leader_recovery_state: the state to come.
-        replicas: the assignment to come, those on the way out included.
-        removing_replicas: those on the way out.
-        adding_replicas: those on the way in.
-        directories: by broker, a log directory that is known now.
-        last_seen_leader: the last leader that was seen alive, which may be another than the present one; None: it is.
+        default_directory: the log directory of a new replica on a broker, as far as it is known.
+        isr: the new in-sync set.
+        unclean_shutdown: replicas that may have lost records, though they were in sync.
+        leader_recovery_state: the new recovery state.
+        replicas: the new assignment, including removing replicas.
+        removing_replicas: replicas to be removed.
+        adding_replicas: replicas to be added.
+        directories: by broker, a newly known log directory.
+        last_seen_leader: the last leader that was seen alive, if that is not the current one; None: it is.
     """
 
     topic_id: Uuid
@@ -95,7 +96,7 @@ class PartitionChange:
     last_seen_leader: NodeId | None = None
 
     def to_record(self, versions: RecordVersions) -> MetadataRecord | None:
-        """Return the record that makes the change; None when nothing changes."""
+        """Return the change record; None when nothing changes."""
         before = self.partition
         target = self._target()
         target.complete_reassignment()
@@ -134,9 +135,9 @@ class PartitionChange:
         )
 
     def _next_elr(self, target: _Target) -> list[NodeId]:
-        """Return who has every committed record without being in sync: those that left while too few were left.
+        """Return replicas with every committed record that are not in sync: they left while too few were left.
 
-        Where the feature was switched off, those that are known still count until somebody is in sync again.
+        After the feature was switched off, known ones still count until a replica is in sync again.
         """
         before = self.partition
         if not self.elr_enabled:
@@ -147,7 +148,7 @@ class PartitionChange:
         return sorted((candidates & set(target.replicas)) - set(target.isr) - self.unclean_shutdown)
 
     def _elect(self, target: _Target, elr: list[NodeId]) -> tuple[NodeId, bool]:
-        """Return the leader to be, and whether records may be lost by that."""
+        """Return the new leader, and whether records may be lost by the election."""
         before, isr = self.partition, target.isr
 
         def is_clean(replica: NodeId) -> bool:
@@ -175,9 +176,9 @@ class PartitionChange:
         return known[0] in target.replicas and self.may_lead(known[0])
 
     def _bump_leader_epoch(self, record: PartitionChangeRecord, target: _Target, versions: RecordVersions) -> None:
-        """Count a new leader epoch under the same leader, where followers of the old one must not go on.
+        """Start a new leader epoch under the same leader, if followers of the old one must not continue.
 
-        That is so for replicas that were taken out, and below metadata.version 3.6 for those that fell out of sync.
+        That applies to removed replicas, and below metadata.version 3.6 to those that fell out of sync.
         """
         if record.leader != NO_LEADER_CHANGE:
             return
@@ -188,12 +189,12 @@ class PartitionChange:
             record.leader = before.leader
 
     def _set_last_known_leader(self, record: PartitionChangeRecord) -> None:
-        """Remember the last leader seen alive when a partition loses its leader; forget it when there is one again."""
+        """Set the last leader seen alive when a partition loses its leader; clear it when there is one again."""
         if not self.elr_enabled:
             return
         before = self.partition
         if record.leader == NO_LEADER and before.leader != NO_LEADER:
-            # Also over one that was remembered before the feature was switched off and on again.
+            # Also over one that was set before the feature was switched off and on again.
             record.last_known_elr = [before.leader if self.last_seen_leader is None else self.last_seen_leader]
         elif record.leader >= 0 and before.last_known_elr:
             record.last_known_elr = []

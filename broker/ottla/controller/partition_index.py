@@ -1,6 +1,6 @@
-"""`PartitionIndex`: which partitions an event concerns, found without looking at the others.
+"""`PartitionIndex`: the partitions that an event concerns, found without a scan of all.
 
-Kept beside the controller's image: whoever changes the image tells the index, partition by partition.
+Kept next to the controller's image: every change of the image updates the index, partition by partition.
 
 Source: BrokersToIsrs, BrokersToElrs and imbalancedPartitions of Apache Kafka's controller.
 """
@@ -32,10 +32,10 @@ class PartitionIndex:
         in_sync: by broker, the partitions whose in-sync set has it.
         eligible: by broker, the partitions whose eligible leader replicas have it.
         led: by broker, the partitions that it leads; those of `NO_LEADER` are offline.
-        imbalanced: led by another than their first replica, or by nobody.
-        reassigning: with replicas on the way in or out.
+        imbalanced: not led by their first replica.
+        reassigning: with adding or removing replicas.
         under_replicated: with fewer in sync than replicas.
-        replica_counts: by broker and log directory, how many replicas are there.
+        replica_counts: by broker and log directory, the number of replicas.
         partition_count: of every topic.
     """
 
@@ -52,7 +52,7 @@ class PartitionIndex:
     def update(
         self, place: TopicIdPartition, before: PartitionRegistration | None, after: PartitionRegistration | None
     ) -> None:
-        """Note that a partition is now ``after``; None where there was or is none."""
+        """Replace a partition by ``after``; None stands for no partition."""
         self.partition_count += (after is not None) - (before is not None)
         old_isr, old_elr, old_leader = _NO_MEMBERS if before is None else (before.isr, before.elr, (before.leader,))
         new_isr, new_elr, new_leader = _NO_MEMBERS if after is None else (after.isr, after.elr, (after.leader,))

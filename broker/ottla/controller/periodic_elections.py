@@ -1,10 +1,11 @@
-"""`PeriodicElections`: elections that nobody asked for, at most so many at a time that requests are not held up.
+"""`PeriodicElections`: elections by time, limited in number so that requests are not delayed.
 
-- Leaders go back to the first replica of their partition, where it is in sync again (auto.leader.rebalance.enable).
-  Like Kafka's KRaft controller this moves every leader that can be moved; leader.imbalance.per.broker.percentage, which
-  was the ZooKeeper controller's, has no meaning.
-- Partitions without a leader get one at the price of records, where unclean.leader.election.enable says so. They get
-  it when their last leader goes; this is for those whose configuration was changed later.
+- Preferred leaders are elected again when they are in sync (auto.leader.rebalance.enable). Like Kafka's KRaft
+controller
+  this moves every leader that can be moved; leader.imbalance.per.broker.percentage, a setting of the ZooKeeper
+  controller, has no effect.
+- Partitions without a leader get one at the cost of records, if unclean.leader.election.enable allows it. Usually that
+  happens when their last leader fails; this is for partitions whose configuration was changed later.
 
 Source: ReplicationControlManager.maybeBalancePartitionLeaders and maybeElectUncleanLeaders of Apache Kafka 4.3.
 """
@@ -22,13 +23,13 @@ from ottla.metadata.records import MetadataRecord
 from ottla.metadata.topics import NO_LEADER
 
 ELECTIONS_MAX: Final = 1_000
-"""In one round; the next follows at once where there is more to do."""
+"""In one round; the next follows at once when there are more."""
 
 logger = logging.getLogger(__name__)
 
 
 class PeriodicElections:
-    """Soft state of the active controller: when which round is due.
+    """Soft state of the active controller: the deadlines of the next rounds.
 
     Args of the constructor:
         balance_interval_ms: leader.imbalance.check.interval.seconds; None without auto.leader.rebalance.enable.
@@ -53,12 +54,12 @@ class PeriodicElections:
         self._next_unclean_ms: int | None = None
 
     def start(self, now_ms: int) -> None:
-        """Begin to count: this controller has just become active."""
+        """Set the deadlines: this controller has just become active."""
         self._next_balance_ms = None if self._balance_interval_ms is None else now_ms + self._balance_interval_ms
         self._next_unclean_ms = now_ms + self._unclean_interval_ms
 
     def elect_unclean_soon(self, now_ms: int) -> None:
-        """Look at the partitions without a leader at the next `round`: what they may do was configured anew."""
+        """Check partitions without a leader at the next `round`: their configuration has changed."""
         self._next_unclean_ms = now_ms
 
     def round(self, now_ms: int) -> ControllerResult[None] | None:

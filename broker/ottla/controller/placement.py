@@ -1,9 +1,8 @@
-"""Which brokers a new partition's replicas go to: striped over racks and over the brokers of each rack.
+"""Assignment of a new partition's replicas to brokers: striped over racks and over the brokers of each rack.
 
-The first replica, which will lead, goes round the racks, and within a rack round its brokers; the others follow on the
-next racks. Each time as many partitions were placed as there are unfenced brokers, racks and brokers are shuffled, so
-that the same sets do not come again and again. Fenced brokers never come first, and come at all only where unfenced
-ones do not suffice.
+The first replica, which will lead, rotates over the racks, and within a rack over its brokers; the others follow on the
+next racks. After as many partitions as there are unfenced brokers, racks and brokers are shuffled, so that the same
+replica sets do not repeat. Fenced brokers are never first, and are used only when there are too few unfenced ones.
 
 Source: StripedReplicaPlacer of Apache Kafka; KIP-36 (racks).
 """
@@ -19,7 +18,7 @@ ItemT = TypeVar("ItemT")
 
 
 class UsableBroker(NamedTuple):
-    """A broker that may be given replicas."""
+    """A broker that may be assigned replicas."""
 
     broker_id: NodeId
     rack: str | None
@@ -27,7 +26,7 @@ class UsableBroker(NamedTuple):
 
 
 class _BrokerList:
-    """Brokers of one rack, taken in turn; each partition (``epoch``) starts one further."""
+    """Brokers of one rack, used round-robin; each partition (``epoch``) starts one further."""
 
     def __init__(self, brokers: Iterable[NodeId], random: Random) -> None:
         self._brokers = sorted(brokers)
@@ -36,7 +35,7 @@ class _BrokerList:
         self._offset = random.randrange(len(self._brokers)) if self._brokers else 0
 
     def next(self, epoch: int) -> NodeId | None:
-        """Return the next broker for partition ``epoch``; None when it has had them all."""
+        """Return the next broker for partition ``epoch``; None after all of them."""
         if not self._brokers:
             return None
         if self._epoch != epoch:
@@ -73,17 +72,17 @@ def place(
     """Return the replicas of ``partition_count`` new partitions, leader first.
 
     Raises:
-        KafkaError: INVALID_REPLICATION_FACTOR, with Kafka's words.
+        KafkaError: INVALID_REPLICATION_FACTOR, with Kafka's messages.
     """
     usable = sorted(brokers)
     if replication_factor > len(usable):
-        raise _refusal(
+        raise _placement_error(
             f"The target replication factor of {replication_factor} cannot be reached because only {len(usable)} "
             "broker(s) are registered or some brokers have all their log directories cordoned."
         )
     unfenced_count = sum(not broker.is_fenced for broker in usable)
     if unfenced_count == 0:
-        raise _refusal("All brokers are currently fenced or have all their log directories cordoned.")
+        raise _placement_error("All brokers are currently fenced or have all their log directories cordoned.")
     by_rack: dict[str, list[UsableBroker]] = {}
     for broker in usable:
         by_rack.setdefault(broker.rack or "", []).append(broker)
@@ -125,5 +124,5 @@ def _shuffle(items: list[ItemT], random: Random) -> None:
         items[last], items[other] = items[other], items[last]
 
 
-def _refusal(message: str) -> KafkaError:
+def _placement_error(message: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)

@@ -1,14 +1,15 @@
-"""`BrokerProbes`: a broker whose heartbeat connection broke is asked at once whether it is still there.
+"""`BrokerProbes`: a broker whose heartbeat connection broke is probed at once.
 
-A process that ends closes its sockets, and from then on its host refuses connections to its listener: that is proof
-enough to fence it without waiting for its session to end. Any other answer proves nothing, and the session decides.
+A process that ends closes its sockets, and from then on a client finds the connection refused at its listener: that is
+proof enough to fence it without waiting for its session to time out. Any other result proves nothing, and the session
+decides.
 
-Fencing a broker that lives is safe, for epochs guard all that it does, but costs its partitions an election. So each
-false alarm (a broker that was fenced for a refusal heartbeats again in the same epoch: it never ended) makes the
+Fencing a broker that is alive is safe, as epochs guard all that it does, but costs its partitions an election. So each
+false alarm (a broker that was fenced by a probe sends a heartbeat in the same epoch: its process never ended) makes the
 controller ignore that broker's broken connections for a session, twice as long each time, up to an hour. A new
 incarnation proves that the process did end: it starts without false alarms.
 
-Kafka has nothing of the kind: it waits for the session (KIP-631).
+Kafka has no equivalent: it waits for the session (KIP-631).
 """
 
 from collections.abc import Callable
@@ -21,18 +22,18 @@ from ottla.purgatory import Delayed
 from ottla.types import Endpoint, NodeId, Offset
 
 ProbeBroker: TypeAlias = Callable[[Endpoint, str], Delayed[PeerFailure | None]]
-"""Whether somebody listens at an endpoint of the listener of that name; None when somebody does."""
+"""Probes an endpoint of the listener of that name; None when a process listens."""
 
 IGNORED_MS_MAX: Final = 60 * 60 * 1_000
 
 
 @dataclass(slots=True)
 class _Suspicion:
-    """What is known of one incarnation of a broker."""
+    """State of one incarnation of a broker."""
 
     epoch: Offset
-    on_refused: Callable[[], bool] | None = None
-    is_asking: bool = False
+    on_process_ended: Callable[[], bool] | None = None
+    is_in_flight: bool = False
     was_fenced: bool = False
     false_alarms: int = 0
     ignored_until_ms: int = 0
@@ -42,10 +43,10 @@ class BrokerProbes:
     """Soft state of the active controller.
 
     Args of the constructor:
-        probe: see `ProbeBroker`; None where there is no way to ask: then nothing is ever suspected.
-        listener: the listener to ask (inter.broker.listener.name); the broker's first one where it has none of that
+        probe: see `ProbeBroker`; None without a way to probe: then no broker is ever suspected.
+        listener: the listener to probe (inter.broker.listener.name); the broker's first one if it has none of that
             name.
-        session_timeout_ms: how long the first false alarm counts.
+        session_timeout_ms: how long connections are ignored after the first false alarm.
     """
 
     def __init__(self, *, probe: ProbeBroker | None, listener: str, session_timeout_ms: int) -> None:
@@ -55,34 +56,35 @@ class BrokerProbes:
         self._suspicions: dict[NodeId, _Suspicion] = {}
 
     def start(self) -> None:
-        """Forget everything: this controller has just become active."""
+        """Reset: this controller has just become active."""
         self._suspicions.clear()
 
-    def ask(self, broker: BrokerRegistration, now_ms: int, on_refused: Callable[[], bool]) -> None:
-        """Probe the broker, unless false alarms forbid it; one probe at a time, which then answers the latest question.
+    def probe_broker(self, broker: BrokerRegistration, now_ms: int, on_process_ended: Callable[[], bool]) -> None:
+        """Probe the broker, unless false alarms forbid it; one probe at a time, whose result serves the latest call.
 
-        ``on_refused`` is called when nobody listens there any more; it returns whether it fenced the broker.
+        ``on_process_ended`` is called when no process listens there any more; it returns whether it fenced the broker.
         """
         if self._probe is None or not broker.listeners:
             return
         suspicion = self._suspicion(broker)
         if now_ms < suspicion.ignored_until_ms:
             return
-        suspicion.on_refused = on_refused
-        if suspicion.is_asking:
+        suspicion.on_process_ended = on_process_ended
+        if suspicion.is_in_flight:
             return
         name = self._listener if self._listener in broker.listeners else min(broker.listeners)
-        suspicion.is_asking = True
+        suspicion.is_in_flight = True
 
-        def answered(failure: PeerFailure | None) -> None:
-            suspicion.is_asking = False
-            if failure is PeerFailure.REFUSED and suspicion.on_refused is not None and suspicion.on_refused():
+        def on_result(failure: PeerFailure | None) -> None:
+            suspicion.is_in_flight = False
+            on_ended = suspicion.on_process_ended
+            if failure is PeerFailure.REFUSED and on_ended is not None and on_ended():
                 suspicion.was_fenced = True
 
-        self._probe(broker.listeners[name].endpoint, name).on_complete(answered)
+        self._probe(broker.listeners[name].endpoint, name).on_complete(on_result)
 
     def on_heartbeat(self, broker: BrokerRegistration, now_ms: int) -> bool:
-        """Note that the broker is there; return whether it was fenced for a refusal and so has proved that wrong."""
+        """Record a heartbeat; return whether it proves that the broker was fenced by a false alarm."""
         suspicion = self._suspicions.get(broker.broker_id)
         if suspicion is None or suspicion.epoch != broker.epoch or not suspicion.was_fenced:
             return False

@@ -23,7 +23,7 @@ class ProducerIdControl:
         self._state = state
 
     def allocate(self, request: AllocateProducerIdsRequest) -> ControllerResult[AllocateProducerIdsResponse]:
-        """Give the next block to a registered broker.
+        """Allocate the next block to a registered broker.
 
         Raises:
             KafkaError: STALE_BROKER_EPOCH, also of a broker that is not registered; UNKNOWN_SERVER_ERROR when ids have

@@ -1,8 +1,8 @@
-"""`QuorumController`: decides what happens to the cluster's metadata, while this node leads the quorum.
+"""`QuorumController`: decides changes of the cluster's metadata, while this node leads the quorum.
 
 Requests are *decided* against the newest state and yield records and a response; the records are *replayed*, which
-alone changes the state, and appended to the quorum; the response is released when they are committed. A standby
-replays what the active controller appended and is ready to take over.
+alone changes the state, and appended to the quorum; the response is sent when they are committed. A standby replays the
+active controller's records and is ready to take over.
 
 Source: QuorumController of Apache Kafka 4.3.
 """
@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Waiting(NamedTuple):
-    """A response that is held back until everything up to ``offset`` is committed."""
+    """A response that waits until everything up to ``offset`` is committed."""
 
     offset: Offset
     response: Any
@@ -61,7 +61,7 @@ class QuorumController:
     Args of the constructor:
         bootstrap: the records of ``bootstrap.checkpoint``, which the cluster's first controller writes.
         has_broker: this process is also a broker (process.roles=broker,controller).
-        probe: finds out whether a broker's process still listens; None: only sessions tell that a broker is gone.
+        probe: checks whether a broker's process still listens; None: only sessions detect a failed broker.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class QuorumController:
         self._committed_offset: Offset = -1
         self._waiting: deque[_Waiting] = deque()
         self._next_idle_ms: int | None = None
-        self._promised_tick_ms: int | None = None
+        self._expected_tick_ms: int | None = None
         self.state = ControllerState()
         self._counters = ControllerCounters()
         controls = self._controls = Controls(
@@ -121,7 +121,7 @@ class QuorumController:
 
     @property
     def is_active(self) -> bool:
-        """Whether this controller may decide: it leads, and has seen every record before its epoch."""
+        """Whether this controller may decide: it leads, and has replayed every record before its epoch."""
         return self._epoch is not None
 
     @property
@@ -130,11 +130,11 @@ class QuorumController:
         return self._raft.leader_and_epoch.leader_id
 
     def handle(self, request: Message, mutations: Mutations | None = None) -> Delayed[Message | KafkaError]:
-        """Decide ``request``; the answer comes when the records behind it are committed.
+        """Decide ``request``; complete the response when its records are committed.
 
-        ``mutations`` bounds what a request for topics may change; None for anything.
-        It is the API's response, or a KafkaError that goes into every error field of the response: NOT_CONTROLLER when
-        this controller is not active or ceases to be before the records are committed.
+        ``mutations`` bounds the changes of a request for topics; None for no bound. The result is the API's response,
+        or a KafkaError for every error field of the response: NOT_CONTROLLER when this controller is not active or
+        ceases to be before the records are committed.
         """
         if self._epoch is None:
             return Delayed.of(_not_controller())
@@ -145,9 +145,9 @@ class QuorumController:
             return Delayed.of(error)
 
     def _carry_out(self, result: ControllerResult[Any]) -> Delayed[Any]:
-        """Replay and append the records; return the response, to come when they are committed.
+        """Replay and append the records; return the response, which completes when they are committed.
 
-        Without records the response waits for what was appended before: it was decided on it.
+        Without records the response waits for earlier appends: the decision was based on them.
         """
         records = result.records
         size = max(len(records), 1) if result.is_atomic else RECORDS_PER_BATCH_MAX
@@ -166,7 +166,7 @@ class QuorumController:
         return delayed
 
     def _append(self, records: list[MetadataRecord]) -> Offset | KafkaError:
-        """Replay and append one batch; return its last offset, or why it was not appended."""
+        """Replay and append one batch; return its last offset, or the error that prevented it."""
         if self._epoch is None:
             return _not_controller()
         before = self.state.position
@@ -181,11 +181,11 @@ class QuorumController:
             if error.code is not ErrorCode.RECORD_LIST_TOO_LARGE:
                 self._resign(error)
                 return _not_controller()
-            # Nothing was appended, and this controller goes on from where it was.
+            # Nothing was appended, and this controller continues from its former state.
             self._revert_last(before)
             return error
         except ValueError as error:
-            # A record that cannot be encoded. The decision should have rejected it; the node must not fail by it.
+            # A record that cannot be encoded. The decision should have rejected it; the node must not fail for it.
             logger.error("%d metadata records cannot be appended: %s", len(records), one_line(str(error)))
             self._revert_last(before)
             return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -197,20 +197,20 @@ class QuorumController:
         return offset
 
     def _revert_last(self, before: Position) -> None:
-        """Forget the records that were replayed and not appended."""
+        """Revert the records that were replayed and not appended."""
         self._uncommitted.pop()
         self.state.reset(before)
 
-    # --- the quorum
+    # --- quorum
 
     def on_committed(self, batches: Sequence[Batch[MetadataRecord]]) -> None:
-        """Replay what another controller decided; release the answers to what this one decided."""
+        """Replay another controller's records; complete the responses to this one's."""
         self._note_start()
         last = batches[-1]
         self._committed_offset = last.last_offset
         replayed_to = _last_offset(self.state.image)
         if last.last_offset > replayed_to:
-            # As one step: at a start there are thousands of batches, of which each would make an image.
+            # In one step: a start has thousands of batches, each of which would create an image.
             news = chain.from_iterable(batch.records for batch in batches if batch.last_offset > replayed_to)
             self.state.replay(news, Provenance(last.last_offset, last.epoch, last.append_timestamp_ms))
             self._committed = self.state.position
@@ -221,7 +221,7 @@ class QuorumController:
             waiting.delayed.complete(waiting.response)
 
     def on_snapshot(self, reader: SnapshotReader[MetadataRecord]) -> None:
-        """Start again from the snapshot."""
+        """Restart from the snapshot."""
         assert self._epoch is None, "a leader never loads a snapshot"
         self._note_start()
         self.state.reset(Position())
@@ -231,7 +231,7 @@ class QuorumController:
         self._committed_offset = reader.last_contained_offset
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None:
-        """Become active, or cease to be."""
+        """Become active or standby."""
         self._note_start()
         if self._epoch is not None:
             self._resign(_not_controller())
@@ -239,7 +239,7 @@ class QuorumController:
             self._activate(leader.epoch)
 
     def _note_start(self) -> None:
-        """Remember where the log ended when this process began to follow it."""
+        """Record the log end at which this process started to follow the log."""
         if self._start_offset is None:
             self._start_offset = self._raft.log_end_offset
 
@@ -270,7 +270,7 @@ class QuorumController:
                 self.on_broker_connection_lost(broker_id, broker.epoch)
 
     def _fence_previous_incarnation(self) -> None:
-        """Fence this node's own broker as it was before the process started: it is gone.
+        """Fence the former incarnation of this node's own broker: it has ended.
 
         This process holds the lock of its log directories. Kafka waits for the session to end.
         """
@@ -279,11 +279,11 @@ class QuorumController:
             return
         assert self._start_offset is not None
         if broker.epoch < self._start_offset:
-            self._heartbeats.forget(self._node_id)
-            self._carry_out(self._brokers.fence(broker, "it is this node's, of before its restart"))
+            self._heartbeats.end_session(self._node_id)
+            self._carry_out(self._brokers.fence(broker, "it is the former process of this node"))
 
     def _bootstrap_records(self) -> list[MetadataRecord]:
-        """The first records of a cluster, in a transaction, as Kafka writes them."""
+        """Return the first records of a cluster, in a transaction, as Kafka writes them."""
         records = list(self._bootstrap)
         for record in self._bootstrap:
             message = record.message
@@ -302,7 +302,7 @@ class QuorumController:
 
     @property
     def registration(self) -> ControllerRegistration:
-        """What the metadata is to say of this process."""
+        """This process's registration for the metadata."""
         return ControllerRegistration(
             controller_id=self._node_id,
             incarnation_id=self._incarnation_id,
@@ -317,23 +317,23 @@ class QuorumController:
         return None if image.cluster.controllers.get(self._node_id) == mine else mine.to_record()
 
     def _resign(self, error: KafkaError) -> None:
-        """Forget what is not committed, and let those who wait for it go."""
+        """Revert uncommitted records, and fail the requests that wait for them."""
         logger.info("node %d is not the active controller any more", self._node_id)
         self._epoch = None
-        self._next_idle_ms = self._promised_tick_ms = None
+        self._next_idle_ms = self._expected_tick_ms = None
         self._uncommitted.clear()
         self.state.reset(self._committed)
         waiting, self._waiting = self._waiting, deque()
         for each in waiting:
             each.delayed.complete(_not_controller() if error.code is not ErrorCode.NOT_CONTROLLER else error)
 
-    # --- brokers that vanish
+    # --- failed brokers
 
     def on_broker_connection_lost(self, broker_id: NodeId, broker_epoch: Offset) -> None:
-        """Find out whether the broker's process has ended, and fence it at once if so.
+        """Probe whether the broker's process has ended, and fence it at once if so.
 
-        To be called when a connection that carried heartbeats of ``broker_id`` in ``broker_epoch`` closes for any
-        reason; it may be called for brokers that left in order, came back meanwhile or were never there.
+        To be called when a connection with heartbeats of ``broker_id`` in ``broker_epoch`` closes for any reason; it
+        may be called for brokers that shut down in order, came back meanwhile or were never registered.
         """
         self._heartbeats.on_connection_lost(broker_id, broker_epoch)
         broker = self.state.image.cluster.brokers.get(broker_id)
@@ -347,12 +347,12 @@ class QuorumController:
                 return False
             if self._heartbeats.count(broker_id, broker_epoch) != heartbeats_before:
                 return False
-            self._heartbeats.forget(broker_id)
-            self._counters.refused_probes += 1
-            self._carry_out(self._brokers.fence(now, "its process has ended, nobody listens there any more"))
+            self._heartbeats.end_session(broker_id)
+            self._counters.failed_probes += 1
+            self._carry_out(self._brokers.fence(now, "its process has ended: connection refused at its listener"))
             return True
 
-        self._probes.ask(broker, self._clock.monotonic_ms(), fence)
+        self._probes.probe_broker(broker, self._clock.monotonic_ms(), fence)
 
     def last_seen_leader(self, topic_id: Uuid, partition_id: int) -> NodeId:
         """Return the partition's last leader that was seen alive, as far as this controller knows; -1 for none."""
@@ -363,7 +363,7 @@ class QuorumController:
         return self._last_known_leaders.last_seen(TopicIdPartition(topic_id, partition_id), registration)
 
     def metrics(self) -> ControllerMetrics:
-        """Return what operators watch, as of now."""
+        """Return the metrics as of now."""
         return controller_metrics(
             self.state,
             self._configs,
@@ -372,24 +372,24 @@ class QuorumController:
             committed_offset=self._committed_offset,
         )
 
-    # --- time
+    # --- schedule
 
     def tick(self, now_ms: int) -> int | None:
-        """Fence brokers that were silent for too long, elect what is due, show followers that somebody is there.
+        """Fence brokers whose session timed out, run due elections, append a NoOpRecord as sign of life to followers.
 
         Return ``now_ms`` when something was due, else what `next_deadline_ms` would.
         """
         if self._epoch is None:
             return None
-        if self._promised_tick_ms is not None and now_ms > self._promised_tick_ms:
-            # This process was busy or stopped and read no heartbeats meanwhile.
-            self._heartbeats.extend(now_ms - self._promised_tick_ms)
+        if self._expected_tick_ms is not None and now_ms > self._expected_tick_ms:
+            # This process was busy or paused and received no heartbeats meanwhile.
+            self._heartbeats.extend(now_ms - self._expected_tick_ms)
         due_ms = self.next_deadline_ms()
         if due_ms is not None and now_ms >= due_ms:
             self._do_due(now_ms)
-            self._promised_tick_ms = self.next_deadline_ms()
+            self._expected_tick_ms = self.next_deadline_ms()
             return now_ms
-        self._promised_tick_ms = due_ms
+        self._expected_tick_ms = due_ms
         return due_ms
 
     def _do_due(self, now_ms: int) -> None:
@@ -403,7 +403,7 @@ class QuorumController:
             self._restart_idle()
 
     def next_deadline_ms(self) -> int | None:
-        """The next session end, election or NoOpRecord; None while not active."""
+        """The next session timeout, election or NoOpRecord; None while not active."""
         if self._epoch is None:
             return None
         earliest_ms = self._heartbeats.next_deadline_ms()

@@ -1,13 +1,13 @@
-"""`ReassignmentControl`: replicas moved to other brokers while the partition goes on (KIP-455, KIP-860).
+"""`ReassignmentControl`: replicas moved to other brokers while the partition stays available (KIP-455, KIP-860).
 
 A reassignment adds the new replicas to the assignment, after which they catch up; when they are in sync, the change
-that brings that about takes the old ones out (`PartitionChange`). Where nothing has to be waited for, that happens in
-the same record.
+that adds the last one removes the old ones (`PartitionChange`). If there is nothing to wait for, that happens in the
+same record.
 
 Source: ReplicationControlManager and PartitionReassignmentRevert of Apache Kafka 4.3, whose error codes and texts
-these are. A reassignment that replaces one under way means here what it says: in Kafka a replica on its way out goes
-even when the new one wants it, if that takes out nobody else, and one on its way in is waited for though it is not
-wanted any more, if that adds nobody else.
+these are. A reassignment that replaces one under way is taken literally here: in Kafka a removing replica is removed
+even when the new one keeps it, if that removes no other replica, and an adding one is waited for though it is not
+wanted any more, if that adds no other replica.
 """
 
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ class ReassignmentControl:
     def alter(
         self, request: alter_api.AlterPartitionReassignmentsRequest
     ) -> ControllerResult[alter_api.AlterPartitionReassignmentsResponse]:
-        """Start, replace or cancel the reassignment of each partition that it can be done for.
+        """Start, replace or cancel the reassignment of each partition for which the request is valid.
 
         Raises:
             KafkaError: POLICY_VIOLATION when the whole is too large for one batch of records.
@@ -47,13 +47,13 @@ class ReassignmentControl:
             allow_replication_factor_change=request.allow_replication_factor_change, error_message=None
         )
         for topic in request.topics:
-            answer = alter_api.ReassignableTopicResponse(name=topic.name)
-            response.responses.append(answer)
+            topic_response = alter_api.ReassignableTopicResponse(name=topic.name)
+            response.responses.append(topic_response)
             for wanted in topic.partitions:
                 result = alter_api.ReassignablePartitionResponse(
                     partition_index=wanted.partition_index, error_message=None
                 )
-                answer.partitions.append(result)
+                topic_response.partitions.append(result)
                 try:
                     record = self._alter(topic.name, wanted, request.allow_replication_factor_change)
                 except KafkaError as error:
@@ -90,7 +90,7 @@ class ReassignmentControl:
         return change.to_record(self._state.image.features.record_versions)
 
     def _cancel(self, topic: TopicImage, partition_id: int) -> MetadataRecord | None:
-        """Take out the replicas that were being added, and keep those that were being removed."""
+        """Remove the adding replicas, and keep the removing ones."""
         partition = topic.partitions[partition_id]
         if not partition.is_reassigning:
             raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
@@ -99,7 +99,7 @@ class ReassignmentControl:
         if not replicas:
             raise invalid_assignment("Invalid replica assignment: addingReplicas contains all replicas.")
         if not isr:
-            # Only replicas that are to go again are in sync: to keep one of the others may lose records.
+            # Only replicas that are to be removed again are in sync: keeping one of the others may lose records.
             if not self._configs.unclean_election_enabled(topic.name):
                 raise invalid_assignment(
                     f"Unable to revert partition assignment for {topic.name}:{partition_id} because it would require "
@@ -114,7 +114,7 @@ class ReassignmentControl:
     def list(
         self, request: list_api.ListPartitionReassignmentsRequest
     ) -> ControllerResult[list_api.ListPartitionReassignmentsResponse]:
-        """Return the reassignments under way, of the partitions asked for or of all."""
+        """Return the reassignments under way, of the requested partitions or of all."""
         topics = self._state.image.topics
         if request.topics is None:
             moving: dict[str, list[int]] = {}
@@ -123,7 +123,7 @@ class ReassignmentControl:
             wanted: Iterable[tuple[str, list[int]]] = sorted(moving.items())
         else:
             wanted = [(each.name, each.partition_indexes) for each in request.topics]
-        found = [(name, _moving(topics.by_name.get(name), partitions)) for name, partitions in wanted]
+        found = [(name, _ongoing(topics.by_name.get(name), partitions)) for name, partitions in wanted]
         return ControllerResult(
             list_api.ListPartitionReassignmentsResponse(
                 error_message=None,
@@ -134,7 +134,7 @@ class ReassignmentControl:
         )
 
 
-def _moving(topic: TopicImage | None, partitions: Iterable[int]) -> list[list_api.OngoingPartitionReassignment]:
+def _ongoing(topic: TopicImage | None, partitions: Iterable[int]) -> list[list_api.OngoingPartitionReassignment]:
     found = [] if topic is None else [(number, topic.partitions.get(number)) for number in partitions]
     return [
         list_api.OngoingPartitionReassignment(
@@ -149,7 +149,7 @@ def _moving(topic: TopicImage | None, partitions: Iterable[int]) -> list[list_ap
 
 
 def _check_replication_factor(partition: PartitionRegistration, wanted: int) -> None:
-    """Refuse another number of replicas than the partition has, or will have when its reassignment is done."""
+    """Reject another number of replicas than the partition has, or will have when its reassignment is done."""
     present = len(set(partition.replicas) - set(partition.removing_replicas))
     if wanted != present:
         raise KafkaError(

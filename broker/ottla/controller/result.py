@@ -1,4 +1,4 @@
-"""`ControllerResult`: what a decision comes to."""
+"""`ControllerResult`: the result of a decision."""
 
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
@@ -7,16 +7,16 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.metadata.records import MetadataRecord
 
 RECORDS_PER_BATCH_MAX: Final = 10_000
-"""So many records may be one batch, which counts as a whole or not at all."""
+"""Limit of records in one batch, which is replayed as a whole or not at all."""
 
 ResponseT_co = TypeVar("ResponseT_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerResult(Generic[ResponseT_co]):
-    """``records`` to append, and the ``response`` to give once they are committed.
+    """``records`` to append, and the ``response`` to send once they are committed.
 
-    Records of an atomic result are one batch; those of another may be several, each of which makes sense by itself.
+    Records of an atomic result are one batch; those of another may be several, each of which is valid by itself.
     """
 
     response: ResponseT_co
@@ -25,7 +25,7 @@ class ControllerResult(Generic[ResponseT_co]):
 
 
 def check_record_count(records: list[MetadataRecord]) -> None:
-    """Refuse a request that makes more records than one batch may have.
+    """Reject a request with more records than fit one batch.
 
     Raises:
         KafkaError: POLICY_VIOLATION.

@@ -1,8 +1,8 @@
 """`ScramControl`: setting and removing users' SCRAM credentials.
 
-The salted password comes from whoever sets it (Kafka's tools make it); what is kept of it here is less, see
-`ottla.sasl.scram`. Each user may be named once in a request, whatever the mechanism. With the first credential comes
-the secret that users who are not there are made up with.
+The salted password comes from the client (Kafka's tools compute it); the credential stores less of it, see
+`ottla.sasl.scram`. Each user may be named once in a request, whatever the mechanism. The first credential also creates
+the secret for the decoys of users that do not exist.
 Source: ScramControlManager of Apache Kafka 4.3, whose error texts these are; KIP-554, KIP-900.
 """
 
@@ -32,16 +32,16 @@ class ScramControl:
         self._random = random
 
     def alter(self, request: AlterUserScramCredentialsRequest) -> ControllerResult[AlterUserScramCredentialsResponse]:
-        """Carry out what may be; say of each other user why not.
+        """Apply the valid changes; report the error of each other user.
 
         Raises:
             KafkaError: POLICY_VIOLATION: more users than one batch of records holds.
         """
         accepted: dict[str, MetadataRecord] = {}
-        refused: dict[str, KafkaError] = {}
+        rejected: dict[str, KafkaError] = {}
         changes: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [*request.deletions, *request.upsertions]
         for change in changes:
-            if change.name in refused:
+            if change.name in rejected:
                 continue
             try:
                 if accepted.pop(change.name, None) is not None:
@@ -50,16 +50,16 @@ class ScramControl:
                     )
                 accepted[change.name] = self._record(change)
             except KafkaError as error:
-                refused[change.name] = error
+                rejected[change.name] = error
         records = list(accepted.values())
         if any(isinstance(each.message, UserScramCredentialRecord) for each in records):
             records = [*self._secret(), *records]
         check_record_count(records)
-        results = [_result(name, refused.get(name)) for name in dict.fromkeys(change.name for change in changes)]
+        results = [_result(name, rejected.get(name)) for name in dict.fromkeys(change.name for change in changes)]
         return ControllerResult(AlterUserScramCredentialsResponse(results=results), records)
 
     def missing_secret(self) -> list[MetadataRecord]:
-        """Return the secret's record where credentials came without it: from Kafka, or an older release."""
+        """Return the secret's record if there are credentials without it: from Kafka, or an older release."""
         return self._secret() if self._state.image.scram.credentials else []
 
     def _secret(self) -> list[MetadataRecord]:

@@ -1,7 +1,7 @@
-"""`ControllerState`: the metadata that decisions are made on.
+"""`ControllerState`: the metadata that decisions are based on.
 
-It is the same immutable image that brokers get, but newer: it contains what was appended and is not committed yet.
-When leadership is lost, the uncommitted part is forgotten by going back to the committed image.
+It is the same immutable image that brokers have, but newer: it includes records that are appended and not committed
+yet. When leadership is lost, these are reverted by going back to the committed image.
 
 Source: the timeline data structures of Apache Kafka's controller, which images replace here.
 """
@@ -20,7 +20,7 @@ from ottla.types import NodeId, Offset
 
 
 class Position(NamedTuple):
-    """A state to go back to; ``open_transaction`` are the records of the transaction that was open, None for none."""
+    """A state to return to; ``open_transaction`` are the records of an open transaction, None for none."""
 
     image: MetadataImage = EMPTY_IMAGE
     open_transaction: tuple[MetadataRecord, ...] | None = None
@@ -30,7 +30,7 @@ class ControllerState:
     """``image`` is the newest, ``index`` follows it; only `replay` and `reset` change them.
 
     ``unclean_elections`` counts leaders that were neither in sync nor eligible, ``elr_elections`` those that were
-    eligible only, among what was replayed since this process started.
+    eligible only, among records replayed since this process started.
     """
 
     __slots__ = ("_replayer", "elr_elections", "image", "index", "unclean_elections")
@@ -65,7 +65,7 @@ class ControllerState:
         return Position(self.image, self._replayer.open_transaction)
 
     def reset(self, position: Position) -> None:
-        """Go on from ``position``, whatever was before."""
+        """Continue from ``position``, whatever the current state."""
         self.image = position.image
         self.index = PartitionIndex()
         for topic, partition, registration in self.partitions():
@@ -93,7 +93,7 @@ class ControllerState:
         return found
 
     def broker_with_epoch(self, broker_id: NodeId, broker_epoch: Offset) -> BrokerRegistration:
-        """Return the registration of the incarnation that asks.
+        """Return the registration of the incarnation that sent the request.
 
         Raises:
             KafkaError: STALE_BROKER_EPOCH: it is not registered, or another incarnation is.

@@ -1,4 +1,4 @@
-"""`TopicControl`: topics created, deleted and made larger.
+"""`TopicControl`: topics are created and deleted, and get more partitions.
 
 Source: ReplicationControlManager of Apache Kafka 4.3, whose error codes and texts these are.
 """
@@ -57,7 +57,7 @@ class TopicControl:
     def create_topics(
         self, request: create_api.CreateTopicsRequest, mutations: Mutations | None = None
     ) -> ControllerResult[create_api.CreateTopicsResponse]:
-        """Create each topic that can be; the others get an error of their own.
+        """Create each valid topic; the others get an error of their own.
 
         Raises:
             KafkaError: POLICY_VIOLATION when the whole is too large for one batch of records.
@@ -115,7 +115,7 @@ class TopicControl:
         return records, result
 
     def _described(self, configs: Mapping[str, str | None]) -> list[create_api.CreatableTopicConfigs]:
-        """Return every setting of a topic; topics that are configured alike share the list."""
+        """Return every setting of a topic; topics with equal settings share the list."""
         if self._described_from is not self._state.image.configs:
             self._described_from, self._described_topics = self._state.image.configs, {}
         key = tuple(sorted((name, value) for name, value in configs.items() if value is not None))
@@ -150,7 +150,7 @@ class TopicControl:
                 )
 
     def _by_form(self) -> dict[str, str]:
-        """Return a topic by what it collides with; made once for an image: a request may name thousands."""
+        """Return topics by their colliding form; built once for an image: a request may name thousands."""
         topics = self._state.image.topics
         if self._forms_of is not topics:
             names = sorted(filter(may_collide, topics.by_name), reverse=True)
@@ -158,7 +158,7 @@ class TopicControl:
         return self._forms
 
     def _placements(self, topic: create_api.CreatableTopic) -> list[list[NodeId]]:
-        """Let the controller choose the brokers."""
+        """Place the replicas by the controller's own choice."""
         partition_count, replication_factor = topic.num_partitions, topic.replication_factor
         if replication_factor < -1 or replication_factor == 0:
             raise KafkaError(
@@ -193,7 +193,7 @@ class TopicControl:
             ) from None
 
     def _assignments(self, topic: create_api.CreatableTopic) -> list[list[NodeId]]:
-        """Take the brokers that the request names."""
+        """Use the brokers that the request names."""
         if topic.replication_factor != -1:
             raise InvalidRequestError(
                 "A manual partition assignment was specified, but replication factor was not set to -1."
@@ -244,12 +244,12 @@ class TopicControl:
             records.append(registration.to_record(topic_id, partition, versions))
         return records
 
-    # --- make larger
+    # --- add partitions
 
     def create_partitions(
         self, request: partitions_api.CreatePartitionsRequest, mutations: Mutations | None = None
     ) -> ControllerResult[partitions_api.CreatePartitionsResponse]:
-        """Add partitions to each topic where that can be.
+        """Add partitions to each topic for which the request is valid.
 
         Raises:
             KafkaError: POLICY_VIOLATION when the whole is too large for one batch of records.
@@ -301,7 +301,7 @@ class TopicControl:
     def delete_topics(
         self, request: delete_api.DeleteTopicsRequest, mutations: Mutations | None = None
     ) -> ControllerResult[delete_api.DeleteTopicsResponse]:
-        """Delete each topic that there is, named by name or by id.
+        """Delete each existing topic, by name or by id.
 
         Raises:
             KafkaError: POLICY_VIOLATION when the whole is too large for one batch of records.
@@ -311,7 +311,7 @@ class TopicControl:
         counts = Counter(topic.topic_id for topic in resolved if isinstance(topic, TopicImage))
         records: list[MetadataRecord] = []
         results: list[delete_api.DeletableTopicResult] = []
-        told: set[Uuid] = set()
+        reported: set[Uuid] = set()
         for state, topic in zip(wanted, resolved, strict=True):
             if isinstance(topic, KafkaError):
                 results.append(
@@ -319,8 +319,8 @@ class TopicControl:
                         name=state.name, topic_id=state.topic_id, error_code=topic.code, error_message=topic.message
                     )
                 )
-            elif topic.topic_id not in told:
-                told.add(topic.topic_id)
+            elif topic.topic_id not in reported:
+                reported.add(topic.topic_id)
                 if counts[topic.topic_id] > 1:
                     results.append(
                         delete_api.DeletableTopicResult(
@@ -357,7 +357,7 @@ class TopicControl:
 
 
 def _count(mutations: Mutations | None, partition_count: int) -> None:
-    """Take a change of so many partitions from the client's quota.
+    """Charge a change of so many partitions to the client's quota.
 
     Raises:
         KafkaError: THROTTLING_QUOTA_EXCEEDED.

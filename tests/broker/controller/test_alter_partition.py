@@ -1,4 +1,4 @@
-"""AlterPartition: a leader's wish counts when it knows the newest epochs and names replicas that may be in sync."""
+"""AlterPartition: a proposal is accepted if it has the newest epochs and eligible replicas."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,24 +20,24 @@ def cluster(new_cluster: Callable[..., Any]) -> Any:
     return cluster
 
 
-def test_the_answer_is_the_partition_as_it_is_now(cluster: Any) -> None:
+def test_response_has_the_current_partition(cluster: Any) -> None:
     before = cluster.partition("t")
 
-    answer = cluster.alter_partition("t", [1, 2, 3])
+    response = cluster.alter_partition("t", [1, 2, 3])
 
     after = cluster.partition("t")
-    assert answer.error_code == ErrorCode.NONE
-    assert (answer.leader_id, answer.isr, answer.leader_recovery_state) == (1, [1, 2, 3], RECOVERED)
-    assert (answer.leader_epoch, answer.partition_epoch) == (before.leader_epoch, before.partition_epoch + 1)
+    assert response.error_code == ErrorCode.NONE
+    assert (response.leader_id, response.isr, response.leader_recovery_state) == (1, [1, 2, 3], RECOVERED)
+    assert (response.leader_epoch, response.partition_epoch) == (before.leader_epoch, before.partition_epoch + 1)
     assert (after.isr, after.leader_epoch, after.partition_epoch) == ((1, 2, 3), 0, 2)
 
 
-def test_what_is_so_already_changes_nothing(cluster: Any) -> None:
+def test_unchanged_isr_writes_no_record(cluster: Any) -> None:
     before = cluster.partition("t")
 
-    answer = cluster.alter_partition("t", [1, 2])
+    response = cluster.alter_partition("t", [1, 2])
 
-    assert (answer.error_code, answer.partition_epoch) == (ErrorCode.NONE, before.partition_epoch)
+    assert (response.error_code, response.partition_epoch) == (ErrorCode.NONE, before.partition_epoch)
     assert cluster.partition("t") == before
 
 
@@ -50,7 +50,7 @@ def test_what_is_so_already_changes_nothing(cluster: Any) -> None:
         pytest.param({"partition_epoch": 2}, ErrorCode.NOT_CONTROLLER, id="a-partition-epoch-to-come"),
         pytest.param({"leader_epoch": -1}, ErrorCode.FENCED_LEADER_EPOCH, id="a-former-leader-epoch"),
         pytest.param({"partition_epoch": 0}, ErrorCode.INVALID_UPDATE_VERSION, id="a-former-partition-epoch"),
-        pytest.param({"asker": 2}, ErrorCode.INVALID_REQUEST, id="not-the-leader"),
+        pytest.param({"proposer": 2}, ErrorCode.INVALID_REQUEST, id="not-the-leader"),
         pytest.param({"recovery": RECOVERING}, ErrorCode.INVALID_REQUEST, id="recovered-once"),
         pytest.param({"recovery": 7}, ErrorCode.INVALID_REQUEST, id="no-such-state"),
         pytest.param({"epochs": {3: 1}}, ErrorCode.INELIGIBLE_REPLICA, id="another-incarnation"),
@@ -58,7 +58,7 @@ def test_what_is_so_already_changes_nothing(cluster: Any) -> None:
         pytest.param({}, ErrorCode.NONE, id="as-it-should-be"),
     ],
 )
-def test_a_wish_is_refused_for_its_reason(cluster: Any, said: dict[str, Any], code: ErrorCode) -> None:
+def test_invalid_proposal_is_rejected_with_its_error(cluster: Any, said: dict[str, Any], code: ErrorCode) -> None:
     before = cluster.partition("t")
 
     assert cluster.alter_partition("t", [1, 2, 3], **said).error_code == code
@@ -66,7 +66,7 @@ def test_a_wish_is_refused_for_its_reason(cluster: Any, said: dict[str, Any], co
     assert (cluster.partition("t") == before) == (code is not ErrorCode.NONE)
 
 
-def test_version_2_names_replicas_without_broker_epochs(cluster: Any) -> None:
+def test_version_2_has_no_broker_epochs(cluster: Any) -> None:
     assert cluster.alter_partition("t", [1, 2, 3], version=2).error_code == ErrorCode.NONE
     assert cluster.partition("t").isr == (1, 2, 3)
 
@@ -75,26 +75,26 @@ def test_version_2_names_replicas_without_broker_epochs(cluster: Any) -> None:
 @pytest.mark.parametrize(
     "isr",
     [
-        pytest.param([], id="nobody"),
+        pytest.param([], id="empty"),
         pytest.param([2, 3], id="without-the-leader"),
         pytest.param([1, 2, 2], id="twice"),
         pytest.param([1, 4], id="not-a-replica"),
         pytest.param([1, 2, 3, 3], id="more-than-there-are-replicas"),
     ],
 )
-def test_a_set_that_makes_no_sense_is_refused(cluster: Any, isr: list[int], version: int) -> None:
+def test_invalid_isr_is_rejected(cluster: Any, isr: list[int], version: int) -> None:
     cluster.add_brokers(4)
 
     assert cluster.alter_partition("t", isr, version=version).error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_a_broker_of_a_former_epoch_is_refused_as_a_whole(cluster: Any) -> None:
-    answer = cluster.alter_partition("t", [1, 2, 3], broker_epoch=cluster.epoch_of(1) - 1)
+def test_request_with_a_stale_broker_epoch_is_rejected_as_a_whole(cluster: Any) -> None:
+    response = cluster.alter_partition("t", [1, 2, 3], broker_epoch=cluster.epoch_of(1) - 1)
 
-    assert (answer.error_code, answer.topics) == (ErrorCode.STALE_BROKER_EPOCH, [])
+    assert (response.error_code, response.topics) == (ErrorCode.STALE_BROKER_EPOCH, [])
 
 
-def test_replicas_that_are_away_cannot_be_in_sync(cluster: Any) -> None:
+def test_fenced_or_stopping_replicas_cannot_join_the_isr(cluster: Any) -> None:
     cluster.fence(3)
     fenced = cluster.alter_partition("t", [1, 2, 3]).error_code
     cluster.unfence(3)
@@ -109,19 +109,21 @@ def test_replicas_that_are_away_cannot_be_in_sync(cluster: Any) -> None:
 @pytest.mark.parametrize(
     ("isr", "said", "code"),
     [
-        pytest.param([1, 2], {"asker": 2, "partition_epoch": 3}, ErrorCode.NOT_CONTROLLER, id="knows-more-than-we"),
-        pytest.param([1, 3], {"asker": 2, "partition_epoch": 1}, ErrorCode.INVALID_REQUEST, id="leads-not"),
+        pytest.param(
+            [1, 2], {"proposer": 2, "partition_epoch": 3}, ErrorCode.NOT_CONTROLLER, id="newer-than-the-controller"
+        ),
+        pytest.param([1, 3], {"proposer": 2, "partition_epoch": 1}, ErrorCode.INVALID_REQUEST, id="leads-not"),
         pytest.param([1, 3], {"partition_epoch": 1}, ErrorCode.INVALID_UPDATE_VERSION, id="is-behind"),
-        pytest.param([1, 3, 3], {}, ErrorCode.INVALID_REQUEST, id="makes-no-sense"),
+        pytest.param([1, 3, 3], {}, ErrorCode.INVALID_REQUEST, id="invalid"),
         pytest.param([2, 3], {}, ErrorCode.INVALID_REQUEST, id="leaves-itself-out"),
         pytest.param([1, 3], {"recovery": RECOVERING}, ErrorCode.INVALID_REQUEST, id="recovers-with-others"),
-        pytest.param([1, 3], {"epochs": {3: -1}}, ErrorCode.INELIGIBLE_REPLICA, id="wants-one-who-is-away"),
+        pytest.param([1, 3], {"epochs": {3: -1}}, ErrorCode.INELIGIBLE_REPLICA, id="adds-a-fenced-broker"),
     ],
 )
-def test_of_several_reasons_the_first_is_told(
+def test_first_of_several_errors_is_reported(
     cluster: Any, isr: list[int], said: dict[str, Any], code: ErrorCode
 ) -> None:
-    """Broker 3 is away in each; the order is that of a Kafka 4.3 of three nodes."""
+    """Broker 3 is fenced in each; the order is that of a Kafka 4.3 cluster of three nodes."""
     cluster.alter_partition("t", [2, 1])
     cluster.fence(3)
     assert cluster.partition("t").partition_epoch == 2
@@ -129,13 +131,13 @@ def test_of_several_reasons_the_first_is_told(
     assert cluster.alter_partition("t", isr, **said).error_code == code
 
 
-def test_another_order_of_the_same_replicas_is_another_set(cluster: Any) -> None:
-    answer = cluster.alter_partition("t", [2, 1])
+def test_another_order_of_the_isr_is_a_change(cluster: Any) -> None:
+    response = cluster.alter_partition("t", [2, 1])
 
-    assert (answer.error_code, answer.isr, answer.partition_epoch) == (ErrorCode.NONE, [2, 1], 2)
+    assert (response.error_code, response.isr, response.partition_epoch) == (ErrorCode.NONE, [2, 1], 2)
 
 
-def test_a_leader_that_recovers_is_alone_until_it_says_that_it_has(new_cluster: Callable[..., Any]) -> None:
+def test_recovering_leader_is_alone_in_the_isr_until_it_has_recovered(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(1, 2, features={"eligible.leader.replicas.version": 0})
     cluster.assign("t", [1, 2], **{"unclean.leader.election.enable": "true"})
     cluster.alter_partition("t", [1])
@@ -151,7 +153,7 @@ def test_a_leader_that_recovers_is_alone_until_it_says_that_it_has(new_cluster: 
     assert (still.leader_recovery_state, done.leader_recovery_state) == (RECOVERING, RECOVERED)
 
 
-def test_below_metadata_version_3_6_a_shrink_counts_a_leader_epoch(new_cluster: Callable[..., Any]) -> None:
+def test_shrink_bumps_the_leader_epoch_below_metadata_version_3_6(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(1, 2, metadata_version=11)
     cluster.assign("t", [1, 2])
 

@@ -1,4 +1,4 @@
-"""How decisions become batches: atomic ones whole, large others in pieces, and what is too large not at all."""
+"""Batches of decisions: atomic ones are whole, large others are split, and too large ones are rejected."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ from ottla.wire.messages.alter_partition_reassignments import (
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
 
-def test_a_broker_of_many_partitions_is_fenced_in_several_batches(
+def test_broker_with_many_partitions_is_fenced_in_several_batches(
     new_cluster: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = new_cluster(1, 2)
@@ -24,18 +24,18 @@ def test_a_broker_of_many_partitions_is_fenced_in_several_batches(
     before = len(cluster.log.batches)
     cluster.log.commits_at_once = False
 
-    answer = cluster.send(cluster.heartbeat(1, want_fence=True))
+    response = cluster.send(cluster.heartbeat(1, want_fence=True))
     sizes = [len(batch.records) for batch in cluster.log.batches[before:]]
-    was_early = answer.is_complete
+    was_early = response.is_complete
     cluster.commit()
 
     assert sizes == [10, 10, 6]
     assert not was_early
-    assert answer.value.is_fenced
+    assert response.value.is_fenced
     assert {cluster.partition("t", number).leader for number in range(25)} == {2}
 
 
-def test_a_request_stays_one_batch(new_cluster: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_atomic_request_is_one_batch(new_cluster: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = new_cluster(1, 2)
     monkeypatch.setattr(controller_module, "RECORDS_PER_BATCH_MAX", 10)
     before = len(cluster.log.batches)
@@ -45,7 +45,7 @@ def test_a_request_stays_one_batch(new_cluster: Callable[..., Any], monkeypatch:
     assert [len(batch.records) for batch in cluster.log.batches[before:]] == [26]
 
 
-def test_more_records_than_a_request_may_make_are_refused(new_cluster: Callable[..., Any]) -> None:
+def test_request_with_too_many_records_is_rejected(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(1, 2)
     for name in ("a", "b"):
         cluster.assign(name, *([1] for _ in range(5_001)))
@@ -56,30 +56,30 @@ def test_more_records_than_a_request_may_make_are_refused(new_cluster: Callable[
         for name in ("a", "b")
     ]
 
-    answer = cluster.ask(AlterPartitionReassignmentsRequest(topics=topics))
+    response = cluster.ask(AlterPartitionReassignmentsRequest(topics=topics))
     fewer = cluster.ask(AlterPartitionReassignmentsRequest(topics=topics[:1]))
 
-    assert answer.error_code == ErrorCode.POLICY_VIOLATION
-    assert answer.responses[0].partitions[0].error_code == ErrorCode.POLICY_VIOLATION
+    assert response.error_code == ErrorCode.POLICY_VIOLATION
+    assert response.responses[0].partitions[0].error_code == ErrorCode.POLICY_VIOLATION
     assert fewer.error_code == ErrorCode.NONE
     assert cluster.active.metrics().reassigning_partitions == 5_001
 
 
-def test_a_batch_that_the_quorum_finds_too_large_costs_only_its_own_request(new_cluster: Callable[..., Any]) -> None:
+def test_batch_too_large_for_the_quorum_fails_only_its_request(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(1)
     before = cluster.image
-    cluster.log.refuses = KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, "too large")
+    cluster.log.rejects_with = KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, "too large")
     request = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
 
-    refused = cluster.ask(request).topics[0].error_code
+    rejected = cluster.ask(request).topics[0].error_code
     still_active, unchanged = cluster.active.is_active, cluster.image is before
-    cluster.log.refuses = None
+    cluster.log.rejects_with = None
 
-    assert (refused, still_active, unchanged) == (ErrorCode.RECORD_LIST_TOO_LARGE, True, True)
+    assert (rejected, still_active, unchanged) == (ErrorCode.RECORD_LIST_TOO_LARGE, True, True)
     assert cluster.ask(request).topics[0].error_code == ErrorCode.NONE
 
 
-def test_who_loses_the_quorum_while_appending_promises_nothing(new_cluster: Callable[..., Any]) -> None:
+def test_leadership_lost_during_an_append_fails_the_request(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(1, controllers=2)
     cluster.log.commits_at_once = False
     replica = cluster.replicas[101]
@@ -93,8 +93,8 @@ def test_who_loses_the_quorum_while_appending_promises_nothing(new_cluster: Call
     replica.append = append_and_lose
     request = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
 
-    answer = cluster.send(request)
+    response = cluster.send(request)
 
-    assert isinstance(answer.value, KafkaError)
-    assert answer.value.code is ErrorCode.NOT_CONTROLLER
+    assert isinstance(response.value, KafkaError)
+    assert response.value.code is ErrorCode.NOT_CONTROLLER
     assert cluster.controllers[101].state.image.topics.by_name == {}

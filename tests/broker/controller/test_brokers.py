@@ -1,4 +1,4 @@
-"""Brokers come, live, leave, crash and come back; the records are those that Kafka 4.3.1 writes (kafka-dump-log)."""
+"""Brokers register, heartbeat, shut down, crash and return; the records equal those of Kafka 4.3.1 (kafka-dump-log)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,17 +29,17 @@ def partition(node: Any) -> Any:
     return node.image.topics.by_name["t"].partitions[0]
 
 
-def test_a_broker_enters_fenced_and_its_epoch_is_its_record_s_offset(new_controller: Callable[..., Any]) -> None:
+def test_broker_registers_fenced_with_its_record_s_offset_as_epoch(new_controller: Callable[..., Any]) -> None:
     node = new_controller()
     next_offset = node.raft.log_end_offset
 
-    answer = node.ask(node.registration(1))
+    response = node.ask(node.registration(1))
 
-    assert answer.broker_epoch == next_offset
+    assert response.broker_epoch == next_offset
     assert node.image.cluster.brokers[1].is_fenced
 
 
-def test_a_broker_is_let_in_once_it_has_read_its_own_registration(new_controller: Callable[..., Any]) -> None:
+def test_broker_is_unfenced_once_it_has_applied_its_registration(new_controller: Callable[..., Any]) -> None:
     node = new_controller()
     epoch = node.ask(node.registration(1)).broker_epoch
 
@@ -59,7 +59,7 @@ def test_a_broker_is_let_in_once_it_has_read_its_own_registration(new_controller
         pytest.param({"log_dirs": [Uuid(b"x" * 16)] * 2}, ErrorCode.INVALID_REGISTRATION, id="a-directory-twice"),
     ],
 )
-def test_a_registration_that_contradicts_itself_is_refused(
+def test_invalid_registration_is_rejected(
     new_controller: Callable[..., Any], said: dict[str, Any], code: ErrorCode
 ) -> None:
     node = new_controller()
@@ -76,7 +76,7 @@ def test_a_registration_that_contradicts_itself_is_refused(
         pytest.param("kraft.version", ErrorCode.NONE, id="one-that-is-not-finalized"),
     ],
 )
-def test_a_broker_without_the_cluster_s_features_is_refused(
+def test_broker_without_the_finalized_features_is_rejected(
     new_controller: Callable[..., Any], missing: str, code: ErrorCode
 ) -> None:
     node = new_controller()
@@ -86,7 +86,7 @@ def test_a_broker_without_the_cluster_s_features_is_refused(
     assert node.ask(registration).error_code == code
 
 
-def test_a_second_incarnation_waits_for_the_first_one_s_session(node: Any) -> None:
+def test_second_incarnation_waits_for_the_first_one_s_session(node: Any) -> None:
     second = node.registration(1)
 
     node.clock.advance(SESSION_MS - 1)
@@ -101,13 +101,13 @@ def test_a_second_incarnation_waits_for_the_first_one_s_session(node: Any) -> No
 def test_a_repeated_registration_keeps_the_epoch(node: Any) -> None:
     known = node.image.cluster.brokers[1]
 
-    answer = node.ask(node.registration(1, incarnation_id=known.incarnation_id))
+    response = node.ask(node.registration(1, incarnation_id=known.incarnation_id))
 
-    assert (answer.error_code, answer.broker_epoch) == (ErrorCode.NONE, known.epoch)
+    assert (response.error_code, response.broker_epoch) == (ErrorCode.NONE, known.epoch)
     assert not node.image.cluster.brokers[1].is_fenced
 
 
-def test_a_heartbeat_of_an_older_epoch_is_refused(node: Any) -> None:
+def test_heartbeat_with_a_stale_epoch_is_rejected(node: Any) -> None:
     assert node.ask(node.heartbeat(1, epoch=node.epoch_of(1) - 1)).error_code == ErrorCode.STALE_BROKER_EPOCH
     assert node.ask(node.heartbeat(9, epoch=0)).error_code == ErrorCode.STALE_BROKER_EPOCH
 
@@ -115,7 +115,7 @@ def test_a_heartbeat_of_an_older_epoch_is_refused(node: Any) -> None:
 @pytest.mark.parametrize(
     ("silence_ms", "is_fenced"), [pytest.param(SESSION_MS - 1, False, id="in-time"), (SESSION_MS, True)]
 )
-def test_a_silent_broker_is_fenced_when_its_session_ends(node: Any, silence_ms: int, is_fenced: bool) -> None:
+def test_silent_broker_is_fenced_after_the_session_timeout(node: Any, silence_ms: int, is_fenced: bool) -> None:
     assert node.controller.next_deadline_ms() == node.clock.monotonic_ms() + SESSION_MS
 
     node.clock.advance(silence_ms)
@@ -129,14 +129,14 @@ def test_a_silent_broker_is_fenced_when_its_session_ends(node: Any, silence_ms: 
     ("listened_ms", "is_fenced"),
     [pytest.param(SESSION_MS - 1, False, id="in-time"), pytest.param(SESSION_MS, True, id="too-late")],
 )
-def test_a_session_lasts_as_long_as_somebody_listens(
+def test_pause_of_the_controller_extends_sessions(
     new_controller: Callable[..., Any], listened_ms: int, is_fenced: bool
 ) -> None:
     node = new_controller(idle_interval_ms=500)
     node.add_brokers(1)
     start_ms = node.clock.monotonic_ms()
     node.controller.tick(start_ms)
-    # Stopped for a minute, and only the first half second of it was promised to be listened to.
+    # Paused for a minute, of which the controller expected to be paused for half a second.
     node.clock.advance(60_000)
     node.controller.tick(node.clock.monotonic_ms())
 
@@ -150,7 +150,7 @@ def test_a_session_lasts_as_long_as_somebody_listens(
     assert node.image.cluster.brokers[1].is_fenced == is_fenced
 
 
-def test_controlled_shutdown_moves_leaders_away_before_the_broker_may_go(node: Any) -> None:
+def test_controlled_shutdown_moves_leaders_before_the_broker_may_stop(node: Any) -> None:
     node.create_topic("t")
 
     first = node.records_of(node.heartbeat(1, want_shut_down=True))
@@ -164,7 +164,7 @@ def test_controlled_shutdown_moves_leaders_away_before_the_broker_may_go(node: A
     assert node.ask(node.heartbeat(1, want_shut_down=True)).should_shut_down
 
 
-def test_a_broker_that_stopped_cleanly_leads_again_without_loss(node: Any) -> None:
+def test_cleanly_stopped_broker_is_elected_again_without_loss(node: Any) -> None:
     node.create_topic("t")
     for _ in range(2):
         node.ask(node.heartbeat(1, want_shut_down=True))
@@ -179,7 +179,7 @@ def test_a_broker_that_stopped_cleanly_leads_again_without_loss(node: Any) -> No
     assert (partition(node).leader_epoch, partition(node).leader_recovery_state) == (2, 0)
 
 
-def test_a_broker_that_crashed_leads_again_as_the_last_known_leader(node: Any) -> None:
+def test_crashed_broker_is_elected_again_as_the_last_known_leader(node: Any) -> None:
     node.create_topic("t")
     node.clock.advance(SESSION_MS)
     node.controller.tick(node.clock.monotonic_ms())
@@ -207,7 +207,7 @@ def test_leaders_move_to_an_in_sync_replica_when_their_broker_is_fenced(node: An
         assert each.leader in each.isr
 
 
-def test_a_failed_directory_takes_its_replicas_out(node: Any) -> None:
+def test_failed_directory_removes_its_replicas_from_the_isr(node: Any) -> None:
     node.create_topic("t")
     directory = node.image.cluster.brokers[1].directories[0]
 
@@ -216,8 +216,8 @@ def test_a_failed_directory_takes_its_replicas_out(node: Any) -> None:
     assert partition(node).leader == -1
 
 
-def test_a_last_known_leader_with_a_new_disk_leads_as_soon_as_its_directory_is_known(node: Any) -> None:
-    """Found by the simulator (seed 5096): it led only after the next broker had come or gone."""
+def test_last_known_leader_with_a_new_disk_is_elected_once_its_directory_is_known(node: Any) -> None:
+    """Found by the simulator (seed 5096): it led only after the next change of a broker."""
     node.create_topic("t")
     node.clock.advance(SESSION_MS)
     node.controller.tick(node.clock.monotonic_ms())
@@ -245,7 +245,7 @@ def test_without_eligible_leader_replicas_the_last_in_sync_replica_stays(new_con
     assert (partition(node).leader, partition(node).leader_recovery_state) == (1, 0)
 
 
-def test_an_unregistered_broker_is_forgotten(node: Any) -> None:
+def test_unregistered_broker_is_removed_from_the_image(node: Any) -> None:
     node.add_brokers(2)
     node.create_topic("t", replicas=2)
 
@@ -254,10 +254,10 @@ def test_an_unregistered_broker_is_forgotten(node: Any) -> None:
     assert partition(node).isr == (1,)
 
 
-def test_a_broker_that_is_not_there_cannot_be_unregistered(node: Any) -> None:
-    answer = node.ask(UnregisterBrokerRequest(broker_id=9))
+def test_unregistering_an_unknown_broker_is_rejected(node: Any) -> None:
+    response = node.ask(UnregisterBrokerRequest(broker_id=9))
 
-    assert (answer.error_code, answer.error_message) == (
+    assert (response.error_code, response.error_message) == (
         ErrorCode.BROKER_ID_NOT_REGISTERED,
         "Broker ID 9 is not currently registered",
     )

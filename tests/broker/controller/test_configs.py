@@ -1,4 +1,4 @@
-"""Dynamic configuration: what is set, what is refused, in Kafka's words (recorded from Kafka 4.3.1)."""
+"""Dynamic configuration: accepted and rejected changes, with Kafka's messages (recorded from Kafka 4.3.1)."""
 
 from typing import Any
 
@@ -30,11 +30,11 @@ def resource(kind: int, name: str, *configs: tuple[str, int, str | None]) -> Alt
 
 
 def alter(node: Any, *resources: AlterConfigsResource, validate_only: bool = False) -> list[tuple[int, str | None]]:
-    answer = node.ask(IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only))
-    return [(each.error_code, each.error_message) for each in answer.responses]
+    response = node.ask(IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only))
+    return [(each.error_code, each.error_message) for each in response.responses]
 
 
-REFUSED = [
+REJECTED = [
     (
         resource(TOPIC, "nope", ("retention.ms", SET, "1")),
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -92,8 +92,8 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("wanted", "code", "message"), REFUSED)
-def test_what_cannot_be_set_is_refused_as_by_kafka(
+@pytest.mark.parametrize(("wanted", "code", "message"), REJECTED)
+def test_invalid_settings_are_rejected_as_by_kafka(
     node: Any, wanted: AlterConfigsResource, code: ErrorCode, message: str
 ) -> None:
     node.create_topic("t")
@@ -103,14 +103,14 @@ def test_what_cannot_be_set_is_refused_as_by_kafka(
     assert node.image.configs == before
 
 
-def test_a_resource_that_is_there_twice_is_refused_twice(node: Any) -> None:
+def test_resource_named_twice_is_rejected_twice(node: Any) -> None:
     node.create_topic("t")
     twice = [resource(TOPIC, "t", ("retention.ms", SET, "5"))] * 2
 
     assert alter(node, *twice) == [(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")] * 2
 
 
-def test_one_refused_resource_does_not_hold_up_the_others(node: Any) -> None:
+def test_rejected_resource_does_not_affect_the_others(node: Any) -> None:
     node.create_topic("t")
 
     codes = alter(node, resource(TOPIC, "nope"), resource(TOPIC, "t", ("retention.ms", SET, "5")))
@@ -119,7 +119,7 @@ def test_one_refused_resource_does_not_hold_up_the_others(node: Any) -> None:
     assert node.image.configs.of_topic("t") == {"retention.ms": "5"}
 
 
-def test_values_are_set_extended_and_taken_back(node: Any) -> None:
+def test_values_are_set_appended_subtracted_and_deleted(node: Any) -> None:
     node.create_topic("t")
 
     alter(node, resource(TOPIC, "t", ("retention.ms", SET, "5"), ("cleanup.policy", APPEND, "compact")))
@@ -130,7 +130,7 @@ def test_values_are_set_extended_and_taken_back(node: Any) -> None:
     assert node.image.configs.of_topic("t") == {"cleanup.policy": "compact"}
 
 
-def test_what_does_not_change_is_not_written(node: Any) -> None:
+def test_unchanged_settings_write_no_records(node: Any) -> None:
     node.create_topic("t", retention_ms="5")
     request = IncrementalAlterConfigsRequest(resources=[resource(TOPIC, "t", ("retention.ms", SET, "5"))])
 
@@ -144,7 +144,7 @@ def test_validate_only_changes_nothing(node: Any) -> None:
     assert node.image.configs.of_topic("t") == {}
 
 
-def test_a_new_min_isr_empties_the_eligible_leaders_it_was_computed_with(node: Any) -> None:
+def test_new_min_isr_clears_the_eligible_leaders_computed_with_the_old_one(node: Any) -> None:
     node.create_topic("t")
     request = IncrementalAlterConfigsRequest(resources=[resource(TOPIC, "t", ("min.insync.replicas", SET, "2"))])
 
@@ -153,7 +153,7 @@ def test_a_new_min_isr_empties_the_eligible_leaders_it_was_computed_with(node: A
     assert MetadataRecord(log.ClearElrRecord(topic_name="t"), 0) in records
 
 
-def test_the_cluster_wide_default_is_kept_under_the_empty_name(node: Any) -> None:
+def test_cluster_wide_default_is_stored_under_the_empty_name(node: Any) -> None:
     alter(node, resource(BROKER, "", ("log.retention.ms", SET, "7")))
 
     assert node.image.configs.of(EVERY_BROKER) == {"min.insync.replicas": "1", "log.retention.ms": "7"}
@@ -163,9 +163,9 @@ def test_the_older_api_replaces_everything(node: Any) -> None:
     node.create_topic("t", retention_ms="5", segment_ms="6")
     full = FullResource(resource_type=TOPIC, resource_name="t", configs=[FullConfig(name="retention.ms", value="9")])
 
-    answer = node.ask(AlterConfigsRequest(resources=[full]))
+    response = node.ask(AlterConfigsRequest(resources=[full]))
 
-    assert answer.responses[0].error_code == ErrorCode.NONE
+    assert response.responses[0].error_code == ErrorCode.NONE
     assert node.image.configs.of_topic("t") == {"retention.ms": "9"}
 
 
@@ -173,8 +173,8 @@ def throttled(first: int, last: int) -> str:
     return ",".join(f"{number}:1" for number in range(first, last))
 
 
-def test_a_list_grows_up_to_what_a_record_carries(node: Any) -> None:
-    """The text is Kafka's; asked of 4.3.1."""
+def test_list_grows_up_to_the_maximum_size_of_a_record_value(node: Any) -> None:
+    """The message is that of Kafka 4.3.1."""
     node.create_topic("t")
     key = "leader.replication.throttled.replicas"
 

@@ -1,4 +1,4 @@
-"""Elections that somebody asks for: preferred and unclean ones, and those that are not needed."""
+"""Elections that a client requests: preferred and unclean ones, and those that are not needed."""
 
 from typing import Any
 
@@ -16,16 +16,16 @@ def elect(kind: int, *partitions: int, topic: str = "t") -> ElectLeadersRequest:
     return ElectLeadersRequest(election_type=kind, topic_partitions=named)
 
 
-def results(answer: Any) -> list[tuple[int, int, str | None]]:
+def results(response: Any) -> list[tuple[int, int, str | None]]:
     return [
         (each.partition_id, each.error_code, each.error_message)
-        for topic in answer.replica_election_results
+        for topic in response.replica_election_results
         for each in topic.partition_result
     ]
 
 
 @pytest.mark.parametrize("kind", [PREFERRED, UNCLEAN])
-def test_where_the_right_leader_leads_no_election_is_needed(node: Any, kind: int) -> None:
+def test_election_of_the_current_leader_is_not_needed(node: Any, kind: int) -> None:
     node.create_topic("t")
 
     assert results(node.ask(elect(kind, 0, 9))) == [
@@ -34,23 +34,23 @@ def test_where_the_right_leader_leads_no_election_is_needed(node: Any, kind: int
     ]
 
 
-def test_an_unknown_topic_is_named(node: Any) -> None:
-    answer = results(node.ask(elect(PREFERRED, 0, topic="nope")))
+def test_unknown_topic_is_named_in_the_error(node: Any) -> None:
+    response = results(node.ask(elect(PREFERRED, 0, topic="nope")))
 
-    assert answer == [(0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "No such topic as nope")]
+    assert response == [(0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "No such topic as nope")]
 
 
-def test_without_partitions_only_what_changes_is_reported(node: Any) -> None:
+def test_request_without_partitions_reports_only_changes(node: Any) -> None:
     node.create_topic("t", 3)
 
     assert results(node.ask(elect(PREFERRED))) == []
 
 
-def test_an_unknown_kind_of_election_is_refused(node: Any) -> None:
+def test_unknown_election_type_is_rejected(node: Any) -> None:
     assert node.ask(elect(5)).error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_the_preferred_replica_leads_again_when_asked(node: Any) -> None:
+def test_preferred_replica_is_elected_on_request(node: Any) -> None:
     node.add_brokers(2, 3)
     node.create_topic("t", 1, 3)
     first = node.image.topics.by_name["t"].partitions[0].replicas[0]

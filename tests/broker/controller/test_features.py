@@ -1,4 +1,4 @@
-"""Feature levels go up and down, or stay, in Kafka's words (recorded from Kafka 4.3.1)."""
+"""Feature levels are upgraded, downgraded or rejected, with Kafka's messages (recorded from Kafka 4.3.1)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -63,21 +63,19 @@ def update(node: Any, name: str, level: int, how: int = UPGRADE, *, validate_onl
         ),
     ],
 )
-def test_a_level_that_cannot_be_is_refused_as_by_kafka(
-    node: Any, name: str, level: int, how: int, message: str
-) -> None:
+def test_invalid_level_is_rejected_as_by_kafka(node: Any, name: str, level: int, how: int, message: str) -> None:
     before = node.image.features
 
-    answer = update(node, name, level, how)
+    response = update(node, name, level, how)
 
-    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
-    assert answer.error_message == (
+    assert response.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert response.error_message == (
         f"The update failed for all features since the following feature had an error: {message}"
     )
     assert node.image.features == before
 
 
-def test_a_feature_goes_down_and_up_again(node: Any) -> None:
+def test_feature_is_downgraded_and_upgraded(node: Any) -> None:
     assert update(node, "transaction.version", 0, SAFE).error_code == ErrorCode.NONE
     assert "transaction.version" not in node.image.features.levels
 
@@ -85,7 +83,7 @@ def test_a_feature_goes_down_and_up_again(node: Any) -> None:
     assert node.image.features.levels["transaction.version"] == 2
 
 
-def test_the_level_that_is_there_already_is_no_change(node: Any) -> None:
+def test_current_level_is_no_change(node: Any) -> None:
     key = FeatureUpdateKey(feature="metadata.version", max_version_level=30)
 
     assert node.records_of(UpdateFeaturesRequest(feature_updates=[key])) == []
@@ -96,7 +94,7 @@ def test_validate_only_changes_nothing(node: Any) -> None:
     assert node.image.features.levels["group.version"] == 1
 
 
-def test_a_level_that_a_broker_lacks_is_refused(node: Any) -> None:
+def test_level_that_a_broker_does_not_support_is_rejected(node: Any) -> None:
     update(node, "transaction.version", 1, SAFE)
     registration = node.registration(2)
     for feature in registration.features:
@@ -104,39 +102,39 @@ def test_a_level_that_a_broker_lacks_is_refused(node: Any) -> None:
             feature.max_supported_version = 1
     node.ask(registration)
 
-    answer = update(node, "transaction.version", 2)
+    response = update(node, "transaction.version", 2)
 
-    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
-    assert "Broker 2 only supports versions 0-1" in answer.error_message
+    assert response.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert "Broker 2 only supports versions 0-1" in response.error_message
 
 
 ELR = "eligible.leader.replicas.version"
 
 
-def test_a_level_that_a_controller_lacks_is_refused(new_cluster: Callable[..., Any]) -> None:
+def test_level_that_a_controller_does_not_support_is_rejected(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(1, controllers=3, metadata_version=29)
     lacking = cluster.controller_registration(102, features={"metadata.version": (7, 29)})
     assert cluster.ask(lacking).error_code == ErrorCode.NONE
 
-    answer = update(cluster, "metadata.version", 30)
+    response = update(cluster, "metadata.version", 30)
     cluster.ask(cluster.controller_registration(102))
 
-    assert "Controller 102 only supports versions 7-29" in answer.error_message
+    assert "Controller 102 only supports versions 7-29" in response.error_message
     assert update(cluster, "metadata.version", 30).error_code == ErrorCode.NONE
     assert cluster.image.features.metadata_version == 30
 
 
-def test_a_voter_that_has_not_registered_may_lack_anything(new_cluster: Callable[..., Any]) -> None:
+def test_unregistered_voter_blocks_an_upgrade(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(1, controllers=1, metadata_version=29)
     cluster.replicas[101].voters.node_ids.append(102)
 
-    answer = update(cluster, "metadata.version", 30)
+    response = update(cluster, "metadata.version", 30)
 
-    assert "controller 102 has not registered, and may not support this feature" in answer.error_message
+    assert "controller 102 has not registered, and may not support this feature" in response.error_message
 
 
 @pytest.mark.parametrize(
-    ("present", "wanted", "refused"),
+    ("present", "wanted", "rejected"),
     [
         pytest.param(29, 23, False, id="nothing-changed-between"),
         pytest.param(29, 22, True, id="over-the-eligible-replicas"),
@@ -144,20 +142,20 @@ def test_a_voter_that_has_not_registered_may_lack_anything(new_cluster: Callable
         pytest.param(22, 16, True, id="over-the-directories"),
     ],
 )
-def test_metadata_version_goes_down_where_the_records_are_the_same(
-    new_cluster: Callable[..., Any], present: int, wanted: int, refused: bool
+def test_metadata_version_is_downgraded_if_the_records_are_equal(
+    new_cluster: Callable[..., Any], present: int, wanted: int, rejected: bool
 ) -> None:
     cluster = new_cluster(1, metadata_version=present, features={ELR: 0})
 
-    answer = update(cluster, "metadata.version", wanted, SAFE)
+    response = update(cluster, "metadata.version", wanted, SAFE)
 
-    assert (answer.error_code == ErrorCode.INVALID_UPDATE_VERSION) == refused
-    assert cluster.image.features.metadata_version == (present if refused else wanted)
+    assert (response.error_code == ErrorCode.INVALID_UPDATE_VERSION) == rejected
+    assert cluster.image.features.metadata_version == (present if rejected else wanted)
 
 
 def test_eligible_leader_replicas_need_a_metadata_version(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(1, metadata_version=22)
-    refused = update(cluster, ELR, 1)
+    rejected = update(cluster, ELR, 1)
     keys = [
         FeatureUpdateKey(feature=ELR, max_version_level=1),
         FeatureUpdateKey(feature="metadata.version", max_version_level=23),
@@ -165,14 +163,14 @@ def test_eligible_leader_replicas_need_a_metadata_version(new_cluster: Callable[
 
     both = cluster.ask(UpdateFeaturesRequest(feature_updates=keys))
 
-    assert refused.error_message.endswith(
+    assert rejected.error_message.endswith(
         f"{ELR} could not be set to 1 because it depends on metadata.version=23 (4.0-IV1)"
     )
     assert both.error_code == ErrorCode.NONE
     assert cluster.image.features.is_elr_enabled
 
 
-def test_eligible_leader_replicas_rest_on_one_min_isr_for_all(new_cluster: Callable[..., Any]) -> None:
+def test_eligible_leader_replicas_need_one_min_isr_on_all_brokers(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(1, 2, features={ELR: 0}, static={"min.insync.replicas": "2"})
     cluster.configure(ConfigResourceType.BROKER, "2", "min.insync.replicas", "1")
 
@@ -183,7 +181,7 @@ def test_eligible_leader_replicas_rest_on_one_min_isr_for_all(new_cluster: Calla
     assert configs.of(ConfigResource(ConfigResourceType.BROKER, "2")) == {}
 
 
-def test_kraft_version_is_the_quorum_s(new_cluster: Callable[..., Any]) -> None:
+def test_kraft_version_is_changed_by_the_quorum(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(1)
     cluster.replicas[101].kraft_version = 0
 
@@ -195,12 +193,12 @@ def test_kraft_version_is_the_quorum_s(new_cluster: Callable[..., Any]) -> None:
     assert "kraft.version" not in cluster.image.features.levels
 
 
-def test_a_quorum_that_cannot_change_says_so(new_cluster: Callable[..., Any]) -> None:
+def test_error_of_the_quorum_is_reported(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(1)
     cluster.replicas[101].kraft_version = 0
-    cluster.log.refuses = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "another change is under way")
+    cluster.log.rejects_with = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "another change is under way")
 
-    answer = update(cluster, "kraft.version", 1)
+    response = update(cluster, "kraft.version", 1)
 
-    assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
-    assert answer.error_message.endswith("had an error: another change is under way")
+    assert response.error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert response.error_message.endswith("had an error: another change is under way")

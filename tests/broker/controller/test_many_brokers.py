@@ -1,4 +1,4 @@
-"""Brokers that come, go, stop in order and come back: what they are told, and what their partitions become."""
+"""Brokers that register, fail, stop in order and return: the responses, and the changes of their partitions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +28,7 @@ def shut_down(cluster: Any, broker_id: int, **said: Any) -> Any:
 # --- registration
 
 
-def test_a_second_broker_with_an_id_in_use_waits_for_the_session_to_end(cluster: Any) -> None:
+def test_second_broker_with_an_id_in_use_waits_for_the_session_timeout(cluster: Any) -> None:
     other = cluster.registration(1)
 
     early = cluster.ask(other).error_code
@@ -48,7 +48,7 @@ def test_a_second_broker_with_an_id_in_use_waits_for_the_session_to_end(cluster:
         pytest.param(True, True, ErrorCode.DUPLICATE_BROKER_REGISTRATION, id="a-copy-of-its-directories"),
     ],
 )
-def test_a_broker_that_restarts_at_once_need_not_wait_for_the_session_of_the_process_it_replaces(
+def test_quickly_restarted_broker_need_not_wait_for_the_former_session(
     cluster: Any, is_heard_again: bool, has_its_directories: bool, code: ErrorCode
 ) -> None:
     before = cluster.broker_of(1)
@@ -62,7 +62,7 @@ def test_a_broker_that_restarts_at_once_need_not_wait_for_the_session_of_the_pro
     assert (cluster.broker_of(1).epoch > before.epoch) == (code is ErrorCode.NONE)
 
 
-def test_after_the_controller_changed_a_restarted_broker_need_not_wait_either(new_cluster: Callable[..., Any]) -> None:
+def test_restarted_broker_need_not_wait_after_a_controller_failover(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(1, 2, controllers=2)
     cluster.elect(102)
     cluster.ask(cluster.heartbeat(2))
@@ -75,18 +75,18 @@ def test_after_the_controller_changed_a_restarted_broker_need_not_wait_either(ne
 def test_the_same_process_registers_again_under_the_same_epoch(cluster: Any) -> None:
     before = cluster.broker_of(1)
 
-    answer = cluster.ask(cluster.registration(1, incarnation_id=before.incarnation_id, rack="moved"))
+    response = cluster.ask(cluster.registration(1, incarnation_id=before.incarnation_id, rack="moved"))
 
     after = cluster.broker_of(1)
-    assert answer.broker_epoch == before.epoch == after.epoch
+    assert response.broker_epoch == before.epoch == after.epoch
     assert (after.rack, after.is_fenced) == ("moved", False)
     assert cluster.partition("t").leader == 1
     cluster.wait(SESSION_MS)
-    assert cluster.broker_of(1).is_fenced, "its session goes on, and ends"
+    assert cluster.broker_of(1).is_fenced, "its session continues, and times out"
 
 
 @pytest.mark.parametrize(
-    ("log_dirs", "is_refused"),
+    ("log_dirs", "is_rejected"),
     [
         pytest.param([Uuid(bytes([102]) * 16)], True, id="another-broker-s"),
         pytest.param([Uuid(bytes(15) + b"\x63")], True, id="the-last-reserved-one"),
@@ -95,21 +95,21 @@ def test_the_same_process_registers_again_under_the_same_epoch(cluster: Any) -> 
         pytest.param([Uuid(b"a" * 16), Uuid(b"a" * 16)], True, id="one-twice"),
     ],
 )
-def test_log_directories_have_ids_of_their_own(cluster: Any, log_dirs: list[Uuid], is_refused: bool) -> None:
-    answer = cluster.ask(cluster.registration(9, log_dirs=log_dirs))
+def test_log_directory_ids_must_be_unique(cluster: Any, log_dirs: list[Uuid], is_rejected: bool) -> None:
+    response = cluster.ask(cluster.registration(9, log_dirs=log_dirs))
 
-    assert (answer.error_code == ErrorCode.INVALID_REGISTRATION) == is_refused
-    assert (9 in cluster.image.cluster.brokers) != is_refused
+    assert (response.error_code == ErrorCode.INVALID_REGISTRATION) == is_rejected
+    assert (9 in cluster.image.cluster.brokers) != is_rejected
 
 
-def test_a_former_incarnation_is_told_that_it_is_one(cluster: Any) -> None:
+def test_former_incarnation_gets_stale_broker_epoch(cluster: Any) -> None:
     former = cluster.epoch_of(1)
     cluster.fence(1)
     cluster.restart_broker(1, clean=True)
 
     heartbeat = cluster.ask(cluster.heartbeat(1, epoch=former))
     ids = cluster.ask(AllocateProducerIdsRequest(broker_id=1, broker_epoch=former))
-    wish = cluster.alter_partition("t", [2, 3], partition=1, asker=2, broker_epoch=former)
+    wish = cluster.alter_partition("t", [2, 3], partition=1, proposer=2, broker_epoch=former)
 
     assert heartbeat.error_code == ids.error_code == wish.error_code == ErrorCode.STALE_BROKER_EPOCH
     assert not cluster.broker_of(1).is_fenced
@@ -128,7 +128,7 @@ def test_epochs_grow_with_every_incarnation(cluster: Any) -> None:
 # --- sessions
 
 
-def test_sessions_end_one_by_one_and_each_decision_sees_the_one_before(cluster: Any) -> None:
+def test_sessions_time_out_one_by_one_based_on_the_previous_decision(cluster: Any) -> None:
     cluster.wait(SESSION_MS - 1)
     cluster.ask(cluster.heartbeat(3))
     cluster.wait(1)
@@ -138,7 +138,7 @@ def test_sessions_end_one_by_one_and_each_decision_sees_the_one_before(cluster: 
     assert cluster.active.metrics().ended_sessions == 2
 
 
-def test_a_broker_that_was_fenced_comes_back_with_its_next_heartbeat(cluster: Any) -> None:
+def test_fenced_broker_is_unfenced_by_its_next_heartbeat(cluster: Any) -> None:
     cluster.wait(SESSION_MS)
     assert cluster.partition("t").leader == -1
 
@@ -154,7 +154,7 @@ def test_a_broker_that_was_fenced_comes_back_with_its_next_heartbeat(cluster: An
 # --- controlled shutdown
 
 
-def test_a_broker_may_go_once_everybody_has_seen_its_leaders_move(cluster: Any) -> None:
+def test_broker_may_stop_once_all_brokers_have_applied_its_leader_changes(cluster: Any) -> None:
     first = shut_down(cluster, 1)
     moved_at = cluster.image.provenance.last_contained_offset
     others_behind = shut_down(cluster, 1)
@@ -164,8 +164,8 @@ def test_a_broker_may_go_once_everybody_has_seen_its_leaders_move(cluster: Any) 
     cluster.ask(cluster.heartbeat(3, offset=moved_at))
     all_there = shut_down(cluster, 1)
 
-    answers = [answer.should_shut_down for answer in (first, others_behind, one_behind, all_there)]
-    assert answers == [False, False, False, True]
+    responses = [response.should_shut_down for response in (first, others_behind, one_behind, all_there)]
+    assert responses == [False, False, False, True]
     assert cluster.partition("t").leader == 2
     assert cluster.partition("t").isr == (2, 3)
     assert cluster.broker_of(1).is_fenced
@@ -184,36 +184,36 @@ def test_leaders_move_with_the_first_heartbeat_and_not_again(cluster: Any) -> No
     assert len(cluster.records) == before + len(first)
 
 
-def test_a_new_controller_lets_a_broker_go_on_shutting_down(new_cluster: Callable[..., Any]) -> None:
+def test_new_controller_continues_a_controlled_shutdown(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(1, 2, controllers=2)
     cluster.assign("t", [1, 2])
     shut_down(cluster, 1)
     cluster.elect(102)
 
-    answer = shut_down(cluster, 1)
+    response = shut_down(cluster, 1)
 
     assert cluster.partition("t").leader == 2
-    assert answer.should_shut_down
+    assert response.should_shut_down
 
 
-def test_a_broker_that_shuts_down_gets_no_replicas_and_no_leaders(cluster: Any) -> None:
+def test_stopping_broker_gets_no_replicas_and_no_leaders(cluster: Any) -> None:
     shut_down(cluster, 1)
 
-    refused = cluster.create_topic("u", 1, 3).error_code
+    rejected = cluster.create_topic("u", 1, 3).error_code
     cluster.create_topic("v", 4, 2)
 
-    assert refused == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert rejected == ErrorCode.INVALID_REPLICATION_FACTOR
     assert all(1 not in cluster.partition("v", number).replicas for number in range(4))
 
 
-def test_a_whole_cluster_that_stops_in_order_starts_again_where_it_was(cluster: Any) -> None:
+def test_cluster_stopped_in_order_restarts_with_the_same_leaders(cluster: Any) -> None:
     for broker_id in (1, 2, 3):
         for _ in range(3):
             for other in (1, 2, 3):
                 if cluster.broker_of(other).is_active and other != broker_id:
                     cluster.ask(cluster.heartbeat(other))
-            answer = shut_down(cluster, broker_id)
-        assert answer.should_shut_down
+            response = shut_down(cluster, broker_id)
+        assert response.should_shut_down
     stopped = [cluster.partition("t", number) for number in range(3)]
     for broker_id in (3, 2, 1):
         cluster.restart_broker(broker_id, clean=True)
@@ -226,7 +226,7 @@ def test_a_whole_cluster_that_stops_in_order_starts_again_where_it_was(cluster: 
 # --- unregistration, directories
 
 
-def test_an_unregistered_broker_is_forgotten_and_may_be_replaced(cluster: Any) -> None:
+def test_unregistered_broker_may_be_replaced(cluster: Any) -> None:
     gone = cluster.ask(UnregisterBrokerRequest(broker_id=1))
     unknown = cluster.ask(UnregisterBrokerRequest(broker_id=1))
     heartbeat = cluster.ask(cluster.heartbeat(1, epoch=1))
@@ -239,7 +239,7 @@ def test_an_unregistered_broker_is_forgotten_and_may_be_replaced(cluster: Any) -
     assert cluster.alter_partition("t", [2, 3, 1]).error_code == ErrorCode.NONE
 
 
-def test_cordoned_directories_are_noted_once_and_take_no_new_replicas(cluster: Any) -> None:
+def test_cordoned_directories_are_recorded_once_and_take_no_new_replicas(cluster: Any) -> None:
     cordoned = list(cluster.broker_of(1).directories)
 
     first = cluster.records_of(cluster.heartbeat(1, cordoned_log_dirs=cordoned))

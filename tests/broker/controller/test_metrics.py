@@ -1,4 +1,4 @@
-"""What operators watch: plain numbers that follow the metadata, on every controller."""
+"""Metrics of the cluster: plain numbers that follow the metadata, on every controller."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -22,14 +22,14 @@ def numbers(cluster: Any, *names: str) -> tuple[int, ...]:
     return tuple(metrics[name] for name in names)
 
 
-def test_a_sound_cluster(cluster: Any) -> None:
+def test_metrics_of_a_healthy_cluster(cluster: Any) -> None:
     assert numbers(cluster, "active_brokers", "fenced_brokers", "topics", "partitions") == (3, 0, 2, 3)
     assert numbers(cluster, "offline_partitions", "preferred_replica_imbalance", "offline_replicas") == (0, 0, 0)
     assert numbers(cluster, "under_replicated_partitions", "under_min_isr_partitions") == (0, 0)
     assert cluster.active.metrics().broker_registration_states == {1: 30, 2: 30, 3: 30}
 
 
-def test_each_loss_shows(cluster: Any) -> None:
+def test_metrics_count_each_failed_broker(cluster: Any) -> None:
     cluster.fence(3)
 
     assert numbers(cluster, "active_brokers", "fenced_brokers", "offline_replicas") == (2, 1, 3)
@@ -42,7 +42,7 @@ def test_each_loss_shows(cluster: Any) -> None:
     assert cluster.active.metrics().broker_registration_states == {1: 30, 2: 10, 3: 10}
 
 
-def test_offline_directories_take_their_replicas_with_them(new_cluster: Callable[..., Any]) -> None:
+def test_replicas_in_offline_directories_count_as_offline(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster()
     cluster.add_brokers(1, 2, directories=2)
     cluster.assign("t", [1, 2], [2, 1])
@@ -56,14 +56,14 @@ def test_offline_directories_take_their_replicas_with_them(new_cluster: Callable
     assert (spared, numbers(cluster, "offline_replicas")) == ((0,), (1,))
 
 
-def test_a_broker_that_shuts_down_in_order(cluster: Any) -> None:
+def test_broker_in_controlled_shutdown_is_counted(cluster: Any) -> None:
     cluster.ask(cluster.heartbeat(1, want_shut_down=True))
 
     assert numbers(cluster, "active_brokers", "controlled_shutdown_brokers", "fenced_brokers") == (3, 1, 0)
     assert cluster.active.metrics().broker_registration_states[1] == 20
 
 
-def test_a_reassignment_under_way(cluster: Any) -> None:
+def test_reassignment_under_way_is_counted(cluster: Any) -> None:
     cluster.reassign("u", [1, 2])
     begun = numbers(cluster, "reassigning_partitions", "new_replicas", "online_replicas")
     cluster.alter_partition("u", [3, 1])
@@ -74,7 +74,7 @@ def test_a_reassignment_under_way(cluster: Any) -> None:
     assert (begun, half, done) == ((1, 2, 7), (1, 1, 8), (0, 0, 8))
 
 
-def test_elections_are_counted_by_what_they_cost(cluster: Any) -> None:
+def test_elections_are_counted_by_kind(cluster: Any) -> None:
     cluster.fence(2)
     cluster.fence(1)
     cluster.fence(3)
@@ -95,7 +95,7 @@ def test_a_standby_shows_the_same_cluster(cluster: Any) -> None:
     assert active == standby
 
 
-def test_what_is_gone_is_counted_no_more(cluster: Any) -> None:
+def test_deleted_objects_are_not_counted(cluster: Any) -> None:
     cluster.ask(UnregisterBrokerRequest(broker_id=3))
 
     assert cluster.active.metrics().broker_registration_states == {1: 30, 2: 30}

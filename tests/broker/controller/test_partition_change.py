@@ -1,4 +1,4 @@
-"""Who leads after a change, in which order the candidates are asked, and what the record says."""
+"""The leader after a change, the order of candidates, and the contents of the record."""
 
 from typing import Any
 
@@ -32,25 +32,25 @@ def changed(before: PartitionRegistration, *alive: int, **said: Any) -> Partitio
     return None if record is None else record.message
 
 
-def test_a_leader_that_may_stay_stays() -> None:
+def test_valid_leader_stays() -> None:
     assert changed(partition(leader=2), 1, 2, 3) is None
 
 
-def test_the_first_in_sync_replica_in_assignment_order_follows() -> None:
+def test_first_in_sync_replica_in_assignment_order_is_elected() -> None:
     record = changed(partition(), 2, 3, isr=[2, 3])
 
     assert record is not None
     assert (record.leader, record.isr) == (2, [2, 3])
 
 
-def test_a_preferred_election_takes_the_leadership_back() -> None:
+def test_preferred_election_elects_the_first_replica() -> None:
     record = changed(partition(leader=3), 1, 2, 3, election=Election.PREFERRED)
 
     assert record is not None
     assert (record.leader, record.isr) == (1, None)
 
 
-def test_a_replica_out_of_sync_does_not_lead_unless_that_is_allowed() -> None:
+def test_out_of_sync_replica_is_elected_only_by_an_unclean_election() -> None:
     before = partition(isr=(1,), replicas=(1, 2, 3))
 
     clean = changed(before, 2, 3, isr=[], elr_enabled=False)
@@ -69,14 +69,14 @@ def test_replicas_that_leave_below_min_isr_stay_eligible() -> None:
     assert (record.isr, record.eligible_leader_replicas) == ([1], [2, 3])
 
 
-def test_replicas_that_leave_above_min_isr_do_not() -> None:
+def test_replicas_that_leave_above_min_isr_do_not_stay_eligible() -> None:
     record = changed(partition(), 1, 2, isr=[1, 2], min_isr=2)
 
     assert record is not None
     assert (record.isr, record.eligible_leader_replicas) == ([1, 2], None)
 
 
-def test_an_eligible_replica_leads_without_loss() -> None:
+def test_eligible_replica_is_elected_without_loss() -> None:
     before = partition(isr=(), leader=-1, elr=(2, 3), last_known_elr=(1,))
 
     record = changed(before, 3, min_isr=2)
@@ -98,12 +98,12 @@ def test_a_replica_that_lost_data_is_not_eligible() -> None:
 @pytest.mark.parametrize(
     ("elr", "last_known", "leader"),
     [
-        pytest.param((), (1,), 1, id="nobody-else-to-ask"),
+        pytest.param((), (1,), 1, id="no-other-candidate"),
         pytest.param((3,), (1,), None, id="an-eligible-one-may-come-back"),
         pytest.param((), (1, 2), None, id="not-one-leader-but-several"),
     ],
 )
-def test_the_last_known_leader_is_taken_when_there_is_nobody_better(
+def test_last_known_leader_is_elected_without_other_candidates(
     elr: tuple[int, ...], last_known: tuple[int, ...], leader: int | None
 ) -> None:
     record = changed(partition(isr=(), leader=-1, elr=elr, last_known_elr=last_known), 1, min_isr=2)
@@ -113,7 +113,7 @@ def test_the_last_known_leader_is_taken_when_there_is_nobody_better(
         assert record.leader_recovery_state == 1
 
 
-def test_the_last_leader_is_remembered_also_where_others_are_in_sync_that_may_not_lead() -> None:
+def test_last_leader_is_kept_also_with_in_sync_replicas_that_may_not_lead() -> None:
     before = partition(isr=(1, 2), replicas=(1, 2, 3))
 
     lost = changed(before, isr=[2], min_isr=1)

@@ -1,4 +1,4 @@
-"""Elections that nobody asked for: when they are due, how many at a time, and where they have nothing to do."""
+"""Periodic elections: when they are due, how many at a time, and when there are none."""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,7 +35,7 @@ def leaders(cluster: Any) -> list[int]:
     return [cluster.partition("t", number).leader for number in range(10)]
 
 
-def test_leaders_go_back_when_the_check_is_due(cluster: Any) -> None:
+def test_preferred_leaders_are_elected_when_the_check_is_due(cluster: Any) -> None:
     cluster.wait(BALANCE_MS - 1)
     early = leaders(cluster)
     cluster.wait(1)
@@ -44,7 +44,7 @@ def test_leaders_go_back_when_the_check_is_due(cluster: Any) -> None:
     assert cluster.active.metrics().preferred_replica_imbalance == 0
 
 
-def test_no_leader_goes_back_where_that_is_not_wanted(new_cluster: Callable[..., Any]) -> None:
+def test_no_preferred_election_without_auto_leader_rebalance(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(
         1, 2, leader_rebalance_enable=False, leader_imbalance_check_interval_ms=BALANCE_MS, session_timeout_ms=10**9
     )
@@ -73,7 +73,7 @@ def test_a_round_is_bounded_and_the_next_follows_at_once(cluster: Any, monkeypat
 
 
 @pytest.mark.parametrize("who", ["topic", "cluster"])
-def test_permission_given_later_counts_at_once(cluster: Any, who: str) -> None:
+def test_unclean_election_enabled_later_applies_at_once(cluster: Any, who: str) -> None:
     for partition in range(10):
         cluster.alter_partition("t", [2], partition)
     cluster.fence(2)
@@ -91,7 +91,7 @@ def test_permission_given_later_counts_at_once(cluster: Any, who: str) -> None:
     assert cluster.active.metrics().unclean_leader_elections == 10
 
 
-def test_a_round_without_anything_to_do_writes_nothing(cluster: Any) -> None:
+def test_round_without_elections_writes_no_records(cluster: Any) -> None:
     cluster.wait(BALANCE_MS)
     before = len(cluster.records)
 
@@ -101,7 +101,7 @@ def test_a_round_without_anything_to_do_writes_nothing(cluster: Any) -> None:
     assert len(cluster.records) == before
 
 
-def test_a_preferred_replica_that_is_away_or_behind_gets_nothing(cluster: Any) -> None:
+def test_fenced_or_lagging_preferred_replica_is_not_elected(cluster: Any) -> None:
     cluster.alter_partition("t", [2], 0)
     cluster.fence(1)
     before = len(cluster.records)

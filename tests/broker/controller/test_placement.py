@@ -1,4 +1,4 @@
-"""Replicas are spread evenly over brokers and racks, whatever the dice say."""
+"""Replicas are spread evenly over brokers and racks, for every random seed."""
 
 from collections import Counter
 
@@ -24,7 +24,7 @@ def brokers(count: int, rack_count: int = 0, fenced: tuple[int, ...] = ()) -> li
     replication_factor=st.integers(1, 5),
     seed=st.integers(0, 1_000),
 )
-def test_each_broker_leads_and_holds_equally_many_partitions(
+def test_leaders_and_replicas_are_spread_evenly_over_brokers(
     broker_count: int, rounds: int, replication_factor: int, seed: int
 ) -> None:
     replication_factor = min(replication_factor, broker_count)
@@ -63,13 +63,13 @@ def test_fenced_brokers_never_lead_and_come_last(partitions: int, seed: int) -> 
     assert all({2, 4}.isdisjoint(replicas) for replicas in placements)
 
 
-def test_fenced_brokers_are_used_where_the_others_do_not_suffice() -> None:
+def test_fenced_brokers_are_used_if_there_are_too_few_others() -> None:
     placements = place(brokers=brokers(3, fenced=(2,)), partition_count=6, replication_factor=3, random=SeededRandom(1))
 
     assert all(sorted(replicas) == [1, 2, 3] and replicas[0] != 2 for replicas in placements)
 
 
-def test_a_single_broker_takes_any_number_of_partitions() -> None:
+def test_single_broker_gets_any_number_of_partitions() -> None:
     placements = place(brokers=brokers(1), partition_count=5_000, replication_factor=1, random=SeededRandom(1))
 
     assert placements == [[1]] * 5_000
@@ -82,7 +82,7 @@ def test_a_single_broker_takes_any_number_of_partitions() -> None:
         pytest.param(brokers(3, fenced=(1, 2, 3)), "All brokers are currently fenced", id="all-fenced"),
     ],
 )
-def test_what_cannot_be_placed_is_refused(usable: list[UsableBroker], message: str) -> None:
+def test_impossible_placement_is_rejected(usable: list[UsableBroker], message: str) -> None:
     with pytest.raises(KafkaError, match=message) as caught:
         place(brokers=usable, partition_count=1, replication_factor=3, random=SeededRandom(1))
 

@@ -1,4 +1,4 @@
-"""A broker whose connection broke: fenced at once when its host says that it ended, and never on less than that."""
+"""A broker whose connection broke: fenced at once when a probe has the connection refused, and for no other result."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +12,8 @@ from ottla.types import Endpoint
 SESSION_MS = 9_000
 
 
-class Prober:
-    """Answers when the test says so."""
+class ScriptedProbe:
+    """A probe that completes when the test says so."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[Endpoint, str]] = []
@@ -25,24 +25,24 @@ class Prober:
         self.waiting.append(delayed)
         return delayed
 
-    def answer(self, failure: PeerFailure | None) -> None:
+    def complete(self, failure: PeerFailure | None) -> None:
         waiting, self.waiting = self.waiting, []
         for delayed in waiting:
             delayed.complete(failure)
 
-    def forget(self) -> None:
-        self.answer(None)
+    def reset(self) -> None:
+        self.complete(None)
         self.asked.clear()
 
 
 @pytest.fixture
-def prober() -> Prober:
-    return Prober()
+def probe() -> ScriptedProbe:
+    return ScriptedProbe()
 
 
 @pytest.fixture
-def cluster(new_cluster: Callable[..., Any], prober: Prober) -> Any:
-    cluster = new_cluster(1, 2, 3, controllers=2, probe=prober)
+def cluster(new_cluster: Callable[..., Any], probe: ScriptedProbe) -> Any:
+    cluster = new_cluster(1, 2, 3, controllers=2, probe=probe)
     cluster.assign("t", [1, 2, 3])
     return cluster
 
@@ -51,20 +51,22 @@ def lose(cluster: Any, broker_id: int) -> None:
     cluster.active.on_broker_connection_lost(broker_id, cluster.epoch_of(broker_id))
 
 
-def test_a_broker_that_ended_is_fenced_at_once(cluster: Any, prober: Prober) -> None:
+def test_broker_whose_process_ended_is_fenced_at_once(cluster: Any, probe: ScriptedProbe) -> None:
     lose(cluster, 1)
-    prober.answer(PeerFailure.REFUSED)
+    probe.complete(PeerFailure.REFUSED)
 
-    assert prober.asked == [(Endpoint("broker-1", 9092), "PLAINTEXT")]
+    assert probe.asked == [(Endpoint("broker-1", 9092), "PLAINTEXT")]
     assert cluster.broker_of(1).is_fenced
     assert cluster.partition("t").leader == 2
-    assert cluster.active.metrics().refused_probes == 1
+    assert cluster.active.metrics().failed_probes == 1
 
 
 @pytest.mark.parametrize("failure", [None, *(each for each in PeerFailure if each is not PeerFailure.REFUSED)])
-def test_anything_else_leaves_it_to_the_session(cluster: Any, prober: Prober, failure: PeerFailure | None) -> None:
+def test_other_probe_results_leave_the_broker_to_its_session(
+    cluster: Any, probe: ScriptedProbe, failure: PeerFailure | None
+) -> None:
     lose(cluster, 1)
-    prober.answer(failure)
+    probe.complete(failure)
     still_there = not cluster.broker_of(1).is_fenced
     cluster.wait(SESSION_MS)
 
@@ -72,24 +74,24 @@ def test_anything_else_leaves_it_to_the_session(cluster: Any, prober: Prober, fa
     assert cluster.broker_of(1).is_fenced
 
 
-def test_a_heartbeat_that_comes_meanwhile_proves_that_it_is_there(cluster: Any, prober: Prober) -> None:
+def test_heartbeat_during_a_probe_prevents_the_fencing(cluster: Any, probe: ScriptedProbe) -> None:
     lose(cluster, 1)
     cluster.ask(cluster.heartbeat(1))
-    prober.answer(PeerFailure.REFUSED)
+    probe.complete(PeerFailure.REFUSED)
 
     assert not cluster.broker_of(1).is_fenced
 
 
-def test_the_answer_about_one_incarnation_does_not_fence_the_next(cluster: Any, prober: Prober) -> None:
+def test_probe_of_one_incarnation_does_not_fence_the_next(cluster: Any, probe: ScriptedProbe) -> None:
     lose(cluster, 1)
     cluster.fence(1)
     cluster.restart_broker(1, clean=True)
-    prober.answer(PeerFailure.REFUSED)
+    probe.complete(PeerFailure.REFUSED)
 
     assert not cluster.broker_of(1).is_fenced
 
 
-def test_the_loss_of_a_former_incarnation_s_connection_asks_nobody(cluster: Any, prober: Prober) -> None:
+def test_lost_connection_of_a_former_incarnation_causes_no_probe(cluster: Any, probe: ScriptedProbe) -> None:
     former = cluster.epoch_of(1)
     cluster.fence(1)
     cluster.restart_broker(1, clean=True)
@@ -97,31 +99,31 @@ def test_the_loss_of_a_former_incarnation_s_connection_asks_nobody(cluster: Any,
     cluster.active.on_broker_connection_lost(1, former)
     cluster.active.on_broker_connection_lost(9, 0)
 
-    assert prober.asked == []
+    assert probe.asked == []
 
 
-def test_one_question_at_a_time(cluster: Any, prober: Prober) -> None:
+def test_one_probe_at_a_time(cluster: Any, probe: ScriptedProbe) -> None:
     lose(cluster, 1)
     lose(cluster, 1)
-    asked_while_waiting = len(prober.asked)
-    prober.answer(None)
+    asked_while_waiting = len(probe.asked)
+    probe.complete(None)
     lose(cluster, 1)
 
-    assert (asked_while_waiting, len(prober.asked)) == (1, 2)
+    assert (asked_while_waiting, len(probe.asked)) == (1, 2)
 
 
-def test_a_broker_that_ends_while_it_is_asked_about_a_former_break_is_fenced(cluster: Any, prober: Prober) -> None:
+def test_broker_that_ends_during_a_probe_is_fenced(cluster: Any, probe: ScriptedProbe) -> None:
     lose(cluster, 1)
     cluster.ask(cluster.heartbeat(1))
     lose(cluster, 1)
-    prober.answer(PeerFailure.REFUSED)
+    probe.complete(PeerFailure.REFUSED)
 
     assert cluster.broker_of(1).is_fenced
 
 
-def test_who_is_not_the_active_controller_any_more_fences_nobody(cluster: Any, prober: Prober) -> None:
+def test_former_active_controller_fences_no_broker(cluster: Any, probe: ScriptedProbe) -> None:
     lose(cluster, 1)
-    waiting, prober.waiting = prober.waiting, []
+    waiting, probe.waiting = probe.waiting, []
     cluster.elect(102)
     cluster.elect(101)
     for delayed in waiting:
@@ -132,20 +134,20 @@ def test_who_is_not_the_active_controller_any_more_fences_nobody(cluster: Any, p
     assert cluster.controllers[102].metrics().is_active == 0
 
 
-def test_a_new_active_controller_asks_every_broker_that_should_be_there(cluster: Any, prober: Prober) -> None:
+def test_new_active_controller_probes_every_unfenced_broker(cluster: Any, probe: ScriptedProbe) -> None:
     cluster.fence(3)
 
     cluster.elect(102)
-    prober.answer(PeerFailure.REFUSED)
+    probe.complete(PeerFailure.REFUSED)
 
-    assert [endpoint.host for endpoint, _ in prober.asked] == ["broker-1", "broker-2"]
+    assert [endpoint.host for endpoint, _ in probe.asked] == ["broker-1", "broker-2"]
     assert [cluster.broker_of(each).is_fenced for each in (1, 2, 3)] == [True, True, True]
 
 
-def false_alarm(cluster: Any, prober: Prober, broker_id: int) -> bool:
-    """Let the network say once that the broker ended, though it did not; return whether that was believed."""
+def false_alarm(cluster: Any, probe: ScriptedProbe, broker_id: int) -> bool:
+    """Let a probe fail once though the broker is alive; return whether the broker was fenced."""
     lose(cluster, broker_id)
-    prober.answer(PeerFailure.REFUSED)
+    probe.complete(PeerFailure.REFUSED)
     was_believed = cluster.broker_of(broker_id).is_fenced
     cluster.unfence(broker_id)
     return was_believed
@@ -169,50 +171,50 @@ def stay_alive(cluster: Any, milliseconds: int) -> None:
         pytest.param(3, 4 * SESSION_MS, id="and-again"),
     ],
 )
-def test_after_false_alarms_lost_connections_are_ignored_ever_longer(
-    cluster: Any, prober: Prober, false_alarms: int, ignored_ms: int
+def test_false_alarms_ignore_lost_connections_for_doubling_times(
+    cluster: Any, probe: ScriptedProbe, false_alarms: int, ignored_ms: int
 ) -> None:
     for alarm in range(false_alarms):
-        assert false_alarm(cluster, prober, 1)
+        assert false_alarm(cluster, probe, 1)
         if alarm + 1 < false_alarms:
             stay_alive(cluster, SESSION_MS << alarm)
 
     stay_alive(cluster, ignored_ms - 1)
-    assert not false_alarm(cluster, prober, 1), "one millisecond early"
+    assert not false_alarm(cluster, probe, 1), "one millisecond early"
     stay_alive(cluster, 1)
-    assert false_alarm(cluster, prober, 1), "when the time is over"
+    assert false_alarm(cluster, probe, 1), "when the time has passed"
 
 
-def test_a_flapping_network_fences_ever_less_often(cluster: Any, prober: Prober) -> None:
+def test_flapping_network_fences_at_a_falling_rate(cluster: Any, probe: ScriptedProbe) -> None:
     fenced = 0
     for _ in range(12 * 60):
-        fenced += false_alarm(cluster, prober, 1)
+        fenced += false_alarm(cluster, probe, 1)
         stay_alive(cluster, 5_000)
 
     assert fenced <= 10, "in an hour of one broken connection every five seconds"
 
 
 def test_false_alarms_of_one_broker_do_not_count_for_others_or_for_its_next_incarnation(
-    cluster: Any, prober: Prober
+    cluster: Any, probe: ScriptedProbe
 ) -> None:
-    assert false_alarm(cluster, prober, 1)
-    assert not false_alarm(cluster, prober, 1)
+    assert false_alarm(cluster, probe, 1)
+    assert not false_alarm(cluster, probe, 1)
 
-    assert false_alarm(cluster, prober, 2)
+    assert false_alarm(cluster, probe, 2)
     cluster.fence(1)
     cluster.restart_broker(1, clean=True)
-    assert false_alarm(cluster, prober, 1)
+    assert false_alarm(cluster, probe, 1)
 
 
-def test_a_process_that_really_ends_again_and_again_is_fenced_each_time(cluster: Any, prober: Prober) -> None:
+def test_process_that_repeatedly_ends_is_fenced_each_time(cluster: Any, probe: ScriptedProbe) -> None:
     for _ in range(5):
         lose(cluster, 1)
-        prober.answer(PeerFailure.REFUSED)
+        probe.complete(PeerFailure.REFUSED)
         assert cluster.broker_of(1).is_fenced
         cluster.restart_broker(1, clean=False)
 
 
-def test_without_a_way_to_ask_nothing_is_suspected(new_cluster: Callable[..., Any]) -> None:
+def test_without_a_probe_no_broker_is_suspected(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(1)
 
     lose(cluster, 1)

@@ -1,4 +1,4 @@
-"""Decide, replay, commit: the log alone makes the state, and a controller that loses the log loses its answers."""
+"""Decide, replay, commit: the state comes from the log alone; a controller that loses it fails pending requests."""
 
 import errno
 import logging
@@ -103,7 +103,7 @@ def test_log_snapshot_and_controller_agree_on_the_image(
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(before=st.lists(ACTIONS, max_size=10), after=st.lists(ACTIONS, max_size=10), crash=st.booleans())
-def test_a_restart_from_snapshot_and_log_finds_the_same_image(
+def test_restart_from_snapshot_and_log_restores_the_same_image(
     new_controller: Callable[..., Any], before: list[tuple[Any, ...]], after: list[tuple[Any, ...]], crash: bool
 ) -> None:
     node = new_controller()
@@ -129,7 +129,7 @@ def test_a_restart_from_snapshot_and_log_finds_the_same_image(
     assert node.controller.state.image == node.image
 
 
-def test_the_first_records_of_a_cluster_are_those_that_kafka_writes(new_controller: Callable[..., Any]) -> None:
+def test_first_records_of_a_cluster_equal_kafka_s(new_controller: Callable[..., Any]) -> None:
     node = new_controller()
 
     features = [("metadata.version", 30), ("eligible.leader.replicas.version", 1), ("group.version", 1)]
@@ -151,7 +151,7 @@ def test_the_bootstrap_records_are_written_once(node: Any) -> None:
 
 
 @pytest.mark.parametrize(("elapsed_ms", "records"), [pytest.param(499, 0, id="early"), pytest.param(500, 1, id="due")])
-def test_an_idle_controller_shows_that_it_is_there(
+def test_idle_controller_appends_no_op_records(
     new_controller: Callable[..., Any], elapsed_ms: int, records: int
 ) -> None:
     node = new_controller(idle_interval_ms=500)
@@ -165,33 +165,33 @@ def test_an_idle_controller_shows_that_it_is_there(
     assert [type(each.message) for each in node.recorder.records[before:]] == [log.NoOpRecord] * records
 
 
-def test_nobody_decides_before_the_quorum_has_a_leader(new_controller: Callable[..., Any]) -> None:
+def test_controller_is_not_active_before_the_quorum_has_a_leader(new_controller: Callable[..., Any]) -> None:
     node = new_controller()
     node.raft.close()
     node.disk.kill()
     commit, node.commit = node.commit, lambda: None
     node.start()
 
-    answer = node.channel.send(CreateTopicsRequest(topics=[CreatableTopic(name="t")]))
+    response = node.channel.send(CreateTopicsRequest(topics=[CreatableTopic(name="t")]))
 
     assert not node.controller.is_active
-    assert answer.value.topics[0].error_code == ErrorCode.NOT_CONTROLLER
+    assert response.value.topics[0].error_code == ErrorCode.NOT_CONTROLLER
     commit()
     assert node.controller.is_active
 
 
-def test_answers_whose_records_the_disk_refuses_are_taken_back(node: Any) -> None:
+def test_requests_fail_if_their_records_cannot_be_written(node: Any) -> None:
     waiting = node.channel.send(
         CreateTopicsRequest(topics=[CreatableTopic(name="a", num_partitions=1, replication_factor=1)])
     )
     node.disk.fail_next("write", errno.EIO, path_part="__cluster_metadata")
 
-    refused = node.channel.send(
+    rejected = node.channel.send(
         CreateTopicsRequest(topics=[CreatableTopic(name="b", num_partitions=1, replication_factor=1)])
     )
 
     assert waiting.value.topics[0].error_code == ErrorCode.NOT_CONTROLLER
-    assert refused.value.topics[0].error_code == ErrorCode.NOT_CONTROLLER
+    assert rejected.value.topics[0].error_code == ErrorCode.NOT_CONTROLLER
     assert not node.controller.is_active
     assert node.controller.state.image.topics == node.image.topics
     assert node.raft.failure is not None
@@ -205,9 +205,9 @@ def test_a_record_that_cannot_be_encoded_changes_nothing(
     monkeypatch.setitem(node.controller._decisions, CreateTopicsRequest, lambda request: decided)
     end_offset, image = node.raft.log_end_offset, node.controller.state.image
 
-    answer = node.controller.handle(CreateTopicsRequest()).value
+    response = node.controller.handle(CreateTopicsRequest()).value
 
-    assert answer.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert response.code is ErrorCode.UNKNOWN_SERVER_ERROR
     assert node.raft.log_end_offset == end_offset
     assert node.controller.state.image == image
     assert node.controller.is_active
@@ -218,13 +218,13 @@ def test_a_record_that_cannot_be_encoded_changes_nothing(
     assert "b" in node.image.topics.by_name
 
 
-def test_producer_ids_come_in_blocks_that_nobody_else_gets(node: Any) -> None:
+def test_producer_ids_are_allocated_in_disjoint_blocks(node: Any) -> None:
     node.add_brokers(2)
     blocks = []
     for broker_id in (1, 2, 1):
         request = AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=node.epoch_of(broker_id))
-        answer = node.ask(request)
-        blocks.append((answer.producer_id_start, answer.producer_id_len))
+        response = node.ask(request)
+        blocks.append((response.producer_id_start, response.producer_id_len))
 
     assert blocks == [(0, 1_000), (1_000, 1_000), (2_000, 1_000)]
     node.restart(crash=True)
@@ -244,11 +244,11 @@ def test_only_registered_brokers_get_producer_ids(
 ) -> None:
     epoch = node.epoch_of(1) + epoch_difference
 
-    answer = node.ask(AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=epoch))
+    response = node.ask(AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=epoch))
 
-    assert answer.error_code == code
+    assert response.error_code == code
 
 
-def test_a_record_of_a_part_that_is_not_kept_is_refused_loudly() -> None:
+def test_unsupported_record_is_rejected_with_its_name() -> None:
     with pytest.raises(ValueError, match="DelegationTokenRecord in the metadata log belongs to a part of Kafka"):
         MetadataDelta(EMPTY_IMAGE).replay(log.DelegationTokenRecord())

@@ -1,29 +1,29 @@
-"""What becomes of partitions while brokers come and go, as scripts that read like a story.
+"""Changes of partitions while brokers fail and return, as scripts.
 
-``scenarios/*.txt``: comments, then blocks of commands, ``----``, and what they bring about: each refusal, and each
-partition that is not as it was before the block. Commands:
+``scenarios/*.txt``: comments, then blocks of commands, ``----``, and their outcome: each rejection, and each partition
+that differs from its state before the block. Commands:
 
-    brokers 1 2 3                    register them and let them in
+    brokers 1 2 3                    register and unfence them
     directories 1 2 3                the same, with two log directories each
     topic t 1,2,3 2,3,1 KEY=VALUE    create a topic with these replicas and settings
-    fence 1 | unfence 1              as by the end of its session, and by its next heartbeat
-    heartbeat 1                      the broker shows that it is alive and has read everything
+    fence 1 | unfence 1              as by a session timeout, and by its next heartbeat
+    heartbeat 1                      the broker is alive and has applied all metadata
     restart 1 clean | unclean        a new incarnation of a fenced broker; clean brings its last epoch
     restart 1 wiped                  likewise, with an empty disk
     shutdown 1                       controlled shutdown, as far as it goes
-    isr t-0 1,2                      the leader asks for this in-sync set
-    reassign t-0 4,5,6               (``reassign t-0 4,5 keep`` forbids another number of replicas)
+    isr t-0 1,2                      the leader proposes this in-sync set
+    reassign t-0 4,5,6               (``reassign t-0 4,5 keep`` keeps the number of replicas)
     cancel t-0
     elect preferred|unclean t-0
     config topic t KEY=VALUE         (``KEY=`` removes it; ``config cluster KEY=VALUE`` is every broker's)
     feature NAME LEVEL
     unregister 1
     offline 1                        the broker's first log directory fails
-    put t-0 1 0                      broker 1 says that its replica is in its first log directory
+    put t-0 1 0                      broker 1 reports its first log directory for its replica
     wait MS                          and tick
     failover                         another controller takes over
 
-To write the outcomes anew: OTTLA_SCENARIOS=rewrite. Read what changed before you believe it.
+To rewrite the outcomes: OTTLA_SCENARIOS=rewrite. Review the differences before you commit them.
 """
 
 import os
@@ -73,7 +73,7 @@ def shown(partition: PartitionRegistration) -> str:
 
 
 class Script:
-    """Carries out the commands of one scenario."""
+    """Runs the commands of one scenario."""
 
     def __init__(self, new_cluster: Callable[..., Any]) -> None:
         self.cluster = new_cluster(controllers=2, leader_imbalance_check_interval_ms=1_000)
@@ -127,8 +127,8 @@ class Script:
             for other in self.cluster.image.cluster.brokers.values():
                 if other.is_active and other.broker_id != int(broker):
                     self.cluster.ask(self.cluster.heartbeat(other.broker_id))
-            answer = self.cluster.ask(self.cluster.heartbeat(int(broker), want_shut_down=True))
-            if answer.should_shut_down:
+            response = self.cluster.ask(self.cluster.heartbeat(int(broker), want_shut_down=True))
+            if response.should_shut_down:
                 return ["shut down"]
         return ["goes on"]
 
@@ -138,13 +138,13 @@ class Script:
 
     def reassign(self, where: str, replicas: str, *keep: str) -> list[str]:
         topic, partition = place(where)
-        answer = self.cluster.reassign(topic, numbers(replicas), partition, allow_replication_factor_change=not keep)
-        return said(answer.error_code, answer.error_message)
+        response = self.cluster.reassign(topic, numbers(replicas), partition, allow_replication_factor_change=not keep)
+        return said(response.error_code, response.error_message)
 
     def cancel(self, where: str) -> list[str]:
         topic, partition = place(where)
-        answer = self.cluster.reassign(topic, None, partition)
-        return said(answer.error_code, answer.error_message)
+        response = self.cluster.reassign(topic, None, partition)
+        return said(response.error_code, response.error_message)
 
     def elect(self, how: str, where: str) -> list[str]:
         topic, partition = place(where)
@@ -157,14 +157,14 @@ class Script:
     def config(self, kind: str, *words: str) -> list[str]:
         resource_type = ConfigResourceType.TOPIC if kind == "topic" else ConfigResourceType.BROKER
         key, _, value = words[-1].partition("=")
-        answer = self.cluster.configure(resource_type, words[0] if kind == "topic" else "", key, value or None)
+        response = self.cluster.configure(resource_type, words[0] if kind == "topic" else "", key, value or None)
         self.cluster.tick()
-        return said(answer.error_code, answer.error_message)
+        return said(response.error_code, response.error_message)
 
     def feature(self, name: str, level: str) -> list[str]:
         update = FeatureUpdateKey(feature=name, max_version_level=int(level), upgrade_type=1 if int(level) else 2)
-        answer = self.cluster.ask(UpdateFeaturesRequest(feature_updates=[update]))
-        return said(answer.error_code, answer.error_message)
+        response = self.cluster.ask(UpdateFeaturesRequest(feature_updates=[update]))
+        return said(response.error_code, response.error_message)
 
     def unregister(self, broker: str) -> list[str]:
         return said(self.cluster.ask(UnregisterBrokerRequest(broker_id=int(broker))).error_code)
@@ -182,13 +182,13 @@ class Script:
 
 
 def played(text: str, script: Script) -> str:
-    """Return the scenario with what happens now in place of what it says."""
+    """Return the scenario with the actual outcomes in place of the recorded ones."""
     lines: list[str] = []
     commands: list[str] = []
     in_outcome = False
     for line in text.splitlines():
         if line == "----":
-            outcome = [answer for command in commands for answer in script.run(command)]
+            outcome = [response for command in commands for response in script.run(command)]
             lines += ["----", *outcome, *script.changes()]
             commands, in_outcome = [], True
         elif not line.strip() or line.startswith("#"):
@@ -201,7 +201,7 @@ def played(text: str, script: Script) -> str:
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
-def test_partitions_fare_as_the_scenario_says(new_cluster: Callable[..., Any], path: Path) -> None:
+def test_scenario_has_the_recorded_outcome(new_cluster: Callable[..., Any], path: Path) -> None:
     text = path.read_text(encoding="utf-8")
 
     outcome = played(text, Script(new_cluster))

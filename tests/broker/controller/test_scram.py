@@ -1,4 +1,4 @@
-"""SCRAM credentials are set, changed and removed, or refused in Kafka's words (recorded from Kafka 4.3.1)."""
+"""SCRAM credentials are set, changed and removed, or rejected with Kafka's messages (recorded from Kafka 4.3.1)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -69,20 +69,22 @@ def test_a_credential_is_set_changed_and_removed(node: Any) -> None:
             delete(mechanism=1),
             ErrorCode.RESOURCE_NOT_FOUND,
             "Attempt to delete a user credential that does not exist",
-            id="delete-what-is-not-there",
+            id="delete-a-missing-one",
         ),
     ],
 )
-def test_what_cannot_be_is_refused_and_the_rest_is_done(node: Any, change: Any, code: ErrorCode, message: str) -> None:
-    answers = alter(node, change, upsert("alice"))
+def test_invalid_change_is_rejected_and_the_others_are_applied(
+    node: Any, change: Any, code: ErrorCode, message: str
+) -> None:
+    responses = alter(node, change, upsert("alice"))
 
-    assert (change.name, code, message) in answers
-    assert ("alice", ErrorCode.NONE, None) in answers
+    assert (change.name, code, message) in responses
+    assert ("alice", ErrorCode.NONE, None) in responses
     assert users(node) == {ScramUser(ScramMechanism.SCRAM_SHA_512, "alice")}
 
 
 @pytest.mark.parametrize("iterations", [4096, 16_384])
-def test_iterations_at_their_bounds_are_taken(node: Any, iterations: int) -> None:
+def test_iterations_at_their_bounds_are_accepted(node: Any, iterations: int) -> None:
     assert alter(node, upsert(iterations=iterations)) == [("bob", ErrorCode.NONE, None)]
 
 
@@ -95,11 +97,11 @@ def test_iterations_at_their_bounds_are_taken(node: Any, iterations: int) -> Non
         pytest.param([upsert(iterations=1), upsert()], "Too few iterations", id="the-first-error-counts"),
     ],
 )
-def test_a_user_named_twice_is_left_alone(node: Any, changes: list[Any], message: str) -> None:
+def test_user_named_twice_is_not_changed(node: Any, changes: list[Any], message: str) -> None:
     alter(node, upsert("known"))
-    answers = alter(node, *changes)
+    responses = alter(node, *changes)
 
-    assert [(user, text) for user, _, text in answers] == [(changes[0].name, message)]
+    assert [(user, text) for user, _, text in responses] == [(changes[0].name, message)]
     assert users(node) == {ScramUser(ScramMechanism.SCRAM_SHA_512, "known")}
 
 
@@ -108,13 +110,13 @@ def test_the_log_may_hold_credentials_from_3_5_iv2_on(
     new_cluster: Callable[..., Any], level: int, is_supported: bool
 ) -> None:
     cluster = new_cluster(1, metadata_version=level)
-    answer = alter(cluster, upsert())
+    response = alter(cluster, upsert())
 
-    refused = ("bob", ErrorCode.UNSUPPORTED_VERSION, "The current metadata.version does not support SCRAM")
-    assert answer == [("bob", ErrorCode.NONE, None) if is_supported else refused]
+    rejected = ("bob", ErrorCode.UNSUPPORTED_VERSION, "The current metadata.version does not support SCRAM")
+    assert response == [("bob", ErrorCode.NONE, None) if is_supported else rejected]
 
 
-def test_the_secret_of_decoys_comes_with_the_first_credential_and_stays(node: Any) -> None:
+def test_decoy_secret_is_created_with_the_first_credential_and_stays(node: Any) -> None:
     assert node.image.scram.decoy_secret is None
     alter(node, upsert("", 1), delete("bob"))
     assert node.image.scram.decoy_secret is None
@@ -129,7 +131,7 @@ def test_the_secret_of_decoys_comes_with_the_first_credential_and_stays(node: An
     assert users(node) == set()
 
 
-def test_every_controller_makes_up_the_same_and_the_next_one_goes_on_with_it(new_cluster: Callable[..., Any]) -> None:
+def test_all_controllers_have_the_same_decoys_across_a_failover(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(1, controllers=2)
     alter(cluster, upsert())
     secret = cluster.image.scram.decoy_secret
@@ -140,7 +142,7 @@ def test_every_controller_makes_up_the_same_and_the_next_one_goes_on_with_it(new
     assert cluster.image.scram.decoy_secret == secret
 
 
-def test_credentials_that_came_without_a_secret_get_one(new_cluster: Callable[..., Any]) -> None:
+def test_credentials_without_a_decoy_secret_get_one(new_cluster: Callable[..., Any]) -> None:
     old = scram_record(ScramUser(ScramMechanism.SCRAM_SHA_512, "old"), ScramCredential(b"1", b"2", b"3", 4096))
     cluster = new_cluster(1, first_records=[old])
 

@@ -1,4 +1,4 @@
-"""A standby replays what the active controller appends: at every point of the log both know the same."""
+"""A standby replays the active controller's records: at every offset of the log both have the same state."""
 
 import copy
 from collections.abc import Callable
@@ -49,7 +49,7 @@ ACTIONS = st.one_of(
 
 
 class Player:
-    """Does what can be done; refusals are part of the game."""
+    """Runs each action, which the controller may reject."""
 
     def __init__(self, cluster: Any) -> None:
         self.cluster = cluster
@@ -128,14 +128,14 @@ def contents(index: PartitionIndex) -> dict[str, Any]:
 
 
 def rebuilt(state: ControllerState) -> PartitionIndex:
-    """The index as it would be made from nothing."""
+    """Return the index as it is built from the image."""
     fresh = ControllerState()
     fresh.reset(state.position)
     return fresh.index
 
 
 def watched(cluster: Any) -> Callable[[], None]:
-    """Check after every append that everybody knows the same, and that nothing forbidden has come about."""
+    """Check after every append that all controllers have the same state, and that no invariant is violated."""
     before: dict[TopicIdPartition, Any] = {}
 
     def check() -> None:
@@ -172,12 +172,12 @@ def check_partition(before: Any, now: Any) -> None:
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(actions=st.lists(ACTIONS, max_size=40), answer=st.sampled_from([None, *PeerFailure]))
-def test_whatever_happens_controllers_agree_and_partitions_stay_sound(
-    new_cluster: Callable[..., Any], actions: list[tuple[Any, ...]], answer: PeerFailure | None
+@given(actions=st.lists(ACTIONS, max_size=40), response=st.sampled_from([None, *PeerFailure]))
+def test_controllers_agree_and_invariants_hold_for_all_actions(
+    new_cluster: Callable[..., Any], actions: list[tuple[Any, ...]], response: PeerFailure | None
 ) -> None:
     cluster = new_cluster(
-        1, 2, 3, 4, controllers=2, leader_imbalance_check_interval_ms=5_000, probe=lambda *_: Delayed.of(answer)
+        1, 2, 3, 4, controllers=2, leader_imbalance_check_interval_ms=5_000, probe=lambda *_: Delayed.of(response)
     )
     check = watched(cluster)
     deliver = cluster._deliver_to_all
@@ -199,7 +199,7 @@ def test_whatever_happens_controllers_agree_and_partitions_stay_sound(
     assert all(broker.is_fenced for broker in cluster.image.cluster.brokers.values()), "silence ends every session"
 
 
-def test_the_state_at_each_prefix_of_the_log_is_what_the_active_controller_knew_there(
+def test_state_of_each_log_prefix_equals_the_active_controller_s(
     new_cluster: Callable[..., Any],
 ) -> None:
     cluster = new_cluster(1, 2, 3, controllers=2)
@@ -231,7 +231,7 @@ def test_the_state_at_each_prefix_of_the_log_is_what_the_active_controller_knew_
             assert standby.image == images[position - start]
 
 
-def test_what_was_not_committed_is_forgotten_and_its_askers_are_told(new_cluster: Callable[..., Any]) -> None:
+def test_uncommitted_records_are_reverted_and_their_requests_fail(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(1, 2, controllers=2)
     cluster.assign("kept", [1, 2])
     cluster.log.commits_at_once = False
@@ -249,7 +249,7 @@ def test_what_was_not_committed_is_forgotten_and_its_askers_are_told(new_cluster
     assert former.state.image == cluster.active.state.image
 
 
-def test_decisions_see_what_is_not_committed_yet(new_cluster: Callable[..., Any]) -> None:
+def test_decisions_are_based_on_uncommitted_records_too(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(1, 2)
     cluster.log.commits_at_once = False
     request = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
@@ -263,7 +263,7 @@ def test_decisions_see_what_is_not_committed_yet(new_cluster: Callable[..., Any]
     assert second.value.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
-def test_a_transaction_that_its_controller_left_open_is_aborted(new_cluster: Callable[..., Any]) -> None:
+def test_transaction_left_open_by_a_former_controller_is_aborted(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(1, controllers=2)
     base = cluster.log.end_offset
     records = (
@@ -290,7 +290,7 @@ def test_a_transaction_that_its_controller_left_open_is_aborted(new_cluster: Cal
     assert set(cluster.image.topics.by_name) == {"whole"}
 
 
-def test_a_controller_that_takes_over_gives_every_broker_a_whole_session(new_cluster: Callable[..., Any]) -> None:
+def test_new_active_controller_gives_every_broker_a_whole_session(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(1, controllers=2)
     cluster.wait(8_999)
 
@@ -303,7 +303,7 @@ def test_a_controller_that_takes_over_gives_every_broker_a_whole_session(new_clu
     assert cluster.broker_of(1).is_fenced
 
 
-def test_a_controller_that_starts_again_registers_its_new_incarnation_once(new_cluster: Callable[..., Any]) -> None:
+def test_restarted_controller_registers_its_new_incarnation_once(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(controllers=2)
     first = cluster.image.cluster.controllers[101].incarnation_id
     cluster.elect(102)
@@ -311,25 +311,25 @@ def test_a_controller_that_starts_again_registers_its_new_incarnation_once(new_c
 
     registrations = [each.message for each in cluster.records if isinstance(each.message, log.RegisterControllerRecord)]
     assert cluster.image.cluster.controllers[101].incarnation_id == first
-    # The test had entered 102 under another incarnation before it took over.
+    # The test had registered 102 with another incarnation before it took over.
     assert [each.controller_id for each in registrations] == [101, 102, 102]
 
 
 @pytest.mark.parametrize(
-    ("metadata_version", "is_told"), [pytest.param(14, False, id="too-old"), pytest.param(15, True, id="3.7-IV0")]
+    ("metadata_version", "is_supported"), [pytest.param(14, False, id="too-old"), pytest.param(15, True, id="3.7-IV0")]
 )
 def test_controllers_register_from_metadata_version_3_7(
-    new_cluster: Callable[..., Any], metadata_version: int, is_told: bool
+    new_cluster: Callable[..., Any], metadata_version: int, is_supported: bool
 ) -> None:
     cluster = new_cluster(metadata_version=metadata_version)
 
-    answer = cluster.ask(cluster.controller_registration(102))
+    response = cluster.ask(cluster.controller_registration(102))
 
-    assert (answer.error_code == ErrorCode.NONE) == is_told
-    assert (102 in cluster.image.cluster.controllers) == is_told
+    assert (response.error_code == ErrorCode.NONE) == is_supported
+    assert (102 in cluster.image.cluster.controllers) == is_supported
 
 
-def test_a_controller_without_the_cluster_s_features_is_refused(new_cluster: Callable[..., Any]) -> None:
+def test_controller_without_the_finalized_features_is_rejected(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster()
 
     old = cluster.ask(cluster.controller_registration(102, features={"metadata.version": (7, 29)}))
@@ -340,7 +340,7 @@ def test_a_controller_without_the_cluster_s_features_is_refused(new_cluster: Cal
     assert SUPPORTED_FEATURES["metadata.version"].last == 30
 
 
-def test_the_same_registration_again_writes_nothing(new_cluster: Callable[..., Any]) -> None:
+def test_repeated_controller_registration_writes_no_record(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster()
     request = cluster.controller_registration(102)
 

@@ -1,4 +1,4 @@
-"""Topics are created, made larger and deleted, or refused in Kafka's words (recorded from Kafka 4.3.1)."""
+"""Topics are created, get more partitions and are deleted, or are rejected with Kafka's messages (of 4.3.1)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,14 +35,14 @@ def topic(name: str = "new", partitions: int = 1, replicas: int = 1, **configs: 
 
 
 def assigned(*assignments: tuple[int, list[int]], partitions: int = -1, replicas: int = -1) -> CreatableTopic:
-    made = topic(partitions=partitions, replicas=replicas)
-    made.assignments = [
+    created = topic(partitions=partitions, replicas=replicas)
+    created.assignments = [
         CreatableReplicaAssignment(partition_index=index, broker_ids=brokers) for index, brokers in assignments
     ]
-    return made
+    return created
 
 
-REFUSED = [
+REJECTED = [
     (
         topic(replicas=3),
         ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -145,24 +145,24 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("wanted", "code", "message"), REFUSED, ids=lambda value: getattr(value, "name", None))
-def test_a_topic_that_cannot_be_is_refused_as_by_kafka(
+@pytest.mark.parametrize(("wanted", "code", "message"), REJECTED, ids=lambda value: getattr(value, "name", None))
+def test_invalid_topic_is_rejected_as_by_kafka(
     node: Any, wanted: CreatableTopic, code: ErrorCode, message: str
 ) -> None:
     node.create_topic("t")
     node.create_topic("u_1.x")
     before = node.image
 
-    answer = node.ask(CreateTopicsRequest(topics=[wanted]))
+    response = node.ask(CreateTopicsRequest(topics=[wanted]))
 
-    assert [(each.error_code, each.error_message) for each in answer.topics] == [(code, message)]
+    assert [(each.error_code, each.error_message) for each in response.topics] == [(code, message)]
     assert node.image.topics == before.topics
 
 
-def test_a_name_that_is_there_twice_is_refused_once(node: Any) -> None:
-    answer = node.ask(CreateTopicsRequest(topics=[topic("a"), topic("a"), topic("b")]))
+def test_topic_named_twice_is_rejected_once(node: Any) -> None:
+    response = node.ask(CreateTopicsRequest(topics=[topic("a"), topic("a"), topic("b")]))
 
-    assert [(each.name, each.error_code, each.error_message) for each in answer.topics] == [
+    assert [(each.name, each.error_code, each.error_message) for each in response.topics] == [
         ("a", ErrorCode.INVALID_REQUEST, "Duplicate topic name."),
         ("b", ErrorCode.NONE, None),
     ]
@@ -175,13 +175,13 @@ def test_a_name_that_is_there_twice_is_refused_once(node: Any) -> None:
         pytest.param(10_000, "Unable to perform excessively large batch operation.", id="records"),
     ],
 )
-def test_a_request_that_is_too_large_for_one_batch_is_refused(node: Any, partitions: int, message: str) -> None:
-    answer = node.ask(CreateTopicsRequest(topics=[topic(partitions=partitions)]))
+def test_request_too_large_for_one_batch_is_rejected(node: Any, partitions: int, message: str) -> None:
+    response = node.ask(CreateTopicsRequest(topics=[topic(partitions=partitions)]))
 
-    assert (answer.topics[0].error_code, answer.topics[0].error_message) == (ErrorCode.POLICY_VIOLATION, message)
+    assert (response.topics[0].error_code, response.topics[0].error_message) == (ErrorCode.POLICY_VIOLATION, message)
 
 
-def test_the_records_of_a_topic_are_those_that_kafka_writes(node: Any) -> None:
+def test_records_of_a_topic_equal_kafka_s(node: Any) -> None:
     records = node.records_of(CreateTopicsRequest(topics=[topic(partitions=2, retention_ms="1000")]))
 
     topic_id = node.image.topics.by_name["new"].topic_id
@@ -208,49 +208,49 @@ def test_the_records_of_a_topic_are_those_that_kafka_writes(node: Any) -> None:
     ]
 
 
-def test_minus_one_takes_the_defaults(new_controller: Callable[..., Any]) -> None:
+def test_minus_one_selects_the_defaults(new_controller: Callable[..., Any]) -> None:
     node = new_controller(default_replication_factor=2)
     node.add_brokers(1, 2)
 
-    answer = node.create_topic("t", -1, -1)
+    response = node.create_topic("t", -1, -1)
 
-    assert (answer.num_partitions, answer.replication_factor) == (1, 2)
+    assert (response.num_partitions, response.replication_factor) == (1, 2)
 
 
-def test_the_answer_describes_the_new_topic_s_settings(node: Any) -> None:
-    answer = node.create_topic("t", retention_ms="77")
+def test_response_has_the_new_topic_s_settings(node: Any) -> None:
+    response = node.create_topic("t", retention_ms="77")
 
-    settings = {each.name: (each.value, each.config_source) for each in answer.configs}
+    settings = {each.name: (each.value, each.config_source) for each in response.configs}
     assert len(settings) == 33
     assert settings["retention.ms"] == ("77", 1)
     assert settings["min.insync.replicas"] == ("1", 3)
     assert settings["segment.bytes"] == ("1073741824", 5)
 
 
-def test_validate_only_answers_and_changes_nothing(node: Any) -> None:
+def test_validate_only_responds_and_changes_nothing(node: Any) -> None:
     records = node.records_of(CreateTopicsRequest(topics=[topic()], validate_only=True))
 
     assert records == []
     assert node.ask(CreateTopicsRequest(topics=[topic()], validate_only=True)).topics[0].error_code == ErrorCode.NONE
 
 
-def test_nobody_is_answered_before_the_records_are_on_the_disk(node: Any) -> None:
-    answer = node.channel.send(CreateTopicsRequest(topics=[topic()]))
+def test_response_waits_until_the_records_are_on_disk(node: Any) -> None:
+    response = node.channel.send(CreateTopicsRequest(topics=[topic()]))
     repeated = node.channel.send(CreateTopicsRequest(topics=[topic()]))
 
-    assert not answer.is_complete
-    assert not repeated.is_complete, "it was decided on what is not committed yet"
+    assert not response.is_complete
+    assert not repeated.is_complete, "its decision was based on uncommitted records"
     assert "new" not in node.image.topics.by_name
     node.commit()
-    assert answer.value.topics[0].error_code == ErrorCode.NONE
+    assert response.value.topics[0].error_code == ErrorCode.NONE
     assert repeated.value.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
     assert "new" in node.image.topics.by_name
 
 
 def larger(name: str, count: int, *assignments: list[int]) -> CreatePartitionsRequest:
-    made = [CreatePartitionsAssignment(broker_ids=brokers) for brokers in assignments]
+    created = [CreatePartitionsAssignment(broker_ids=brokers) for brokers in assignments]
     return CreatePartitionsRequest(
-        topics=[CreatePartitionsTopic(name=name, count=count, assignments=made if assignments else None)]
+        topics=[CreatePartitionsTopic(name=name, count=count, assignments=created if assignments else None)]
     )
 
 
@@ -287,14 +287,14 @@ def larger(name: str, count: int, *assignments: list[int]) -> CreatePartitionsRe
         ),
     ],
 )
-def test_partitions_that_cannot_be_added_are_refused_as_by_kafka(
+def test_invalid_added_partitions_are_rejected_as_by_kafka(
     node: Any, request_: CreatePartitionsRequest, code: ErrorCode, message: str | None
 ) -> None:
     node.create_topic("t", 4)
 
-    answer = node.ask(request_)
+    response = node.ask(request_)
 
-    assert [(each.error_code, each.error_message) for each in answer.results] == [(code, message)]
+    assert [(each.error_code, each.error_message) for each in response.results] == [(code, message)]
     assert len(node.image.topics.by_name["t"].partitions) == 4
 
 
@@ -334,22 +334,22 @@ def test_added_partitions_follow_the_present_ones(node: Any) -> None:
         ),
     ],
 )
-def test_a_topic_that_is_not_there_is_not_deleted(
+def test_deletion_of_an_unknown_topic_is_rejected(
     node: Any, state: DeleteTopicState, code: ErrorCode, message: str
 ) -> None:
-    answer = node.ask(DeleteTopicsRequest(topics=[state]))
+    response = node.ask(DeleteTopicsRequest(topics=[state]))
 
-    assert [(each.error_code, each.error_message) for each in answer.responses] == [(code, message)]
+    assert [(each.error_code, each.error_message) for each in response.responses] == [(code, message)]
 
 
 @pytest.mark.parametrize("by_id", [True, False], ids=["by-id", "by-name"])
-def test_a_deleted_topic_takes_its_settings_along(node: Any, by_id: bool) -> None:
+def test_deleted_topic_loses_its_settings(node: Any, by_id: bool) -> None:
     node.create_topic("t", retention_ms="1000")
     topic_id = node.image.topics.by_name["t"].topic_id
     state = DeleteTopicState(name=None, topic_id=topic_id) if by_id else DeleteTopicState(name="t")
 
-    answer = node.ask(DeleteTopicsRequest(topics=[state]))
+    response = node.ask(DeleteTopicsRequest(topics=[state]))
 
-    assert (answer.responses[0].name, answer.responses[0].topic_id) == ("t", topic_id)
+    assert (response.responses[0].name, response.responses[0].topic_id) == ("t", topic_id)
     assert node.image.topics.by_name == {}
     assert node.image.configs.of_topic("t") == {}

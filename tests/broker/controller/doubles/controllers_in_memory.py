@@ -1,7 +1,7 @@
 """Controllers in memory, with as many registered brokers as a test asks for.
 
-`ControllerNode` is one on a quorum of one, with its disk; `ControllerCluster` is several on a log that the test
-commits, loses and gives to another leader as it likes.
+`ControllerNode` is one controller with a quorum of one on its disk; `ControllerCluster` is several on a scripted log,
+whose commits, losses and leaders the test controls.
 """
 
 from collections.abc import Callable, Sequence
@@ -75,24 +75,24 @@ class Recorder:
         self.records = [record for batch in reader.batches() for record in batch.records]
 
     def on_leader_change(self, leader: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
-class NextDoor:
-    """The way to the controller without a network: its answers, and its refusals as responses."""
+class LocalChannel:
+    """A channel to the controller in the same process; rejections become error responses."""
 
     def __init__(self, controller: QuorumController) -> None:
         self._controller = controller
 
     def send(self, request: Message) -> Delayed[Message]:
-        def answer(decided: Message | KafkaError) -> Message:
+        def to_response(decided: Message | KafkaError) -> Message:
             return error_response(request, decided) if isinstance(decided, KafkaError) else decided
 
-        return self._controller.handle(request).then(answer)
+        return self._controller.handle(request).then(to_response)
 
 
-class Asking:
-    """Requests that brokers and administrators send, with the values that a test does not care about filled in."""
+class RequestHelpers:
+    """Requests of brokers and administrators, with defaults for the values that a test does not name."""
 
     random: SeededRandom
     image: MetadataImage
@@ -142,12 +142,12 @@ class Asking:
         return -1 if broker is None else broker.epoch
 
     def add_brokers(self, *broker_ids: NodeId, racks: dict[int, str] | None = None, directories: int = 1) -> None:
-        """Register the brokers and let them in."""
+        """Register and unfence the brokers."""
         for broker_id in broker_ids:
             log_dirs = [Uuid(bytes([broker_id + 100 + 50 * each]) * 16) for each in range(directories)]
             rack = (racks or {}).get(broker_id)
-            answer = self.ask(self.registration(broker_id, rack=rack, log_dirs=log_dirs))
-            assert answer.error_code == ErrorCode.NONE
+            response = self.ask(self.registration(broker_id, rack=rack, log_dirs=log_dirs))
+            assert response.error_code == ErrorCode.NONE
             assert not self.ask(self.heartbeat(broker_id)).is_fenced
 
     def create_topic(self, name: str, partitions: int = 1, replicas: int = 1, **configs: str) -> Any:
@@ -177,15 +177,15 @@ class Asking:
             ],
             configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()],
         )
-        answer = self.ask(CreateTopicsRequest(topics=[topic])).topics[0]
-        assert answer.error_code == ErrorCode.NONE, answer
-        return answer
+        response = self.ask(CreateTopicsRequest(topics=[topic])).topics[0]
+        assert response.error_code == ErrorCode.NONE, response
+        return response
 
     def alter_partition(self, topic: str, isr: Sequence[NodeId], partition: int = 0, **said: Any) -> Any:
-        """Ask as the leader for another in-sync set; the answer is the partition's."""
+        """Propose another in-sync set as the leader; return the partition's response."""
         known = self.image.topics.by_name[topic].partitions.get(partition)
         topic_id = said.get("topic_id", self.image.topics.by_name[topic].topic_id)
-        asker = said.get("asker", known.leader if known else 1)
+        proposer = said.get("proposer", known.leader if known else 1)
         epochs = said.get("epochs", {})
         wanted = AlterPartitionRequestPartitionData(
             partition_index=partition,
@@ -199,24 +199,24 @@ class Asking:
             wanted.new_isr_with_epochs = [
                 BrokerState(broker_id=each, broker_epoch=epochs.get(each, self.epoch_of(each))) for each in isr
             ]
-        answer = self.ask(
+        response = self.ask(
             AlterPartitionRequest(
-                broker_id=asker,
-                broker_epoch=said.get("broker_epoch", self.epoch_of(asker)),
+                broker_id=proposer,
+                broker_epoch=said.get("broker_epoch", self.epoch_of(proposer)),
                 topics=[AlterPartitionRequestTopicData(topic_id=topic_id, partitions=[wanted])],
             )
         )
-        return answer.topics[0].partitions[0] if answer.topics else answer
+        return response.topics[0].partitions[0] if response.topics else response
 
     def reassign(self, topic: str, replicas: list[NodeId] | None, partition: int = 0, **said: Any) -> Any:
-        """Ask for other replicas, or for none to cancel; the answer is the partition's."""
+        """Reassign a partition, or cancel with None; return the partition's response."""
         wanted = ReassignableTopic(
             name=topic, partitions=[ReassignablePartition(partition_index=partition, replicas=replicas)]
         )
         return self.ask(AlterPartitionReassignmentsRequest(topics=[wanted], **said)).responses[0].partitions[0]
 
     def put(self, topic: str, broker_id: NodeId, directory: Uuid, partition: int = 0) -> int:
-        """Say as the broker that its replica is in ``directory``; return the error code."""
+        """Report ``directory`` of the broker's replica; return the error code."""
         assigned = assign_api.AssignReplicasToDirsRequestTopicData(
             topic_id=self.image.topics.by_name[topic].topic_id,
             partitions=[assign_api.AssignReplicasToDirsRequestPartitionData(partition_index=partition)],
@@ -226,8 +226,8 @@ class Asking:
             broker_epoch=self.epoch_of(broker_id),
             directories=[assign_api.AssignReplicasToDirsRequestDirectoryData(id=directory, topics=[assigned])],
         )
-        answer = self.ask(request)
-        code: int = answer.directories[0].topics[0].partitions[0].error_code
+        response = self.ask(request)
+        code: int = response.directories[0].topics[0].partitions[0].error_code
         return code
 
     def elect_request(self, topic: str, how: int, partition: int = 0) -> ElectLeadersRequest:
@@ -241,8 +241,8 @@ class Asking:
         return self.ask(IncrementalAlterConfigsRequest(resources=[resource])).responses[0]
 
 
-class ControllerNode(Asking):
-    """One process: quorum, controller and loader, on a disk that outlives it."""
+class ControllerNode(RequestHelpers):
+    """One process: quorum, controller and loader, on a disk that survives it."""
 
     def __init__(
         self,
@@ -285,7 +285,7 @@ class ControllerNode(Asking):
         )
         self.loader = MetadataLoader()
         self.recorder = Recorder()
-        self.channel = NextDoor(self.controller)
+        self.channel = LocalChannel(self.controller)
         for listener in (self.controller, self.loader, self.recorder):
             self.raft.register(listener)
         self.raft.initialize()
@@ -300,7 +300,7 @@ class ControllerNode(Asking):
         self.start()
 
     def commit(self) -> None:
-        """Let everything appended so far reach the disk."""
+        """Sync and commit everything appended so far."""
         self.disk.complete_syncs()
 
     @property
@@ -308,20 +308,20 @@ class ControllerNode(Asking):
         return self.loader.image
 
     def ask(self, request: Message) -> Any:
-        """Send ``request``; return the answer once its records are committed."""
+        """Send ``request``; return the response once its records are committed."""
         delayed = self.channel.send(request)
         self.commit()
         return delayed.value
 
     def records_of(self, request: Message) -> list[MetadataRecord]:
-        """Send ``request``; return the records that it made."""
+        """Send ``request``; return its records."""
         before = len(self.recorder.records)
         self.ask(request)
         return self.recorder.records[before:]
 
 
 class ScriptedLog:
-    """The quorum's log, which every replica shares; what is committed when, and who leads, is the test's choice."""
+    """The quorum's log, shared by all replicas; the test controls commits and the leader."""
 
     def __init__(self, clock: SimulatedClock) -> None:
         self.clock = clock
@@ -329,7 +329,7 @@ class ScriptedLog:
         self.committed_offset = -1
         self.leader = LeaderAndEpoch(None, 0)
         self.commits_at_once = True
-        self.refuses: KafkaError | None = None
+        self.rejects_with: KafkaError | None = None
 
     @property
     def end_offset(self) -> int:
@@ -337,7 +337,7 @@ class ScriptedLog:
 
 
 class ScriptedReplica:
-    """What a controller sees of the quorum: a `RaftClient` as far as it asks it."""
+    """The part of a `RaftClient` that a controller uses."""
 
     def __init__(self, log: ScriptedLog, node_id: NodeId, voter_ids: Sequence[NodeId]) -> None:
         self.log = log
@@ -359,8 +359,8 @@ class ScriptedReplica:
 
     def append(self, epoch: int, records: Sequence[MetadataRecord]) -> int:
         assert self.log.leader == (self.node_id, epoch), "only the leader appends, in its epoch"
-        if self.log.refuses is not None:
-            raise self.log.refuses
+        if self.log.rejects_with is not None:
+            raise self.log.rejects_with
         base = self.log.end_offset
         serde = MetadataRecordSerde()
         decoded = tuple(serde.decode(serde.encode(record)) for record in records)
@@ -373,11 +373,11 @@ class ScriptedReplica:
 
     def upgrade_kraft_version(self, epoch: int, version: int, *, validate_only: bool) -> None:
         self.upgrades.append((epoch, version, validate_only))
-        if self.log.refuses is not None:
-            raise self.log.refuses
+        if self.log.rejects_with is not None:
+            raise self.log.rejects_with
 
     def deliver(self) -> None:
-        """Tell the controller what is committed and it has not seen."""
+        """Deliver committed records that the controller has not received."""
         while self.delivered < len(self.log.batches):
             batch = self.log.batches[self.delivered]
             if batch.last_offset > self.log.committed_offset:
@@ -386,7 +386,7 @@ class ScriptedReplica:
             self.listener.on_committed([batch])
 
 
-class ControllerCluster(Asking):
+class ControllerCluster(RequestHelpers):
     """Controllers 101, 102, ... on one scripted log; the first leads."""
 
     def __init__(
@@ -435,7 +435,7 @@ class ControllerCluster(Asking):
             replica.deliver()
 
     def elect(self, node_id: NodeId | None) -> None:
-        """Let another controller lead; what is not committed is lost."""
+        """Make another controller the leader; uncommitted records are lost."""
         self.log.batches = [each for each in self.log.batches if each.last_offset <= self.log.committed_offset]
         self.log.leader = LeaderAndEpoch(node_id, self.log.leader.epoch + 1)
         for _, controller in sorted(self.controllers.items()):
@@ -461,13 +461,13 @@ class ControllerCluster(Asking):
         return [record for batch in self.log.batches for record in batch.records]
 
     def send(self, request: Message) -> Any:
-        """Ask the active controller; return the Delayed answer, in which a refusal is a KafkaError."""
+        """Send to the active controller; return the Delayed result, in which a rejection is a KafkaError."""
         return self.active.handle(request)
 
     def ask(self, request: Message) -> Any:
-        """Ask the active controller; return the answer, which must be there at once."""
-        answer = self.send(request).value
-        return error_response(request, answer) if isinstance(answer, KafkaError) else answer
+        """Send to the active controller; return the response, which must be complete at once."""
+        response = self.send(request).value
+        return error_response(request, response) if isinstance(response, KafkaError) else response
 
     def records_of(self, request: Message) -> list[MetadataRecord]:
         before = len(self.records)
@@ -484,7 +484,7 @@ class ControllerCluster(Asking):
             controller.tick(self.clock.monotonic_ms())
 
     def fence(self, *broker_ids: NodeId) -> None:
-        """Let the brokers ask to be fenced, which is as if their sessions had ended."""
+        """Fence the brokers by heartbeats that request it, with the effect of a session timeout."""
         for broker_id in broker_ids:
             assert self.ask(self.heartbeat(broker_id, want_fence=True)).is_fenced
 
@@ -493,10 +493,10 @@ class ControllerCluster(Asking):
             assert not self.ask(self.heartbeat(broker_id)).is_fenced
 
     def restart_broker(self, broker_id: NodeId, *, clean: bool, directories: list[Uuid] | None = None) -> None:
-        """Register and unfence a fenced broker's next incarnation, with its ``directories`` or those that it had."""
+        """Register and unfence a fenced broker's next incarnation, with ``directories`` or its former ones."""
         previous = self.epoch_of(broker_id) if clean else -1
         before = self.broker_of(broker_id)
-        answer = self.ask(
+        response = self.ask(
             self.registration(
                 broker_id,
                 previous_broker_epoch=previous,
@@ -504,5 +504,5 @@ class ControllerCluster(Asking):
                 log_dirs=directories or list(before.directories),
             )
         )
-        assert answer.error_code == ErrorCode.NONE, answer
+        assert response.error_code == ErrorCode.NONE, response
         self.unfence(broker_id)
