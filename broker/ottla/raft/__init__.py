@@ -15,8 +15,8 @@ Invariants:
 - Listeners are notified of each committed record once, in order, never from inside another notification.
 - Any failure of the disk ends the replica, and with it the node: no step may be skipped.
 
-Start with `client` (the parts and when each runs), then `quorum_state`, `fetching` for a follower, `leadership` and
-`leader` for a leader. `voter_changes`, `voter_history` and `voter_set` are KIP-853.
+Start with `client`, `state_parts` (the parts and when each runs), then `quorum_state`, `fetching` for a follower,
+`leadership` and `leader` for a leader. `voter_changes`, `voter_history` and `voter_set` are KIP-853.
 
 Surprises: a follower that finds the connection refused at the leader's address grants pre-votes at once (`follower`);
 a leader starts as Resigned after a restart (`resigned`); static voters have no directory id, so that

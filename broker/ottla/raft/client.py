@@ -1,22 +1,9 @@
 """`RaftClient`: one replica of the metadata quorum.
 
 It owns the metadata log and its snapshots, stands for election, votes, appends the controller's records while it leads,
-fetches from the leader while it does not, and notifies its listeners of committed records. The parts below do the work;
-this module connects them and decides which of them runs next:
-
-============ ==========================================================================================================
-part         responsibility
-============ ==========================================================================================================
-Replica      state shared by all parts: the log, the voters, the quorum state and its transitions
-Elections    requests and grants pre-votes and votes
-Leadership   appends, syncs, commits; announces the leader to the voters; resigns when no majority fetches
-FetchService serves the fetches of other replicas
-Fetching     fetches the log, or a snapshot of it, while another replica leads
-Resignation  notifies the voters when this replica stops leading
-VoterChanges adds, removes and updates voters, on the leader
-OwnVoter     requests from the leader the voter change that concerns this replica itself
-CommitFeed   notifies the listeners of committed records
-============ ==========================================================================================================
+fetches from the leader while it does not, and notifies its listeners of committed records. `StateParts` has the parts
+that do this work and picks the one that the state calls for; this module is the entry for the node, the controller and
+the requests of other replicas, and notifies the listeners (`CommitFeed`).
 
 Source: KIP-595, KIP-630, KIP-853, KIP-996; KafkaRaftClient of Apache Kafka.
 """
@@ -32,24 +19,20 @@ from ottla.purgatory import Delayed
 from ottla.raft.candidate import CandidateState
 from ottla.raft.commit_feed import CommitFeed, RaftListener
 from ottla.raft.config import RaftConfig
-from ottla.raft.elections import Elections
 from ottla.raft.fetch_service import FetchService
-from ottla.raft.fetching import Fetching
-from ottla.raft.follower import FollowerState
 from ottla.raft.leader import LeaderState
-from ottla.raft.leadership import Leadership
 from ottla.raft.metadata_log import MetadataLog
-from ottla.raft.own_voter import OwnVoter
-from ottla.raft.prospective import ProspectiveState
 from ottla.raft.quorum_state import EpochState, QuorumState
 from ottla.raft.quorum_state_file import QuorumStateFile
-from ottla.raft.records import Batch, LeaderAndEpoch, RecordSerde, ReplicaKey
+from ottla.raft.record_batch import build_record_batch
+from ottla.raft.records import RecordSerde, ReplicaKey
 from ottla.raft.replica import Replica
-from ottla.raft.resignation import Resignation
 from ottla.raft.resigned import ResignedState
-from ottla.raft.snapshot import BATCH_SIZE_BYTES_MAX, SnapshotReader, SnapshotWriter
+from ottla.raft.snapshot import SnapshotReader, SnapshotWriter
 from ottla.raft.snapshot_fetch import SnapshotFetch
-from ottla.raft.voter_changes import VoterChanges
+from ottla.raft.snapshot_store import SnapshotStore
+from ottla.raft.state_parts import StateParts
+from ottla.raft.status import RaftStatus
 from ottla.raft.voter_history import VoterHistory
 from ottla.raft.voter_set import VoterSet
 from ottla.types import Endpoint, LeaderEpoch, NodeId, Offset, OffsetAndEpoch, Uuid
@@ -61,7 +44,6 @@ from ottla.wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapsh
 from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from ottla.wire.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from ottla.wire.messages.vote import VoteRequest, VoteResponse
-from ottla.wire.records import Record, build_batch
 
 __all__ = ["RaftClient", "RaftConfig", "RaftListener"]
 
@@ -74,7 +56,7 @@ CLEAN_INTERVAL_MS: Final = 60_000
 logger = logging.getLogger(__name__)
 
 
-class RaftClient(Generic[RecordT]):
+class RaftClient(RaftStatus, Generic[RecordT]):
     """See the module.
 
     Args of the constructor:
@@ -149,80 +131,10 @@ class RaftClient(Generic[RecordT]):
             on_failure=on_failure,
             on_other_cluster=on_other_cluster,
         )
-        self._leadership = Leadership(self._replica)
-        self._elections = Elections(self._replica, on_elected=self._leadership.begin)
-        self._fetch_service = FetchService(self._replica, on_fetch=self._leadership.on_fetch)
-        self._fetching = Fetching(self._replica, SnapshotFetch(self._replica, serde, on_loaded=self._on_loaded))
-        self._resignation = Resignation(self._replica)
-        self._voter_changes = VoterChanges(self._replica, self._leadership)
-        self._own_voter = OwnVoter(self._replica, is_controller=is_controller)
-
-    # --- state
-
-    @property
-    def leader_and_epoch(self) -> LeaderAndEpoch:
-        return self._replica.leader_and_epoch
-
-    @property
-    def is_leader(self) -> bool:
-        return self._replica.quorum.leader is not None
-
-    @property
-    def leader_endpoint(self) -> Endpoint | None:
-        """Address of the leader's controller listener; None while no leader is known."""
-        return self._replica.leader_endpoint
-
-    @property
-    def voters(self) -> VoterSet:
-        """The newest voter set, whether committed or not."""
-        return self._voters.voters
-
-    @property
-    def kraft_version(self) -> int:
-        return self._voters.kraft_version
-
-    @property
-    def node_id(self) -> NodeId:
-        return self._replica.local.node_id
-
-    @property
-    def state(self) -> EpochState:
-        """State of this replica in the current epoch: leader, follower, candidate ..."""
-        return self._replica.quorum.state
-
-    @property
-    def high_watermark(self) -> Offset | None:
-        """The first uncommitted offset; None while it is unknown to this replica, which may be the leader itself."""
-        state = self._replica.quorum.state
-        return state.high_watermark if isinstance(state, LeaderState) else self._replica.high_watermark
-
-    @property
-    def log_end_offset(self) -> Offset:
-        return self._replica.log.log.log_end_offset
-
-    @property
-    def log_epoch(self) -> LeaderEpoch:
-        """The newest epoch that the log, or its newest snapshot, has records of."""
-        return self._replica.log.latest_epoch
-
-    @property
-    def committed_size_bytes(self) -> int:
-        """Bytes of all batches that listeners were notified of."""
-        return self._feed.committed_size_bytes
-
-    @property
-    def local(self) -> ReplicaKey:
-        return self._replica.local
-
-    @property
-    def failure(self) -> KafkaError | None:
-        """The error that stopped this replica; None while it works."""
-        return self._replica.failure
-
-    @property
-    def latest_snapshot(self) -> OffsetAndEpoch | None:
-        snapshots = self._replica.log.snapshots
-        return snapshots[-1] if snapshots else None
+        self._snapshots = SnapshotStore(self._replica, serde)
+        snapshot_fetch = SnapshotFetch(self._replica, serde, on_loaded=self._on_loaded)
+        self._parts = StateParts(self._replica, snapshot_fetch, is_controller=is_controller)
+        self._fetch_service = FetchService(self._replica, on_fetch=self._parts.leadership.on_fetch)
 
     # --- lifecycle
 
@@ -250,7 +162,9 @@ class RaftClient(Generic[RecordT]):
             config=self._config,
             on_storage_error=replica.fail,
         )
-        snapshot = self._load_snapshot()
+        snapshot = self._snapshots.load()
+        if snapshot is not None:
+            self._feed.next_offset = snapshot.snapshot_id.offset
         self._load_control_records()
         replica.quorum = QuorumState(
             file=QuorumStateFile(self._disk, replica.log.directory),
@@ -291,7 +205,7 @@ class RaftClient(Generic[RecordT]):
         if replica.failure is not None or replica.is_closed:
             return None
         if self._due_ms is None:
-            deadlines = [self._next_clean_ms, self._fetch_service.next_deadline_ms(), self._state_deadline_ms()]
+            deadlines = [self._next_clean_ms, self._fetch_service.next_deadline_ms(), self._parts.deadline_ms()]
             if self._shutdown is not None:
                 deadlines.append(self._shutdown_deadline_ms)
             self._due_ms = min(deadline for deadline in deadlines if deadline is not None)
@@ -352,7 +266,10 @@ class RaftClient(Generic[RecordT]):
             self._is_woken = True
             while self._is_woken and self.failure is None and not self._replica.is_closed:
                 self._is_woken = False
-                self._poll_state()
+                state, now_ms = self._replica.quorum.state, self._replica.now_ms
+                if self._shutdown is not None:
+                    self._poll_shutdown(state, now_ms)
+                self._parts.poll(state, now_ms)
                 if not self._is_woken:
                     self._fetch_service.on_news()
                     self._notify_listeners()
@@ -362,54 +279,19 @@ class RaftClient(Generic[RecordT]):
             self._is_polling = False
             self._due_ms = None
 
-    def _poll_state(self) -> None:
-        state, now_ms = self._replica.quorum.state, self._replica.now_ms
-        if self._shutdown is not None:
-            self._poll_shutdown(state, now_ms)
-        if isinstance(state, (ProspectiveState, CandidateState)):
-            self._elections.poll(now_ms)
-        elif isinstance(state, LeaderState):
-            self._leadership.poll(now_ms)
-            if self._replica.quorum.state is state:
-                self._voter_changes.poll(now_ms)
-        elif isinstance(state, ResignedState):
-            self._resignation.poll(now_ms)
-        else:
-            self._fetching.poll(now_ms)
-            if isinstance(state, FollowerState) and self._replica.quorum.state is state:
-                self._own_voter.poll(state, now_ms)
-
     def _poll_shutdown(self, state: EpochState, now_ms: int) -> None:
         assert self._shutdown is not None
         if isinstance(state, ResignedState):
-            has_left = self._resignation.is_alone
+            has_left = self._parts.resignation.is_alone
         else:
             has_left = state.leader_id not in (None, self.node_id)
         if has_left or not self._replica.quorum.is_voter or now_ms >= self._shutdown_deadline_ms:
             self._shutdown.complete(None)
 
-    def _state_deadline_ms(self) -> int | None:
-        state = self._replica.quorum.state
-        if isinstance(state, (ProspectiveState, CandidateState)):
-            return self._elections.deadline_ms()
-        if isinstance(state, LeaderState):
-            return _earlier(self._leadership.deadline_ms(), self._voter_changes.deadline_ms())
-        if isinstance(state, ResignedState):
-            return self._resignation.deadline_ms()
-        if isinstance(state, FollowerState):
-            return _earlier(self._fetching.deadline_ms(), self._own_voter.deadline_ms())
-        return self._fetching.deadline_ms()
-
     def _on_transition(self, before: EpochState) -> None:
-        state = self._replica.quorum.state
         if isinstance(before, LeaderState):
             self._feed.on_stopped_leading()
-        self._elections.on_transition(state)
-        self._leadership.on_transition()
-        self._fetching.on_transition()
-        self._resignation.on_transition()
-        self._voter_changes.on_transition()
-        self._own_voter.on_transition(self._replica.now_ms)
+        self._parts.on_transition()
 
     def _on_loaded(self, snapshot: SnapshotReader[RecordT]) -> None:
         self._loaded = snapshot
@@ -429,15 +311,15 @@ class RaftClient(Generic[RecordT]):
 
     def handle_vote(self, request: VoteRequest) -> VoteResponse:
         """Grant or reject a vote or pre-vote (KIP-595, KIP-996)."""
-        return self._handle(lambda: self._elections.handle_vote(request))
+        return self._handle(lambda: self._parts.elections.handle_vote(request))
 
     def handle_begin_quorum_epoch(self, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
         """Learn the leader of an epoch from its own announcement."""
-        return self._handle(lambda: self._fetching.handle_begin_quorum_epoch(request))
+        return self._handle(lambda: self._parts.fetching.handle_begin_quorum_epoch(request))
 
     def handle_end_quorum_epoch(self, request: EndQuorumEpochRequest) -> EndQuorumEpochResponse:
         """Learn that the leader has resigned."""
-        return self._handle(lambda: self._resignation.handle_end_quorum_epoch(request))
+        return self._handle(lambda: self._parts.resignation.handle_end_quorum_epoch(request))
 
     def handle_fetch(self, request: FetchRequest) -> FetchResponse | Delayed[FetchResponse]:
         """Serve a fetch of ``__cluster_metadata`` by a voter or observer; wait up to its max_wait_ms for records."""
@@ -449,15 +331,15 @@ class RaftClient(Generic[RecordT]):
 
     def handle_add_voter(self, request: AddRaftVoterRequest) -> Delayed[AddRaftVoterResponse]:
         """Add a voter (KIP-853)."""
-        return self._handle(lambda: self._voter_changes.handle_add(request))
+        return self._handle(lambda: self._parts.voter_changes.handle_add(request))
 
     def handle_remove_voter(self, request: RemoveRaftVoterRequest) -> Delayed[RemoveRaftVoterResponse]:
         """Remove a voter (KIP-853)."""
-        return self._handle(lambda: self._voter_changes.handle_remove(request))
+        return self._handle(lambda: self._parts.voter_changes.handle_remove(request))
 
     def handle_update_voter(self, request: UpdateRaftVoterRequest) -> Delayed[UpdateRaftVoterResponse]:
         """Update a voter's endpoints or supported versions (KIP-853)."""
-        return self._handle(lambda: Delayed.of(self._voter_changes.handle_update(request)))
+        return self._handle(lambda: Delayed.of(self._parts.voter_changes.handle_update(request)))
 
     def upgrade_kraft_version(self, epoch: LeaderEpoch, version: int, *, validate_only: bool) -> None:
         """Raise kraft.version: from static voters to voters that are in the log (KIP-853).
@@ -469,7 +351,7 @@ class RaftClient(Generic[RecordT]):
         leader = self._replica.quorum.leader
         if leader is None or leader.epoch != epoch:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, f"node {self.node_id} does not lead epoch {epoch}")
-        self._handle(lambda: self._voter_changes.upgrade(version, validate_only=validate_only))
+        self._handle(lambda: self._parts.voter_changes.upgrade(version, validate_only=validate_only))
 
     def _handle(self, handle: Callable[[], ResultT]) -> ResultT:
         """Return the result of ``handle``, after the follow-up work of the request.
@@ -507,84 +389,32 @@ class RaftClient(Generic[RecordT]):
         if leader is None or leader.epoch != epoch:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, f"node {self.node_id} does not lead epoch {epoch}")
         assert records, "a batch needs records"
-        base_offset = self._replica.log.end_offset
-        timestamp_ms = self._clock.wall_ms()
-        encode = self._serde.encode
-        data = build_batch(
-            [Record(base_offset + index, timestamp_ms, None, encode(each)) for index, each in enumerate(records)],
-            base_offset=base_offset,
-            leader_epoch=epoch,
+        data, batch = build_record_batch(
+            records,
+            self._serde,
+            base_offset=self._replica.log.end_offset,
+            epoch=epoch,
+            timestamp_ms=self._clock.wall_ms(),
         )
-        if len(data) > BATCH_SIZE_BYTES_MAX:
-            raise KafkaError(
-                ErrorCode.RECORD_LIST_TOO_LARGE,
-                f"{len(records)} metadata records take {len(data)} bytes; one change may take {BATCH_SIZE_BYTES_MAX}",
-            )
-        last_offset = base_offset + len(records) - 1
-        batch = Batch(base_offset, epoch, timestamp_ms, len(data), tuple(records), last_offset)
         try:
-            self._leadership.append(leader, data, batch)
+            self._parts.leadership.append(leader, data, batch)
         except (StorageError, ShortageError) as error:
             self.fail(error)
             raise
         self._poll()
-        return last_offset
+        return batch.last_offset
 
     # --- snapshots
 
     def create_snapshot(
         self, end: OffsetAndEpoch, *, last_contained_log_time_ms: int
     ) -> SnapshotWriter[RecordT] | None:
-        """Start the snapshot of everything below ``end.offset``; return None when there is one already.
-
-        The caller writes the records and completes it with `finish_snapshot`.
-
-        Raises:
-            StorageError: the disk failed.
-        """
-        latest = self.latest_snapshot
-        if latest is not None and latest.offset >= end.offset:
-            return None
-        kraft_version = self._voters.kraft_version_below(end.offset)
-        return SnapshotWriter(
-            disk=self._disk,
-            clock=self._clock,
-            directory=self._replica.log.directory,
-            snapshot_id=end,
-            serde=self._serde,
-            last_contained_log_time_ms=last_contained_log_time_ms,
-            kraft_version=kraft_version,
-            voters=self._voters.voters_below(end.offset) if kraft_version > 0 else None,
-        )
+        """Start the snapshot of everything below ``end.offset``; see `SnapshotStore.create`."""
+        return self._snapshots.create(end, last_contained_log_time_ms=last_contained_log_time_ms)
 
     def finish_snapshot(self, writer: SnapshotWriter[RecordT]) -> None:
         """Make the snapshot durable, off the loop, and use it from then on."""
-
-        def frozen(error: StorageError | None) -> None:
-            if error is not None:
-                self.fail(error)
-                return
-            logger.info("metadata snapshot %s is done: %d bytes", writer.snapshot_id, writer.size_bytes)
-            self._replica.handle(lambda: self._replica.log.add_snapshot(writer.snapshot_id))
-
-        def freeze() -> None:
-            writer.freeze_later(frozen)
-
-        if self._replica.log.log.recovery_point < writer.snapshot_id.offset:
-            # An observer does not sync what it fetches; but the next start recovers the log from the snapshot on.
-            self._replica.sync(freeze)
-        else:
-            freeze()
-
-    def _load_snapshot(self) -> SnapshotReader[RecordT] | None:
-        snapshot_id = self.latest_snapshot
-        if snapshot_id is None:
-            return None
-        path = self._replica.log.snapshot_path(snapshot_id)
-        reader = SnapshotReader.open(self._disk, path, snapshot_id, self._serde)
-        self._feed.next_offset = snapshot_id.offset
-        self._voters.load_snapshot(snapshot_id.offset, reader.kraft_version, reader.voters)
-        return reader
+        self._snapshots.finish(writer)
 
     def _load_control_records(self) -> None:
         """Find the voters in the log above the snapshot."""
@@ -593,7 +423,3 @@ class RaftClient(Generic[RecordT]):
             self._voters.read(log.batches(self._feed.next_offset, log.end_offset))
         except (CorruptRecordError, ProtocolError) as error:
             raise StorageError(f"the metadata log in {log.directory} cannot be read: {error}") from error
-
-
-def _earlier(first: int | None, second: int | None) -> int | None:
-    return second if first is None or (second is not None and second < first) else first

@@ -12,8 +12,9 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from ottla.errors import CorruptRecordError, ProtocolError, StorageError
 from ottla.raft.metadata_log import MetadataLog
+from ottla.raft.record_batch import read_batch
 from ottla.raft.records import Batch, LeaderAndEpoch, RecordSerde
-from ottla.raft.snapshot import SnapshotReader, read_batch
+from ottla.raft.snapshot import SnapshotReader
 from ottla.types import Offset
 
 RecordT = TypeVar("RecordT")

@@ -19,8 +19,8 @@ from ottla.log.unknown_epochs import cut_unknown_epochs
 from ottla.ports import Clock, Disk
 from ottla.raft.config import RaftConfig
 from ottla.raft.quorum_state_file import QuorumStateFile
+from ottla.raft.record_batch import BATCH_SIZE_BYTES_MAX
 from ottla.raft.snapshot import (
-    BATCH_SIZE_BYTES_MAX,
     PART_SUFFIX,
     parse_snapshot_file_name,
     read_last_contained_log_time_ms,

@@ -22,6 +22,7 @@ from typing import Final, Generic, TypeVar
 from ottla.errors import CorruptRecordError, ProtocolError, StorageError
 from ottla.ports import Clock, Disk, File
 from ottla.raft.control_batch import build_control_batch, read_control_batch
+from ottla.raft.record_batch import read_batch
 from ottla.raft.records import Batch, RecordSerde
 from ottla.raft.voter_set import VoterSet
 from ottla.types import LeaderEpoch, Offset, OffsetAndEpoch
@@ -32,14 +33,13 @@ from ottla.wire.messages.control_records import (
     SnapshotHeaderRecord,
     VotersRecord,
 )
-from ottla.wire.records import Record, RecordBatch, build_batch, iterate_batches, parse_batch, read_records
+from ottla.wire.records import Record, build_batch, iterate_batches, parse_batch
 
 RecordT = TypeVar("RecordT")
 ResultT = TypeVar("ResultT")
 
 SUFFIX: Final = ".checkpoint"
 PART_SUFFIX: Final = ".checkpoint.part"
-BATCH_SIZE_BYTES_MAX: Final = 8 * 1024 * 1024
 _FIRST_BATCH_SIZE_BYTES_MAX: Final = 64 * 1024
 _NAME: Final = re.compile(r"^(?P<offset>\d{20})-(?P<epoch>\d{10})\.checkpoint$")
 
@@ -52,26 +52,6 @@ def parse_snapshot_file_name(name: str) -> OffsetAndEpoch | None:
     """Return the id in a snapshot's file name; None when the file is something else."""
     match = _NAME.match(name)
     return None if match is None else OffsetAndEpoch(int(match["offset"]), int(match["epoch"]))
-
-
-def read_batch(batch: RecordBatch, serde: RecordSerde[RecordT]) -> Batch[RecordT]:
-    """Return the batch with its records decoded; control batches have none.
-
-    Raises:
-        CorruptRecordError, ProtocolError: the batch is corrupt, or from a newer release.
-    """
-    records: tuple[RecordT, ...] = ()
-    if not batch.is_control:
-        values = read_records(batch, size_bytes_max=BATCH_SIZE_BYTES_MAX)
-        records = tuple(serde.decode(record.value or b"") for record in values)
-    return Batch(
-        batch.base_offset,
-        batch.leader_epoch,
-        batch.max_timestamp_ms,
-        batch.size_bytes,
-        records,
-        batch.last_offset,
-    )
 
 
 def read_last_contained_log_time_ms(disk: Disk, path: str) -> int:
