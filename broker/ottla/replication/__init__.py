@@ -19,7 +19,8 @@ replica_manager       entry for requests: find, append, wait
 isr                   `PartitionIsr` (state machine), proposals to the controller
 fetch                 rounds of consumers and followers
 sessions              fetch sessions (KIP-227), and which of them watch a partition
-replica_fetcher       replicates from one leader; `replica_fetcher_manager` has all of them
+replica_fetcher       copies from one leader; `replica_fetcher_manager` has all of them
+followed_partitions   the partitions of one fetcher; `offset_reset` and `follower_syncs` are its other parts
 ====================  ========================================================================================
 
 Surprises: a fetch session checks only partitions that changed since (`sessions.partition_watchers`).

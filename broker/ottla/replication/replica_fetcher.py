@@ -18,8 +18,6 @@ Source: AbstractFetcherThread and ReplicaFetcherThread of Apache Kafka 4.3.
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 
 from ottla.errors import CorruptRecordError, ErrorCode, KafkaError, ShortageError, StorageError
 from ottla.peers.channel import PeerAnswer, PeerFailure
@@ -28,49 +26,23 @@ from ottla.purgatory import Delayed
 from ottla.quoting import describe_error
 from ottla.replication.config import ReplicationConfig
 from ottla.replication.fetch_session_handler import FetchSessionHandler, TopicKey
+from ottla.replication.followed_partitions import Followed, FollowedPartitions
+from ottla.replication.follower_syncs import FollowerSyncs
+from ottla.replication.offset_reset import OffsetReset
 from ottla.replication.partition import Partition
 from ottla.replication.peer_brokers import PeerBrokers
 from ottla.replication.quota import ReplicationQuota
 from ottla.replication.truncation import truncation_offset
-from ottla.types import NEVER_MS, Endpoint, LeaderEpoch, NodeId, Offset, OffsetAndEpoch, TopicPartition, Uuid
+from ottla.types import NEVER_MS, Endpoint, NodeId, Offset, OffsetAndEpoch, TopicPartition
 from ottla.wire.codec import Message
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData, ReplicaState
-from ottla.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
 
 logger = logging.getLogger(__name__)
 
-LATEST = -1
-EARLIEST = -2
 _THROTTLED_RETRY_MS = 100
 _FIRST_BACKOFF_MS = 20
 _DOUBLINGS_MAX = 16
 _FAILURES_UNTIL_LOGGED = 2
-
-_Sent = tuple[Offset, LeaderEpoch, LeaderEpoch, Offset]
-"""What the leader was last sent: fetch offset, current leader epoch, last fetched epoch, log start offset."""
-
-
-@dataclass(slots=True, eq=False)
-class _Followed:
-    """One followed partition. ``sent`` is None while the leader's session does not have its current state."""
-
-    partition: Partition
-    leader_epoch: LeaderEpoch
-    sent: _Sent | None = None
-    is_in_session: bool = False
-    delayed_until_ms: int = 0
-    failures: int = 0
-    lag: int | None = None
-
-    @property
-    def topic_key(self) -> TopicKey:
-        return self.partition.topic_partition.topic, self.partition.topic_id
 
 
 class ReplicaFetcher:
@@ -82,7 +54,6 @@ class ReplicaFetcher:
         progressed: called with each partition of which consumers can read more, or less, than before.
 
     Attributes:
-        failed: the partitions that are not copied any more until their metadata changes.
         unexpected_error: the last exception that no code expected; the simulator raises it again.
         lost_since_ms: when the connection to the leader broke, until it responds again; None while it responds, or is
             silent, which proves nothing.
@@ -103,7 +74,6 @@ class ReplicaFetcher:
         self.leader = leader
         self.bytes_in = 0
         self.unexpected_error: Exception | None = None
-        self.failed: set[TopicPartition] = set()
         self.lost_since_ms: int | None = None
         self._node_id = node_id
         self._connection = connection
@@ -113,107 +83,83 @@ class ReplicaFetcher:
         self._quota = quota
         self._progressed = progressed
         self._session = FetchSessionHandler()
-        self._followed: dict[TopicPartition, _Followed] = {}
-        self._by_id: dict[tuple[Uuid, int], _Followed] = {}
-        self._changed: dict[TopicPartition, None] = {}
-        self._delayed: dict[TopicPartition, _Followed] = {}
-        self._removed: dict[tuple[TopicKey, int], None] = {}
+        self._partitions = FollowedPartitions(clock)
+        self._offset_reset = OffsetReset(
+            node_id=node_id,
+            leader=leader,
+            partitions=self._partitions,
+            send=self._send_to_leader,
+            retry_ms=lambda: config().fetch_backoff_ms,
+            truncate=self._truncate_to,
+            fail=self._fail,
+            progressed=progressed,
+        )
         self._is_in_flight = False
-        self._syncs_under_way = 0
+        self._syncs = FollowerSyncs(
+            partitions=self._partitions,
+            on_done=lambda: self._fetch_or_retry(clock.monotonic_ms()),
+            fail=self._fail,
+            retry_later=self._retry_after_shortage,
+        )
         self._retry_at_ms = 0
         self._failures = 0
 
+    @property
+    def failed(self) -> set[TopicPartition]:
+        """The partitions that are not copied any more until their metadata changes."""
+        return self._partitions.failed
+
     def __len__(self) -> int:
-        return len(self._followed)
+        return len(self._partitions)
 
     @property
     def max_lag(self) -> int:
         """Records that the slowest partition is behind its leader's high watermark."""
-        return max((followed.lag or 0 for followed in self._followed.values()), default=0)
+        return max((followed.lag or 0 for followed in self._partitions), default=0)
 
     # --- followed partitions
 
     def follow(self, partition: Partition) -> None:
         """Copy ``partition`` from now on, in its current leader epoch."""
-        topic_partition = partition.topic_partition
-        self.failed.discard(topic_partition)
-        before = self._followed.get(topic_partition)
-        followed = _Followed(partition, partition.leader_epoch)
-        if before is not None and before.partition.topic_id == partition.topic_id:
-            followed.is_in_session = before.is_in_session
-        elif before is not None:
-            self.unfollow(topic_partition)
-        self._followed[topic_partition] = followed
-        self._by_id[partition.topic_id, topic_partition.partition] = followed
-        self._removed.pop((followed.topic_key, topic_partition.partition), None)
-        self._delayed.pop(topic_partition, None)
-        self._changed[topic_partition] = None
+        self._partitions.follow(partition)
 
     def unfollow(self, topic_partition: TopicPartition) -> None:
         """Stop copying it; no error when it is not copied."""
-        self.failed.discard(topic_partition)
-        followed = self._followed.pop(topic_partition, None)
-        if followed is not None:
-            del self._by_id[followed.partition.topic_id, topic_partition.partition]
-            self._delayed.pop(topic_partition, None)
-            self._changed.pop(topic_partition, None)
-            self._leave_session(followed)
+        self._partitions.unfollow(topic_partition)
 
     def retry_now(self) -> None:
         """Fetch at once from a leader that could not be reached: it may have come back."""
         self._retry_at_ms = 0
 
-    def _leave_session(self, followed: _Followed) -> None:
-        if followed.is_in_session:
-            self._removed[followed.topic_key, followed.partition.topic_partition.partition] = None
-        followed.is_in_session = False
-        followed.sent = None
-
-    def _delay(self, followed: _Followed, delay_ms: int) -> None:
-        """Do not fetch the partition for a while; it leaves the leader's session."""
-        topic_partition = followed.partition.topic_partition
-        followed.delayed_until_ms = self._clock.monotonic_ms() + delay_ms
-        self._delayed[topic_partition] = followed
-        self._changed.pop(topic_partition, None)
-        self._leave_session(followed)
-
-    def _back_off(self, followed: _Followed) -> None:
+    def _back_off(self, followed: Followed) -> None:
         followed.failures += 1
-        self._delay(followed, self._backoff_ms(followed.failures))
+        self._partitions.delay(followed, self._backoff_ms(followed.failures))
 
     def _backoff_ms(self, failures: int) -> int:
         """Return the backoff after so many failures in a row: doubling up to replica.fetch.backoff.ms."""
         doublings = min(failures - 1, _DOUBLINGS_MAX)
         return min(_FIRST_BACKOFF_MS << doublings, self._config().fetch_backoff_ms)
 
-    def _mark_failed(self, followed: _Followed) -> None:
-        """Stop copying a partition until its metadata changes, as Kafka's markPartitionFailed does."""
-        self.unfollow(followed.partition.topic_partition)
-        self.failed.add(followed.partition.topic_partition)
-
     # --- schedule
 
     def tick(self, now_ms: int) -> None:
         """Resume partitions whose delay is over, and fetch."""
-        if self._delayed:
-            for topic_partition, followed in list(self._delayed.items()):
-                if followed.delayed_until_ms <= now_ms:
-                    del self._delayed[topic_partition]
-                    self._changed[topic_partition] = None
+        self._partitions.resume_due(now_ms)
         if not self._is_busy and now_ms >= self._retry_at_ms:
             self._fetch_or_retry(now_ms)
 
     @property
     def _is_busy(self) -> bool:
-        return self._is_in_flight or self._syncs_under_way > 0
+        return self._is_in_flight or self._syncs.are_under_way
 
     @property
     def due_ms(self) -> int:
         """When `tick` has work."""
-        if not self._delayed:
-            return NEVER_MS if self._is_busy or not self._followed else self._retry_at_ms
-        due_ms = min(followed.delayed_until_ms for followed in self._delayed.values())
-        if not self._is_busy and len(self._followed) > len(self._delayed):
+        partitions = self._partitions
+        if not partitions.has_delayed:
+            return NEVER_MS if self._is_busy or not len(partitions) else self._retry_at_ms
+        due_ms = partitions.delayed_due_ms
+        if not self._is_busy and partitions.has_fetchable:
             due_ms = min(due_ms, self._retry_at_ms)
         return due_ms
 
@@ -226,6 +172,10 @@ class ReplicaFetcher:
             timeout_ms=config.socket_timeout_ms,
             lane=self._connection,
         )
+
+    def _send_to_leader(self, request: Message) -> Delayed[PeerAnswer] | None:
+        endpoint = self._peer_brokers.endpoint_of(self.leader)
+        return None if endpoint is None else self._send(endpoint, request)
 
     # --- fetching
 
@@ -244,14 +194,14 @@ class ReplicaFetcher:
 
     def _fetch(self, now_ms: int) -> None:
         endpoint = None
-        if len(self._followed) > len(self._delayed):
+        if self._partitions.has_fetchable:
             endpoint = self._peer_brokers.endpoint_of(self.leader)
             if endpoint is None:
                 self._retry_at_ms = now_ms + self._config().fetch_backoff_ms
-        if endpoint is None or self._sync_unconfirmed():
+        if endpoint is None or self._syncs.start(self._partitions.to_name(is_full=self._session.is_full)):
             return
         wanted = self._fetch_partitions(now_ms)
-        if len(self._followed) == len(self._delayed):
+        if not self._partitions.has_fetchable:
             return  # the rest is throttled
         config = self._config()
         request = FetchRequest(
@@ -260,80 +210,31 @@ class ReplicaFetcher:
             min_bytes=config.fetch_min_bytes,
             max_bytes=config.fetch_response_max_bytes,
         )
-        self._session.fill(request, wanted, self._removed)
-        self._removed.clear()
+        self._session.fill(request, wanted, self._partitions.removed)
+        self._partitions.removed.clear()
         self._is_in_flight = True
         self._send(endpoint, request).on_complete(self._on_response)
 
-    def _partitions_to_name(self) -> list[TopicPartition]:
-        """Return the partitions that the next fetch names: all in a full fetch, else those that changed."""
-        if self._session.is_full:
-            return [each for each in self._followed if each not in self._delayed]
-        return list(self._changed)
-
-    def _sync_unconfirmed(self) -> bool:
-        """Sync what the next fetch would confirm and has to be on the disk first; return whether there is any.
-
-        The fetch is sent when all of it is on the disk. The origin of the records does not matter: this replica may
-        have led, restarted or truncated its log since its last sync.
-        """
-        unsynced = []
-        for topic_partition in self._partitions_to_name():
-            log = self._followed[topic_partition].partition.log
-            if log.confirmable_offset < log.log_end_offset:
-                unsynced.append(self._followed[topic_partition])
-        if not unsynced:
-            return False
-        self._syncs_under_way = len(unsynced) + 1
-        for followed in unsynced:
-            self._start_sync(followed)
-        self._end_sync()  # the one that was counted until all had been started
-        return True
-
-    def _start_sync(self, followed: _Followed) -> None:
-        try:
-            followed.partition.log.flush_later(partial(self._on_synced, followed))
-        except StorageError as error:
-            self._on_synced(followed, error)
-        except ShortageError as error:
-            # Nothing is synced, so nothing is confirmed: the partition is left out until it is retried.
-            self._retry_after_shortage(followed, error)
-            self._end_sync()
-        except Exception as error:
-            self._on_unexpected_error(followed, error)
-            self._end_sync()
-
-    def _on_synced(self, followed: _Followed, error: StorageError | None) -> None:
-        if error is not None and self._followed.get(followed.partition.topic_partition) is followed:
-            self._on_failed_disk(followed, error)
-        self._end_sync()
-
-    def _end_sync(self) -> None:
-        self._syncs_under_way -= 1
-        if self._syncs_under_way == 0:
-            self._fetch_or_retry(self._clock.monotonic_ms())
-
     def _fetch_partitions(self, now_ms: int) -> list[tuple[TopicKey, FetchPartition]]:
         """Return the request's entry of each partition that the next fetch names."""
-        topic_partitions = self._partitions_to_name()
+        partitions = self._partitions
+        named = partitions.to_name(is_full=self._session.is_full)
         if self._session.is_full:
-            for followed in self._followed.values():
-                followed.is_in_session = False
-            self._removed.clear()
-        self._changed.clear()
+            partitions.start_session()
+        partitions.changed.clear()
         size_bytes_max = self._config().fetch_max_bytes
         wanted = []
-        for topic_partition in topic_partitions:
-            followed = self._followed[topic_partition]
+        for followed in named:
             if self._is_throttled(followed, now_ms):
-                self._delay(followed, _THROTTLED_RETRY_MS)
+                partitions.delay(followed, _THROTTLED_RETRY_MS)
                 continue
             log = followed.partition.log
             followed.sent = (log.log_end_offset, followed.leader_epoch, log.latest_epoch, log.log_start_offset)
             followed.is_in_session = True
-            self._removed.pop((followed.topic_key, topic_partition.partition), None)
+            index = followed.partition.topic_partition.partition
+            partitions.removed.pop((followed.topic_key, index), None)
             entry = FetchPartition(
-                partition=topic_partition.partition,
+                partition=index,
                 fetch_offset=log.log_end_offset,
                 current_leader_epoch=followed.leader_epoch,
                 last_fetched_epoch=log.latest_epoch,
@@ -343,7 +244,7 @@ class ReplicaFetcher:
             wanted.append((followed.topic_key, entry))
         return wanted
 
-    def _is_throttled(self, followed: _Followed, now_ms: int) -> bool:
+    def _is_throttled(self, followed: Followed, now_ms: int) -> bool:
         """Return whether the follower is throttled now; in-sync ones never are: they would delay produce requests."""
         quota = self._quota
         return (
@@ -369,7 +270,7 @@ class ReplicaFetcher:
         self._session.on_response(response.session_id)
         for topic in response.responses:
             for data in topic.partitions:
-                followed = self._by_id.get((topic.topic_id, data.partition_index))
+                followed = self._partitions.by_id.get((topic.topic_id, data.partition_index))
                 if followed is not None and followed.sent is not None:
                     self._on_partition(followed, data)
         # At once: an append on the leader may wait for this very request.
@@ -399,7 +300,7 @@ class ReplicaFetcher:
 
     # --- data of a response
 
-    def _on_partition(self, followed: _Followed, data: PartitionData) -> None:
+    def _on_partition(self, followed: Followed, data: PartitionData) -> None:
         assert followed.sent is not None
         if followed.sent[0] != followed.partition.log.log_end_offset or data.preferred_read_replica >= 0:
             return  # the log has changed since the fetch was sent
@@ -427,12 +328,12 @@ class ReplicaFetcher:
         except Exception as error:
             self._on_unexpected_error(followed, error)
 
-    def _retry_after_shortage(self, followed: _Followed, error: ShortageError) -> None:
+    def _retry_after_shortage(self, followed: Followed, error: ShortageError) -> None:
         level = logging.DEBUG if followed.failures else logging.WARNING
         logger.log(level, "%s: retrying: %s", followed.partition.topic_partition, error)
         self._back_off(followed)
 
-    def _on_unexpected_error(self, followed: _Followed, error: Exception) -> None:
+    def _on_unexpected_error(self, followed: Followed, error: Exception) -> None:
         """Fail one partition, whatever the error: the others of this fetch, and the node, continue."""
         self.unexpected_error = error
         logger.error(
@@ -440,13 +341,19 @@ class ReplicaFetcher:
             followed.partition.topic_partition,
             describe_error(error),
         )
-        self._mark_failed(followed)
+        self._partitions.mark_failed(followed)
 
-    def _on_failed_disk(self, followed: _Followed, error: StorageError) -> None:
+    def _on_failed_disk(self, followed: Followed, error: StorageError) -> None:
         logger.error("%s: not copied any more: %s", followed.partition.topic_partition, error)
-        self._mark_failed(followed)
+        self._partitions.mark_failed(followed)
 
-    def _append(self, followed: _Followed, data: PartitionData) -> None:
+    def _fail(self, followed: Followed, error: Exception) -> None:
+        if isinstance(error, StorageError):
+            self._on_failed_disk(followed, error)
+        else:
+            self._on_unexpected_error(followed, error)
+
+    def _append(self, followed: Followed, data: PartitionData) -> None:
         partition = followed.partition
         log = partition.log
         records = data.records
@@ -467,17 +374,17 @@ class ReplicaFetcher:
         followed.failures = 0
         followed.lag = max(0, data.high_watermark - log.log_end_offset)
         if log.log_end_offset != end_offset or log.log_start_offset != start_offset:
-            self._changed[partition.topic_partition] = None
+            self._partitions.changed[partition.topic_partition] = None
         if size_bytes:
             self.bytes_in += size_bytes
             if self._quota.is_limited and self._quota.is_throttled(partition.topic_partition):
                 self._quota.record(size_bytes, self._clock.monotonic_ms())
                 if self._is_throttled(followed, self._clock.monotonic_ms()):
-                    self._delay(followed, _THROTTLED_RETRY_MS)
+                    self._partitions.delay(followed, _THROTTLED_RETRY_MS)
         if is_news:
             self._progressed(partition)
 
-    def _truncate(self, followed: _Followed, diverging: OffsetAndEpoch) -> None:
+    def _truncate(self, followed: Followed, diverging: OffsetAndEpoch) -> None:
         log = followed.partition.log
         self._truncate_to(
             followed,
@@ -486,7 +393,7 @@ class ReplicaFetcher:
             f"at offset {diverging.offset}",
         )
 
-    def _truncate_to(self, followed: _Followed, offset: Offset, reason: str) -> None:
+    def _truncate_to(self, followed: Followed, offset: Offset, reason: str) -> None:
         log = followed.partition.log
         high_watermark = log.high_watermark
         logger.info(
@@ -503,83 +410,18 @@ class ReplicaFetcher:
                 followed.partition.topic_partition,
                 high_watermark,
             )
-        self._changed[followed.partition.topic_partition] = None
+        self._partitions.changed[followed.partition.topic_partition] = None
         self._progressed(followed.partition)
 
-    def _on_error(self, followed: _Followed, code: ErrorCode) -> None:
+    def _on_error(self, followed: Followed, code: ErrorCode) -> None:
         topic_partition = followed.partition.topic_partition
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._request_offset(followed, LATEST, self._on_latest_offset)
+            self._offset_reset.start(followed)
         elif code is ErrorCode.FENCED_LEADER_EPOCH:
             logger.info("%s: leader epoch %d is over; waiting for the metadata", topic_partition, followed.leader_epoch)
-            self._mark_failed(followed)
+            self._partitions.mark_failed(followed)
         else:
             is_usual = code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH)
             level = logging.DEBUG if is_usual or followed.failures else logging.WARNING
             logger.log(level, "%s: node %d rejects fetches with %s", topic_partition, self.leader, code.name)
             self._back_off(followed)
-
-    # --- offset out of range
-
-    def _request_offset(self, followed: _Followed, timestamp: int, use: Callable[[_Followed, Offset], None]) -> None:
-        """Request an end of the leader's log; until its response, the partition is not fetched."""
-        self._delay(followed, self._config().fetch_backoff_ms)
-        endpoint = self._peer_brokers.endpoint_of(self.leader)
-        if endpoint is None:
-            return
-        topic, index = followed.partition.topic_partition
-        wanted = ListOffsetsPartition(
-            partition_index=index, current_leader_epoch=followed.leader_epoch, timestamp=timestamp
-        )
-        request = ListOffsetsRequest(
-            replica_id=self._node_id, topics=[ListOffsetsTopic(name=topic, partitions=[wanted])]
-        )
-
-        def on_response(response: PeerAnswer) -> None:
-            found = _only_partition(response)
-            if self._followed.get(followed.partition.topic_partition) is not followed:
-                return
-            if found is None or found.error_code != ErrorCode.NONE:
-                return  # it is delayed: the next fetch reports the error again
-            try:
-                use(followed, found.offset)
-            except StorageError as error:
-                self._on_failed_disk(followed, error)
-            except Exception as error:
-                self._on_unexpected_error(followed, error)
-
-        self._send(endpoint, request).on_complete(on_response)
-
-    def _on_latest_offset(self, followed: _Followed, leader_end_offset: Offset) -> None:
-        """Truncate to a leader that is behind; else it no longer has the records that this replica needs next."""
-        if leader_end_offset < followed.partition.log.log_end_offset:
-            reason = f"the log of node {self.leader}, which leads epoch {followed.leader_epoch}, ends there"
-            self._truncate_to(followed, leader_end_offset, reason)
-            self._resume(followed)
-        else:
-            self._request_offset(followed, EARLIEST, self._on_earliest_offset)
-
-    def _on_earliest_offset(self, followed: _Followed, leader_start_offset: Offset) -> None:
-        log = followed.partition.log
-        if leader_start_offset > log.log_end_offset:
-            logger.info(
-                "%s: restarting at offset %d, where the log of node %d starts; this replica ended at %d",
-                followed.partition.topic_partition,
-                leader_start_offset,
-                self.leader,
-                log.log_end_offset,
-            )
-            log.truncate_fully_and_start_at(leader_start_offset)
-            self._progressed(followed.partition)
-        self._resume(followed)
-
-    def _resume(self, followed: _Followed) -> None:
-        topic_partition = followed.partition.topic_partition
-        self._delayed.pop(topic_partition, None)
-        self._changed[topic_partition] = None
-
-
-def _only_partition(response: PeerAnswer) -> ListOffsetsPartitionResponse | None:
-    if isinstance(response, ListOffsetsResponse) and response.topics and response.topics[0].partitions:
-        return response.topics[0].partitions[0]
-    return None

@@ -27,6 +27,7 @@ from ottla.raft.leader import LeaderState
 from ottla.replication import replica_fetcher
 from ottla.replication.fetch.consumer_fetch import ConsumerFetch
 from ottla.replication.fetch.fetch_round import FetchRound
+from ottla.replication.follower_syncs import FollowerSyncs
 from ottla.replication.isr.partition_isr import IsrEvent, IsrState, PartitionIsr
 from ottla.replication.isr.remote_replica import RemoteReplica
 from ottla.replication.partition import Partition
@@ -368,7 +369,7 @@ def _produce_without_permission(set_attribute: SetAttribute) -> None:
 
 @mutation("with ottla.acks.fsync a follower confirms what it has not synced", seeds_max=80, seeds_from=5, seeds_step=8)
 def _confirm_unsynced(set_attribute: SetAttribute) -> None:
-    set_attribute(ReplicaFetcher, "_sync_unconfirmed", lambda self: False)
+    set_attribute(FollowerSyncs, "start", lambda self, named: False)
 
 
 @mutation("with ottla.acks.fsync a leader acknowledges before its sync", seeds_max=80, seeds_from=5, seeds_step=8)
