@@ -11,6 +11,8 @@ from ottla.raft.config import RaftConfig
 from ottla.raft.records import Batch, LeaderAndEpoch
 from ottla.raft.snapshot import SnapshotWriter
 from ottla.raft.voter_set import Voter, VoterSet
+from ottla.simulator.runs.quorum.replica import SimulatedReplica
+from ottla.simulator.runs.quorum.simulation import SimulatedQuorum
 from ottla.simulator.world.clock import SimulatedClock
 from ottla.simulator.world.disk import SimulatedDisk
 from ottla.simulator.world.random_source import SeededRandom
@@ -139,3 +141,27 @@ def replica() -> Replica:
 @pytest.fixture
 def bytes_serde() -> BytesSerde:
     return BytesSerde()
+
+
+@pytest.fixture
+def quorum() -> SimulatedQuorum:
+    """Three voters with a leader and some records committed on all of them, without requests in flight."""
+    made = SimulatedQuorum(1, voters=3, snapshot_interval_batches=10)
+    made.start_all()
+    made.run_until(made.has_working_leader)
+    for _ in range(5):
+        made.append()
+        made.run(100)
+    return made
+
+
+@pytest.fixture
+def leader(quorum: SimulatedQuorum) -> SimulatedReplica:
+    found = quorum.leader()
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def follower(quorum: SimulatedQuorum, leader: SimulatedReplica) -> SimulatedReplica:
+    return next(each for each in quorum.running() if each is not leader)

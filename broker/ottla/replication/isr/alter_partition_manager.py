@@ -107,8 +107,7 @@ class AlterPartitionManager:
 
     def _on_response(self, sent: dict[_Key, _Proposal], response: Message) -> None:
         self._is_in_flight = False
-        is_expected = isinstance(response, AlterPartitionResponse)
-        code = response.error_code if is_expected else ErrorCode.UNKNOWN_SERVER_ERROR
+        code = response.error_code if isinstance(response, AlterPartitionResponse) else ErrorCode.UNKNOWN_SERVER_ERROR
         if code != ErrorCode.NONE:
             self.failed_updates += len(sent)
             self.back_off()
