@@ -1,6 +1,6 @@
 """Simulator: whole clusters of real nodes in one thread and in simulated time, from one seed, with faults.
 
-What it is for: a second runtime beside `ottla.runtime`. The same `Node` objects run on simulated ports (clock, disk,
+It is a second runtime next to `ottla.runtime`: the same `Node` objects run on simulated ports (clock, disk,
 network, random source, background), thousands of times faster than real time. A seed that fails replays exactly.
 
 Packages, from the bottom up; each imports only those before it:

@@ -15,7 +15,7 @@ from ottla.admin.exposition import node_metrics
 from ottla.admin.snapshot import NodeSnapshot, take_snapshot
 from ottla.network.authentication import LOGIN_MS_MAX
 from ottla.security.quotas.throttles import BROKER_CONNECTION_RATE
-from ottla.simulator.world.single_node import DOOR, LOCKED, Client, RunningNode, World
+from ottla.simulator.world.single_node import LOCKED, SASL_LISTENER, Client, RunningNode, World
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -36,7 +36,7 @@ def announce(running: RunningNode, listener: str, size_bytes: int, count: int = 
 
 def too_many(running: RunningNode) -> None:
     running.connect()
-    assert not running.is_let_in("PLAINTEXT")
+    assert not running.accepts_connection("PLAINTEXT")
 
 
 def too_large_a_request(running: RunningNode) -> None:
@@ -44,7 +44,7 @@ def too_large_a_request(running: RunningNode) -> None:
 
 
 def too_large_before_the_login(running: RunningNode) -> None:
-    announce(running, DOOR, 512 * 1024 + 1)
+    announce(running, SASL_LISTENER, 512 * 1024 + 1)
 
 
 def more_than_there_is_memory(running: RunningNode) -> None:
@@ -57,7 +57,7 @@ def too_little_while_others_wait(running: RunningNode) -> None:
 
 
 def more_logins_than_there_is_memory(running: RunningNode) -> None:
-    announce(running, DOOR, 500_000, 100)
+    announce(running, SASL_LISTENER, 500_000, 100)
 
 
 def too_many_entries(running: RunningNode) -> None:
@@ -71,18 +71,18 @@ def silence(running: RunningNode) -> None:
 
 
 def no_login(running: RunningNode) -> None:
-    running.connect(DOOR)
+    running.connect(SASL_LISTENER)
     running.run(LOGIN_MS_MAX + 10)
 
 
 def versions_again_and_again(running: RunningNode) -> None:
-    client = running.connect(DOOR)
+    client = running.connect(SASL_LISTENER)
     for _ in range(2):
         client.send(VERSIONS, 3)
 
 
 def log_in(running: RunningNode, password: str) -> Client:
-    client = running.connect(DOOR)
+    client = running.connect(SASL_LISTENER)
     client.send(SaslHandshakeRequest(mechanism="PLAIN"), 1)
     client.send(SaslAuthenticateRequest(auth_bytes=b"\0alice\0" + password.encode()), 2)
     return client
@@ -107,7 +107,7 @@ def a_session_that_is_over(running: RunningNode) -> None:
 
 def connections_too_fast(running: RunningNode) -> None:
     for _ in range(200):
-        running.is_let_in("PLAINTEXT")
+        running.accepts_connection("PLAINTEXT")
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,11 @@ LIMITS = {
         versions_again_and_again, FAILED, r"a login .*API_VERSIONS during SASL", settings=LOCKED
     ),
     "passwords": Limit(
-        a_wrong_password, FAILED, r"a login .*failed", labels={"listener": DOOR, "mechanism": "PLAIN"}, settings=LOCKED
+        a_wrong_password,
+        FAILED,
+        r"a login .*failed",
+        labels={"listener": SASL_LISTENER, "mechanism": "PLAIN"},
+        settings=LOCKED,
     ),
     "renewals": Limit(
         renewals_without_a_pause,

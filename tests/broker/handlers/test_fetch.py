@@ -91,7 +91,7 @@ def test_a_reader_waits_for_the_next_record(running: RunningNode, client: Client
 
     produce(client, "t", batch_of(client, [b"a"]))
 
-    answer = reader.answer_to(request, 12)
+    answer = reader.response_to(request, 12)
     assert isinstance(answer, FetchResponse)
     assert [record.value for record in records_in(answer.responses[0].partitions[0])] == [b"a"]
 

@@ -10,7 +10,7 @@ from ottla.handlers.catalog import find
 from ottla.handlers.offset_for_leader_epoch import STRAIGHT_MAX
 from ottla.ports import DiskSpace
 from ottla.simulator.clients.requests import batch_of, create_topic, fetch, produce
-from ottla.simulator.world.single_node import Client, RunningNode, client_at_the_open_door
+from ottla.simulator.world.single_node import Client, RunningNode, anonymous_client
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -162,7 +162,7 @@ def test_what_is_named_repeatedly_has_its_end_of_epoch_repeatedly_as_by_kafka(cl
 def test_many_ends_of_epochs_are_looked_up_in_slices(running: RunningNode, client: Client) -> None:
     served = find(23, 4)
     assert served is not None
-    context = RequestContext(23, 4, 1, "c", client_at_the_open_door(), running.node.services, 0)
+    context = RequestContext(23, 4, 1, "c", anonymous_client(), running.node.services, 0)
     topics = [OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition(partition=0)])] * 1_000
 
     slices = list(served.handler(context, OffsetForLeaderEpochRequest(topics=topics)))

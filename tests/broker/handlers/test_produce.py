@@ -276,7 +276,7 @@ def test_partition_that_goes_while_its_batch_is_checked_gets_nothing(client: Cli
     partition = node.replicas.get("t", 0)
     partition.leader = 2
     client.node.run(100)
-    answer = client.answer_to(ProduceRequest(), version)
+    answer = client.response_to(ProduceRequest(), version)
 
     assert isinstance(answer, ProduceResponse)
     found = answer.responses[0].partition_responses[0]

@@ -16,7 +16,7 @@ from ottla.network.connection import Connection
 from ottla.network.connection_login import ConnectionLogin
 from ottla.sasl.scram import ScramMechanism, new_salt, salted_password
 from ottla.simulator.world.random_source import SeededRandom
-from ottla.simulator.world.single_node import ALICE, DOOR, JAAS, LOCKED, Client, RunningNode, World
+from ottla.simulator.world.single_node import ALICE, JAAS, LOCKED, SASL_LISTENER, Client, RunningNode, World
 from ottla.wire.codec import Message
 from ottla.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -78,7 +78,7 @@ def set_credential(
 
 @pytest.mark.parametrize("asks_versions", [True, False], ids=["after-api-versions", "at-once"])
 def test_a_right_password_lets_in(locked: RunningNode, asks_versions: bool) -> None:
-    client = locked.connect(DOOR)
+    client = locked.connect(SASL_LISTENER)
     if asks_versions:
         assert client.ask(SOFTWARE, ApiVersionsResponse, 3).error_code == ErrorCode.NONE
     answer = client.log_in(*ALICE)
@@ -86,7 +86,7 @@ def test_a_right_password_lets_in(locked: RunningNode, asks_versions: bool) -> N
     assert (answer.error_code, answer.session_lifetime_ms) == (ErrorCode.NONE, 0)
     assert is_served(client)
     assert locked.node.connections._connections[client.peer.connection].info.principal == "User:alice"
-    assert locked.node.connections.authentication.counters[DOOR, "PLAIN"].successes == 1
+    assert locked.node.connections.authentication.counters[SASL_LISTENER, "PLAIN"].successes == 1
 
 
 @pytest.mark.parametrize("mechanism", ScramMechanism, ids=lambda mechanism: mechanism.mechanism_name)
@@ -94,15 +94,19 @@ def test_a_credential_counts_from_the_moment_it_is_committed_to_its_removal(
     locked: RunningNode, mechanism: ScramMechanism
 ) -> None:
     name = mechanism.mechanism_name
-    assert locked.connect(DOOR).log_in("bob", "pencil", name).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert (
+        locked.connect(SASL_LISTENER).log_in("bob", "pencil", name).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    )
     set_credential(locked, mechanism, "bob", "pencil")
-    assert locked.connect(DOOR).log_in("bob", "pencil", name).error_code == ErrorCode.NONE
+    assert locked.connect(SASL_LISTENER).log_in("bob", "pencil", name).error_code == ErrorCode.NONE
     set_credential(locked, mechanism, "bob", "pen")
-    assert locked.connect(DOOR).log_in("bob", "pencil", name).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert (
+        locked.connect(SASL_LISTENER).log_in("bob", "pencil", name).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    )
     removal = ScramCredentialDeletion(name="bob", mechanism=mechanism)
     locked.connect().ask(AlterUserScramCredentialsRequest(deletions=[removal]), AlterUserScramCredentialsResponse, 0)
 
-    assert locked.connect(DOOR).log_in("bob", "pen", name).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert locked.connect(SASL_LISTENER).log_in("bob", "pen", name).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 def test_credentials_outlive_the_process(world: World) -> None:
@@ -111,7 +115,7 @@ def test_credentials_outlive_the_process(world: World) -> None:
     first.node.close()
 
     again = start(world)
-    assert again.connect(DOOR).log_in("bob", "pencil", "SCRAM-SHA-512").error_code == ErrorCode.NONE
+    assert again.connect(SASL_LISTENER).log_in("bob", "pencil", "SCRAM-SHA-512").error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize(
@@ -129,30 +133,30 @@ def test_credentials_outlive_the_process(world: World) -> None:
 def test_a_wrong_password_is_answered_late_and_ends_the_connection(
     locked: RunningNode, user: str, password: str, mechanism: str, message: str
 ) -> None:
-    client = locked.connect(DOOR)
+    client = locked.connect(SASL_LISTENER)
     answer = client.log_in(user, password, mechanism)
 
     assert (answer.error_code, answer.error_message) == (ErrorCode.SASL_AUTHENTICATION_FAILED, message)
     assert client.is_closed
-    assert locked.node.connections.authentication.counters[DOOR, mechanism].failures == 1
+    assert locked.node.connections.authentication.counters[SASL_LISTENER, mechanism].failures == 1
 
 
 def test_the_answer_to_a_failed_login_waits_and_nothing_is_read_meanwhile(locked: RunningNode) -> None:
-    client = locked.connect(DOOR)
+    client = locked.connect(SASL_LISTENER)
     client.handshake("PLAIN")
     request = SaslAuthenticateRequest(auth_bytes=b"\0alice\0wrong")
     client.send(request, 2)
     locked.run(90)
 
-    assert client.answer_to(request, 2) is None
+    assert client.response_to(request, 2) is None
     assert not client.peer.is_read_from
     locked.run(20)
-    assert client.answer_to(request, 2) is not None
+    assert client.response_to(request, 2) is not None
     assert client.is_closed
 
 
 def test_a_mechanism_that_is_not_offered_is_refused_with_those_that_are(locked: RunningNode) -> None:
-    client = locked.connect(DOOR)
+    client = locked.connect(SASL_LISTENER)
     answer = client.handshake("GSSAPI")
 
     assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
@@ -191,7 +195,7 @@ PLAIN_HANDSHAKE = ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
 def test_nothing_else_is_served_before_the_login(
     locked: RunningNode, caplog: pytest.LogCaptureFixture, frames: list[Callable[[Client], bytes]]
 ) -> None:
-    client = locked.connect(DOOR)
+    client = locked.connect(SASL_LISTENER)
     with caplog.at_level(logging.WARNING):
         for frame in frames[:-1]:
             client.send_bytes(frame(client))
@@ -205,7 +209,7 @@ def test_nothing_else_is_served_before_the_login(
 
 
 def test_a_second_handshake_is_an_error(locked: RunningNode) -> None:
-    client = locked.connect(DOOR)
+    client = locked.connect(SASL_LISTENER)
     client.handshake("PLAIN")
 
     assert client.handshake("SCRAM-SHA-512").error_code == ErrorCode.ILLEGAL_SASL_STATE
@@ -213,7 +217,7 @@ def test_a_second_handshake_is_an_error(locked: RunningNode) -> None:
 
 
 def test_an_unknown_version_of_api_versions_may_be_followed_by_a_known_one(locked: RunningNode) -> None:
-    client = locked.connect(DOOR)
+    client = locked.connect(SASL_LISTENER)
     client.send_bytes(struct.pack(">ihhih", 10, 18, 99, 7, -1))
     refused = client.take_frame()
 
@@ -225,7 +229,7 @@ def test_an_unknown_version_of_api_versions_may_be_followed_by_a_known_one(locke
 
 @pytest.mark.parametrize(("count", "is_refused"), [(3, False), (4, True)], ids=["three-times", "four-times"])
 def test_api_versions_is_not_asked_without_end(locked: RunningNode, count: int, is_refused: bool) -> None:
-    client = locked.connect(DOOR)
+    client = locked.connect(SASL_LISTENER)
     client.send_bytes(struct.pack(">ihhih", 10, 18, 99, 7, -1) * count)
 
     assert client.is_closed is is_refused
@@ -233,7 +237,7 @@ def test_api_versions_is_not_asked_without_end(locked: RunningNode, count: int, 
 
 
 def test_old_clients_send_bare_tokens_after_a_handshake_of_version_zero(locked: RunningNode) -> None:
-    client = locked.connect(DOOR)
+    client = locked.connect(SASL_LISTENER)
     client.handshake("PLAIN", 0)
     token = b"\0alice\0secret"
     client.send_bytes(struct.pack(">i", len(token)) + token)
@@ -243,7 +247,7 @@ def test_old_clients_send_bare_tokens_after_a_handshake_of_version_zero(locked: 
 
 
 def test_after_an_answer_to_a_bare_token_that_is_not_taken_nothing_is_served(locked: RunningNode) -> None:
-    client = locked.connect(DOOR)
+    client = locked.connect(SASL_LISTENER)
     client.handshake("PLAIN", 0)
     client.peer.takes_bytes = False
     locked.network.queued_size_bytes_max = 3
@@ -258,7 +262,7 @@ def test_after_an_answer_to_a_bare_token_that_is_not_taken_nothing_is_served(loc
 
 
 def test_a_wrong_bare_token_is_not_answered(locked: RunningNode) -> None:
-    client = locked.connect(DOOR)
+    client = locked.connect(SASL_LISTENER)
     client.handshake("PLAIN", 0)
     client.send_bytes(struct.pack(">i", 12) + b"\0alice\0wrong")
     locked.run(90)
@@ -271,14 +275,14 @@ def test_a_wrong_bare_token_is_not_answered(locked: RunningNode) -> None:
 
 @pytest.mark.parametrize(("size", "is_refused"), [(524_288, False), (524_289, True)], ids=["at-the-limit", "above-it"])
 def test_a_frame_before_the_login_has_a_limit_of_its_own(locked: RunningNode, size: int, is_refused: bool) -> None:
-    client = locked.connect(DOOR)
+    client = locked.connect(SASL_LISTENER)
     client.send_bytes(struct.pack(">ihhih", size, 17, 1, 1, -1))
 
     assert client.is_closed is is_refused
 
 
 def test_after_the_login_a_frame_may_be_as_large_as_anybody_s(locked: RunningNode) -> None:
-    client = locked.connect(DOOR)
+    client = locked.connect(SASL_LISTENER)
     client.log_in(*ALICE)
     client.send_bytes(struct.pack(">ihhih", 524_289, 0, 3, 1, -1))
 
@@ -286,7 +290,7 @@ def test_after_the_login_a_frame_may_be_as_large_as_anybody_s(locked: RunningNod
 
 
 def test_who_is_not_logged_in_after_half_a_minute_is_closed(locked: RunningNode) -> None:
-    silent, slow, in_time = (locked.connect(DOOR) for _ in range(3))
+    silent, slow, in_time = (locked.connect(SASL_LISTENER) for _ in range(3))
     slow.handshake("PLAIN")
     in_time.log_in(*ALICE)
     locked.run(LOGIN_MS_MAX - 50)
@@ -301,7 +305,7 @@ def test_who_is_not_logged_in_after_half_a_minute_is_closed(locked: RunningNode)
 
 
 def test_a_crowd_whose_time_for_a_login_is_over_is_closed_some_at_a_time(locked: RunningNode) -> None:
-    crowd = [locked.connect(DOOR) for _ in range(100)]
+    crowd = [locked.connect(SASL_LISTENER) for _ in range(100)]
     locked.clock.advance(LOGIN_MS_MAX)
     closed = []
     while not closed or closed[-1] < len(crowd):
@@ -316,7 +320,7 @@ def test_a_crowd_whose_time_for_a_login_is_over_is_closed_some_at_a_time(locked:
 def test_connections_without_a_login_share_a_bounded_memory(locked: RunningNode) -> None:
     """Frames that never arrive wholly hold it; who logs in with whole frames needs none of it."""
     connections = locked.node.connections
-    crowd = [locked.connect(DOOR) for _ in range(200)]
+    crowd = [locked.connect(SASL_LISTENER) for _ in range(200)]
     for client in crowd:
         client.send_bytes(struct.pack(">ihhih", 500_000, 17, 1, 1, -1))
 
@@ -324,7 +328,7 @@ def test_connections_without_a_login_share_a_bounded_memory(locked: RunningNode)
     assert connections.memories.login.held_bytes <= connections.memories.login.limit_bytes + first_bytes
     assert connections.memories.login.waiter_count > 0
     assert connections.memories.clients.held_bytes == 0
-    assert locked.connect(DOOR).log_in(*ALICE).error_code == ErrorCode.NONE
+    assert locked.connect(SASL_LISTENER).log_in(*ALICE).error_code == ErrorCode.NONE
     locked.run(LOGIN_MS_MAX + 1_000)
     assert all(client.is_closed for client in crowd)
     assert connections.memories.login.held_bytes == 0
@@ -338,8 +342,8 @@ def handshake_in_two_parts(client: Client) -> tuple[bytes, bytes]:
 def test_a_crowd_of_frames_before_the_login_leaves_those_of_nodes_alone(world: World) -> None:
     locked = start(world, **INSIDE)
     for _ in range(100):
-        locked.connect(DOOR).send_bytes(struct.pack(">ihhih", 500_000, 17, 1, 1, -1))
-    client, node = locked.connect(DOOR), locked.connect("INSIDE")
+        locked.connect(SASL_LISTENER).send_bytes(struct.pack(">ihhih", 500_000, 17, 1, 1, -1))
+    client, node = locked.connect(SASL_LISTENER), locked.connect("INSIDE")
     for each in (client, node):
         first, _ = handshake_in_two_parts(each)
         each.send_bytes(first)
@@ -350,10 +354,10 @@ def test_a_crowd_of_frames_before_the_login_leaves_those_of_nodes_alone(world: W
 
 
 def test_frames_before_the_login_that_bring_too_little_go_while_others_wait(locked: RunningNode) -> None:
-    crowd = [locked.connect(DOOR) for _ in range(100)]
+    crowd = [locked.connect(SASL_LISTENER) for _ in range(100)]
     for each in crowd:
         each.send_bytes(struct.pack(">ihhih", 500_000, 17, 1, 1, -1))
-    client = locked.connect(DOOR)
+    client = locked.connect(SASL_LISTENER)
     first, last = handshake_in_two_parts(client)
     client.send_bytes(first)
     locked.run(12_000)
@@ -377,7 +381,7 @@ def test_a_listener_without_sasl_has_nothing_to_log_in_at(locked: RunningNode) -
 
 
 def test_a_login_without_an_end_leaves_no_guard_behind(locked: RunningNode) -> None:
-    client = locked.connect(DOOR)
+    client = locked.connect(SASL_LISTENER)
     client.log_in(*ALICE)
 
     assert locked.node.connections._connections[client.peer.connection].guard is None
@@ -387,11 +391,11 @@ def test_a_login_without_an_end_leaves_no_guard_behind(locked: RunningNode) -> N
 def test_a_connection_that_ended_leaves_nothing_for_the_collector(locked: RunningNode) -> None:
     def visit() -> None:
         for password in ("secret", "wrong"):
-            client = locked.connect(DOOR)
+            client = locked.connect(SASL_LISTENER)
             client.log_in("alice", password, "PLAIN")
             if not client.is_closed:
                 locked.node.closed(client.peer.connection, "gone")
-        half = locked.connect(DOOR)
+        half = locked.connect(SASL_LISTENER)
         half.handshake("SCRAM-SHA-512")
         locked.node.closed(half.peer.connection, "gone")
 
@@ -410,7 +414,7 @@ def test_a_connection_that_ended_leaves_nothing_for_the_collector(locked: Runnin
 
 
 def test_a_session_ends_at_the_request_after_its_time(renewable: RunningNode) -> None:
-    client = renewable.connect(DOOR)
+    client = renewable.connect(SASL_LISTENER)
     assert client.log_in(*ALICE).session_lifetime_ms == 5_000
     renewable.run(5_000)
     assert is_served(client)
@@ -422,18 +426,18 @@ def test_a_session_ends_at_the_request_after_its_time(renewable: RunningNode) ->
 
 
 def test_a_renewal_begins_a_session_anew(renewable: RunningNode) -> None:
-    client = renewable.connect(DOOR)
+    client = renewable.connect(SASL_LISTENER)
     client.log_in(*ALICE)
     for _ in range(3):
         renewable.run(5_010)
         assert client.log_in(*ALICE).session_lifetime_ms == 5_000
         assert is_served(client)
 
-    assert renewable.node.connections.authentication.counters[DOOR, "PLAIN"].renewals == 3
+    assert renewable.node.connections.authentication.counters[SASL_LISTENER, "PLAIN"].renewals == 3
 
 
 def test_a_login_that_does_not_end_is_not_renewed(locked: RunningNode) -> None:
-    client = locked.connect(DOOR)
+    client = locked.connect(SASL_LISTENER)
     client.log_in(*ALICE)
 
     answer = client.handshake("PLAIN")
@@ -443,7 +447,7 @@ def test_a_login_that_does_not_end_is_not_renewed(locked: RunningNode) -> None:
 
 
 def test_a_renewal_may_not_begin_within_a_second_of_the_last(renewable: RunningNode) -> None:
-    client = renewable.connect(DOOR)
+    client = renewable.connect(SASL_LISTENER)
     client.log_in(*ALICE)
     client.log_in(*ALICE)
     assert client.handshake("PLAIN").error_code == ErrorCode.ILLEGAL_SASL_STATE
@@ -453,7 +457,7 @@ def test_a_renewal_may_not_begin_within_a_second_of_the_last(renewable: RunningN
 
 
 def test_a_renewal_keeps_the_user(renewable: RunningNode) -> None:
-    client = renewable.connect(DOOR)
+    client = renewable.connect(SASL_LISTENER)
     client.log_in(*ALICE)
     answer = client.log_in("eve", "evil")
 
@@ -464,7 +468,7 @@ def test_a_renewal_keeps_the_user(renewable: RunningNode) -> None:
 
 def test_a_renewal_keeps_the_mechanism(renewable: RunningNode) -> None:
     set_credential(renewable, ScramMechanism.SCRAM_SHA_256, "alice", "secret")
-    client = renewable.connect(DOOR)
+    client = renewable.connect(SASL_LISTENER)
     client.log_in(*ALICE)
     answer = client.log_in(*ALICE, "SCRAM-SHA-256")
 
@@ -475,7 +479,7 @@ def test_a_renewal_keeps_the_mechanism(renewable: RunningNode) -> None:
 
 
 def test_during_a_renewal_nothing_else_is_served(renewable: RunningNode) -> None:
-    client = renewable.connect(DOOR)
+    client = renewable.connect(SASL_LISTENER)
     client.log_in(*ALICE)
     client.handshake("PLAIN")
     client.send(EVERYTHING, 9)
@@ -486,7 +490,7 @@ def test_during_a_renewal_nothing_else_is_served(renewable: RunningNode) -> None
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"], ids=["its-own-mechanism", "another-mechanism"])
 def test_a_renewal_does_not_begin_with_a_handshake_of_version_zero(renewable: RunningNode, mechanism: str) -> None:
-    client = renewable.connect(DOOR)
+    client = renewable.connect(SASL_LISTENER)
     client.log_in(*ALICE)
     assert client.handshake(mechanism, 0).error_code == ErrorCode.ILLEGAL_SASL_STATE
     assert is_served(client)
@@ -497,7 +501,7 @@ def test_a_renewal_does_not_begin_with_a_handshake_of_version_zero(renewable: Ru
 
 
 def test_a_session_that_is_over_is_not_renewed_with_a_handshake_of_version_zero(renewable: RunningNode) -> None:
-    client = renewable.connect(DOOR)
+    client = renewable.connect(SASL_LISTENER)
     client.log_in(*ALICE)
     renewable.run(5_010)
     client.send(SaslHandshakeRequest(mechanism="PLAIN"), 0)
@@ -509,7 +513,7 @@ def test_a_session_that_is_over_is_not_renewed_with_a_handshake_of_version_zero(
 def test_a_defect_in_a_login_ends_its_connection_only(
     locked: RunningNode, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client, other = locked.connect(DOOR), locked.connect()
+    client, other = locked.connect(SASL_LISTENER), locked.connect()
     client.handshake("PLAIN")
     monkeypatch.setattr(ConnectionLogin, "_reject", lambda *_: 1 // 0)
     client.send(EVERYTHING, 9)
@@ -522,7 +526,7 @@ def test_a_defect_in_a_login_ends_its_connection_only(
 
 def test_a_user_that_is_not_there_looks_the_same_after_a_start_and_as_the_others_do(world: World) -> None:
     def shown(running: RunningNode, user: str) -> list[str]:
-        client = running.connect(DOOR)
+        client = running.connect(SASL_LISTENER)
         client.handshake("SCRAM-SHA-512")
         answer = client.send_token(f"n,,n={user},r=nonce".encode())
         return bytes(answer.auth_bytes).decode().split(",")[1:]
@@ -547,12 +551,12 @@ def test_failed_logins_are_counted_and_logged_once_a_second_without_a_secret(
     user = "mallory" * 40
     with caplog.at_level(logging.DEBUG):
         for _ in range(5):
-            client = locked.connect(DOOR)
+            client = locked.connect(SASL_LISTENER)
             client.handshake("PLAIN")
             client.send(SaslAuthenticateRequest(auth_bytes=f"\0{user}\0hunter2".encode()), 2)
         lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
         locked.run(1_100)
-        locked.connect(DOOR).log_in(user, "hunter2")
+        locked.connect(SASL_LISTENER).log_in(user, "hunter2")
 
     assert len(lines) == 1
     assert "10.0.0.7:5000 on LOCKED" in lines[0]
@@ -561,7 +565,7 @@ def test_failed_logins_are_counted_and_logged_once_a_second_without_a_secret(
     assert user not in lines[0]
     assert "6 failed so far" in caplog.text
     assert "hunter2" not in caplog.text
-    assert locked.node.connections.authentication.counters[DOOR, "PLAIN"].failures == 6
+    assert locked.node.connections.authentication.counters[SASL_LISTENER, "PLAIN"].failures == 6
 
 
 def test_credentials_of_the_format_hold_until_the_metadata_begins() -> None:

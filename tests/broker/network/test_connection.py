@@ -13,7 +13,7 @@ from ottla.network.connection import Connection
 from ottla.network.fair_scheduler import FairScheduler
 from ottla.network.request_memory import NO_LIMIT_BYTES, RequestMemory
 from ottla.simulator.world.clock import SimulatedClock
-from ottla.simulator.world.single_node import client_at_the_open_door
+from ottla.simulator.world.single_node import anonymous_client
 
 SCRATCH_BYTES = 256
 LIMIT_BYTES = 200_000
@@ -53,7 +53,7 @@ class Peer:
         self.block_on: set[int] = set()
         self.close_on: set[int] = set()
         self.connection = Connection(
-            client_at_the_open_door(),
+            anonymous_client(),
             scratch=scratch if scratch is not None else memoryview(bytearray(SCRATCH_BYTES)),
             pool=BufferPool(),
             memory=memory if memory is not None else request_memory(NO_LIMIT_BYTES),

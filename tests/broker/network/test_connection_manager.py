@@ -122,7 +122,7 @@ def test_a_frame_that_waited_is_served(running: RunningNode) -> None:
     running.node.closed(holders[0].peer.connection, "gone")
     client.send_bytes(frame[100:])
 
-    assert isinstance(client.answer_to(MetadataRequest(topics=[]), 9), MetadataResponse)
+    assert isinstance(client.response_to(MetadataRequest(topics=[]), 9), MetadataResponse)
     assert running.node.connections.memories.clients.held_bytes == 64 * MIB, (
         "what the other holds; the request gave back its own"
     )

@@ -7,7 +7,7 @@ from ottla.network.connection import Connection
 from ottla.network.fair_scheduler import FairScheduler
 from ottla.network.request_memory import NO_LIMIT_BYTES, RequestMemory
 from ottla.simulator.world.clock import SimulatedClock
-from ottla.simulator.world.single_node import client_at_the_open_door
+from ottla.simulator.world.single_node import anonymous_client
 
 
 class Line:
@@ -24,7 +24,7 @@ class Line:
         )
         self.connections = [
             Connection(
-                client_at_the_open_door(),
+                anonymous_client(),
                 scratch=memoryview(bytearray(8)),
                 pool=BufferPool(),
                 memory=memory,

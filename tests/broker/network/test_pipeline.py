@@ -390,7 +390,7 @@ def test_large_requests_run_one_at_a_time_from_decoding_to_the_response(
     assert connections.large_requests.waits == 2, "the response is encoded in the place of its request"
     for client in clients:
         assert len(client.peer.received) > 2_000 * 10, "each entry is answered"
-        assert isinstance(client.answer_to(request_, version), response_type)
+        assert isinstance(client.response_to(request_, version), response_type)
 
 
 def test_a_registration_of_thousands_of_entries_is_rejected_before_it_is_decoded(running: RunningNode) -> None:

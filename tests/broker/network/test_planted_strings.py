@@ -137,7 +137,7 @@ def test_a_client_id_that_is_not_utf_8_breaks_no_group(caplog: pytest.LogCapture
         frame = frame[:at] + (20_000).to_bytes(2, "big") + b"\xff" * 20_000 + frame[at + 2 + len(own) :]
         client.send_bytes(struct.pack(">i", len(frame)) + frame)
         for _ in range(1_000):
-            answer = client.answer_to(request, version)
+            answer = client.response_to(request, version)
             if answer is not None:
                 assert isinstance(answer, answer_type)
                 return answer

@@ -7,7 +7,7 @@ import pytest
 
 from ottla.errors import ErrorCode
 from ottla.simulator.clients.requests import batch_of, create_topic, fetch_request
-from ottla.simulator.world.single_node import DOOR, LOCKED, Client, RunningNode, World
+from ottla.simulator.world.single_node import LOCKED, SASL_LISTENER, Client, RunningNode, World
 from ottla.types import Endpoint
 from ottla.wire.codec import Message
 from ottla.wire.messages.alter_client_quotas import (
@@ -377,7 +377,7 @@ def test_without_quotas_nothing_is_measured(running: RunningNode) -> None:
 def test_a_login_is_on_nobodys_account(world: World) -> None:
     running = world.start_node(**LOCKED)
     set_limit(running, {"user": None}, request_percentage=1)
-    client = running.connect(DOOR)
+    client = running.connect(SASL_LISTENER)
     ask(client, ApiVersionsRequest(client_software_name="test", client_software_version="1"), 3)
     ask(client, SaslHandshakeRequest(mechanism="PLAIN"), 1)
     assert ask(client, SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"), 2).error_code == ErrorCode.NONE

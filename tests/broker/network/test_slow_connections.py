@@ -8,7 +8,7 @@ from ottla.network.fair_scheduler import FairScheduler
 from ottla.network.request_memory import RequestMemory
 from ottla.network.slow_connections import SlowConnections
 from ottla.simulator.world.clock import SimulatedClock
-from ottla.simulator.world.single_node import client_at_the_open_door
+from ottla.simulator.world.single_node import anonymous_client
 
 MIB = 1024 * 1024
 
@@ -18,7 +18,7 @@ class Holder:
 
     def __init__(self, *, is_blocked: bool = False) -> None:
         self.connection = Connection(
-            client_at_the_open_door(),
+            anonymous_client(),
             scratch=memoryview(bytearray(256 * 1024)),
             pool=BufferPool(),
             memory=RequestMemory(

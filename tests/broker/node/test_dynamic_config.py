@@ -7,7 +7,7 @@ import pytest
 from ottla.config.resource_type import ConfigResourceType
 from ottla.errors import ErrorCode
 from ottla.simulator.clients.requests import batch_of, create_topic, produce
-from ottla.simulator.world.single_node import ALICE, DOOR, JAAS, LOCKED, Client, RunningNode, World
+from ottla.simulator.world.single_node import ALICE, JAAS, LOCKED, SASL_LISTENER, Client, RunningNode, World
 from ottla.types import TopicPartition
 from ottla.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -60,19 +60,19 @@ def test_producer_id_expiration_ms_is_gone_by_at_once(world: World, expiration_m
 
 
 def set_jaas(locked: RunningNode, jaas: str) -> int:
-    answer = set_on_broker(locked.connect(), "1", f"listener.name.{DOOR.lower()}.plain.sasl.jaas.config", jaas)
+    answer = set_on_broker(locked.connect(), "1", f"listener.name.{SASL_LISTENER.lower()}.plain.sasl.jaas.config", jaas)
     assert "zebra" not in (answer.error_message or "")
     locked.run(100)
     return answer.error_code
 
 
 def test_users_of_plain_change_while_the_node_runs_and_sessions_go_on(locked: RunningNode) -> None:
-    before = locked.connect(DOOR)
+    before = locked.connect(SASL_LISTENER)
     before.log_in(*ALICE)
 
     assert set_jaas(locked, JAAS.replace('user_eve="evil"', 'user_bob="zebra"')) == ErrorCode.NONE
-    assert locked.connect(DOOR).log_in("bob", "zebra").error_code == ErrorCode.NONE
-    assert locked.connect(DOOR).log_in("eve", "evil").error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert locked.connect(SASL_LISTENER).log_in("bob", "zebra").error_code == ErrorCode.NONE
+    assert locked.connect(SASL_LISTENER).log_in("eve", "evil").error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     assert before.ask(MetadataRequest(topics=[]), MetadataResponse, 9).cluster_id is not None
 
 
@@ -92,4 +92,4 @@ def test_nobody_is_shown_a_password(locked: RunningNode, caplog: pytest.LogCaptu
 
 def test_settings_that_could_not_work_are_refused_and_change_nothing(locked: RunningNode) -> None:
     assert set_jaas(locked, JAAS.replace(";", ' user_bob="zebra"')) == ErrorCode.INVALID_REQUEST
-    assert locked.connect(DOOR).log_in(*ALICE).error_code == ErrorCode.NONE
+    assert locked.connect(SASL_LISTENER).log_in(*ALICE).error_code == ErrorCode.NONE

@@ -28,9 +28,9 @@ def test_clients_are_let_in_once_the_broker_knows_the_cluster_and_controllers_al
 
     running = RunningNode(world.disk, world.clock, world.random)
 
-    assert not running.is_let_in("PLAINTEXT")
-    assert running.is_let_in("CONTROLLER")
-    while not running.is_let_in("PLAINTEXT"):
+    assert not running.accepts_connection("PLAINTEXT")
+    assert running.accepts_connection("CONTROLLER")
+    while not running.accepts_connection("PLAINTEXT"):
         running.run(1)
     request = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
     answer = running.connect().ask(request, MetadataResponse, 9)

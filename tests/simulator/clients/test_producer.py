@@ -29,7 +29,7 @@ NODE = Endpoint("node1", 9092)
 
 
 class Host:
-    """One partition's leader, which answers when the test does."""
+    """One partition's leader, which responds when the test does."""
 
     def __init__(self) -> None:
         self.random = SeededRandom(1)
@@ -59,32 +59,32 @@ class Host:
         for action in due:
             action()
 
-    def ask(self, endpoint: Endpoint, request: Any, lane: str, on_answer: Callable[[PeerAnswer], None]) -> None:
+    def ask(self, endpoint: Endpoint, request: Any, lane: str, on_response: Callable[[PeerAnswer], None]) -> None:
         if isinstance(request, InitProducerIdRequest):
             self.producer_ids += 1
-            on_answer(InitProducerIdResponse(producer_id=self.producer_ids, producer_epoch=0))
+            on_response(InitProducerIdResponse(producer_id=self.producer_ids, producer_epoch=0))
             return
         assert isinstance(request, ProduceRequest)
         records = request.topic_data[0].partition_data[0].records
         assert isinstance(records, bytes)
         (batch,) = iterate_batches(records)
-        self.waiting.append((batch.base_sequence, on_answer))
+        self.waiting.append((batch.base_sequence, on_response))
 
-    def answer(self, code: ErrorCode, offset: int = -1) -> None:
-        """Answer the request that waits longest."""
+    def respond(self, code: ErrorCode, offset: int = -1) -> None:
+        """Respond to the oldest request."""
         partition = PartitionProduceResponse(error_code=code, base_offset=offset)
         response = ProduceResponse(responses=[TopicProduceResponse(name="t", partition_responses=[partition])])
         self.waiting.pop(0)[1](response)
 
 
 class World:
-    """An idempotent producer with two batches on their way, of which the first is acknowledged at offset 5."""
+    """An idempotent producer with two batches in flight, of which the first is acknowledged at offset 5."""
 
     def __init__(self, *, deleted_to: int = 0) -> None:
         topic = SimpleNamespace(partitions={0: SimpleNamespace(leader=1)})
         image = SimpleNamespace(topics=SimpleNamespace(by_id={KEY.topic_id: topic}))
         self.state_observer: Any = SimpleNamespace(
-            ledger=Ledger(), image=image, is_deleted=lambda key: False, acknowledged=lambda *told: None
+            ledger=Ledger(), image=image, is_deleted=lambda key: False, acknowledged=lambda *arguments: None
         )
         self.state_observer.ledger.partition(KEY).deleted_to = deleted_to
         self.host: Any = Host()
@@ -93,7 +93,7 @@ class World:
         self.producer.send_to_all()
         self.host.do_due()
         self.producer.send_to_all()
-        self.host.answer(ErrorCode.NONE, offset=5)
+        self.host.respond(ErrorCode.NONE, offset=5)
 
 
 @pytest.mark.parametrize("deleted_to", [0, 5], ids=["nothing-deleted", "all-before-it"])
@@ -101,13 +101,13 @@ def test_rejected_sequence_is_a_violation_while_the_batch_before_it_is_there(del
     world = World(deleted_to=deleted_to)
 
     with pytest.raises(InvariantViolation, match="IdempotentProducersNeverDuplicate: t-0 refuses sequence"):
-        world.host.answer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        world.host.respond(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 
 
 def test_producer_starts_again_with_another_id_when_the_batch_before_the_rejected_one_is_deleted() -> None:
-    """Seed 853: a late batch, acknowledged before, was taken for the first batch of an unknown producer."""
+    """Seed 853: a late batch, acknowledged before, was accepted as the first batch of an unknown producer."""
     world = World(deleted_to=6)
-    world.host.answer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    world.host.respond(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 
     world.producer.send_to_all()
     world.host.do_due()
@@ -117,12 +117,12 @@ def test_producer_starts_again_with_another_id_when_the_batch_before_the_rejecte
     assert world.host.producer_ids == 2
 
 
-def test_what_was_deleted_excuses_nothing_of_the_next_producer_id() -> None:
+def test_deleted_batches_excuse_no_rejection_of_the_next_producer_id() -> None:
     world = World(deleted_to=6)
-    world.host.answer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    world.host.respond(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     world.producer.send_to_all()
     world.host.do_due()
     world.host.do_due()
 
     with pytest.raises(InvariantViolation, match="refuses sequence 0"):
-        world.host.answer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        world.host.respond(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)

@@ -1,4 +1,4 @@
-"""The promises of log starts and of the quorum, and who may lose a disk: each is kept on one side of its edge only."""
+"""Invariants of log starts and of the quorum, and voters that may lose a disk: each is kept on one side of its edge."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -33,7 +33,7 @@ def change(before: ReplicaState, now: ReplicaState) -> ReplicaChange:
 
 
 def deletion(end: int, *, start: int = 0, age_ms: int = 0, left_bytes: int = 0, **config: Any) -> SegmentDeletion:
-    """Return that of a segment whose newest record is so old by the node's clock."""
+    """Return the deletion of a segment whose newest record is that old by the node's clock."""
     clock = SimulatedClock()
     ages_ms = (age_ms, age_ms + 60_000)
     batches = [
@@ -52,19 +52,19 @@ def state_observer() -> Any:
     return made
 
 
-@pytest.mark.parametrize(("start", "is_kept"), [(5, True), (6, False)], ids=["as-asked", "one-more"])
-def test_a_log_starts_no_later_than_was_asked_for(state_observer: Any, start: int, is_kept: bool) -> None:
+@pytest.mark.parametrize(("start", "is_kept"), [(5, True), (6, False)], ids=["as-requests", "one-more"])
+def test_log_start_is_at_most_the_requested_one(state_observer: Any, start: int, is_kept: bool) -> None:
     state_observer.ledger.partition(KEY).deleted_to = 5
-    promise = OnlyUnwantedRecordsAreDeleted(state_observer)
+    invariant = OnlyUnwantedRecordsAreDeleted(state_observer)
 
     if is_kept:
-        promise.on_replica(change(state(), state(start=start)))
-        promise.on_skipped(KEY, 0, start)
+        invariant.on_replica(change(state(), state(start=start)))
+        invariant.on_skipped(KEY, 0, start)
     else:
-        with pytest.raises(InvariantViolation, match="starts at 6; deletion was asked for below 5"):
-            promise.on_replica(change(state(), state(start=start)))
+        with pytest.raises(InvariantViolation, match="starts at 6; deletion was requests for below 5"):
+            invariant.on_replica(change(state(), state(start=start)))
         with pytest.raises(InvariantViolation, match="a consumer at offset 0"):
-            promise.on_skipped(KEY, 0, start)
+            invariant.on_skipped(KEY, 0, start)
 
 
 @pytest.mark.parametrize(
@@ -82,27 +82,29 @@ def test_a_log_starts_no_later_than_was_asked_for(state_observer: Any, start: in
         pytest.param({"start": 6}, True, id="below-the-log-start"),
     ],
 )
-def test_retention_leaves_what_it_must(state_observer: Any, what: dict[str, Any], is_kept: bool) -> None:
-    promise = OnlyUnwantedRecordsAreDeleted(state_observer)
+def test_retention_deletes_no_record_within_its_limits(
+    state_observer: Any, what: dict[str, Any], is_kept: bool
+) -> None:
+    invariant = OnlyUnwantedRecordsAreDeleted(state_observer)
 
     if is_kept:
-        promise.on_deletion(deletion(6, **what))
+        invariant.on_deletion(deletion(6, **what))
         assert state_observer.ledger.partition(KEY).deleted_to == (0 if "start" in what else 6)
     else:
         with pytest.raises(InvariantViolation, match="which retention"):
-            promise.on_deletion(deletion(6, **what))
+            invariant.on_deletion(deletion(6, **what))
 
 
-def test_retention_deletes_only_what_is_committed(state_observer: Any) -> None:
-    promise = OnlyUnwantedRecordsAreDeleted(state_observer)
-    promise.on_deletion(deletion(10, age_ms=1_001, retention_ms=1_000))
+def test_retention_deletes_committed_records_only(state_observer: Any) -> None:
+    invariant = OnlyUnwantedRecordsAreDeleted(state_observer)
+    invariant.on_deletion(deletion(10, age_ms=1_001, retention_ms=1_000))
 
     with pytest.raises(InvariantViolation, match="deletes what is below 11; committed is 10"):
-        promise.on_deletion(deletion(11, age_ms=1_001, retention_ms=1_000))
+        invariant.on_deletion(deletion(11, age_ms=1_001, retention_ms=1_000))
 
 
 @pytest.mark.parametrize(("start", "is_kept"), [(6, True), (5, False), (0, False)])
-def test_deleted_records_are_the_committed_ones_from_the_log_start_on(start: int, is_kept: bool) -> None:
+def test_deleted_records_from_the_log_start_on_are_the_committed_ones(start: int, is_kept: bool) -> None:
     """Seed 720099: a former leader had other records, and the new leader's log started behind them."""
     ledgers = Ledger()
     for offset in range(8):
@@ -110,13 +112,13 @@ def test_deleted_records_are_the_committed_ones_from_the_log_start_on(start: int
             parse_batch(build_batch([Record(offset, 0, None, b"committed")], base_offset=offset))
         )
     state_observer: Any = SimpleNamespace(ledger=ledgers)
-    promise = ReplicasIdenticalBelowHighWatermark(state_observer)
+    invariant = ReplicasIdenticalBelowHighWatermark(state_observer)
 
     if is_kept:
-        promise.on_deletion(deletion(6, start=start))
+        invariant.on_deletion(deletion(6, start=start))
     else:
         with pytest.raises(InvariantViolation, match="ReplicasIdenticalBelowHighWatermark"):
-            promise.on_deletion(deletion(6, start=start))
+            invariant.on_deletion(deletion(6, start=start))
 
 
 def test_records_that_are_deleted_before_an_event_ends_are_committed() -> None:
@@ -126,33 +128,33 @@ def test_records_that_are_deleted_before_an_event_ends_are_committed() -> None:
     assert state_observer.ledger.partition(KEY).end == 2
 
 
-def test_a_log_start_goes_neither_back_nor_past_what_is_committed(state_observer: Any) -> None:
+def test_log_start_goes_neither_back_nor_past_the_high_watermark(state_observer: Any) -> None:
     state_observer.ledger.partition(KEY).deleted_to = 20
-    promise = OnlyUnwantedRecordsAreDeleted(state_observer)
+    invariant = OnlyUnwantedRecordsAreDeleted(state_observer)
 
     with pytest.raises(InvariantViolation, match="started at 5 and starts at 4 now"):
-        promise.on_replica(change(state(start=5), state(start=4)))
+        invariant.on_replica(change(state(start=5), state(start=4)))
     with pytest.raises(InvariantViolation, match="starts at 11; committed is 10"):
-        promise.on_replica(change(state(), state(start=11, high_watermark=11)))
+        invariant.on_replica(change(state(), state(start=11, high_watermark=11)))
 
 
-def test_a_follower_knows_at_most_what_a_leader_has_said(state_observer: Any) -> None:
-    promise = FollowersKnowLess(state_observer)
-    promise.on_replica(change(state(high_watermark=0), state(leads=True, high_watermark=7)))
-    promise.on_replica(change(state(high_watermark=0), state(high_watermark=7)))
+def test_high_watermark_of_followers_is_at_most_that_of_a_leader(state_observer: Any) -> None:
+    invariant = FollowersKnowLess(state_observer)
+    invariant.on_replica(change(state(high_watermark=0), state(leads=True, high_watermark=7)))
+    invariant.on_replica(change(state(high_watermark=0), state(high_watermark=7)))
 
     with pytest.raises(InvariantViolation, match="no leader has said more than 7"):
-        promise.on_replica(change(state(high_watermark=7), state(high_watermark=8)))
+        invariant.on_replica(change(state(high_watermark=7), state(high_watermark=8)))
 
 
-def test_a_voter_may_lose_its_disk_while_the_quorum_is_whole_and_is_wanted_back_after_it() -> None:
+def test_voter_without_its_disk_is_removed_by_the_reconciler() -> None:
     cluster = Cluster(seed=1)
     cluster.start()
     cluster.run_until_ready()
-    asked: list[tuple[str, int]] = []
+    requests: list[tuple[str, int]] = []
     administrator = SimpleNamespace(
-        remove_voter=lambda node_id, directory_id, on_answer: asked.append(("remove", node_id)),
-        add_voter=lambda node_id, directory_id, endpoint: asked.append(("add", node_id)),
+        remove_voter=lambda node_id, directory_id, on_response: requests.append(("remove", node_id)),
+        add_voter=lambda node_id, directory_id, endpoint: requests.append(("add", node_id)),
     )
     voter_reconciler = VoterReconciler(cluster, SimpleNamespace(), administrator)  # type: ignore[arg-type]
     cluster.run_until(lambda: voter_reconciler.is_whole)
@@ -169,7 +171,7 @@ def test_a_voter_may_lose_its_disk_while_the_quorum_is_whole_and_is_wanted_back_
     voter_reconciler._step()
 
     assert not voter_reconciler.is_whole
-    assert asked == [("remove", wiped)]
+    assert requests == [("remove", wiped)]
 
 
 @pytest.mark.parametrize(
@@ -180,13 +182,15 @@ def test_a_voter_may_lose_its_disk_while_the_quorum_is_whole_and_is_wanted_back_
         pytest.param(ErrorCode.REQUEST_TIMED_OUT, False, id="outcome-unknown"),
     ],
 )
-def test_no_voter_may_lose_its_disk_while_another_is_being_removed(error_code: ErrorCode, is_whole: bool) -> None:
+def test_quorum_is_not_whole_while_a_voter_removal_is_pending(error_code: ErrorCode, is_whole: bool) -> None:
     """Seeds 1293, 5018 and 710127: of the two voters that the removal left, one had lost its disk meanwhile."""
     cluster = Cluster(seed=1)
     cluster.start()
     cluster.run_until_ready()
-    answers: list[Callable[[PeerAnswer], None]] = []
-    administrator = SimpleNamespace(remove_voter=lambda node_id, directory_id, on_answer: answers.append(on_answer))
+    callbacks: list[Callable[[PeerAnswer], None]] = []
+    administrator = SimpleNamespace(
+        remove_voter=lambda node_id, directory_id, on_response: callbacks.append(on_response)
+    )
     voter_reconciler = VoterReconciler(cluster, SimpleNamespace(), administrator)  # type: ignore[arg-type]
     cluster.run_until(lambda: voter_reconciler.is_whole)
 
@@ -195,7 +199,7 @@ def test_no_voter_may_lose_its_disk_while_another_is_being_removed(error_code: E
     voter_reconciler._step()
     voter_reconciler.take_back(1)
     assert not voter_reconciler.is_whole
-    answers[0](RemoveRaftVoterResponse(error_code=error_code))
+    callbacks[0](RemoveRaftVoterResponse(error_code=error_code))
     assert voter_reconciler.is_whole is is_whole
 
     cluster.run(REMOVAL_LIMIT_MS)

@@ -1,4 +1,4 @@
-"""What is kept of promises: committed batches, acknowledged values, and clocks that are wrong on purpose."""
+"""The ledger: committed batches and acknowledged values; and clocks that are wrong on purpose."""
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ def batch(base_offset: int, *values: bytes, producer_id: int = -1) -> RecordBatc
     return parse_batch(build_batch(records, base_offset=base_offset, **options))  # type: ignore[arg-type]
 
 
-def test_batches_follow_each_other_without_a_gap() -> None:
+def test_gap_between_batches_is_a_violation() -> None:
     ledger = PartitionLedger(KEY)
     ledger.add(batch(0, b"a", b"b"))
     assert ledger.end == 2
@@ -27,7 +27,7 @@ def test_batches_follow_each_other_without_a_gap() -> None:
         ledger.add(batch(3, b"c"))
 
 
-def test_a_value_of_an_idempotent_producer_is_there_once() -> None:
+def test_duplicate_value_of_an_idempotent_producer_is_a_violation() -> None:
     ledger = PartitionLedger(KEY)
     ledger.add(batch(0, b"once-1", producer_id=7))
 
@@ -35,8 +35,8 @@ def test_a_value_of_an_idempotent_producer_is_there_once() -> None:
         ledger.add(batch(1, b"once-1", producer_id=7))
 
 
-def test_what_is_deleted_is_not_known_to_every_replica_and_may_be_repeated() -> None:
-    """Seed 49: a replica that starts behind it has never seen it; so it is in Kafka."""
+def test_duplicate_of_a_deleted_value_is_no_violation() -> None:
+    """Seed 49: a replica whose log starts behind it has never seen it; the same holds for Kafka."""
     ledger = PartitionLedger(KEY)
     ledger.add(batch(0, b"once-1", producer_id=7))
     ledger.deleted_to = 1
@@ -44,32 +44,32 @@ def test_what_is_deleted_is_not_known_to_every_replica_and_may_be_repeated() -> 
     assert ledger.end == 2
 
 
-def test_others_may_repeat_themselves() -> None:
+def test_duplicates_of_other_producers_are_no_violation() -> None:
     ledger = PartitionLedger(KEY)
     ledger.add(batch(0, b"any-1"))
     ledger.add(batch(1, b"any-1"))
     assert ledger.end == 2
 
 
-def test_what_was_lost_with_an_excuse_is_forgotten_batch_by_batch() -> None:
+def test_records_lost_with_an_excuse_are_removed_batch_by_batch() -> None:
     ledger = PartitionLedger(KEY)
     for base_offset in (0, 2, 4):
         ledger.add(batch(base_offset, b"once-%d" % base_offset, b"x", producer_id=1))
     ledger.acknowledged = {0: b"once-0", 4: b"once-4"}
-    ledger.forget_from(3)
+    ledger.remove_from(3)
 
     assert ledger.end == 2
     assert ledger.acknowledged == {0: b"once-0"}
     ledger.add(batch(2, b"once-4", b"y", producer_id=1))
 
 
-def test_offsets_that_were_lost_with_an_excuse_may_be_given_to_new_records() -> None:
+def test_offsets_lost_with_an_excuse_may_get_new_records() -> None:
     """Seed 166445752: the log of the replica started behind the lost offsets, so that no batch of theirs was known."""
     ledger = PartitionLedger(KEY, is_excused=True)
     ledger.add(batch(4, b"a", b"b"))
     assert (ledger.end, ledger.find_entry(3)) == (6, None)
 
-    ledger.forget_from(0)
+    ledger.remove_from(0)
     ledger.add(batch(0, b"c"))
 
     assert ledger.values == [b"c"]
@@ -98,7 +98,7 @@ def test_batches_between_offsets_are_whole(start: int, end: int, found: list[int
     true_ms=st.integers(0, 10**8),
     ahead_ms=st.integers(0, 10**6),
 )
-def test_a_machine_says_a_time_first_when_it_is_said_to(
+def test_true_time_is_the_first_with_the_reading_of_a_host_clock(
     drift_ppm: int, started_ms: int, true_ms: int, ahead_ms: int
 ) -> None:
     truth = SimulatedClock()
@@ -115,7 +115,7 @@ def test_a_machine_says_a_time_first_when_it_is_said_to(
         assert HostClock(early, started_ms=started_ms, drift_ppm=drift_ppm).monotonic_ms() < wanted_ms
 
 
-def test_a_wall_clock_is_wrong_by_its_skew_and_the_monotonic_one_is_not() -> None:
+def test_skew_affects_the_wall_clock_only() -> None:
     truth = SimulatedClock()
     clock = HostClock(truth)
     before_ms = clock.monotonic_ms()

@@ -1,4 +1,4 @@
-"""The promise that nothing is served which is denied: it sees the breach, and takes nothing else for one."""
+"""The invariant that no denied request is served: it reports the violation, and nothing else as one."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -30,21 +30,21 @@ def process(acls: dict[Uuid, Any]) -> Any:
     return SimpleNamespace(metadata=SimpleNamespace(image=SimpleNamespace(acls=AclsImage(acls))))
 
 
-def answer(code: ErrorCode) -> ProduceResponse:
+def response(code: ErrorCode) -> ProduceResponse:
     return ProduceResponse(
         responses=[TopicProduceResponse(name="t", partition_responses=[PartitionProduceResponse(error_code=code)])]
     )
 
 
 class World:
-    """One node, before and after its answer."""
+    """One node, before and after its response."""
 
     def __init__(self, acls: dict[Uuid, Any]) -> None:
         self.place = SimpleNamespace(process=process(acls))
         cluster: Any = SimpleNamespace(by_host={"node1": self.place}, nodes={1: self.place})
         self.permissions = PermissionInvariants(cluster)
-        self.told: list[Any] = []
-        self.answered = self.permissions.watched(NODE, REQUEST, self.told.append)
+        self.delivered: list[Any] = []
+        self.deliver = self.permissions.watched(NODE, REQUEST, self.delivered.append)
 
 
 @pytest.mark.parametrize(
@@ -58,35 +58,35 @@ class World:
         pytest.param({FIRST: everything_allowed()}, {FIRST: everything_allowed()}, id="allowed"),
     ],
 )
-def test_what_was_permitted_at_some_moment_may_be_served(before: dict[Uuid, Any], after: dict[Uuid, Any]) -> None:
+def test_request_permitted_at_some_moment_may_be_served(before: dict[Uuid, Any], after: dict[Uuid, Any]) -> None:
     world = World(before)
     world.place.process.metadata.image.acls = AclsImage(after)
 
-    world.answered(answer(ErrorCode.NONE))
+    world.deliver(response(ErrorCode.NONE))
 
-    assert len(world.told) == 1
+    assert len(world.delivered) == 1
 
 
-def test_what_was_denied_all_the_time_may_not_be_served() -> None:
+def test_request_denied_all_the_time_must_not_be_served() -> None:
     world = World({FIRST: DENIED})
 
     with pytest.raises(InvariantViolation, match="NothingDeniedIsServed: node1 carried out WRITE on t"):
-        world.answered(answer(ErrorCode.NONE))
+        world.deliver(response(ErrorCode.NONE))
 
 
 @pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.NOT_LEADER_OR_FOLLOWER])
-def test_a_refusal_is_no_breach(code: ErrorCode) -> None:
+def test_error_response_is_no_violation(code: ErrorCode) -> None:
     world = World({FIRST: DENIED})
 
-    world.answered(answer(code))
+    world.deliver(response(code))
 
-    assert world.permissions.refusals == (code is ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    assert world.permissions.denied_count == (code is ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
-def test_a_process_that_has_started_anew_did_not_know() -> None:
+def test_restarted_process_may_have_served_before_it_knew_the_denial() -> None:
     world = World({FIRST: DENIED})
     world.place.process = process({FIRST: DENIED})
 
-    world.answered(answer(ErrorCode.NONE))
+    world.deliver(response(ErrorCode.NONE))
 
     assert world.permissions.is_anything_denied()

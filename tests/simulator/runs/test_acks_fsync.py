@@ -1,4 +1,4 @@
-"""ottla.acks.fsync: what was acknowledged with acks=all is on every in-sync disk, whatever all nodes lose besides."""
+"""ottla.acks.fsync: records acknowledged with acks=all are on every in-sync disk, also when all nodes lose the rest."""
 
 from itertools import permutations
 
@@ -57,7 +57,7 @@ class Stage:
             self.acknowledged.append(value)
 
     def lose_power(self, *intact: NodeId) -> None:
-        """End all processes: their hosts refuse connections; what was not synced is lost but on ``intact`` disks."""
+        """End all processes: their hosts reset connections; unsynced data is lost except on ``intact`` disks."""
         for node_id in sorted(self.cluster.nodes):
             self.cluster.kill(node_id, power_loss=node_id not in intact)
 
@@ -99,7 +99,7 @@ def test_acknowledged_records_survive_the_loss_of_every_unsynced_tail(
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_the_last_leader_seen_alive_is_elected_where_no_replica_is_eligible(order: tuple[NodeId, ...]) -> None:
+def test_last_known_leader_is_elected_without_an_eligible_replica(order: tuple[NodeId, ...]) -> None:
     stage = Stage()
     stage.produce(10)
     stage.lose_power(stage.leader)

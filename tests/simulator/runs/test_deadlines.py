@@ -1,4 +1,4 @@
-"""What the parts of a node remember of when they are due, against what they work out anew, in clusters that fail."""
+"""Cached deadlines of the parts of a node equal the computed ones, in clusters with faults."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from ottla.simulator.world.node import SimulatedNode
 
 
 @pytest.mark.parametrize("seed", [3, 5, 11])
-def test_deadlines_that_are_remembered_are_those_of_now_after_every_event(seed: int) -> None:
+def test_cached_deadlines_equal_computed_ones_after_every_event(seed: int) -> None:
     simulation = Simulation(seed)
     look = simulation.cluster.on_event
 

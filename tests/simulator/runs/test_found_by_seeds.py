@@ -1,4 +1,4 @@
-"""What seeds have found, as stories: each was a failing run first."""
+"""Defects that seeds have found, as scenarios: each was a failing run first."""
 
 import errno
 
@@ -28,14 +28,14 @@ class KeepsNothing(SeededRandom):
 
 
 def registration(cluster: Cluster, partition: TopicPartition) -> PartitionRegistration:
-    """Return what the best informed node knows: one that has just started knows nothing."""
+    """Return the newest metadata of any node: that of a node that has just started is empty."""
     processes = [place.process for place in cluster.nodes.values() if place.process is not None]
     found = max(processes, key=lambda process: process.metadata.offset).metadata.partition(partition)
     assert found is not None
     return found
 
 
-def test_a_leader_that_lost_power_does_not_take_its_followers_records_with_it() -> None:
+def test_restarted_leader_with_a_torn_log_does_not_truncate_its_followers() -> None:
     """Seed 19: its old metadata said that it leads, in the same epoch; the others truncated to its torn log."""
     cluster = Cluster(seed=3)
     cluster.start()
@@ -48,8 +48,8 @@ def test_a_leader_that_lost_power_does_not_take_its_followers_records_with_it() 
     client = cluster.connect(leader)
     values = [b"%d" % index for index in range(10)]
     for value in values:
-        answer = produce(client, "t", batch_of(client, [value]), partition=led.partition, acks=-1)
-        assert answer.error_code == ErrorCode.NONE
+        response = produce(client, "t", batch_of(client, [value]), partition=led.partition, acks=-1)
+        assert response.error_code == ErrorCode.NONE
 
     cluster.cut_power(leader, KeepsNothing(1))
     cluster.start(leader)
@@ -61,8 +61,8 @@ def test_a_leader_that_lost_power_does_not_take_its_followers_records_with_it() 
     assert [record.value for record in kept] == values
 
 
-def test_a_disk_that_fails_while_logs_are_loaded_is_named_as_the_reason() -> None:
-    """Seed 31: the node told parts of the failure that it had not made yet."""
+def test_disk_failure_while_logs_are_loaded_is_the_reported_reason() -> None:
+    """Seed 31: the node reported the failure to parts that it had not created yet."""
     world = World()
     running = world.start_node()
     create_topic(running.connect(), "t")
@@ -74,8 +74,8 @@ def test_a_disk_that_fails_while_logs_are_loaded_is_named_as_the_reason() -> Non
         world.start_node()
 
 
-def test_a_replica_whose_directory_is_away_at_the_start_waits_for_it_and_is_not_made_anew_elsewhere() -> None:
-    """Seed 48, with several log directories: the new log was empty, and led; what was acknowledged was gone."""
+def test_replica_in_an_offline_directory_is_not_recreated_in_another() -> None:
+    """Seed 48, with several log directories: the new log was empty, and led; acknowledged records were lost."""
     cluster = Cluster(seed=3, brokers=1, overrides={"log.dirs": "/data,/data2", "offsets.topic.num.partitions": "1"})
     place = cluster.nodes[1]
     cluster.start()
@@ -103,8 +103,8 @@ def test_a_replica_whose_directory_is_away_at_the_start_waits_for_it_and_is_not_
     assert [record.value for record in kept] == [b"kept"]
 
 
-def test_what_is_acknowledged_and_deleted_before_anybody_has_looked_is_known() -> None:
-    """Seed 234: a Produce came late, its record was older than retention.ms, and went in the same tick."""
+def test_records_acknowledged_and_deleted_between_observations_are_in_the_ledger() -> None:
+    """Seed 234: a Produce came late, its record was older than retention.ms, and was deleted in the same tick."""
     cluster = Cluster(seed=3, brokers=1, overrides={"log.retention.check.interval.ms": "1000"})
     state_observer = StateObserver(cluster)
     state_observer.invariants = [invariant(state_observer) for invariant in EVERY_INVARIANT]
@@ -133,8 +133,8 @@ def test_what_is_acknowledged_and_deleted_before_anybody_has_looked_is_known() -
     assert (ledger.values, ledger.deleted_to) == ([b"seen", b"late", b"next"], 2)
 
 
-def test_lost_records_of_a_replica_that_returns_are_not_taken_for_committed_again() -> None:
-    """Seeds 166445752 and 4010: a former leader was back with its old high watermark, and had yet to truncate."""
+def test_lost_records_of_a_returning_replica_do_not_count_as_committed() -> None:
+    """Seeds 166445752 and 4010: a former leader returned with its old high watermark, and had not truncated yet."""
     cluster = Cluster(seed=3)
     state_observer = StateObserver(cluster)
     state_observer.invariants = [invariant(state_observer) for invariant in EVERY_INVARIANT]
@@ -172,7 +172,7 @@ def test_lost_records_of_a_replica_that_returns_are_not_taken_for_committed_agai
 
 
 def test_denial_that_arrives_after_the_faults_have_stopped_is_removed() -> None:
-    """Seed 315: it was asked for before, and held in the network; nothing was denied yet when the faults stopped."""
+    """Seed 315: it was requested before, and kept in the network; nothing was denied yet when the faults stopped."""
     simulation = Simulation(3, faulty=False)
     assert simulation.plan.denies
     simulation.form()

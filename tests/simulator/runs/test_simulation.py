@@ -1,4 +1,4 @@
-"""Whole clusters from seeds: every promise holds, runs repeat to the byte, and failures can be replayed.
+"""Whole clusters from seeds: every invariant holds, runs repeat to the byte, and failures can be replayed.
 
 OTTLA_SEEDS_TIMES says how many times as many seeds there are as in `make test`.
 """
@@ -20,7 +20,7 @@ SEEDS = 100 * int(os.environ.get("OTTLA_SEEDS_TIMES", "1"))
 
 
 @pytest.mark.parametrize("seed", range(1, SEEDS + 1))
-def test_every_promise_holds(seed: int) -> None:
+def test_every_invariant_holds(seed: int) -> None:
     outcome = Simulation(seed).run(RUN_MS)
 
     assert outcome.failure is None, campaign.report(outcome, RUN_MS / 60_000)
@@ -72,14 +72,14 @@ def test_every_fault_strikes_in_the_fixed_seeds() -> None:
 
 
 class NothingIsEverCommitted(Invariant):
-    """A promise that nobody keeps."""
+    """An invariant that no cluster keeps."""
 
     def on_replica(self, change: ReplicaChange) -> None:
         if change.now.high_watermark > 10:
             raise InvariantViolation("NothingIsEverCommitted: but it was")
 
 
-def test_a_failure_is_reported_with_what_repeats_it() -> None:
+def test_failure_report_has_the_command_that_repeats_it() -> None:
     def failing() -> Simulation:
         simulation = Simulation(3)
         simulation.state_observer.invariants.append(NothingIsEverCommitted(simulation.state_observer))
@@ -95,31 +95,31 @@ def test_a_failure_is_reported_with_what_repeats_it() -> None:
     assert "leads the metadata quorum" in text
 
 
-def test_the_command_runs_seeds_and_says_how_much_time_that_was(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_runs_seeds_and_reports_simulated_time(capsys: pytest.CaptureFixture[str]) -> None:
     assert campaign.main(["--seed", "7", "--count", "2", "--minutes", "0.05"]) == 0
 
     said = capsys.readouterr().out
     assert "seed 7: ok" in said
     assert "seed 8: ok" in said
     assert "2 seeds, " in said
-    assert "every promise held" in said
+    assert "every invariant held" in said
 
 
-def test_fresh_seeds_end_when_the_time_is_over(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fresh_seeds_run_until_the_time_limit(capsys: pytest.CaptureFixture[str]) -> None:
     assert campaign.main(["--seconds", "0.01", "--minutes", "0.02"]) == 0
 
     assert "simulated hours" in capsys.readouterr().out
 
 
-def test_a_restarted_leader_recognises_a_repeated_batch_that_is_not_the_newest() -> None:
-    """The snapshot of producers has up to five batches of each; with the newest alone this one was refused."""
+def test_restarted_leader_detects_a_duplicate_of_an_older_batch() -> None:
+    """The producer snapshot has up to five batches of each; with the newest alone this duplicate was rejected."""
     outcome = Simulation(1047).run(30_000)
 
     assert outcome.failure is None, campaign.report(outcome, 0.5)
 
 
-def test_a_log_that_is_lost_before_the_controller_knew_its_directory_is_not_made_anew() -> None:
-    """The directory came back with its log, and the node, which had two now, never started again."""
+def test_log_lost_before_the_controller_knew_its_directory_is_not_recreated() -> None:
+    """The directory returned with its log, and the node, which had two then, never started again."""
     outcome = Simulation(2126428070).run(30_000)
 
     assert outcome.failure is None, campaign.report(outcome, 0.5)

@@ -1,4 +1,4 @@
-"""A broker whose machine was replaced while it hung, and that goes on: nobody listens to it, and it does no harm."""
+"""A broker whose host was replaced while it hung, and that continues: no replica follows it, and it does no harm."""
 
 from ottla.errors import ErrorCode
 from ottla.metadata.topics import PartitionRegistration
@@ -11,20 +11,20 @@ from ottla.types import NodeId
 
 
 def watched(cluster: Cluster) -> StateObserver:
-    """Return a state_observer of all nodes but the stale one, which is allowed to be behind."""
+    """Return a state observer of all nodes but the stale one, which is allowed to lag."""
     state_observer = StateObserver(cluster)
     state_observer.invariants = [invariant(state_observer) for invariant in INVARIANTS]
 
-    def look(place: SimulatedNode) -> None:
+    def observe(place: SimulatedNode) -> None:
         if place.node_id > 0:
             state_observer.observe_node(place)
 
     cluster.before_start = state_observer.before_start
-    cluster.on_event = look
+    cluster.on_event = observe
     return state_observer
 
 
-def test_a_stale_incarnation_acknowledges_nothing_and_is_not_let_in_again() -> None:
+def test_stale_incarnation_acknowledges_nothing_and_cannot_register_again() -> None:
     cluster = Cluster(seed=5, controllers=1, combined=False)
     state_observer = watched(cluster)
     cluster.start()
@@ -52,7 +52,7 @@ def test_a_stale_incarnation_acknowledges_nothing_and_is_not_let_in_again() -> N
 
     cluster.thaw(-hung)
     assert stale.process is not None
-    assert stale.process.replicas.get("t", 0).is_leader, "it does not know better yet"
+    assert stale.process.replicas.get("t", 0).is_leader, "it has not read newer metadata yet"
     assert send(-hung, b"lost") != ErrorCode.NONE
     cluster.run(30_000)
 

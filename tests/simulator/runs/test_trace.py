@@ -1,4 +1,4 @@
-"""The trace of a run says where something was raised, and no path of the machine that it ran on."""
+"""The trace of a run has the place where an exception was raised, without paths of the host."""
 
 from ottla.simulator.runs.trace import Trace
 from ottla.simulator.world.clock import SimulatedClock
@@ -12,7 +12,7 @@ def inner() -> None:
     raise ValueError("x")
 
 
-def test_an_error_is_noted_with_the_places_that_it_went_through() -> None:
+def test_error_is_traced_with_its_stack() -> None:
     trace = Trace(SimulatedClock())
     try:
         outer()
@@ -25,7 +25,7 @@ def test_an_error_is_noted_with_the_places_that_it_went_through() -> None:
     assert all(place.startswith("runs/test_trace.py:") for place in places)
 
 
-def test_only_the_innermost_places_of_a_deep_error_are_noted() -> None:
+def test_only_the_innermost_frames_of_a_deep_error_are_traced() -> None:
     def down(depth: int) -> None:
         if depth:
             down(depth - 1)

@@ -10,35 +10,35 @@ from ottla.simulator.world.network_fabric import NetworkFabric
 from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import Endpoint
 
-DOOR = Endpoint("server", 9092)
+ENDPOINT = Endpoint("server", 9092)
 
 
 class Host:
-    """A process that notes what reaches it."""
+    """A process that notes its events."""
 
     def __init__(self, world: "World", name: str) -> None:
-        self.told: list[str] = []
+        self.events: list[str] = []
         self.network = SimulatedNetwork(world.fabric, name)
         self._buffer = memoryview(bytearray(64))
 
     def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint) -> bool:
-        self.told.append("accepted")
+        self.events.append("accepted")
         return True
 
     def connected(self, connection: ConnectionId) -> None:
-        self.told.append("connected")
+        self.events.append("connected")
 
     def receive_buffer(self, connection: ConnectionId) -> memoryview:
         return self._buffer
 
     def received(self, connection: ConnectionId, size_bytes: int) -> None:
-        self.told.append(bytes(self._buffer[:size_bytes]).decode())
+        self.events.append(bytes(self._buffer[:size_bytes]).decode())
 
     def drained(self, connection: ConnectionId) -> None:
-        self.told.append("drained")
+        self.events.append("drained")
 
     def closed(self, connection: ConnectionId, reason: str, *, was_refused: bool = False) -> None:
-        self.told.append("refused" if was_refused else reason)
+        self.events.append("refused" if was_refused else reason)
 
 
 class World:
@@ -61,7 +61,7 @@ class World:
                 action(*arguments)
 
     def connect(self) -> ConnectionId:
-        connection = self.client.network.connect(DOOR, "PLAINTEXT")
+        connection = self.client.network.connect(ENDPOINT, "PLAINTEXT")
         self.run()
         return connection
 
@@ -71,33 +71,33 @@ def world() -> World:
     return World()
 
 
-def test_what_is_sent_arrives_in_order_however_long_each_piece_takes(world: World) -> None:
+def test_bytes_arrive_in_order_with_any_delays(world: World) -> None:
     connection = world.connect()
     for index in range(50):
         world.client.network.send(connection, [f"{index};".encode()])
     world.run()
 
-    assert "".join(world.server.told[1:]) == "".join(f"{index};" for index in range(50))
+    assert "".join(world.server.events[1:]) == "".join(f"{index};" for index in range(50))
 
 
-def test_a_cut_link_holds_what_is_sent_and_lets_it_through_in_order_when_it_is_mended(world: World) -> None:
+def test_cut_link_delivers_in_order_after_it_is_mended(world: World) -> None:
     connection = world.connect()
     world.network_chaos.cut("client", "server")
     world.client.network.send(connection, [b"a"])
     world.run()
-    assert world.server.told == ["accepted"]
+    assert world.server.events == ["accepted"]
     world.network_chaos.mend("client", "server")
     world.client.network.send(connection, [b"b"])
     world.run()
-    assert world.server.told == ["accepted"]  # behind what is held, until that is sent again
+    assert world.server.events == ["accepted"]  # behind what is held, until that is sent again
 
     world.fabric.release()
     world.run()
 
-    assert world.server.told == ["accepted", "a", "b"]
+    assert world.server.events == ["accepted", "a", "b"]
 
 
-def test_a_link_that_was_cut_twice_is_mended_twice(world: World) -> None:
+def test_link_cut_twice_must_be_mended_twice(world: World) -> None:
     world.network_chaos.cut("client", "server")
     world.network_chaos.cut("client", "server")
     world.network_chaos.mend("client", "server")
@@ -106,65 +106,65 @@ def test_a_link_that_was_cut_twice_is_mended_twice(world: World) -> None:
     assert world.network_chaos.travel_ms("client", "server") is not None
 
 
-def test_one_way_is_cut_and_the_other_is_not(world: World) -> None:
+def test_link_can_be_cut_in_one_direction(world: World) -> None:
     world.network_chaos.cut("client", "server")
 
     assert world.network_chaos.travel_ms("client", "server") is None
     assert world.network_chaos.travel_ms("server", "client") is not None
 
 
-def test_a_stopped_process_is_connected_to_and_finds_everything_when_it_goes_on(world: World) -> None:
+def test_stopped_process_gets_connections_and_bytes_when_it_continues(world: World) -> None:
     world.fabric.freeze("server")
     connection = world.connect()
     world.client.network.send(connection, [b"hello"])
     world.run()
-    assert world.client.told == ["connected"]
-    assert world.server.told == []
+    assert world.client.events == ["connected"]
+    assert world.server.events == []
 
     world.fabric.thaw("server")
 
-    assert world.server.told == ["accepted", "hello"]
+    assert world.server.events == ["accepted", "hello"]
 
 
-def test_where_nobody_listens_a_connection_is_refused(world: World) -> None:
+def test_connection_without_a_listener_fails(world: World) -> None:
     world.server.network.vanish()
     world.connect()
 
-    assert world.client.told == ["refused"]
+    assert world.client.events == ["refused"]
 
 
-def test_a_host_without_power_neither_answers_nor_refuses(world: World) -> None:
+def test_host_without_power_neither_accepts_nor_resets(world: World) -> None:
     world.server.network.vanish(silently=True)
     world.fabric.cut_power("server")
     world.connect()
-    assert world.client.told == []
+    assert world.client.events == []
 
     world.fabric.restore_power("server")
     world.run()
 
-    assert world.client.told == ["refused"]
+    assert world.client.events == ["refused"]
 
 
-def test_the_end_of_a_machine_is_noticed_only_when_it_is_back(world: World) -> None:
+def test_lost_host_is_detected_only_when_it_is_back(world: World) -> None:
     connection = world.connect()
     world.server.network.vanish(silently=True)
     world.fabric.cut_power("server")
     world.client.network.send(connection, [b"are you there"])
     world.run()
-    assert world.client.told == ["connected"]
+    assert world.client.events == ["connected"]
 
     world.fabric.restore_power("server")
     world.run()
 
-    assert world.client.told == ["connected", "Connection reset by peer"]
+    assert world.client.events == ["connected", "Connection reset by peer"]
 
 
-def test_a_killed_process_is_noticed_at_once(world: World) -> None:
+def test_killed_process_is_detected_at_once(world: World) -> None:
     world.connect()
     world.server.network.vanish()
     world.run()
 
-    assert world.client.told == ["connected", "Connection reset by peer"]
+    assert world.client.events == ["connected", "Connection reset by peer"]
 
 
 def test_chosen_connections_are_broken_at_both_ends(world: World) -> None:
@@ -173,5 +173,5 @@ def test_chosen_connections_are_broken_at_both_ends(world: World) -> None:
     world.run()
 
     assert broken == 1
-    assert world.client.told[-1] == world.server.told[-1] == "Connection reset by peer"
+    assert world.client.events[-1] == world.server.events[-1] == "Connection reset by peer"
     assert world.fabric.reset_connections(lambda source, target: True) == 0

@@ -1,6 +1,6 @@
 """A simulated administrator: creates, alters, deletes topics and records; moves replicas and leaders; changes voters.
 
-What it asks for may or may not happen, and may happen after it was told that it did not: nobody waits for it.
+A request may fail, or take effect after it was reported as failed: the administrator does not wait for any.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ _PREFERRED, _UNCLEAN = 0, 1
 
 
 class Administrator:
-    """See the module. ``asked`` is what is noted of each request."""
+    """See the module. ``asked`` is called with a description of each request."""
 
     def __init__(self, host: ClientHost, brokers: list[NodeId], asked: Callable[[str], object]) -> None:
         self._host = host
@@ -52,25 +52,25 @@ class Administrator:
             replication_factor=replicas,
             configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
         )
-        self._ask(
+        self._send(
             CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS), f"create topic {name} with {replicas} replicas"
         )
 
     def delete_topic(self, name: str) -> None:
         state = DeleteTopicState(name=name)
         request = DeleteTopicsRequest(topics=[state], topic_names=[name], timeout_ms=TIMEOUT_MS)
-        self._ask(request, f"delete topic {name}")
+        self._send(request, f"delete topic {name}")
 
     def set_topic_config(self, name: str, key: str, value: str) -> None:
         config = AlterableConfig(name=key, config_operation=_SET, value=value)
         resource = AlterConfigsResource(resource_type=_TOPIC, resource_name=name, configs=[config])
-        self._ask(IncrementalAlterConfigsRequest(resources=[resource]), f"set {key}={value} of topic {name}")
+        self._send(IncrementalAlterConfigsRequest(resources=[resource]), f"set {key}={value} of topic {name}")
 
     def add_partition(self, name: str) -> None:
         count = self._host.partition_count(name)
         if count:
             topic = CreatePartitionsTopic(name=name, count=count + 1)
-            self._ask(CreatePartitionsRequest(topics=[topic], timeout_ms=TIMEOUT_MS), f"add a partition to {name}")
+            self._send(CreatePartitionsRequest(topics=[topic], timeout_ms=TIMEOUT_MS), f"add a partition to {name}")
 
     def reassign(self, name: str, replicas: int) -> None:
         """Move one partition to other brokers, chosen at random."""
@@ -84,27 +84,27 @@ class Administrator:
             name=name, partitions=[ReassignablePartition(partition_index=partition, replicas=chosen)]
         )
         request = AlterPartitionReassignmentsRequest(topics=[wanted], timeout_ms=TIMEOUT_MS)
-        self._ask(request, f"move {name}-{partition} to {chosen}")
+        self._send(request, f"move {name}-{partition} to {chosen}")
 
     def elect_preferred(self) -> None:
         request = ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=None, timeout_ms=TIMEOUT_MS)
-        self._ask(request, "elect preferred leaders")
+        self._send(request, "elect preferred leaders")
 
     def elect_unclean(self, name: str, partition: int) -> None:
-        """Choose any replica that is there: what is left to do when all in-sync ones have lost their disks."""
+        """Elect any live replica: the last resort when all in-sync ones have lost their disks."""
         place = TopicPartitions(topic=name, partitions=[partition])
         request = ElectLeadersRequest(election_type=_UNCLEAN, topic_partitions=[place], timeout_ms=TIMEOUT_MS)
-        self._ask(request, f"elect any leader for {name}-{partition}")
+        self._send(request, f"elect any leader for {name}-{partition}")
 
     def delete_records(self, name: str, partition: int, offset: Offset) -> None:
-        """Ask the partition's leader to forget what is below ``offset``."""
+        """Request the partition's leader to delete the records below ``offset``."""
         target = self._host.target(name, partition)
         if target is None:
             return
         wanted = DeleteRecordsPartition(partition_index=partition, offset=offset)
         topic = DeleteRecordsTopic(name=name, partitions=[wanted])
         request = DeleteRecordsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
-        self._ask(request, f"delete the records of {name}-{partition} below {offset}", at=target.endpoint)
+        self._send(request, f"delete the records of {name}-{partition} below {offset}", at=target.endpoint)
 
     def add_acls(self, acls: list[Acl]) -> None:
         creations = []
@@ -114,10 +114,10 @@ class Administrator:
         what = ", ".join(
             f"{each.permission_type.name} {each.operation.name} {each.resource_name} from {each.host}" for each in acls
         )
-        self._ask(CreateAclsRequest(creations=creations), what)
+        self._send(CreateAclsRequest(creations=creations), what)
 
     def remove_denials(self) -> None:
-        """Have every denial removed."""
+        """Remove every DENY entry."""
         every = DeleteAclsFilter(
             resource_type_filter=ResourceType.ANY,
             resource_name_filter=None,
@@ -127,7 +127,7 @@ class Administrator:
             operation=Operation.ANY,
             permission_type=PermissionType.DENY,
         )
-        self._ask(DeleteAclsRequest(filters=[every]), "remove every denial")
+        self._send(DeleteAclsRequest(filters=[every]), "remove every denial")
 
     def add_voter(self, node_id: NodeId, directory_id: Uuid, endpoint: Endpoint) -> None:
         request = AddRaftVoterRequest(
@@ -137,19 +137,19 @@ class Administrator:
             voter_directory_id=directory_id,
             listeners=[Listener(name=CONTROLLER_LISTENER, host=endpoint.host, port=endpoint.port)],
         )
-        self._ask(request, f"add node {node_id} to the voters")
+        self._send(request, f"add node {node_id} to the voters")
 
-    def remove_voter(self, node_id: NodeId, directory_id: Uuid, on_answer: Callable[[PeerAnswer], None]) -> None:
+    def remove_voter(self, node_id: NodeId, directory_id: Uuid, on_response: Callable[[PeerAnswer], None]) -> None:
         request = RemoveRaftVoterRequest(cluster_id=CLUSTER_ID, voter_id=node_id, voter_directory_id=directory_id)
-        self._ask(request, f"remove node {node_id} from the voters", on_answer=on_answer)
+        self._send(request, f"remove node {node_id} from the voters", on_response=on_response)
 
-    def _ask(
+    def _send(
         self,
         request: Message,
         what: str,
         *,
         at: Endpoint | None = None,
-        on_answer: Callable[[PeerAnswer], None] = lambda answer: None,
+        on_response: Callable[[PeerAnswer], None] = lambda response: None,
     ) -> None:
         self._asked(what)
-        self._host.ask(at or self._host.any_node(), request, "administrator", on_answer)
+        self._host.ask(at or self._host.any_node(), request, "administrator", on_response)

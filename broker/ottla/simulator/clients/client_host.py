@@ -1,6 +1,6 @@
-"""A machine with clients: it dials the nodes over the simulated network, asks them for metadata, and waits for answers.
+"""A host with clients: it connects to the nodes over the simulated network and sends metadata and other requests.
 
-It uses the nodes' own `PeerClient`, which agrees on versions and finds out about broken connections as Kafka's clients
+It uses the nodes' own `PeerClient`, which negotiates API versions and detects broken connections as Kafka's clients
 do.
 """
 
@@ -28,14 +28,14 @@ METADATA_INTERVAL_MS = 100
 
 
 class Target(NamedTuple):
-    """Where a partition's leader is."""
+    """A partition and the endpoint of its leader."""
 
     key: PartitionKey
     endpoint: Endpoint
 
 
 class ClientChannel(PeerClient):
-    """What nodes use among each other, and the one thing that only clients do: a Produce that is not answered."""
+    """`PeerClient` with the one thing that only clients do: a Produce with acks=0, which has no response."""
 
     def _transmit(self, lane: Lane, pending: Pending) -> None:
         super()._transmit(lane, pending)
@@ -53,7 +53,7 @@ class ClientChannel(PeerClient):
 class ClientHost:
     """See the module. Everything that runs on it shares its connections, each ``lane`` one per node.
 
-    ``bootstrap`` is where it begins to ask; by default at any broker of those that there are.
+    ``bootstrap`` has the endpoints of its first requests, by default those of all brokers.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class ClientHost:
         self.name = name
         self.random = random
         self.permissions: PermissionInvariants | None = None
-        """Watches what the clients are served, where they are denied things."""
+        """Checks the responses to clients in runs that deny them topics."""
         self._network = SimulatedNetwork(cluster.fabric, name)
         self._peers = ClientChannel(
             network=self._network,
@@ -83,10 +83,10 @@ class ClientHost:
         self._may_ask_ms = 0
         cluster.add_client(name, self)
 
-    # --- asking
+    # --- requests
 
     def ask(self, endpoint: Endpoint, request: Message, lane: str, then: Callable[[PeerAnswer], object]) -> None:
-        """Send ``request``, and call ``then`` with the answer or failure."""
+        """Send ``request``, and call ``then`` with the response or failure."""
         self.cluster.touch(self.name)
         if self.permissions is not None:
             then = self.permissions.watched(endpoint, request, then)
@@ -96,7 +96,7 @@ class ClientHost:
         return self._peers.send(endpoint, "PLAINTEXT", request, timeout_ms=REQUEST_TIMEOUT_MS, lane=lane)
 
     def any_node(self) -> Endpoint:
-        """Return one of the brokers that the client was told of at first."""
+        """Return one of the bootstrap brokers."""
         return self._bootstrap[self.random.randrange(len(self._bootstrap))]
 
     def node(self, node_id: NodeId) -> Endpoint | None:
@@ -108,7 +108,7 @@ class ClientHost:
     # --- metadata
 
     def partition_count(self, topic: str) -> int:
-        """Return how many partitions the topic has, as far as is known; 0 when nothing is."""
+        """Return the topic's number of partitions; 0 while its metadata is not known."""
         self._topics[topic] = None
         return self._partition_counts.get(topic, 0)
 
@@ -122,12 +122,12 @@ class ClientHost:
             return None
         return Target(found[0], endpoint)
 
-    def forget(self, topic: str) -> None:
-        """Ask no more about a topic that is not used any more."""
+    def remove_topic(self, topic: str) -> None:
+        """Stop requesting the metadata of a topic that is not in use."""
         self._topics.pop(topic, None)
 
     def refresh(self) -> None:
-        """Ask some node for the metadata of all topics in use, now and then at most."""
+        """Request the metadata of all topics in use, at most once per interval."""
         now_ms = self.cluster.clock.monotonic_ms()
         if self._is_asking or now_ms < self._may_ask_ms or not self._topics:
             return
@@ -137,12 +137,12 @@ class ClientHost:
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         self.ask(self.any_node(), request, "metadata", self._on_metadata)
 
-    def _on_metadata(self, answer: PeerAnswer) -> None:
+    def _on_metadata(self, response: PeerAnswer) -> None:
         self._is_asking = False
-        if not isinstance(answer, MetadataResponse):
+        if not isinstance(response, MetadataResponse):
             return
-        self._endpoints = {broker.node_id: Endpoint(broker.host, broker.port) for broker in answer.brokers}
-        for topic in answer.topics:
+        self._endpoints = {broker.node_id: Endpoint(broker.host, broker.port) for broker in response.brokers}
+        for topic in response.topics:
             assert topic.name is not None, "topics were asked for by name"
             self._partition_counts[topic.name] = len(topic.partitions)
             for partition in topic.partitions:
@@ -153,7 +153,7 @@ class ClientHost:
                     key = PartitionKey(topic.name, topic.topic_id, partition.partition_index)
                     self._leaders[place] = (key, partition.leader_id)
 
-    # --- what the network fabric and the loop call
+    # --- called by the network fabric and the loop
 
     def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint) -> bool:
         return False

@@ -1,6 +1,6 @@
 """A simulated consumer: reads every partition of a topic from the start, and reports its records to the observer.
 
-What is deleted before it has read it is skipped, as with auto.offset.reset=earliest.
+Records that are deleted before it has read them are skipped, as with auto.offset.reset=earliest.
 
 Source: Fetcher of Apache Kafka's client; without sessions, one partition per request.
 """
@@ -55,7 +55,7 @@ class Consumer:
     def abandon(self) -> None:
         """Read no more: the topic is deleted."""
         self._is_reading = False
-        self._host.forget(self.topic)
+        self._host.remove_topic(self.topic)
 
     @property
     def is_done(self) -> bool:
@@ -78,14 +78,16 @@ class Consumer:
         request = FetchRequest(
             max_wait_ms=MAX_WAIT_MS, min_bytes=1, max_bytes=SIZE_BYTES_MAX, session_epoch=-1, topics=[topic]
         )
-        lane = f"{self.name}-{partition}"
-        self._host.ask(target.endpoint, request, lane, lambda answer: self._on_answer(partition, target.key, answer))
+        purpose = f"{self.name}-{partition}"
+        self._host.ask(
+            target.endpoint, request, purpose, lambda response: self._on_response(partition, target.key, response)
+        )
 
-    def _on_answer(self, partition: int, key: PartitionKey, answer: PeerAnswer) -> None:
-        if isinstance(answer, FetchResponse) and answer.error_code == ErrorCode.NONE and answer.responses:
-            data = answer.responses[0].partitions[0]
+    def _on_response(self, partition: int, key: PartitionKey, response: PeerAnswer) -> None:
+        if isinstance(response, FetchResponse) and response.error_code == ErrorCode.NONE and response.responses:
+            data = response.responses[0].partitions[0]
             if data.error_code == ErrorCode.NONE:
-                assert data.records is None or isinstance(data.records, memoryview), "answers come in one buffer"
+                assert data.records is None or isinstance(data.records, memoryview), "a response is one buffer"
                 self._take(partition, key, data.records)
                 self._fetch(partition)
                 return
@@ -105,12 +107,12 @@ class Consumer:
         wanted = ListOffsetsPartition(partition_index=partition, timestamp=_EARLIEST)
         topic = ListOffsetsTopic(name=self.topic, partitions=[wanted])
         request = ListOffsetsRequest(replica_id=-1, topics=[topic])
-        lane = f"{self.name}-start"
-        self._host.ask(target.endpoint, request, lane, lambda answer: self._on_start(partition, key, answer))
+        purpose = f"{self.name}-start"
+        self._host.ask(target.endpoint, request, purpose, lambda response: self._on_start(partition, key, response))
 
-    def _on_start(self, partition: int, key: PartitionKey, answer: PeerAnswer) -> None:
-        if isinstance(answer, ListOffsetsResponse):
-            found = answer.topics[0].partitions[0]
+    def _on_start(self, partition: int, key: PartitionKey, response: PeerAnswer) -> None:
+        if isinstance(response, ListOffsetsResponse):
+            found = response.topics[0].partitions[0]
             position = self._positions[partition]
             if found.error_code == ErrorCode.NONE and found.offset > position:
                 self._state_observer.skipped(key, position, found.offset)

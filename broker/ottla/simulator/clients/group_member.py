@@ -1,6 +1,6 @@
 """A simulated member of a classic consumer group: joins, heartbeats, and commits offsets for what it is assigned.
 
-It reads nothing: what matters here is who owns what, and that no committed offset is ever forgotten. Source:
+It reads no records: the run checks partition ownership, and that no committed offset is ever lost. Source:
 ConsumerCoordinator of Apache Kafka's client, with the range assignor.
 """
 
@@ -30,7 +30,7 @@ from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAss
 
 SESSION_TIMEOUT_MS = 6_000
 REBALANCE_TIMEOUT_MS = 2_000
-"""Below the clients' request timeout: a join is answered before its connection is given up."""
+"""Below the clients' request timeout: a JoinGroup gets its response before its connection is given up."""
 HEARTBEAT_INTERVAL_MS = 500
 RETRY_BACKOFF_MS = 200
 _CONSUMER = "consumer"
@@ -40,15 +40,15 @@ _GROUP_KEY = 0
 class GroupMember:
     """See the module. Each round trip ends in the next: find, join, sync, fetch offsets, then heartbeat and commit."""
 
-    def __init__(self, host: ClientHost, promises: GroupInvariants, name: str, group: str, topic: str) -> None:
+    def __init__(self, host: ClientHost, invariants: GroupInvariants, name: str, group: str, topic: str) -> None:
         self.name = name
         self.group = group
         self.topic = topic
         self.generation = -1
         self.owned: dict[int, Offset] = {}
-        """What it would commit next, by partition."""
+        """The offsets that it would commit next, by partition."""
         self._host = host
-        self._promises = promises
+        self._invariants = invariants
         self._member_id = ""
         self._coordinator: Endpoint | None = None
 
@@ -71,33 +71,33 @@ class GroupMember:
 
     def _ask(self, request: Message) -> None:
         assert self._coordinator is not None, "the coordinator was found"
-        self._host.ask(self._coordinator, request, self.name, self._on_answer)
+        self._host.ask(self._coordinator, request, self.name, self._on_response)
 
-    def _on_found(self, answer: PeerAnswer) -> None:
-        if isinstance(answer, FindCoordinatorResponse) and answer.coordinators:
-            found = answer.coordinators[0]
+    def _on_found(self, response: PeerAnswer) -> None:
+        if isinstance(response, FindCoordinatorResponse) and response.coordinators:
+            found = response.coordinators[0]
             if found.error_code == ErrorCode.NONE:
                 self._coordinator = Endpoint(found.host, found.port)
                 self._join()
                 return
         self._host.after(RETRY_BACKOFF_MS, self.start)
 
-    def _on_answer(self, answer: PeerAnswer) -> None:
-        if isinstance(answer, JoinGroupResponse):
-            self._on_joined(answer)
-        elif isinstance(answer, SyncGroupResponse):
-            self._on_synced(answer)
-        elif isinstance(answer, OffsetFetchResponse):
-            self._on_offsets(answer)
-        elif isinstance(answer, HeartbeatResponse):
-            self._on_heartbeat(answer)
-        elif isinstance(answer, OffsetCommitResponse):
-            self._on_committed(answer)
+    def _on_response(self, response: PeerAnswer) -> None:
+        if isinstance(response, JoinGroupResponse):
+            self._on_joined(response)
+        elif isinstance(response, SyncGroupResponse):
+            self._on_synced(response)
+        elif isinstance(response, OffsetFetchResponse):
+            self._on_offsets(response)
+        elif isinstance(response, HeartbeatResponse):
+            self._on_heartbeat(response)
+        elif isinstance(response, OffsetCommitResponse):
+            self._on_committed(response)
         else:
             self._host.after(RETRY_BACKOFF_MS, self.start)
 
     def _on_error(self, code: int) -> None:
-        """Join again where the group has moved on, as whoever the coordinator still knows; else find it anew."""
+        """Join again after a rebalance, with its member id if that is valid; else find the coordinator again."""
         if code == ErrorCode.UNKNOWN_MEMBER_ID:
             self._member_id = ""
         self.generation = -1
@@ -120,20 +120,20 @@ class GroupMember:
             )
         )
 
-    def _on_joined(self, answer: JoinGroupResponse) -> None:
-        if answer.member_id:
-            self._member_id = answer.member_id
-        if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+    def _on_joined(self, response: JoinGroupResponse) -> None:
+        if response.member_id:
+            self._member_id = response.member_id
+        if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self._join()
             return
-        if answer.error_code != ErrorCode.NONE:
-            self._on_error(answer.error_code)
+        if response.error_code != ErrorCode.NONE:
+            self._on_error(response.error_code)
             return
-        self.generation = answer.generation_id
+        self.generation = response.generation_id
         assignments = []
-        if answer.leader == self._member_id:
+        if response.leader == self._member_id:
             counts = {self.topic: self._host.partition_count(self.topic)}
-            shares = assign_ranges({each.member_id: [self.topic] for each in answer.members}, counts)
+            shares = assign_ranges({each.member_id: [self.topic] for each in response.members}, counts)
             assignments = [
                 SyncGroupRequestAssignment(member_id=member, assignment=bytes(each.partition for each in share))
                 for member, share in shares.items()
@@ -149,13 +149,13 @@ class GroupMember:
             )
         )
 
-    def _on_synced(self, answer: SyncGroupResponse) -> None:
-        if answer.error_code != ErrorCode.NONE:
-            self._on_error(answer.error_code)
+    def _on_synced(self, response: SyncGroupResponse) -> None:
+        if response.error_code != ErrorCode.NONE:
+            self._on_error(response.error_code)
             return
-        partitions = list(bytes(answer.assignment))
+        partitions = list(bytes(response.assignment))
         for partition in partitions:
-            self._promises.on_owned(self.group, self.generation, partition, self._member_id)
+            self._invariants.on_owned(self.group, self.generation, partition, self._member_id)
         if not partitions:
             self._beat_later()
             return
@@ -166,15 +166,15 @@ class GroupMember:
         target = self._host.target(self.topic, 0)
         return ZERO_UUID if target is None else target.key.topic_id
 
-    def _on_offsets(self, answer: OffsetFetchResponse) -> None:
-        group = answer.groups[0]
+    def _on_offsets(self, response: OffsetFetchResponse) -> None:
+        group = response.groups[0]
         code = group.error_code or next((each.error_code for each in group.topics[0].partitions if each.error_code), 0)
         if code:
             self._on_error(code)
             return
         for partition in group.topics[0].partitions:
             offset = partition.committed_offset
-            self._promises.on_fetched(self.group, partition.partition_index, offset)
+            self._invariants.on_fetched(self.group, partition.partition_index, offset)
             self.owned[partition.partition_index] = max(offset, 0) + 1
         self._beat_later()
 
@@ -188,9 +188,9 @@ class GroupMember:
             return
         self._ask(HeartbeatRequest(group_id=self.group, generation_id=self.generation, member_id=self._member_id))
 
-    def _on_heartbeat(self, answer: HeartbeatResponse) -> None:
-        if answer.error_code != ErrorCode.NONE:
-            self._on_error(answer.error_code)
+    def _on_heartbeat(self, response: HeartbeatResponse) -> None:
+        if response.error_code != ErrorCode.NONE:
+            self._on_error(response.error_code)
         elif self.owned:
             self._commit()
         else:
@@ -211,14 +211,14 @@ class GroupMember:
             )
         )
 
-    def _on_committed(self, answer: OffsetCommitResponse) -> None:
-        results = answer.topics[0].partitions
+    def _on_committed(self, response: OffsetCommitResponse) -> None:
+        results = response.topics[0].partitions
         code = next((each.error_code for each in results if each.error_code), 0)
         if code:
             self._on_error(code)
             return
         for each in results:
             offset = self.owned[each.partition_index]
-            self._promises.on_committed(self.group, self.generation, each.partition_index, offset)
+            self._invariants.on_committed(self.group, self.generation, each.partition_index, offset)
             self.owned[each.partition_index] = offset + 1
         self._beat_later()

@@ -39,7 +39,7 @@ class _Batch:
 
 @dataclass(slots=True)
 class _Line:
-    """What waits for one partition; ``topic_id`` is that of the topic for which the sequence counts.
+    """Batches of one partition; ``topic_id`` is that of the topic for which the sequence counts.
 
     ``acknowledged_to`` is the sequence behind the last that was acknowledged, ``acknowledged_at`` its batch's offset.
     """
@@ -93,7 +93,7 @@ class Producer:
         self._is_making = True
         self._producer_id = -1
         self._producer_epoch = -1
-        self._is_asking_id = False
+        self._is_id_requested = False
 
     # --- life
 
@@ -108,7 +108,7 @@ class Producer:
         """Give up what waits as well: the topic is deleted."""
         self._is_making = False
         self._lines.clear()
-        self._host.forget(self.topic)
+        self._host.remove_topic(self.topic)
 
     @property
     def is_done(self) -> bool:
@@ -153,7 +153,7 @@ class Producer:
             self._pump_later(line, line.not_before_ms - now_ms)
             return
         if self._is_idempotent and self._producer_id < 0:
-            self._ask_producer_id()
+            self._request_producer_id()
             self._pump_later(line, RETRY_BACKOFF_MS)
             return
         limit = IN_FLIGHT_MAX if self._is_idempotent and line.unsent[0].attempts == 0 else 1
@@ -195,7 +195,7 @@ class Producer:
             target.endpoint,
             request,
             f"{self.name}-{self._acks}",
-            lambda answer: self._on_answer(line, batch, target, answer),
+            lambda response: self._on_response(line, batch, target, response),
         )
 
     def _encode(self, batch: _Batch) -> bytes:
@@ -210,30 +210,30 @@ class Producer:
             base_sequence=batch.sequence,
         )
 
-    def _ask_producer_id(self) -> None:
-        if not self._is_asking_id:
-            self._is_asking_id = True
+    def _request_producer_id(self) -> None:
+        if not self._is_id_requested:
+            self._is_id_requested = True
             request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
             self._host.ask(self._host.any_node(), request, "producer-id", self._on_producer_id)
 
-    def _on_producer_id(self, answer: PeerAnswer) -> None:
-        self._is_asking_id = False
-        if isinstance(answer, InitProducerIdResponse) and answer.error_code == ErrorCode.NONE:
-            self._producer_id, self._producer_epoch = answer.producer_id, answer.producer_epoch
+    def _on_producer_id(self, response: PeerAnswer) -> None:
+        self._is_id_requested = False
+        if isinstance(response, InitProducerIdResponse) and response.error_code == ErrorCode.NONE:
+            self._producer_id, self._producer_epoch = response.producer_id, response.producer_epoch
 
-    # --- answers
+    # --- responses
 
-    def _on_answer(self, line: _Line, batch: _Batch, target: Target, answer: PeerAnswer) -> None:
+    def _on_response(self, line: _Line, batch: _Batch, target: Target, response: PeerAnswer) -> None:
         key = target.key
         if self._lines.get(line.partition) is not line or batch not in line.in_flight:
             return
         is_first = not line.failed and line.in_flight[0] is batch
         line.in_flight.remove(batch)
-        code, offset = _outcome(answer)
+        code, offset = _outcome(response)
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             self._on_success(line, key, batch, offset)
         elif code in _SEQUENCE_ERRORS and is_first and self._leads(target):
-            self._on_sequence_refused(line, batch, key, code)
+            self._on_sequence_rejected(line, batch, key, code)
         elif self._is_idempotent or batch.attempts < ATTEMPTS_MAX:
             line.failed.append(batch)
             line.not_before_ms = self._host.cluster.clock.monotonic_ms() + RETRY_BACKOFF_MS
@@ -241,7 +241,7 @@ class Producer:
         self._pump(line)
 
     def _leads(self, target: Target) -> bool:
-        """Return whether the node that was asked leads: one that does so no more, and does not know, lacks records."""
+        """Return whether the node that responded leads: a deposed leader that does not know it yet lacks records."""
         topic = self._state_observer.image.topics.by_id.get(target.key.topic_id)
         leader = -1 if topic is None else topic.partitions[target.key.partition].leader
         place = self._host.cluster.nodes.get(leader)
@@ -255,24 +255,25 @@ class Producer:
         if self._acks == -1 and offset >= 0:
             self._state_observer.acknowledged(key, offset, batch.values)
 
-    def _on_sequence_refused(self, line: _Line, batch: _Batch, key: PartitionKey, code: ErrorCode | None) -> None:
-        """The broker has lost what came before: only where that is excused, start anew and give up what was sent.
+    def _on_sequence_rejected(self, line: _Line, batch: _Batch, key: PartitionKey, code: ErrorCode | None) -> None:
+        """Start again with a new producer id, if the loss of the preceding batches is excused; drop what was sent.
 
-        It is also where the batch before this one is deleted: a leader that rebuilds the producers' states from the log
-        (UnifiedLog.rebuildProducerState) knows of none below the log start, takes a repeated batch for the producer's
-        first, and then rejects all that does not follow that one.
+        It is also excused where the batch before this one is deleted: a leader that rebuilds the producers' states from
+        the log (UnifiedLog.rebuildProducerState) knows of none below the log start, takes a repeated batch for the
+        producer's first, and then rejects every batch that does not follow that one.
 
         Raises:
-            InvariantViolation: it is not.
+            InvariantViolation: the loss is not excused.
         """
         ledger = self._state_observer.ledger.partition(key)
-        is_forgotten = batch.sequence == line.acknowledged_to and 0 <= line.acknowledged_at < ledger.deleted_to
-        if not (ledger.is_excused or is_forgotten or self._state_observer.is_deleted(key)):
+        is_deleted_below = batch.sequence == line.acknowledged_to and 0 <= line.acknowledged_at < ledger.deleted_to
+        if not (ledger.is_excused or is_deleted_below or self._state_observer.is_deleted(key)):
             raise InvariantViolation(
-                f"IdempotentProducersNeverDuplicate: {key} refuses sequence {batch.sequence} of {self.name}, which is "
+                f"IdempotentProducersNeverDuplicate: {key} rejects sequence {batch.sequence} of {self.name}, which is "
                 f"next: {code}"
             )
-        # Another number of records would be missing in every other partition: they all start anew, with a new id.
+        # The sequences of the other partitions belong to the old producer id: every partition starts again with a new
+        # one.
         for other in self._lines.values():
             other.in_flight.clear()
             other.failed.clear()
@@ -284,11 +285,11 @@ class Producer:
             self._pump_later(other, RETRY_BACKOFF_MS)
 
 
-def _outcome(answer: PeerAnswer) -> tuple[ErrorCode | None, Offset]:
-    """Return the partition's error code, None when there is no answer; and the first record's offset."""
-    if not isinstance(answer, ProduceResponse):
+def _outcome(response: PeerAnswer) -> tuple[ErrorCode | None, Offset]:
+    """Return the partition's error code, None when there is no response; and the first record's offset."""
+    if not isinstance(response, ProduceResponse):
         return None, -1
-    if not answer.responses:
-        return ErrorCode.NONE, -1  # acks=0: nobody says anything
-    partition = answer.responses[0].partition_responses[0]
+    if not response.responses:
+        return ErrorCode.NONE, -1  # acks=0: the broker sends no response
+    partition = response.responses[0].partition_responses[0]
     return ErrorCode(partition.error_code), partition.base_offset

@@ -1,4 +1,4 @@
-"""Requests that clients make all the time, as functions over a simulated `Client`."""
+"""Common requests, as functions over a simulated `Client`."""
 
 from collections.abc import Sequence
 
@@ -27,8 +27,8 @@ def create_topic(client: Client, name: str, *, partitions: int = 1, replicas: in
     """Create a topic; ``config`` keys have underscores for dots."""
     settings = [CreatableTopicConfig(name=key.replace("_", "."), value=config[key]) for key in config]
     topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=settings)
-    answer = client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), CreateTopicsResponse, 7)
-    assert answer.topics[0].error_code == 0, answer.topics[0]
+    response = client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), CreateTopicsResponse, 7)
+    assert response.topics[0].error_code == 0, response.topics[0]
 
 
 def batch_of(client: Client, values: Sequence[bytes], **options: int) -> bytes:
@@ -40,7 +40,7 @@ def batch_of(client: Client, values: Sequence[bytes], **options: int) -> bytes:
 def produce(
     client: Client, topic: str, batch: Records | None, *, partition: int = 0, acks: int = 1, version: int = 9
 ) -> PartitionProduceResponse:
-    """Produce one batch and return its partition's answer."""
+    """Produce one batch and return its partition's part of the response."""
     data = PartitionProduceData(index=partition, records=batch)
     request = ProduceRequest(
         acks=acks, timeout_ms=1_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
@@ -55,13 +55,13 @@ def fetch_request(topic: str, offset: int, *, partition: int = 0, size_bytes_max
 
 
 def fetch(client: Client, topic: str, offset: int, *, partition: int = 0, version: int = 12) -> PartitionData:
-    """Fetch without waiting and return the partition's answer."""
-    answer = client.ask(fetch_request(topic, offset, partition=partition), FetchResponse, version)
-    return answer.responses[0].partitions[0]
+    """Fetch without waiting and return the partition's part of the response."""
+    response = client.ask(fetch_request(topic, offset, partition=partition), FetchResponse, version)
+    return response.responses[0].partitions[0]
 
 
 def records_in(data: PartitionData) -> list[Record]:
-    """Return the records of a fetch's answer."""
+    """Return the records of a Fetch response."""
     assert isinstance(data.records, memoryview)
     return [
         record

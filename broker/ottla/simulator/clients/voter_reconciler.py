@@ -1,7 +1,7 @@
-"""`VoterReconciler`: keeps every controller a voter, whatever happens to its disk; stands in for an administrator.
+"""`VoterReconciler`: keeps every controller a voter, also after its disk was replaced; acts as an administrator.
 
 A voter whose disk was replaced returns under another directory id, which the quorum does not know: the old voter is
-removed, then the controller is added again (KIP-853), one step at a time. A voter may also be sent away for a while.
+removed, then the controller is added again (KIP-853), one step at a time. A voter may also be removed for a while.
 A request may be rejected or get lost: the reconciler checks again, and sends it again.
 """
 
@@ -17,7 +17,7 @@ from ottla.simulator.world.node import SimulatedNode
 from ottla.types import NodeId
 from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterResponse
 
-LOOK_INTERVAL_MS = 2_000
+CHECK_INTERVAL_MS = 2_000
 WHOLE_VOTERS_MIN = 3
 """One of so many may be lost, and the others still are a majority."""
 REMOVAL_LIMIT_MS = 60_000
@@ -37,9 +37,9 @@ class VoterReconciler:
         self._removal_count = 0
 
     def start(self) -> None:
-        """Look after the voters from now on."""
+        """Reconcile the voters from now on, in intervals."""
         self._step()
-        self._host.after(1 + self._host.random.randrange(2 * LOOK_INTERVAL_MS), self.start)
+        self._host.after(1 + self._host.random.randrange(2 * CHECK_INTERVAL_MS), self.start)
 
     def want_all(self) -> None:
         self._away.clear()
@@ -53,9 +53,9 @@ class VoterReconciler:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the quorum stays one that works, and forgets nothing, when any one of its voters loses its disk.
+        """Whether the quorum keeps a leader and all committed records when any one of its voters loses its disk.
 
-        That is so when there are three at least, each runs with the disk that it was made a voter with, and knows the
+        That is so when there are at least three, each runs with the disk that it became a voter with, and knows the
         same voters as the leader, which has committed all that it has. A committed record is then on a majority of
         these disks, and each majority of the voters that are left has one of them.
 
@@ -93,7 +93,7 @@ class VoterReconciler:
         return max(leaders, key=lambda process: process.raft.state.epoch, default=None)
 
     def _next_change(self, leader: Node) -> tuple[SimulatedNode, Voter | None] | None:
-        """Return a controller that is not what it should be, and as which voter it has to go (None: it is to come)."""
+        """Return a controller to remove or add, with the voter to remove (None: add the controller)."""
         voters = leader.raft.voters.voters
         for place in self._cluster.nodes.values():
             voter = voters.get(place.node_id)
@@ -121,13 +121,13 @@ class VoterReconciler:
         if has_its_disk:  # without it, another removal would change nothing
             self._removals[number] = self._cluster.clock.monotonic_ms()
 
-        def on_answer(answer: PeerAnswer) -> None:
-            if isinstance(answer, RemoveRaftVoterResponse) and answer.error_code in _REMOVAL_DONE:
+        def on_response(response: PeerAnswer) -> None:
+            if isinstance(response, RemoveRaftVoterResponse) and response.error_code in _REMOVAL_DONE:
                 self._removals.pop(number, None)
 
-        self._administrator.remove_voter(voter.node_id, voter.directory_id, on_answer)
+        self._administrator.remove_voter(voter.node_id, voter.directory_id, on_response)
 
 
 def _process_of(place: SimulatedNode) -> Node:
-    assert place.process is not None, "asked for what runs only"
+    assert place.process is not None, "only running nodes have a process"
     return place.process

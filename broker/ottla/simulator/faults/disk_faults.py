@@ -1,4 +1,4 @@
-"""What happens to disks: they are slow or full, do not sync, or one of several log directories fails for good."""
+"""Disk faults: disks are slow or full, fail to sync, or one of several log directories fails for good."""
 
 import errno
 
@@ -6,7 +6,7 @@ from ottla.simulator.faults.fault_context import DOWN_MS_MAX, Fault, FaultContex
 from ottla.simulator.world.node import SimulatedNode
 
 SLOW_SYNC_MS_MAX = 1_500
-DISK_ROOM_BYTES_MAX = 20_000
+FREE_BYTES_MAX = 20_000
 BROKEN_MS_MAX = 20_000
 
 
@@ -23,7 +23,7 @@ class DiskFaults:
         }
 
     def mend(self, place: SimulatedNode) -> None:
-        """Let the node's disk work again; a process that has given up a directory is started anew."""
+        """Repair the node's disk; restart a process that has taken a directory offline."""
         place.sync_ms = 1
         place.background.fails_one_in = 0
         heal_disk(place)
@@ -51,10 +51,10 @@ class DiskFaults:
         place = self._context.choose_running()
         if place is None or place.disk.capacity_bytes is not None:
             return None
-        room_bytes = self._context.random.randrange(DISK_ROOM_BYTES_MAX)
-        place.disk.capacity_bytes = place.disk.used_bytes + room_bytes
+        free_bytes = self._context.random.randrange(FREE_BYTES_MAX)
+        place.disk.capacity_bytes = place.disk.used_bytes + free_bytes
         self._context.schedule_within(DOWN_MS_MAX, lambda: heal_disk(place))
-        return f"node {place.node_id}: room for {room_bytes} bytes"
+        return f"node {place.node_id}: {free_bytes} bytes left"
 
     def _break_directory(self) -> str | None:
         """Let one log directory fail until an operator mounts it again, which needs a restart."""
@@ -74,5 +74,5 @@ class DiskFaults:
         if place.disk.broken_directories:
             place.disk.repair_directories()
             if place.process is not None:
-                self._context.note(f"node {place.node_id} is started anew, with its directory repaired")
+                self._context.note(f"node {place.node_id} is restarted, with its directory repaired")
                 self._context.kill(place)

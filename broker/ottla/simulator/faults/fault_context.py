@@ -13,12 +13,12 @@ DOWN_MS_MAX = 15_000
 RESTART_RETRY_MS = 500
 
 Fault = tuple[int, Callable[[], str | None]]
-"""How often it strikes beside the others, and what does it: it says what was hit, None when nothing could be."""
+"""Its weight among the faults, and the function that injects it: returns what was hit, None when nothing could be."""
 
 
 @dataclass(slots=True)
 class FaultContext:
-    """See the module. ``is_over`` once the faults have stopped: what was planned for later is not done any more."""
+    """See the module. ``is_over`` once the faults have stopped: faults planned for later are dropped."""
 
     cluster: Cluster
     state_observer: StateObserver
@@ -40,7 +40,7 @@ class FaultContext:
         return places[self.random.randrange(len(places))] if places else None
 
     def kill(self, place: SimulatedNode) -> None:
-        """End the process as kill -9 does; half of the time it is back before anybody's timeout."""
+        """End the process as kill -9 does; half of the time it restarts before any peer's timeout."""
         self.cluster.kill(place.node_id)
         self.state_observer.update_excuses()
         self.start_soon(place)
@@ -54,7 +54,7 @@ class FaultContext:
         self.schedule_within(DOWN_MS_MAX if self.strikes_one_in(2) else 500, lambda: self.start(place))
 
     def start(self, place: SimulatedNode) -> None:
-        """Start the node's process; where its disk refuses, try again later."""
+        """Start the node's process; after a disk error, try again later."""
         if place.process is not None:
             return
         try:
@@ -67,6 +67,6 @@ class FaultContext:
 
 
 def heal_disk(place: SimulatedNode) -> None:
-    """Give the disk room, and let what was still to fail succeed; directories that are broken stay so."""
+    """Remove the capacity limit and pending faults of the disk; broken directories stay broken."""
     place.disk.capacity_bytes = None
-    place.disk.forget_faults()
+    place.disk.clear_faults()

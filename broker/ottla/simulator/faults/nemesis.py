@@ -1,7 +1,7 @@
 """`Nemesis`: breaks the cluster, one fault after another, and mends each after a while; all from one seed.
 
-What is broken and how much at a time is drawn per seed: some runs see one fault at a time, some never rest. Whatever
-ends a process, it comes back through the recovery of its disk. The kinds of faults are in `process_faults`,
+Each seed draws its kinds of faults and their rate: some runs see one fault at a time, some see them without a pause.
+A process that was ended in any way restarts with the recovery of its disk. The kinds of faults are in `process_faults`,
 `network_faults`, `disk_faults` and `quorum_faults`.
 """
 
@@ -73,7 +73,7 @@ class Nemesis:
             self._context.start(place)
 
     def on_stopped(self, place: SimulatedNode, reason: str | None) -> None:
-        """A process has ended by itself; after a failed disk what it had not synced may be gone."""
+        """Restart a process that has ended by itself; after a disk failure its unsynced data may be lost."""
         context = self._context
         context.note(f"node {place.node_id} has stopped: {reason or 'in order'}")
         if reason is not None and context.strikes_one_in(2):

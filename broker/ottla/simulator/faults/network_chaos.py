@@ -1,6 +1,6 @@
 """`NetworkChaos`: a network that is slow, uneven and cut, from one seed; links fail one way or both.
 
-What cannot pass is held and arrives later, as TCP sends again; only a broken connection loses anything.
+Data on a cut link is kept and arrives later, as TCP sends again; only a broken connection loses data.
 """
 
 from ottla.ports import Random
@@ -39,7 +39,7 @@ class NetworkChaos(NetworkConditions):
         return travel_ms + self._extra_ms.get(link, 0)
 
     def cut(self, source: str, target: str) -> None:
-        """Let nothing through from ``source`` to ``target``; cuts add up, and are mended one by one."""
+        """Cut the link from ``source`` to ``target``; cuts add up, and are mended one by one."""
         if source != target:
             self._cuts[source, target] = self._cuts.get((source, target), 0) + 1
 
@@ -51,11 +51,11 @@ class NetworkChaos(NetworkConditions):
             self._cuts.pop((source, target), None)
 
     def slow(self, source: str, target: str, extra_ms: int) -> None:
-        """Let what goes from ``source`` to ``target`` take longer; 0 for no longer than usual."""
+        """Delay data from ``source`` to ``target``; 0 for no extra delay."""
         self._extra_ms[source, target] = extra_ms
 
     def clear(self) -> None:
-        """Mend everything, and let everything take the same short time from now on."""
+        """Mend all links, and deliver everything with the same short delay from now on."""
         self._cuts.clear()
         self._extra_ms.clear()
         self.is_fair = True

@@ -1,4 +1,4 @@
-"""What happens to the network: hosts are cut off, links fail one way or both, connections break, data is slow."""
+"""Network faults: hosts are isolated, links fail one way or both, connections break, data is slow."""
 
 from ottla.simulator.faults.fault_context import Fault, FaultContext
 from ottla.simulator.faults.network_chaos import NetworkChaos
@@ -28,7 +28,7 @@ class NetworkFaults:
         }
 
     def mend(self) -> None:
-        """Let everything through, fast."""
+        """Deliver everything, fast."""
         self._network_chaos.clear()
         self._context.cluster.fabric.release()
 

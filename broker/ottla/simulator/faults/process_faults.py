@@ -1,10 +1,10 @@
-"""What happens to processes and machines: they are killed, stopped, lose power, are paused, or get an empty disk."""
+"""Process and host faults: processes are killed, stopped or paused; hosts lose power or get an empty disk."""
 
 from ottla.simulator.faults.fault_context import DOWN_MS_MAX, Fault, FaultContext
 
 FROZEN_MS_MAX = 20_000
 SKEW_MS_MAX = 3_000_000
-"""Below an hour: what producers stamp is refused further ahead (message.timestamp.after.max.ms)."""
+"""Below an hour: timestamps further ahead are rejected (message.timestamp.after.max.ms)."""
 
 
 class ProcessFaults:

@@ -1,4 +1,4 @@
-"""What happens to the voters of the metadata quorum: one gets an empty disk, or is sent away for a while."""
+"""Quorum faults: a voter of the metadata quorum gets an empty disk, or is removed for a while."""
 
 from ottla.simulator.clients.voter_reconciler import VoterReconciler
 from ottla.simulator.faults.fault_context import DOWN_MS_MAX, Fault, FaultContext
@@ -8,7 +8,7 @@ AWAY_MS_MAX = 15_000
 
 
 class QuorumFaults:
-    """See the module; ``faults`` has them by name. Neither strikes while the quorum could not do without the voter."""
+    """See the module; ``faults`` has them by name. Injected only while the quorum can do without the voter."""
 
     def __init__(self, context: FaultContext, voter_reconciler: VoterReconciler) -> None:
         self._context = context

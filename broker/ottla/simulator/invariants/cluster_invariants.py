@@ -1,4 +1,4 @@
-"""What must hold in a whole cluster after every event, whatever fails: one small class per promise.
+"""Invariants of a whole cluster, checked after every event under all faults: one small class each.
 
 The quorum's own are checked in `quorum_invariants`, on the quorum alone; those here see whole nodes.
 """
@@ -71,7 +71,7 @@ class MonotonicEpoch(Invariant):
 
 
 class MonotonicHighWatermark(Invariant):
-    """A replica's high watermark never goes back while its process runs; the quorum's never, whoever leads it."""
+    """A replica's high watermark never goes back while its process runs; the quorum's never, across leaders."""
 
     def __init__(self, state_observer: StateObserver) -> None:
         super().__init__(state_observer)
@@ -97,7 +97,7 @@ class MonotonicHighWatermark(Invariant):
 
 
 class HighWatermarkReachedMajority(Invariant):
-    """What a leader of the quorum says is committed is in the logs of a majority of its voters."""
+    """Records below the high watermark of a quorum leader are in the logs of a majority of its voters."""
 
     def on_quorum(self, place: SimulatedNode, before: QuorumView, now: QuorumView) -> None:
         if not now.leads or now.high_watermark == before.high_watermark or place.process is None:
@@ -125,7 +125,7 @@ class HighWatermarkReachedMajority(Invariant):
 
 
 class HighWatermarkReachedInSyncReplicas(Invariant):
-    """What a partition's leader says is committed is in the logs of all of its in-sync set."""
+    """Records below a partition leader's high watermark are in the logs of its whole in-sync set."""
 
     def on_replica(self, change: ReplicaChange) -> None:
         high_watermark = change.now.high_watermark
@@ -144,7 +144,7 @@ class HighWatermarkReachedInSyncReplicas(Invariant):
 
 
 class CommittedMetadataAgrees(Invariant):
-    """Every node is told the same metadata at the same offset."""
+    """Every node reads the same committed metadata at the same offset."""
 
     def __init__(self, state_observer: StateObserver) -> None:
         super().__init__(state_observer)
@@ -161,11 +161,12 @@ class CommittedMetadataAgrees(Invariant):
 
 
 class ReplicasIdenticalBelowHighWatermark(Invariant):
-    """What is below a high watermark is the same, byte for byte, on every replica that says so; offsets are dense.
+    """Records below a high watermark are the same, byte for byte, on every replica with it; offsets are contiguous.
 
-    This one keeps the ledger: what a high watermark passes first is what all others are compared with. In an excused
-    partition only the newest leader's high watermark counts: a replica that comes back with what an unclean election
-    has lost still has its old high watermark until it has truncated, and followers truncate to what the leader has.
+    This one fills the ledger: batches that a high watermark passes first are the reference for all replicas. In an
+    excused partition only the newest leader's high watermark counts: a replica that comes back with what an unclean
+    election has lost still has its old high watermark until it has truncated, and followers truncate to what the leader
+    has.
     """
 
     def on_replica(self, change: ReplicaChange) -> None:
@@ -178,7 +179,7 @@ class ReplicasIdenticalBelowHighWatermark(Invariant):
             _compare(ledger, change.partition, change.place.node_id, start, change.now.high_watermark)
 
     def on_deletion(self, deletion: SegmentDeletion) -> None:
-        """Take in what no high watermark had passed when somebody looked last."""
+        """Add batches to the ledger that no high watermark had passed at the last observation."""
         ledger = self.state_observer.ledger.partition(deletion.key)
         if ledger.is_excused and not self._leads(deletion.place, deletion.partition):
             return
@@ -200,7 +201,7 @@ class ReplicasIdenticalBelowHighWatermark(Invariant):
 
 
 class AcknowledgedRecordsAreNeverLost(Invariant):
-    """What was committed, and so everything acknowledged with acks=all, is in the log of every later leader."""
+    """Committed records, hence all acknowledged with acks=all, are in the log of every later leader."""
 
     def on_replica(self, change: ReplicaChange) -> None:
         if not change.now.is_leader or change.now.leader_epoch == change.before.leader_epoch:
@@ -213,7 +214,7 @@ class AcknowledgedRecordsAreNeverLost(Invariant):
                     f"AcknowledgedRecordsAreNeverLost: node {change.place.node_id} leads {change.key} in epoch "
                     f"{change.now.leader_epoch} and ends at {log.log_end_offset}; committed was {ledger.end}"
                 )
-            ledger.forget_from(log.log_end_offset)
+            ledger.remove_from(log.log_end_offset)
         _compare(ledger, change.partition, change.place.node_id, log.log_start_offset, ledger.end)
 
     def on_acknowledged(self, key: PartitionKey, offset: Offset, values: Sequence[bytes]) -> None:
@@ -222,17 +223,17 @@ class AcknowledgedRecordsAreNeverLost(Invariant):
             ledger.acknowledged[offset + place] = value
         is_unseen = ledger.end <= offset < self.state_observer.highest_seen(key)
         if ledger.is_excused or is_unseen:
-            return  # unseen: the leader has told it, and lost its disk in the same moment
+            return  # unseen: the leader has acknowledged it, and lost its disk in the same moment
         found = ledger.values[offset : offset + len(values)]
         if found != list(values):
             raise InvariantViolation(
-                f"AcknowledgedRecordsAreNeverLost: a producer was told that {key} has {values[0]!r} at {offset}; "
+                f"AcknowledgedRecordsAreNeverLost: {values[0]!r} was acknowledged at offset {offset} of {key}; "
                 f"committed up to {ledger.end} is {found}"
             )
 
 
 class ConsumersNeverReadAboveHighWatermark(Invariant):
-    """A consumer sees only what is committed, and at each offset what everybody sees there."""
+    """Consumers see only committed records, and all see the same record at an offset."""
 
     def on_read(self, key: PartitionKey, values: Sequence[tuple[Offset, bytes]]) -> None:
         ledger = self.state_observer.ledger.partition(key)
@@ -273,7 +274,7 @@ class InSyncReplicasAreAssigned(Invariant):
 
 
 class OneUnfencedIncarnation(Invariant):
-    """A broker's epoch only grows, and an incarnation that was replaced is never let in again."""
+    """A broker's epoch only grows, and an incarnation that was replaced is never registered again."""
 
     def __init__(self, state_observer: StateObserver) -> None:
         super().__init__(state_observer)
@@ -299,7 +300,7 @@ class OneUnfencedIncarnation(Invariant):
 
 
 class ExcusesAreUpdated(Invariant):
-    """No promise itself: keeps account of those that lost disks have made void."""
+    """Not an invariant itself: updates the excuses of partitions whose disks have lost data."""
 
     def on_image(self, before: MetadataImage, now: MetadataImage) -> None:
         self.state_observer.update_excuses()
@@ -365,7 +366,7 @@ def _compare_batches(ledger: PartitionLedger, batches: Iterable[RecordBatch], no
         known = ledger.find_entry(batch.base_offset)
         if known != entry_of(batch):
             if ledger.is_excused:
-                ledger.forget_from(batch.base_offset)
+                ledger.remove_from(batch.base_offset)
                 ledger.add(batch)
                 continue
             raise InvariantViolation(

@@ -1,7 +1,7 @@
-"""`DeletedSegment`: what retention takes from the old end of a log, with its records, as the disk sees it.
+"""`DeletedSegment`: the oldest segment of a log that retention deletes, with its records, as the disk sees it.
 
-A log gives up a segment by renaming its file. One that goes while a newer one stays goes for good, and for no other
-reason than that nobody wants it; truncation takes the newest first.
+A log deletes a segment by renaming its file first. A segment that is renamed while a newer one stays is deleted by
+retention or DeleteRecords; truncation deletes the newest first.
 """
 
 import posixpath
@@ -14,12 +14,12 @@ from ottla.wire.records import RecordBatch, iterate_batches
 
 
 class DeletedSegment(NamedTuple):
-    """One segment that is about to go.
+    """One segment that is about to be deleted.
 
     Attributes:
-        batches: what is in it; at least one.
+        batches: its batches; at least one.
         end_offset: where the next segment begins.
-        left_bytes: how large the segments are that stay.
+        left_bytes: size of the segments that stay.
     """
 
     batches: list[RecordBatch]

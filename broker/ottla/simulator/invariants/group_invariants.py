@@ -1,4 +1,4 @@
-"""What consumer groups are promised: committed offsets stay, and no two members own a partition in one generation."""
+"""Invariants of consumer groups: committed offsets stay, and no two members own a partition in one generation."""
 
 from ottla.simulator.invariants.ledger import InvariantViolation
 from ottla.simulator.invariants.state_observer import StateObserver
@@ -6,7 +6,7 @@ from ottla.types import CONSUMER_OFFSETS_TOPIC, Offset
 
 
 class GroupInvariants:
-    """Told by the members; each method raises `InvariantViolation`."""
+    """Called by the members; each method raises `InvariantViolation`."""
 
     def __init__(self, state_observer: StateObserver) -> None:
         self._state_observer = state_observer
@@ -25,18 +25,18 @@ class GroupInvariants:
             )
 
     def on_committed(self, group: str, generation: int, partition: int, offset: Offset) -> None:
-        """A member was told that its offset is committed; what an older generation is told late counts no more."""
+        """Note a successful OffsetCommit; a late response to an older generation does not count."""
         before = self._committed.get((group, partition))
         if before is None or before[0] <= generation:
             self._committed[group, partition] = (generation, offset)
 
     def on_fetched(self, group: str, partition: int, offset: Offset) -> None:
-        """A member was told what is committed."""
+        """Check an OffsetFetch response against the commits."""
         before = self._committed.get((group, partition))
         if before is not None and offset < before[1] and not self._is_excused:
             raise InvariantViolation(
                 f"CommittedOffsetsAreNeverLost: {group} has committed {before[1]} for partition {partition} in "
-                f"generation {before[0]}, and is told {offset}"
+                f"generation {before[0]}, and fetches {offset}"
             )
 
     @property

@@ -1,7 +1,7 @@
-"""What the cluster has promised: for every partition, the records that were once below a high watermark, in order.
+"""Ledger of committed records: for every partition, the records that were once below a high watermark, in order.
 
-The ledger is filled from the nodes' own disks the first time that a high watermark passes a batch; whoever shows
-something else at these offsets later has broken a promise.
+The ledger is filled from the nodes' own disks the first time that a high watermark passes a batch; a replica or
+consumer with other records at these offsets later violates an invariant.
 """
 
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ _DECOMPRESSED_BYTES_MAX = 1 << 24
 
 
 class InvariantViolation(AssertionError):
-    """A promise that did not hold; the message names it."""
+    """A violated invariant; the message names it."""
 
 
 class PartitionKey(NamedTuple):
@@ -41,8 +41,8 @@ class Entry(NamedTuple):
 class PartitionLedger:
     """See the module. ``values`` has one element for each offset from 0 on; ``end`` is the highest high watermark ever.
 
-    ``is_excused`` once so many disks have lost what they had not synced that the cluster could not keep its promise.
-    ``deleted_to`` is the highest offset that somebody wanted a log to start at: what is below may be gone.
+    ``is_excused`` once so many disks have lost unsynced data that no cluster could have kept the records.
+    ``deleted_to`` is the highest log start that a client or retention requested: records below may be deleted.
     ``led_to`` is the highest high watermark that a leader had.
     """
 
@@ -103,8 +103,8 @@ class PartitionLedger:
         found = self.entries[index] if index < len(self.entries) else None
         return found if found is not None and found.base_offset <= offset else None
 
-    def forget_from(self, offset: Offset) -> None:
-        """Forget what was lost with an excuse."""
+    def remove_from(self, offset: Offset) -> None:
+        """Remove records whose loss is excused, from ``offset`` on."""
         index = self.index_of(offset)
         if index < len(self.entries):
             # An entry holds the offset, or is the first behind a gap of offsets that were lost before.
@@ -121,7 +121,7 @@ def entry_of(batch: RecordBatch) -> Entry:
 
 
 class Ledger:
-    """All partitions. A topic that is deleted is forgotten."""
+    """Ledgers of all partitions; those of a deleted topic are removed."""
 
     def __init__(self) -> None:
         self._partitions: dict[tuple[Uuid, int], PartitionLedger] = {}
@@ -139,7 +139,7 @@ class Ledger:
     def partitions(self) -> list[PartitionLedger]:
         return list(self._partitions.values())
 
-    def forget_topic(self, topic_id: Uuid) -> None:
+    def remove_topic(self, topic_id: Uuid) -> None:
         for key in [each for each in self._partitions if each[0] == topic_id]:
             del self._partitions[key]
 

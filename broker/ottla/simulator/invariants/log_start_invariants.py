@@ -1,4 +1,4 @@
-"""What is promised of where logs start, and of how much followers know; more of `invariants`."""
+"""Invariants of log starts and of followers' high watermarks; more of `invariants`."""
 
 from ottla.simulator.invariants.ledger import InvariantViolation, PartitionKey
 from ottla.simulator.invariants.state_observer import Invariant, ReplicaChange, SegmentDeletion
@@ -37,7 +37,7 @@ class OnlyUnwantedRecordsAreDeleted(Invariant):
         if end_offset > ledger.end:
             raise InvariantViolation(f"{where} deletes what is below {end_offset}; committed is {ledger.end}")
         if end_offset <= deletion.partition.log.log_start_offset:
-            return  # nobody sees it any more: how far the log start may move is asked where it does
+            return  # below the log start already: the move of the log start itself was checked
         if not _is_out_of_retention(deletion):
             raise InvariantViolation(
                 f"{where} deletes what is below {end_offset}, which retention.ms and retention.bytes keep"
@@ -48,7 +48,7 @@ class OnlyUnwantedRecordsAreDeleted(Invariant):
         ledger = self.state_observer.ledger.partition(key)
         if start > ledger.deleted_to and not ledger.is_excused:
             raise InvariantViolation(
-                f"OnlyUnwantedRecordsAreDeleted: a consumer at offset {position} of {key} was told that the log starts "
+                f"OnlyUnwantedRecordsAreDeleted: a consumer at offset {position} of {key} found that the log starts "
                 f"at {start}; deletion was asked for below {ledger.deleted_to}"
             )
 

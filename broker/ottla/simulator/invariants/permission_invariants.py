@@ -2,10 +2,10 @@
 
 Clients are denied topics now and then, in the runs whose plan says so.
 
-A request breaks the promise when it was carried out though one and the same denial was in the metadata of the node that
-served it, from before it was sent until after its answer came. (Entries have ids that are never used again.)
+A request violates the invariant when it was carried out although the same DENY entry was in the metadata of the node
+that served it, from before it was sent until after its response arrived. (Ids of entries are never reused.)
 
-Nobody logs in at brokers, and nodes need no topic among each other: they act for the cluster.
+Clients do not authenticate at brokers, and nodes need no topic permission among each other: they have ClusterAction.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ _JAAS: Final = (
     f'{MECHANISMS["PLAIN"].login_module} required username="node" password="node-secret" user_node="node-secret";'
 )
 OVERRIDES: Final = {
-    # Controllers have to be somebody: until they have read the metadata, they answer super users only.
+    # Controllers need a principal: until they have read the metadata, they serve super users only.
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
     "sasl.enabled.mechanisms": "PLAIN",
     "sasl.mechanism.controller.protocol": "PLAIN",
@@ -47,7 +47,7 @@ OVERRIDES: Final = {
 
 
 def everything_allowed() -> Acl:
-    """Return the entry that opens every topic: others than what is denied."""
+    """Return the entry that allows every topic that no other entry denies."""
     return Acl(
         ResourceType.TOPIC,
         WILDCARD,
@@ -60,14 +60,14 @@ def everything_allowed() -> Acl:
 
 
 def denial(topic: str, operation: Operation) -> Acl:
-    """Return the entry that keeps clients from doing this with ``topic``."""
+    """Return the entry that denies clients ``operation`` on ``topic``."""
     return Acl(
         ResourceType.TOPIC, topic, PatternType.LITERAL, ANONYMOUS_PRINCIPAL, WILDCARD, operation, PermissionType.DENY
     )
 
 
 class _Sight(NamedTuple):
-    """Which denials of a topic a node knew."""
+    """Ids of the DENY entries for a topic in a node's metadata."""
 
     process: Node | None
     ids: frozenset[Uuid]
@@ -78,12 +78,12 @@ class PermissionInvariants:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self.refusals = 0
+        self.denied_count = 0
 
     def watched(
         self, endpoint: Endpoint, request: Message, then: Callable[[PeerAnswer], object]
     ) -> Callable[[PeerAnswer], object]:
-        """Return ``then``, with a look at whether the node at ``endpoint`` may have given that answer."""
+        """Return ``then``, preceded by a check that the node at ``endpoint`` was allowed to serve ``request``."""
         if isinstance(request, ProduceRequest):
             topic, operation = request.topic_data[0].name, Operation.WRITE
         elif isinstance(request, FetchRequest):
@@ -92,23 +92,25 @@ class PermissionInvariants:
             return then
         before = self._denials(endpoint, topic, operation)
 
-        def checked(answer: PeerAnswer) -> object:
-            self._check(endpoint, topic, operation, before, answer)
-            return then(answer)
+        def checked(response: PeerAnswer) -> object:
+            self._check(endpoint, topic, operation, before, response)
+            return then(response)
 
         return checked
 
-    def _check(self, endpoint: Endpoint, topic: str, operation: Operation, before: _Sight, answer: PeerAnswer) -> None:
-        code = _outcome(answer)
+    def _check(
+        self, endpoint: Endpoint, topic: str, operation: Operation, before: _Sight, response: PeerAnswer
+    ) -> None:
+        code = _outcome(response)
         if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            self.refusals += 1
+            self.denied_count += 1
         if code is not ErrorCode.NONE or not before.ids:
             return
         now = self._denials(endpoint, topic, operation)
         if now.process is before.process and before.ids & now.ids:
             raise InvariantViolation(
-                f"NothingDeniedIsServed: {endpoint.host} carried out {operation.name} on {topic}, and knew "
-                "all the time that it was denied"
+                f"NothingDeniedIsServed: {endpoint.host} carried out {operation.name} on {topic}, "
+                "which its own metadata denied all the time"
             )
 
     def _denials(self, endpoint: Endpoint, topic: str, operation: Operation) -> _Sight:
@@ -137,12 +139,12 @@ class PermissionInvariants:
         )
 
 
-def _outcome(answer: PeerAnswer) -> ErrorCode | None:
-    """Return the error of the one partition that was asked for; None where nothing was done or said."""
-    if isinstance(answer, ProduceResponse) and answer.responses:
-        return ErrorCode(answer.responses[0].partition_responses[0].error_code)
-    if isinstance(answer, FetchResponse) and answer.responses:
-        data = answer.responses[0].partitions[0]
+def _outcome(response: PeerAnswer) -> ErrorCode | None:
+    """Return the error code of the one partition in the request; None without a response or records."""
+    if isinstance(response, ProduceResponse) and response.responses:
+        return ErrorCode(response.responses[0].partition_responses[0].error_code)
+    if isinstance(response, FetchResponse) and response.responses:
+        data = response.responses[0].partitions[0]
         if data.error_code or data.records:
             return ErrorCode(data.error_code)
     return None

@@ -1,4 +1,4 @@
-"""What is promised of the metadata quorum in a whole cluster; more of `invariants`."""
+"""Invariants of the metadata quorum in a whole cluster; more of `invariants`."""
 
 from ottla.raft.leader import LeaderState
 from ottla.simulator.invariants.ledger import InvariantViolation

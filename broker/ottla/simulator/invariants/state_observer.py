@@ -1,7 +1,8 @@
 """`StateObserver`: observes a node after every event that reached it, and reports the changes to the invariants.
 
-A look costs little where nothing has: one comparison for the quorum, one for the metadata, one per partition.
-What retention deletes is looked at before it goes: it may have come, been acknowledged and gone between two looks.
+An observation without changes is cheap: one comparison for the quorum, one for the metadata, one per partition.
+Segments are observed before retention deletes them: records may be appended, acknowledged and deleted between two
+observations.
 """
 
 import posixpath
@@ -26,7 +27,7 @@ from ottla.types import LeaderEpoch, NodeId, Offset, TopicPartition, Uuid
 
 
 class ReplicaState(NamedTuple):
-    """What can be seen of one replica."""
+    """Observable state of one replica."""
 
     is_leader: bool
     leader_epoch: LeaderEpoch
@@ -36,7 +37,7 @@ class ReplicaState(NamedTuple):
 
 
 class QuorumView(NamedTuple):
-    """What can be seen of one replica of the quorum."""
+    """Observable state of one replica of the quorum."""
 
     leads: bool
     epoch: LeaderEpoch
@@ -68,7 +69,7 @@ class SegmentDeletion(NamedTuple):
 
 
 class Invariant:
-    """A promise. Those that follow override what they need; each raises `InvariantViolation`."""
+    """Base of all invariants, which override the events that they check; each raises `InvariantViolation`."""
 
     def __init__(self, state_observer: "StateObserver") -> None:
         self.state_observer = state_observer
@@ -83,19 +84,19 @@ class Invariant:
         """A replica of the metadata quorum has changed."""
 
     def on_committed_metadata(self, node_id: NodeId, batches: Sequence[Batch[MetadataRecord]]) -> None:
-        """A node was told that these batches are committed."""
+        """A node's quorum replica reported these batches as committed."""
 
     def on_image(self, before: MetadataImage, now: MetadataImage) -> None:
         """Some node has published newer metadata than any other before."""
 
     def on_acknowledged(self, key: PartitionKey, offset: Offset, values: Sequence[bytes]) -> None:
-        """A producer was told that all in-sync replicas have its records."""
+        """A producer's records were acknowledged with acks=all."""
 
     def on_read(self, key: PartitionKey, values: Sequence[tuple[Offset, bytes]]) -> None:
-        """A consumer was given these records."""
+        """A consumer received these records."""
 
     def on_skipped(self, key: PartitionKey, position: Offset, start: Offset) -> None:
-        """A consumer that stood at ``position`` was told that the log starts at ``start``."""
+        """A consumer at ``position`` found that the log starts at ``start``."""
 
 
 _SeenReplica: TypeAlias = tuple[PartitionLog, bool, LeaderEpoch, Offset, Offset, Offset]
@@ -104,7 +105,7 @@ _Replicas: TypeAlias = dict[TopicPartition, _SeenReplica]
 
 
 class _Seen:
-    """What one process looked like last."""
+    """State of one process at the last observation."""
 
     def __init__(self, process: Node) -> None:
         self.process = process
@@ -114,7 +115,7 @@ class _Seen:
 
 
 class _MetadataListener:
-    """Passes on what one node's quorum replica says is committed."""
+    """Reports what one node's quorum replica has committed to the invariants."""
 
     def __init__(self, state_observer: "StateObserver", node_id: NodeId) -> None:
         self._state_observer = state_observer
@@ -133,7 +134,7 @@ class _MetadataListener:
 
 @contextmanager
 def _observed(place: SimulatedNode) -> Iterator[None]:
-    """Let the promises read the node's disk: nothing fails, and nothing counts."""
+    """Allow invariants to read the node's disk: no faults, and no operations counted."""
     place.disk.is_observed = True
     try:
         yield
@@ -146,7 +147,7 @@ class StateObserver:
 
     Attributes:
         image: the newest metadata that any node has published.
-        looks: how many events it has looked at.
+        observation_count: number of observed events.
         harmed: nodes whose disks have lost data, by partition, until they are known to have it again.
     """
 
@@ -156,29 +157,29 @@ class StateObserver:
         self.image: MetadataImage = EMPTY_IMAGE
         self.harmed: dict[tuple[Uuid, int], dict[NodeId, bool]] = {}
         self.invariants: list[Invariant] = []
-        self.looks = 0
+        self.observation_count = 0
         self._seen: dict[NodeId, _Seen] = {}
         self._ended: dict[TopicPartition, Offset] = {}
 
     def before_start(self, place: SimulatedNode) -> None:
-        """Listen to what the process will be told, and to what it deletes; to be called before it starts."""
+        """Observe the metadata that the process commits and the segments that it deletes; called before it starts."""
         assert place.process is not None, "only what exists starts"
         place.process.raft.register(_MetadataListener(self, place.node_id))
         place.disk.before_rename = lambda source, target: self._before_rename(place, source, target)
 
     def observe_node(self, place: SimulatedNode) -> None:
-        """See what has changed.
+        """Report changes of the node to the invariants.
 
         Raises:
-            InvariantViolation: a promise does not hold.
+            InvariantViolation: an invariant does not hold.
         """
-        self.looks += 1
+        self.observation_count += 1
         process = place.process
         if process is None:
             return
         defect = process.replicas.fetchers.unexpected_error
         if defect is not None:
-            raise defect  # a node survives it, and a promise that is broken by it might show nowhere else
+            raise defect  # the node survives it, and the invariant that it breaks may show nowhere else
         seen = self._seen.get(place.node_id)
         if seen is None or seen.process is not process:
             self._note_end(seen)
@@ -213,7 +214,7 @@ class StateObserver:
 
     def _on_changed(self, place: SimulatedNode, partition: Partition, seen: _Replicas, now: _SeenReplica) -> None:
         old, state = seen.get(partition.topic_partition), ReplicaState(*now[1:])
-        # A replica that was removed, or damaged, starts anew.
+        # A replica that was removed, or whose log is corrupt, starts empty.
         before = ReplicaState(*old[1:]) if old is not None and old[0] is now[0] else NO_REPLICA
         if before != state and partition.topic_id in self.image.topics.by_id:
             topic, index = partition.topic_partition
@@ -242,7 +243,7 @@ class StateObserver:
             self._ended[log.topic_partition] = max(self._ended.get(log.topic_partition, 0), log.high_watermark)
 
     def highest_seen(self, key: PartitionKey) -> Offset:
-        """Return the highest high watermark of any replica, be it of a process that ended before it was looked at."""
+        """Return the highest high watermark of any replica, also of processes that ended before they were observed."""
         place = TopicPartition(key.topic, key.partition)
         logs = [seen.replicas[place][0] for seen in self._seen.values() if place in seen.replicas]
         return max([log.high_watermark for log in logs] + [self._ended.get(place, 0)])
@@ -253,34 +254,34 @@ class StateObserver:
             return
         self.image = image
         if image.topics is not before.topics or image.cluster is not before.cluster:
-            self._forget_topics(before, image)
+            self._remove_topics(before, image)
             for invariant in self.invariants:
                 invariant.on_image(before, image)
 
-    def _forget_topics(self, before: MetadataImage, now: MetadataImage) -> None:
+    def _remove_topics(self, before: MetadataImage, now: MetadataImage) -> None:
         if now.topics is not before.topics:
             for topic_id in before.topics.by_id:
                 if topic_id not in now.topics.by_id:
-                    self.ledger.forget_topic(topic_id)
+                    self.ledger.remove_topic(topic_id)
 
-    # --- what clients say
+    # --- reported by clients
 
     def acknowledged(self, key: PartitionKey, offset: Offset, values: Sequence[bytes]) -> None:
-        """A producer was told that all in-sync replicas have its records."""
+        """A producer's records were acknowledged with acks=all."""
         if self.is_deleted(key):
             return
         for invariant in self.invariants:
             invariant.on_acknowledged(key, offset, values)
 
     def read(self, key: PartitionKey, values: Sequence[tuple[Offset, bytes]]) -> None:
-        """A consumer was given these records."""
+        """A consumer received these records."""
         if self.is_deleted(key):
             return
         for invariant in self.invariants:
             invariant.on_read(key, values)
 
     def skipped(self, key: PartitionKey, position: Offset, start: Offset) -> None:
-        """A consumer that stood at ``position`` was told that the log starts at ``start``."""
+        """A consumer at ``position`` found that the log starts at ``start``."""
         if self.is_deleted(key):
             return
         for invariant in self.invariants:
@@ -310,10 +311,10 @@ class StateObserver:
         return node_id in self.harmed.get((key.topic_id, key.partition), ())
 
     def update_excuses(self) -> None:
-        """Excuse the partitions whose promise cannot be kept any more.
+        """Excuse the partitions whose records no cluster could have kept.
 
-        The rule: a partition's promise holds as long as, at every moment, some replica of its in-sync set (or of those
-        eligible to lead it) runs and has lost nothing since it joined. When none does, while one of them has lost
+        The rule: a partition must keep its records as long as, at every moment, some replica of its in-sync set (or of
+        those eligible to lead it) runs and has lost nothing since it joined. When none does, while one of them has lost
         data, the controller may be left with that one alone, and what it lost is lost.
         """
         for (topic_id, index), harmed in list(self.harmed.items()):
@@ -335,7 +336,7 @@ class StateObserver:
                 self.ledger.partition(PartitionKey(topic.name, topic_id, index)).is_excused = True
 
     def _last_seen_leaders(self, topic_id: Uuid, index: int) -> list[NodeId]:
-        """Return who would be the last known leader if the present one were gone, as active controllers have it."""
+        """Return the leaders that active controllers would note as last known if the present one failed."""
         processes = [place.process for place in self.cluster.nodes.values() if place.process is not None]
         controllers = [process.controller for process in processes if process.controller is not None]
         return [each.last_seen_leader(topic_id, index) for each in controllers if each.is_active]

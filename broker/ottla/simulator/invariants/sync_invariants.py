@@ -1,7 +1,7 @@
-"""What must be on disks with ottla.acks.fsync; more of `invariants`.
+"""Invariants of synced data with ottla.acks.fsync; more of `invariants`.
 
-That nothing which was acknowledged is ever lost is `AcknowledgedRecordsAreNeverLost`: where the setting is on, no power
-cut excuses a partition (`StateObserver.note_data_loss`).
+`AcknowledgedRecordsAreNeverLost` checks that no acknowledged record is lost: with the setting, no power cut excuses a
+partition (`StateObserver.note_data_loss`).
 """
 
 from itertools import pairwise
@@ -16,7 +16,7 @@ from ottla.wire.records import iterate_batches
 
 
 class CommittedRecordsAreSynced(Invariant):
-    """With ottla.acks.fsync, what a leader calls committed is on the disk of every in-sync replica that runs."""
+    """With ottla.acks.fsync, records below a leader's high watermark are on the disk of every live in-sync replica."""
 
     def on_replica(self, change: ReplicaChange) -> None:
         before, now = change.before.high_watermark, change.now.high_watermark

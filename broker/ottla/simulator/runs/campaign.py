@@ -95,7 +95,7 @@ def run(seeds: Iterable[int], minutes: float, say: Callable[[str], object], *, i
     say(
         f"{count} seeds, {simulated / 3600:.2f} simulated hours in {seconds:.0f} s "
         f"({simulated / max(seconds, 0.001):.0f} simulated seconds per second), {sum(faults.values())} faults: "
-        "every promise held"
+        "every invariant held"
     )
     return 0
 
@@ -110,7 +110,7 @@ def fresh_seeds(seconds: float) -> Iterator[int]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return its exit code: 1 when a promise was broken."""
+    """Run the command line; return its exit code: 1 when an invariant was violated."""
     parser = argparse.ArgumentParser(prog="python -m ottla.simulator", description="Simulate clusters from seeds.")
     parser.add_argument("--seed", type=int, help="the first seed; without it, fresh ones for --seconds")
     parser.add_argument("--count", type=int, default=1, help="how many seeds from --seed on")

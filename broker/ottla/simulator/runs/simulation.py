@@ -50,7 +50,7 @@ EVERY_INVARIANT = (
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended. ``failure`` is None when every promise held."""
+    """How a run ended. ``failure`` is None when every invariant held."""
 
     seed: int
     plan: Plan
@@ -170,7 +170,7 @@ class Simulation:
             failure=failure,
             simulated_ms=self.cluster.clock.monotonic_ms(),
             digest=self.trace.digest,
-            events=self.state_observer.looks,
+            events=self.state_observer.observation_count,
             acknowledged=sum(producer.acknowledged_count for producer in self.producers),
             read=sum(consumer.read_count for consumer in self.consumers),
             faults=self.nemesis.counts,
@@ -234,7 +234,7 @@ class Simulation:
         self._host.after(1 + self._random.randrange(2 * ADMINISTRATION_PAUSE_MS), self._administer)
 
     def _deny(self) -> None:
-        """Deny clients one topic, or nothing any more; chance of its own keeps the rest of the run as it was."""
+        """Deny clients one topic, or remove all denials; its own random source keeps the rest of the run as it was."""
         if self.nemesis.is_over:
             return
         random = self._permissions_random
@@ -297,7 +297,7 @@ class Simulation:
         self._until("every node serves", self._is_formed, RECOVERY_LIMIT_MS)
         if self.plan.denies:
             self._permit()
-            self._until("nobody is denied anything", self._is_all_permitted, RECOVERY_LIMIT_MS)
+            self._until("no client is denied anything", self._is_all_permitted, RECOVERY_LIMIT_MS)
         self._host.after(OPERATOR_INTERVAL_MS, self._elect_what_is_left)
         self._until("every partition has its leader and full in-sync set", self._is_in_sync, RECOVERY_LIMIT_MS)
         for producer in self.producers:
@@ -307,7 +307,7 @@ class Simulation:
         self._until("every group member takes part", self._are_members_settled, RECOVERY_LIMIT_MS)
 
     def _elect_what_is_left(self) -> None:
-        """Do what an operator has to do where the promise is void and nobody may lead: elect whoever is there."""
+        """Elect any live replica of excused partitions without an eligible one, as an administrator must."""
         for ledger in self.state_observer.ledger.partitions():
             topic = self.state_observer.image.topics.by_id.get(ledger.key.topic_id)
             partition = None if topic is None else topic.partitions.get(ledger.key.partition)

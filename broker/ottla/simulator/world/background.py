@@ -64,7 +64,7 @@ class SimulatedBackground:
 
         self._schedule(complete)
 
-    # --- what tests and the simulator do to it
+    # --- called by tests and the simulator
 
     def complete_work(self) -> int:
         """Complete everything that waits, also what the completions ask for; return how many."""

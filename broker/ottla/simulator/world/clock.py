@@ -1,4 +1,4 @@
-"""Clocks that move only when told, as `ports.Clock`; every node may see its own, skewed and drifting."""
+"""Clocks that move only in `advance`, as `ports.Clock`; every node may have its own, skewed and drifting."""
 
 _MILLION = 1_000_000
 
@@ -33,10 +33,10 @@ class SimulatedClock:
 
 
 class HostClock:
-    """One machine's view of the true time: its clock started somewhen, runs a little fast or slow, and may be wrong.
+    """One host's view of the true time: its clock started at any time, runs a little fast or slow, and may be wrong.
 
     Args of the constructor:
-        started_ms: what the monotonic clock said when the simulation began.
+        started_ms: reading of the monotonic clock when the simulation started.
         drift_ppm: by how many millionths it runs fast; negative for slow.
         skew_ms: how far the wall clock is ahead; may be changed at any time.
     """

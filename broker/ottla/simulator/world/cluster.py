@@ -1,4 +1,4 @@
-"""Several nodes in one thread: their disks, clock, chance and the network between them in memory, all else real.
+"""Several nodes in one thread: disks, clocks, randomness and the network between them in memory, all else real.
 
 Time passes only in `Cluster.run`, from one event to the next. The same seed gives the same run, to the byte.
 """
@@ -26,7 +26,7 @@ CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 STEPS_PER_SLICE_MAX = 8
 """Slices of requests end after so many steps at most, between which other events come."""
 STEP_MS_MAX = 1_000
-"""How long a node sleeps that says nothing else."""
+"""Sleep of a node without a deadline."""
 
 DEFAULTS = {
     "controller.listener.names": "CONTROLLER",
@@ -38,7 +38,7 @@ DEFAULTS = {
 
 
 class SimulatedClients(Protocol):
-    """What is in the network besides the nodes, and does things when they are due."""
+    """Clients in the network, with timers of their own."""
 
     def tick(self) -> None: ...
 
@@ -52,7 +52,7 @@ class Cluster:
         controllers: how many nodes are voters of the quorum.
         brokers: how many nodes are brokers. The first ``min(controllers, brokers)`` nodes are both, unless
             ``combined`` is False: then the brokers come behind the controllers.
-        conditions: how the network is; see `NetworkConditions`.
+        conditions: delays and cuts of the network; see `NetworkConditions`.
         overrides: further properties of every node.
     """
 
@@ -72,13 +72,13 @@ class Cluster:
         self.fabric = NetworkFabric(self.clock, conditions, on_touch=self.touch)
         self.events = self.fabric.events
         self.on_event: Callable[[SimulatedNode], object] = lambda _: None
-        """Called after everything that happened to a node, and after every tick that had something to do."""
+        """Called after every event of a node, and after every tick that did some work."""
         self.before_start: Callable[[SimulatedNode], object] = lambda _: None
         """Called with a node whose process is about to start."""
         self.on_stopped: Callable[[SimulatedNode, str | None], object] = lambda *_: None
         """Called with a node whose process has ended by itself, and why: None for an orderly shutdown."""
         self.now_at = ""
-        """The host that something reached last: whoever runs now."""
+        """The host that an event reached last, whose code runs now."""
         self._clients: dict[str, SimulatedClients] = {}
         self._client_wake_ms: dict[str, int] = {}
         self._overrides = dict(overrides or {})
@@ -103,7 +103,7 @@ class Cluster:
     def format(self, node_id: NodeId, *, joins: bool = False) -> None:
         """Format the node's disk, which must be empty, as a first member of the cluster, or of one that ``joins`` it.
 
-        A controller that joins is no voter of the quorum before it is made one.
+        A controller that joins is an observer of the quorum until it is added as a voter.
         """
         place = self.nodes[node_id]
         directories = self._overrides.get("log.dirs", DIRECTORY).split(",")
@@ -165,13 +165,13 @@ class Cluster:
         )
         # The clock stands still while code runs: how far a slice gets is drawn instead.
         process.connections.steps.steps_max = lambda: 1 + self._slice_random.randrange(STEPS_PER_SLICE_MAX)
-        place.network.attach(process, [(door.name, door.port) for door in config.listeners])
+        place.network.attach(process, [(listener.name, listener.port) for listener in config.listeners])
         place.process = process
         self.before_start(place)
         place.node.start()
 
     def give_up_start(self, node_id: NodeId) -> None:
-        """Clear away what is left of a process that did not come up: `start` has raised."""
+        """Remove what is left of a process that failed to start: `start` has raised."""
         place = self.nodes[node_id]
         self._vanish(place)
         place.disk.kill()
@@ -186,7 +186,7 @@ class Cluster:
             place.disk.kill()
 
     def cut_power(self, node_id: NodeId, random: Random) -> None:
-        """End the machine: what was not synced is lost or torn, and nobody is told; it is back when it starts."""
+        """Cut the host's power: unsynced data is lost or torn, peers are not notified; `start` restores the power."""
         place = self.nodes[node_id]
         self._vanish(place, silently=True)
         self.fabric.cut_power(place.host)
@@ -199,7 +199,7 @@ class Cluster:
         self.fabric.freeze(place.host)
 
     def thaw(self, node_id: NodeId) -> None:
-        """Let it go on."""
+        """Continue the process, as SIGCONT does."""
         place = self.nodes[node_id]
         if place.is_frozen:
             place.is_frozen = False
@@ -226,9 +226,10 @@ class Cluster:
         place.disk = place.new_disk()
 
     def replace_host(self, node_id: NodeId) -> SimulatedNode:
-        """Put another machine, with an empty disk and its own address, in the place of a broker's; return the old one.
+        """Replace a broker's host by another with an empty disk and its own address; return the old one.
 
-        What runs on the old one goes on as a stale incarnation; it is in ``nodes`` under the negative id from now on.
+        The process on the old host continues as a stale incarnation; it is in ``nodes`` under the negative id from now
+        on.
         """
         old = self.nodes[node_id]
         assert not old.is_controller, "a voter is found by its address"

@@ -1,6 +1,6 @@
-"""A disk in memory that fails on demand, for the simulator and for tests of everything that stores.
+"""A disk in memory that fails on demand, for the simulator and for tests of storage.
 
-What a program wrote and what would survive a power cut are kept apart. A file remembers the writes and truncations
+Written data and data that would survive a power cut are kept apart. A file remembers the writes and truncations
 since its last sync; the name space (creations, renames, removals) remembers its operations since any file or directory
 was synced, because a journaling file system commits them in order. `crash` throws away a suffix of each, may tear the
 first lost write at a byte and flip a bit in what is left of unsynced ones; `kill` is only the end of a process and
@@ -193,7 +193,7 @@ class SimulatedDisk:
         self.operations: Counter[str] = Counter()
         self.generation = 0
         self.is_observed = False
-        """While somebody looks who is not there: nothing fails, and nothing counts."""
+        """True while an invariant reads the disk: no faults, and no operations counted."""
         self.before_rename: Callable[[str, str], object] = lambda source, target: None
         """Called with both paths of a renaming that will succeed."""
         self._waiting_syncs: deque[Callable[[], None]] = deque()
@@ -297,10 +297,10 @@ class SimulatedDisk:
 
         self._schedule(perform)
 
-    # --- what tests and the simulator do to it
+    # --- called by tests and the simulator
 
     def complete_syncs(self) -> int:
-        """Perform every waiting `sync_later`, also those that their completions ask for; return how many."""
+        """Perform every waiting `sync_later`, also those that their completions start; return how many."""
         count = 0
         while self._waiting_syncs:
             self._waiting_syncs.popleft()()
@@ -354,12 +354,12 @@ class SimulatedDisk:
     def broken_directories(self) -> list[str]:
         return list(self._broken)
 
-    def forget_faults(self) -> None:
-        """Let everything succeed that still was to fail."""
+    def clear_faults(self) -> None:
+        """Remove the faults of `fail_next` that have not struck yet."""
         self._faults.clear()
 
     def corrupt(self, path: str, position: int, data: bytes) -> None:
-        """Overwrite bytes behind everybody's back, durably."""
+        """Overwrite bytes durably, without any program's knowledge."""
         inode = self._inode(path)
         _Change(position, data).apply(inode.content)
         inode.durable = bytes(inode.content)

@@ -1,8 +1,8 @@
 """An asyncio event loop in simulated time, over the simulated network: what is written for asyncio runs simulated.
 
 It is one process on one host. Coroutines run when the simulation comes to them, one after the other; `asyncio.sleep`
-and timeouts wait for simulated time, and `asyncio.open_connection` dials simulated nodes. `kill` ends the process as
-kill -9 does: its connections break, and no code of its own has any effect from then on.
+and timeouts wait for simulated time, and `asyncio.open_connection` connects to simulated nodes. `kill` ends the process
+as kill -9 does: its connections break, and no code of its own has any effect from then on.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ class SimulatedTransport(asyncio.Transport):
     def resume_reading(self) -> None:
         self.loop.network.resume_reading(self.connection)
 
-    # --- what its loop calls
+    # --- called by its loop
 
     def come_up(self) -> None:
         self.protocol.connection_made(self)
@@ -80,7 +80,7 @@ class SimulatedTransport(asyncio.Transport):
         if self._is_closing:
             return
         self._is_closing = True
-        self.loop.forget(self.connection)
+        self.loop.remove_connection(self.connection)
         if self.is_up.done():
             self.loop.call_soon(self.protocol.connection_lost, error)
         else:
@@ -108,7 +108,7 @@ class SimulatedEventLoop(asyncio.BaseEventLoop):
         cluster.add_client(host, self)
 
     def kill(self) -> None:
-        """End the process; its coroutines unwind without anybody noticing."""
+        """End the process; its coroutines unwind without effects."""
         self.is_dead = True
         self.network.vanish()
         for transport in list(self._transports.values()):
@@ -161,7 +161,7 @@ class SimulatedEventLoop(asyncio.BaseEventLoop):
         return task
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Keep what nobody caught; `tick` raises it."""
+        """Keep an uncaught exception; `tick` raises it."""
         failure = context.get("exception") or RuntimeError(context["message"])
         if self._failure is None and not self.is_dead:
             self._failure = failure
@@ -169,10 +169,10 @@ class SimulatedEventLoop(asyncio.BaseEventLoop):
     async def create_connection(  # type: ignore[override]
         self, protocol_factory: Callable[[], asyncio.Protocol], host: str, port: int
     ) -> tuple[asyncio.Transport, asyncio.Protocol]:
-        """Dial a simulated node.
+        """Connect to a simulated node.
 
         Raises:
-            ConnectionRefusedError: nobody listens there.
+            ConnectionRefusedError: nothing listens there.
             ConnectionResetError: the connection broke before it was up.
         """
         protocol = protocol_factory()
@@ -185,13 +185,13 @@ class SimulatedEventLoop(asyncio.BaseEventLoop):
             raise
         return transport, protocol
 
-    # --- what the simulation calls
+    # --- called by the simulation
 
     def tick(self) -> None:
         """Run everything that is due.
 
         Raises:
-            BaseException: what a callback raised and nobody caught.
+            BaseException: an uncaught exception of a callback.
         """
         now_ms = self.cluster.clock.monotonic_ms()
         while self._timers and self._timers[0][0] <= now_ms:
@@ -223,7 +223,7 @@ class SimulatedEventLoop(asyncio.BaseEventLoop):
             self._is_ticking = False
             asyncio._set_running_loop(before)
 
-    # --- what the network fabric calls
+    # --- called by the network fabric
 
     def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint) -> bool:
         return False
@@ -254,6 +254,6 @@ class SimulatedEventLoop(asyncio.BaseEventLoop):
             error = ConnectionResetError(errno.ECONNRESET, reason)
         transport.lose(error)
 
-    def forget(self, connection: ConnectionId) -> None:
-        """Nothing more comes over this connection."""
+    def remove_connection(self, connection: ConnectionId) -> None:
+        """Drop further events of the connection."""
         self._transports.pop(connection, None)

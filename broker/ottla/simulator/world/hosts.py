@@ -1,7 +1,7 @@
-"""Hosts that run nodes from the text of a ``server.properties``: what is on one outlives whoever started it.
+"""Hosts that run nodes from the text of a ``server.properties``; disk and process outlive the caller that started them.
 
-For those who run nodes themselves (the operator's hosts): format a disk, start a process, ask it to end, kill it. Each
-node has a machine of its own, called ``node`` and its id, which is there from the first formatting on.
+For programs that run nodes themselves (the operator's hosts): format a disk, start, stop or kill a process. Each node
+has a host of its own, called ``node`` and its id, which exists from the first formatting on.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ __all__ = ["CLIENT_PORT", "CONTROLLER_PORT", "DIRECTORY", "Hosts", "host_of"]
 
 
 def host_of(node_id: NodeId) -> str:
-    """Return the name of a node's machine."""
+    """Return the name of a node's host."""
     return f"node{node_id}"
 
 
@@ -55,8 +55,8 @@ class Hosts:
         """Start the node's process; it serves later.
 
         Raises:
-            OttlaError: it does not come up.
-            OSError: its disk refuses.
+            OttlaError: the node fails to start.
+            OSError: its disk fails.
         """
         place = self.cluster.nodes[node_id]
         config = NodeConfig.from_text(properties)
@@ -89,7 +89,7 @@ class Hosts:
         return place is not None and place.process is not None
 
     def readiness(self, node_id: NodeId) -> list[str] | None:
-        """Return what the process answers to ``GET /readyz``: why it does not serve; None when it says nothing."""
+        """Return the reasons of the process's ``GET /readyz`` for not being ready; None when it does not respond."""
         place = self.cluster.nodes[node_id]
         if place.process is None or place.is_frozen:
             return None
@@ -97,7 +97,7 @@ class Hosts:
         return reasons if reasons or place.is_ready else ["the node is starting"]
 
     def has_served(self, node_id: NodeId) -> bool:
-        """Tell whether the process has been ready since it was started, as it answers to ``GET /readyz``."""
+        """Return whether the process has been ready since it was started, as its ``GET /readyz`` reports."""
         process = self.cluster.nodes[node_id].process
         return process is not None and process.has_served
 

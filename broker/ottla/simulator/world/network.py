@@ -1,8 +1,8 @@
-"""Connections of one node without sockets: bytes go in by call, answers are collected; as `ports.Network`.
+"""Connections of one node without sockets: bytes go in by call, sent bytes are collected; as `ports.Network`.
 
-The peer of a connection that was opened by `open` is whoever holds its `Peer`: a test, or a simulated client. A peer
-may read slowly (``takes_bytes``), which is what makes the core wait. Connections between nodes go through an
-`NetworkFabric`; without one, nothing ever answers what this node dials.
+The peer of a connection that was opened by `open` is the holder of its `Peer`: a test, or a simulated client. A peer
+may read slowly (``takes_bytes``), which back-pressures the core. Connections between nodes go through a
+`NetworkFabric`; without one, connection attempts of this node get no response.
 """
 
 from collections.abc import Iterable, Sequence
@@ -44,19 +44,19 @@ class SimulatedNetwork:
 
     # --- between nodes
 
-    def attach(self, core: Core, doors: Iterable[tuple[str, int]]) -> None:
-        """Let ``core`` dial others, and let them dial its ``doors``: listeners by name, with their ports."""
+    def attach(self, core: Core, listeners: Iterable[tuple[str, int]]) -> None:
+        """Connect ``core`` to the fabric, with its ``listeners`` by name and port."""
         assert self._fabric is not None, "this network is not joined to others"
         self._core = core
-        for listener, port in doors:
+        for listener, port in listeners:
             self._fabric.listen(
                 Endpoint(self._host, port), listener, core, new_connection=self._take_id, adopt=self._adopt
             )
 
     def vanish(self, *, silently: bool = False) -> None:
-        """The process has ended: its doors and connections close, what was queued is lost.
+        """Close listeners and connections of a process that has ended; queued bytes are lost.
 
-        ``silently`` when the machine has: then nobody is told.
+        ``silently`` when its host has lost power: then peers are not notified.
         """
         if self._fabric is None or self._core is None:
             return
@@ -74,13 +74,13 @@ class SimulatedNetwork:
     # --- clients that a test holds
 
     def open(self) -> Peer:
-        """Make a connection; the caller tells the node of it (`Node.accepted`)."""
+        """Open a connection; the caller passes it to the node (`Node.accepted`)."""
         connection = self._take_id()
         peer = self._peers[connection] = Peer(connection)
         return peer
 
     def take(self, peer: Peer) -> None:
-        """Let the peer take everything that is queued; the caller then tells the node (`Node.drained`)."""
+        """Let the peer read all queued bytes; the caller then notifies the node (`Node.drained`)."""
         peer.received += peer.queued
         peer.queued.clear()
 
@@ -130,12 +130,12 @@ class SimulatedNetwork:
         self.accepting_paused.append((listener, for_ms))
 
     def connect(self, endpoint: Endpoint, listener: str) -> ConnectionId:
-        """Dial ``endpoint``; the listener's name decides nothing here."""
+        """Connect to ``endpoint``; the listener's name has no effect here."""
         connection = self._take_id()
         if self._fabric is not None:
-            assert self._core is not None, "a node that dials is attached"
+            assert self._core is not None, "a node that connects is attached"
             socket = self._sockets[connection] = Socket(self._core, self._host, connection)
-            self._fabric.dial(socket, endpoint)
+            self._fabric.connect(socket, endpoint)
         return connection
 
     # --- bookkeeping

@@ -1,14 +1,14 @@
-"""`NetworkFabric`: joins the simulated nodes: connections, bytes, ends and refusals travel as events with a time.
+"""`NetworkFabric`: joins the simulated nodes: connections, bytes, closes and resets travel as events with a time.
 
-Every `SimulatedNetwork` that is attached may dial every endpoint where another listens, and its own. A connection
-keeps its bytes in order and loses none while both ends live; who pauses reading lets them pile up, and the sender is
-told to wait, as TCP would have it. A process that ends takes its connections with it; a connection attempt without a
-listener is refused. `NetworkConditions` decide how long data travels, and whether it gets through: what does not is
-held, and sent again when the conditions have changed (`release`), as TCP does.
+Every attached `SimulatedNetwork` may connect to every endpoint with a listener, its own included. A connection keeps
+its bytes in order and loses none while both ends live; when the receiver pauses reading they pile up, and the sender
+is back-pressured, as with TCP. The end of a process closes its connections; an attempt without a listener fails with
+connection refused. `NetworkConditions` decide how long data travels, and whether it arrives: if not, it is kept and
+sent again when the conditions have changed (`release`), as TCP does.
 
-A host may be frozen (SIGSTOP: its kernel still takes connections and bytes, its process notices nothing), or without
-power: then nothing answers, not even with a refusal, and who still has a connection learns of its end only from the
-host when it is back.
+A host may be frozen (SIGSTOP: its kernel still accepts connections and bytes, its process sees no events), or without
+power: then attempts and data get no reply at all, not even a reset, and a peer with a connection detects its loss only
+when the host is back.
 """
 
 from collections import deque
@@ -23,11 +23,11 @@ from ottla.types import Endpoint
 _Action: TypeAlias = Callable[..., None]
 
 QUEUED_SIZE_BYTES_MAX = 1024 * 1024
-"""Above this a sender is told to wait until half of it has been read."""
+"""Above this a sender is back-pressured until half of it has been read."""
 
 
 class Core(Protocol):
-    """What has connections: `node.node.Node`."""
+    """An owner of connections, such as `node.node.Node`."""
 
     def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint) -> bool: ...
 
@@ -43,7 +43,7 @@ class Core(Protocol):
 
 
 class NetworkConditions:
-    """How the network is. This one is fair: everything arrives, after ``travel_ms``."""
+    """Delays and cuts of the network. This one is fair: everything arrives, after ``travel_ms``."""
 
     def __init__(self, travel_ms: int = 1) -> None:
         self._travel_ms = travel_ms
@@ -65,11 +65,11 @@ class Socket:
         "host",
         "in_flight_bytes",
         "is_abandoned",
+        "is_backpressured",
         "is_open",
         "is_read_from",
         "last_arrival_ms",
         "other",
-        "told_to_wait",
     )
 
     def __init__(self, core: Core, host: str, connection: ConnectionId) -> None:
@@ -81,11 +81,11 @@ class Socket:
         self.in_flight_bytes = 0
         """Sent from here and not read by the other end yet."""
         self.held_count = 0
-        """How many things on their way to this end are held up; what is sent behind them is as well."""
+        """Number of undelivered events for this end; what is sent behind them is not delivered either."""
         self.is_open = True
         self.is_abandoned = False
         self.is_read_from = True
-        self.told_to_wait = False
+        self.is_backpressured = False
         self.end_reason: str | None = None
         """Why the other end closed, once that has arrived behind all of its bytes."""
         self.last_arrival_ms = 0
@@ -119,9 +119,9 @@ class NetworkFabric:
         self._frozen: dict[str, list[tuple[_Action, tuple[Any, ...]]]] = {}
         self._without_power: set[str] = set()
         self._sockets: dict[Socket, None] = {}
-        """The dialling ends of all connections that may be open."""
+        """The connecting ends of all connections that may be open."""
 
-    # --- time and weather
+    # --- time and network conditions
 
     def _travel(
         self,
@@ -169,7 +169,7 @@ class NetworkFabric:
         self.events.after(delay_ms, self._reach, host, action, *arguments)
 
     def release(self) -> None:
-        """Send again what was held up: the network conditions have changed."""
+        """Send undelivered data again: the network conditions have changed."""
         held, self._held = self._held, deque()
         for _, _, end, _, _ in held:
             if end is not None:
@@ -206,7 +206,7 @@ class NetworkFabric:
                     self.events.after(0, self._fail, end, "Connection reset by peer")
         return broken
 
-    # --- listening and dialling
+    # --- listening and connecting
 
     def listen(
         self,
@@ -217,14 +217,14 @@ class NetworkFabric:
         new_connection: Callable[[], ConnectionId],
         adopt: Callable[[Socket], None],
     ) -> None:
-        """Let others dial ``endpoint``.
+        """Accept connections at ``endpoint``.
 
         Args:
             endpoint: where.
             listener: the name of the node's listener.
-            core: is asked to accept, and gets what comes.
-            new_connection: makes the node's next connection id.
-            adopt: makes the network know the connection.
+            core: accepts or closes each connection, and receives its bytes.
+            new_connection: returns the node's next connection id.
+            adopt: registers the connection with the node's network.
         """
         self._listeners[endpoint] = (new_connection, adopt, core, listener)
 
@@ -232,51 +232,51 @@ class NetworkFabric:
         for endpoint in [each for each, (_, _, owner, _) in self._listeners.items() if owner is core]:
             del self._listeners[endpoint]
 
-    def dial(self, socket: Socket, endpoint: Endpoint) -> None:
-        """Connect ``socket`` to whoever listens at ``endpoint``; its core is told how that went."""
-        self._travel(socket.host, endpoint.host, None, self._knock, socket, endpoint)
+    def connect(self, socket: Socket, endpoint: Endpoint) -> None:
+        """Connect ``socket`` to the listener at ``endpoint``; its core is notified of the outcome."""
+        self._travel(socket.host, endpoint.host, None, self._accept_in_kernel, socket, endpoint)
 
-    def _knock(self, socket: Socket, endpoint: Endpoint) -> None:
-        """The kernel of the host that was dialled answers, whether the process runs or is stopped."""
+    def _accept_in_kernel(self, socket: Socket, endpoint: Endpoint) -> None:
+        """Accept or reset in the kernel of the target host, whether its process runs or is stopped."""
         if not socket.is_open:
             return
         found = self._listeners.get(endpoint)
         if found is None:
-            self._travel(endpoint.host, socket.host, socket, self._refuse, socket)
+            self._travel(endpoint.host, socket.host, socket, self._reset, socket)
             return
         new_connection, adopt, core, listener = found
-        door = Socket(core, endpoint.host, new_connection())
-        door.other, socket.other = socket, door
+        accepted = Socket(core, endpoint.host, new_connection())
+        accepted.other, socket.other = socket, accepted
         self._sockets[socket] = None
-        adopt(door)
+        adopt(accepted)
         self._travel(endpoint.host, socket.host, socket, self._come_up, socket)
-        self._reach(endpoint.host, self._accept, door, listener, socket.host, endpoint)
+        self._reach(endpoint.host, self._accept, accepted, listener, socket.host, endpoint)
 
-    def _accept(self, door: Socket, listener: str, source: str, dialled: Endpoint) -> None:
-        if door.is_open and not door.core.accepted(
-            door.connection, listener=listener, peer=Endpoint(_address(source), 0), dialled=dialled
+    def _accept(self, accepted: Socket, listener: str, source: str, dialled: Endpoint) -> None:
+        if accepted.is_open and not accepted.core.accepted(
+            accepted.connection, listener=listener, peer=Endpoint(_address(source), 0), dialled=dialled
         ):
-            self.close(door)
+            self.close(accepted)
 
     def _come_up(self, socket: Socket) -> None:
-        self._reach(socket.host, self._tell_connected, socket)
+        self._reach(socket.host, self._report_connected, socket)
 
-    def _tell_connected(self, socket: Socket) -> None:
+    def _report_connected(self, socket: Socket) -> None:
         if socket.is_open:
             socket.core.connected(socket.connection)
 
-    def _refuse(self, socket: Socket) -> None:
-        self._reach(socket.host, self._tell_refused, socket)
+    def _reset(self, socket: Socket) -> None:
+        self._reach(socket.host, self._report_connection_refused, socket)
 
-    def _tell_refused(self, socket: Socket) -> None:
+    def _report_connection_refused(self, socket: Socket) -> None:
         if socket.is_open:
             socket.is_open = False
             socket.core.closed(socket.connection, "Connection refused", was_refused=True)
 
     def _fail(self, socket: Socket, reason: str) -> None:
-        self._reach(socket.host, self._tell_closed, socket, reason)
+        self._reach(socket.host, self._report_closed, socket, reason)
 
-    def _tell_closed(self, socket: Socket, reason: str) -> None:
+    def _report_closed(self, socket: Socket, reason: str) -> None:
         if socket.is_open:
             socket.is_open = False
             socket.core.closed(socket.connection, reason)
@@ -290,8 +290,8 @@ class NetworkFabric:
             return True
         socket.in_flight_bytes += len(data)
         self._travel(socket.host, target.host, target, self._arrive, target, data)
-        socket.told_to_wait = socket.in_flight_bytes > QUEUED_SIZE_BYTES_MAX
-        return not socket.told_to_wait
+        socket.is_backpressured = socket.in_flight_bytes > QUEUED_SIZE_BYTES_MAX
+        return not socket.is_backpressured
 
     def close(self, socket: Socket, reason: str = "closed by the peer") -> None:
         """End the connection from this side, in order: the other end gets everything first."""
@@ -303,7 +303,7 @@ class NetworkFabric:
             self._travel(socket.host, target.host, target, self._end, target, reason)
 
     def abandon(self, socket: Socket) -> None:
-        """End the connection as a power cut does: the other end is not told, and finds out when it sends."""
+        """End the connection as a power cut does: the other end is not notified, and detects it when it sends."""
         socket.is_open = False
         socket.is_abandoned = True
 
@@ -330,7 +330,7 @@ class NetworkFabric:
             self._reach(socket.host, self._deliver, socket)
 
     def _deliver(self, socket: Socket) -> None:
-        """Hand over what has arrived, for as long as the node reads; the end comes behind that, or when it does not."""
+        """Deliver arrived bytes while the node reads; the close comes behind them, or when the node does not read."""
         core = socket.core
         while socket.arrived and socket.is_read_from and socket.is_open:
             buffer = core.receive_buffer(socket.connection)
@@ -342,15 +342,15 @@ class NetworkFabric:
             sender = socket.other
             if sender is not None:
                 sender.in_flight_bytes -= size
-                if sender.told_to_wait:
-                    self._go_on(sender)
+                if sender.is_backpressured:
+                    self._release_backpressure(sender)
         if socket.end_reason is not None and socket.is_open and not (socket.arrived and socket.is_read_from):
             self._fail(socket, socket.end_reason)
 
-    def _go_on(self, sender: Socket) -> None:
-        """Tell who waits to go on once enough has been read."""
+    def _release_backpressure(self, sender: Socket) -> None:
+        """Release the sender's back-pressure once enough has been read."""
         if sender.in_flight_bytes <= QUEUED_SIZE_BYTES_MAX // 2 and sender.is_open:
-            sender.told_to_wait = False
+            sender.is_backpressured = False
             self.reach_later(sender.host, 0, self._drain, sender)
 
     def _drain(self, socket: Socket) -> None:

@@ -54,7 +54,7 @@ class SimulatedNode:
 
     @property
     def node(self) -> Node:
-        """The running process; whoever asks for it is taken to do something with it."""
+        """The running process; access counts as an event of its host."""
         assert self.process is not None, f"node {self.node_id} is not running"
         self.cluster.touch(self.host)
         return self.process
@@ -69,12 +69,12 @@ class SimulatedNode:
 
     def properties(self) -> dict[str, str]:
         """Return what is peculiar to this node."""
-        doors = []
+        listeners = []
         if "broker" in self.roles:
-            doors.append(f"PLAINTEXT://{self.host}:{CLIENT_PORT}")
+            listeners.append(f"PLAINTEXT://{self.host}:{CLIENT_PORT}")
         if self.is_controller:
-            doors.append(f"CONTROLLER://{self.host}:{CONTROLLER_PORT}")
-        return {"process.roles": self.roles, "node.id": str(self.node_id), "listeners": ",".join(doors)}
+            listeners.append(f"CONTROLLER://{self.host}:{CONTROLLER_PORT}")
+        return {"process.roles": self.roles, "node.id": str(self.node_id), "listeners": ",".join(listeners)}
 
     def set_skew(self, milliseconds: int) -> None:
         """Step this node's wall clock, to be so far ahead of the truth."""

@@ -1,4 +1,4 @@
-"""Chance from one seed, as `ports.Random`: the same seed gives the same run."""
+"""Randomness from one seed, as `ports.Random`: the same seed gives the same run."""
 
 import random
 
@@ -13,7 +13,7 @@ class SeededRandom:
         self._draw_bits = self._random.getrandbits
 
     def randrange(self, stop: int) -> int:
-        # What `random.Random.randrange` does, without looking at its arguments: everything that travels asks twice.
+        # As `random.Random.randrange`, without its checks of arguments: every network event draws twice.
         assert stop > 0, "there is no number below it"
         bits = stop.bit_length()
         value = self._draw_bits(bits)

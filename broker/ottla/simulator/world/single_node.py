@@ -1,6 +1,6 @@
 """One node and its world in memory: simulated clock, disk and network, real everything else.
 
-Time passes only in `RunningNode.run`. `World` is what outlives a node: its disk, the clock, chance. `Client` speaks in
+Time passes only in `RunningNode.run`. `World` is what outlives a node: disk, clock, randomness. `Client` speaks in
 messages over a simulated connection.
 """
 
@@ -48,23 +48,23 @@ PROPERTIES = {
     "offsets.topic.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
 }
-DOOR = "LOCKED"
-"""A listener that asks for a login, of the node with these settings; alice and eve are known at it."""
+SASL_LISTENER = "LOCKED"
+"""A listener with SASL, of a node with the settings `LOCKED`; its users are alice and eve."""
 ALICE = ("alice", "secret")
 JAAS = f'{MECHANISMS["PLAIN"].login_module} required user_alice="secret" user_eve="evil";'
 LOCKED = {
-    "listeners": f"{PROPERTIES['listeners']},{DOOR}://localhost:9095",
-    "advertised.listeners": f"{PROPERTIES['advertised.listeners']},{DOOR}://localhost:9095",
-    "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,{DOOR}:SASL_PLAINTEXT",
+    "listeners": f"{PROPERTIES['listeners']},{SASL_LISTENER}://localhost:9095",
+    "advertised.listeners": f"{PROPERTIES['advertised.listeners']},{SASL_LISTENER}://localhost:9095",
+    "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,{SASL_LISTENER}:SASL_PLAINTEXT",
     "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-    f"listener.name.{DOOR.lower()}.plain.sasl.jaas.config": JAAS,
+    f"listener.name.{SASL_LISTENER.lower()}.plain.sasl.jaas.config": JAAS,
     "connection.failed.authentication.delay.ms": "100",
 }
 DIALLED = Endpoint("localhost", 9092)
 
 
-def client_at_the_open_door() -> ConnectionInfo:
-    """Return what a node knows of a client, for parts of the node that are tried without it."""
+def anonymous_client() -> ConnectionInfo:
+    """Return the connection info of an anonymous client, for tests of parts of a node."""
     return ConnectionInfo(
         connection=1,
         peer=Endpoint("127.0.0.1", 40000),
@@ -125,7 +125,7 @@ class Client:
         return self._correlation_id
 
     def take_frame(self) -> bytes | None:
-        """Return the next whole answer that the node has sent, if there is one."""
+        """Return the next whole response that the node has sent, if there is one."""
         received = self.peer.received
         if len(received) < 4:
             return None
@@ -136,8 +136,8 @@ class Client:
         del received[: 4 + size]
         return frame
 
-    def answer_to(self, request: Message, version: int) -> Message | None:
-        """Return the next answer, decoded as one to ``request``; None while there is none."""
+    def response_to(self, request: Message, version: int) -> Message | None:
+        """Return the next response, decoded as one to ``request``; None while there is none."""
         frame = self.take_frame()
         if frame is None:
             return None
@@ -146,16 +146,16 @@ class Client:
         position = 5 if response_header_version(key, version) == 1 else 4
         return response_type(key).decode(memoryview(frame), version, position)
 
-    def ask(self, request: Message, answer_type: type[MessageT], version: int) -> MessageT:
-        """Send ``request`` and let time pass until its answer is there, a minute at most."""
+    def ask(self, request: Message, response_type_: type[MessageT], version: int) -> MessageT:
+        """Send ``request`` and let time pass until its response is there, a minute at most."""
         self.send(request, version)
         for _ in range(6_000):
-            answer = self.answer_to(request, version)
-            if answer is not None:
-                assert isinstance(answer, answer_type)
-                return answer
+            response = self.response_to(request, version)
+            if response is not None:
+                assert isinstance(response, response_type_)
+                return response
             self.node.run(10)
-        raise AssertionError(f"no answer to {request!r} within a minute")
+        raise AssertionError(f"no response to {request!r} within a minute")
 
     def handshake(self, mechanism: str, version: int = 1) -> SaslHandshakeResponse:
         return self.ask(SaslHandshakeRequest(mechanism=mechanism), SaslHandshakeResponse, version)
@@ -164,16 +164,16 @@ class Client:
         return self.ask(SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateResponse, version)
 
     def log_in(self, user: str, password: str, mechanism: str = "PLAIN") -> SaslAuthenticateResponse:
-        """Return the last answer of a login: the one that lets in, or the refusal."""
+        """Run a SASL exchange; return its last response: of success, or the error."""
         assert self.handshake(mechanism).error_code == ErrorCode.NONE
         exchange = ClientLogin(mechanism, user, password).new_exchange(SeededRandom(1).randrange)
         token: bytes | None = exchange.first()
         while token is not None:
-            answer = self.send_token(token)
-            if answer.error_code != ErrorCode.NONE:
-                return answer
-            token = exchange.evaluate(bytes(answer.auth_bytes))
-        return answer
+            response = self.send_token(token)
+            if response.error_code != ErrorCode.NONE:
+                return response
+            token = exchange.evaluate(bytes(response.auth_bytes))
+        return response
 
 
 class RunningNode:
@@ -220,15 +220,15 @@ class RunningNode:
             if condition():
                 return
             self.run(10)
-        raise AssertionError(f"not within a minute; the node says: {self.node.readiness()}")
+        raise AssertionError(f"not within a minute; the node is not ready: {self.node.readiness()}")
 
     def connect(self, listener: str = "PLAINTEXT") -> Client:
         peer = self.network.open()
         assert self._accept(peer, listener)
         return Client(self, peer)
 
-    def is_let_in(self, listener: str) -> bool:
-        """Whether somebody who connects is served."""
+    def accepts_connection(self, listener: str) -> bool:
+        """Return whether the listener accepts a connection."""
         return self._accept(self.network.open(), listener)
 
     def _accept(self, peer: Peer, listener: str) -> bool:
@@ -236,7 +236,7 @@ class RunningNode:
 
 
 class World:
-    """A formatted disk, a clock and chance: what outlives a node."""
+    """A formatted disk, a clock and randomness: what outlives a node."""
 
     def __init__(self, seed: int = 1, *, scram: Sequence[str] = ()) -> None:
         """``scram`` are the arguments of `ottla format --add-scram`."""

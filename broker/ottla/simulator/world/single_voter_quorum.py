@@ -1,4 +1,4 @@
-"""A quorum of one: the metadata log of a node with nobody to talk to, under what is tried on top of it."""
+"""A quorum of one voter: the metadata log of a node without peers, for tests of the layers above it."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -22,7 +22,7 @@ _LISTENERS: Final = {"CONTROLLER": Endpoint("127.0.0.1", 9093)}
 
 
 class NoPeers:
-    """The `PeerChannel` of a replica that is alone in the world."""
+    """The `PeerChannel` of a replica without peers."""
 
     def send(
         self, endpoint: Endpoint, listener: str, request: Message, *, timeout_ms: int, lane: str = ""
@@ -53,7 +53,7 @@ def format_single_voter_quorum(
 
 
 def create_single_voter_quorum(disk: SimulatedDisk, clock: Clock) -> RaftClient[MetadataRecord]:
-    """Return the replica on a formatted disk; who listens is to be registered before it is initialized."""
+    """Return the replica on a formatted disk; register its listeners before it is initialized."""
     properties = read_meta_properties(disk, DIRECTORY)
     assert properties is not None
     assert properties.directory_id is not None

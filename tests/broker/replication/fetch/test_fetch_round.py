@@ -13,7 +13,7 @@ from ottla.purgatory import Delayed
 from ottla.replication.fetch.fetch_round import PER_SLICE, STRAIGHT_MAX, FetchRound
 from ottla.replication.sessions.fetch_session import RETRIED_PER_FETCH_MAX, RETRY_MS
 from ottla.simulator.clients.requests import batch_of, create_topic, produce, records_in
-from ottla.simulator.world.single_node import Client, RunningNode, client_at_the_open_door
+from ottla.simulator.world.single_node import Client, RunningNode, anonymous_client
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 
 MANY = 100
@@ -90,7 +90,7 @@ def handle(running: RunningNode, message: FetchRequest) -> Any:
     served = find(1, 12)
     assert served is not None
     now_ms = running.clock.monotonic_ms()
-    context = RequestContext(1, 12, 1, "c", client_at_the_open_door(), running.node.services, now_ms)
+    context = RequestContext(1, 12, 1, "c", anonymous_client(), running.node.services, now_ms)
     return served.handler(context, message)
 
 
@@ -261,7 +261,7 @@ def test_waiting_fetch_of_many_partitions_is_woken_by_an_append(
     early, looked_at_first = reader.take_frame(), lookups.total()
     produce(client, "t", batch_of(client, [b"a"]), partition=70)
     running.run(10)
-    response = reader.answer_to(message, 12)
+    response = reader.response_to(message, 12)
 
     assert early is None
     assert isinstance(response, FetchResponse)

@@ -24,13 +24,13 @@ class SimulatedChannel:
         self, endpoint: Endpoint, listener: str, request: Message, *, timeout_ms: int, lane: str = ""
     ) -> Delayed[PeerAnswer]:
         del listener, lane
-        quorum, answer = self._quorum, Delayed[PeerAnswer]()
+        quorum, result = self._quorum, Delayed[PeerAnswer]()
         version = type(request).versions.last
         data = request.encode(version)
 
         def deliver(value: PeerAnswer) -> None:
             if self._source.generation == self._generation:
-                answer.complete(value)
+                result.complete(value)
 
         quorum.after(timeout_ms, lambda: deliver(PeerFailure.TIMED_OUT))
         target = quorum.replica_at(endpoint)
@@ -58,7 +58,7 @@ class SimulatedChannel:
                 deliver(value)
 
         quorum.after(quorum.latency_ms(), arrive)
-        return answer
+        return result
 
     def probe(self, endpoint: Endpoint, listener: str, *, timeout_ms: int) -> Delayed[PeerFailure | None]:
         del endpoint, listener, timeout_ms

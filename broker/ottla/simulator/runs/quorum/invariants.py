@@ -1,4 +1,4 @@
-"""What must hold in a metadata quorum after every event, whatever fails: one small class per promise.
+"""Invariants of a metadata quorum, checked after every event under all faults: one small class each.
 
 Source: RaftEventSimulationTest of Apache Kafka.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class InvariantViolation(AssertionError):
-    """A promise that did not hold; the message names it."""
+    """A violated invariant; the message names it."""
 
 
 class MonotonicEpoch:
@@ -25,7 +25,7 @@ class MonotonicEpoch:
     def __init__(self) -> None:
         self._epochs: dict[NodeId, LeaderEpoch] = {}
         self.newest_led: LeaderEpoch = 0
-        """The newest epoch that anybody has led."""
+        """The newest epoch with a leader."""
 
     def check(self, replicas: "Iterable[SimulatedReplica]") -> None:
         for replica in replicas:
@@ -39,8 +39,8 @@ class MonotonicEpoch:
                 self._epochs[replica.node_id] = epoch
                 self._require_on_disk(replica, epoch)
 
-    def forget(self, node_id: NodeId) -> None:
-        """Let a node whose disk was wiped start anew."""
+    def remove_node(self, node_id: NodeId) -> None:
+        """Drop the epoch of a node whose disk was wiped: it starts at 0 again."""
         self._epochs.pop(node_id, None)
 
     def _require_on_disk(self, replica: "SimulatedReplica", epoch: LeaderEpoch) -> None:
@@ -51,7 +51,7 @@ class MonotonicEpoch:
 
 
 class MonotonicHighWatermark:
-    """The high watermark of the quorum never goes back, whoever leads."""
+    """The high watermark of the quorum never goes back, across leaders."""
 
     def __init__(self) -> None:
         self._highest: Offset = 0
@@ -69,7 +69,7 @@ class MonotonicHighWatermark:
 
 
 class MajorityReachedHighWatermark:
-    """What the leader says is committed is on the disks of a majority of its voters."""
+    """Records below the leader's high watermark are on the disks of a majority of its voters."""
 
     def __init__(self) -> None:
         self._checked: dict[NodeId, tuple[LeaderEpoch, Offset]] = {}
@@ -115,7 +115,7 @@ class SingleLeaderPerEpoch:
 
 
 class ConsistentCommittedData:
-    """Every listener of every replica is told the same record at an offset, and never skips or repeats one."""
+    """Every listener of every replica gets the same record at an offset, and never skips or repeats one."""
 
     def __init__(self) -> None:
         self._committed: dict[Offset, tuple[LeaderEpoch, tuple[bytes, ...]]] = {}
@@ -125,7 +125,7 @@ class ConsistentCommittedData:
         known = self._committed.setdefault(base_offset, (epoch, records))
         if known != (epoch, records):
             raise InvariantViolation(
-                f"ConsistentCommittedData: at offset {base_offset} node {node_id} was told {records} of epoch {epoch}, "
+                f"ConsistentCommittedData: at offset {base_offset} node {node_id} got {records} of epoch {epoch}, "
                 f"another {known}"
             )
 
@@ -139,15 +139,15 @@ class ConsistentCommittedData:
 
 
 class AcknowledgedStaysCommitted:
-    """What a leader has told its listeners is committed is what every later leader has at that offset."""
+    """Every later leader has the records that a leader has reported to its listeners as committed."""
 
     def __init__(self) -> None:
-        self._told: dict[Offset, LeaderEpoch] = {}
+        self._epochs_by_offset: dict[Offset, LeaderEpoch] = {}
         self._checked: set[LeaderEpoch] = set()
         self._end: Offset = 0
 
     def on_batch(self, base_offset: Offset, last_offset: Offset, epoch: LeaderEpoch) -> None:
-        self._told[base_offset] = epoch
+        self._epochs_by_offset[base_offset] = epoch
         self._end = max(self._end, last_offset + 1)
 
     def check(self, replicas: "Iterable[SimulatedReplica]") -> None:

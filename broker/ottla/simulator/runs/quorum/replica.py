@@ -60,7 +60,7 @@ class SimulatedReplica:
         self.client: RaftClient[bytes]
         self.next_offset: Offset = 0
         self.state = b""
-        self.told: list[LeaderAndEpoch] = []
+        self.leader_changes: list[LeaderAndEpoch] = []
 
     @property
     def key(self) -> ReplicaKey:
@@ -72,7 +72,7 @@ class SimulatedReplica:
 
     @property
     def is_newest_leader(self) -> bool:
-        """Whether nobody has led a later epoch so far: a leader that was deposed may not know it yet."""
+        """Whether no later epoch has had a leader: a deposed leader may not know it yet."""
         return self.client.leader_and_epoch.epoch >= self.quorum.monotonic_epoch.newest_led
 
     def reached(self, voter_id: NodeId, offset: Offset) -> bool:
@@ -101,7 +101,7 @@ class SimulatedReplica:
         quorum = self.quorum
         self.generation += 1
         listeners = {LISTENER: endpoint_of(self.node_id), **self.more_listeners}
-        self.next_offset, self.state, self.told = 0, b"", []
+        self.next_offset, self.state, self.leader_changes = 0, b"", []
         self.client = RaftClient(
             disk=self.disk,
             clock=quorum.clock,
@@ -140,11 +140,11 @@ class SimulatedReplica:
         self.kill()
 
     def wipe(self) -> None:
-        """Replace the disk of a node that does not run by an empty one, formatted anew."""
+        """Replace the disk of a node that does not run by an empty one, formatted again."""
         assert not self.is_running, "only a node that does not run gets another disk"
         self.disk = self._new_disk()
         self.directory_id = self.quorum.random.uuid() if self._static_voters is None else self.directory_id
-        self.quorum.monotonic_epoch.forget(self.node_id)
+        self.quorum.monotonic_epoch.remove_node(self.node_id)
 
     def _new_disk(self) -> SimulatedDisk:
         quorum = self.quorum
@@ -159,7 +159,7 @@ class SimulatedReplica:
         for batch in batches:
             if batch.base_offset != self.next_offset:
                 raise InvariantViolation(
-                    f"node {self.node_id} was told offset {batch.base_offset} after {self.next_offset - 1}"
+                    f"node {self.node_id} got offset {batch.base_offset} after {self.next_offset - 1}"
                 )
             self.next_offset = batch.last_offset + 1
             self.quorum.consistent.on_batch(self.node_id, batch.base_offset, batch.epoch, batch.records)
@@ -177,4 +177,4 @@ class SimulatedReplica:
         self.quorum.consistent.on_state(self.node_id, self.next_offset, self.state)
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None:
-        self.told.append(leader)
+        self.leader_changes.append(leader)

@@ -1,7 +1,7 @@
 """A metadata quorum alone, simulated from one seed: several `RaftClient`s, their disks, and a network that fails.
 
-Time passes only from event to event. Requests and answers travel with random delays, hence out of order; links may be
-cut one way; nodes are killed, lose power, start again, or start anew with an empty disk. After every event the
+Time passes only from event to event. Requests and responses travel with random delays, hence out of order; links may
+be cut one way; nodes are killed, lose power, restart, or start with an empty disk. After every event the
 invariants are checked (`ottla.simulator.runs.quorum.invariants`).
 
 Source: RaftEventSimulationTest of Apache Kafka.
@@ -102,7 +102,7 @@ class SimulatedQuorum:
             for node_id in voter_ids:
                 self.replicas[node_id].format(voter_set)
 
-    # --- who is there
+    # --- replicas
 
     def running(self) -> list[SimulatedReplica]:
         return [replica for replica in self.replicas.values() if replica.is_running]
@@ -131,7 +131,7 @@ class SimulatedQuorum:
             self.replicas[node_id].start()
 
     def begin(self) -> SimulatedReplica:
-        """Start all, and let time pass until everybody has a record; return the leader."""
+        """Start all, and let time pass until every replica has a record; return the leader."""
         self.start_all()
         self.run_until(self.has_working_leader)
         self.append()
@@ -202,7 +202,7 @@ class SimulatedQuorum:
             leader.client.resign(leader.client.leader_and_epoch.epoch)
 
     def repair(self) -> None:
-        """End all trouble: everybody runs, and everything arrives."""
+        """End all faults: every node runs, and everything arrives."""
         self.heal()
         self.latency_ms_max = 5
         for replica in self.replicas.values():
@@ -210,7 +210,7 @@ class SimulatedQuorum:
                 replica.start()
 
     def change_voters(self) -> None:
-        """Ask the leader to add or to remove a voter at random; it may refuse."""
+        """Request the leader to add or remove a voter at random; it may reject that."""
         leader = self.leader()
         if leader is None:
             return
@@ -278,8 +278,8 @@ class SimulatedQuorum:
                 supported_features=[SupportedFeatureKey(name=KRAFT_VERSION_FEATURE, min_version=0, max_version=1)]
             ),
         }
-        answer = handlers[type(request)](request)
-        return answer if isinstance(answer, Delayed) else Delayed.of(answer)
+        result = handlers[type(request)](request)
+        return result if isinstance(result, Delayed) else Delayed.of(result)
 
     # --- the workload
 
@@ -348,7 +348,7 @@ class SimulatedQuorum:
                 at_once = 0
             at_once += 1
             if at_once > _EVENTS_AT_ONE_TIME_MAX:
-                raise InvariantViolation(f"time stands still at {now_ms} ms: somebody is always due")
+                raise InvariantViolation(f"time stands still at {now_ms} ms: some replica is always due")
             if not self._step() and due_ms >= end_ms:
                 return False
         return True
