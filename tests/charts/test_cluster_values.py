@@ -1,4 +1,4 @@
-"""The cluster chart takes every field that its kinds have, so that nobody has to leave the chart for one."""
+"""The cluster chart takes every field of its kinds, so that no field needs a manifest next to the chart."""
 
 import json
 from pathlib import Path

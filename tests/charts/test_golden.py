@@ -1,6 +1,6 @@
-"""What the charts render, as files to read: by default, and with every option. Needs helm.
+"""Output of the charts, as files to read: by default, and with every option. Needs helm.
 
-After a change that is meant: OTTLA_REWRITE_GOLDEN=1 pytest tests/charts, and read the difference.
+After an intended change: OTTLA_REWRITE_GOLDEN=1 pytest tests/charts, and read the difference.
 """
 
 import json

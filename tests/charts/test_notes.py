@@ -1,4 +1,4 @@
-"""What the chart of a cluster tells whoever has installed it. Needs helm."""
+"""Notes that the cluster chart prints after installation. Needs helm."""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,7 +36,7 @@ def test_only_listeners_inside_are_at_the_service_inside(notes: Notes) -> None:
     assert "  kubectl -n kafka get cluster.ottla.dev/my -o jsonpath='{.status.listeners}'" in found
 
 
-def test_without_listeners_from_outside_nobody_is_told_of_any(notes: Notes) -> None:
+def test_notes_without_external_listeners_name_none(notes: Notes) -> None:
     found = notes()
 
     assert [line for line in found if "-bootstrap" in line] == ["  my-bootstrap.kafka.svc:9094  (clients)"]

@@ -1,4 +1,4 @@
-"""The charts, rendered by helm: what is installed, what it may do, and values that are refused."""
+"""The charts, rendered by helm: what is installed, its permissions, and values that are rejected."""
 
 import subprocess
 from collections.abc import Callable
@@ -95,13 +95,13 @@ def test_lease_is_the_only_one_that_operators_may_write(render: Render) -> None:
     (role,) = kind_of(render("ottla-operator"), "Role")
 
     rules = [(rule["resources"], rule.get("resourceNames"), rule["verbs"]) for rule in role["rules"]]
-    # A name does not narrow a creation: whoever creates has no name yet.
+    # RBAC cannot restrict a creation by name: the object has none yet.
     assert rules == [(["leases"], None, ["create"]), (["leases"], ["my"], ["get", "update"])]
     assert {rule["apiGroups"][0] for rule in role["rules"]} == {"coordination.k8s.io"}
 
 
-def test_nobody_but_the_operator_is_given_secrets(render: Render) -> None:
-    """Roles that others get with the chart are about our own kinds only."""
+def test_only_the_operator_may_read_secrets(render: Render) -> None:
+    """Further roles of the chart are limited to our own kinds."""
     roles = [it for it in kind_of(render("ottla-operator"), "ClusterRole") if it["metadata"]["name"] != "my"]
 
     assert len(roles) == 2
@@ -153,7 +153,7 @@ def test_image_of_the_operator(render: Render, settings: tuple[str, ...], image:
         ("ottla-cluster", "topics.a.replicas=3"),
     ],
 )
-def test_value_that_means_nothing_is_refused(helm: Helm, chart: str, value: str) -> None:
+def test_unknown_or_invalid_value_is_rejected(helm: Helm, chart: str, value: str) -> None:
     done = helm("template", "my", f"charts/{chart}", "--set", value)
 
     assert done.returncode != 0

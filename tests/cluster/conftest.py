@@ -120,7 +120,7 @@ class ProcessCluster:
         self.wait_known()
 
     def wait_known(self) -> None:
-        """Wait until every broker knows all: librdkafka drops requests to one that a later answer leaves out."""
+        """Wait until every broker knows all: librdkafka drops requests to brokers that a later Metadata lacks."""
         brokers = [node for node in self.nodes.values() if node.is_running and "broker" in node.roles]
         deadline = time.monotonic() + START_TIMEOUT_S
         for node in brokers:
@@ -239,7 +239,7 @@ class Ledger:
         self._thread.start()
 
     def stop(self) -> None:
-        """Send no more, and wait until everything has an answer."""
+        """Stop sending, and wait for the delivery report of every record."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -247,9 +247,9 @@ class Ledger:
         assert left == 0, f"{left} records have no answer"
 
     def check(self, found: Iterable[int]) -> None:
-        """Hold what is in the topic, or was read from it, against what was acknowledged: nothing lost or doubled.
+        """Compare the records in the topic, or read from it, with the acknowledged ones: none lost or duplicated.
 
-        What the client sent twice by its own account is no broker's fault.
+        Duplicates that the client reports to have sent twice are not counted against the broker.
         """
         counts = collections.Counter(found)
         assert self.failed == {}
@@ -380,15 +380,15 @@ def _make_cluster(
 
 
 def write_config(node: Process, quorum: dict[str, str], overrides: dict[str, str]) -> None:
-    doors = []
+    listeners = []
     if "broker" in node.roles:
-        doors.append(f"PLAINTEXT://{HOST}:{node.client_port}")
+        listeners.append(f"PLAINTEXT://{HOST}:{node.client_port}")
     if "controller" in node.roles:
-        doors.append(f"CONTROLLER://{HOST}:{node.controller_port}")
+        listeners.append(f"CONTROLLER://{HOST}:{node.controller_port}")
     properties = {
         "process.roles": node.roles,
         "node.id": str(node.node_id),
-        "listeners": ",".join(doors),
+        "listeners": ",".join(listeners),
         "controller.listener.names": "CONTROLLER",
         **quorum,
         "log.dirs": str(node.directory / "data"),

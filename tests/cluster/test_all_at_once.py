@@ -1,4 +1,4 @@
-"""Everybody dies at once, or the majority does, again and again: what was acknowledged is there afterwards."""
+"""All nodes, or a majority, are killed at once, again and again: acknowledged records survive."""
 
 import signal
 import time

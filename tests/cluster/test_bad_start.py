@@ -1,4 +1,4 @@
-"""A node that must not take part says why in one line, ends with exit code 1, and hurts nobody."""
+"""A node that must not join logs the reason in one line, ends with exit code 1, and does no harm."""
 
 import shutil
 import signal
@@ -120,7 +120,7 @@ def test_a_directory_of_another_node(cluster: Any) -> None:
     assert "Stored node id 2" in last_line(broker)
 
 
-def test_a_voter_whose_directory_was_formatted_anew_observes_and_says_so(new_cluster: Callable[..., Any]) -> None:
+def test_voter_with_a_reformatted_directory_becomes_an_observer_and_logs_it(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(*("controller",) * 3)
     cluster.start()
     voter = cluster.nodes[3]

@@ -60,7 +60,7 @@ class Reader:
 
 
 def check(ledger: Any, readers: list[Reader]) -> None:
-    """Everything acknowledged was read; a number stands at one offset only; nobody saw a partition's past change."""
+    """Check that all acknowledged records were read, each at one offset, and that no reader saw another past."""
     seen: dict[tuple[int, int], int] = {}
     for reader in readers:
         for partition, offset, number in reader.records:

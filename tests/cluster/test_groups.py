@@ -17,9 +17,9 @@ def consumer_of(cluster: Any, group: str) -> Consumer:
             "auto.offset.reset": "earliest",
             "enable.auto.commit": "false",
             "session.timeout.ms": "6000",
-            # A commit fails as often as the client of librdkafka changes its coordinator, and makes it ask for the
-            # coordinator anew. Where that waits behind a Fetch of half a second, the commit is tried again meanwhile,
-            # and fails again: the client went round like that until its session had timed out.
+            # After a failed commit librdkafka finds the coordinator again. When that request waits behind a Fetch of
+            # half a second, the commit is retried meanwhile, and fails again: the client repeated that until its
+            # session had timed out.
             "fetch.wait.max.ms": "10",
             "log_level": 0,
         }

@@ -79,7 +79,7 @@ def test_nodes_log_in_at_each_other(
 
 
 class Issuer:
-    """Signs the nodes' tokens; keys and token are files, as whoever runs the nodes puts them there."""
+    """Signs the nodes' tokens; keys and token are files, as an administrator provides them."""
 
     def __init__(self, folder: Path) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -103,9 +103,7 @@ class Issuer:
         following.replace(self.token)
 
 
-def test_nodes_log_in_at_each_other_with_a_token_that_somebody_renews(
-    new_cluster: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_nodes_authenticate_at_each_other_with_a_renewed_token(new_cluster: Callable[..., Any], tmp_path: Path) -> None:
     issuer = Issuer(tmp_path)
     issuer.renew(seconds=30)
     cluster = new_cluster(

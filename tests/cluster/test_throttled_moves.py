@@ -93,7 +93,7 @@ def test_a_throttle_is_there_while_partitions_move_and_goes_with_the_move(cluste
     assert sorted(cluster.read_all(TOPIC, 1)) == list(range(20_000))
 
 
-def test_a_broker_that_is_away_keeps_its_rate_and_that_is_told(cluster: Any) -> None:
+def test_unavailable_broker_keeps_its_rate_and_the_command_reports_it(cluster: Any) -> None:
     cluster.nodes[3].kill()
     deadline = time.monotonic() + 30
     while "broker 3 is not there: if it has a rate, it keeps it" not in ottla(cluster, "--verify"):

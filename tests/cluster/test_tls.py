@@ -84,7 +84,7 @@ def test_nodes_work_together_over_tls_and_a_killed_one_comes_back(
     assert [node.stop() for node in cluster.nodes.values()] == [0] * len(cluster.nodes)
 
 
-def test_certificates_of_all_nodes_change_under_load_and_nobody_notices(
+def test_certificates_of_all_nodes_change_under_load_without_errors(
     new_cluster: Callable[..., Any], tmp_path: Path, authority: Any
 ) -> None:
     (tmp_path / "node.pem").write_text(authority.issue("CN=node").both)

@@ -142,7 +142,7 @@ class Namespace:
         return {pod["metadata"]["name"]: pod for pod in found["items"]}
 
     def lives(self, cluster: str = "demo") -> dict[str, tuple[str, int]]:
-        """Return, by pod of a cluster, its uid and how often its container was started anew."""
+        """Return, by pod of a cluster, its uid and how often its container was restarted."""
         return {
             name: (pod["metadata"]["uid"], pod["status"]["containerStatuses"][0]["restartCount"])
             for name, pod in self.pods(cluster).items()
@@ -225,7 +225,7 @@ class Namespace:
         return self.kubectl("exec", "-i", CLIENT_POD, "--", "ottla", *arguments, text=text or "")
 
     def ask(self, *arguments: str) -> Any:
-        """Run the ottla command against the cluster `demo`, and return what it answers as JSON."""
+        """Run the ottla command against the cluster `demo`, and return its JSON output."""
         return json.loads(self.ottla(*arguments, "-b", BOOTSTRAP, "-o", "json"))
 
     def partitions(self, topic: str) -> list[Document]:
@@ -287,7 +287,7 @@ class PodWatch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # What has happened arrives within a moment.
+        # Watch events arrive within a moment.
         time.sleep(1)
         self._end()
 
@@ -324,7 +324,7 @@ class PodWatch:
 class Ledger:
     """A pod that sends numbers to a topic at a steady pace and reads them along; see tests/ledger.
 
-    With ``user`` it comes in by the Secret of that User, as it is when the pod starts.
+    With ``user`` it connects with the Secret of that User, as it is when the pod starts.
     """
 
     def __init__(self, namespace: Namespace, topic: str, user: str | None = None) -> None:
@@ -344,7 +344,7 @@ class Ledger:
         self.namespace.wait_ready(f"pod/{self.pod}")
 
     def check(self) -> Document:
-        """Stop it, and hold what it wrote against what is there: nothing lost, doubled, unread or refused."""
+        """Stop it, and compare its records with the topic: none lost, duplicated, unread or rejected."""
         said: Document = json.loads(self.namespace.stop(self.pod))
         self.namespace.kubectl("delete", "pod", self.pod)
         print(f"ledger of {self.topic}: {said['acknowledged']} records, at most {said['stall_s']} s without an answer")
@@ -377,7 +377,7 @@ class Operator:
         return {it["metadata"]["name"]: it for it in found if "deletionTimestamp" not in it["metadata"]}
 
     def leader(self) -> str:
-        """Return the leader's pod; empty when nobody leads."""
+        """Return the leader's pod; empty without a leader."""
         holder: str = self.system.get("lease", OPERATOR_RELEASE)["spec"].get("holderIdentity", "")
         return holder.rpartition("_")[0]
 
@@ -466,9 +466,9 @@ def watch_pods() -> Callable[..., contextlib.AbstractContextManager[PodWatch]]:
 
 @pytest.fixture(scope="session")
 def leaving(operator: Operator) -> Iterator[dict[str, str]]:
-    """Namespaces that were told to go, and whose each was; they go while others are at work.
+    """Namespaces under deletion, with the module of each; they are deleted while other tests run.
 
-    All are waited for at the end, which is a test of its own: no finalizer may keep a namespace.
+    The end of the session waits for all of them, which is a test of its own: no finalizer may keep a namespace.
     """
     modules: dict[str, str] = {}
     yield modules
@@ -504,7 +504,7 @@ def namespace(request: pytest.FixtureRequest, leaving: dict[str, str]) -> Iterat
 
 
 @pytest.fixture(scope="module")
-def neighbour(request: pytest.FixtureRequest, leaving: dict[str, str]) -> Iterator[Namespace]:
-    """Another namespace beside the module's own."""
+def other_namespace(request: pytest.FixtureRequest, leaving: dict[str, str]) -> Iterator[Namespace]:
+    """Another namespace next to the module's own."""
     with restricted_namespace(request.node.name, leaving) as made:
         yield made

@@ -1,6 +1,6 @@
-"""A listener whose certificate is cert-manager's: a cluster comes up with it, and a new one disturbs nobody.
+"""A listener whose certificate is cert-manager's: a cluster starts with it, and a new one disturbs no client.
 
-cert-manager is what the cluster has, or what `tests/e2e/build_cert_manager` built, run beside these tests.
+cert-manager is the one of the cluster, or the one that `tests/e2e/build_cert_manager` built, run next to these tests.
 """
 
 import json
@@ -145,7 +145,7 @@ class Issued:
         return host, port
 
     def shown(self, listener: str) -> str:
-        """Return the certificate that clients meet, who trust the issuer and nobody else."""
+        """Return the certificate that clients get which trust the issuer only."""
         said: str = self.namespace.kubectl("exec", "stranger", "--", "python", "-c", SHOWN, *self.address(listener))
         return said.strip()
 
@@ -189,17 +189,17 @@ def issued(cert_manager: None, namespace: Any) -> Issued:
 
 
 @pytest.mark.parametrize("listener", ["open", "passwords", "ports"])
-def test_clients_who_trust_the_issuer_meet_its_certificate(issued: Issued, listener: str) -> None:
-    """Also by the address of the machine, which nobody knew when the first certificate was asked for."""
+def test_clients_that_trust_the_issuer_get_its_certificate(issued: Issued, listener: str) -> None:
+    """Also by the address of the Kubernetes node, which was not known when the first certificate was requested."""
     shown = issued.shown(listener)
 
     assert shown in issued.made(listener)
     said = issued.namespace.get("cluster.ottla.dev", "demo")["status"]["certificates"]
-    told = next(it["notAfter"] for it in said if it["name"] == f"listener-{listener}")
-    assert told == f"{x509.load_pem_x509_certificate(shown.encode()).not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}"
+    not_after = next(it["notAfter"] for it in said if it["name"] == f"listener-{listener}")
+    assert not_after == f"{x509.load_pem_x509_certificate(shown.encode()).not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def test_a_users_secret_trusts_the_issuer_and_opens_the_door(issued: Issued) -> None:
+def test_users_secret_trusts_the_issuer_and_authenticates(issued: Issued) -> None:
     issued.namespace.start_bound(
         "greets", "alice", "echo alice-was-here | ottla produce ledger && ottla consume ledger -O :end"
     )
@@ -208,8 +208,8 @@ def test_a_users_secret_trusts_the_issuer_and_opens_the_door(issued: Issued) -> 
     assert issued.namespace.secret("alice")["ca.crt"].strip() == issued.namespace.secret("house")["ca.crt"].strip()
 
 
-def test_new_certificates_disturb_nobody(issued: Issued) -> None:
-    """One is renewed, the other one's Secret is lost: cert-manager makes both anew."""
+def test_new_certificates_disturb_no_client(issued: Issued) -> None:
+    """One is renewed, the other one's Secret is lost: cert-manager issues both again."""
     before = {listener: issued.shown(listener) for listener in ("open", "passwords")}
     lives = issued.namespace.lives()
     counting = "i=0; while [ ! -e /tmp/stop ]; do echo renewing-$i; i=$((i+1)); sleep 0.02; done"

@@ -6,7 +6,7 @@ from typing import Any
 def test_uninstalled_cluster_leaves_its_data(namespace: Any, helm: Any) -> None:
     chart = "charts/ottla-cluster"
     values = ("--set", "cluster.pools[0].storage.size=1Gi", "--set", "topics.flights.partitions=2")
-    # What helm completes from a list's first element is only what is set: the pool's other fields are named too.
+    # Helm does not complete the first element of a list with its defaults: the pool's other fields are set, too.
     pool = ("--set", "cluster.pools[0].name=main", "--set", "cluster.pools[0].nodes=1")
     # In the clear, so that a pod without a Secret can tell whether the records are there.
     pool += ("--set", "cluster.tls=null", "--set", "cluster.listeners=null", "--set", "cluster.authorization=null")

@@ -77,8 +77,8 @@ def rule(kind: str, *operations: str, **resource: Any) -> Document:
 
 
 def listener(more: Document | None = None, **words: Any) -> Document:
-    door = {"name": "out", "port": 9094, **words}
-    return asking(tls={}, listeners=[door], **(more or {}))
+    found = {"name": "out", "port": 9094, **words}
+    return asking(tls={}, listeners=[found], **(more or {}))
 
 
 def authority(**words: Any) -> Document:
@@ -348,16 +348,16 @@ CHANGES = [
 
 PASSWORDS: Document = {"type": "scram-sha-512"}
 CERTIFICATES: Document = {"type": "tls"}
-DOOR: Document = {"name": "a", "port": 9094}
+LISTENER: Document = {"name": "a", "port": 9094}
 GIVEN_TWICE: Document = {"clusterCa": {"secretName": "mine"}, "clientsCa": {"secretName": "mine"}}
 
-REFUSED = [
+REJECTED = [
     pytest.param(
-        asking(tls={}, listeners=[DOOR, {**DOOR, "name": "b"}]),
+        asking(tls={}, listeners=[LISTENER, {**LISTENER, "name": "b"}]),
         "two listeners have the same port",
         id="one-port-for-two",
     ),
-    pytest.param(asking(listeners=[DOOR]), "listeners need spec.tls", id="listeners-in-the-clear"),
+    pytest.param(asking(listeners=[LISTENER]), "listeners need spec.tls", id="listeners-in-the-clear"),
     pytest.param(asking(authorization={}), "authorization needs spec.tls", id="authorization-in-the-clear"),
     pytest.param(
         asking(tls={}, authorization={}, config={"super.users": "User:a"}),
@@ -415,7 +415,7 @@ REFUSED = [
     ),
 ]
 
-CHANGES_REFUSED = [
+REJECTED_CHANGES = [
     pytest.param(cluster(), asking(tls={}), "tls cannot be added or removed", id="tls-added"),
     pytest.param(asking(tls={}), cluster(), "tls cannot be added or removed", id="tls-removed"),
     pytest.param(two_pools(), two_pools(roles=["controller"]), "roles cannot be changed", id="a-role-less"),
@@ -448,15 +448,15 @@ class Server:
         return {"apiVersion": "ottla.dev/v1", "metadata": {"name": self.name}, **document}
 
     def admits(self, document: Document) -> bool:
-        return self.refusal(document) is None
+        return self.rejection(document) is None
 
-    def refusal(self, document: Document) -> str | None:
-        """Return the server's words; None where it would take the manifest."""
+    def rejection(self, document: Document) -> str | None:
+        """Return the server's message; None where it would accept the manifest."""
         text = to_yaml(self.manifest(document))
         try:
             self._namespace.kubectl("apply", "--dry-run=server", "-f", "-", text=text)
-        except AssertionError as refusal:
-            words = str(refusal)
+        except AssertionError as rejection:
+            words = str(rejection)
             assert any(it in words for it in ("is invalid", "strict decoding error", "ValidationError")), words
             return words
         return None
@@ -485,13 +485,13 @@ def laptop_admits(document: Document, stored: Document | None = None) -> bool:
 
 
 @pytest.mark.parametrize(("document", "is_admitted"), NEW)
-def test_new_manifest_has_one_verdict_everywhere(server: Server, document: Document, is_admitted: bool) -> None:
+def test_new_manifest_has_the_same_result_everywhere(server: Server, document: Document, is_admitted: bool) -> None:
     assert server.admits(document) is is_admitted
     assert laptop_admits(server.manifest(document)) is is_admitted
 
 
 @pytest.mark.parametrize(("before", "status", "after", "is_admitted"), CHANGES)
-def test_change_has_one_verdict_everywhere(
+def test_change_has_the_same_result_everywhere(
     server: Server, before: Document, status: Document, after: Document, is_admitted: bool
 ) -> None:
     stored = server.store(before, status)
@@ -500,20 +500,22 @@ def test_change_has_one_verdict_everywhere(
     assert laptop_admits(server.manifest(after), stored) is is_admitted
 
 
-@pytest.mark.parametrize(("document", "said"), REFUSED)
-def test_new_manifest_is_refused_in_the_same_words_everywhere(server: Server, document: Document, said: str) -> None:
-    assert said in (server.refusal(document) or "admitted")
+@pytest.mark.parametrize(("document", "said"), REJECTED)
+def test_new_manifest_is_rejected_with_the_same_message_everywhere(
+    server: Server, document: Document, said: str
+) -> None:
+    assert said in (server.rejection(document) or "admitted")
     with pytest.raises(ManifestError, match=re.escape(said)):
         schema.admit(server.manifest(document))
 
 
-@pytest.mark.parametrize(("before", "after", "said"), CHANGES_REFUSED)
-def test_change_is_refused_in_the_same_words_everywhere(
+@pytest.mark.parametrize(("before", "after", "said"), REJECTED_CHANGES)
+def test_change_is_rejected_with_the_same_message_everywhere(
     server: Server, before: Document, after: Document, said: str
 ) -> None:
     stored = server.store(before, {})
 
-    assert said in (server.refusal(after) or "admitted")
+    assert said in (server.rejection(after) or "admitted")
     with pytest.raises(ManifestError, match=re.escape(said)):
         schema.admit(server.manifest(after), stored)
 
@@ -521,7 +523,7 @@ def test_change_is_refused_in_the_same_words_everywhere(
 @pytest.mark.parametrize(
     ("name", "is_admitted"), [("a" * 32, True), ("a" * 33, False), ("9a", False), ("a.b", False), ("a-9", True)]
 )
-def test_cluster_name_has_one_verdict_everywhere(server: Server, name: str, is_admitted: bool) -> None:
+def test_cluster_name_has_the_same_result_everywhere(server: Server, name: str, is_admitted: bool) -> None:
     document = cluster() | {"metadata": {"name": name}}
 
     assert server.admits(document) is is_admitted
@@ -533,15 +535,15 @@ def test_server_would_store_what_an_example_says(namespace: Any, file: Path) -> 
     """Anything else would be a difference that GitOps tools find."""
     manifests = list(yaml.safe_load_all(file.read_text(encoding="utf-8")))
 
-    answer = json.loads(namespace.kubectl("apply", "--dry-run=server", "-o", "json", "-f", str(file)))
-    stored = answer["items"] if answer["kind"] == "List" else [answer]
+    applied = json.loads(namespace.kubectl("apply", "--dry-run=server", "-o", "json", "-f", str(file)))
+    stored = applied["items"] if applied["kind"] == "List" else [applied]
 
     assert [it["spec"] for it in stored] == [it["spec"] for it in manifests]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_definition_is_read_back_as_it_was_written(namespace: Any, kind: str) -> None:
-    """What a GitOps tool applies is what it sees: the server has nothing to add."""
+    """A GitOps tool reads back what it applies: the server adds no defaults."""
     definition = schema.definition(kind)
 
     assert namespace.get("crd", definition["metadata"]["name"])["spec"] == definition["spec"]

@@ -58,8 +58,8 @@ def book(tried: Tried, ledger: Callable[..., Any]) -> Iterator[Any]:
 
 
 @pytest.fixture
-def machine_of_nobody_else(tried: Tried, book: Any) -> tuple[str, str]:
-    """A node's pod and its machine, which runs no client of the tests."""
+def machine_without_clients(tried: Tried, book: Any) -> tuple[str, str]:
+    """A node's pod and its Kubernetes node, which runs no client of the tests."""
     machine_of = tried.namespace.machine
     taken = {machine_of(pod) for pod in (book.pod, "client")}
     found = {name: machine for name in tried.namespace.pods() if (machine := machine_of(name)) not in taken}
@@ -68,7 +68,7 @@ def machine_of_nobody_else(tried: Tried, book: Any) -> tuple[str, str]:
     return max(found.items())
 
 
-def test_lost_disk_is_filled_again_and_its_controller_votes_anew(tried: Tried, book: Any) -> None:
+def test_lost_disk_is_replicated_again_and_its_controller_votes_again(tried: Tried, book: Any) -> None:
     before, lives = tried.voters(), tried.namespace.lives()
     tried.namespace.kubectl("delete", "pvc", "data-demo-main-1", "--wait=false")
     tried.namespace.kubectl("delete", "pod", "demo-main-1", "--force", "--grace-period=0")
@@ -87,9 +87,9 @@ def test_lost_disk_is_filled_again_and_its_controller_votes_anew(tried: Tried, b
 
 @pytest.mark.usefixtures("travelling_volumes")
 def test_drained_machine_takes_one_node_down_and_it_comes_up_elsewhere(
-    tried: Tried, machine_of_nobody_else: tuple[str, str], watch_pods: Callable[..., Any]
+    tried: Tried, machine_without_clients: tuple[str, str], watch_pods: Callable[..., Any]
 ) -> None:
-    name, machine = machine_of_nobody_else
+    name, machine = machine_without_clients
     with watch_pods(tried.namespace) as watch:
         tried.namespace.drain(machine)
         try:
@@ -164,9 +164,9 @@ def test_pod_that_cannot_start_stops_one_node_and_no_other(
 
 @pytest.mark.skipif("OTTLA_E2E_MACHINE" not in os.environ, reason="needs a command that ends and starts machines")
 def test_machine_that_is_lost_comes_back_with_its_node(
-    tried: Tried, machine_of_nobody_else: tuple[str, str], watch_pods: Callable[..., Any]
+    tried: Tried, machine_without_clients: tuple[str, str], watch_pods: Callable[..., Any]
 ) -> None:
-    name, machine = machine_of_nobody_else
+    name, machine = machine_without_clients
     command = os.environ["OTTLA_E2E_MACHINE"]
     before = tried.namespace.lives()
     subprocess.run((command, "kill", machine), check=True, timeout=60)

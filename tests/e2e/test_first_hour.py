@@ -95,7 +95,7 @@ def test_more_partitions_are_added(demo: Demo) -> None:
     assert "grow topic growing to 5 partitions" in demo.namespace.kubectl("events", "--for", "topic.ottla.dev/growing")
 
 
-def test_fewer_partitions_are_refused_by_the_api_server(demo: Demo) -> None:
+def test_fewer_partitions_are_rejected_by_the_api_server(demo: Demo) -> None:
     demo.add_topic("shrinking", 3)
 
     with pytest.raises(AssertionError, match="partitions can only grow"):
@@ -112,7 +112,7 @@ def test_fewer_partitions_are_refused_by_the_api_server(demo: Demo) -> None:
         pytest.param({"replicationFactor": 3}, "InvalidReplicationFactor", id="impossible-replication-factor"),
     ],
 )
-def test_topic_that_brokers_refuse_is_stalled_and_says_why(demo: Demo, spec: Document, reason: str) -> None:
+def test_topic_that_brokers_reject_is_stalled_with_the_reason(demo: Demo, spec: Document, reason: str) -> None:
     name = reason.lower()
     demo.namespace.apply(demo.topic(name, **spec))
     demo.namespace.wait_for("condition=Stalled", f"topic.ottla.dev/{name}")
@@ -177,7 +177,7 @@ def test_new_configuration_restarts_the_node_once(demo: Demo) -> None:
     assert "num.partitions=7" in properties.splitlines()
 
 
-def test_stateful_set_that_somebody_deleted_comes_back_with_its_records(demo: Demo) -> None:
+def test_deleted_stateful_set_is_recreated_with_its_records(demo: Demo) -> None:
     demo.add_topic("rebuilt")
     demo.produce("rebuilt", "still here")
     demo.namespace.kubectl("delete", "statefulset", "demo-main", "--timeout=120s")

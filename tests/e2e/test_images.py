@@ -1,4 +1,4 @@
-"""What the images say of themselves. That they run without root and a writable root is what every other test shows."""
+"""Labels and contents of the images. All other tests show that they run without root and with a read-only root."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""A namespace with everything in it goes; where nothing changes nothing is written; neighbours are let in by name."""
+"""Deletion of a namespace with all its objects; no writes without a change; other namespaces are allowed by name."""
 
 import json
 import time
@@ -111,7 +111,7 @@ def test_second_release_keeps_away_from_what_has_an_operator(full: Any, second_r
     assert {key for key, it in versions(full).items() if before.get(key) != it} == {"Topic/retained"}
 
 
-def test_neighbours_are_let_in_by_name_and_shut_out_again(full: Any, neighbour: Any) -> None:
+def test_other_namespaces_are_allowed_by_name_and_rejected_again(full: Any, other_namespace: Any) -> None:
     reference = {"clusterRef": {"name": "demo", "namespace": full.name}}
     topic = {**reference, "partitions": 1, "deletionPolicy": "Delete"}
     user = {**reference, "authentication": {"type": "scram-sha-512"}}
@@ -121,36 +121,38 @@ def test_neighbours_are_let_in_by_name_and_shut_out_again(full: Any, neighbour: 
     ]
     names = ("topic.ottla.dev/visitor", "user.ottla.dev/visitor")
 
-    def let_in(*namespaces: str) -> None:
+    def allow(*namespaces: str) -> None:
         full.change("cluster.ottla.dev", "demo", {"spec": {"allowedNamespaces": list(namespaces)}})
 
-    def assert_refused() -> None:
-        neighbour.wait_for("condition=Stalled", *names)
+    def assert_rejected() -> None:
+        other_namespace.wait_for("condition=Stalled", *names)
         for name in names:
-            ready = neighbour.condition(*name.split("/"))
+            ready = other_namespace.condition(*name.split("/"))
             assert (ready["status"], ready["reason"]) == ("False", "NamespaceNotAllowed")
-            words = f"add {neighbour.name} to spec.allowedNamespaces of Cluster demo in namespace {full.name}"
+            words = f"add {other_namespace.name} to spec.allowedNamespaces of Cluster demo in namespace {full.name}"
             assert words in ready["message"]
 
     pod = full.lives()
-    let_in("somebody-else")
-    neighbour.apply(*visitors)
-    assert_refused()
-    assert not neighbour.names("secret")
+    allow("somebody-else")
+    other_namespace.apply(*visitors)
+    assert_rejected()
+    assert not other_namespace.names("secret")
 
-    let_in("somebody-else", neighbour.name)
-    neighbour.wait_ready(*names)
-    assert neighbour.names("secret") == {"secret/visitor"}
-    made = neighbour.get("topic.ottla.dev", "visitor")["status"]["topicId"]
+    allow("somebody-else", other_namespace.name)
+    other_namespace.wait_ready(*names)
+    assert other_namespace.names("secret") == {"secret/visitor"}
+    made = other_namespace.get("topic.ottla.dev", "visitor")["status"]["topicId"]
 
-    let_in("somebody-else")
-    assert_refused()
-    neighbour.kubectl("delete", *names, "--timeout=60s")
+    allow("somebody-else")
+    assert_rejected()
+    other_namespace.kubectl("delete", *names, "--timeout=60s")
 
-    neighbour.apply(*visitors)
-    let_in("*")
-    neighbour.wait_ready(*names)
-    assert neighbour.get("topic.ottla.dev", "visitor")["status"]["topicId"] == made, "it was not deleted from outside"
+    other_namespace.apply(*visitors)
+    allow("*")
+    other_namespace.wait_ready(*names)
+    assert other_namespace.get("topic.ottla.dev", "visitor")["status"]["topicId"] == made, (
+        "it was not deleted from outside"
+    )
     assert full.lives() == pod
 
 
@@ -160,7 +162,7 @@ def test_definitions_that_are_deleted_and_put_back_cost_no_record(full: Any, ope
     identity = full.get("cluster.ottla.dev", "demo")["status"]["clusterId"]
 
     full.kubectl("delete", "crd", "clusters.ottla.dev", "--timeout=120s")
-    # Whoever leads now has seen none of what the others' finalizers keep, and can watch nothing.
+    # The next leader has seen none of the objects that finalizers keep, and can watch nothing.
     operator.kill()
     full.kubectl("delete", "crd", "topics.ottla.dev", "users.ottla.dev", "--timeout=120s")
     full.wait_for("delete", "pod/demo-main-0")
@@ -185,14 +187,14 @@ def has_finalizer(namespace: Any, name: str) -> bool:
 
 
 @pytest.mark.usefixtures("own_release")
-def test_operator_of_one_namespace_does_its_work_by_what_it_may_there(operator: Any, neighbour: Any) -> None:
-    operator.install(f"watchNamespaces={{{neighbour.name}}}")
-    neighbour.apply(*manifests())
-    neighbour.wait_ready(*NAMES)
-    neighbour.kubectl("delete", "topic.ottla.dev/deleted", "user.ottla.dev/alice", "--timeout=60s")
+def test_operator_of_one_namespace_works_with_the_permissions_there(operator: Any, other_namespace: Any) -> None:
+    operator.install(f"watchNamespaces={{{other_namespace.name}}}")
+    other_namespace.apply(*manifests())
+    other_namespace.wait_ready(*NAMES)
+    other_namespace.kubectl("delete", "topic.ottla.dev/deleted", "user.ottla.dev/alice", "--timeout=60s")
 
-    bindings = json.loads(neighbour.kubectl("get", "clusterrolebindings", "-o", "json"))["items"]
+    bindings = json.loads(other_namespace.kubectl("get", "clusterrolebindings", "-o", "json"))["items"]
     own = [it["roleRef"]["name"] for it in bindings if f"'{operator.system.name}'" in str(it.get("subjects"))]
-    rules = [rule for name in own for rule in neighbour.get("clusterrole", name)["rules"]]
+    rules = [rule for name in own for rule in other_namespace.get("clusterrole", name)["rules"]]
     assert [(rule["resources"], rule["verbs"]) for rule in rules] == [(["nodes"], ["get"])]
     assert "forbidden" not in operator.logs().lower()

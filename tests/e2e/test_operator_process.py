@@ -32,7 +32,7 @@ def test_both_are_ready_and_one_leads(operator: Any) -> None:
 @pytest.mark.parametrize(("grace", "within_s"), [("30", 10), ("0", 40)], ids=["told-to-stop", "killed"])
 def test_successor_leads_soon(operator: Any, namespace: Any, grace: str, within_s: float) -> None:
     first = operator.leader()
-    # Forced, a pod's name is gone before its process is; the Lease tells the truth.
+    # With force, a pod's name is removed before its process ends; the Lease shows the leader.
     force = ["--force"] if grace == "0" else []
     operator.system.kubectl("delete", "pod", first, f"--grace-period={grace}", "--wait=false", *force)
 
@@ -98,11 +98,11 @@ def apply_by_hand(operator: Any) -> None:
 
 @pytest.fixture(scope="module")
 def definitions_of_helm(operator: Any) -> Iterator[None]:
-    """Leave the definitions to the chart in the end, whoever has written them meanwhile."""
+    """Return the definitions to the chart in the end, also after other field managers have written them."""
     yield
     operator.install()
     for kind in KINDS:
-        # Who applies nothing of an object has a say in nothing of it.
+        # A field manager that applies no field of an object owns none.
         definition = schema.definition(kind)
         bare = {**definition, "metadata": {"name": definition["metadata"]["name"]}}
         del bare["spec"]
@@ -149,7 +149,7 @@ def test_rendered_manifests_are_taken_by_the_api_server(
     assert {line.rpartition(" (")[2] for line in said.splitlines()} == {"server dry run)"}
 
 
-def test_failure_is_told_with_the_words_of_all_that_have_some(namespace: Any) -> None:
+def test_failure_report_has_the_logs_of_all_containers(namespace: Any) -> None:
     def pod(name: str, image: str) -> dict[str, Any]:
         container = {"name": "c", "image": image, "command": ["python", "-uc", "print('I speak'); input()"]}
         container |= {"stdin": True, "imagePullPolicy": "IfNotPresent"}

@@ -1,4 +1,4 @@
-"""What is around the pods of a Cluster: clients from outside, machines that are drained, network policies."""
+"""The environment of a Cluster's pods: clients from outside, Kubernetes nodes that are drained, network policies."""
 
 import json
 import subprocess
@@ -74,7 +74,7 @@ def test_client_outside_reaches_every_broker(outside: Outside) -> None:
     assert outside.addresses()["ports"].rpartition(":")[2] == str(outside.port("demo-ports-bootstrap"))
 
 
-def test_service_that_somebody_removed_has_its_port_again_and_no_pod_is_restarted(outside: Outside) -> None:
+def test_deleted_service_gets_its_port_again_without_a_restart_of_pods(outside: Outside) -> None:
     before, uids = outside.port("demo-main-1-ports"), outside.namespace.uids()
     outside.namespace.kubectl("delete", "service", "demo-main-1-ports")
 
@@ -96,7 +96,7 @@ def test_machines_are_drained_one_after_the_other_and_nothing_is_lost(outside: O
         finally:
             outside.namespace.kubectl("uncordon", machine)
         assert outside.namespace.uids().get(pod) != before
-    # The budget opens when everybody has caught up, and Ready is said after it.
+    # The budget opens when all replicas have caught up, and Ready follows.
     outside.namespace.wait_for("jsonpath={.spec.maxUnavailable}=1", "poddisruptionbudget/demo")
     outside.namespace.wait_ready("cluster.ottla.dev/demo")
 

@@ -1,4 +1,4 @@
-"""Where nodes run and what they keep, on real machines in zones: racks, growing and further volumes, and leaving.
+"""Placement and volumes of nodes on Kubernetes nodes in zones: racks, growing and further volumes, and removal.
 
 Three worker nodes in three zones.
 """
@@ -148,7 +148,7 @@ def test_controller_that_lost_its_disk_comes_back_as_a_new_voter(placed: Placed)
         pytest.param({"affinity": {"nodeAfinity": {}}}, "nodeAfinity", id="unknown-field"),
     ],
 )
-def test_template_that_kubernetes_refuses_is_a_reason_and_restarts_nobody(
+def test_template_that_kubernetes_rejects_is_a_reason_and_restarts_no_pod(
     placed: Placed, template: Document, word: str
 ) -> None:
     pods = placed.namespace.uids()

@@ -1,6 +1,6 @@
-"""Restarts on Kubernetes under load: one pod at a time, nothing lost, and everybody leads again afterwards.
+"""Restarts on Kubernetes under load: one pod at a time, nothing lost, and preferred leaders afterwards.
 
-And none where only the operator becomes another.
+Also that a change of the operator alone restarts no pod.
 """
 
 import json
@@ -46,7 +46,7 @@ class Rolled:
         return {pod["metadata"]["annotations"]["ottla.dev/revision"] for pod in self.namespace.pods().values()}
 
     def leaders_away(self, topic: str) -> list[Document]:
-        """Return the partitions that somebody else leads than they prefer, or that lack a replica in sync."""
+        """Return the partitions without their preferred leader, or with a replica out of sync."""
         return [
             it
             for it in self.namespace.partitions(topic)
@@ -73,7 +73,7 @@ def test_roll_under_load_loses_nothing(
     rolled: Rolled, ledger: Callable[..., Any], watch_pods: Callable[..., Any], spec: Document, reason: str
 ) -> None:
     rolled.add_topic("rolling")
-    before, told, book = rolled.namespace.lives(), rolled.restarts(), ledger(rolled.namespace, "rolling")
+    before, restarts, book = rolled.namespace.lives(), rolled.restarts(), ledger(rolled.namespace, "rolling")
     active = rolled.namespace.ask("quorum", "describe")["leaderId"]
     with watch_pods(rolled.namespace) as watch:
         rolled.namespace.change("cluster.ottla.dev", "demo", {"spec": spec})
@@ -87,7 +87,7 @@ def test_roll_under_load_loses_nothing(
     assert all(after[name][0] != before[name][0] for name in PODS)
     assert {restarts for _, restarts in after.values()} == {0}, "no container ended by itself"
     assert rolled.leaders_away("rolling") == []
-    assert rolled.restarts()[len(told) :] == [f"restart node {name}: {reason}" for name in watch.deleted]
+    assert rolled.restarts()[len(restarts) :] == [f"restart node {name}: {reason}" for name in watch.deleted]
 
 
 def test_roll_goes_on_where_a_killed_operator_was(
@@ -166,7 +166,7 @@ def test_operator_of_another_release_changes_no_pod(
         operator.install("image.registry=docker.io", "brokerImage.registry=docker.io")
         successors = operator.pods()
         namespace.eventually(lambda: operator.leader() in successors, "one of the new operators leads")
-        # Dynamic, so that nobody has to be restarted for it.
+        # A dynamic config, which needs no restart.
         rolled.configure(log_retention_ms="86400000")
         rolled.wait_settled()
         rolled.add_topic("made-by-the-new-one")

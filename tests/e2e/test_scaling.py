@@ -1,6 +1,6 @@
 """Brokers and controllers that come and go on a real cluster, while records are written and none is lost.
 
-What was acknowledged is the ledger: all of it is read back in the end, wherever it has moved meanwhile.
+The ledger has the acknowledged records: all of them are read back in the end, also from moved partitions.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ class Scaled:
         return {**found["status"], "ready": is_current and (ready["status"], ready["reason"]) == ("True", "Ready")}
 
     def until(self, is_so: Callable[[Document], bool], what: str) -> None:
-        """Wait until the status ``is_so``; write records meanwhile, as somebody's application does."""
+        """Wait until the status ``is_so``; write records meanwhile, as an application does."""
 
         def is_there() -> bool:
             found = is_so(self.status())
@@ -125,7 +125,7 @@ def test_partition_is_moved_by_hand_and_stays_there(scaled: Scaled) -> None:
     target = sorted(scaled.brokers().keys() - set(before))
 
     scaled.namespace.plugin("reassign", f"ledger-0={','.join(map(str, target))}", "--wait", "--yes")
-    # What the operator does for a change of the spec finds it there.
+    # The operator finds the reassignment when it applies a change of the spec.
     scaled.ask(1, 3)
     scaled.until(lambda status: status["ready"], "everybody is ready")
 

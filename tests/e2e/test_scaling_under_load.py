@@ -1,4 +1,4 @@
-"""More nodes and fewer on a real Kubernetes, under load: voters and records move, and nobody is restarted."""
+"""More nodes and fewer on a real Kubernetes, under load: voters and records move, and no pod is restarted."""
 
 from collections.abc import Callable
 from typing import Any

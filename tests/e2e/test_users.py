@@ -56,7 +56,7 @@ def locked(namespace: Any) -> Locked:
     return Locked(namespace)
 
 
-def test_user_is_let_in_and_its_secret_is_of_the_binding_form(locked: Locked) -> None:
+def test_user_authenticates_and_its_secret_has_the_binding_form(locked: Locked) -> None:
     locked.apply(locked.user("alice", quotas={"producerByteRate": 1000}))
 
     secret, entries = locked.namespace.get("secret", "alice"), locked.namespace.secret("alice")

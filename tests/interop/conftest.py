@@ -77,7 +77,7 @@ Launch = Callable[[list[str], Path], "subprocess.Popen[bytes]"]
 
 @dataclass(kw_only=True)
 class Node:
-    """One node, run in the foreground by ``command`` in a session of its own; without one, somebody else's."""
+    """One node, run in the foreground by ``command`` in a session of its own; without one, a node started elsewhere."""
 
     bootstrap: str
     launch: Launch | None = None
@@ -114,13 +114,13 @@ class Node:
         return (self.directory / "node.out").read_text(errors="replace")
 
     def start(self) -> None:
-        """Run the node and wait until it answers Metadata with a broker."""
+        """Run the node and wait until its Metadata response has a broker."""
         assert self.launch is not None
         assert self.command is not None
         assert self.directory is not None
         self.process = self.launch(self.command, self.directory / "node.out")
         deadline = time.monotonic() + START_TIMEOUT_S
-        while not answers_metadata(self.address):
+        while not serves_metadata(self.address):
             if self.process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
                 pytest.fail(f"the node did not start: {self.command}\n{self.log_text()[-4000:]}")
@@ -146,8 +146,8 @@ class Node:
             pytest.fail(f"the node did not end within {START_TIMEOUT_S} s of {how.name}\n{self.log_text()[-4000:]}")
 
 
-def answers_metadata(address: tuple[str, int]) -> bool:
-    """Whether a Metadata request (v1, no topics) is answered with at least one broker."""
+def serves_metadata(address: tuple[str, int]) -> bool:
+    """Return whether a Metadata response (v1, no topics) has at least one broker."""
     body = struct.pack(">hhih", 3, 1, 7, -1) + struct.pack(">i", 0)
     with contextlib.suppress(OSError), socket.create_connection(address, timeout=2) as connection:
         connection.sendall(struct.pack(">i", len(body)) + body)
@@ -356,7 +356,7 @@ def new_topic(
         return name
 
     def is_led(name: str) -> bool:
-        """Whether the broker knows of the topic, too: the controller, which answers the creation, knows first."""
+        """Return whether the broker has the topic, too: the controller, which creates it, has it first."""
         partitions = admin.list_topics(name, timeout=30).topics[name].partitions
         return bool(partitions) and all(partition.leader >= 0 for partition in partitions.values())
 
@@ -448,13 +448,13 @@ def take() -> Callable[..., list[Message]]:
 
 @pytest.fixture
 def eventually() -> Callable[..., object]:
-    """Return ``eventually(check)``: call ``check`` until it answers something true; give the answer, or fail."""
+    """Return ``eventually(check)``, which calls ``check`` until its result is true and returns that, or fails."""
 
     def wait(check: Callable[[], object], timeout_s: float = 30) -> object:
         deadline = time.monotonic() + timeout_s
-        while not (answer := check()):
-            assert time.monotonic() < deadline, f"still {answer!r} after {timeout_s} s: {check}"
+        while not (result := check()):
+            assert time.monotonic() < deadline, f"still {result!r} after {timeout_s} s: {check}"
             time.sleep(0.1)
-        return answer
+        return result
 
     return wait

@@ -1,6 +1,6 @@
-"""Bad input over raw sockets: a clear Kafka error or a closed connection, one log line, and nobody else disturbed.
+"""Bad input over raw sockets: a clear Kafka error or a closed connection, one log line, and no effect on other clients.
 
-The codes are those that JVM Kafka 4.3 answers with; where that is UNKNOWN_SERVER_ERROR, a better one is accepted.
+The codes are those of JVM Kafka 4.3; where that is UNKNOWN_SERVER_ERROR, a better one is accepted.
 """
 
 import gzip
@@ -104,15 +104,15 @@ def standing(victim: Any) -> Iterator[socket.socket]:
 
 
 @pytest.fixture(autouse=True)
-def neighbour_is_served(standing: socket.socket) -> Iterator[None]:
-    """Another client's connection, open all the time, is answered before and after each test."""
+def other_client_is_served(standing: socket.socket) -> Iterator[None]:
+    """Check before and after each test that another client's open connection is served."""
     assert ask(standing, frame(API_VERSIONS, 0, b""))[4:6] == b"\x00\x00"
     yield
     assert ask(standing, frame(API_VERSIONS, 0, b""))[4:6] == b"\x00\x00"
 
 
 def ask(connection: socket.socket, request: bytes) -> bytes | None:
-    """Send one request; return the answer from the correlation id on, or None when the connection is closed instead."""
+    """Send one request; return the response from the correlation id on, or None when the connection is closed."""
     try:
         connection.sendall(request)
         head = receive(connection, 4)
@@ -131,18 +131,18 @@ def receive(connection: socket.socket, size_bytes: int) -> bytes:
     return received
 
 
-def ask_anew(victim: Any, request: bytes) -> bytes | None:
+def ask_on_new_connection(victim: Any, request: bytes) -> bytes | None:
     with socket.create_connection(victim.address, timeout=TIMEOUT_S) as connection:
         return ask(connection, request)
 
 
 def produce_error(victim: Any, request: bytes) -> int | None:
     """The error code of the only partition; None when the connection was closed."""
-    answer = ask_anew(victim, request)
-    if answer is None:
+    response = ask_on_new_connection(victim, request)
+    if response is None:
         return None
-    name_length = struct.unpack_from(">h", answer, 8)[0]
-    code: int = struct.unpack_from(">h", answer, 10 + name_length + 8)[0]
+    name_length = struct.unpack_from(">h", response, 8)[0]
+    code: int = struct.unpack_from(">h", response, 10 + name_length + 8)[0]
     return code
 
 
@@ -190,17 +190,17 @@ class TestFrames:
                 connection.shutdown(socket.SHUT_WR)
                 assert connection.recv(1) == b""
 
-    def test_a_frame_that_comes_byte_by_byte_is_answered(self, victim: Any) -> None:
+    def test_frame_sent_byte_by_byte_is_served(self, victim: Any) -> None:
         with socket.create_connection(victim.address, timeout=TIMEOUT_S) as connection:
             whole = frame(API_VERSIONS, 0, b"")
             for byte in whole[:-1]:
                 connection.sendall(bytes([byte]))
             assert ask(connection, whole[-1:]) is not None
 
-    def test_random_bytes_close_the_connection_or_are_waited_on(self, victim: Any) -> None:
-        chance = random.Random(20)
+    def test_random_bytes_close_the_connection_or_count_as_a_partial_frame(self, victim: Any) -> None:
+        random_source = random.Random(20)
         for _ in range(200):
-            sent = chance.randbytes(chance.randrange(1, 400))
+            sent = random_source.randbytes(random_source.randrange(1, 400))
             with (
                 socket.create_connection(victim.address, timeout=TIMEOUT_S) as connection,
                 suppress(OSError),
@@ -209,11 +209,11 @@ class TestFrames:
                 connection.shutdown(socket.SHUT_WR)
                 assert connection.recv(1) == b""
 
-    def test_random_bodies_of_every_api_are_answered_or_closed(self, victim: Any) -> None:
-        chance = random.Random(21)
+    def test_random_bodies_of_every_api_get_a_response_or_close(self, victim: Any) -> None:
+        random_source = random.Random(21)
         for key in range(95):
             for version in range(3):
-                body = chance.randbytes(chance.randrange(60))
+                body = random_source.randbytes(random_source.randrange(60))
                 with socket.create_connection(victim.address, timeout=TIMEOUT_S) as connection, suppress(OSError):
                     connection.sendall(frame(key, version, body))
                     connection.shutdown(socket.SHUT_WR)
@@ -224,28 +224,28 @@ class TestFrames:
     def test_bytes_behind_a_request_are_ignored(self, victim: Any, surplus: int) -> None:
         # Kafka reads what the version defines and no further; librdkafka 2.16 sends three bytes too many with the
         # Metadata v13 that asks for all topics.
-        answer = ask_anew(victim, frame(METADATA, 1, struct.pack(">i", 0) + b"x" * surplus))
+        response = ask_on_new_connection(victim, frame(METADATA, 1, struct.pack(">i", 0) + b"x" * surplus))
 
-        assert answer is not None
-        assert struct.unpack_from(">ii", answer) == (7, 1)
+        assert response is not None
+        assert struct.unpack_from(">ii", response) == (7, 1)
 
 
 class TestApiVersions:
-    def test_an_unknown_version_is_told_which_ones_there_are(self, victim: Any) -> None:
-        answer = ask_anew(victim, frame(API_VERSIONS, 99, b"", flexible=True))
+    def test_unknown_version_gets_the_supported_ones(self, victim: Any) -> None:
+        response = ask_on_new_connection(victim, frame(API_VERSIONS, 99, b"", flexible=True))
 
-        assert answer is not None
+        assert response is not None
         # In the encoding of v0, which every client can read: its own row is enough to ask again.
-        assert struct.unpack_from(">ihi", answer) == (7, UNSUPPORTED_VERSION, 1)
-        assert struct.unpack_from(">hhh", answer, 10) == (API_VERSIONS, 0, 4)
+        assert struct.unpack_from(">ihi", response) == (7, UNSUPPORTED_VERSION, 1)
+        assert struct.unpack_from(">hhh", response, 10) == (API_VERSIONS, 0, 4)
 
-    def test_a_client_software_name_with_a_space_is_refused(self, victim: Any) -> None:
+    def test_a_client_software_name_with_a_space_is_rejected(self, victim: Any) -> None:
         body = b"\x09bad name\x021\x00"
 
-        answer = ask_anew(victim, frame(API_VERSIONS, 3, body, flexible=True))
+        response = ask_on_new_connection(victim, frame(API_VERSIONS, 3, body, flexible=True))
 
-        assert answer is not None
-        assert struct.unpack_from(">ih", answer) == (7, INVALID_REQUEST)
+        assert response is not None
+        assert struct.unpack_from(">ih", response) == (7, INVALID_REQUEST)
 
 
 TWO_RECORDS = record(0) + record(1)
@@ -286,11 +286,11 @@ class TestProduce:
             pytest.param(batch(record(value=b"x" * 2_000_000)), MESSAGE_TOO_LARGE, id="larger-than-max-message-bytes"),
         ],
     )
-    def test_a_lying_batch_is_refused(self, victim: Any, topic: str, records: bytes, code: int) -> None:
+    def test_inconsistent_batch_is_rejected(self, victim: Any, topic: str, records: bytes, code: int) -> None:
         assert produce_error(victim, produce_request(records, topic=topic)) == code
 
     @pytest.mark.parametrize("codec", range(1, 8), ids=["gzip", "snappy", "lz4", "zstd", "5", "6", "7"])
-    def test_noise_under_a_codecs_name_is_refused(self, victim: Any, topic: str, codec: int) -> None:
+    def test_undecodable_batch_of_any_codec_is_rejected(self, victim: Any, topic: str, codec: int) -> None:
         records = batch(b"noise!" * 8, attributes=codec)
 
         assert produce_error(victim, produce_request(records, topic=topic)) in NOT_DECODABLE
@@ -304,15 +304,17 @@ class TestProduce:
             pytest.param({"acks": 5}, INVALID_ACKS, id="acks"),
         ],
     )
-    def test_a_batch_for_nowhere_is_refused(self, victim: Any, topic: str, place: dict[str, Any], code: int) -> None:
+    def test_batch_for_an_unknown_partition_is_rejected(
+        self, victim: Any, topic: str, place: dict[str, Any], code: int
+    ) -> None:
         assert produce_error(victim, produce_request(batch(), **({"topic": topic} | place))) == code
 
-    def test_a_bomb_that_lies_about_its_count_is_refused(self, victim: Any, topic: str) -> None:
+    def test_decompression_bomb_with_a_wrong_count_is_rejected(self, victim: Any, topic: str) -> None:
         bomb = batch(gzip.compress(bytes(200 * 2**20)), attributes=1)
 
         assert produce_error(victim, produce_request(bomb, topic=topic)) in NOT_DECODABLE | {MESSAGE_TOO_LARGE}
 
-    def test_what_was_refused_is_not_in_the_log(self, victim: Any, topic: str, eventually: Callable[..., Any]) -> None:
+    def test_rejected_batch_is_not_in_the_log(self, victim: Any, topic: str, eventually: Callable[..., Any]) -> None:
         admin = AdminClient({"bootstrap.servers": victim.bootstrap})
         log = victim.data_dir / f"{topic}-0" / f"{0:020}.log"
         assert produce_error(victim, produce_request(batch(), topic=topic)) == 0
@@ -390,7 +392,7 @@ def test_hostile_clients_do_not_make_the_node_grow(
                 connection.sendall(struct.pack(">i", 90 * 2**20) + bytes(1000))
             assert victim.rss_kb < before_kb + RSS_GROWTH_MAX_KB, "announced bytes were allocated"
         for request in [*bombs, many]:
-            ask_anew(victim, request)
+            ask_on_new_connection(victim, request)
 
     before_kb = victim.rss_kb
     attack()

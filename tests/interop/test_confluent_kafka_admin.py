@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka): the admin API, each call with its answer and with the error that Kafka gives."""
+"""confluent-kafka (librdkafka): the admin API, each call with its result and with the error that Kafka gives."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,10 +28,10 @@ TIMEOUT_S = 30
 
 
 def error_of(future: Any) -> tuple[int, str]:
-    """The code and the text that a call was refused with."""
-    with pytest.raises(KafkaException) as refused:
+    """Return code and message of the error of a call."""
+    with pytest.raises(KafkaException) as rejected:
         future.result(timeout=TIMEOUT_S)
-    error = refused.value.args[0]
+    error = rejected.value.args[0]
     return error.code(), error.str()
 
 
@@ -86,7 +86,7 @@ class TestTopics:
             ),
         ],
     )
-    def test_an_impossible_topic_is_refused(
+    def test_an_impossible_topic_is_rejected(
         self, admin: AdminClient, name: str, settings: dict[str, Any], code: int
     ) -> None:
         future = admin.create_topics([NewTopic(name, **settings)])[name]
@@ -103,7 +103,7 @@ class TestTopics:
     def test_deleting_a_missing_topic_is_an_error(self, admin: AdminClient, name: str) -> None:
         assert error_of(admin.delete_topics([name])[name])[0] == KafkaError.UNKNOWN_TOPIC_OR_PART
 
-    def test_a_topic_made_anew_is_empty(
+    def test_recreated_topic_is_empty(
         self, admin: AdminClient, name: str, produce: Callable[..., Any], consume: Callable[..., Any]
     ) -> None:
         produce(name, [b"old"])
@@ -133,7 +133,9 @@ class TestPartitions:
         assert {(record.partition(), record.value()) for record in consume(topic, 2)} == {(0, b"before"), (2, b"after")}
 
     @pytest.mark.parametrize("count", [1, 2], ids=["fewer", "as-many"])
-    def test_no_more_partitions_is_refused(self, admin: AdminClient, new_topic: Callable[..., str], count: int) -> None:
+    def test_same_or_lower_partition_count_is_rejected(
+        self, admin: AdminClient, new_topic: Callable[..., str], count: int
+    ) -> None:
         topic = new_topic(partitions=2)
 
         future = admin.create_partitions([NewPartitions(topic, count)])[topic]
@@ -175,7 +177,7 @@ class TestConfigs:
         assert alter(AlterConfigOpType.APPEND) == "delete,compact"
         assert alter(AlterConfigOpType.SUBTRACT) == "delete"
 
-    def test_a_wrong_value_is_refused(self, admin: AdminClient, new_topic: Callable[..., str]) -> None:
+    def test_a_wrong_value_is_rejected(self, admin: AdminClient, new_topic: Callable[..., str]) -> None:
         entry = ConfigEntry("retention.ms", "banana", incremental_operation=AlterConfigOpType.SET)
         change = ConfigResource(ResourceType.TOPIC, new_topic(), incremental_configs=[entry])
 

@@ -248,7 +248,7 @@ def test_a_member_and_its_offsets_outlive_a_restart_of_the_node(
 
 
 def commit_when_the_coordinator_is_back(consumer: Consumer, message: Any) -> bool:
-    """Commit; a client that has just lost its coordinator is told to try again for a while."""
+    """Commit; a client that has just lost its coordinator gets retriable errors for a while."""
     for _ in range(100):
         try:
             consumer.commit(message=message, asynchronous=False)

@@ -138,7 +138,7 @@ class TestLargeRecords:
         assert [len(record.value()) for record in consume(topic, 2, config=limits)] == [500_000, 1]
 
     @pytest.mark.parametrize("idempotent", [False, True], ids=["plain", "idempotent"])
-    def test_a_batch_over_max_message_bytes_is_refused(
+    def test_a_batch_over_max_message_bytes_is_rejected(
         self,
         broker: Any,
         new_topic: Callable[..., str],
@@ -225,7 +225,7 @@ class TestPositions:
 
         assert message.error().code() == KafkaError._AUTO_OFFSET_RESET
 
-    def test_partition_eof_is_told_at_the_end(self, broker: Any, reader: Any, unique: Callable[[str], str]) -> None:
+    def test_partition_eof_is_reported_at_the_end(self, broker: Any, reader: Any, unique: Callable[[str], str]) -> None:
         _, topic = reader
         consumer = Consumer(
             {"bootstrap.servers": broker.bootstrap, "group.id": unique("eof"), "enable.partition.eof": True}
@@ -277,7 +277,7 @@ class TestAutoCreation:
         assert message.error().code() == KafkaError.UNKNOWN_TOPIC_OR_PART
         assert topic not in admin.list_topics(timeout=30).topics
 
-    def test_an_invalid_name_is_refused(self, broker: Any) -> None:
+    def test_an_invalid_name_is_rejected(self, broker: Any) -> None:
         producer = Producer({"bootstrap.servers": broker.bootstrap})
         errors: list[KafkaError] = []
 

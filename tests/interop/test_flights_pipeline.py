@@ -124,7 +124,7 @@ def test_side_by_side_until_sigterm_then_to_the_end(pipeline: Pipeline, week: li
     fill(pipeline, week)
     process = pipeline.start("--trigger", "1 second")
     await_event(process, lambda event: event["event"] == "batch" and event["name"] == "gold")
-    os.killpg(process.pid, signal.SIGTERM)  # Java is told, too
+    os.killpg(process.pid, signal.SIGTERM)  # the signal goes to Java, too
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, f"{err}\n{out[-2000:]}\n{pipeline.log()}"
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-# What Kafka 4.3 advertises on a broker's listener, for the APIs that a single node without transactions serves.
+# Versions that Kafka 4.3 advertises on a broker's listener, for the APIs that a node without transactions serves.
 # Produce starts at 0 although v0-v2 are gone: librdkafka takes a minimum above 0 for "cannot compress" (KAFKA-18659).
 ADVERTISED = [
     "",

@@ -142,13 +142,13 @@ def test_a_dry_run_changes_nothing(kafka: Callable[..., Any], empty_group: str, 
 
 
 def test_offsets_of_a_live_group_are_not_reset(kafka: Callable[..., Any], live_group: str, topic: str) -> None:
-    refused = kafka(
+    rejected = kafka(
         "kafka-consumer-groups",
         *("--group", live_group, "--reset-offsets", "--topic", topic, "--to-earliest", "--execute"),
         code=None,
     )
 
-    said = refused.stdout + refused.stderr
+    said = rejected.stdout + rejected.stderr
     assert (
         f"Assignments can only be reset if the group '{live_group}' is inactive, but the current state is Stable."
         in said
@@ -165,9 +165,9 @@ def test_offsets_of_one_partition_are_deleted(kafka: Callable[..., Any], empty_g
 
 
 def test_offsets_of_a_subscribed_topic_are_not_deleted(kafka: Callable[..., Any], live_group: str, topic: str) -> None:
-    refused = kafka("kafka-consumer-groups", "--delete-offsets", "--group", live_group, "--topic", topic)
+    rejected = kafka("kafka-consumer-groups", "--delete-offsets", "--group", live_group, "--topic", topic)
 
-    assert "GroupSubscribedToTopicException" in refused.stdout
+    assert "GroupSubscribedToTopicException" in rejected.stdout
     assert len(kafka("kafka-consumer-groups", "--describe", "--group", live_group).rows) == 3
 
 
@@ -185,9 +185,9 @@ def test_an_empty_group_is_deleted_once(kafka: Callable[..., Any], empty_group: 
 
 
 def test_a_live_group_is_not_deleted(kafka: Callable[..., Any], live_group: str) -> None:
-    refused = kafka("kafka-consumer-groups", "--delete", "--group", live_group)
+    rejected = kafka("kafka-consumer-groups", "--delete", "--group", live_group)
 
-    assert refused.lines[1] == (
+    assert rejected.lines[1] == (
         f"* Group '{live_group}' could not be deleted due to: "
         "org.apache.kafka.common.errors.GroupNotEmptyException: The group is not empty."
     )
@@ -196,9 +196,9 @@ def test_a_live_group_is_not_deleted(kafka: Callable[..., Any], live_group: str)
 def test_describing_a_missing_group_is_an_error(kafka: Callable[..., Any], unique: Callable[[str], str]) -> None:
     name = unique("nobody")
 
-    refused = kafka("kafka-consumer-groups", "--describe", "--group", name)
+    rejected = kafka("kafka-consumer-groups", "--describe", "--group", name)
 
-    assert refused.lines == [
+    assert rejected.lines == [
         "Error: Executing consumer group command failed due to "
         f"org.apache.kafka.common.errors.GroupIdNotFoundException: Group {name} not found."
     ]

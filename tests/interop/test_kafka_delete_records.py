@@ -31,9 +31,9 @@ def test_records_below_the_offset_are_gone(
     for partition in (0, 1):
         produce(topic, [b"%d" % number for number in range(10)], partition=partition)
 
-    answered = delete_to(topic, {0: 4, 1: -1})
+    output = delete_to(topic, {0: 4, 1: -1})
 
-    assert answered == [f"partition: {topic}-0\tlow_watermark: 4", f"partition: {topic}-1\tlow_watermark: 10"]
+    assert output == [f"partition: {topic}-0\tlow_watermark: 4", f"partition: {topic}-1\tlow_watermark: 10"]
     assert kafka("kafka-get-offsets", "--topic", topic, "--time", "earliest").lines == [f"{topic}:0:4", f"{topic}:1:10"]
     assert kafka("kafka-get-offsets", "--topic", topic).lines == [f"{topic}:0:10", f"{topic}:1:10"]
     read = kafka(
@@ -42,15 +42,15 @@ def test_records_below_the_offset_are_gone(
     assert read.lines == ["4"]
 
 
-def test_an_offset_past_the_end_is_refused(
+def test_offset_past_the_end_is_rejected(
     delete_to: Callable[..., list[str]], new_topic: Callable[..., str], produce: Callable[..., Any]
 ) -> None:
     topic = new_topic()
     produce(topic, [b"only"])
 
-    answered = delete_to(topic, {0: 2})
+    output = delete_to(topic, {0: 2})
 
-    assert answered == [
+    assert output == [
         f"partition: {topic}-0\terror: org.apache.kafka.common.errors.OffsetOutOfRangeException: "
         "The requested offset is not within the range of offsets maintained by the server."
     ]

@@ -1,7 +1,7 @@
 """A metadata quorum of JVM Kafka's and our controllers: either follows the other, and all write the same log.
 
-One voter is JVM Kafka, two are ours; all were formatted by us. Whoever leads is killed until both implementations have
-led; what each of them wrote is then read by kafka-dump-log.
+One voter is JVM Kafka, two are ours; all were formatted by us. The leader is killed until both implementations have
+led; kafka-dump-log then reads the log of each of them.
 """
 
 import os
@@ -103,9 +103,9 @@ class MixedQuorum:
         pytest.fail("\n---\n".join([f"it did not come to that: {rows} {self._complaint}", *outputs]))
 
     def upgrade_to_voters_in_the_log(self) -> None:
-        """Upgrade kraft.version; a voter tells a new leader of itself a fetch timeout after it began to follow it.
+        """Upgrade kraft.version; voters send UpdateRaftVoter one fetch timeout after they started to follow a leader.
 
-        Nothing but the upgrade shows whether every voter has; until then it is refused, with nothing changed.
+        Only the upgrade itself shows whether every voter has; until then it is rejected, with nothing changed.
         """
         deadline = time.monotonic() + WITHIN_S
         while time.monotonic() < deadline:
@@ -127,7 +127,7 @@ class MixedQuorum:
         pytest.fail(f"node {node_id} does not listen")
 
     def wait_for_all(self) -> int:
-        """Wait until a leader has heard of everybody at the end of its log; return its node id."""
+        """Wait until every replica has fetched up to the end of the leader's log; return the leader's node id."""
         self.wait_until(
             lambda rows: len(rows) == 3 and all(int(row["Lag"]) <= 3 and row["LogEndOffset"] != "-1" for row in rows)
         )

@@ -37,8 +37,8 @@ def consumer(broker: Any, new_topic: Callable[..., str]) -> Iterator[Callable[..
         defaults = {"bootstrap_servers": broker.bootstrap, "auto_offset_reset": "earliest"}
         made.append(KafkaConsumer(*topics, **(defaults | settings)))
         for topic in topics:
-            # Where a group is formed while its leader does not know the topic yet, kafka-python 3.0 assigns none of it,
-            # and does not notice: beside JVM Kafka without a delay for the first rebalance, too.
+            # When a group forms while its leader does not know the topic yet, kafka-python 3.0 assigns none of it, and
+            # does not detect that: also with JVM Kafka without a delay of the first rebalance.
             assert made[-1].partitions_for_topic(topic)
         return made[-1]
 
@@ -101,7 +101,9 @@ def test_every_acks_setting_is_served(
     assert [record.value for record in read(consumer(topic), 1)] == [b"v"]
 
 
-def test_a_batch_over_max_message_bytes_is_refused(producer: Callable[..., Any], new_topic: Callable[..., str]) -> None:
+def test_a_batch_over_max_message_bytes_is_rejected(
+    producer: Callable[..., Any], new_topic: Callable[..., str]
+) -> None:
     topic = new_topic(max_message_bytes=10_000)
 
     future = producer().send(topic, b"x" * 20_000)

@@ -63,37 +63,37 @@ def test_alter_adds_partitions_and_keeps_the_topic_id(kafka: Callable[..., Any],
         pytest.param("3", "Topic already has 3 partition(s).", id="as-many"),
     ],
 )
-def test_alter_to_no_more_partitions_is_refused(
+def test_alter_to_the_same_or_fewer_partitions_is_rejected(
     kafka: Callable[..., Any], topic: str, partitions: str, error: str
 ) -> None:
     kafka("kafka-topics", "--create", "--topic", topic, "--partitions", "3")
 
-    refused = kafka("kafka-topics", "--alter", "--topic", topic, "--partitions", partitions, code=1)
+    rejected = kafka("kafka-topics", "--alter", "--topic", topic, "--partitions", partitions, code=1)
 
-    assert refused.lines == ["Error while executing topic command : " + error.format(topic=topic)]
-    assert "org.apache.kafka.common.errors.InvalidPartitionsException" in refused.stderr
+    assert rejected.lines == ["Error while executing topic command : " + error.format(topic=topic)]
+    assert "org.apache.kafka.common.errors.InvalidPartitionsException" in rejected.stderr
     assert len(kafka("kafka-topics", "--describe", "--topic", topic).lines) == 4
 
 
-def test_a_replication_factor_above_the_broker_count_is_refused(kafka: Callable[..., Any], topic: str) -> None:
-    refused = kafka("kafka-topics", "--create", "--topic", topic, "--replication-factor", "3", code=1)
+def test_a_replication_factor_above_the_broker_count_is_rejected(kafka: Callable[..., Any], topic: str) -> None:
+    rejected = kafka("kafka-topics", "--create", "--topic", topic, "--replication-factor", "3", code=1)
 
-    assert refused.lines == [
+    assert rejected.lines == [
         "Error while executing topic command : Unable to replicate the partition 3 time(s): The target replication "
         "factor of 3 cannot be reached because only 1 broker(s) are registered or some brokers have all their log "
         "directories cordoned."
     ]
-    assert "org.apache.kafka.common.errors.InvalidReplicationFactorException" in refused.stderr
+    assert "org.apache.kafka.common.errors.InvalidReplicationFactorException" in rejected.stderr
     assert topic not in kafka("kafka-topics", "--list").lines
 
 
-def test_creating_a_topic_twice_is_refused_unless_asked_not_to_mind(kafka: Callable[..., Any], topic: str) -> None:
+def test_existing_topic_is_rejected_unless_if_not_exists_is_given(kafka: Callable[..., Any], topic: str) -> None:
     kafka("kafka-topics", "--create", "--topic", topic)
 
-    refused = kafka("kafka-topics", "--create", "--topic", topic, code=1)
+    rejected = kafka("kafka-topics", "--create", "--topic", topic, code=1)
 
-    assert refused.lines == [f"Error while executing topic command : Topic '{topic}' already exists."]
-    assert "org.apache.kafka.common.errors.TopicExistsException" in refused.stderr
+    assert rejected.lines == [f"Error while executing topic command : Topic '{topic}' already exists."]
+    assert "org.apache.kafka.common.errors.TopicExistsException" in rejected.stderr
     kafka("kafka-topics", "--create", "--topic", topic, "--if-not-exists")
 
 
@@ -114,24 +114,24 @@ def test_creating_a_topic_twice_is_refused_unless_asked_not_to_mind(kafka: Calla
         ),
     ],
 )
-def test_an_invalid_name_is_refused(kafka: Callable[..., Any], name: str, error: str) -> None:
-    refused = kafka("kafka-topics", "--create", "--topic", name, code=1)
+def test_an_invalid_name_is_rejected(kafka: Callable[..., Any], name: str, error: str) -> None:
+    rejected = kafka("kafka-topics", "--create", "--topic", name, code=1)
 
-    assert refused.lines[-1] == f"Error while executing topic command : {error}"
+    assert rejected.lines[-1] == f"Error while executing topic command : {error}"
 
 
-def test_an_unknown_config_name_is_refused(kafka: Callable[..., Any], topic: str) -> None:
-    refused = kafka("kafka-topics", "--create", "--topic", topic, "--config", "no.such=1", code=1)
+def test_an_unknown_config_name_is_rejected(kafka: Callable[..., Any], topic: str) -> None:
+    rejected = kafka("kafka-topics", "--create", "--topic", topic, "--config", "no.such=1", code=1)
 
-    assert refused.lines == ["Error while executing topic command : Unknown topic config name: no.such"]
-    assert "org.apache.kafka.common.errors.InvalidConfigurationException" in refused.stderr
+    assert rejected.lines == ["Error while executing topic command : Unknown topic config name: no.such"]
+    assert "org.apache.kafka.common.errors.InvalidConfigurationException" in rejected.stderr
 
 
 @pytest.mark.parametrize("action", ["--describe", "--delete"])
 def test_a_missing_topic_is_an_error(kafka: Callable[..., Any], topic: str, action: str) -> None:
-    refused = kafka("kafka-topics", action, "--topic", topic, code=1)
+    rejected = kafka("kafka-topics", action, "--topic", topic, code=1)
 
-    assert refused.lines == [f"Error while executing topic command : Topic '{topic}' does not exist as expected"]
+    assert rejected.lines == [f"Error while executing topic command : Topic '{topic}' does not exist as expected"]
 
 
 def test_no_partition_is_under_replicated_or_unavailable(kafka: Callable[..., Any]) -> None:

@@ -59,7 +59,7 @@ class Writer:
             self.failed.append(str(error))
 
     def stop(self) -> None:
-        """Send what is still queued, and wait until the node has answered for all of it."""
+        """Send all queued records, and wait for the delivery report of each."""
         self._stop.set()
         self._thread.join()
         assert self._producer.flush(120) == 0
@@ -105,14 +105,14 @@ def end_offset(consumer: Consumer, place: TopicPartition) -> int:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_every_acknowledged_record_outlives_a_kill(node: Any, record_property: Callable[..., None]) -> None:
-    chance = random.Random(SEED)
+    random_source = random.Random(SEED)
     writers = {
         "plain": Writer(node.bootstrap, "plain", "plain", idempotent=False),
         "idempotent": Writer(node.bootstrap, "idempotent", "idem", idempotent=True),
     }
     try:
         for _ in range(ROUNDS):
-            time.sleep(chance.uniform(0.3, 2.0))
+            time.sleep(random_source.uniform(0.3, 2.0))
             node.kill()
             node.start()
     finally:
@@ -135,10 +135,10 @@ def test_every_acknowledged_record_outlives_a_kill(node: Any, record_property: C
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_files_are_sound_after_a_kill(node: Any, kafka_tool: Callable[..., Any]) -> None:
-    chance = random.Random(SEED + 1)
+    random_source = random.Random(SEED + 1)
     for _ in range(ROUNDS):
         writer = Writer(node.bootstrap, "plain", "files", idempotent=False)
-        time.sleep(chance.uniform(0.5, 1.5))
+        time.sleep(random_source.uniform(0.5, 1.5))
         node.kill()
         node.start()
         writer.stop()

@@ -1,8 +1,8 @@
 """ElectLeaders, AlterPartitionReassignments and ListPartitionReassignments at their edges, in Kafka's words.
 
-Three answers are meant to differ from Kafka's: a request whose timeout is over before it began is carried out (Kafka:
-REQUEST_TIMED_OUT), an unknown kind of election is refused also for an empty list, and NO_REASSIGNMENT_IN_PROGRESS says
-what it means (Kafka: only the code). What needs several brokers is in the controller's scenario ``one_broker_away``.
+Three responses differ from Kafka's on purpose: a request whose timeout is over before it started is carried out (Kafka:
+REQUEST_TIMED_OUT), an unknown kind of election is rejected also for an empty list, and NO_REASSIGNMENT_IN_PROGRESS has
+a message (Kafka: only the code). Cases that need several brokers are in the controller's scenario ``one_broker_away``.
 """
 
 import socket
@@ -46,7 +46,7 @@ def no_assignment(text: str) -> Said:
 
 @pytest.fixture
 def ask(broker: Any) -> Callable[[Message, int], Any]:
-    """Return a function that sends one request over a connection of its own, and gives the answer."""
+    """Return a function that sends one request over a connection of its own, and returns the response."""
 
     def send(request: Message, version: int) -> Any:
         key = ApiKey(request.api_key)
@@ -54,9 +54,9 @@ def ask(broker: Any) -> Callable[[Message, int], Any]:
         frame = header.encode(request_header_version(key, version)) + request.encode(version)
         with socket.create_connection(broker.address, timeout=TIMEOUT_S) as connection:
             connection.sendall(struct.pack(">i", len(frame)) + frame)
-            with connection.makefile("rb") as answers:
-                answer = answers.read(struct.unpack(">i", answers.read(4))[0])
-        return response_type(key).decode(memoryview(answer), version, 4 + response_header_version(key, version))
+            with connection.makefile("rb") as stream:
+                response = stream.read(struct.unpack(">i", stream.read(4))[0])
+        return response_type(key).decode(memoryview(response), version, 4 + response_header_version(key, version))
 
     return send
 
@@ -66,26 +66,26 @@ def topic(new_topic: Callable[..., str]) -> str:
     return new_topic(partitions=2)
 
 
-def elections(answer: Any) -> list[tuple[str, list[tuple[int, Said]]]]:
+def elections(response: Any) -> list[tuple[str, list[tuple[int, Said]]]]:
     return [
         (each.topic, [(found.partition_id, (found.error_code, found.error_message)) for found in each.partition_result])
-        for each in answer.replica_election_results
+        for each in response.replica_election_results
     ]
 
 
 @pytest.mark.parametrize(
     ("kind", "version"), [(PREFERRED, 0), (PREFERRED, 1), (PREFERRED, 2), (UNCLEAN, 1), (UNCLEAN, 2)]
 )
-def test_an_election_that_cannot_be_held_is_refused_for_its_reason(
+def test_impossible_election_is_rejected_with_its_reason(
     ask: Callable[[Message, int], Any], topic: str, kind: int, version: int
 ) -> None:
     asked = [("nope", [1]), ("", [0]), (topic, []), (topic, [1, 2, -1, 0, 0]), (topic, [1]), ("nope", [])]
     places = [TopicPartitions(topic=name, partitions=partitions) for name, partitions in asked]
 
-    answer = ask(ElectLeadersRequest(election_type=kind, topic_partitions=places), version)
+    response = ask(ElectLeadersRequest(election_type=kind, topic_partitions=places), version)
 
-    assert answer.error_code == ErrorCode.NONE
-    assert elections(answer) == [
+    assert response.error_code == ErrorCode.NONE
+    assert elections(response) == [
         ("nope", [(1, unknown("No such topic as nope"))]),
         ("", [(0, unknown("No such topic as "))]),
         (topic, []),
@@ -114,15 +114,15 @@ def test_an_election_everywhere_names_every_topic_and_what_needs_no_election_not
 
 
 @pytest.mark.parametrize("kind", [2, -1])
-def test_an_unknown_kind_of_election_is_refused_as_a_whole_and_for_each(
+def test_unknown_kind_of_election_is_rejected_as_a_whole_and_for_each(
     ask: Callable[[Message, int], Any], topic: str, kind: int
 ) -> None:
     place = TopicPartitions(topic=topic, partitions=[0])
 
-    answer = ask(ElectLeadersRequest(election_type=kind, topic_partitions=[place]), 2)
+    response = ask(ElectLeadersRequest(election_type=kind, topic_partitions=[place]), 2)
 
-    refused = (ErrorCode.INVALID_REQUEST, f"Unknown election type {kind}")
-    assert (answer.error_code, elections(answer)) == (ErrorCode.INVALID_REQUEST, [(topic, [(0, refused)])])
+    rejected = (ErrorCode.INVALID_REQUEST, f"Unknown election type {kind}")
+    assert (response.error_code, elections(response)) == (ErrorCode.INVALID_REQUEST, [(topic, [(0, rejected)])])
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_an_unknown_kind_of_election_is_refused_as_a_whole_and_for_each(
     ],
 )
 @pytest.mark.parametrize("options", [{}, {"allow_replication_factor_change": False}], ids=["any-count", "same-count"])
-def test_a_move_that_cannot_be_made_is_refused_for_its_reason(
+def test_impossible_reassignment_is_rejected_with_its_reason(
     ask: Callable[[Message, int], Any],
     admin: Any,
     topic: str,
@@ -158,12 +158,12 @@ def test_a_move_that_cannot_be_made_is_refused_for_its_reason(
         ReassignableTopic(name=topic, partitions=[ReassignablePartition(partition_index=partition, replicas=wanted)]),
     ]
 
-    answer = ask(AlterPartitionReassignmentsRequest(topics=places, **options), 1 if options else 0)
+    response = ask(AlterPartitionReassignmentsRequest(topics=places, **options), 1 if options else 0)
 
-    assert (answer.error_code, answer.error_message) == (ErrorCode.NONE, None)
-    nowhere, nothing, here = answer.responses
-    (refused,) = nowhere.partitions
-    assert (refused.error_code, refused.error_message) == unknown("Unable to find a topic named nope.")
+    assert (response.error_code, response.error_message) == (ErrorCode.NONE, None)
+    nowhere, nothing, here = response.responses
+    (rejected,) = nowhere.partitions
+    assert (rejected.error_code, rejected.error_message) == unknown("Unable to find a topic named nope.")
     assert (nothing.name, nothing.partitions) == (topic, [])
     (found,) = here.partitions
     code, text = said
@@ -177,6 +177,6 @@ def test_what_does_not_move_is_not_listed(ask: Callable[[Message, int], Any], to
     places = [ListPartitionReassignmentsTopics(name=name, partition_indexes=indexes) for name, indexes in named]
 
     for topics in (None, [], places):
-        answer = ask(ListPartitionReassignmentsRequest(topics=topics), 0)
+        response = ask(ListPartitionReassignmentsRequest(topics=topics), 0)
 
-        assert (answer.error_code, answer.error_message, answer.topics) == (ErrorCode.NONE, None, [])
+        assert (response.error_code, response.error_message, response.topics) == (ErrorCode.NONE, None, [])

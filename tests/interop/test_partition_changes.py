@@ -1,4 +1,4 @@
-"""Who leads and who is in sync after random changes of partitions: the same as with Kafka's own controller.
+"""Leader and ISR after random changes of partitions: the same as with Kafka's own controller.
 
 Left out are states that no sound controller reaches, and one difference that is meant: Kafka keeps replicas eligible
 that have just left the partition.
@@ -28,58 +28,58 @@ KINDS: Final = ("elect", "fence", "lose-data", "alter-isr", "reassign", "cancel"
 Case = dict[str, Any]
 
 
-def some(chance: random.Random, nodes: list[int]) -> list[int]:
-    return chance.sample(nodes, chance.randint(0, len(nodes)))
+def some(random_source: random.Random, nodes: list[int]) -> list[int]:
+    return random_source.sample(nodes, random_source.randint(0, len(nodes)))
 
 
-def new_partition(chance: random.Random) -> Case:
+def new_partition(random_source: random.Random) -> Case:
     """Return a partition as it may be, with or without eligible leader replicas."""
-    replicas = chance.sample(NODES, chance.randint(1, 5))
-    metadata_version = chance.choice(METADATA_VERSIONS)
-    elr_enabled = metadata_version >= ELR_SINCE and chance.random() < 0.7
-    min_isr = chance.randint(1, 3)
-    isr = some(chance, replicas) or ([] if elr_enabled else [chance.choice(replicas)])
+    replicas = random_source.sample(NODES, random_source.randint(1, 5))
+    metadata_version = random_source.choice(METADATA_VERSIONS)
+    elr_enabled = metadata_version >= ELR_SINCE and random_source.random() < 0.7
+    min_isr = random_source.randint(1, 3)
+    isr = some(random_source, replicas) or ([] if elr_enabled else [random_source.choice(replicas)])
     out_of_sync = [replica for replica in replicas if replica not in isr]
-    leader = chance.choice(isr) if isr and chance.random() < 0.8 else NO_LEADER
-    moving = some(chance, replicas) if chance.random() < 0.35 else []
-    split = chance.randint(0, len(moving))
+    leader = random_source.choice(isr) if isr and random_source.random() < 0.8 else NO_LEADER
+    moving = some(random_source, replicas) if random_source.random() < 0.35 else []
+    split = random_source.randint(0, len(moving))
     return {
         "replicas": replicas,
         "isr": isr,
         "removing": sorted(moving[:split]),
         "adding": sorted(moving[split:]),
-        "elr": sorted(some(chance, out_of_sync)) if elr_enabled and len(isr) < min_isr else [],
-        "last": [chance.choice(replicas)] if elr_enabled and leader == NO_LEADER else [],
+        "elr": sorted(some(random_source, out_of_sync)) if elr_enabled and len(isr) < min_isr else [],
+        "last": [random_source.choice(replicas)] if elr_enabled and leader == NO_LEADER else [],
         "leader": leader,
-        "recovery": RECOVERING if len(isr) == 1 and chance.random() < 0.25 else RECOVERED,
-        "may_lead": [node for node in NODES if chance.random() < 0.7],
+        "recovery": RECOVERING if len(isr) == 1 and random_source.random() < 0.25 else RECOVERED,
+        "may_lead": [node for node in NODES if random_source.random() < 0.7],
         "metadata_version": metadata_version,
         "min_isr": min_isr,
         "elr_enabled": int(elr_enabled),
-        "election": chance.choice(["ONLINE", "UNCLEAN"]),
+        "election": random_source.choice(["ONLINE", "UNCLEAN"]),
     }
 
 
-def new_case(chance: random.Random) -> Case:
+def new_case(random_source: random.Random) -> Case:
     """Return a partition and one of the changes that a controller makes."""
-    case = new_partition(chance)
+    case = new_partition(random_source)
     replicas, isr, adding = case["replicas"], case["isr"], case["adding"]
-    kind = chance.choice(KINDS)
+    kind = random_source.choice(KINDS)
     if kind == "elect":
-        case["election"] = chance.choice([each.name for each in Election])
+        case["election"] = random_source.choice([each.name for each in Election])
     elif kind in ("fence", "lose-data"):
-        gone = chance.choice(replicas)
+        gone = random_source.choice(replicas)
         case["to_isr"] = [replica for replica in isr if replica != gone]
         case["may_lead"] = [node for node in case["may_lead"] if node != gone]
         if kind == "lose-data":
             case["lost_data"] = [gone]
     elif kind == "alter-isr" and case["leader"] != NO_LEADER:
-        others = some(chance, [replica for replica in replicas if replica != case["leader"]])
+        others = some(random_source, [replica for replica in replicas if replica != case["leader"]])
         case["to_isr"] = [*others, case["leader"]]
         case["to_recovery"] = RECOVERED if others else case["recovery"]
         case["may_lead"] = sorted({*case["may_lead"], case["leader"]})
     elif kind == "reassign":
-        wanted = chance.sample(NODES, chance.randint(1, 4))
+        wanted = random_source.sample(NODES, random_source.randint(1, 4))
         case["to_removing"] = sorted(set(replicas) - set(wanted))
         case["to_adding"] = sorted(set(wanted) - set(replicas)) or [each for each in adding if each in wanted]
         case["to_replicas"] = wanted + case["to_removing"]
@@ -154,7 +154,7 @@ def shown(partition: PartitionRegistration) -> dict[str, Any]:
 
 
 def parsed(line: str) -> dict[str, Any]:
-    """Return Kafka's answer, with only those eligible that are replicas of the partition."""
+    """Return Kafka's result, with only those eligible leader replicas that are replicas of the partition."""
     fields = dict(field.split("=") for field in line.split(";"))
     numbers = {name: [int(part) for part in value.split(",") if part] for name, value in fields.items()}
     return {**numbers, "elr": sorted(set(numbers["elr"]) & set(numbers["replicas"]))}
@@ -164,8 +164,8 @@ def test_random_changes_end_as_in_kafka() -> None:
     libs = os.environ.get("OTTLA_KAFKA_LIBS")
     if not libs:
         pytest.skip("OTTLA_KAFKA_LIBS does not name a folder with Kafka's jars")
-    chance = random.Random(11)
-    cases = [new_case(chance) for _ in range(CASES)]
+    random_source = random.Random(11)
+    cases = [new_case(random_source) for _ in range(CASES)]
 
     kafka = subprocess.run(
         ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{libs}/*", str(HERE / "PartitionChanges.java")],
@@ -175,11 +175,11 @@ def test_random_changes_end_as_in_kafka() -> None:
         check=True,
     )
 
-    answers = kafka.stdout.splitlines()
-    assert len(answers) == CASES
+    lines = kafka.stdout.splitlines()
+    assert len(lines) == CASES
     differ = [
         (as_text(case), mine, theirs)
-        for case, answer in zip(cases, answers, strict=True)
-        if (mine := shown(changed_here(case))) != (theirs := parsed(answer))
+        for case, line in zip(cases, lines, strict=True)
+        if (mine := shown(changed_here(case))) != (theirs := parsed(line))
     ]
     assert differ == []

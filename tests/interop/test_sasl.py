@@ -1,4 +1,4 @@
-"""SASL with everybody's clients: librdkafka, kafka-python and Kafka's tools, each mechanism, with and without TLS."""
+"""SASL with third-party clients: librdkafka, kafka-python and Kafka's tools, each mechanism, with and without TLS."""
 
 import json
 import logging
@@ -31,7 +31,7 @@ PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
 
 
 class TokenProvider(AbstractTokenProvider):
-    """What kafka-python asks for tokens."""
+    """The token provider of kafka-python."""
 
     def __init__(self, new_token: Callable[[], str], **config: Any) -> None:
         self._new_token = new_token
@@ -99,11 +99,11 @@ class SaslNode:
 
 
 def properties(folder: Path, ports: dict[str, int]) -> dict[str, str]:
-    doors = {name: f"{name}://127.0.0.1:{port}" for name, port in ports.items()}
+    listeners = {name: f"{name}://127.0.0.1:{port}" for name, port in ports.items()}
     said = {
         "process.roles": "broker,controller",
         "node.id": "1",
-        "listeners": ",".join(doors.values()),
+        "listeners": ",".join(listeners.values()),
         "advertised.listeners": ",".join(f"{name}://localhost:{ports[name]}" for name in PROTOCOLS),
         "listener.security.protocol.map": "SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL,CONTROLLER:SASL_PLAINTEXT",
         "controller.listener.names": "CONTROLLER",
@@ -294,13 +294,11 @@ def test_kafka_configs_sets_lists_and_removes_credentials(
 
 
 @pytest.mark.parametrize("mechanism", PASSWORDS)
-def test_a_wrong_password_is_refused_in_kafka_s_words(
-    node: SaslNode, kafka_tool: Callable[..., Any], mechanism: str
-) -> None:
-    refused = kafka_tool("kafka-topics", *node.java("SASL_SSL", mechanism, "wrong"), "--list", code=None)
+def test_wrong_password_gets_kafkas_message(node: SaslNode, kafka_tool: Callable[..., Any], mechanism: str) -> None:
+    rejected = kafka_tool("kafka-topics", *node.java("SASL_SSL", mechanism, "wrong"), "--list", code=None)
 
-    assert refused.code != 0
-    assert "SaslAuthenticationException" in refused.stderr + refused.stdout
+    assert rejected.code != 0
+    assert "SaslAuthenticationException" in rejected.stderr + rejected.stdout
     with pytest.raises(KafkaException):
         AdminClient(node.librdkafka("SASL_PLAINTEXT", mechanism, "wrong")).list_topics(timeout=2)
 
@@ -313,7 +311,7 @@ def test_a_wrong_password_is_refused_in_kafka_s_words(
         pytest.param({"iss": "https://other"}, id="of-another-issuer"),
     ],
 )
-def test_a_token_that_does_not_count_is_refused(node: SaslNode, claims: dict[str, Any]) -> None:
+def test_invalid_token_is_rejected(node: SaslNode, claims: dict[str, Any]) -> None:
     admin = AdminClient(node.librdkafka("SASL_PLAINTEXT", "OAUTHBEARER", node.token(**claims)))
     admin.poll(0)
 

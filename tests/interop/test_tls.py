@@ -1,6 +1,7 @@
-"""TLS with everybody's clients: librdkafka, kafka-python and Kafka's own tools, with and without a certificate.
+"""TLS with third-party clients: librdkafka, kafka-python and Kafka's own tools, with and without a certificate.
 
-The node has one listener that asks for no certificate and one that demands it; it talks to itself under TLS as well.
+The node has one listener that requests no client certificate and one that requires it; its own connections use TLS,
+too.
 """
 
 import json
@@ -197,7 +198,7 @@ def test_the_topics_tool_creates_and_describes_over_mutual_tls(
     assert "PartitionCount: 2" in described.stdout
 
 
-def test_a_client_without_certificate_is_refused_where_one_is_demanded(node: TlsNode) -> None:
+def test_client_without_a_required_certificate_is_rejected(node: TlsNode) -> None:
     settings = node.librdkafka(mutual=False)
     settings["bootstrap.servers"] = f"localhost:{node.mutual_port}"
     with pytest.raises(KafkaException):
@@ -206,14 +207,16 @@ def test_a_client_without_certificate_is_refused_where_one_is_demanded(node: Tls
     assert "the client showed no certificate, and ssl.client.auth is required" in node.log_text()
 
 
-def test_a_java_client_without_certificate_is_told_so(node: TlsNode, kafka_tool: Callable[..., Any]) -> None:
+def test_java_client_without_a_required_certificate_gets_the_reason(
+    node: TlsNode, kafka_tool: Callable[..., Any]
+) -> None:
     _, config = node.java(mutual=False)
     address = f"localhost:{node.mutual_port}"
-    refused = kafka_tool(
+    rejected = kafka_tool(
         "kafka-topics", "--bootstrap-server", address, "--command-config", str(config), "--list", code=1
     )
 
-    assert "SslAuthenticationException" in refused.stdout + refused.stderr
+    assert "SslAuthenticationException" in rejected.stdout + rejected.stderr
 
 
 def test_a_plaintext_client_is_named_in_the_log(node: TlsNode) -> None:
@@ -307,7 +310,7 @@ def test_a_listener_takes_other_certificates_by_kafka_configs(
 
 
 @pytest.mark.parametrize(
-    ("said", "refused"),
+    ("said", "rejected"),
     [
         pytest.param(
             "ssl.keystore.location={}/node.pem", "only per-listener using the listener prefix", id="for-all-listeners"
@@ -318,13 +321,13 @@ def test_a_listener_takes_other_certificates_by_kafka_configs(
         ),
     ],
 )
-def test_certificates_that_cannot_be_used_are_refused_at_once(
-    node: TlsNode, kafka_tool: Callable[..., Any], said: str, refused: str
+def test_unusable_certificates_are_rejected_at_once(
+    node: TlsNode, kafka_tool: Callable[..., Any], said: str, rejected: str
 ) -> None:
-    answer = alter(node, kafka_tool, "--add-config", said.format(node.folder), code=1)
+    output = alter(node, kafka_tool, "--add-config", said.format(node.folder), code=1)
 
-    assert "InvalidRequestException" in answer.stdout + answer.stderr
-    assert refused in answer.stdout + answer.stderr
+    assert "InvalidRequestException" in output.stdout + output.stderr
+    assert rejected in output.stdout + output.stderr
 
 
 def keytool(*arguments: str) -> None:
@@ -332,7 +335,7 @@ def keytool(*arguments: str) -> None:
 
 
 @pytest.mark.skipif(shutil.which("keytool") is None, reason="no JDK with keytool on the path")
-def test_stores_of_keytool_are_read_and_its_own_kind_is_refused(tmp_path: Path) -> None:
+def test_pkcs12_stores_of_keytool_are_read_and_jks_is_rejected(tmp_path: Path) -> None:
     made = ["-alias", "node", "-dname", "CN=node", "-storepass", "secret", "-keyalg", "RSA"]
     keytool("-genkeypair", *made, "-keystore", f"{tmp_path}/keys.p12", "-storetype", "PKCS12")
     keytool("-genkeypair", *made, "-keystore", f"{tmp_path}/keys.jks", "-storetype", "JKS", "-keypass", "secret")

@@ -1,7 +1,7 @@
 """A client that keeps a ledger, run as a program in a pod: it sends numbers at a steady pace and reads them along.
 
 Arguments: bootstrap servers, or the path of the settings that a User's Secret has for librdkafka; a topic; and a name
-by which this ledger's records are told from those of others. When the file /tmp/stop appears it sends no more, reads
+that distinguishes this ledger's records from those of others. When the file /tmp/stop appears it sends no more, reads
 the topic from its beginning to its end, and prints what became of the numbers as one line of JSON:
 
 ============  =========================================================================================
@@ -10,8 +10,8 @@ lost          those of them that are not in the topic
 doubled       numbers that are in the topic more than once, and were not sent twice by the client (`SkippedSequences`)
 sent_twice    numbers that are in the topic more than once because of the client
 unread        acknowledged numbers that the group's consumer, which read along, never saw
-failed        numbers that brokers refused or that nobody answered, with the reason
-errors        what else the client was told that it cannot recover from by itself
+failed        numbers with an error or without a delivery report, with the reason
+errors        further errors that the client cannot recover from by itself
 stall_s       the longest time between two acknowledgements
 ============  =========================================================================================
 """
@@ -45,30 +45,30 @@ PASSING = {
 class SkippedSequences(logging.Handler):
     """Which records librdkafka may have sent twice, by its own account.
 
-    When a leader moves, it may send a sequence number to the new one before the old one has refused the number before.
-    It notices, takes a new epoch, and sends again what it has no answer for. What of that is in the log already is then
-    there twice: brokers know batches by their epoch. Its issue 4953, open in 2.16; with JVM Kafka 4.3 it doubled 23 of
-    87,316 records while partitions moved.
+    When a leader moves, it may send a sequence number to the new one before the old one has rejected the number before.
+    It detects that, takes a new epoch, and sends the unacknowledged records again. Records that are in the log already
+    are then there twice: brokers detect duplicates by epoch. Its issue 4953, open in 2.16; with JVM Kafka 4.3 it
+    doubled 23 of 87,316 records while partitions moved.
 
     Attributes:
-        in_doubt: numbers without an answer at such a moment.
+        in_doubt: unacknowledged numbers at such a moment.
 
     Args of the constructor:
-        unanswered: returns the numbers that were sent and have no answer.
+        unacknowledged: returns the numbers that were sent and have no delivery report.
     """
 
     CONFIG: ClassVar[dict[str, Any]] = {"debug": "eos", "log_level": 7}
 
-    def __init__(self, unanswered: Callable[[], set[int]]) -> None:
+    def __init__(self, unacknowledged: Callable[[], set[int]]) -> None:
         super().__init__()
         self.in_doubt: set[int] = set()
-        self._unanswered = unanswered
+        self._unacknowledged = unacknowledged
         self.logger = logging.Logger("librdkafka")
         self.logger.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
         if "skipped sequence numbers" in record.getMessage():
-            self.in_doubt |= self._unanswered()
+            self.in_doubt |= self._unacknowledged()
 
 
 class Ledger:
@@ -90,7 +90,7 @@ class Ledger:
         self._done = threading.Event()
 
     def write(self) -> None:
-        """Send numbers until the file is there, and wait for every answer."""
+        """Send numbers until the file exists, and wait for every delivery report."""
         settings = {"acks": "all", "enable.idempotence": True, "linger.ms": 1, "message.timeout.ms": 120_000}
         producer = Producer(self._common | settings | SkippedSequences.CONFIG, logger=self.skipped.logger)
         while not STOP.exists():

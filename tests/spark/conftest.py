@@ -1,4 +1,4 @@
-"""What the pipeline's tests share: the CSV read once, and one small Spark for all that need it."""
+"""Fixtures of the pipeline's tests: the CSV, read once, and one small Spark session."""
 
 from collections.abc import Iterator
 from pathlib import Path

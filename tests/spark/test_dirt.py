@@ -23,7 +23,7 @@ def clean_events(count: int) -> list[Event]:
 
 
 def kind(event: Event, clean: dict[bytes, int]) -> str:
-    """What a reader can tell of a record: its event time is in `clean`, by value."""
+    """Return the kind of a record as a reader sees it: its event time is in `clean`, by value."""
     if event.value not in clean:
         return "malformed"
     minutes = (event.timestamp_ms - clean[event.value]) // MINUTE_MS
@@ -85,12 +85,12 @@ def test_dirt_is_read(text: str, dirt: Dirt) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "late", "late=-1", "late=1.5", "rain=3", "records=3", "late=1,,"])
-def test_dirt_that_cannot_be_read_is_refused(text: str) -> None:
+def test_unreadable_dirt_is_rejected(text: str) -> None:
     with pytest.raises(DirtError, match="write 'none' or"):
         Dirt.parse(text)
 
 
-def test_more_dirt_than_events_is_refused() -> None:
+def test_more_dirt_than_events_is_rejected() -> None:
     assert len(list(stream(clean_events(3), Dirt(late=3)))) == 6
 
     with pytest.raises(DirtError, match="of 3 events"):

@@ -32,8 +32,8 @@ class FakeProducer:
     """librdkafka's producer as far as the feed uses it: a bounded queue, settled when it is polled."""
 
     queue_max = 100
-    refuse: Callable[[int], str | None] = staticmethod(lambda nth: None)
-    forget = 0
+    error_of: Callable[[int], str | None] = staticmethod(lambda nth: None)
+    unacknowledged_count = 0
 
     def __init__(self, options: dict[str, Any]) -> None:
         self.options = options
@@ -45,7 +45,7 @@ class FakeProducer:
     def produce(self, topic: str, value: bytes, key: bytes, *, timestamp: int, on_delivery: Any) -> None:
         if len(self.queue) >= self.queue_max:
             raise BufferError
-        error = self.refuse(len(self.produced))
+        error = self.error_of(len(self.produced))
         self.produced.append((topic, key, value, timestamp))
         self.queue.append((on_delivery, (error, FakeMessage(key, value))))
 
@@ -54,7 +54,7 @@ class FakeProducer:
             self._settle(leave=0)
 
     def flush(self, seconds: float) -> int:
-        self._settle(leave=self.forget)
+        self._settle(leave=self.unacknowledged_count)
         return len(self.queue)
 
     def purge(self) -> None:
@@ -104,8 +104,8 @@ def test_a_caller_s_options_win(producer: type[FakeProducer]) -> None:
     assert (created[0].options["linger.ms"], created[0].options["acks"]) == (5, "1")
 
 
-def test_a_refused_record_stops_the_feed_and_is_named(producer: type[FakeProducer]) -> None:
-    producer.refuse = staticmethod(lambda nth: "topic is read-only" if nth == 150 else None)
+def test_rejected_record_stops_the_feed_and_is_named(producer: type[FakeProducer]) -> None:
+    producer.error_of = staticmethod(lambda nth: "topic is read-only" if nth == 150 else None)
 
     with pytest.raises(FeedError, match=r"h:1 acknowledged \d+ of \d+ .* topic t: partition 3: topic is read-only"):
         feed(EVENTS, bootstrap_servers="h:1", topic="t")
@@ -114,7 +114,7 @@ def test_a_refused_record_stops_the_feed_and_is_named(producer: type[FakeProduce
 
 
 def test_a_record_that_is_never_acknowledged_is_no_success(producer: type[FakeProducer]) -> None:
-    producer.forget = 1
+    producer.unacknowledged_count = 1
 
     with pytest.raises(FeedError, match=r"acknowledged 4999 of 5000 .* 1 still waiting after 60 s"):
         feed(EVENTS, bootstrap_servers="h:1", topic="t")

@@ -78,7 +78,7 @@ def test_a_jar_is_fetched_once(repository: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [CONTENT[:-1], b"b" + CONTENT[1:]], ids=["cut-off", "one-byte-wrong"])
-def test_a_damaged_jar_is_fetched_again(damage: bytes, repository: Path, tmp_path: Path) -> None:
+def test_corrupt_jar_is_fetched_again(damage: bytes, repository: Path, tmp_path: Path) -> None:
     folder = tmp_path / "jars"
     folder.mkdir()
     (folder / JAR.filename).write_bytes(damage)
@@ -88,7 +88,7 @@ def test_a_damaged_jar_is_fetched_again(damage: bytes, repository: Path, tmp_pat
     assert path.read_bytes() == CONTENT
 
 
-def test_a_repository_that_serves_something_else_is_refused(repository: Path, tmp_path: Path) -> None:
+def test_repository_with_another_checksum_is_rejected(repository: Path, tmp_path: Path) -> None:
     repository.write_bytes(b"b" + CONTENT[1:])
 
     with pytest.raises(JarsError, match=r"another SHA-256; .*Maven is not installed"):

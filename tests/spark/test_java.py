@@ -23,7 +23,7 @@ def fake_java(folder: Path, version: str) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only folder on PATH; nobody is root."""
+    """The only folder on PATH, without root."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)

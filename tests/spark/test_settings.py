@@ -1,4 +1,4 @@
-"""Settings become what Spark and the Kafka client are told."""
+"""Settings become options of Spark and of the Kafka client."""
 
 import pytest
 

@@ -51,7 +51,7 @@ def test_the_digest_does_not_depend_on_order_but_on_every_cell(rows: list[GoldRo
         pytest.param(",".join(GoldRow._fields) + "\nEWR,2013-01-01T10:00:00Z,x\n", "line 2", id="not-a-number"),
     ],
 )
-def test_another_file_is_refused(text: str, reason: str, tmp_path: Path) -> None:
+def test_other_file_is_rejected(text: str, reason: str, tmp_path: Path) -> None:
     path = tmp_path / "gold.csv"
     path.write_text(text)
 
@@ -59,7 +59,7 @@ def test_another_file_is_refused(text: str, reason: str, tmp_path: Path) -> None
         read_gold(path)
 
 
-def test_a_row_that_is_cut_off_is_refused(tmp_path: Path) -> None:
+def test_truncated_row_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "gold.csv"
     path.write_text(",".join(GoldRow._fields) + "\nEWR,2013-01-01T10:00:00Z,1,2\n")
 

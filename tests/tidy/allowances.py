@@ -1,4 +1,4 @@
-"""What the checks of `tests/tidy` still allow: lists of counts, one for each check, that only shrink.
+"""Allowances of the checks of `tests/tidy`: lists of counts, one for each check, that only shrink.
 
 ``python tests/tidy/allowances.py`` prints where the lists and the files differ. ``--lower`` writes lower counts and
 removes entries; it never raises one. ``--rebuild`` writes the lists again from the files. That is for files that were

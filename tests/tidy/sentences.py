@@ -1,4 +1,4 @@
-"""Sentences that name no actor: those that begin with who, what, whoever, nobody, somebody or where."""
+"""Sentences that name no actor: they begin with "who", "what", "whoever", "nobody", "somebody" or "where"."""
 
 import re
 from collections.abc import Iterator

@@ -51,7 +51,7 @@ def _is_skipped(path: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PythonSource:
-    """What a Python file says: prose by kind, and the names that it defines, each as words."""
+    """Prose of a Python file by kind, and the names that it defines, each as words."""
 
     docstrings: list[Passage]
     comments: list[Passage]

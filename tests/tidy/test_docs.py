@@ -1,4 +1,4 @@
-"""The pages made from the code are the code's: nobody has to remember to write them again."""
+"""Generated pages equal the code, which a check compares."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""At most 2 % of a package's sentences begin with who, what, whoever, nobody, somebody or where."""
+"""At most 2 % of a package's sentences begin with "who", "what", "whoever", "nobody", "somebody", "where"."""
 
 from pathlib import Path
 

@@ -151,7 +151,7 @@ def test_every_module_is_reached_from_a_test() -> None:
         for path in package.rglob("*.py"):
             name = ".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__")
             modules[name] = path
-    # What the catalog and the command line import by name.
+    # Modules that the catalog and the command line import by name.
     entry_points = {name for name in modules if re.match(r"ottla\.(handlers|cli|wire\.messages)\.", name)}
     entry_points |= {name for name in modules if name.endswith("__main__")}
     reached: set[str] = set()

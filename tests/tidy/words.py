@@ -28,7 +28,7 @@ class Offender:
 
 @dataclass(frozen=True, slots=True)
 class BannedWords:
-    """What is searched for: ``banned`` matches a word or phrase, ``stays`` the phrases in which it is the term."""
+    """Patterns of the glossary: ``banned`` matches a word or phrase, ``stays`` the phrases in which it is the term."""
 
     banned: re.Pattern[str]
     stays: re.Pattern[str] | None

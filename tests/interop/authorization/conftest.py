@@ -29,7 +29,7 @@ class Locked:
     server: Server
     bootstrap: str
     client_properties: Path
-    doors: Mapping[str, str]
+    listeners: Mapping[str, str]
     """The addresses of further listeners, by name."""
 
 
@@ -49,7 +49,7 @@ class Starter:
         kind: str,
         host: str = "127.0.0.1",
         *,
-        doors: Mapping[str, str] = MappingProxyType({}),
+        listeners: Mapping[str, str] = MappingProxyType({}),
         formatted: Sequence[str] = (),
         **settings: str,
     ) -> Locked:
@@ -58,20 +58,20 @@ class Starter:
         Args:
             kind: OURS or KAFKA.
             host: where it listens.
-            doors: names of further listeners, and their security protocols; what they need is in ``settings``.
+            listeners: names of further listeners, and their security protocols; what they need is in ``settings``.
             formatted: arguments of `ottla format`, which formats for both kinds.
             settings: of its server.properties.
         """
         directory = self._directory / f"{kind}-{len(self._processes)}"
         directory.mkdir()
         ports = self._free_port(), self._free_port()
-        more = {name: str(Endpoint(host, self._free_port())) for name in doors}
+        more = {name: str(Endpoint(host, self._free_port())) for name in listeners}
         config = directory / "server.properties"
         lines = _properties(host, *ports, directory / "data") | settings
         for name, address in more.items():
             lines["listeners"] += f",{name}://{address}"
             lines["advertised.listeners"] += f",{name}://{address}"
-            lines["listener.security.protocol.map"] += f",{name}:{doors[name]}"
+            lines["listener.security.protocol.map"] += f",{name}:{listeners[name]}"
         config.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
         self._format(config, formatted)
         self._processes.append(self._launch(self._command(kind, config), directory / "node.out"))
@@ -121,7 +121,7 @@ def locked(starter: Starter) -> dict[str, Locked]:
 
 @pytest.fixture(scope="module")
 def lenient(starter: Starter) -> dict[str, Locked]:
-    """Return both nodes, by kind; of what no entry speaks, everybody may do everything."""
+    """Return both nodes, by kind; resources without an entry are open to every client."""
     settings = {"allow.everyone.if.no.acl.found": "true"}
     return {kind: starter.start(kind, **settings) for kind in (KAFKA, OURS)}
 

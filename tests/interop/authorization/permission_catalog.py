@@ -1,4 +1,4 @@
-"""What the permission matrix asks: requests of every API, as a table.
+"""Requests of the permission matrix: of every API, as a table.
 
 Every row is safe to be allowed: it changes nothing (validate_only, other cluster ids, brokers that are not there), or
 says how to make it undone.
@@ -36,8 +36,8 @@ from permission_row import (
     AUTO,
     FOREIGN_CLUSTER,
     METADATA_TOPIC,
+    NO_BROKER,
     NO_SUCH_ID,
-    NOBODY,
     NOTHING,
     ORDERS,
     OTHER,
@@ -59,7 +59,7 @@ CLIENTS_ROWS = (
         api_key=_A.API_VERSIONS,
         name="",
         values=always(client_software_name="m", client_software_version="1"),
-        only_refusals=True,
+        compares_errors_only=True,
     ),
     Row(api_key=_A.SASL_HANDSHAKE, name="again", values=always(mechanism="PLAIN")),
     Row(api_key=_A.SASL_AUTHENTICATE, name="again", values=always(auth_bytes=b"")),
@@ -67,7 +67,7 @@ CLIENTS_ROWS = (
     Row(api_key=_A.PRODUCE, name="acks=0", values=produce(0), versions=(3, 12)),
     Row(api_key=_A.FETCH, name="", values=fetch(), versions=(4, 12)),
     Row(api_key=_A.FETCH, name="session", values=fetch(session=True), versions=(12,)),
-    Row(api_key=_A.FETCH, name="as a follower", values=fetch(replica=NOBODY), versions=(11, 14)),
+    Row(api_key=_A.FETCH, name="as a follower", values=fetch(replica=NO_BROKER), versions=(11, 14)),
     Row(
         api_key=_A.LIST_OFFSETS,
         name="",
@@ -81,7 +81,11 @@ CLIENTS_ROWS = (
     Row(api_key=_A.OFFSET_FETCH, name="all", values=fetch_offsets(all_topics=True), versions=(2, 7, 9)),
     Row(api_key=_A.FIND_COORDINATOR, name="groups", values=find(0, READERS, STRANGERS), versions=(0, 2)),
     Row(
-        api_key=_A.FIND_COORDINATOR, name="transactions", values=find(1, TXN, "pay"), versions=(1,), only_refusals=True
+        api_key=_A.FIND_COORDINATOR,
+        name="transactions",
+        values=find(1, TXN, "pay"),
+        versions=(1,),
+        compares_errors_only=True,
     ),
     Row(
         api_key=_A.JOIN_GROUP,
@@ -142,7 +146,7 @@ CLIENTS_ROWS = (
         api_key=_A.INIT_PRODUCER_ID,
         name="transactional",
         values=always(transactional_id=TXN, transaction_timeout_ms=60000),
-        only_refusals=True,
+        compares_errors_only=True,
     ),
     Row(
         api_key=_A.OFFSET_FOR_LEADER_EPOCH,
@@ -196,8 +200,8 @@ CLIENTS_ROWS = (
         values=lambda _, v: {"resource_types": [CONFIG_TOPIC, CONFIG_BROKER, CONFIG_GROUP]} if v else {},
     ),
     Row(api_key=_A.DESCRIBE_CLIENT_QUOTAS, name="", values=always(components=[])),
-    # Kafka's controllers say that they serve this, and do not. No user at all, not null: to a refusal of that Kafka's
-    # brokers give no answer.
+    # Kafka's controllers advertise this API and do not serve it. No user at all instead of null: when that is denied,
+    # Kafka's brokers send no response.
     Row(api_key=_A.DESCRIBE_USER_SCRAM_CREDENTIALS, name="", values=always(users=[])),
     Row(api_key=_A.DESCRIBE_USER_SCRAM_CREDENTIALS, name="of one", values=always(users=[{"name": "nobody"}])),
     *(
@@ -248,7 +252,7 @@ SHARED_ROWS = (
         versions=(1,),
         values=always(validate_only=True, feature_updates=[{"feature": "no.such.feature", "max_version_level": 1}]),
     ),
-    Row(api_key=_A.UNREGISTER_BROKER, name="", values=always(broker_id=NOBODY)),
+    Row(api_key=_A.UNREGISTER_BROKER, name="", values=always(broker_id=NO_BROKER)),
     Row(
         api_key=_A.DESCRIBE_ACLS, name="of nobody", versions=(1,), values=always(**acl_filter(principal="User:nobody"))
     ),
@@ -277,7 +281,7 @@ SHARED_ROWS = (
         name="",
         values=always(
             cluster_id=FOREIGN_CLUSTER,
-            voter_id=NOBODY,
+            voter_id=NO_BROKER,
             voter_directory_id=NO_SUCH_ID,
             timeout_ms=1000,
             listeners=[{"name": "CONTROLLER", "host": "127.0.0.1", "port": 1}],
@@ -286,7 +290,7 @@ SHARED_ROWS = (
     Row(
         api_key=_A.REMOVE_RAFT_VOTER,
         name="",
-        values=always(cluster_id=FOREIGN_CLUSTER, voter_id=NOBODY, voter_directory_id=NO_SUCH_ID),
+        values=always(cluster_id=FOREIGN_CLUSTER, voter_id=NO_BROKER, voter_directory_id=NO_SUCH_ID),
     ),
 )
 """Served by brokers, who pass them on, and by controllers."""
@@ -304,19 +308,19 @@ CONTROLLERS_ROWS = (
         api_key=_A.VOTE,
         name="",
         on_controller=True,
-        values=always(cluster_id=FOREIGN_CLUSTER, **of_log(replica_epoch=1, replica_id=NOBODY)),
+        values=always(cluster_id=FOREIGN_CLUSTER, **of_log(replica_epoch=1, replica_id=NO_BROKER)),
     ),
     Row(
         api_key=_A.BEGIN_QUORUM_EPOCH,
         name="",
         on_controller=True,
-        values=always(cluster_id=FOREIGN_CLUSTER, **of_log(leader_id=NOBODY)),
+        values=always(cluster_id=FOREIGN_CLUSTER, **of_log(leader_id=NO_BROKER)),
     ),
     Row(
         api_key=_A.END_QUORUM_EPOCH,
         name="",
         on_controller=True,
-        values=always(cluster_id=FOREIGN_CLUSTER, **of_log(leader_id=NOBODY)),
+        values=always(cluster_id=FOREIGN_CLUSTER, **of_log(leader_id=NO_BROKER)),
     ),
     Row(
         api_key=_A.FETCH_SNAPSHOT,
@@ -328,30 +332,30 @@ CONTROLLERS_ROWS = (
         api_key=_A.UPDATE_RAFT_VOTER,
         name="",
         on_controller=True,
-        values=always(cluster_id=FOREIGN_CLUSTER, voter_id=NOBODY, voter_directory_id=NO_SUCH_ID),
+        values=always(cluster_id=FOREIGN_CLUSTER, voter_id=NO_BROKER, voter_directory_id=NO_SUCH_ID),
     ),
     Row(
         api_key=_A.BROKER_REGISTRATION,
         name="",
         on_controller=True,
-        values=always(broker_id=NOBODY, cluster_id=FOREIGN_CLUSTER),
+        values=always(broker_id=NO_BROKER, cluster_id=FOREIGN_CLUSTER),
     ),
-    Row(api_key=_A.BROKER_HEARTBEAT, name="", on_controller=True, values=always(**of_broker(NOBODY))),
-    Row(api_key=_A.ALLOCATE_PRODUCER_IDS, name="", on_controller=True, values=always(**of_broker(NOBODY))),
+    Row(api_key=_A.BROKER_HEARTBEAT, name="", on_controller=True, values=always(**of_broker(NO_BROKER))),
+    Row(api_key=_A.ALLOCATE_PRODUCER_IDS, name="", on_controller=True, values=always(**of_broker(NO_BROKER))),
     Row(
         api_key=_A.ALTER_PARTITION,
         name="",
         on_controller=True,
-        values=lambda s, _: of_broker(NOBODY) | {"topics": [{"topic_id": s.topic_ids[ORDERS], "partitions": []}]},
+        values=lambda s, _: of_broker(NO_BROKER) | {"topics": [{"topic_id": s.topic_ids[ORDERS], "partitions": []}]},
     ),
     Row(
         api_key=_A.CONTROLLER_REGISTRATION,
         name="",
         on_controller=True,
-        values=always(controller_id=NOBODY, incarnation_id=NO_SUCH_ID),
-        only_refusals=True,  # Kafka takes a controller without any feature
+        values=always(controller_id=NO_BROKER, incarnation_id=NO_SUCH_ID),
+        compares_errors_only=True,  # Kafka takes a controller without any feature
     ),
-    Row(api_key=_A.ASSIGN_REPLICAS_TO_DIRS, name="", on_controller=True, values=always(**of_broker(NOBODY))),
+    Row(api_key=_A.ASSIGN_REPLICAS_TO_DIRS, name="", on_controller=True, values=always(**of_broker(NO_BROKER))),
     Row(
         api_key=_A.ENVELOPE,
         name="for alice",

@@ -116,7 +116,7 @@ def _denied() -> Iterator[tuple[str, Grant]]:
 
 
 def _hosts() -> Iterator[tuple[str, Grant]]:
-    """Yield entries for everybody, and for one address."""
+    """Yield entries for every address, and for one."""
     read = _allow(ResourceType.TOPIC, ORDERS, _O.READ)
     yield "from-this-host", (read._replace(host="127.0.0.1"),)
     yield "from-another-host", (read._replace(host="10.0.0.1"),)

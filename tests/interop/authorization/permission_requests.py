@@ -1,4 +1,4 @@
-"""What the requests of the permission matrix say: their fields, as a version has them, for the rows of the catalog."""
+"""Fields of the requests of the permission matrix, by version, for the rows of the catalog."""
 
 import time
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from permission_row import (
     OTHER,
     READERS,
     STRANGERS,
-    Asked,
+    TargetServer,
     Values,
     build,
 )
@@ -36,8 +36,8 @@ def _batch() -> bytes:
     return build_batch([Record(0, _NOW_MS, b"key", b"value", ())], base_offset=0)
 
 
-def produce(acks: int) -> Callable[[Asked, int], Values]:
-    def values(server: Asked, version: int) -> Values:
+def produce(acks: int) -> Callable[[TargetServer, int], Values]:
+    def values(server: TargetServer, version: int) -> Values:
         return {
             "acks": acks,
             "timeout_ms": 5000,
@@ -50,12 +50,12 @@ def produce(acks: int) -> Callable[[Asked, int], Values]:
     return values
 
 
-def _topic(server: Asked, name: str, by_id: bool, key: str) -> Values:
+def _topic(server: TargetServer, name: str, by_id: bool, key: str) -> Values:
     return {"topic_id": server.topic_ids.get(name, NO_SUCH_ID)} if by_id else {key: name}
 
 
-def fetch(*, replica: int = -1, session: bool = False) -> Callable[[Asked, int], Values]:
-    def values(server: Asked, version: int) -> Values:
+def fetch(*, replica: int = -1, session: bool = False) -> Callable[[TargetServer, int], Values]:
+    def values(server: TargetServer, version: int) -> Values:
         partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
         made: Values = {
             "max_wait_ms": 0,
@@ -72,7 +72,7 @@ def fetch(*, replica: int = -1, session: bool = False) -> Callable[[Asked, int],
     return values
 
 
-def fetch_metadata_log(server: Asked, version: int) -> Values:
+def fetch_metadata_log(server: TargetServer, version: int) -> Values:
     del server, version
     return {
         "cluster_id": FOREIGN_CLUSTER,
@@ -80,7 +80,7 @@ def fetch_metadata_log(server: Asked, version: int) -> Values:
     }
 
 
-def commit(server: Asked, version: int) -> Values:
+def commit(server: TargetServer, version: int) -> Values:
     partitions = [{"partition_index": 0, "committed_offset": 0, "committed_metadata": ""}]
     topics = [
         _topic(server, name, version >= 10, "name") | {"partitions": partitions} for name in (ORDERS, OTHER, NOTHING)
@@ -88,8 +88,8 @@ def commit(server: Asked, version: int) -> Values:
     return {"group_id": READERS, "topics": topics}
 
 
-def fetch_offsets(*, all_topics: bool) -> Callable[[Asked, int], Values]:
-    def values(server: Asked, version: int) -> Values:
+def fetch_offsets(*, all_topics: bool) -> Callable[[TargetServer, int], Values]:
+    def values(server: TargetServer, version: int) -> Values:
         if version < 8:
             topics = [{"name": name, "partition_indexes": [0]} for name in (ORDERS, OTHER, NOTHING)]
             return {"group_id": READERS, "topics": None if all_topics else topics}
@@ -103,8 +103,8 @@ def fetch_offsets(*, all_topics: bool) -> Callable[[Asked, int], Values]:
     return values
 
 
-def find(key_type: int, *keys: str) -> Callable[[Asked, int], Values]:
-    def values(_: Asked, version: int) -> Values:
+def find(key_type: int, *keys: str) -> Callable[[TargetServer, int], Values]:
+    def values(_: TargetServer, version: int) -> Values:
         asked = {"coordinator_keys": list(keys)} if version >= 4 else {"key": keys[0]}
         return asked if version == 0 else asked | {"key_type": key_type}
 
@@ -112,7 +112,7 @@ def find(key_type: int, *keys: str) -> Callable[[Asked, int], Values]:
 
 
 def metadata(names: tuple[str, ...] | None, *, by_id: bool = False, creates: bool = False) -> Callable[..., Values]:
-    def values(server: Asked, version: int) -> Values:
+    def values(server: TargetServer, version: int) -> Values:
         topics: list[Values] | None = None
         if names is not None:
             # Before v4 a client could not forbid that what is missing is created.
@@ -133,14 +133,14 @@ def metadata(names: tuple[str, ...] | None, *, by_id: bool = False, creates: boo
     return values
 
 
-def create_topics(_: Asked, version: int) -> Values:
+def create_topics(_: TargetServer, version: int) -> Values:
     topic = {"num_partitions": 1, "replication_factor": 1}
     topics = [topic | {"name": name} for name in (NEW, NOTHING, ORDERS)]
     return {"topics": topics, "validate_only": True}
 
 
-def delete_topics(*, by_id: bool) -> Callable[[Asked, int], Values]:
-    def values(server: Asked, version: int) -> Values:
+def delete_topics(*, by_id: bool) -> Callable[[TargetServer, int], Values]:
+    def values(server: TargetServer, version: int) -> Values:
         if version < 6:
             return {"topic_names": [DOOMED, NOTHING, NEW], "timeout_ms": 5000}
         named = [{"name": name} for name in (DOOMED, NOTHING, NEW)]
@@ -150,7 +150,7 @@ def delete_topics(*, by_id: bool) -> Callable[[Asked, int], Values]:
     return values
 
 
-def always(**values: Any) -> Callable[[Asked, int], Values]:
+def always(**values: Any) -> Callable[[TargetServer, int], Values]:
     return lambda _, __: values
 
 
@@ -167,14 +167,14 @@ CONFIGURED = (
 )
 
 
-def describe_configs(*resources: tuple[int, str, str, str]) -> Callable[[Asked, int], Values]:
+def describe_configs(*resources: tuple[int, str, str, str]) -> Callable[[TargetServer, int], Values]:
     asked = [
         {"resource_type": kind, "resource_name": name, "configuration_keys": [key]} for kind, name, key, _ in resources
     ]
     return always(resources=asked)
 
 
-def alter_configs(*resources: tuple[int, str, str, str]) -> Callable[[Asked, int], Values]:
+def alter_configs(*resources: tuple[int, str, str, str]) -> Callable[[TargetServer, int], Values]:
     asked = [
         {"resource_type": kind, "resource_name": name, "configs": [{"name": key, "value": value}]}
         for kind, name, key, value in resources
@@ -214,7 +214,7 @@ def of_log(**partition: Any) -> Values:
     return {"topics": [{"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0} | partition]}]}
 
 
-def envelope(inner: ApiKey, principal: str, values: Values) -> Callable[[Asked, int], Values]:
+def envelope(inner: ApiKey, principal: str, values: Values) -> Callable[[TargetServer, int], Values]:
     version = CATALOG[inner].last_version
     header = RequestHeader(request_api_key=inner, request_api_version=version, correlation_id=7, client_id="inner")
     request = build(request_type(inner), values)
@@ -223,7 +223,7 @@ def envelope(inner: ApiKey, principal: str, values: Values) -> Callable[[Asked, 
     return always(request_data=data, request_principal=who, client_host_address=bytes([127, 0, 0, 1]))
 
 
-def of_each_topic(**partition: Any) -> Callable[[Asked, int], Values]:
+def of_each_topic(**partition: Any) -> Callable[[TargetServer, int], Values]:
     """Return requests that name partition 0 of each topic."""
     return always(topics=[{"name": name, "partitions": [dict(partition)]} for name in (ORDERS, OTHER, NOTHING)])
 

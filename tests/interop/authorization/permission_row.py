@@ -19,7 +19,7 @@ EXISTING = (ORDERS, DOOMED, OTHER)
 ASKED = (ORDERS, OTHER, NEW, NOTHING)
 READERS, STRANGERS = "readers", "strangers"
 AUTO = "orders-auto"
-NOBODY = 99
+NO_BROKER = 99
 """The id of no broker."""
 FOREIGN_CLUSTER = "AAAAAAAAAAAAAAAAAAAAAA"
 NO_SUCH_ID = Uuid(bytes([7] * 16))
@@ -27,8 +27,8 @@ METADATA_TOPIC = "__cluster_metadata"
 TXN = "payments"
 
 
-class Asked(Protocol):
-    """What a row may use of the server that it is sent to."""
+class TargetServer(Protocol):
+    """Parts of the target server that a row may use."""
 
     topic_ids: dict[str, Uuid]
 
@@ -48,15 +48,15 @@ class Row:
 
     api_key: ApiKey
     name: str
-    values: Callable[[Asked, int], Values]
+    values: Callable[[TargetServer, int], Values]
     versions: tuple[int, ...] = ()
     """Besides the newest."""
     on_controller: bool = False
-    undo: Callable[[Asked], None] | None = None
-    """Called after an answer with ``undone_after`` in it."""
+    undo: Callable[[TargetServer], None] | None = None
+    """Called after a response with ``undone_after`` in it."""
     undone_after: ErrorCode = ErrorCode.NONE
-    only_refusals: bool = False
-    """Compare who is refused, not what the others are told: this release does not serve it in full."""
+    compares_errors_only: bool = False
+    """Compare authorization errors only: this release does not serve the request in full."""
 
     @property
     def title(self) -> str:
@@ -82,6 +82,6 @@ def build(kind: type[Any], values: Values) -> Any:
     return kind(**made)
 
 
-def request_of(row: Row, server: Asked, version: int) -> Message:
+def request_of(row: Row, server: TargetServer, version: int) -> Message:
     made: Message = build(request_type(row.api_key), row.values(server, version))
     return made

@@ -1,4 +1,4 @@
-"""A server under the permission matrix: logins, entries that have taken effect, and answers that can be compared."""
+"""A server under the permission matrix: connections, entries in effect, and responses that can be compared."""
 
 import itertools
 import socket
@@ -27,7 +27,7 @@ PASSWORDS: Final = {name: f"{name}-secret" for name in ("admin", "alice", "probe
 WITHIN_S: Final = 60
 CLOSED: Final = "the connection is closed"
 
-# What says nothing about permissions and differs from server to server, or from run to run.
+# Fields without a meaning for permissions that differ between servers or runs.
 _IGNORED: Final = frozenset(
     {
         "throttle_time_ms",
@@ -59,7 +59,7 @@ _IGNORED: Final = frozenset(
         "log_append_time_ms",
     }
 )
-_REFUSALS: Final = frozenset(
+_AUTHORIZATION_ERRORS: Final = frozenset(
     {
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -73,7 +73,7 @@ _probes = itertools.count()
 
 
 class Connection:
-    """A login over PLAIN; opens anew when the server has closed it."""
+    """A connection authenticated with PLAIN; connects again after the server has closed it."""
 
     def __init__(self, host: str, port: int, user: str) -> None:
         self._address = host, port
@@ -82,7 +82,7 @@ class Connection:
         self._correlation_id = 0
 
     def ask(self, request: Message, version: int) -> Any:
-        """Return the answer; None when the server closed the connection instead."""
+        """Return the response; None when the server closed the connection instead."""
         try:
             if self._socket is None:
                 self._open()
@@ -91,8 +91,8 @@ class Connection:
             self.close()
             return None
 
-    def tell(self, request: Message, version: int) -> bool:
-        """Send what has no answer; return whether the connection survives it."""
+    def send_one_way(self, request: Message, version: int) -> bool:
+        """Send a request without a response; return whether the connection survives it."""
         if self._socket is None:
             self._open()
         try:
@@ -148,7 +148,7 @@ class Connection:
 
 
 class Server:
-    """One node with two doors, for clients and for controllers; `admin` is a super user, `alice` is who is tested."""
+    """One node with listeners for clients and for controllers; `admin` is a super user, `alice` the user under test."""
 
     def __init__(self, host: str, broker_port: int, controller_port: int) -> None:
         self.topic_ids: dict[str, Uuid] = {}
@@ -192,26 +192,26 @@ class Server:
         everything = acl_filter(principal=None)
         eventually(lambda: self._admin(ApiKey.DESCRIBE_ACLS, 3, **everything).resources == [])
 
-    def answer(self, row: Row, version: int, user: str = "alice") -> Any:
-        """Send a row's request; return what can be compared."""
+    def response(self, row: Row, version: int, user: str = "alice") -> Any:
+        """Send a row's request; return the comparable part of its response."""
         connection = self._connections[user, row.on_controller]
         request = request_of(row, self, version)
         if row.api_key is ApiKey.PRODUCE and getattr(request, "acks", None) == 0:
-            return "served" if connection.tell(request, version) else CLOSED
+            return "served" if connection.send_one_way(request, version) else CLOSED
         response = connection.ask(request, version)
         if response is None:
             return CLOSED
         shown = self._shown(response)
         if row.undo is not None and row.undone_after in _error_codes(shown):
             row.undo(self)
-        if row.only_refusals:
-            return sorted(code for code in _error_codes(shown) if code in _REFUSALS)
+        if row.compares_errors_only:
+            return sorted(code for code in _error_codes(shown) if code in _AUTHORIZATION_ERRORS)
         return shown
 
     def restore_topics(self) -> None:
         """Have the topics there that rows delete."""
         wanted = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in EXISTING]
-        # The controller answers, and knows more than the broker.
+        # The controller responds, before the broker has the metadata.
         for each in self._admin(ApiKey.CREATE_TOPICS, 7, topics=wanted).topics:
             if each.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 assert each.error_code == 0, each
@@ -228,9 +228,9 @@ class Server:
         eventually(lambda: AUTO not in self._learn_topics())
 
     def _is_ready(self) -> bool:
-        """Return whether there is a broker; whoever has just begun to listen may hang up."""
-        answer = self._admin(ApiKey.METADATA, 12, topics=[])
-        return answer is not None and bool(answer.brokers)
+        """Return whether there is a broker; a server that has just started to listen may close connections."""
+        response = self._admin(ApiKey.METADATA, 12, topics=[])
+        return response is not None and bool(response.brokers)
 
     def _has_offsets(self) -> bool:
         partitions = [{"partition_index": 0, "committed_offset": 0, "committed_metadata": ""}]

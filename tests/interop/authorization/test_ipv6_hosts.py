@@ -10,7 +10,7 @@ from permission_grants import GRANTS
 from ottla.wire.messages.registry import ApiKey
 
 ROW = next(row for row in ROWS if row.api_key is ApiKey.DESCRIBE_PRODUCERS)
-REFUSED, ALLOWED = 29, 0
+DENIED, ALLOWED = 29, 0
 
 
 @pytest.fixture(scope="module")
@@ -28,16 +28,16 @@ def over_ipv6(starter: Any) -> dict[str, Any]:
     [
         pytest.param("*", ALLOWED, id="every-host"),
         pytest.param("0:0:0:0:0:0:0:1", ALLOWED, id="as-java-writes-it"),
-        pytest.param("::1", REFUSED, id="short"),
-        pytest.param("0000:0000:0000:0000:0000:0000:0000:0001", REFUSED, id="long"),
+        pytest.param("::1", DENIED, id="short"),
+        pytest.param("0000:0000:0000:0000:0000:0000:0000:0001", DENIED, id="long"),
     ],
 )
 def test_an_entry_names_an_ipv6_host_as_java_writes_it(over_ipv6: dict[str, Any], host: str, code: int) -> None:
-    answers = {}
+    responses = {}
     for kind, node in over_ipv6.items():
         node.server.grant(acl._replace(host=host) for acl in GRANTS["TOPIC-READ"])
-        answers[kind] = node.server.answer(ROW, 0)
+        responses[kind] = node.server.response(ROW, 0)
 
-    assert answers["ours"] == answers["kafka"]
-    (orders,) = (topic for topic in answers["ours"]["topics"] if topic["name"] == "orders")
+    assert responses["ours"] == responses["kafka"]
+    (orders,) = (topic for topic in responses["ours"]["topics"] if topic["name"] == "orders")
     assert [partition["error_code"] for partition in orders["partitions"]] == [code]

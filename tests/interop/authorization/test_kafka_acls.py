@@ -77,7 +77,7 @@ CONVERSATIONS = {
 
 @pytest.fixture
 def clean(locked: dict[str, Any]) -> dict[str, Any]:
-    """Return both nodes without an entry that anybody could find by accident."""
+    """Return both nodes without any entry."""
     for node in locked.values():
         node.server.revoke()
     return locked

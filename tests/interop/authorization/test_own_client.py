@@ -1,4 +1,4 @@
-"""Our own client and command line at each kind of lock of the JVM Kafka: they come in, and are understood."""
+"""Our own client and command line with every authentication of JVM Kafka: they connect, and their requests work."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -17,39 +17,39 @@ MODULES = {
     "SCRAM-SHA-256": f"{JAAS}.scram.ScramLoginModule",
     "SCRAM-SHA-512": f"{JAAS}.scram.ScramLoginModule",
 }
-DOORS = {"LOGIN": "SASL_PLAINTEXT", "BOTH": "SASL_SSL", "MUTUAL": "SSL"}
+LISTENERS = {"LOGIN": "SASL_PLAINTEXT", "BOTH": "SASL_SSL", "MUTUAL": "SSL"}
 
 Eventually = Callable[[Callable[[], object]], object]
 Ottla = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class Doors:
-    """The doors of a running node, and what there is to come in with."""
+class Listeners:
+    """The listeners of a running node, and the files with credentials for them."""
 
     addresses: Mapping[str, str]
     folder: Path
 
     def options(
-        self, door: str, mechanism: str | None, user: str = "admin", password: str = PASSWORDS["admin"]
+        self, listener: str, mechanism: str | None, user: str = "admin", password: str = PASSWORDS["admin"]
     ) -> list[str]:
-        """Return the options of a command that name a door and a file with the login."""
-        lines = {"security.protocol": DOORS[door]}
+        """Return the options of a command for a listener, with a file of credentials."""
+        lines = {"security.protocol": LISTENERS[listener]}
         if mechanism is not None:
             login = f'username="{user}" password="{password}"'
             lines |= {"sasl.mechanism": mechanism, "sasl.jaas.config": f"{MODULES[mechanism]} required {login};"}
-        if DOORS[door].endswith("SSL"):
+        if LISTENERS[listener].endswith("SSL"):
             lines |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.folder / "ca.pem")}
-        if door == "MUTUAL":
+        if listener == "MUTUAL":
             lines |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self.folder / "client.pem")}
-        path = self.folder / f"{door}-{mechanism}-{user}-{len(password)}.properties"
+        path = self.folder / f"{listener}-{mechanism}-{user}-{len(password)}.properties"
         path.write_text("".join(f"{key}={text}\n" for key, text in lines.items()))
-        return ["-b", self.addresses[door], "--command-config", str(path)]
+        return ["-b", self.addresses[listener], "--command-config", str(path)]
 
 
 @pytest.fixture(scope="module")
-def doors(starter: Any, authority: Any, tmp_path_factory: pytest.TempPathFactory) -> Doors:
-    folder = tmp_path_factory.mktemp("doors")
+def listeners(starter: Any, authority: Any, tmp_path_factory: pytest.TempPathFactory) -> Listeners:
+    folder = tmp_path_factory.mktemp("listeners")
     (folder / "ca.pem").write_text(authority.pem)
     (folder / "node.pem").write_text(authority.issue("CN=node").both)
     (folder / "client.pem").write_text(authority.issue("CN=client").both)
@@ -62,8 +62,8 @@ def doors(starter: Any, authority: Any, tmp_path_factory: pytest.TempPathFactory
         "ssl.truststore.location": str(folder / "ca.pem"),
         "listener.name.mutual.ssl.client.auth": "required",
     }
-    for door in ("login", "both"):
-        prefix = f"listener.name.{door}"
+    for listener in ("login", "both"):
+        prefix = f"listener.name.{listener}"
         settings[f"{prefix}.sasl.enabled.mechanisms"] = ",".join(MODULES)
         for mechanism, module in MODULES.items():
             users = f' user_admin="{PASSWORDS["admin"]}"' if mechanism == "PLAIN" else ""
@@ -71,16 +71,16 @@ def doors(starter: Any, authority: Any, tmp_path_factory: pytest.TempPathFactory
     credentials = [
         f"--add-scram={each}=[name=admin,password={PASSWORDS['admin']}]" for each in MODULES if each != "PLAIN"
     ]
-    node = starter.start("kafka", doors=DOORS, formatted=credentials, **settings)
-    return Doors(node.doors, folder)
+    node = starter.start("kafka", listeners=LISTENERS, formatted=credentials, **settings)
+    return Listeners(node.listeners, folder)
 
 
 @pytest.fixture
-def ottla_at(run: Callable[..., Any], doors: Doors) -> Callable[..., Ottla]:
-    """Return ``ottla_at(door, mechanism, ...)``: what runs our command line there, and checks its exit code."""
+def ottla_at(run: Callable[..., Any], listeners: Listeners) -> Callable[..., Ottla]:
+    """Return ``ottla_at(listener, mechanism, ...)``, which returns a function that runs `ottla` and checks its code."""
 
-    def at(*who: Any) -> Ottla:
-        options = doors.options(*who)
+    def at(*arguments: Any) -> Ottla:
+        options = listeners.options(*arguments)
 
         def ottla(*arguments: str, stdin: str = "", code: int | None = ExitCode.OK) -> Any:
             ran = run(*arguments, *options, stdin=stdin.encode())
@@ -92,8 +92,8 @@ def ottla_at(run: Callable[..., Any], doors: Doors) -> Callable[..., Ottla]:
     return at
 
 
-each_way_in = pytest.mark.parametrize(
-    ("door", "mechanism"),
+each_authentication = pytest.mark.parametrize(
+    ("listener", "mechanism"),
     [
         *(pytest.param("LOGIN", mechanism, id=mechanism.lower()) for mechanism in MODULES),
         *(pytest.param("BOTH", mechanism, id=f"{mechanism.lower()}-under-tls") for mechanism in MODULES),
@@ -102,11 +102,11 @@ each_way_in = pytest.mark.parametrize(
 )
 
 
-@each_way_in
+@each_authentication
 def test_records_go_there_and_back(
-    ottla_at: Callable[..., Ottla], unique: Callable[[str], str], door: str, mechanism: str | None
+    ottla_at: Callable[..., Ottla], unique: Callable[[str], str], listener: str, mechanism: str | None
 ) -> None:
-    admin, topic = ottla_at(door, mechanism), unique("own")
+    admin, topic = ottla_at(listener, mechanism), unique("own")
     lines = [f"line {number}" for number in range(200)]
     admin("topic", "create", topic, "-p", "3")
     admin("produce", topic, stdin="".join(f"{line}\n" for line in lines))
@@ -117,15 +117,15 @@ def test_records_go_there_and_back(
     assert sorted(as_a_member.out.splitlines()) == sorted(lines)
 
 
-@each_way_in
+@each_authentication
 def test_entries_users_and_quotas_come_and_go(
     ottla_at: Callable[..., Ottla],
     unique: Callable[[str], str],
     eventually: Eventually,
-    door: str,
+    listener: str,
     mechanism: str | None,
 ) -> None:
-    admin, user = ottla_at(door, mechanism), unique("user")
+    admin, user = ottla_at(listener, mechanism), unique("user")
 
     def rows(*arguments: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = json.loads(admin(*arguments, "-o", "json").out)
@@ -171,7 +171,7 @@ def test_a_new_user_comes_in_and_may_do_what_the_entries_say(
 
 @pytest.mark.parametrize("mechanism", MODULES)
 def test_a_wrong_password_is_said_to_be_one(ottla_at: Callable[..., Ottla], mechanism: str) -> None:
-    refused = ottla_at("BOTH", mechanism, "admin", "not-the-password")("topic", "list", code=ExitCode.DENIED)
+    rejected = ottla_at("BOTH", mechanism, "admin", "not-the-password")("topic", "list", code=ExitCode.DENIED)
 
-    assert mechanism in refused.err
-    assert "not-the-password" not in refused.err
+    assert mechanism in rejected.err
+    assert "not-the-password" not in rejected.err

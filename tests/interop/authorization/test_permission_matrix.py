@@ -1,4 +1,4 @@
-"""Every API, with and without each permission: our node tells every client what the JVM Kafka tells it."""
+"""Every API, with and without each permission: our node sends every client the response of JVM Kafka."""
 
 from typing import Any
 
@@ -14,14 +14,14 @@ def differences(nodes: dict[str, Any], user: str) -> str:
     found = []
     for row in ROWS:
         for version in row.all_versions:
-            ours, kafkas = (nodes[kind].server.answer(row, version, user) for kind in ("ours", "kafka"))
+            ours, kafkas = (nodes[kind].server.response(row, version, user) for kind in ("ours", "kafka"))
             if ours != kafkas:
                 found.append(f"{row.title} v{version}\n    ours:    {ours}\n    Kafka's: {kafkas}")
     return "\n".join(found)
 
 
 @pytest.mark.parametrize("grant", GRANTS.values(), ids=GRANTS.keys())
-def test_clients_may_do_what_kafka_lets_them_do(locked: dict[str, Any], grant: Grant) -> None:
+def test_clients_may_do_the_same_as_with_kafka(locked: dict[str, Any], grant: Grant) -> None:
     for node in locked.values():
         node.server.grant(grant)
 
@@ -36,7 +36,7 @@ def test_super_users_may_do_everything(locked: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", LENIENT_GRANTS)
-def test_who_is_allowed_what_no_entry_speaks_of_is_refused_the_rest(lenient: dict[str, Any], name: str) -> None:
+def test_resources_without_an_entry_are_open_and_the_others_denied(lenient: dict[str, Any], name: str) -> None:
     for node in lenient.values():
         node.server.grant(GRANTS[name])
 

@@ -82,12 +82,12 @@ class FiveNodes:
     def _settings(self, node_id: int) -> list[tuple[str, str]]:
         is_controller = node_id in CONTROLLERS
         clients = f"PLAINTEXT://{HOST}:{self.client_ports[node_id]}"
-        doors = f"{clients},CONTROLLER://{HOST}:{self.controller_ports[node_id]}" if is_controller else clients
+        listeners = f"{clients},CONTROLLER://{HOST}:{self.controller_ports[node_id]}" if is_controller else clients
         return [
             ("process.roles", "broker,controller" if is_controller else "broker"),
             ("node.id", str(node_id)),
-            ("listeners", doors),
-            ("advertised.listeners", doors),
+            ("listeners", listeners),
+            ("advertised.listeners", listeners),
             ("controller.listener.names", "CONTROLLER"),
             ("listener.security.protocol.map", "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT"),
             (
@@ -116,9 +116,9 @@ class FiveNodes:
         self.wait_for(listens)
 
     def alive(self) -> list[int]:
-        """Return the brokers that may lead: those that the tool lists and that answer it.
+        """Return the brokers that may lead: those that the tool lists and that respond to it.
 
-        One that was fenced a moment ago is still listed, and starting again it answers nobody before it is let in.
+        One that was fenced a moment ago is still listed; while it restarts it sends no response before it is unfenced.
         """
         shown = self.tool("kafka-broker-api-versions", code=None).stdout
         return sorted(int(found) for found in re.findall(r"\(id: (\d+) rack: \S+ isFenced: false\) -> \(", shown))
@@ -145,21 +145,21 @@ class FiveNodes:
             self._end(node_id, signal.SIGKILL)
 
     def wait_for(self, check: Callable[[], Any]) -> Any:
-        """Call ``check`` until it answers something true; give the answer, or fail with what the nodes said."""
+        """Call ``check`` until its result is true and return that, or fail with the output of the nodes."""
         deadline = time.monotonic() + WITHIN_S
-        while not (answer := check()):
+        while not (result := check()):
             if time.monotonic() > deadline:
                 said = [f"node {each}:\n{self.output(each).read_text()[-2500:]}" for each in NODES]
-                pytest.fail("\n".join([f"it did not come to that: {answer!r}", *said]))
+                pytest.fail("\n".join([f"it did not come to that: {result!r}", *said]))
             time.sleep(0.1)
-        return answer
+        return result
 
     def settle(self, ask: Callable[[], Any], expected: object) -> None:
-        """Ask until the answer is ``expected``: each broker learns of a change a moment after the controller."""
+        """Call ``ask`` until its result is ``expected``: brokers apply a change a moment after the controller."""
         deadline = time.monotonic() + WITHIN_S
-        while (answer := ask()) != expected and time.monotonic() < deadline:
+        while (result := ask()) != expected and time.monotonic() < deadline:
             time.sleep(0.1)
-        assert answer == expected
+        assert result == expected
 
     def create(self, topic: str, *args: str, **config: str) -> None:
         """Create ``topic``, as ``args`` of kafka-topics say, and wait until every broker knows of it."""
@@ -187,18 +187,18 @@ class FiveNodes:
 
     def produce(self, topic: str, *, count: int, size_bytes: int = 100, partition: int = 0) -> None:
         """Send records, and wait until all of them are acknowledged by all replicas that are in sync."""
-        refused: list[object] = []
+        rejected: list[object] = []
         producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all", "log_level": 0})
         for _ in range(count):
             producer.produce(
                 topic,
                 b"x" * size_bytes,
                 partition=partition,
-                on_delivery=lambda error, _: refused.append(error) if error is not None else None,
+                on_delivery=lambda error, _: rejected.append(error) if error is not None else None,
             )
             producer.poll(0)
         assert producer.flush(WITHIN_S) == 0
-        assert refused == []
+        assert rejected == []
 
 
 def _directory_id(node_id: int) -> str:

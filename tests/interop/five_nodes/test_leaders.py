@@ -62,10 +62,10 @@ def test_a_replica_that_is_not_in_sync_leads_only_on_request(five: Any, unique: 
     five.wait_for(lambda: logs[0].read_bytes() == logs[1].read_bytes())
 
 
-def test_an_election_of_an_unknown_partition_is_refused(five: Any, unique: Callable[[str], str]) -> None:
-    refused = elect(five, "preferred", unique("absent"), code=1)
+def test_an_election_of_an_unknown_partition_is_rejected(five: Any, unique: Callable[[str], str]) -> None:
+    rejected = elect(five, "preferred", unique("absent"), code=1)
 
-    assert "org.apache.kafka.common.errors.UnknownTopicOrPartitionException" in refused.stdout + refused.stderr
+    assert "org.apache.kafka.common.errors.UnknownTopicOrPartitionException" in rejected.stdout + rejected.stderr
 
 
 def test_a_group_outlives_its_coordinator(five: Any, unique: Callable[[str], str], take: Callable[..., Any]) -> None:

@@ -38,7 +38,7 @@ def test_three_vote_and_two_observe(five: Any) -> None:
     assert all("endpoints" not in each for each in json.loads(fields["CurrentObservers"]))
 
 
-def test_everybody_follows_the_log(five: Any) -> None:
+def test_every_node_follows_the_log(five: Any) -> None:
     rows = five.wait_for(
         lambda: (found := replicas(five)) and all(int(r["Lag"]) <= 3 for r in found.values()) and found
     )
@@ -73,8 +73,8 @@ def test_a_controller_leaves_the_quorum_and_joins_it_again(five: Any) -> None:
     assert ids(status(five)["CurrentVoters"]) == [1, 2, 3]
 
 
-def test_who_is_no_voter_cannot_be_removed(five: Any) -> None:
-    refused = five.tool(
+def test_observer_cannot_be_removed_as_a_voter(five: Any) -> None:
+    rejected = five.tool(
         "kafka-metadata-quorum",
         "remove-controller",
         "--controller-id",
@@ -84,7 +84,7 @@ def test_who_is_no_voter_cannot_be_removed(five: Any) -> None:
         code=1,
     )
 
-    assert "org.apache.kafka.common.errors.VoterNotFoundException" in refused.stdout + refused.stderr
+    assert "org.apache.kafka.common.errors.VoterNotFoundException" in rejected.stdout + rejected.stderr
     assert ids(status(five)["CurrentVoters"]) == [1, 2, 3]
 
 

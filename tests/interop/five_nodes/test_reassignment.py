@@ -86,8 +86,8 @@ def test_a_throttled_move_is_shown_and_cancelled(
     five.wait_for(lambda: "leader.replication.throttled.rate=" in throttles(five, topic))
     five.wait_for(lambda: "follower.replication.throttled.replicas=" in throttles(five, topic))
     five.settle(lambda: five.partition(topic)["Replicas"], "4,5,1,2")
-    refused = reassign(plan_of(topic, [3, 4]), "--execute", code=1)
-    assert "Cannot execute because there is an existing partition assignment." in refused.stdout + refused.stderr
+    rejected = reassign(plan_of(topic, [3, 4]), "--execute", code=1)
+    assert "Cannot execute because there is an existing partition assignment." in rejected.stdout + rejected.stderr
 
     cancelled = reassign(plan, "--cancel")
 
@@ -141,13 +141,13 @@ def test_the_number_of_replicas_changes(five: Any, reassign: Callable[..., Any],
         pytest.param([], "Partition replica list cannot be empty", id="empty"),
     ],
 )
-def test_a_plan_that_cannot_be_carried_out_is_refused(
+def test_a_plan_that_cannot_be_carried_out_is_rejected(
     five: Any, reassign: Callable[..., Any], unique: Callable[[str], str], replicas: list[int], text: str
 ) -> None:
     topic = unique("bad")
     five.create_at(topic, "1:2")
 
-    refused = reassign(plan_of(topic, replicas), "--execute", code=1)
+    rejected = reassign(plan_of(topic, replicas), "--execute", code=1)
 
-    assert text in refused.stdout + refused.stderr
+    assert text in rejected.stdout + rejected.stderr
     assert five.partition(topic)["Replicas"] == "1,2"

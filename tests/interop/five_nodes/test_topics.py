@@ -1,4 +1,4 @@
-"""kafka-topics on five nodes: where replicas go, what is refused, and what it shows while a broker is down."""
+"""kafka-topics on five nodes: placement of replicas, rejected requests, and its output while a broker is down."""
 
 import collections
 from collections.abc import Callable
@@ -22,15 +22,15 @@ def test_ten_partitions_are_spread_evenly(five: Any, unique: Callable[[str], str
     assert dict(held) == dict.fromkeys("12345", 2 * factor)
 
 
-def test_more_replicas_than_brokers_are_refused(five: Any, unique: Callable[[str], str]) -> None:
-    refused = five.tool("kafka-topics", "--create", "--topic", unique("wide"), "--replication-factor", "7", code=1)
+def test_more_replicas_than_brokers_are_rejected(five: Any, unique: Callable[[str], str]) -> None:
+    rejected = five.tool("kafka-topics", "--create", "--topic", unique("wide"), "--replication-factor", "7", code=1)
 
-    assert refused.lines[0] == (
+    assert rejected.lines[0] == (
         "Error while executing topic command : Unable to replicate the partition 7 time(s): "
         "The target replication factor of 7 cannot be reached because only 5 broker(s) are registered "
         "or some brokers have all their log directories cordoned."
     )
-    assert "org.apache.kafka.common.errors.InvalidReplicationFactorException" in refused.stdout + refused.stderr
+    assert "org.apache.kafka.common.errors.InvalidReplicationFactorException" in rejected.stdout + rejected.stderr
 
 
 def test_partitions_are_added_and_never_taken_away(five: Any, unique: Callable[[str], str]) -> None:
@@ -38,26 +38,26 @@ def test_partitions_are_added_and_never_taken_away(five: Any, unique: Callable[[
     five.create(topic, "--partitions", "10", "--replication-factor", "3")
 
     five.tool("kafka-topics", "--alter", "--topic", topic, "--partitions", "11")
-    refused = five.tool("kafka-topics", "--alter", "--topic", topic, "--partitions", "9", code=1)
+    rejected = five.tool("kafka-topics", "--alter", "--topic", topic, "--partitions", "9", code=1)
 
-    assert refused.lines[0] == (
+    assert rejected.lines[0] == (
         f"Error while executing topic command : The topic {topic} currently has 11 partition(s); "
         "9 would not be an increase."
     )
-    assert "org.apache.kafka.common.errors.InvalidPartitionsException" in refused.stdout + refused.stderr
+    assert "org.apache.kafka.common.errors.InvalidPartitionsException" in rejected.stdout + rejected.stderr
     five.settle(lambda: len(five.describe("--topic", topic)), 11)
 
 
 def test_partitions_that_a_dead_broker_leaves_behind(five: Any, unique: Callable[[str], str]) -> None:
     names = {unique(name): name for name in ("untouched", "enough", "just-enough", "too-few", "nobody")}
-    untouched, enough, just_enough, too_few, nobody = names
+    untouched, enough, just_enough, too_few, leaderless = names
     five.create_at(untouched, "1:2:4", min_insync_replicas="2")
     five.create_at(enough, "1:2:5", min_insync_replicas="1")
     five.create_at(just_enough, "1:4:5", min_insync_replicas="2")
     five.create_at(too_few, "4:5", min_insync_replicas="2")
-    five.create_at(nobody, "5", min_insync_replicas="1")
+    five.create_at(leaderless, "5", min_insync_replicas="1")
     five.kill(5)
-    five.wait_for(lambda: five.partition(nobody)["Leader"] == "none")
+    five.wait_for(lambda: five.partition(leaderless)["Leader"] == "none")
 
     def shown(option: str) -> list[str]:
         return sorted(names[row["Topic"]] for row in five.describe(option) if row["Topic"] in names)
@@ -74,7 +74,7 @@ def test_partitions_that_a_dead_broker_leaves_behind(five: Any, unique: Callable
     five.settle(lambda: leadership(enough), ("1", "1,2", "", ""))
     five.settle(lambda: leadership(just_enough), ("1", "1,4", "", ""))
     five.settle(lambda: leadership(too_few), ("4", "4", "5", ""))
-    five.settle(lambda: leadership(nobody), ("none", "", "5", "5"))
+    five.settle(lambda: leadership(leaderless), ("none", "", "5", "5"))
 
 
 def test_all_replicas_are_in_sync_once_the_broker_is_back(five: Any, unique: Callable[[str], str]) -> None:
