@@ -23,6 +23,8 @@ from ottla.config.key import ConfigKey, Standing
 from ottla.config.topic_keys import TOPIC_KEYS
 from ottla.groups.classic.state import TRANSITIONS as CLASSIC_GROUP_TRANSITIONS
 from ottla.raft.quorum_state import TRANSITIONS as QUORUM_TRANSITIONS
+from ottla.replication.isr.partition_isr import TRANSITIONS as ISR_TRANSITIONS
+from ottla.replication.isr.partition_isr import IsrState
 
 HERE = Path(__file__).parent
 NOTICE = "<!-- Made by docs/generate.py; change the code, then run it. -->"
@@ -30,8 +32,8 @@ NOTICE = "<!-- Made by docs/generate.py; change the code, then run it. -->"
 CLI_INTRODUCTION = """\
 # The `ottla` command
 
-Data goes to stdout, talk to stderr. `-o json`, `-o yaml`, `-o wide` and `-o name` change the form where a command lists
-them. Destroying commands ask on a terminal and demand `--yes` elsewhere. `NO_COLOR` is honoured.
+Data goes to stdout, messages to stderr. `-o json`, `-o yaml`, `-o wide` and `-o name` change the format where a command
+lists them. Destructive commands prompt on a terminal and require `--yes` elsewhere. `NO_COLOR` is honoured.
 
 Brokers are found at `-b HOST:PORT`, else `$OTTLA_BOOTSTRAP`, else the cluster of `ottla up`, else `127.0.0.1:9092`.
 
@@ -40,9 +42,9 @@ Brokers are found at `-b HOST:PORT`, else `$OTTLA_BOOTSTRAP`, else the cluster o
 | 0 | done |
 | 1 | an error; stderr says what happened and what to do |
 | 2 | the command line is wrong |
-| 3 | what was asked for does not exist |
+| 3 | the object does not exist |
 | 4 | denied |
-| 5 | no answer: brokers cannot be reached, or time ran out |
+| 5 | no response: brokers cannot be reached, or time ran out |
 | 10 | it exists and is not healthy |
 | 130 | interrupted by Ctrl-C |
 """
@@ -50,13 +52,14 @@ Brokers are found at `-b HOST:PORT`, else `$OTTLA_BOOTSTRAP`, else the cluster o
 KUBECTL_INTRODUCTION = """\
 ## On Kubernetes: `kubectl ottla`
 
-`pip install ottla` puts the plugin where kubectl finds it. It uses kubectl's own context and rights: who may read
-and change the Cluster object may see and steer it. `-n`, `--context` and `--kubeconfig` are kubectl's; `--cluster`
-names the Cluster where a namespace has several.
+`pip install ottla` puts the plugin where kubectl finds it. It uses kubectl's own context and permissions:
+a user that may read and change the Cluster object may observe and control it. `-n`, `--context` and `--kubeconfig` are
+kubectl's; `--cluster` names the Cluster where a namespace has several.
 
 {commands}
-are those of `ottla`, through a `kubectl port-forward` to each broker that they talk to: nothing has to be reachable
-from outside. With TLS they come in by the Secret `CLUSTER-operator`, or by that of a User (`--user alice`).
+are those of `ottla`, through a `kubectl port-forward` to each broker that they connect to: no listener has to be
+reachable from outside. With TLS they authenticate with the Secret `CLUSTER-operator`, or with that of a User (`--user
+alice`).
 
 ```sh
 kubectl ottla status
@@ -70,11 +73,11 @@ CONFIGURATION_INTRODUCTION = """\
 # Configuration
 
 Ottla reads Kafka's `server.properties`. A key that Kafka 4.3 does not know is kept and has no effect, as in Kafka; a
-value that Kafka refuses is refused in Kafka's words. What this release does with the keys that Kafka knows:
+value that Kafka rejects is rejected with Kafka's message. The keys that Kafka knows have one of three support levels:
 
-- **acted on**: does what it does in Kafka;
-- **known**: accepted, and a warning says so when it is set to something else than its default: it has no effect;
-- **refused**: a start with it is an error, because ignoring it would drop a guarantee that you asked for.
+- **acted on**: has the same effect as in Kafka;
+- **known**: accepted without effect; a warning is logged when its value is not the default;
+- **rejected**: a start with it is an error, because ignoring it would drop a guarantee that you requested.
 
 *Dynamic* keys may be changed while a broker runs (`kafka-configs --alter`), for one broker or for all of them.
 """
@@ -94,6 +97,19 @@ STATES_INTRODUCTION = """\
 Each diagram is the table of transitions that the code checks: an edge that is missing here cannot happen.
 """
 
+
+def _isr_transitions() -> dict[tuple[str, str], str]:
+    """Return the edges of the ISR's diagram: its table has one row per event, and several lead to the same state."""
+    edges: dict[tuple[str, str], list[str]] = {}
+    for (before, event), after in ISR_TRANSITIONS.items():
+        edges.setdefault((_isr_state(before), _isr_state(after)), []).append(event.value)
+    return {edge: ", ".join(events) for edge, events in edges.items()}
+
+
+def _isr_state(state: IsrState) -> str:
+    return state.value.title().replace(" ", "")
+
+
 STATE_MACHINES = (
     (
         "Classic groups",
@@ -110,12 +126,19 @@ STATE_MACHINES = (
             for (before, after), event in QUORUM_TRANSITIONS.items()
         },
     ),
+    (
+        "The ISR of a partition, seen from its leader",
+        "`broker/ottla/replication/isr/partition_isr.py`. While a change is pending (Expanding, Shrinking) the high\n"
+        "watermark goes by the larger of the two sets. The controller decides; a leader that is behind waits for the\n"
+        "metadata log and proposes nothing meanwhile.\n",
+        _isr_transitions(),
+    ),
 )
 
 STANDINGS = {
     Standing.ACTED_ON: ("acted on", ("key", "type", "default", "dynamic", "what it does")),
     Standing.KNOWN: ("known, without effect", ("key", "default", "what it is for")),
-    Standing.REFUSED: ("refused", ("key", "default", "why")),
+    Standing.REFUSED: ("rejected", ("key", "default", "why")),
 }
 
 

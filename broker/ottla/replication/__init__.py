@@ -11,7 +11,7 @@ Invariants:
 - A follower confirms by its next fetch offset, and truncates to the point where its log diverges from the leader's.
 - Consumers read below the HW (or the last stable offset), followers up to the LEO.
 
-Start with ``README.md`` (the ISR's state diagram), `partition`, `isr.partition_isr`, `fetch.fetch_round`.
+Start with `docs/states.md` (the ISR's state diagram), `partition`, `isr.partition_isr`, `fetch.fetch_round`.
 
 ====================  ========================================================================================
 metadata_publisher    creates, changes, removes partitions as the metadata requires

@@ -7,7 +7,7 @@ machine does nothing by itself; `IsrManager` checks, proposes, and retries.
 While a change is pending the leader counts with the larger of the two sets (the maximal ISR): a replica that is about
 to join must have a record before it is committed, and so must one that is about to leave.
 
-`TRANSITIONS` is the machine's table; the diagram in ``replication/README.md`` is generated from it.
+`TRANSITIONS` is the machine's table; `docs/states.md` has its diagram.
 
 Source: kafka.cluster.Partition, CommittedPartitionState, PendingExpandIsr and PendingShrinkIsr of Apache Kafka 4.3;
 KIP-497 (AlterPartition), KIP-903 (broker epochs), KIP-966 (minimum in-sync replicas).

@@ -1,7 +1,6 @@
-"""The ISR state machine alone: every transition of its table, and the diagram that is generated from it."""
+"""The ISR state machine alone: every transition of its table."""
 
 from itertools import product
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,6 @@ from ottla.wire.messages.alter_partition import AlterPartitionResponsePartitionD
 
 TOPIC_ID = Uuid(b"t" * 16)
 LAG_MS = 1_000
-PAGE = Path(__file__).parents[4] / "broker/ottla/replication/README.md"
 
 
 def registration(*isr: int, leader: int = 1, epoch: int = 1, partition_epoch: int = 1) -> PartitionRegistration:
@@ -174,18 +172,3 @@ def test_every_state_can_be_left_and_only_a_leader_has_a_pending_change() -> Non
     assert {state for state, _ in TRANSITIONS} == set(IsrState)
     for state, event in product(IsrState, (IsrEvent.CAUGHT_UP, IsrEvent.LAGGED)):
         assert ((state, event) in TRANSITIONS) == (state is IsrState.COMMITTED)
-
-
-def diagram() -> str:
-    """Return the table in Mermaid's syntax: one arrow from state to state, with all its events."""
-    arrows: dict[tuple[IsrState, IsrState], list[str]] = {}
-    for (before, event), after in TRANSITIONS.items():
-        arrows.setdefault((before, after), []).append(event.value)
-    lines = [f"    {state.name}: {state.value}" for state in IsrState]
-    lines += [f"    [*] --> {IsrState.NOT_LEADING.name}"]
-    lines += [f"    {before.name} --> {after.name}: {', '.join(events)}" for (before, after), events in arrows.items()]
-    return "\n".join(["```mermaid", "stateDiagram-v2", *lines, "```"])
-
-
-def test_page_of_replication_has_the_diagram_of_the_transition_table() -> None:
-    assert diagram() in PAGE.read_text()
