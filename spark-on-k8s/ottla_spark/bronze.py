@@ -19,7 +19,7 @@ COLUMNS = """
 def create_table(spark: SparkSession, settings: PipelineSettings) -> None:
     spark.sql(
         f"CREATE TABLE IF NOT EXISTS delta.`{settings.table('bronze')}` ({COLUMNS}) USING DELTA"
-        # Statistics of raw bytes would cost time and help nobody; those of the position help to find a record again.
+        # Statistics of raw bytes would cost time without use; those of the position help to find a record again.
         " TBLPROPERTIES ('delta.dataSkippingStatsColumns' = 'partition,offset,timestamp')"
     )
 

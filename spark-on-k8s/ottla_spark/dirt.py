@@ -4,9 +4,9 @@ Every dirty record is an addition to the stream, made from a real event:
 
 - a *duplicate* repeats the event byte for byte within the lateness that the pipeline allows (a producer's retry);
 - a *late* record repeats it hours or days after that (a gateway that sends its old buffer once more);
-- a *malformed* record is a damaged copy just before the event's own record (cut off, a wrong type, not text, ...).
+- a *malformed* record is a corrupt copy just before the event's own record (truncated, a wrong type, not text, ...).
 
-So the set of flights is always exactly the CSV's, and what each stage must find follows from the three counts.
+So the set of flights is always exactly the CSV's, and the expected counts of each stage follow from these three.
 """
 
 from __future__ import annotations
@@ -80,33 +80,33 @@ def stream(events: Sequence[Event], dirt: Dirt) -> Iterator[Event]:
     """
     if max(dirt.duplicates, dirt.malformed, dirt.late) > len(events):
         raise DirtError(f"cannot make {dirt} of {len(events)} events: at most one of each kind per event")
-    chance = random.Random(dirt.seed)  # noqa: S311 - reproducible, not secret
-    repeats = [_repeat(events[at], chance) for at in _sample(chance, events, dirt.duplicates)]
-    repeats += [_late(events[at], chance) for at in _sample(chance, events, dirt.late)]
-    damaged = [_damage(events[at], kind) for kind, at in enumerate(_sample(chance, events, dirt.malformed))]
-    # On equal timestamps heapq.merge keeps the order of its arguments: damaged copy, event, repeat.
-    yield from heapq.merge(sorted(damaged, key=_by_time), events, sorted(repeats, key=_by_time), key=_by_time)
+    random_source = random.Random(dirt.seed)  # noqa: S311 - reproducible, not secret
+    repeats = [_repeat(events[at], random_source) for at in _sample(random_source, events, dirt.duplicates)]
+    repeats += [_late(events[at], random_source) for at in _sample(random_source, events, dirt.late)]
+    malformed = [_corrupt(events[at], kind) for kind, at in enumerate(_sample(random_source, events, dirt.malformed))]
+    # On equal timestamps heapq.merge keeps the order of its arguments: corrupt copy, event, repeat.
+    yield from heapq.merge(sorted(malformed, key=_by_time), events, sorted(repeats, key=_by_time), key=_by_time)
 
 
 def _by_time(event: Event) -> int:
     return event.timestamp_ms
 
 
-def _sample(chance: random.Random, events: Sequence[Event], count: int) -> list[int]:
-    return chance.sample(range(len(events)), count)
+def _sample(random_source: random.Random, events: Sequence[Event], count: int) -> list[int]:
+    return random_source.sample(range(len(events)), count)
 
 
-def _repeat(event: Event, chance: random.Random) -> Event:
-    minutes = chance.randint(0, LATENESS_MINUTES_MAX)
+def _repeat(event: Event, random_source: random.Random) -> Event:
+    minutes = random_source.randint(0, LATENESS_MINUTES_MAX)
     return event._replace(timestamp_ms=event.timestamp_ms + minutes * MINUTE_MS)
 
 
-def _late(event: Event, chance: random.Random) -> Event:
-    minutes = chance.randint(LATENESS_MINUTES_MAX + 1, LATE_DAYS_MAX * 24 * 60)
+def _late(event: Event, random_source: random.Random) -> Event:
+    minutes = random_source.randint(LATENESS_MINUTES_MAX + 1, LATE_DAYS_MAX * 24 * 60)
     return event._replace(timestamp_ms=event.timestamp_ms + minutes * MINUTE_MS)
 
 
-def _cut_off(value: bytes) -> bytes:
+def _truncate(value: bytes) -> bytes:
     return value[: len(value) // 2]
 
 
@@ -132,8 +132,8 @@ def _wrong_time(value: bytes) -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
-_DAMAGES = (_cut_off, _wrong_type, _field_missing, _not_text, _wrong_time)
+_DAMAGES = (_truncate, _wrong_type, _field_missing, _not_text, _wrong_time)
 
 
-def _damage(event: Event, kind: int) -> Event:
+def _corrupt(event: Event, kind: int) -> Event:
     return event._replace(value=_DAMAGES[kind % len(_DAMAGES)](event.value))

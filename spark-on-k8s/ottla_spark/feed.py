@@ -42,7 +42,7 @@ class FeedError(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fed:
-    """What was acknowledged: ``size_bytes`` counts keys and values before compression."""
+    """Acknowledged records: ``size_bytes`` counts keys and values before compression."""
 
     rows: int
     size_bytes: int
@@ -86,7 +86,7 @@ def feed(
     bounds the wait for the last acknowledgements.
 
     Raises:
-        FeedError: a record was refused or not acknowledged in time; says how many were.
+        FeedError: a record was rejected or not acknowledged in time; has the number of acknowledged ones.
     """
     from confluent_kafka import Producer
 

@@ -92,7 +92,7 @@ def _string(text: str) -> str:
     return "null" if text in ("", "NA") else json.dumps(text)
 
 
-# What an event carries besides its identity, under the CSV's own names, and how the CSV's text becomes JSON. Times of
+# Fields of an event besides its identity, under the CSV's own names, and their conversion from CSV to JSON. Times of
 # day are local, as hhmm; delays and air_time are minutes; distance is miles. The date is in event_time.
 _FIELDS: dict[str, Callable[[str], str]] = {
     "carrier": _string,

@@ -36,10 +36,10 @@ def find_java() -> Java | None:
     if executable is None:
         return None
     try:
-        answer = subprocess.run([executable, "-version"], check=True, capture_output=True, text=True, timeout=60)
+        result = subprocess.run([executable, "-version"], check=True, capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.SubprocessError):
         return None
-    version = parse_version(answer.stderr + answer.stdout)
+    version = parse_version(result.stderr + result.stdout)
     return Java(Path(executable), version) if version else None
 
 

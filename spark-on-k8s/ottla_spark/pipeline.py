@@ -2,8 +2,8 @@
 
 Usage: ``python -m ottla_spark.pipeline --bootstrap-servers HOST:PORT --table-root DIR --checkpoint-root DIR``
 
-Started by python it brings its own Spark (``--master``, the jars of `ottla_spark.jars`); started by spark-submit it
-uses what that was told. Results go to stdout, errors to stderr; exit 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+Started by python it starts its own Spark (``--master``, the jars of `ottla_spark.jars`); started by spark-submit it
+uses that one's settings. Results go to stdout, errors to stderr; exit 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace, dirt: Dirt | None, emit: Emit) -> None:
-    # spark-submit has chosen Java, jars and master already, and tells the Python that it starts where to connect.
+    # spark-submit has chosen Java, jars and master already, and passes the gateway's port to its Python process.
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     settings = PipelineSettings(
         bootstrap_servers=options.bootstrap_servers,
@@ -97,7 +97,7 @@ def _run(options: argparse.Namespace, dirt: Dirt | None, emit: Emit) -> None:
 
 
 def require_broker(bootstrap_servers: str) -> None:
-    """Make sure that something listens at one of the addresses, because Spark would retry in silence for minutes.
+    """Check that one of the addresses accepts connections, because Spark would retry in silence for minutes.
 
     Raises:
         PipelineError: nothing listens at any of them; says why for each.
@@ -113,12 +113,12 @@ def require_broker(bootstrap_servers: str) -> None:
                 return
         except OSError as failure:
             failures.append(f"{server.strip()}: {failure}")
-    raise PipelineError(f"no broker answers ({'; '.join(failures)}). Start one with: ottla up")
+    raise PipelineError(f"no broker is reachable ({'; '.join(failures)}). Start one with: ottla up")
 
 
 @contextlib.contextmanager
 def _stopping(spark: SparkSession, log_file: Path | None) -> Iterator[None]:
-    """Stop Spark in the end, and say in one line when its Java process has died under the work."""
+    """Stop Spark in the end, and report in one line that its Java process has died, if it has."""
     from py4j.protocol import Py4JError, Py4JNetworkError
 
     gone = (Py4JNetworkError, ConnectionError)

@@ -1,7 +1,7 @@
 """Run the three stages, bronze, silver and gold, and count what each has done.
 
 With the trigger ``available-now`` the stages run one after the other over everything the topic has, then the run ends;
-with an interval they run side by side until they are stopped. Either can be killed at any time and started again: the
+with an interval they run concurrently until they are stopped. Either can be killed at any time and started again: the
 tables end up the same.
 """
 
@@ -35,7 +35,7 @@ class PipelineError(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Where a stage is: tasks of the Spark jobs that run right now; zero of zero between jobs."""
+    """Progress of a stage: tasks of the Spark jobs that run right now; zero of zero between jobs."""
 
     stage: str
     seconds: float
@@ -45,7 +45,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageReport:
-    """What a stage has read in this run."""
+    """Rows and time of a stage in this run."""
 
     stage: str
     rows: int
@@ -65,7 +65,7 @@ class RunReport:
     gold: list[GoldRow] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
-        """Return everything but the gold rows, of which only the number."""
+        """Return everything but the gold rows, with their number instead."""
         stages = [asdict(stage) | {"rows_per_second": round(stage.rows_per_second)} for stage in self.stages]
         return {
             "stages": stages,
@@ -90,7 +90,7 @@ def run_available(
     ``on_progress`` is called five times a second while a stage runs, ``on_stage`` once after each stage.
 
     Raises:
-        PipelineError: a stage failed. What it had finished is kept; the next run continues there.
+        PipelineError: a stage failed. Its finished batches are kept; the next run continues there.
     """
     report = RunReport()
     for name, stage in STAGES.items():
@@ -110,7 +110,7 @@ def run_available(
 def run_continuously(
     spark: SparkSession, settings: PipelineSettings, *, on_batch: Callable[[dict[str, Any]], None]
 ) -> None:
-    """Run all stages side by side until one fails or the process is told to stop (SIGTERM, SIGINT).
+    """Run all stages concurrently until one fails or the process is stopped (SIGTERM, SIGINT).
 
     ``on_batch`` is called with Spark's progress object of each batch that had rows.
 
@@ -129,8 +129,8 @@ def run_continuously(
         if not stopping:
             raise
     for query in queries.values():
-        # A signal to the whole process group ends Java too, perhaps before it can be asked to stop. The checkpoints
-        # make either end as good as the other.
+        # A signal to the whole process group ends Java too, perhaps before it can be stopped. The checkpoints
+        # make either end safe.
         with contextlib.suppress(Py4JError, ConnectionError):
             query.stop()
 

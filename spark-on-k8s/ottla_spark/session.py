@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SparkStartError(RuntimeError):
-    """Spark's Java process did not start; the message ends with its last words."""
+    """Spark's Java process did not start; the message ends with its last lines."""
 
 
 def start_session(
@@ -32,7 +32,7 @@ def start_session(
         log_file: receives everything Java writes to stderr, so that a terminal shows only the pipeline's own lines.
 
     Raises:
-        SparkStartError: Java ended before it answered.
+        SparkStartError: Java ended before it was ready.
     """
     from pyspark.sql import SparkSession as Session
 
@@ -52,7 +52,7 @@ def start_session(
         try:
             return builder.getOrCreate()
         except Exception as failure:
-            raise SparkStartError(f"Spark did not start: {failure}{_last_words(log_file)}") from failure
+            raise SparkStartError(f"Spark did not start: {failure}{_last_lines(log_file)}") from failure
 
 
 def _options(settings: PipelineSettings, jars: list[Path] | None) -> dict[str, str]:
@@ -69,10 +69,10 @@ def _options(settings: PipelineSettings, jars: list[Path] | None) -> dict[str, s
         "spark.sql.streaming.stopTimeout": "30s",
     }
     if settings.trigger == AVAILABLE_NOW:
-        # Rows are summed from the reports of all batches of a run, so none may be forgotten.
+        # Rows are summed from the reports of all batches of a run, so all of them must be kept.
         options["spark.sql.streaming.numRecentProgressUpdates"] = "100000"
     else:
-        # A table that gets a few small files every few seconds would drown in them.
+        # A table that gets a few small files every few seconds would slow down by their number.
         options["spark.databricks.delta.autoCompact.enabled"] = "true"
     if settings.master:
         java_options = f"-Dlog4j2.configurationFile={log4j2} -XX:+UseParallelGC"
@@ -108,7 +108,7 @@ def _java_stderr_to(log_file: Path | None) -> Iterator[None]:
         os.close(terminal)
 
 
-def _last_words(log_file: Path | None) -> str:
+def _last_lines(log_file: Path | None) -> str:
     if log_file is None or not log_file.exists():
         return ""
     lines = log_file.read_text(errors="replace").splitlines()[-10:]

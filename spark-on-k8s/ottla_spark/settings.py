@@ -1,4 +1,4 @@
-"""Everything the pipeline can be told, in one place, with the reason for each default."""
+"""All settings of the pipeline, with the reason for each default."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PipelineSettings:
     """The Kafka client's own options without Spark's ``kafka.`` prefix, for source and sink: security and the like."""
 
     master: str | None = None
-    """Spark's master; None takes what spark-submit was told."""
+    """Spark's master; None uses that of spark-submit."""
     parallelism: int = 2
     """Partitions of each shuffle and of Delta's log state: the number of cores (Spark's 200 and Delta's 50 hurt)."""
     driver_memory: str = "2g"

@@ -95,7 +95,7 @@ def judge(records: DataFrame, *, lateness_minutes_max: int) -> DataFrame:
 
 
 def _send_dead_letters(judged: DataFrame, settings: PipelineSettings) -> None:
-    """Write refused records with their original key, value and headers; the reason and the position in more headers."""
+    """Write rejected records with their original key, value and headers; reason and position are further headers."""
     from pyspark.sql import functions as F
 
     def header(name: str, value: Column) -> Column:

@@ -26,12 +26,12 @@ _DIFFERENCES_SHOWN = 5
 
 
 class VerificationError(AssertionError):
-    """Gold, or the account of records, is not what the CSV says; lists the first differences."""
+    """Gold, or the account of records, differs from the CSV; lists the first differences."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """Where the topic's records are: every record is in exactly one of the last four."""
+    """Account of the topic's records: each is in exactly one of the last four counts."""
 
     records: int
     flights: int

@@ -39,7 +39,7 @@ def test_a_failure_is_one_line_on_stderr(extra: list[str], capsys: pytest.Captur
     out, err = capsys.readouterr()
     assert exit_code == 1
     assert out == ""
-    assert err.startswith("error: no broker answers")
+    assert err.startswith("error: no broker is reachable")
     assert err.count("\n") == 1
 
 
