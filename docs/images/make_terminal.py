@@ -63,9 +63,9 @@ def record() -> tuple[list[Line], list[Line]]:
 
 def _run(command: str) -> Iterator[Line]:
     yield _typed(command)
-    with tempfile.TemporaryDirectory() as nobody:
-        # What a shell looks up, but for the cluster that may be recorded on this machine.
-        environment = {"PATH": f"{OTTLA.parent}:/usr/bin:/bin", "OTTLA_HOME": nobody}
+    with tempfile.TemporaryDirectory() as home:
+        # The environment of a shell, without a local cluster that may be recorded on this host.
+        environment = {"PATH": f"{OTTLA.parent}:/usr/bin:/bin", "OTTLA_HOME": home}
         ran = subprocess.run(
             ["/bin/sh", "-c", command],
             env=environment,
