@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks import attackers, large_requests
+from benchmarks import attack_plans, large_requests
 
 LEVELS: Final = re.compile(r"\b(WARNING|ERROR|CRITICAL|OutOfMemoryError)\b")
 P99_TIMES_MAX: Final = 2
@@ -25,9 +25,9 @@ class Outcome:
     """Before, at its peak, afterwards."""
     cores: dict[str, float]
     did: dict[str, float]
-    """What the attackers got done, a second."""
+    """Rates of the attackers, per second."""
     served: int
-    """Large requests that were answered while the honest client's samples were taken."""
+    """Large requests that were served while the honest client's samples were taken."""
     rejections: int
     """Of the honest client's requests under attack: errors, and fetches that lacked a record."""
     metrics: dict[str, tuple[float, float]]
@@ -41,7 +41,7 @@ class Outcome:
 
     @property
     def request_cpu_ms(self) -> float | None:
-        """The node's CPU milliseconds for each large request that it answered."""
+        """The node's CPU milliseconds for each large request that it served."""
         return 1000 * self.cores["node"] * self.attack_s / self.served if self.served else None
 
     def time_cells(self) -> list[str]:
@@ -79,7 +79,7 @@ def table(outcomes: list[Outcome]) -> str:
         "|-|-:|-:|-:|-:|-:|-:|-:|-:|",
     ]
     for one in outcomes:
-        cells = [attackers.PLANS[one.name].title]
+        cells = [attack_plans.PLANS[one.name].title]
         cells += one.time_cells()
         cells.append(f"{one.p99_ratio:.2f}")
         cells.append(", ".join(f"{mib:.0f}" for mib in one.rss_mib) + " MiB")
@@ -90,7 +90,7 @@ def table(outcomes: list[Outcome]) -> str:
 
 
 def details(outcomes: list[Outcome], *, are_of_both: bool = False) -> str:
-    """Return what the attackers got done, which metrics told of it, and the first line that the node logged."""
+    """Return rates of the attackers, the metrics that show the attack, and the first line that the node logged."""
     lines = []
     for one in outcomes:
         did = ", ".join(f"{what} {rate:,.0f}/s" for what, rate in sorted(one.did.items()))
@@ -98,7 +98,7 @@ def details(outcomes: list[Outcome], *, are_of_both: bool = False) -> str:
         if are_of_both and not metrics and not one.lines:
             continue
         system = f"{NAMES[one.system]}, " if are_of_both else ""
-        lines.append(f"- {system}{attackers.PLANS[one.name].title}: {did}. {metrics}.")
+        lines.append(f"- {system}{attack_plans.PLANS[one.name].title}: {did}. {metrics}.")
         if one.lines:
             line = one.out_of_memory or one.lines[0]
             found = LEVELS.search(line)
@@ -122,13 +122,13 @@ def large_table(outcomes: list[Outcome]) -> str:
         cells.append(", ".join(f"{mib:.0f}" for mib in one.rss_mib) + " MiB")
         cells.append(f"{one.cores['node']:.2f} cores")
         cells.append(f"{one.served / one.attack_s:,.1f}")
-        cells.append("none answered" if one.request_cpu_ms is None else f"{one.request_cpu_ms:,.2f} ms")
+        cells.append("none served" if one.request_cpu_ms is None else f"{one.request_cpu_ms:,.2f} ms")
         cells.append(", ".join(one.misses()) or "yes")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
-def verdict(outcomes: list[Outcome]) -> str:
+def within_aim(outcomes: list[Outcome]) -> str:
     """Return how many rows of each system are within the aim."""
     parts = []
     for system, name in NAMES.items():

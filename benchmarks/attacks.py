@@ -1,12 +1,12 @@
-"""One node under attack: what an honest client notices, what memory it costs, and what the node says of it.
+"""One node under attack: latency of an honest client, memory of the node, and its metrics and log lines.
 
     python -m benchmarks.attacks                          # every attack; writes "Under attack" of RESULTS.md
     python -m benchmarks.attacks --only idle,everything   # some, as a table
     python -m benchmarks.attacks --raw outcomes.json --most 5   # five of those that are missing there
-    python -m benchmarks.attacks --large-requests        # those of `large_requests`, beside JVM Kafka
+    python -m benchmarks.attacks --large-requests        # those of `large_requests`, next to JVM Kafka
 
-A node is started with listeners in the clear, under TLS and with SASL. Each attack lies between two quiet stretches of
-the same length, all in one run: an honest client (`benchmarks.honest_client`) goes on through the three of them, the
+A node is started with listeners in the clear, under TLS and with SASL. Each attack is between two quiet stretches of
+the same length, all in one run: an honest client (`benchmarks.honest_client`) works through the three of them, the
 attackers (`benchmarks.attackers`) run as idle work. Neither runs on the node's core. The figures of "quiet" are those
 of both quiet stretches together.
 """
@@ -33,6 +33,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import (
+    attack_peers,
+    attack_plans,
     attackers,
     compare,
     cores,
@@ -53,7 +55,7 @@ from benchmarks.attack_outcomes import (
     details,
     large_table,
     table,
-    verdict,
+    within_aim,
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -84,22 +86,22 @@ class Target:
 
     system: str
     process: measure.Node
-    doors: attackers.Doors
+    listeners: attackers.Listeners
     admin_port: int | None
     output: Path
 
     def metrics(self, names: tuple[str, ...]) -> dict[str, float]:
-        """The named metrics, summed over their labels; none of them of a node without the page."""
+        """Return the named metrics, summed over their labels; empty for a node without the page."""
         if self.admin_port is None:
             return {}
         page = ""
         while not page:
-            # A node that is under attack may say that it has no time for the page just now.
+            # A node under attack may respond with 503 to a request of the page.
             with (
                 contextlib.suppress(urllib.error.HTTPError),
-                urllib.request.urlopen(f"http://{HOST}:{self.admin_port}/metrics", timeout=30) as answer,
+                urllib.request.urlopen(f"http://{HOST}:{self.admin_port}/metrics", timeout=30) as response,
             ):
-                page = answer.read().decode()
+                page = response.read().decode()
         sums: Counter[str] = Counter(dict.fromkeys(names, 0))
         for line in page.splitlines():
             name = re.split(r"[{ ]", line, maxsplit=1)[0]
@@ -107,8 +109,8 @@ class Target:
                 sums[name] += float(line.rpartition(" ")[2])
         return sums
 
-    def forget_peak(self) -> None:
-        """Have the peak of resident memory begin anew (Linux)."""
+    def reset_peak(self) -> None:
+        """Reset the peak of resident memory (Linux)."""
         Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
 
 
@@ -122,8 +124,8 @@ def percentiles(samples: list[honest_client.Sample]) -> dict[str, float]:
 
 
 @contextmanager
-def running(directory: Path, system: str, ottla_command: str, plan: attackers.Plan) -> Iterator[Target]:
-    """Format and start a node, and give it the honest client's topic and what an attack asks for."""
+def running(directory: Path, system: str, ottla_command: str, plan: attack_plans.Plan) -> Iterator[Target]:
+    """Format and start a node, and create the topics of the honest client and of the attack."""
     ports = {name: startup.free_port() for name in ("plaintext", "tls", "sasl", "nodes", "controller", "admin")}
     (directory / "node.pem").write_text(certificate())
     properties = PROPERTIES.format(host=HOST, directory=directory, **ports) + either_system.SCRAM_PROPERTIES
@@ -138,39 +140,43 @@ def running(directory: Path, system: str, ottla_command: str, plan: attackers.Pl
         ottla_command=ottla_command,
     )
     with node as pid:
-        doors = {name: (HOST, ports[name]) for name in ("plaintext", "tls", "sasl")}
+        listeners = {name: (HOST, ports[name]) for name in ("plaintext", "tls", "sasl")}
         target = Target(
             system=system,
             process=measure.Node(pid),
-            doors=attackers.Doors(**doors),
+            listeners=attackers.Listeners(**listeners),
             admin_port=ports["admin"] if system == "ottla" else None,
             output=directory / "node.out",
         )
-        fill(doors["plaintext"], plan.topic)
+        fill(listeners["plaintext"], plan.topic)
         if plan.large_request is not None:
-            large_requests.REQUESTS[plan.large_request].prepare(doors["plaintext"])
+            large_requests.REQUESTS[plan.large_request].prepare(listeners["plaintext"])
         yield target
 
 
 def fill(address: tuple[str, int], topic: str | None) -> None:
     admin = AdminClient({"bootstrap.servers": f"{address[0]}:{address[1]}", "log_level": 0})
-    partitions = {HONEST_TOPIC: 1, attackers.LOAD_TOPIC: attackers.LOAD_PARTITIONS, attackers.WIDE_TOPIC: 1_000}
+    partitions = {
+        HONEST_TOPIC: 1,
+        attack_peers.LOAD_TOPIC: attack_peers.LOAD_PARTITIONS,
+        attack_peers.WIDE_TOPIC: 1_000,
+    }
     for name in (HONEST_TOPIC, topic):
         if name is not None:
             admin.create_topics([NewTopic(name, partitions[name], 1)])[name].result(timeout=60)
-    if topic != attackers.LOAD_TOPIC:
+    if topic != attack_peers.LOAD_TOPIC:
         return
     records = frames.batch([b"x" * 1_000] * 1_000)
     connection = frames.connect(address)
     with connection.socket:
         for number in range(LOAD_MB):
-            frames.produce(connection, frames.produce_request(topic, number % attackers.LOAD_PARTITIONS, records))
-    # What the system still has to write would hold up the honest client's records.
+            frames.produce(connection, frames.produce_request(topic, number % attack_peers.LOAD_PARTITIONS, records))
+    # Writes that the system has still to do would delay the honest client's records.
     os.sync()
 
 
 def certificate() -> str:
-    """A key and its own certificate, as PEM."""
+    """Return a key and its self-signed certificate, as PEM."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -192,25 +198,25 @@ def certificate() -> str:
 
 def attack(name: str, target: Target, *, seconds: float, rate_per_s: float, warm_up_s: float = SETTLE_S) -> Outcome:
     """Let an honest client work in quiet, under attack, and in quiet again."""
-    plan = attackers.PLANS[name]
+    plan = attack_plans.PLANS[name]
     said_before = len(target.output.read_text(errors="replace"))
-    with honest_client.running(target.doors.plaintext, HONEST_TOPIC, rate_per_s) as honest:
+    with honest_client.running(target.listeners.plaintext, HONEST_TOPIC, rate_per_s) as honest:
         time.sleep(warm_up_s)
         before_mib, before = target.process.rss_mib(), target.metrics(plan.metrics)
-        target.forget_peak()
+        target.reset_peak()
         quiet_s = time.perf_counter()
         time.sleep(seconds)
         quiet_ended_s = time.perf_counter()
-        crowd_began_s = time.perf_counter()
-        with attackers.running(plan, target.doors) as crowd:
+        attackers_started_s = time.perf_counter()
+        with attackers.running(plan, target.listeners) as attacking:
             if plan.is_standing:
                 time.sleep(plan.open_max / plan.rate_per_s + SETTLE_S)
             cpu_s, attacked_s = target.process.cpu_s(), time.perf_counter()
             time.sleep(seconds)
             attack_ended_s, cpu_s = time.perf_counter(), target.process.cpu_s() - cpu_s
             after = target.metrics(plan.metrics)
-            came_of_it = crowd.stop()
-        crowd_s = time.perf_counter() - crowd_began_s
+            attackers_outcome = attacking.stop()
+        attackers_s = time.perf_counter() - attackers_started_s
         peak_mib = target.process.rss_peak_mib()
         time.sleep(SETTLE_S)
         quiet_again_s = time.perf_counter()
@@ -227,9 +233,15 @@ def attack(name: str, target: Target, *, seconds: float, rate_per_s: float, warm
         quiet_ms=percentiles(quiet),
         attack_ms=percentiles(attacked),
         rss_mib=(before_mib, peak_mib, target.process.rss_mib()),
-        cores={"node": cpu_s / lasted_s, "attackers": came_of_it.cpu_s / crowd_s, "honest": honest_cpu_s / honest_s},
-        did={what: count / crowd_s / (1e6 if what == "MB" else 1) for what, count in came_of_it.counts.items()},
-        served=sum(attacked_s <= at_s < attack_ended_s for at_s in came_of_it.answered_s),
+        cores={
+            "node": cpu_s / lasted_s,
+            "attackers": attackers_outcome.cpu_s / attackers_s,
+            "honest": honest_cpu_s / honest_s,
+        },
+        did={
+            what: count / attackers_s / (1e6 if what == "MB" else 1) for what, count in attackers_outcome.counts.items()
+        },
+        served=sum(attacked_s <= at_s < attack_ended_s for at_s in attackers_outcome.served_at_s),
         rejections=sum(it.rejections for it in attacked),
         metrics={metric: (value, value - before[metric]) for metric, value in after.items()},
         lines=[line for line in said if LEVELS.search(line)],
@@ -240,17 +252,17 @@ def attack(name: str, target: Target, *, seconds: float, rate_per_s: float, warm
 def section(outcomes: list[Outcome], arguments: argparse.Namespace) -> str:
     return f"""An honest client produces a record of 1,000 bytes with acks=all and fetches it,
 {arguments.rate} times a second, through {arguments.seconds:.0f} s of quiet, of each attack, and of
-quiet again. The node has a core of its own, as where clients are on other machines: a client that
-Linux wakes on the core of a busy node waits for the end of a slice of time. Client and attackers
-have the others, the client as the first to be woken (SCHED_RR), attackers as idle work (SCHED_IDLE), of
+quiet again. The node has a core of its own, as if clients were on other hosts: a client that
+Linux wakes on the core of a busy node waits for the end of a time slice. Client and attackers
+have the others, the client with the highest priority (SCHED_RR), attackers as idle work (SCHED_IDLE), of
 {compare.machine()}.
 "times" is the worse of the two p99, which a stretch has {arguments.rate * arguments.seconds:.0f} records for: other
-work on the machine moves them. Of each attack's {arguments.rounds} the one is shown that is the median by "times".
-Made by `python -m benchmarks.attacks --rounds {arguments.rounds}`.
+load on the host moves them. Of each attack's {arguments.rounds} rounds the median by "times" is shown.
+Written by `python -m benchmarks.attacks --rounds {arguments.rounds}`.
 
 {table(outcomes)}
 
-What the attackers got done a second, and which metrics told of it (and how far each moved):
+Rates of the attackers, and the metrics that show the attack (with the change of each):
 
 {details(outcomes)}
 """
@@ -260,20 +272,20 @@ def large_section(outcomes: list[Outcome], arguments: argparse.Namespace) -> str
     return f"""Ten clients repeat one large request without a pause, against a node of each system on the same
 server.properties and the same core, with the honest client of above: {arguments.seconds:.0f} s of quiet, of the attack,
 and of quiet again, {arguments.rounds} rounds of each, of which the median by "times" is shown. Each has a new node.
-JVM Kafka's has 1 GiB of heap, which it may take in any case, and {JVM_WARM_UP_S} s of the honest client's work to
-compile before the first stretch; what only the attack asks for, it meets cold. "CPU of a request" is what
-the node used during the attack, the honest client's records included, for each request that it answered the attackers.
+JVM Kafka's has 1 GiB of heap, which it may use in any case, and {JVM_WARM_UP_S} s of the honest client's work to
+compile before the first stretch; code for the attack's requests is not compiled yet. "CPU of a request" is the node's
+CPU during the attack, the honest client's records included, per request of the attackers that it served.
 The aim is a p99 within {P99_TIMES_MAX} times of the quiet one and below {P99_MS_MAX} ms, and memory within
-{GROWTH_MIB_MAX} MiB of what it was: {verdict(outcomes)}
+{GROWTH_MIB_MAX} MiB of what it was: {within_aim(outcomes)}
 {compare.machine()}.
 
 {large_table(outcomes)}
 
-What the node said of it, where it has metrics of it or logged anything:
+Metrics and log lines of the node, where it has any of the attack:
 
 {details(outcomes, are_of_both=True)}
 
-Made by
+Written by
 
     export OTTLA_KAFKA_LIBS=...      # a folder with Kafka's jars
     python -m benchmarks.attacks --large-requests --seconds {arguments.seconds:.0f} --rounds {arguments.rounds}
@@ -281,7 +293,7 @@ Made by
 
 
 def read(raw: Path) -> dict[tuple[str, str], Outcome]:
-    """The outcomes that an earlier run kept, by attack and system."""
+    """Read the outcomes that an earlier run kept, by attack and system."""
     return {(kept["name"], kept["system"]): Outcome(**kept) for kept in json.loads(raw.read_text())}
 
 
@@ -290,20 +302,22 @@ def attack_new_node(name: str, system: str, arguments: argparse.Namespace) -> Ou
     cores.keep_to(of_node)
     with (
         tempfile.TemporaryDirectory(prefix="attacks-") as folder,
-        running(Path(folder), system, arguments.ottla_command, attackers.PLANS[name]) as target,
+        running(Path(folder), system, arguments.ottla_command, attack_plans.PLANS[name]) as target,
     ):
         cores.keep_to(of_others)
         if arguments.first:
             cores.put_first(target.process.pid)
         warm_up_s = JVM_WARM_UP_S if system == "kafka" else SETTLE_S
         outcome = attack(name, target, seconds=arguments.seconds, rate_per_s=arguments.rate, warm_up_s=warm_up_s)
-    measure.progress("  " + (large_table if attackers.PLANS[name].large_request else table)([outcome]).splitlines()[-1])
+    measure.progress(
+        "  " + (large_table if attack_plans.PLANS[name].large_request else table)([outcome]).splitlines()[-1]
+    )
     return outcome
 
 
 def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", metavar="NAME,...", help=f"some of {','.join(attackers.PLANS)}; writes no results")
+    parser.add_argument("--only", metavar="NAME,...", help=f"some of {','.join(attack_plans.PLANS)}; writes no results")
     parser.add_argument(
         "--large-requests",
         action="store_true",
@@ -313,9 +327,11 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=10, help="of each stretch")
     parser.add_argument("--rate", type=int, default=100, help="the honest client's records per second")
     parser.add_argument("--rounds", type=int, default=1, help="how often each is repeated; the median p99 counts")
-    parser.add_argument("--ottla-command", default=f"{sys.executable} -m ottla", help="what runs a node")
-    parser.add_argument("--raw", type=Path, metavar="FILE", help="keep outcomes as JSON; go on with what is missing")
-    parser.add_argument("--most", type=int, default=2 * len(attackers.PLANS), help="so many attacks in this run")
+    parser.add_argument("--ottla-command", default=f"{sys.executable} -m ottla", help="the command that runs a node")
+    parser.add_argument(
+        "--raw", type=Path, metavar="FILE", help="keep outcomes as JSON; continue with the missing ones"
+    )
+    parser.add_argument("--most", type=int, default=2 * len(attack_plans.PLANS), help="so many attacks in this run")
     parser.add_argument(
         "--first",
         action="store_true",
@@ -328,12 +344,12 @@ def main() -> None:
     parser = options()
     arguments = parser.parse_args()
     are_large = arguments.large_requests
-    names = [name for name, plan in attackers.PLANS.items() if (plan.large_request is not None) is are_large]
+    names = [name for name, plan in attack_plans.PLANS.items() if (plan.large_request is not None) is are_large]
     if arguments.only:
         names = arguments.only.split(",")
-    unknown = set(names) - set(attackers.PLANS)
+    unknown = set(names) - set(attack_plans.PLANS)
     if unknown:
-        parser.error(f"--only knows {', '.join(attackers.PLANS)}, not {', '.join(sorted(unknown))}")
+        parser.error(f"--only knows {', '.join(attack_plans.PLANS)}, not {', '.join(sorted(unknown))}")
     systems = [arguments.system] if arguments.system else either_system.SYSTEMS if are_large else ["ottla"]
     if "kafka" in systems and "OTTLA_KAFKA_LIBS" not in os.environ:
         parser.error("OTTLA_KAFKA_LIBS must name a folder with Kafka's jars")
@@ -341,12 +357,12 @@ def main() -> None:
     arguments.cores = cores.shared_out()
     if arguments.first:
         cores.put_first(os.getpid())
-    # What is told to end ends its node, too.
+    # SIGTERM must end the node, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     outcomes = {} if arguments.raw is None or not arguments.raw.exists() else read(arguments.raw)
     chosen = [(name, system) for name in names for system in systems]
     for name, system in [key for key in chosen if key not in outcomes][: arguments.most]:
-        measure.progress(f"{system}, {name}: {attackers.PLANS[name].title}")
+        measure.progress(f"{system}, {name}: {attack_plans.PLANS[name].title}")
         found = [attack_new_node(name, system, arguments) for _ in range(arguments.rounds)]
         outcomes[name, system] = sorted(found, key=lambda one: one.p99_ratio)[len(found) // 2]
         if arguments.raw is not None:

@@ -1,10 +1,10 @@
-"""What authorization costs: time per partition of a Produce, and memory, with 10,000 access control entries.
+"""Cost of authorization: time per partition of a Produce, and memory, with 10,000 access control entries.
 
     python -m benchmarks.authorization [--entries 10000] [--topics 1000]
 
-Asks as the Produce handler does, once per topic of one partition, in this process: of topics that were asked about
-before, and of topics that were not; and once as InitProducerId does, about any topic. Half of the entries are prefixes.
-The last row is of answers about ever new names.
+Checks as the Produce handler does, once per topic of one partition, in this process: topics with a cached result, and
+topics without one; and once as InitProducerId does, for any topic. Half of the entries are prefixes.
+The last row is the memory of cached results for new names.
 """
 
 import argparse
@@ -34,7 +34,7 @@ T = TypeVar("T")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--entries", type=int, default=10_000)
-    parser.add_argument("--topics", type=int, default=1_000, help="that one round asks about")
+    parser.add_argument("--topics", type=int, default=1_000, help="topics that one round checks")
     parser.add_argument("--seconds", type=float, default=0.3)
     options = parser.parse_args()
 
@@ -43,35 +43,35 @@ def main() -> None:
     topics = [f"topic-{number * 7 % options.entries:05}" for number in range(options.topics)]
     assert all(context.may_on_topic(Operation.WRITE, topic) for topic in topics)
 
-    def ask_again() -> None:
+    def check_cached() -> None:
         for topic in topics:
             context.may_on_topic(Operation.WRITE, topic)
 
-    def ask_first() -> None:
-        forget(authorizer)
-        ask_again()
+    def check_first() -> None:
+        clear_cache(authorizer)
+        check_cached()
 
     def fill() -> None:
         for number in range(REMEMBERED_MAX):
             context.would_be_allowed(Operation.WRITE, ResourceType.TOPIC, f"unknown-topic-{number}")
 
-    def ask_somewhere_first() -> None:
-        forget(authorizer)
-        ask_somewhere(authorizer)
+    def check_any_topic_first() -> None:
+        clear_cache(authorizer)
+        check_any_topic(authorizer)
 
-    first_us, again_us = per_topic_us(ask_first, options), per_topic_us(ask_again, options)
-    somewhere_us = best_seconds(lambda: ask_somewhere(authorizer), seconds=options.seconds) * 1e6
-    somewhere_first_us = best_seconds(ask_somewhere_first, seconds=options.seconds) * 1e6
-    forget(authorizer)
-    _, answers_mib = measured(fill)
+    first_us, cached_us = per_topic_us(check_first, options), per_topic_us(check_cached, options)
+    any_topic_us = best_seconds(lambda: check_any_topic(authorizer), seconds=options.seconds) * 1e6
+    any_topic_first_us = best_seconds(check_any_topic_first, seconds=options.seconds) * 1e6
+    clear_cache(authorizer)
+    _, results_mib = measured(fill)
     assert len(authorizer._remembered) == REMEMBERED_MAX
     rows = [
-        ("asked before", f"{again_us:.2f} us"),
-        ("asked for the first time", f"{first_us:.2f} us"),
-        ("any topic, asked before", f"{somewhere_us:.2f} us"),
-        ("any topic, for the first time", f"{somewhere_first_us:,.0f} us"),
+        ("cached result", f"{cached_us:.2f} us"),
+        ("first check", f"{first_us:.2f} us"),
+        ("any topic, cached result", f"{any_topic_us:.2f} us"),
+        ("any topic, first check", f"{any_topic_first_us:,.0f} us"),
         (f"memory of {options.entries:,} entries", f"{entries_mib:.1f} MiB"),
-        (f"memory of {REMEMBERED_MAX:,} answers", f"{answers_mib:.1f} MiB"),
+        (f"memory of {REMEMBERED_MAX:,} cached results", f"{results_mib:.1f} MiB"),
     ]
     for label, figure in rows:
         print(f"{label:30} {figure:>12}")
@@ -90,19 +90,19 @@ def with_entries(count: int) -> AclAuthorizer:
     return authorizer
 
 
-def forget(authorizer: AclAuthorizer) -> None:
-    """Have it forget its answers, as when an entry changes."""
+def clear_cache(authorizer: AclAuthorizer) -> None:
+    """Clear its cached results, as a change of an entry does."""
     authorizer._remembered.clear()
     authorizer._characters = 0
 
 
-def ask_somewhere(authorizer: AclAuthorizer) -> None:
-    """Ask as InitProducerId does: may alice write to any topic?"""
+def check_any_topic(authorizer: AclAuthorizer) -> None:
+    """Check as InitProducerId does: may alice write to any topic?"""
     assert authorizer.authorize_by_resource_type("User:alice", HOST, Operation.WRITE, ResourceType.TOPIC)
 
 
 def of_alice(authorizer: AclAuthorizer) -> RequestContext:
-    """Return a request's context with no more in it than what is asked for a permission."""
+    """Return a request's context with the fields that a permission check needs."""
     connection = ConnectionInfo(
         connection=ConnectionId(1),
         peer=Endpoint(HOST, 1),

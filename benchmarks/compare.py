@@ -5,9 +5,9 @@
     python -m benchmarks.compare --system ottla --raw raw.json   # one system
 
 A round starts both systems on empty directories and lets them take turns: each benchmark runs against the one and at
-once against the other, which is idle meanwhile, so that a machine that grows slower or faster does so for both. Who
-goes first changes from benchmark to benchmark and from round to round. What is reported is the median over the rounds,
-and the ratio of the medians.
+once against the other, which is idle meanwhile, so that changes of the host's speed affect both. The
+order changes from benchmark to benchmark and from round to round. The report has the median over the rounds, and the
+ratio of the medians.
 """
 
 import argparse

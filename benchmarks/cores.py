@@ -1,9 +1,9 @@
-"""Who gets which core of the machine, and who goes first there.
+"""Cores of the host for the processes of a benchmark, and their priorities.
 
-First comes what is measured, then the machine's other work, then crowds of attackers.
+The measured processes have the highest priority, then the host's other load, then attackers.
 
 A process has a scheduling policy and a niceness, but Linux weighs them within its session only: sessions share the
-cores like equals, whatever runs in them, until they get a niceness of their own (``/proc/PID/autogroup``, sched(7)).
+cores equally, for any number of processes, until they get a niceness of their own (``/proc/PID/autogroup``, sched(7)).
 """
 
 import contextlib
@@ -16,7 +16,7 @@ _LAST: Final = 19
 
 
 def put_first(pid: int) -> None:
-    """Give the session of process ``pid`` its cores before any other work of the machine (Linux, as root).
+    """Give the session of process ``pid`` priority over any other load of the host (Linux, as root).
 
     Raises:
         OSError: the system does not allow it, or weighs no sessions.
@@ -25,10 +25,10 @@ def put_first(pid: int) -> None:
 
 
 def wake_at_once() -> None:
-    """Have this process take its core from any other work as soon as it is woken (SCHED_RR), where the system lets it.
+    """Schedule this process before any other as soon as it is woken (SCHED_RR), if the system allows it.
 
-    Without that Linux now and then leaves the core to a crowd of attackers until its clock ticks, 4 ms at 250 Hz, idle
-    work though they are: such waits, not the node's, were nearly all of a busy node's tail.
+    Without that Linux now and then leaves the core to attackers until its clock ticks, 4 ms at 250 Hz, although they
+    are idle work: such waits, not the node's, were nearly all of a busy node's tail latency.
     """
     if hasattr(os, "SCHED_RR"):
         with contextlib.suppress(OSError):
@@ -36,9 +36,9 @@ def wake_at_once() -> None:
 
 
 def put_last() -> None:
-    """Have this process run where those that it was started by leave a core, as idle work in a session that yields.
+    """Run this process as idle work, in a session of its own that yields to its parent's.
 
-    Where they were put first, other work of the machine is weighed like this one.
+    If its parent's session was put first, other load of the host has the same weight as this process.
     """
     if not hasattr(os, "SCHED_IDLE"):
         return
@@ -50,13 +50,13 @@ def put_last() -> None:
 
 
 def shared_out() -> tuple[set[int], set[int]]:
-    """Return the core of a node, and those of everybody else; all of them for both where there is only one."""
+    """Return the core of a node, and those of all other processes; all of them for both on a host with one core."""
     there = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     return (set(there[:1]), set(there[1:])) if len(there) > 1 else (set(there), set(there))
 
 
 def keep_to(these: set[int]) -> None:
-    """Have this process, and what it starts from now on, run on ``these`` cores only, where the system can do so."""
+    """Run this process, and those it starts from now on, on ``these`` cores only, if the system supports it."""
     if these and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, these)
 

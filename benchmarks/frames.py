@@ -86,7 +86,7 @@ class Connection:
     buffer: bytearray = field(default_factory=lambda: bytearray(1 << 20))
 
     def exchange(self, request: bytes) -> memoryview:
-        """Send a request; return its answer from the correlation id on, valid until the next exchange."""
+        """Send a request; return its response from the correlation id on, valid until the next exchange."""
         self.socket.sendall(request)
         size_bytes = struct.unpack(">i", self._receive(4))[0]
         if size_bytes > len(self.buffer):
@@ -94,7 +94,7 @@ class Connection:
         return self._receive(size_bytes)
 
     def exchange_ahead(self, request: bytes, count: int) -> None:
-        """Send a request ``count`` times in one go, then read as many answers."""
+        """Send a request ``count`` times in one go, then read as many responses."""
         self.socket.sendall(request * count)
         for _ in range(count):
             self._receive(struct.unpack(">i", self._receive(4))[0])
@@ -116,10 +116,10 @@ def connect(address: tuple[str, int], *, timeout_s: float = 60) -> Connection:
     return Connection(connection)
 
 
-def check_produced(answer: memoryview) -> None:
-    """Raise when the only partition of a Produce answer has an error."""
-    name_length = struct.unpack_from(">h", answer, 8)[0]
-    code = struct.unpack_from(">h", answer, 10 + name_length + 8)[0]
+def check_produced(response: memoryview) -> None:
+    """Raise when the only partition of a Produce response has an error."""
+    name_length = struct.unpack_from(">h", response, 8)[0]
+    code = struct.unpack_from(">h", response, 10 + name_length + 8)[0]
     if code != 0:
         raise RuntimeError(f"the node rejected a batch with error {code}")
 
@@ -136,7 +136,7 @@ def produce(connection: Connection, request: bytes) -> None:
 
 
 def requests_per_second(address: tuple[str, int], requests: list[bytes], seconds: float) -> tuple[int, float]:
-    """Keep one request under way on each of ``len(requests)`` connections; return (requests answered, seconds)."""
+    """Keep one request under way on each of ``len(requests)`` connections; return (requests served, seconds)."""
     connections = [socket.create_connection(address, timeout=60) for _ in requests]
     poll = select.epoll()
     by_descriptor = {}
@@ -145,8 +145,8 @@ def requests_per_second(address: tuple[str, int], requests: list[bytes], seconds
         by_descriptor[connection.fileno()] = (connection.recv, connection.send, request)
         poll.register(connection.fileno(), select.EPOLLIN)
         connection.sendall(request)
-    # An answer to a small request fits one segment, and loopback delivers segments whole.
-    answered, started = 0, time.perf_counter()
+    # A response to a small request fits one segment, and loopback delivers segments whole.
+    served, started = 0, time.perf_counter()
     deadline = started + seconds
     while (now := time.perf_counter()) < deadline:
         for descriptor, _ in poll.poll(1):
@@ -154,8 +154,8 @@ def requests_per_second(address: tuple[str, int], requests: list[bytes], seconds
             if not receive(65536):
                 raise ConnectionError("the node closed the connection")
             send(request)
-            answered += 1
+            served += 1
     poll.close()
     for connection in connections:
         connection.close()
-    return answered, now - started
+    return served, now - started

@@ -1,8 +1,8 @@
 """One well-behaved client in a process of its own: a record at a time at a modest rate, produced and fetched again.
 
-Acks=all, plain sockets, one request under way. What is remembered of each record is how long its Produce and its Fetch
-took. One that is sent late because the one before it took long waits from the moment when it was due; one that is
-sent late because this process was not woken in time does not. Once woken, it goes before other work (`cores`).
+Acks=all, plain sockets, one request under way. The samples are the latencies of each record's Produce and Fetch. The
+latency of a record that is sent late because the one before it took long counts from the moment when it was due; not so
+if this process was not woken in time. Once woken, it has priority over other load (`cores`).
 
 A request that the node rejects, or serves without the record, is repeated, as clients do; the time counts, and so does
 the rejection.
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import TypeVar
 
-from benchmarks import beside, cores, frames
+from benchmarks import background_process, cores, frames
 
 RECORD = b"x" * 1_000
 FETCH_BYTES_MAX = 64 * 1024
@@ -44,12 +44,12 @@ class Sample:
 
 def running(
     address: tuple[str, int], topic: str, rate_per_s: float
-) -> AbstractContextManager[beside.Beside[tuple[list[Sample], float]]]:
+) -> AbstractContextManager[background_process.BackgroundProcess[tuple[list[Sample], float]]]:
     """Produce and fetch from now on, on partition 0 of ``topic``; returns control when the first record was read.
 
     Its outcome is what it saw, and the CPU seconds that it used.
     """
-    return beside.running(_work, address, topic, rate_per_s)
+    return background_process.running(_work, address, topic, rate_per_s)
 
 
 def _work(address: tuple[str, int], topic: str, rate_per_s: float, pipe: Connection) -> None:
@@ -90,7 +90,7 @@ class _Client:
         self._rejections = 0
 
     def exchange(self) -> tuple[float, float, int]:
-        """Produce a record and fetch it; return when each was answered, and how often the node rejected either."""
+        """Produce a record and fetch it; return when each had its response, and how often the node rejected either."""
         self._rejections = 0
         offset = self._repeat(self._produce) or 0
         produced_s = time.perf_counter()

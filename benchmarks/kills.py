@@ -1,4 +1,4 @@
-"""Kill a node with SIGKILL, again and again, under an idempotent producer, and say of each kill why it took so long.
+"""Kill a node with SIGKILL, repeatedly, under an idempotent producer, and report the parts of each stall.
 
     python -m benchmarks.kills --kills 30
     python -m benchmarks.kills --kills 10 --who quorum --seed 7 --keep-logs kills
@@ -9,8 +9,9 @@ since the kill:
 
 - ``fenced``: a controller has fenced the broker (the nodes' logs)
 - ``elected``, ``active``: another node leads the quorum, and is the active controller (the nodes' logs)
-- ``published``: no partition is led by the killed node any more, as each of the others answers Metadata every 5 ms
-- ``asked``: when librdkafka asked for metadata, with its reasons; ``told``: when it gave partitions to other brokers
+- ``published``: no partition is led by the killed node any more, by Metadata of each of the others, every 5 ms
+- ``requested``: when librdkafka requested metadata, with its reasons; ``received``: when it moved partitions to other
+  brokers
 - ``first ack``: of each partition that the killed node led, the first acknowledgement after the kill
 """
 
@@ -38,13 +39,13 @@ CALM_S = 1.5
 WATCH_INTERVAL_S = 0.005
 LOG_LINE = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})Z \S+ +\S+: (.*)")
 IN_THE_LOG = {"fenced": b"fencing broker %d", "elected": b"leads the metadata quorum in", "active": b"is the active"}
-TOLD_OF_THE_CLIENT = {"METADATA", "LEADER", "BRKMIGR", "TOPBRK", "FASTQUERY", "QRYLEADER", "DRAIN", "FAIL", "TERM"}
+NOTED_OF_THE_CLIENT = {"METADATA", "LEADER", "BRKMIGR", "TOPBRK", "FASTQUERY", "QRYLEADER", "DRAIN", "FAIL", "TERM"}
 WHO = ("broker", "quorum")
 
 
 @dataclass
 class Kill:
-    """What was seen of one kill; moments are of ``time.perf_counter``."""
+    """Milestones of one kill; times are of ``time.perf_counter``."""
 
     victim: int
     leads_quorum: bool
@@ -98,19 +99,19 @@ def watching(cluster: Cluster, kill: Kill, topic: str) -> Iterator[None]:
             thread.join()
 
 
-def leaders_in(answer: bytes, topic: str) -> dict[int, int]:
-    """Partition to leader in a Metadata v1 answer about one topic; empty when there is none."""
-    start = answer.rfind(frames.text(topic)) if answer else -1
+def leaders_in(response: bytes, topic: str) -> dict[int, int]:
+    """Partition to leader in a Metadata v1 response about one topic; empty when there is none."""
+    start = response.rfind(frames.text(topic)) if response else -1
     if start < 0:
         return {}
     position = start + 2 + len(topic) + 1
-    (count,) = struct.unpack_from(">i", answer, position)
+    (count,) = struct.unpack_from(">i", response, position)
     position += 4
     leaders = {}
     for _ in range(count):
-        _, partition, leader, replicas = struct.unpack_from(">hiii", answer, position)
+        _, partition, leader, replicas = struct.unpack_from(">hiii", response, position)
         position += 14 + 4 * replicas
-        (in_sync,) = struct.unpack_from(">i", answer, position)
+        (in_sync,) = struct.unpack_from(">i", response, position)
         position += 4 + 4 * in_sync
         leaders[partition] = leader
     return leaders
@@ -180,12 +181,12 @@ def read_debug(kill: Kill, outcome: steady_load.Outcome) -> None:
     for at_s, text in outcome.debug:
         if at_s < kill.at_s:
             continue
-        if text.split(" ", 1)[0] in TOLD_OF_THE_CLIENT:
+        if text.split(" ", 1)[0] in NOTED_OF_THE_CLIENT:
             kill.notes.append(f"{(at_s - kill.at_s) * 1000:7.0f} client: {text}")
         if "Request metadata for" in text:
             kill.note("asked", at_s)
         elif "BRKMIGR" in text or "migrated from" in text:
-            kill.note("told", at_s)
+            kill.note("received", at_s)
 
 
 def start_again(cluster: Cluster, view: View, topic: str, node: int) -> None:
@@ -196,7 +197,7 @@ def start_again(cluster: Cluster, view: View, topic: str, node: int) -> None:
 
 
 def run(cluster: Cluster, arguments: argparse.Namespace) -> list[Kill]:
-    chance = random.Random(arguments.seed)
+    random_source = random.Random(arguments.seed)
     view = View(AdminClient({"bootstrap.servers": cluster.bootstrap_server, "log_level": 0}))
     cluster.create_topic("kills", partitions=PARTITIONS, replicas=3)
     view.wait_until_in_sync("kills", PARTITIONS, 3)
@@ -204,8 +205,8 @@ def run(cluster: Cluster, arguments: argparse.Namespace) -> list[Kill]:
     for number in range(1, arguments.kills + 1):
         leader = cluster.quorum_leader()
         who = arguments.who or WHO[number % len(WHO)]
-        victim = leader if who == "quorum" else chance.choice([node for node in NODE_IDS if node != leader])
-        kill = kill_one(cluster, "kills", victim, view, CALM_S + chance.random(), arguments.rate)
+        victim = leader if who == "quorum" else random_source.choice([node for node in NODE_IDS if node != leader])
+        kill = kill_one(cluster, "kills", victim, view, CALM_S + random_source.random(), arguments.rate)
         kills.append(kill)
         measure.progress(f"{kill.line(number)}; load average {os.getloadavg()[0]:.1f}")
         if kill.stall_s > arguments.tell_above_s:

@@ -53,10 +53,10 @@ class Double:
 
     def application(self) -> web.Application:
         application = web.Application(client_max_size=64 * 2**20)
-        application.router.add_get("/version", lambda _: _answer({"major": "1", "minor": "33"}))
-        application.router.add_get("/api", lambda _: _answer({"versions": ["v1"]}))
-        application.router.add_get("/apis", lambda _: _answer({"groups": _groups()}))
-        application.router.add_get("/api/v1", lambda _: _answer(_resources("", "v1")))
+        application.router.add_get("/version", lambda _: _respond({"major": "1", "minor": "33"}))
+        application.router.add_get("/api", lambda _: _respond({"versions": ["v1"]}))
+        application.router.add_get("/apis", lambda _: _respond({"groups": _groups()}))
+        application.router.add_get("/api/v1", lambda _: _respond(_resources("", "v1")))
         application.router.add_get(r"/apis/{group}/{version}", self._discover)
         application.router.add_post("/bench/objects", self._put)
         application.router.add_get("/bench/figures", self._figures)
@@ -67,25 +67,25 @@ class Double:
                 application.router.add_route("*", f"{prefix}{scope}/{{plural}}/{{name}}/status", self._object)
         return application
 
-    # --- what the benchmark asks
+    # --- called by the benchmark
 
     async def _put(self, request: web.Request) -> web.Response:
         for document in await request.json():
             self._store(_plural(document["kind"]), document)
-        return await _answer({})
+        return await _respond({})
 
     async def _figures(self, _: web.Request) -> web.Response:
         ready: Counter[str] = Counter()
         for (plural, _namespace, _name), document in self._objects.items():
             conditions = document.get("status", {}).get("conditions", [])
             ready[plural] += any(it["type"] == "Ready" and it["status"] == "True" for it in conditions)
-        return await _answer({"counts": self.counts, "ready": ready})
+        return await _respond({"counts": self.counts, "ready": ready})
 
-    # --- what the operator asks
+    # --- called by the operator
 
     async def _discover(self, request: web.Request) -> web.Response:
         group, version = request.match_info["group"], request.match_info["version"]
-        return await _answer(_resources(group, version))
+        return await _respond(_resources(group, version))
 
     async def _collection(self, request: web.Request) -> web.StreamResponse:
         plural, namespace = request.match_info["plural"], request.match_info.get("namespace", "")
@@ -103,40 +103,40 @@ class Double:
         info = request.match_info
         version = f"{info['group']}/{info['version']}" if "group" in info else "v1"
         found = {"apiVersion": version, "items": items, "metadata": {"resourceVersion": str(self._version)}}
-        return await _answer(found)
+        return await _respond(found)
 
     async def _create(self, plural: str, namespace: str, document: Document) -> web.Response:
         await self._take_time(f"create {plural}")
         if plural == "events":
-            return await _answer(document)
+            return await _respond(document)
         document["metadata"]["namespace"] = namespace
         if (plural, namespace, document["metadata"]["name"]) in self._objects:
-            return await _refuse(409, "AlreadyExists")
-        return await _answer(self._store(plural, document))
+            return await _reject(409, "AlreadyExists")
+        return await _respond(self._store(plural, document))
 
     async def _object(self, request: web.Request) -> web.Response:
         key = request.match_info["plural"], request.match_info.get("namespace", ""), request.match_info["name"]
         known = self._objects.get(key)
         if request.method == "GET":
             self.counts[f"get {key[0]}"] += 1
-            return await _refuse(404, "NotFound") if known is None else await _answer(known)
+            return await _reject(404, "NotFound") if known is None else await _respond(known)
         is_status = request.path.endswith("/status")
         await self._take_time(f"{request.method.lower()} {key[0]}{'/status' if is_status else ''}")
         known = self._objects.get(key)
         if request.method == "DELETE":
             if known is not None:
                 self._remove(key)
-            return await _answer({})
+            return await _respond({})
         body = json.loads(await request.text())
         wanted = body["metadata"].get("resourceVersion")
         if known is not None and wanted not in (None, known["metadata"]["resourceVersion"]):
-            return await _refuse(409, "Conflict")
+            return await _reject(409, "Conflict")
         body["metadata"].pop("resourceVersion", None)
         if is_status:
             assert known is not None, "an object has a status when it is there"
-            return await _answer(self._store(key[0], {**known, "status": body["status"]}))
+            return await _respond(self._store(key[0], {**known, "status": body["status"]}))
         merged = {**(known or {}), **body, "metadata": {**(known or {}).get("metadata", {}), **body["metadata"]}}
-        return await _answer(self._store(key[0], merged))
+        return await _respond(self._store(key[0], merged))
 
     async def _watch(self, request: web.Request, plural: str, namespace: str) -> web.StreamResponse:
         self.counts[f"watch {plural}"] += 1
@@ -229,11 +229,11 @@ def _selected(document: Document, selector: str) -> bool:
     return True
 
 
-async def _answer(body: Document) -> web.Response:
+async def _respond(body: Document) -> web.Response:
     return web.Response(text=json.dumps(body), content_type="application/json")
 
 
-async def _refuse(status: int, reason: str) -> web.Response:
+async def _reject(status: int, reason: str) -> web.Response:
     return web.Response(
         status=status,
         text=json.dumps({"kind": "Status", "status": "Failure", "reason": reason, "message": reason, "code": status}),

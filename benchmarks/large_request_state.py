@@ -155,7 +155,7 @@ def _exchange(
         if response.error_code == ErrorCode.NONE:
             return response
         if response.error_code not in _LOADING:
-            raise RuntimeError(f"{type(request).__name__} was answered with error {response.error_code}")
+            raise RuntimeError(f"{type(request).__name__} failed with error {response.error_code}")
         time.sleep(0.05)
 
 

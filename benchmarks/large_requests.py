@@ -1,4 +1,4 @@
-"""Requests that cost a node as much as one may, for `benchmarks.attackers`: each is sent again when it is answered.
+"""The most expensive allowed requests, for `benchmarks.attackers`: each is repeated after its response.
 
 They are built when an attack starts, by the codec of the broker that is attacked: its versions have flexible encodings.
 Topics with batches, and the group, which must exist before, are created by `large_request_state`.

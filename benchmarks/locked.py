@@ -3,8 +3,8 @@
     OTTLA_KAFKA_LIBS=... python -m benchmarks.locked                          # writes "Locked" of RESULTS.md
     python -m benchmarks.locked --rounds 1 --only logins                      # one row; printed
 
-Both nodes stay up through all rounds, and take turns within each; the other one is idle meanwhile. Who goes first
-changes from round to round. What is reported is the median over the rounds, and the ratio of the medians.
+Both nodes stay up through all rounds, and alternate within each; the other one is idle meanwhile. The order changes
+from round to round. The report has the median over the rounds, and the ratio of the medians.
 """
 
 import argparse

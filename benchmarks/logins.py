@@ -42,17 +42,17 @@ class Attempt:
         if len(self._received) < 4 or len(self._received) < 4 + struct.unpack(">i", self._received[:4])[0]:
             assert self._received, "the server has closed the connection"
             return False
-        answer, self._received = self._received[8:], b""
-        (error,) = struct.unpack_from(">h", answer)
-        assert error == 0, f"the server answered with error {error}"
+        response, self._received = self._received[8:], b""
+        (error,) = struct.unpack_from(">h", response)
+        assert error == 0, f"the server responded with error {error}"
         if not self._has_chosen:
             self._has_chosen = True
             self._send(self._exchange.first())
             return False
-        (message_bytes,) = struct.unpack_from(">h", answer, 2)
+        (message_bytes,) = struct.unpack_from(">h", response, 2)
         start = 4 + max(message_bytes, 0)
-        (size,) = struct.unpack_from(">i", answer, start)
-        token = self._exchange.evaluate(answer[start + 4 : start + 4 + size])
+        (size,) = struct.unpack_from(">i", response, start)
+        token = self._exchange.evaluate(response[start + 4 : start + 4 + size])
         if token is not None:
             self._send(token)
         return self._exchange.is_complete

@@ -38,7 +38,7 @@ class Partitions:
         return len(now) == self._partitions and all(leader > 0 and isr == self._replicas for leader, isr in now)
 
     def do_without(self, node: int) -> bool:
-        """Whether none is led by ``node``; one whose only replica it has is led by nobody."""
+        """Return whether none is led by ``node``; one whose only replica it has is without a leader."""
         now = self._now()
         led = sum(leader > 0 for leader, _ in now)
         expected = self._partitions if self._replicas > 1 else self._partitions * 2 // 3 - 1
@@ -108,7 +108,7 @@ def measure_cluster(cluster: Cluster, partitions: int, replicas: int) -> list[Fi
     started = time.perf_counter()
     cluster.stop(next(node for node in NODE_IDS if node != cluster.quorum_leader()))
     add("one node's controlled stop", time.perf_counter() - started, "s")
-    # What is left of the quorum could not finish a controlled stop.
+    # The remaining voters are no majority, so a controlled stop could not finish.
     cluster.kill_all()
     started = time.perf_counter()
     for node in NODE_IDS:

@@ -1,7 +1,7 @@
-"""What all benchmarks share: the address and process to measure, CPU and memory read from /proc, figures as a table.
+"""Common parts of the benchmarks: the address and process to measure, CPU and memory from /proc, figures as a table.
 
-A system is whatever answers at ``--bootstrap-server``. With ``--pid`` the figures include what the work cost the node:
-CPU seconds and resident memory of that process and all its descendants. MB is 10**6 bytes, MiB is 2**20.
+The measured system is the one at ``--bootstrap-server``. With ``--pid`` the figures include the cost for the node: CPU
+seconds and resident memory of that process and all its descendants. MB is 10**6 bytes, MiB is 2**20.
 """
 
 import argparse
@@ -116,7 +116,7 @@ def temporary_topic(bootstrap_server: str, prefix: str, partitions: int) -> Iter
     while len(admin.list_topics(name, timeout=30).topics[name].partitions) != partitions:
         time.sleep(0.001)
     places = {TopicPartition(name, partition): OffsetSpec.latest() for partition in range(partitions)}
-    # A leader that is not yet in office refuses to be asked.
+    # A leader that has not applied its election rejects the request.
     while any(future.exception(timeout=60) for future in admin.list_offsets(places).values()):
         time.sleep(0.001)
     try:

@@ -2,9 +2,9 @@
 
     python -m benchmarks.memory --bootstrap-server 127.0.0.1:9092 --pid 4711
 
-Run it against a node that has just started: the first figure is what it has then. What a node still loads after its
-first answer, such as its HTTP pages, belongs to idle and not to the partitions, so each reading waits until the memory
-stands still.
+Run it against a node that has just started: the first figure is its memory then. Parts that a node loads after
+its first response, such as its HTTP pages, belong to idle and not to the partitions, so each reading waits until the
+memory is stable.
 """
 
 import time

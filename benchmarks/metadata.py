@@ -1,8 +1,8 @@
-"""What a Metadata request for a topic of 1,000 partitions costs over one connection that has asked for a while.
+"""Cost of a Metadata request for a topic of 1,000 partitions over one warm connection.
 
     python -m benchmarks.metadata --bootstrap-server 127.0.0.1:9092 --pid 4711
 
-The answer after a change is a figure of its own: a node may keep what it has encoded until then.
+The response after a change is a figure of its own: a node may cache the encoded response until then.
 """
 
 import statistics

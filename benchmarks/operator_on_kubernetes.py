@@ -1,6 +1,6 @@
-"""What the operator takes on a real Kubernetes: `python -m benchmarks.operator_on_kubernetes topics` or `roll`.
+"""Cost of the operator on a real Kubernetes: `python -m benchmarks.operator_on_kubernetes topics` or `roll`.
 
-`topics`: a thousand Topics by one apply, until all are Ready, and what their operator writes and needs when nothing
+`topics`: a thousand Topics by one apply, until all are Ready, and the operator's writes and load when nothing
 changes any more. `roll`: nine brokers in three racks, whose nodes are all restarted, one by one and rack by rack.
 
 Needs kubectl, helm, KUBECONFIG, and the images ottla/operator:0.1.0 and ottla/broker:0.1.0 on every node. The operator
@@ -160,7 +160,7 @@ def topics(given: argparse.Namespace, operator: Operator) -> list[Figure]:
         note(f"{count} Topics Ready", time.perf_counter() - began, "s")
         note(f"{count} Topics: writes to the API", operator.writes() - writes, "")
         note(f"{count} Topics: CPU of the operator", operator.cpu_s() - cpu_s, "s")
-        # What was begun has its end.
+        # Work that was started has ended by then.
         time.sleep(10)
         writes, cpu_s = operator.writes(), operator.cpu_s()
         time.sleep(given.idle_s)

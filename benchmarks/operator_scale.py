@@ -1,7 +1,7 @@
-"""What many Topics and Users cost the operator: `python -m benchmarks.operator_scale`.
+"""Cost of many Topics and Users for the operator: `python -m benchmarks.operator_scale`.
 
-The real operator process, three real nodes of Ottla, and `benchmarks.kubernetes_double` in the place of the Kubernetes
-API. A thousand Topics and then two hundred Users are made by one apply each; nothing is changed after that. The time
+The real operator process, three real nodes of Ottla, and `benchmarks.kubernetes_double` instead of the Kubernetes API.
+A thousand Topics and then two hundred Users are created by one apply each; nothing is changed after that. The time
 until all are Ready includes what the brokers take to make the topics.
 """
 
@@ -66,12 +66,12 @@ class Api:
 
     def wait_until_ready(self, plural: str, count: int) -> float:
         """Wait until so many objects are Ready; return the seconds that it took."""
-        began, told = time.perf_counter(), 0
+        began, reported = time.perf_counter(), 0
         while (ready := int(self.figures()["ready"].get(plural, 0))) < count:
             if time.perf_counter() - began > STALLED_S:
                 raise RuntimeError(f"{ready} of {count} {plural} are Ready after {STALLED_S} s")
-            if ready // 100 > told:
-                told = ready // 100
+            if ready // 100 > reported:
+                reported = ready // 100
                 measure.progress(f"{ready} of {count} {plural} are Ready after {time.perf_counter() - began:.1f} s")
             time.sleep(0.2)
         return time.perf_counter() - began
@@ -229,7 +229,7 @@ def measured(given: argparse.Namespace, directory: Path, scratch: Path) -> list[
             run = Run(api, Node(operator.pid), nodes)
             run.until_ready("topics", [topic(number, given) for number in range(given.topics)])
             run.until_ready("users", [user(number) for number in range(given.users)])
-            # What was begun has its end, and its garbage is collected.
+            # Work that was started has ended by then, and its garbage is collected.
             time.sleep(10)
             run.idle(given.idle_s)
     return run.figures

@@ -1,6 +1,6 @@
 """RESULTS.md: the benchmarks of one node come first, further ones each have a section of their own.
 
-Whoever measured replaces only what it measured.
+Each benchmark replaces only its own section.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The simulator: simulated seconds per second of CPU, three nodes under light load, every promise checked.
+"""The simulator: simulated seconds per second of CPU, three nodes under light load, every invariant checked.
 
     python -m benchmarks.simulator
 

@@ -35,11 +35,11 @@ def run(
     measure.progress(f"{name} over {len(requests)} connections")
     frames.requests_per_second(address, requests, arguments.warm_up_seconds)
     cpu_s = node.cpu_s()
-    answered, seconds = frames.requests_per_second(address, requests, arguments.seconds)
+    served, seconds = frames.requests_per_second(address, requests, arguments.seconds)
     cpu_s = node.cpu_s() - cpu_s
-    figures = [measure.Figure(name=name, value=answered / seconds, unit="requests/s")]
+    figures = [measure.Figure(name=name, value=served / seconds, unit="requests/s")]
     if node.pid is not None:
-        cost_us = cpu_s / answered * 1e6
+        cost_us = cpu_s / served * 1e6
         figures.append(measure.Figure(name=f"{name}: CPU", value=cost_us, unit="us/request", better="lower"))
     return figures
 

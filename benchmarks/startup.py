@@ -1,4 +1,4 @@
-"""Start-up: from exec to the first Metadata answer that names a broker, on an empty directory and on one that is full.
+"""Start-up: from exec to the first Metadata response with a broker, on an empty directory and on one that is full.
 
     python -m benchmarks.startup --command 'ottla dev --port {port} --data-dir {dir}' --partitions 1000
 
@@ -31,13 +31,13 @@ ASK_AGAIN_S = 0.005
 def running(
     command_template: str, directory: Path, port: int, *, stop_timeout_s: float = START_TIMEOUT_S
 ) -> Iterator[tuple[int, float]]:
-    """Run a node; give its process id and the seconds until it answered. It is asked to end, and then killed."""
+    """Run a node; yield its process id and the seconds until it served. It ends by SIGTERM, else SIGKILL."""
     command = shlex.split(command_template.format(port=port, dir=shlex.quote(str(directory))))
     with (directory / "node.out").open("ab") as output:
         started = time.perf_counter()
         process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
     try:
-        while not answers(port):
+        while not serves_metadata(port):
             if process.poll() is not None or time.perf_counter() - started > START_TIMEOUT_S:
                 raise RuntimeError(f"the node did not start; see {directory}/node.out")
             time.sleep(ASK_AGAIN_S)
@@ -53,8 +53,8 @@ def running(
             process.wait()
 
 
-def answers(port: int) -> bool:
-    """Whether Metadata v1 without topics names at least one broker."""
+def serves_metadata(port: int) -> bool:
+    """Return whether Metadata v1 without topics has at least one broker."""
     request = frames.frame(frames.METADATA, 1, struct.pack(">i", 0))
     with contextlib.suppress(OSError):
         connection = frames.connect(("127.0.0.1", port))

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 
-from benchmarks import beside
+from benchmarks import background_process
 from confluent_kafka import KafkaError, Message, Producer
 
 FLUSH_TIMEOUT_S = 90
@@ -20,7 +20,7 @@ VALUE = b"x" * 100
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of the records, in the order of the acknowledgements; moments are of ``time.perf_counter``."""
+    """Outcome of the records, in the order of the acknowledgements; times are of ``time.perf_counter``."""
 
     sent_at_s: list[float]
     waited_ms: list[float]
@@ -52,11 +52,11 @@ class _Listener(logging.Handler):
 class Load:
     """The running producer; its outcome is known once it was stopped."""
 
-    work: beside.Beside[Outcome]
+    work: background_process.BackgroundProcess[Outcome]
     outcomes: list[Outcome] = field(default_factory=list)
 
     def stop(self) -> Outcome:
-        """Send no more, wait until everything has its answer, and return what became of it."""
+        """Stop sending, wait for all delivery reports, and return the outcome."""
         if not self.outcomes:
             self.outcomes.append(self.work.stop())
         return self.outcomes[0]
@@ -73,7 +73,7 @@ def running(
     settings = {"bootstrap.servers": bootstrap_server, "linger.ms": linger_ms, "log_level": 0}
     if debug is not None:
         settings |= {"debug": debug, "log_level": 7}
-    with beside.running(_send, settings, topic, partitions, rate_per_s) as work:
+    with background_process.running(_send, settings, topic, partitions, rate_per_s) as work:
         yield Load(work=work)
 
 
@@ -112,5 +112,5 @@ def _send(settings: dict[str, object], topic: str, partitions: int, rate_per_s: 
             producer.poll(0.01)
         producer.poll(0)
     left = producer.flush(FLUSH_TIMEOUT_S)
-    errors += [f"no answer in {FLUSH_TIMEOUT_S} s"] * left
+    errors += [f"no delivery report in {FLUSH_TIMEOUT_S} s"] * left
     pipe.send(Outcome(sent_at_s, waited_ms, partition_of, errors, listener.heard))

@@ -65,7 +65,7 @@ class Cluster:
         return self.port_base + node - 1
 
     def output_path(self, node: int) -> Path:
-        """Where the process writes what it logs."""
+        """Return the path of the process's log."""
         return self.directory / f"node-{node}.out"
 
     def format(self) -> None:
@@ -74,14 +74,14 @@ class Cluster:
             subprocess.run([*self._kafka_words(), "--format-only"], check=True, stdout=subprocess.DEVNULL)
             return
         ids = {node: base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode() for node in (0, *NODE_IDS)}
-        doors = {node: f"127.0.0.1:{self.port_base + 99 + node}" for node in NODE_IDS}
-        voters = ",".join(f"{node}@{doors[node]}:{ids[node]}" for node in NODE_IDS)
+        endpoints = {node: f"127.0.0.1:{self.port_base + 99 + node}" for node in NODE_IDS}
+        voters = ",".join(f"{node}@{endpoints[node]}:{ids[node]}" for node in NODE_IDS)
         for node in NODE_IDS:
             config = self._config_path(node)
             config.parent.mkdir(parents=True)
             text = PROPERTIES.format(
                 node=node,
-                controllers=",".join(doors.values()),
+                controllers=",".join(endpoints.values()),
                 port=self.port(node),
                 controller_port=self.port_base + 99 + node,
                 data=config.parent / "data",
@@ -138,8 +138,8 @@ class Cluster:
         request = frames.frame(CREATE_TOPICS, 4, body + minimum + struct.pack(">i?", 30_000, False))
 
         def created() -> bool:
-            answer = self.ask(asked, request)
-            error = struct.unpack_from(">h", answer, 14 + len(name))[0] if answer else -1
+            response = self.ask(asked, request)
+            error = struct.unpack_from(">h", response, 14 + len(name))[0] if response else -1
             return error in (0, TOPIC_ALREADY_EXISTS)
 
         wait_until(f"topic {name} is created", created, pause_s=0.005)
@@ -149,8 +149,10 @@ class Cluster:
         request = frames.frame(frames.METADATA, 1, struct.pack(">i", 0))
 
         def serve() -> bool:
-            answers = [self.ask(node, request) for node in self.processes]
-            return all(answer and struct.unpack_from(">i", answer, 4)[0] == len(self.processes) for answer in answers)
+            responses = [self.ask(node, request) for node in self.processes]
+            return all(
+                response and struct.unpack_from(">i", response, 4)[0] == len(self.processes) for response in responses
+            )
 
         wait_until("every node serves", serve, pause_s=0.01)
 
@@ -163,9 +165,9 @@ class Cluster:
 
         def known() -> bool:
             for node in self.processes:
-                answer = self.ask(node, request)
-                if answer and struct.unpack_from(">h", answer, 5)[0] == 0:
-                    error, leader = struct.unpack_from(">hi", answer, 5 + 2 + 1 + 1 + len(METADATA_TOPIC) + 1 + 4)
+                response = self.ask(node, request)
+                if response and struct.unpack_from(">h", response, 5)[0] == 0:
+                    error, leader = struct.unpack_from(">hi", response, 5 + 2 + 1 + 1 + len(METADATA_TOPIC) + 1 + 4)
                     if error == 0 and leader in NODE_IDS:
                         leaders.append(leader)
                         return True
@@ -175,7 +177,7 @@ class Cluster:
         return leaders[0]
 
     def ask(self, node: int, request: bytes) -> bytes:
-        """Exchange one request on a connection of its own; nothing when the node does not answer."""
+        """Exchange one request on a connection of its own; return nothing when the node does not respond."""
         with contextlib.suppress(OSError):
             connection = frames.connect(("127.0.0.1", self.port(node)))
             with connection.socket:
@@ -192,12 +194,12 @@ class Cluster:
 
 @dataclass(frozen=True)
 class View:
-    """What the cluster's Metadata says, through librdkafka."""
+    """The cluster's Metadata, through librdkafka."""
 
     admin: AdminClient
 
     def partitions(self, topic: str) -> dict[int, tuple[int, list[int]]]:
-        """Partition to (leader, in-sync replicas); empty where no node answered."""
+        """Partition to (leader, in-sync replicas); empty without a response."""
         try:
             found = self.admin.list_topics(topic, timeout=5).topics[topic].partitions
         except KafkaException:

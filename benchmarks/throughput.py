@@ -28,7 +28,7 @@ JAVA_FLAGS = ["-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Xmx512m"]
 
 
 def tls_settings(ca: Path | None) -> dict[str, str]:
-    """What librdkafka needs to trust a node; ``ca``: the certificate of who signed the node's, None without TLS."""
+    """Return librdkafka's settings to trust a node; ``ca``: the issuer of the node's certificate, None without TLS."""
     return {} if ca is None else {"security.protocol": "SSL", "ssl.ca.location": str(ca)}
 
 
@@ -91,26 +91,26 @@ def produce_with_frames(bootstrap_server: str, topic: str, record_size_bytes: in
 
 
 def consume_with_frames(bootstrap_server: str, topic: str, record_size_bytes: int, count: int) -> None:
-    """Fetch one partition after the other, reading of each answer no more than where its batches end."""
+    """Fetch one partition after the other, reading of each response only where its batches end."""
     connection = frames.connect(measure.address_of(bootstrap_server))
     received = 0
     for partition in range(PARTITIONS):
         offset = 0
         while True:
-            answer = connection.exchange(frames.fetch_request(topic, {partition: offset}, FETCH_SIZE_BYTES))
+            response = connection.exchange(frames.fetch_request(topic, {partition: offset}, FETCH_SIZE_BYTES))
             position = 4 + 4 + 2 + 4 + 4 + 2 + len(topic) + 4
-            _, error, _, _, _, aborted = struct.unpack_from(">ihqqqi", answer, position)
+            _, error, _, _, _, aborted = struct.unpack_from(">ihqqqi", response, position)
             if error:
-                raise RuntimeError(f"the node answered a fetch with error {error}")
+                raise RuntimeError(f"the node responded to a fetch with error {error}")
             position += 34 + 16 * max(aborted, 0) + 4
-            size_bytes = struct.unpack_from(">i", answer, position)[0]
+            size_bytes = struct.unpack_from(">i", response, position)[0]
             start, end = offset, position + 4 + size_bytes
             position += 4
             while position + 61 <= end:
-                base, length = struct.unpack_from(">qi", answer, position)
+                base, length = struct.unpack_from(">qi", response, position)
                 if position + 12 + length > end:
                     break
-                offset = base + struct.unpack_from(">i", answer, position + 23)[0] + 1
+                offset = base + struct.unpack_from(">i", response, position + 23)[0] + 1
                 position += 12 + length
             if offset == start:
                 break

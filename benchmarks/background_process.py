@@ -1,4 +1,4 @@
-"""Work in a process of its own, beside the benchmark that measures: begun, told to stop, and asked what came of it."""
+"""Work in a process of its own, next to the benchmark that measures: started, stopped, and asked for its outcome."""
 
 import multiprocessing
 from collections.abc import Callable, Iterator
@@ -12,14 +12,14 @@ OutcomeT = TypeVar("OutcomeT")
 
 
 @dataclass(kw_only=True)
-class Beside(Generic[OutcomeT]):
-    """The work under way; what came of it is known once it was stopped."""
+class BackgroundProcess(Generic[OutcomeT]):
+    """A process that works until it is stopped, and then sends its outcome."""
 
     process: BaseProcess
     pipe: Connection
 
     def stop(self) -> OutcomeT:
-        """End it; return what it sent then."""
+        """Stop it and return its outcome."""
         self.pipe.send("stop")
         outcome: OutcomeT = self.pipe.recv()
         self.process.join()
@@ -27,19 +27,19 @@ class Beside(Generic[OutcomeT]):
 
 
 @contextmanager
-def running(work: Callable[..., None], *arguments: object) -> Iterator[Beside[Any]]:
-    """Call ``work(*arguments, pipe)`` in a new process; returns control when it has sent something for the first time.
+def running(work: Callable[..., None], *arguments: object) -> Iterator[BackgroundProcess[Any]]:
+    """Call ``work(*arguments, pipe)`` in a new process; enter the ``with`` when it has sent its first message.
 
-    It is over when it was told to stop and has sent its outcome, or else with the ``with``.
+    It ends after `stop`, when it has sent its outcome, or else with the ``with``.
     """
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=work, args=(*arguments, theirs))
     process.start()
-    theirs.close()  # so that its end is noticed
+    theirs.close()  # so that the end of the process ends `recv`
     ours.recv()
     try:
-        yield Beside(process=process, pipe=ours)
+        yield BackgroundProcess(process=process, pipe=ours)
     finally:
         process.kill()
         process.join()
