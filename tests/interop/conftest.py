@@ -1,10 +1,10 @@
-"""A real node as a process, Kafka's command-line tools, and librdkafka: what the interop tests hold together.
+"""A real node as a process, Kafka's command-line tools, and librdkafka: fixtures of the interop tests.
 
 Environment:
     OTTLA_KAFKA_LIBS: a folder with Kafka's jars; without it the tests that need a JVM tool are skipped.
-    OTTLA_INTEROP_BOOTSTRAP: the address of a running cluster to judge, instead of a node started here.
+    OTTLA_INTEROP_BOOTSTRAP: the address of a running cluster to test, instead of a node started here.
     OTTLA_INTEROP_NODE: the command that runs one node in the foreground, with ``{port}`` and ``{dir}`` in it. The same
-        tests then judge another implementation: JVM Kafka passes them, so they claim Kafka's behaviour.
+        tests then run against another implementation: JVM Kafka passes them, so they claim Kafka's behaviour.
 """
 
 import contextlib
@@ -18,16 +18,16 @@ import socket
 import struct
 import subprocess
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tool_host import TOOLS, ToolHost, ToolResult
 
 with warnings.catch_warnings():
     # kafka-python reads its own package data in a way that importlib.resources has deprecated.
@@ -43,27 +43,6 @@ COORDINATOR_ERRORS = {
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 }
-
-TOOLS = {
-    "kafka-acls": "org.apache.kafka.tools.AclCommand",
-    "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
-    "kafka-configs": "kafka.admin.ConfigCommand",
-    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
-    "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
-    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-    "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
-    "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
-    "kafka-dump-log": "org.apache.kafka.tools.DumpLogSegments",
-    "kafka-features": "org.apache.kafka.tools.FeatureCommand",
-    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
-    "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
-    "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
-    "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
-    "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
-    "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
-    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
-}
-JVM_FLAGS = ["-Xmx1g", "-XX:+ExitOnOutOfMemoryError", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -109,7 +88,7 @@ class Node:
         return int(status.split("VmRSS:")[1].split()[0])
 
     def log_text(self) -> str:
-        """Everything that the node has said on stdout and stderr."""
+        """The node's output on stdout and stderr."""
         assert self.directory is not None
         return (self.directory / "node.out").read_text(errors="replace")
 
@@ -127,11 +106,11 @@ class Node:
             time.sleep(0.05)
 
     def kill(self) -> None:
-        """End it as a power cut would end it, as far as a process can: SIGKILL to all of its session."""
+        """Send SIGKILL to all of its session."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> int:
-        """Ask it to shut down cleanly; return its exit status."""
+        """Send SIGTERM for a clean shutdown; return its exit status."""
         return self._end(signal.SIGTERM)
 
     def _end(self, how: signal.Signals) -> int:
@@ -193,105 +172,10 @@ def new_node(
 
 @pytest.fixture(scope="session")
 def broker(request: pytest.FixtureRequest) -> Node:
-    """The node that most tests share; each test makes its own topics and groups in it."""
+    """The node that most tests share; each test creates its own topics and groups."""
     if "OTTLA_INTEROP_BOOTSTRAP" in os.environ:
         return Node(bootstrap=os.environ["OTTLA_INTEROP_BOOTSTRAP"])
     return request.getfixturevalue("new_node")()  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ToolResult:
-    command: str
-    code: int
-    stdout: str
-    stderr: str
-
-    @property
-    def lines(self) -> list[str]:
-        """The lines of stdout, without those that are empty."""
-        return [line for line in self.stdout.splitlines() if line.strip()]
-
-    @property
-    def rows(self) -> list[list[str]]:
-        """The lines of stdout, each split at white space: what a table says, whatever its column widths."""
-        return [line.split() for line in self.lines]
-
-
-@dataclass
-class ToolHost:
-    """The long-lived JVM of ToolHost.java: a tool takes some 0.2 s in it, and 1.5 s in a JVM of its own."""
-
-    libs: Path
-    process: subprocess.Popen[bytes] | None = field(default=None)
-
-    def run(self, command: list[str], stdin: str, timeout_s: float) -> ToolResult:
-        if self.process is None:
-            self.process = self._start()
-        assert self.process.stdin is not None
-        request = struct.pack(">i", len(command)) + b"".join(map(block, [*command, stdin]))
-        self.process.stdin.write(request)
-        self.process.stdin.flush()
-        deadline = _Deadline(self.process, timeout_s)
-        with deadline:
-            header = self._read(4)
-            stdout, stderr = self._block(), self._block()
-        if not header:
-            self.close()
-            pytest.fail(f"{command} gave no answer within {timeout_s} s; its threads were:\n{deadline.threads}")
-        code = struct.unpack(">i", header)[0]
-        return ToolResult(command=shlex.join(command), code=code, stdout=stdout.decode(), stderr=stderr.decode())
-
-    def close(self) -> None:
-        if self.process is not None:
-            assert self.process.stdin is not None
-            assert self.process.stdout is not None
-            self.process.kill()
-            self.process.wait()
-            with contextlib.suppress(BrokenPipeError):
-                self.process.stdin.close()
-            self.process.stdout.close()
-            self.process = None
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        tools_jar = next(jar for jar in self.libs.glob("kafka-tools-[0-9]*.jar"))
-        command = ["java", *JVM_FLAGS, f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}"]
-        command += ["-cp", f"{self.libs}/*", str(HERE / "ToolHost.java"), str(tools_jar)]
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    def _read(self, size_bytes: int) -> bytes:
-        assert self.process is not None
-        assert self.process.stdout is not None
-        return self.process.stdout.read(size_bytes)
-
-    def _block(self) -> bytes:
-        length = self._read(4)
-        return self._read(struct.unpack(">i", length)[0]) if length else b""
-
-
-class _Deadline:
-    """Kills a JVM that is still at work after ``timeout_s``, so that a read from its pipe comes back."""
-
-    def __init__(self, process: subprocess.Popen[bytes], timeout_s: float) -> None:
-        self.threads = "unknown: the JVM had ended"
-        self._process = process
-        self._timer = threading.Timer(timeout_s, self._expire)
-
-    def _expire(self) -> None:
-        dump = subprocess.run(["jstack", str(self._process.pid)], capture_output=True, text=True)
-        self.threads = dump.stdout
-        self._process.kill()
-
-    def __enter__(self) -> None:
-        self._timer.start()
-
-    def __exit__(self, *exception: object) -> None:
-        self._timer.cancel()
-        self._timer.join()
-
-
-def block(text: str) -> bytes:
-    encoded = text.encode()
-    return struct.pack(">i", len(encoded)) + encoded
 
 
 @pytest.fixture(scope="session")
@@ -327,7 +211,7 @@ _names = itertools.count()
 
 @pytest.fixture
 def unique() -> Callable[[str], str]:
-    """Return a function that makes a name which no other test uses."""
+    """Return a function that creates a name which no other test uses."""
     return lambda prefix: f"{prefix}-{os.getpid()}-{next(_names)}"
 
 
@@ -340,9 +224,9 @@ def admin(broker: Node) -> AdminClient:
 def new_topic(
     admin: AdminClient, unique: Callable[[str], str], eventually: Callable[..., object]
 ) -> Iterator[Callable[..., str]]:
-    """Return ``new_topic(partitions=1, **config)``: create a topic (dots in keys as underscores), give its name.
+    """Return ``new_topic(partitions=1, **config)``: create a topic (dots in keys as underscores), return its name.
 
-    One that gets old timestamps needs ``retention_ms=-1``: a retention check may come at any moment.
+    A topic with old timestamps needs ``retention_ms=-1``: a retention check may come at any moment.
     """
     created: list[str] = []
 
@@ -368,7 +252,7 @@ def new_topic(
 
 @pytest.fixture
 def produce(broker: Node) -> Callable[..., list[Message]]:
-    """Return ``produce(topic, values, key=None, partition=-1, config=None, **more)``: send, wait, give the reports."""
+    """Return ``produce(topic, values, key=None, partition=-1, config=None, **more)``: send, return the reports."""
 
     def send(topic: str, values: list[bytes], config: dict[str, object] | None = None, **more: object) -> list[Message]:
         producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5} | (config or {}))
@@ -389,7 +273,7 @@ def produce(broker: Node) -> Callable[..., list[Message]]:
 
 @pytest.fixture
 def consume(broker: Node, unique: Callable[[str], str]) -> Callable[..., list[Message]]:
-    """Return ``consume(topic, count, config=None)``: every partition from the start, until ``count`` records came."""
+    """Return ``consume(topic, count, config=None)``: every partition from the start, until ``count`` records."""
 
     def receive(topic: str, count: int, config: dict[str, object] | None = None) -> list[Message]:
         settings = {"bootstrap.servers": broker.bootstrap, "group.id": unique("reader"), "enable.auto.commit": False}
@@ -417,7 +301,7 @@ def commit(broker: Node, eventually: Callable[..., object]) -> Callable[[str, li
 
 
 def is_committed(consumer: Consumer, places: list[TopicPartition]) -> bool:
-    """Commit; false while the coordinator is on its way into office (the first commit makes __consumer_offsets)."""
+    """Commit; false while the coordinator is not available (the first commit creates __consumer_offsets)."""
     try:
         consumer.commit(offsets=places, asynchronous=False)
     except KafkaException as error:
@@ -428,7 +312,7 @@ def is_committed(consumer: Consumer, places: list[TopicPartition]) -> bool:
 
 
 def poll_records(consumer: Consumer, count: int, timeout_s: float = 60) -> list[Message]:
-    """Return the next ``count`` records; fail after ``timeout_s`` with those that came."""
+    """Return the next ``count`` records; fail after ``timeout_s`` with those that have arrived."""
     records: list[Message] = []
     deadline = time.monotonic() + timeout_s
     while len(records) < count:
@@ -442,7 +326,7 @@ def poll_records(consumer: Consumer, count: int, timeout_s: float = 60) -> list[
 
 @pytest.fixture
 def take() -> Callable[..., list[Message]]:
-    """Return ``take(consumer, count)``: the next records of a consumer that the test made itself."""
+    """Return ``take(consumer, count)``: the next records of a consumer that the test created itself."""
     return poll_records
 
 

@@ -1,0 +1,55 @@
+"""The operator, installed from its chart by helm."""
+
+import json
+from pathlib import Path
+
+from kubernetes_namespace import OPERATOR_LABEL, OPERATOR_NAMESPACE, OPERATOR_RELEASE, ROOT, Document, Namespace, run
+
+CHART = ROOT / "charts" / "ottla-operator"
+
+
+class Operator:
+    """The operator, installed from its chart as a user would."""
+
+    system = Namespace(OPERATOR_NAMESPACE)
+
+    def install(self, *settings: str, chart: Path = CHART) -> None:
+        """Install or upgrade it; ``settings`` are of the form ``image.tag=1``."""
+        run(
+            *("helm", "upgrade", "--install", OPERATOR_RELEASE, str(chart)),
+            *("--namespace", OPERATOR_NAMESPACE, "--create-namespace", "--wait", "--timeout=120s"),
+            # For Clusters with racks.
+            *("--set", ",".join(("rbac.nodes=true", *settings))),
+        )
+
+    def pods(self) -> dict[str, Document]:
+        """Return the pods that are not being deleted, by name."""
+        found: list[Document] = json.loads(self.system.kubectl("get", "pods", "-l", OPERATOR_LABEL, "-o", "json"))[
+            "items"
+        ]
+        return {it["metadata"]["name"]: it for it in found if "deletionTimestamp" not in it["metadata"]}
+
+    def leader(self) -> str:
+        """Return the leader's pod; empty without a leader."""
+        holder: str = self.system.get("lease", OPERATOR_RELEASE)["spec"].get("holderIdentity", "")
+        return holder.rpartition("_")[0]
+
+    def uninstall(self) -> None:
+        run("helm", "uninstall", OPERATOR_RELEASE, "--namespace", OPERATOR_NAMESPACE, "--wait")
+
+    def restart(self) -> None:
+        """Replace its pods, and wait until one of the new ones leads."""
+        before = set(self.pods())
+        self.system.kubectl("rollout", "restart", f"deployment/{OPERATOR_RELEASE}")
+        self.wait_rolled_out()
+        self.system.eventually(lambda: self.leader() in set(self.pods()) - before, "one of the new operators leads")
+
+    def wait_rolled_out(self) -> None:
+        self.system.kubectl("rollout", "status", f"deployment/{OPERATOR_RELEASE}", "--timeout=200s")
+
+    def kill(self) -> None:
+        """Kill all of its pods at once, without a grace period; the Deployment replaces them."""
+        self.system.kubectl("delete", "pods", "-l", OPERATOR_LABEL, "--grace-period=0", "--force")
+
+    def logs(self) -> str:
+        return self.system.kubectl("logs", "-l", OPERATOR_LABEL, "--tail=-1", "--prefix")
