@@ -5,8 +5,8 @@ network, random source, background), thousands of times faster than real time. A
 
 Packages, from the bottom up; each imports only those before it:
 
-- `world`: the simulated ports and what joins them: disks, clocks, the network fabric, hosts, `Cluster`.
-- `invariants`: what must hold after every event, and the state observer that reports changes to them.
+- `world`: the simulated ports and their environment: disks, clocks, the network fabric, hosts, `Cluster`.
+- `invariants`: conditions that hold after every event, and the state observer that reports changes to them.
 - `clients`: simulated producers, consumers, group members and administrators.
 - `faults`: the nemesis and its faults of processes, disks, the network and the quorum.
 - `runs`: one seed from its plan to its outcome, and the command line.

@@ -18,7 +18,7 @@ RETURN_PAUSE_MS = 4_000
 
 
 class KeepsNothing(SeededRandom):
-    """A power cut takes everything that was not synced."""
+    """A power cut loses all unsynced data."""
 
     def randrange(self, stop: int) -> int:
         return 0

@@ -21,7 +21,7 @@ from ottla.wire.records import Record, build_batch
 
 
 class KeepsNothing(SeededRandom):
-    """A power cut takes everything that was not synced."""
+    """A power cut loses all unsynced data."""
 
     def randrange(self, stop: int) -> int:
         return 0

@@ -1,6 +1,6 @@
 """Whole clusters from seeds: every invariant holds, runs repeat to the byte, and failures can be replayed.
 
-OTTLA_SEEDS_TIMES says how many times as many seeds there are as in `make test`.
+OTTLA_SEEDS_TIMES multiplies the number of seeds of `make test`.
 """
 
 import os

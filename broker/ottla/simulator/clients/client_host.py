@@ -113,7 +113,7 @@ class ClientHost:
         return self._partition_counts.get(topic, 0)
 
     def target(self, topic: str, partition: int) -> Target | None:
-        """Return the leader of a partition; None while it is not known, which is then asked for."""
+        """Return the leader of a partition; None while it is not known, and its metadata is then requested."""
         self._topics[topic] = None
         found = self._leaders.get((topic, partition))
         endpoint = None if found is None else self._endpoints.get(found[1])

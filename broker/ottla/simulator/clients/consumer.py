@@ -41,7 +41,7 @@ class Consumer:
         self._is_reading = True
 
     def start(self) -> None:
-        """Begin to read the partitions that there are, and look for new ones now and then."""
+        """Start to read all partitions, and check for new ones periodically."""
         if not self._is_reading:
             return
         for partition in range(self._host.partition_count(self.topic)):
@@ -100,7 +100,7 @@ class Consumer:
         self._host.after(RETRY_BACKOFF_MS, lambda: self._fetch(partition))
 
     def _ask_start(self, partition: int, key: PartitionKey) -> None:
-        """Ask where the log starts: what the consumer wanted to read next may have been deleted."""
+        """Request the log start offset: the records at the consumer's position may have been deleted."""
         target = self._host.target(self.topic, partition)
         if target is None:
             return

@@ -1,4 +1,4 @@
-"""A simulated member of a classic consumer group: joins, heartbeats, and commits offsets for what it is assigned.
+"""A simulated member of a classic consumer group: joins, heartbeats, and commits offsets of its assigned partitions.
 
 It reads no records: the run checks partition ownership, and that no committed offset is ever lost. Source:
 ConsumerCoordinator of Apache Kafka's client, with the range assignor.
@@ -53,7 +53,7 @@ class GroupMember:
         self._coordinator: Endpoint | None = None
 
     def start(self) -> None:
-        """Begin from the start: find the coordinator."""
+        """Start: find the coordinator."""
         self.generation = -1
         self.owned = {}
         self._coordinator = None
@@ -66,7 +66,7 @@ class GroupMember:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it takes part in a generation of the group."""
+        """Whether it is a member of a generation of the group."""
         return self.generation >= 0
 
     def _ask(self, request: Message) -> None:

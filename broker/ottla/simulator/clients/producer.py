@@ -1,4 +1,4 @@
-"""A simulated producer: sends batches to the partitions of a topic at its own pace, and sends again what failed.
+"""A simulated producer: sends batches to the partitions of a topic at its own pace, and retries failed batches.
 
 An idempotent one has several batches on their way per partition, numbered, and repeats them in order until they are
 acknowledged; every other one tries a few times, which may duplicate. It reports every response to the state observer.
@@ -89,24 +89,24 @@ class Producer:
         self._is_idempotent = is_idempotent
         self._pace_ms = pace_ms
         self._lines: dict[int, _Line] = {}
-        self._made = 0
-        self._is_making = True
+        self._value_count = 0
+        self._is_producing = True
         self._producer_id = -1
         self._producer_epoch = -1
         self._is_id_requested = False
 
-    # --- life
+    # --- start and end
 
     def start(self) -> None:
-        self._make()
+        self._create_batches()
 
     def finish(self) -> None:
-        """Make nothing new; what waits is still sent."""
-        self._is_making = False
+        """Create no new batches; pending ones are still sent."""
+        self._is_producing = False
 
     def abandon(self) -> None:
-        """Give up what waits as well: the topic is deleted."""
-        self._is_making = False
+        """Drop pending batches as well: the topic is deleted."""
+        self._is_producing = False
         self._lines.clear()
         self._host.remove_topic(self.topic)
 
@@ -115,34 +115,34 @@ class Producer:
         return all(line.is_empty for line in self._lines.values())
 
     def send_to_all(self) -> None:
-        """Make one more batch for every partition."""
+        """Create one more batch for every partition."""
         for partition in range(self._host.partition_count(self.topic)):
-            self._make_for(partition)
+            self._create_batch(partition)
 
-    def _make(self) -> None:
-        if not self._is_making:
+    def _create_batches(self) -> None:
+        if not self._is_producing:
             return
         count = self._host.partition_count(self.topic)
         if count == 0:
             self._host.refresh()
         else:
-            self._make_for(self._host.random.randrange(count))
-        self._host.after(1 + self._host.random.randrange(2 * self._pace_ms), self._make)
+            self._create_batch(self._host.random.randrange(count))
+        self._host.after(1 + self._host.random.randrange(2 * self._pace_ms), self._create_batches)
 
-    def _make_for(self, partition: int) -> None:
+    def _create_batch(self, partition: int) -> None:
         line = self._lines.setdefault(partition, _Line(partition))
         if len(line.unsent) < UNSENT_MAX:
             count = 1 + self._host.random.randrange(RECORDS_MAX)
             kind = "once" if self._is_idempotent else "any"
-            values = tuple(f"{kind}-{self.name}-{self._made + index}".encode() for index in range(count))
-            self._made += count
+            values = tuple(f"{kind}-{self.name}-{self._value_count + index}".encode() for index in range(count))
+            self._value_count += count
             line.unsent.append(_Batch(values, -1))
         self._pump(line)
 
     # --- sending
 
     def _pump(self, line: _Line) -> None:
-        """Send what may be sent now."""
+        """Send the batches that may be sent now."""
         now_ms = self._host.cluster.clock.monotonic_ms()
         if line.failed and not line.in_flight:
             line.unsent.extendleft(reversed(sorted(line.failed, key=lambda batch: batch.sequence)))
@@ -163,7 +163,7 @@ class Producer:
                 self._pump_later(line, RETRY_BACKOFF_MS)
                 return
             if line.in_flight and line.sent_to != target.endpoint:
-                # A new leader that knows nothing of this producer would take any sequence for the first.
+                # A new leader without this producer's state would accept any sequence as the first.
                 return
             self._send(line, line.unsent.popleft(), target)
 

@@ -1,6 +1,6 @@
 """`VoterReconciler`: keeps every controller a voter, also after its disk was replaced; acts as an administrator.
 
-A voter whose disk was replaced returns under another directory id, which the quorum does not know: the old voter is
+A voter whose disk was replaced returns under another directory id, which is no voter: the old voter is
 removed, then the controller is added again (KIP-853), one step at a time. A voter may also be removed for a while.
 A request may be rejected or get lost: the reconciler checks again, and sends it again.
 """

@@ -27,7 +27,7 @@ class NetworkChaos(NetworkConditions):
         self.is_fair = False
 
     def travel_ms(self, source: str, target: str) -> int | None:
-        """Return how long what ``source`` sends now takes to ``target``; None while the link is cut."""
+        """Return the delay of data sent now from ``source`` to ``target``; None while the link is cut."""
         link = (source, target)
         if link in self._cuts:
             return None

@@ -58,11 +58,11 @@ class ProcessFaults:
         self._cluster.freeze(place.node_id)
         process = place.process
 
-        def go_on() -> None:
+        def thaw() -> None:
             if place.process is process:
                 self._cluster.thaw(place.node_id)
 
-        self._context.schedule_within(FROZEN_MS_MAX if self._context.strikes_one_in(2) else 1_000, go_on)
+        self._context.schedule_within(FROZEN_MS_MAX if self._context.strikes_one_in(2) else 1_000, thaw)
         return f"node {place.node_id}"
 
     def _roll(self) -> str | None:

@@ -24,7 +24,7 @@ class QuorumFaults:
         return self._context.choose([each for each in self._context.cluster.nodes.values() if each.is_controller])
 
     def _wipe_voter(self) -> str | None:
-        """Replace the disk of a voter: it comes back as a controller that the quorum does not know."""
+        """Replace the disk of a voter: it returns as a controller that is no voter."""
         place = self._controller()
         if place is None or place.process is None:
             return None

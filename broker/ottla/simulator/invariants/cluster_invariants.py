@@ -104,7 +104,7 @@ class HighWatermarkReachedMajority(Invariant):
             return
         nodes = self.state_observer.cluster.nodes
         voters = place.process.raft.voters.node_ids
-        # A voter whose disk was replaced is none any more, whatever the node with its id has now.
+        # A voter whose disk was replaced is no voter any more, also if its node runs.
         logs = {
             voter: nodes[voter].process
             for voter in voters
@@ -323,7 +323,7 @@ INVARIANTS: tuple[type[Invariant], ...] = (
 
 
 def replica_of(replicas: object, key: PartitionKey) -> Partition | None:
-    """Return the replica that a node has of a partition; none is created for the asking."""
+    """Return a node's replica of a partition, or None; the lookup creates none."""
     for partition in replicas:  # type: ignore[attr-defined]
         if partition.topic_id == key.topic_id and partition.topic_partition.partition == key.partition:
             assert isinstance(partition, Partition)
@@ -332,7 +332,7 @@ def replica_of(replicas: object, key: PartitionKey) -> Partition | None:
 
 
 def registration_of(image: MetadataImage, partition: Partition) -> PartitionRegistration | None:
-    """Return what the metadata has about the partition of a replica."""
+    """Return the metadata of a replica's partition."""
     topic = image.topics.by_id.get(partition.topic_id)
     return None if topic is None else topic.partitions.get(partition.topic_partition.partition)
 

@@ -18,7 +18,7 @@ class DeletedSegment(NamedTuple):
 
     Attributes:
         batches: its batches; at least one.
-        end_offset: where the next segment begins.
+        end_offset: base offset of the next segment.
         left_bytes: size of the segments that stay.
     """
 
@@ -33,7 +33,7 @@ class DeletedSegment(NamedTuple):
 
 
 def is_segment_deleted(source: str, target: str) -> bool:
-    """Return whether the renaming of ``source`` to ``target`` takes a segment out of its log."""
+    """Return whether the renaming of ``source`` to ``target`` removes a segment from its log."""
     return source.endswith(LOG_SUFFIX) and target == source + DELETED_SUFFIX
 
 

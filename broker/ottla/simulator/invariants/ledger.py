@@ -60,7 +60,7 @@ class PartitionLedger:
         return len(self.values)
 
     def add(self, batch: RecordBatch) -> None:
-        """Take in the batch that a high watermark has passed.
+        """Add a batch that a high watermark has passed.
 
         Raises:
             InvariantViolation: OffsetsDenseAndNeverReused, IdempotentProducersNeverDuplicate.
@@ -76,7 +76,9 @@ class PartitionLedger:
         for record in read_records(batch, size_bytes_max=_DECOMPRESSED_BYTES_MAX):
             value = bytes(record.value or b"")
             before = self.offset_of_value.get(value)
-            is_known = before is not None and before >= self.deleted_to  # replicas made later know no deleted batches
+            is_known = (
+                before is not None and before >= self.deleted_to
+            )  # replicas created later have no deleted batches
             if is_known and batch.has_producer_id and value.startswith(b"once"):
                 raise InvariantViolation(
                     f"IdempotentProducersNeverDuplicate: {self.key} has {value!r} at {before} and {record.offset}"
@@ -87,7 +89,7 @@ class PartitionLedger:
     def index_of(self, offset: Offset) -> int:
         """Return the place in ``entries`` of the batch that holds ``offset``, else of the first one behind it."""
         if self.entries and self.entries[-1].base_offset <= offset <= self.entries[-1].last_offset:
-            return len(self.entries) - 1  # most replicas are asked for what was committed last
+            return len(self.entries) - 1  # most lookups are of the last committed batch
         low, high = 0, len(self.entries)
         while low < high:
             middle = (low + high) // 2

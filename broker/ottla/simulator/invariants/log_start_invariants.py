@@ -6,9 +6,10 @@ from ottla.types import Offset
 
 
 class OnlyUnwantedRecordsAreDeleted(Invariant):
-    """A log start moves only as far as DeleteRecords asked, or retention permits, and never past what is committed.
+    """A log start moves only as far as DeleteRecords requests or retention permits, and never past the high watermark.
 
-    Retention is weighed when it deletes: by the segment's own records, by what is left, and by that node's clock.
+    Retention is checked when it deletes: by the segment's own records, by the size that is left, and by that node's
+    clock.
     """
 
     def on_replica(self, change: ReplicaChange) -> None:
@@ -54,7 +55,7 @@ class OnlyUnwantedRecordsAreDeleted(Invariant):
 
 
 def _is_out_of_retention(deletion: SegmentDeletion) -> bool:
-    """Whether the segment is too old, or what is left without it is large enough."""
+    """Return whether the segment is too old, or the log without it is large enough."""
     config, segment = deletion.partition.log.config, deletion.segment
     age_ms = deletion.place.clock.wall_ms() - segment.newest_ms
     is_too_old = 0 <= config.retention_ms < age_ms

@@ -1,6 +1,6 @@
 """`PermissionInvariants`: no node serves a client what its own metadata denies that client.
 
-Clients are denied topics now and then, in the runs whose plan says so.
+In runs whose plan has denials, clients are denied topics from time to time.
 
 A request violates the invariant when it was carried out although the same DENY entry was in the metadata of the node
 that served it, from before it was sent until after its response arrived. (Ids of entries are never reused.)

@@ -126,7 +126,7 @@ class _MetadataListener:
             invariant.on_committed_metadata(self._node_id, batches)
 
     def on_snapshot(self, reader: SnapshotReader[MetadataRecord]) -> None:
-        """Nothing: what a snapshot says is compared through what follows from it."""
+        """Do nothing: the contents of a snapshot are compared through the resulting image."""
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None:
         """Nothing."""
@@ -148,7 +148,7 @@ class StateObserver:
     Attributes:
         image: the newest metadata that any node has published.
         observation_count: number of observed events.
-        harmed: nodes whose disks have lost data, by partition, until they are known to have it again.
+        harmed: nodes whose disks have lost data, by partition, until they have replicated it again.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -298,7 +298,7 @@ class StateObserver:
         return self.image.configs.of_topic(topic).get(ACKS_FSYNC, default) == "true"
 
     def note_data_loss(self, node_id: NodeId, *, only_unsynced: bool = False) -> None:
-        """The node's disk has lost what was not synced, or all."""
+        """Note that the node's disk has lost its unsynced data, or all of it."""
         for topic_id, topic in self.image.topics.by_id.items():
             if only_unsynced and self.confirms_synced(topic.name):
                 continue
@@ -315,7 +315,7 @@ class StateObserver:
 
         The rule: a partition must keep its records as long as, at every moment, some replica of its in-sync set (or of
         those eligible to lead it) runs and has lost nothing since it joined. When none does, while one of them has lost
-        data, the controller may be left with that one alone, and what it lost is lost.
+        data, the controller may be left with that one alone, and its lost records are lost.
         """
         for (topic_id, index), harmed in list(self.harmed.items()):
             topic = self.image.topics.by_id.get(topic_id)

@@ -22,7 +22,7 @@ _SEEDS = 2**31
 
 @contextmanager
 def sparing_the_collector() -> Iterator[None]:
-    """Keep the collector from looking at what is loaded again and again, as in a node's process."""
+    """Keep the garbage collector from traversing loaded modules, as in a node's process."""
     gc.freeze()
     try:
         yield
@@ -40,7 +40,7 @@ def replay_command(seed: int, minutes: float) -> str:
 
 
 def report(outcome: Outcome, minutes: float) -> str:
-    """Return what a person needs to know of a run that failed."""
+    """Return the report of a failed run."""
     events = "\n".join(outcome.last_events[-LAST_EVENTS:])
     return (
         f"{events}\n\n{outcome.failure}\n\n"

@@ -1,4 +1,4 @@
-"""`Plan`: what one seed means: the cluster's shape, its settings, what its clients do, and how hard it is hit."""
+"""`Plan`: the configuration that one seed draws: the cluster's shape and settings, its clients, and its faults."""
 
 from dataclasses import dataclass, field, replace
 
@@ -8,7 +8,7 @@ from ottla.simulator.world.random_source import SeededRandom
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """One topic that lives as long as the run, and who uses it."""
+    """One topic that exists for the whole run, and its clients."""
 
     name: str
     partitions: int

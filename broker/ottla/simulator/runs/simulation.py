@@ -1,4 +1,4 @@
-"""`Simulation`: one seed, from an empty disk to the last word: a cluster, its clients, its faults, and what must hold.
+"""`Simulation`: the run of one seed, from empty disks to its outcome: a cluster, its clients, faults and invariants.
 
 First faults strike while the clients work, and after every event the invariants are checked. Then the faults stop, and
 within bounded time everything must be well again: each partition has a leader and its full in-sync set, every producer
@@ -178,7 +178,7 @@ class Simulation:
         )
 
     def form(self) -> None:
-        """Start every node, wait until all serve, and ask for the topics."""
+        """Start every node, wait until all serve, and create the topics."""
         self.cluster.start()
         self._until("the cluster has formed", self._is_formed, FORM_LIMIT_MS)
         for topic in self.plan.topics:
@@ -201,7 +201,7 @@ class Simulation:
         again()
 
     def work(self, milliseconds: int) -> None:
-        """Let the clients begin, and the faults where there are to be any; run for so long."""
+        """Start the clients, and the faults if the plan has any; run for that time."""
         for producer in self.producers:
             producer.start()
         for consumer in self.consumers:
@@ -250,13 +250,13 @@ class Simulation:
         return not self._permissions.is_anything_denied()
 
     def _permit(self) -> None:
-        """Remove every denial, until the end: one that was asked for before the faults stopped may arrive late."""
+        """Remove every denial, until the end: one that was requested before the faults stopped may arrive late."""
         if not self._is_all_permitted():
             self._administrator.remove_denials()
         self._host.after(OPERATOR_INTERVAL_MS, self._permit)
 
     def _delete_records(self, name: str) -> None:
-        """Have some of the oldest records of a partition deleted, which is noted before it is asked for."""
+        """Delete some of the oldest records of a partition; the ledger notes it before the request is sent."""
         topic = self.state_observer.image.topics.by_name.get(name)
         if topic is None:
             return

@@ -1,4 +1,4 @@
-"""`Trace`: what happened last, for a report, and a digest of everything, to tell whether two runs are the same."""
+"""`Trace`: the last events, for a report, and a digest of all events, to compare two runs."""
 
 import logging
 import traceback
@@ -32,7 +32,7 @@ class Trace:
         self.note(who, " > ".join(places))
 
     def on_bytes(self, source: str, target: str, data: bytes) -> None:
-        """Take in what has arrived; see `NetworkFabric`."""
+        """Note bytes that have arrived; see `NetworkFabric`."""
         self.bytes_arrived += len(data)
         where = f"{self._clock.now_ms} {source} {target}".encode()
         self.digest = zlib.crc32(data, zlib.crc32(where, self.digest))
@@ -43,7 +43,7 @@ class Trace:
 
     @contextmanager
     def of_logs(self, who: Callable[[], str]) -> Iterator[None]:
-        """Note what the nodes log meanwhile; ``who`` says which of them runs."""
+        """Note the log lines of the nodes; ``who`` returns the node that runs."""
         handler = _Notes(self, who)
         logger = logging.getLogger("ottla")
         before = logger.level, logger.propagate

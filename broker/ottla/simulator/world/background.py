@@ -1,7 +1,7 @@
 """`SimulatedBackground`: `ottla.ports.Background` as events that can be late, fail, or die with the process.
 
-Threads read what they were given at some moment between `run` and its completion. With ``random`` the work is therefore
-performed either at once or only when it completes, so that a seed finds work on what the loop changes meanwhile.
+Threads read their arguments at some moment between `run` and its completion. With ``random`` the work is therefore
+performed either at once or only when it completes, so that a seed finds work on data that the loop changes before that.
 """
 
 from collections import deque
@@ -67,7 +67,7 @@ class SimulatedBackground:
     # --- called by tests and the simulator
 
     def complete_work(self) -> int:
-        """Complete everything that waits, also what the completions ask for; return how many."""
+        """Complete all waiting work, also work that the completions start; return the number."""
         count = 0
         while self._waiting:
             self._waiting.popleft()()

@@ -57,5 +57,5 @@ class HostClock:
         return self._truth.wall_ms() + self.skew_ms
 
     def true_ms(self, monotonic_ms: int) -> int:
-        """Return the first true millisecond in which this clock says ``monotonic_ms`` or more."""
+        """Return the first true millisecond in which this clock reads ``monotonic_ms`` or more."""
         return -(-(monotonic_ms - self._started_ms) * _MILLION // self._rate)

@@ -51,7 +51,7 @@ class Cluster:
     Args of the constructor:
         controllers: how many nodes are voters of the quorum.
         brokers: how many nodes are brokers. The first ``min(controllers, brokers)`` nodes are both, unless
-            ``combined`` is False: then the brokers come behind the controllers.
+            ``combined`` is False: then the brokers follow the controllers.
         conditions: delays and cuts of the network; see `NetworkConditions`.
         overrides: further properties of every node.
     """
@@ -177,7 +177,7 @@ class Cluster:
         place.disk.kill()
 
     def kill(self, node_id: NodeId, *, power_loss: bool = False) -> None:
-        """End the process at once; ``power_loss`` also loses what was not synced."""
+        """End the process at once; ``power_loss`` also loses unsynced data."""
         place = self.nodes[node_id]
         self._vanish(place)
         if power_loss:
@@ -266,7 +266,7 @@ class Cluster:
             self.clock.advance((next_ms if next_ms < end_ms else end_ms) - now_ms)
 
     def run_until(self, condition: Callable[[], bool], *, limit_ms: int = 60_000) -> None:
-        """Let time pass until ``condition`` holds; it is looked at after every event."""
+        """Let time pass until ``condition`` holds; it is checked after every event."""
         end_ms = self.clock.now_ms + limit_ms
         while True:
             self._do_due()
@@ -284,9 +284,9 @@ class Cluster:
         )
 
     def _do_due(self) -> None:
-        """Let everything happen that is due now: first what arrives, then the nodes that it reached or that are due.
+        """Run everything that is due now: first arriving events, then the nodes that they reached or that are due.
 
-        A node ticks once in a millisecond: what reaches it after that is seen to in the next one.
+        A node ticks once in a millisecond: events that reach it after that are handled in the next one.
         """
         now_ms = self.clock.now_ms
         touched = self._touched
@@ -343,7 +343,7 @@ class Cluster:
             earliest_ms = wake_ms if wake_ms < earliest_ms else earliest_ms
         return earliest_ms if earliest_ms > now_ms else now_ms
 
-    # --- looking
+    # --- lookups
 
     def leader_id(self) -> NodeId | None:
         """Return the node whose controller is active."""
@@ -367,7 +367,7 @@ class Cluster:
         return Client(place, peer)
 
     def describe(self) -> str:
-        """Say how every node is, for the message of a test that fails."""
+        """Return the state of every node, for the message of a failing test."""
         return "; ".join(
             f"node {place.node_id} "
             + ("is down" if place.process is None else ", ".join(place.process.readiness()) or "is ready")

@@ -3,7 +3,7 @@
 Written data and data that would survive a power cut are kept apart. A file remembers the writes and truncations
 since its last sync; the name space (creations, renames, removals) remembers its operations since any file or directory
 was synced, because a journaling file system commits them in order. `crash` throws away a suffix of each, may tear the
-first lost write at a byte and flip a bit in what is left of unsynced ones; `kill` is only the end of a process and
+first lost write at a byte and flip a bit in the rest of unsynced ones; `kill` is only the end of a process and
 loses nothing.
 
 Faults: `fail_next` makes the n-th matching operation raise an error number, ``capacity_bytes`` makes the disk run full,
@@ -50,7 +50,7 @@ def _resize(content: bytearray, size_bytes: int) -> None:
 
 
 def _flip_bit(content: bytearray, change: _Change, random: Random) -> None:
-    """Flip one bit of what ``change`` wrote, as far as it is there."""
+    """Flip one bit of the data that ``change`` wrote, if any is left."""
     end = min(len(content), change.position + len(change.data or b""))
     if end > change.position:
         content[change.position + random.randrange(end - change.position)] ^= 1 << random.randrange(8)
@@ -109,7 +109,7 @@ class _NameSpace:
 
 
 class SimulatedFile:
-    """An open file of a `SimulatedDisk`; every use after a crash of the machine or process raises EBADF."""
+    """An open file of a `SimulatedDisk`; every use after a crash of the host or process raises EBADF."""
 
     __slots__ = ("_disk", "_generation", "_inode", "_path", "_read_only")
 
@@ -308,9 +308,9 @@ class SimulatedDisk:
         return count
 
     def crash(self, random: Random | None = None, *, flips_bits: bool = False) -> None:
-        """Cut the power: lose what was not synced, all of it or (with ``random``) a part; close files, drop locks.
+        """Cut the power: lose unsynced data, all of it or (with ``random``) a part; close files, drop locks.
 
-        With ``flips_bits`` a bit of what was written, not synced and not lost may be wrong.
+        With ``flips_bits`` a bit of written data that was neither synced nor lost may flip.
         """
         kept = 0 if random is None else random.randrange(len(self._name_changes) + 1)
         for change in self._name_changes[:kept]:
@@ -326,7 +326,7 @@ class SimulatedDisk:
         self.kill()
 
     def kill(self) -> None:
-        """End the process as kill -9 does: what it wrote stays, its files are closed and its locks dropped."""
+        """End the process as kill -9 does: written data stays, its files are closed and its locks dropped."""
         self.generation += 1
         self._locks.clear()
         self._waiting_syncs.clear()
@@ -338,13 +338,13 @@ class SimulatedDisk:
             operation: "open", "read", "write", "truncate", "sync", "sync_directory", "rename", "remove", "list" or
                 "make_directory".
             error_number: e.g. ``errno.EIO``.
-            path_part: what the path must contain.
+            path_part: substring that the path must contain.
             skip: how many matching operations still succeed.
         """
         self._faults.append(_Fault(operation, error_number, path_part, skip))
 
     def break_directory(self, path: str) -> None:
-        """Let everything below ``path`` fail with EIO, until `repair_directories`; what is in it stays."""
+        """Let everything below ``path`` fail with EIO, until `repair_directories`; its contents stay."""
         self._broken[path] = None
 
     def repair_directories(self) -> None:
@@ -366,11 +366,11 @@ class SimulatedDisk:
         inode.changes.clear()
 
     def contents(self, path: str) -> bytes:
-        """Return what a reader would see now."""
+        """Return the contents that a reader would see now."""
         return bytes(self._inode(path).content)
 
     def durable_contents(self, path: str) -> bytes:
-        """Return what a power cut would leave, should it take everything unsynced."""
+        """Return the contents after a power cut that loses all unsynced data."""
         return self._inode(path).durable
 
     def survives_power_cut(self, path: str, size_bytes: int) -> bool:

@@ -1,6 +1,6 @@
-"""An asyncio event loop in simulated time, over the simulated network: what is written for asyncio runs simulated.
+"""An asyncio event loop in simulated time, over the simulated network: asyncio programs run in the simulation.
 
-It is one process on one host. Coroutines run when the simulation comes to them, one after the other; `asyncio.sleep`
+It is one process on one host. Coroutines run when they are due in the simulation, one after the other; `asyncio.sleep`
 and timeouts wait for simulated time, and `asyncio.open_connection` connects to simulated nodes. `kill` ends the process
 as kill -9 does: its connections break, and no code of its own has any effect from then on.
 """
@@ -28,7 +28,7 @@ ResultT = TypeVar("ResultT")
 
 
 class SimulatedTransport(asyncio.Transport):
-    """One connection of the process; its loop calls what is not `asyncio.Transport`'s."""
+    """One connection of the process; its loop calls the methods that `asyncio.Transport` does not have."""
 
     def __init__(self, loop: "SimulatedEventLoop", connection: ConnectionId, protocol: asyncio.Protocol) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class SimulatedTransport(asyncio.Transport):
             self.protocol.resume_writing()
 
     def lose(self, error: OSError | None) -> None:
-        """The connection has ended, or did not come up."""
+        """End the transport: the connection has ended, or was not established."""
         if self._is_closing:
             return
         self._is_closing = True
@@ -88,7 +88,7 @@ class SimulatedTransport(asyncio.Transport):
 
 
 class SimulatedEventLoop(asyncio.BaseEventLoop):
-    """See the module. A new one at the same ``host`` is the process that comes after one that was killed."""
+    """See the module. A new one at the same ``host`` is the successor of a killed process."""
 
     def __init__(self, cluster: Cluster, host: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""`EventQueue`: what is going to happen, in the order in which it will; time jumps from one event to the next."""
+"""`EventQueue`: future events in order of time; time jumps from one event to the next."""
 
 import heapq
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class EventQueue:
         return self._events[0][0] if self._events else None
 
     def take_due(self) -> tuple[Callable[..., object], tuple[Any, ...]] | None:
-        """Return the next action whose time has come, and its arguments."""
+        """Return the next action that is due, and its arguments."""
         if self._events and self._events[0][0] <= self._clock.now_ms:
             _, _, action, arguments = heapq.heappop(self._events)
             return action, arguments

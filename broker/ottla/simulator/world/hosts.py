@@ -29,7 +29,7 @@ class Hosts:
         self._prepare = prepare
 
     def format(self, properties: str, cluster_id: str, *, initial_controllers: str | None) -> None:
-        """Prepare the directories of the node that ``properties`` describe; what is formatted already stays.
+        """Prepare the directories of the node that ``properties`` describe; formatted directories stay.
 
         Raises:
             ConfigurationError: the properties are not a node's, or contradict the other arguments.
@@ -69,7 +69,7 @@ class Hosts:
             raise
 
     def terminate(self, node_id: NodeId) -> None:
-        """Ask the process to end in order, as SIGTERM does: one that is stopped hears of it when it goes on."""
+        """Shut the process down in order, as SIGTERM does: a stopped process handles that when it continues."""
         place = self.cluster.nodes[node_id]
         process = place.process
 

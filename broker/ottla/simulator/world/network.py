@@ -126,7 +126,7 @@ class SimulatedNetwork:
             self._peers[connection].is_read_from = True
 
     def pause_accepting(self, listener: str, for_ms: int) -> None:
-        """Note it; tests that connect look there themselves."""
+        """Note it; tests that connect read it there."""
         self.accepting_paused.append((listener, for_ms))
 
     def connect(self, endpoint: Endpoint, listener: str) -> ConnectionId:

@@ -49,7 +49,7 @@ class NetworkConditions:
         self._travel_ms = travel_ms
 
     def travel_ms(self, source: str, target: str) -> int | None:
-        """Return how long what ``source`` sends now takes to ``target``, both hosts; None: not before `release`."""
+        """Return the delay of data sent now from ``source`` to ``target``, both hosts; None: not before `release`."""
         return self._travel_ms
 
 
@@ -95,9 +95,9 @@ class NetworkFabric:
     """See the module.
 
     Args of the constructor:
-        events: what is to happen is put there; the simulation takes it out when its time has come.
+        events: queue of the fabric's events, which the simulation runs when they are due.
         on_touch: called with a host's name before anything reaches the process there.
-        on_bytes: called with what arrives: source, target, bytes.
+        on_bytes: called with arriving bytes: source, target, bytes.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class NetworkFabric:
     def reach_later(
         self, host: str, delay_ms: int, action: Callable[[*ArgumentsT], None], *arguments: *ArgumentsT
     ) -> None:
-        """Let ``action`` happen to the process at ``host``, as what its disk completes, when it runs then."""
+        """Schedule ``action`` for the process at ``host``, such as a completion of its disk, if it runs then."""
         self.events.after(delay_ms, self._reach, host, action, *arguments)
 
     def release(self) -> None:
@@ -194,7 +194,7 @@ class NetworkFabric:
         self.release()
 
     def reset_connections(self, chosen: Callable[[str, str], bool]) -> int:
-        """Break the connections between the hosts that ``chosen`` says; return how many."""
+        """Break the connections between hosts for which ``chosen`` is true; return the number."""
         broken = 0
         for socket in list(self._sockets):
             other = socket.other
@@ -308,7 +308,7 @@ class NetworkFabric:
         socket.is_abandoned = True
 
     def resume(self, socket: Socket) -> None:
-        """Read again; what has arrived meanwhile is delivered from the next event on, not within this call."""
+        """Resume reading; bytes that have arrived are delivered from the next event on, not within this call."""
         if not socket.is_read_from:
             socket.is_read_from = True
             if socket.arrived or socket.end_reason is not None:

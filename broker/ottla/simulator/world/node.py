@@ -68,7 +68,7 @@ class SimulatedNode:
         return "controller" in self.roles
 
     def properties(self) -> dict[str, str]:
-        """Return what is peculiar to this node."""
+        """Return the properties that differ from node to node."""
         listeners = []
         if "broker" in self.roles:
             listeners.append(f"PLAINTEXT://{self.host}:{CLIENT_PORT}")

@@ -6,7 +6,7 @@ from ottla.types import Uuid, format_uuid
 
 
 class SeededRandom:
-    """Python's Mersenne twister: fast, and the same on every machine."""
+    """Python's Mersenne twister: fast, and the same on every platform."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)  # noqa: S311 - predictable on purpose

@@ -1,6 +1,6 @@
 """One node and its world in memory: simulated clock, disk and network, real everything else.
 
-Time passes only in `RunningNode.run`. `World` is what outlives a node: disk, clock, randomness. `Client` speaks in
+Time passes only in `RunningNode.run`. `World` outlives a node: disk, clock, randomness. `Client` speaks in
 messages over a simulated connection.
 """
 
@@ -101,7 +101,7 @@ class Client:
         return self.peer.is_closed
 
     def send_bytes(self, data: bytes) -> None:
-        """Deliver ``data`` as the socket would: as much at a time as the node has room for."""
+        """Deliver ``data`` as a socket would: in pieces of the node's buffer."""
         while data and not self.peer.is_closed:
             assert self.peer.is_read_from, "the node has paused this connection"
             buffer = self.node.node.receive_buffer(self.peer.connection)
@@ -236,7 +236,7 @@ class RunningNode:
 
 
 class World:
-    """A formatted disk, a clock and randomness: what outlives a node."""
+    """A formatted disk, a clock and randomness, which outlive a node."""
 
     def __init__(self, seed: int = 1, *, scram: Sequence[str] = ()) -> None:
         """``scram`` are the arguments of `ottla format --add-scram`."""

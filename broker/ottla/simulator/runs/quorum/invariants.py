@@ -20,7 +20,7 @@ class InvariantViolation(AssertionError):
 
 
 class MonotonicEpoch:
-    """A replica's epoch never goes back, restarts included, and what it acts on is on its disk."""
+    """A replica's epoch never goes back, restarts included, and the epoch that it acts in is on its disk."""
 
     def __init__(self) -> None:
         self._epochs: dict[NodeId, LeaderEpoch] = {}

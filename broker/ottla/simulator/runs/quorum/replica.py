@@ -25,7 +25,7 @@ LOG_DIRECTORY = f"{DIRECTORY}/__cluster_metadata-0"
 
 
 class BytesSerde:
-    """Records are what they look like."""
+    """Serde of records that are bytes: the identity."""
 
     def encode(self, record: bytes) -> bytes:
         return record
@@ -39,7 +39,7 @@ def endpoint_of(node_id: NodeId) -> Endpoint:
 
 
 class SimulatedReplica:
-    """One node: its disk survives what its process does not."""
+    """One node: its disk outlives its process."""
 
     def __init__(
         self, quorum: "SimulatedQuorum", node_id: NodeId, *, static_voters: VoterSet | None, is_controller: bool
@@ -76,14 +76,14 @@ class SimulatedReplica:
         return self.client.leader_and_epoch.epoch >= self.quorum.monotonic_epoch.newest_led
 
     def reached(self, voter_id: NodeId, offset: Offset) -> bool:
-        """Whether ``voter_id`` has everything below ``offset``, as far as its process is there to say so."""
+        """Return whether ``voter_id`` has all records below ``offset``; True for a replica that does not run."""
         replica = self.quorum.replicas[voter_id]
         return not replica.is_running or replica.client.log_end_offset >= offset
 
-    # --- life
+    # --- start and end
 
     def format(self, voters: VoterSet) -> None:
-        """Write what ``ottla format`` writes: the snapshot that names the voters."""
+        """Write the snapshot with the voters, as ``ottla format`` does."""
         self.disk.make_directory(LOG_DIRECTORY)
         SnapshotWriter(
             disk=self.disk,
@@ -126,7 +126,7 @@ class SimulatedReplica:
         self.is_running = True
 
     def kill(self, *, power_cut: bool = False) -> None:
-        """End the process without a word; with ``power_cut`` what was not synced is gone as well."""
+        """Kill the process; with ``power_cut`` its unsynced data is lost as well."""
         self.is_running = False
         self.generation += 1
         if power_cut:

@@ -247,7 +247,7 @@ class SimulatedQuorum:
         return self.loss_percent == 0 or self.random.randrange(100) >= self.loss_percent
 
     def cut(self, sources: Iterable[NodeId], targets: Iterable[NodeId], *, both_ways: bool = True) -> None:
-        """Drop what travels from ``sources`` to ``targets``."""
+        """Drop messages from ``sources`` to ``targets``."""
         for source in sources:
             for target in targets:
                 if source != target:
@@ -327,7 +327,7 @@ class SimulatedQuorum:
         self._run(self.clock.monotonic_ms() + duration_ms, lambda: False)
 
     def run_until(self, condition: Callable[[], bool], *, within_ms: int = 60_000) -> int:
-        """Let time pass until ``condition`` holds; return how many milliseconds that took.
+        """Let time pass until ``condition`` holds; return the elapsed milliseconds.
 
         Raises:
             InvariantViolation: it did not hold in time.
