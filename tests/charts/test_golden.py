@@ -78,7 +78,7 @@ CHARTS = pytest.mark.parametrize(
 
 
 @CHARTS
-def test_chart_renders_what_it_did(render: Render, name: str, chart: str, settings: tuple[str, ...]) -> None:
+def test_chart_output_equals_the_golden_files(render: Render, name: str, chart: str, settings: tuple[str, ...]) -> None:
     text = yaml.safe_dump_all([_shortened(it) for it in render(chart, *settings)], sort_keys=False, width=120)
     path = GOLDEN / f"{name}.yaml"
     if os.environ.get("OTTLA_REWRITE_GOLDEN"):
@@ -104,7 +104,7 @@ def test_kubernetes_defines_what_charts_render(
 @pytest.mark.skipif(shutil.which("kubeconform") is None, reason="needs kubeconform")
 @pytest.mark.parametrize("release", [OLDEST, kubernetes_validate.latest_version()])
 @CHARTS
-def test_kubeconform_finds_nothing_amiss(
+def test_kubeconform_accepts_all_manifests(
     render: Render, name: str, chart: str, settings: tuple[str, ...], release: str, tmp_path: Path
 ) -> None:
     documents = render(chart, *settings, crds=True)
@@ -147,13 +147,13 @@ def write_schemas(release: str, folder: Path) -> None:
         (folder / f"{kind}.json").write_text(json.dumps({**read(packaged / f"{kind}.json"), "$defs": definitions}))
 
 
-def test_nothing_of_the_monitoring_is_there_unless_asked_for(render: Render) -> None:
+def test_monitoring_is_rendered_only_when_enabled(render: Render) -> None:
     kinds = {it["kind"] for it in render("ottla-operator")}
 
     assert not kinds & {"PodMonitor", "PrometheusRule", "NetworkPolicy", "ConfigMap"}
 
 
-def test_single_operator_is_not_kept_from_moving(render: Render) -> None:
+def test_single_operator_pod_can_be_evicted(render: Render) -> None:
     assert "PodDisruptionBudget" in {it["kind"] for it in render("ottla-operator")}
     assert "PodDisruptionBudget" not in {it["kind"] for it in render("ottla-operator", "replicas=1")}
 

@@ -51,7 +51,7 @@ def exported() -> set[str]:
 
 
 @pytest.mark.parametrize("where", EXPRESSIONS)
-def test_series_that_is_asked_for_is_exported(where: str, exported: set[str]) -> None:
+def test_queried_series_are_exported(where: str, exported: set[str]) -> None:
     asked = set(_SERIES.findall(EXPRESSIONS[where]))
 
     assert asked
@@ -64,13 +64,13 @@ def test_variables_of_the_dashboard_come_from_what_is_exported(exported: set[str
     assert {name for query in queries for name in _SERIES.findall(query)} <= exported
 
 
-def test_every_alert_has_a_severity_and_says_what_is_wrong() -> None:
+def test_every_alert_has_a_severity_and_a_description() -> None:
     assert {rule["labels"]["severity"] for rule in RULES} == {"critical", "warning"}
     assert all(rule["annotations"]["summary"].rstrip().endswith(".") for rule in RULES)
     assert len({rule["alert"] for rule in RULES}) == len(RULES)
 
 
-def test_every_condition_that_is_asked_for_is_one_of_a_cluster() -> None:
+def test_every_queried_condition_is_one_of_a_cluster() -> None:
     words = " ".join(EXPRESSIONS.values())
 
     asked = set(re.findall(r'condition!?="([A-Za-z]+)"', words))

@@ -51,5 +51,7 @@ def test_notes_without_external_listeners_name_none(notes: Notes) -> None:
         pytest.param(("keep=true", "cluster.deletionPolicy=Delete"), "leaves the Cluster", id="everything-stays"),
     ],
 )
-def test_notes_end_with_what_an_uninstallation_takes(notes: Notes, settings: tuple[str, ...], taken: str) -> None:
+def test_notes_end_with_the_objects_that_an_uninstallation_removes(
+    notes: Notes, settings: tuple[str, ...], taken: str
+) -> None:
     assert notes(*settings)[-1].startswith(f"Uninstalling this release {taken}")

@@ -42,7 +42,7 @@ def test_definitions_can_be_left_out(render: Render) -> None:
     assert not kind_of(render("ottla-operator", "crds.enabled=false", crds=True), "CustomResourceDefinition")
 
 
-def test_operator_may_do_what_it_does_and_no_more(render: Render) -> None:
+def test_operator_has_only_the_permissions_that_it_uses(render: Render) -> None:
     (role,) = kind_of(render("ottla-operator", "rbac.aggregate=false"), "ClusterRole")
 
     granted = {(resource, verb) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
@@ -80,7 +80,9 @@ def test_operator_of_named_namespaces_has_no_right_elsewhere(render: Render) -> 
 
 
 @pytest.mark.parametrize("namespaces", [(), ("watchNamespaces={a,b}",)], ids=["everywhere", "in-namespaces"])
-def test_operator_reads_machines_by_name_only_and_only_if_asked(render: Render, namespaces: tuple[str, ...]) -> None:
+def test_operator_reads_kubernetes_nodes_by_name_and_only_if_enabled(
+    render: Render, namespaces: tuple[str, ...]
+) -> None:
     settings = ("rbac.aggregate=false", *namespaces)
     without, asked = render("ottla-operator", *settings), render("ottla-operator", *settings, "rbac.nodes=true")
 

@@ -31,7 +31,7 @@ def test_killed_again_and_again(new_cluster: Callable[..., Any], victims: tuple[
     ledger.check(cluster.read_all("t", PARTITIONS))
 
 
-def test_killed_while_it_comes_up(new_cluster: Callable[..., Any]) -> None:
+def test_node_killed_during_its_start_recovers(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster()
     cluster.start()
     cluster.create_topic("t", partitions=PARTITIONS, min_insync_replicas="2")

@@ -44,7 +44,7 @@ def format_for_another_cluster(node: Any, cluster: Any) -> None:
     change(node.directory / "data" / "meta.properties", (f"cluster.id={cluster.cluster_id}", f"cluster.id={OTHER}"))
 
 
-def test_a_broker_of_another_cluster(new_cluster: Callable[..., Any]) -> None:
+def test_broker_of_another_cluster(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(BOTH, BROKER, initial_broker_registration_timeout_ms="3600000")
     cluster.nodes[1].start()
     cluster.wait_ready(1)
@@ -57,7 +57,7 @@ def test_a_broker_of_another_cluster(new_cluster: Callable[..., Any]) -> None:
     assert "point controller.quorum.bootstrap.servers" in line
 
 
-def test_a_voter_of_another_cluster(new_cluster: Callable[..., Any]) -> None:
+def test_voter_of_another_cluster(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(*("controller",) * 3, static_voters=True)
     format_for_another_cluster(cluster.nodes[3], cluster)
     for node_id in (1, 2, 3):
@@ -68,7 +68,7 @@ def test_a_voter_of_another_cluster(new_cluster: Callable[..., Any]) -> None:
     cluster.wait_ready(2)
 
 
-def test_a_broker_whose_id_is_taken(cluster: Any) -> None:
+def test_broker_whose_id_is_taken(cluster: Any) -> None:
     cluster.nodes[2].start()
     cluster.wait_ready(2)
     twin = cluster.nodes[2]
@@ -81,7 +81,7 @@ def test_a_broker_whose_id_is_taken(cluster: Any) -> None:
     assert cluster.nodes[2].is_running
 
 
-def test_a_broker_whose_place_was_taken_while_it_was_frozen(cluster: Any) -> None:
+def test_broker_replaced_while_it_was_frozen_is_fenced_off(cluster: Any) -> None:
     frozen = cluster.nodes[2]
     frozen.start()
     cluster.wait_ready(2)
@@ -98,21 +98,21 @@ def test_a_broker_whose_place_was_taken_while_it_was_frozen(cluster: Any) -> Non
     assert successor.is_running
 
 
-def test_a_broker_that_finds_no_controller(cluster: Any) -> None:
+def test_broker_that_finds_no_controller(cluster: Any) -> None:
     cluster.nodes[1].kill()
     cluster.nodes[2].start()
 
     assert "no active controller could be reached" in last_line(cluster.nodes[2])
 
 
-def test_a_directory_that_was_wiped(cluster: Any) -> None:
+def test_directory_that_was_wiped(cluster: Any) -> None:
     shutil.rmtree(cluster.nodes[2].directory / "data")
     cluster.nodes[2].start()
 
     assert "is not formatted" in last_line(cluster.nodes[2])
 
 
-def test_a_directory_of_another_node(cluster: Any) -> None:
+def test_directory_of_another_node(cluster: Any) -> None:
     broker = cluster.nodes[2]
     change(broker.config_path, ("node.id=2", "node.id=3"))
     broker.start()
@@ -164,9 +164,7 @@ def test_voter_with_a_reformatted_directory_becomes_an_observer_and_logs_it(new_
         ),
     ],
 )
-def test_a_configuration_that_contradicts_itself(
-    new_cluster: Callable[..., Any], old: str, new: str, said: str
-) -> None:
+def test_configuration_that_contradicts_itself(new_cluster: Callable[..., Any], old: str, new: str, said: str) -> None:
     node = new_cluster(BOTH, static_voters=True).nodes[1]
     change(node.config_path, (old, new))
     node.start()
@@ -191,7 +189,7 @@ def test_voters_in_the_configuration_that_are_not_those_of_the_log(new_cluster: 
     assert "remove controller.quorum.voters and set controller.quorum.bootstrap.servers" in line
 
 
-def test_a_voter_that_is_started_as_a_broker_only(cluster: Any) -> None:
+def test_voter_that_is_started_as_a_broker_only(cluster: Any) -> None:
     voter = cluster.nodes[1]
     assert voter.stop() == 0
     change(

@@ -7,7 +7,7 @@ from typing import Any
 KILLS = 8
 
 
-def test_every_kill_is_noticed_without_waiting_for_the_session(new_cluster: Callable[..., Any]) -> None:
+def test_every_kill_is_detected_before_the_session_timeout(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(*["broker,controller"] * 3, "broker", broker_session_timeout_ms="1800000")
     cluster.start()
     cluster.create_topic("t")

@@ -94,7 +94,7 @@ def roll(cluster: Any, node_id: int) -> None:
 
 
 @pytest.mark.parametrize("disturb", [kill, freeze, roll])
-def test_a_group_reads_everything(new_cluster: Callable[..., Any], disturb: Callable[[Any, int], None]) -> None:
+def test_group_reads_everything(new_cluster: Callable[..., Any], disturb: Callable[[Any, int], None]) -> None:
     cluster = new_cluster(
         offsets_topic_replication_factor="3",
         broker_session_timeout_ms="2500",

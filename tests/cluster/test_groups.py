@@ -50,7 +50,7 @@ def coordinator(cluster: Any, group: str) -> int:
     return int(described.coordinator.id)
 
 
-def test_a_group_goes_on_when_its_coordinator_is_killed(new_cluster: Callable[..., Any]) -> None:
+def test_group_continues_when_its_coordinator_is_killed(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(offsets_topic_replication_factor="3")
     cluster.start()
     cluster.create_topic("t", partitions=1)

@@ -55,7 +55,7 @@ def logs_of_a_kill(cluster: Any) -> str:
         pytest.param("SCRAM-SHA-256", "PLAIN", "1200", id="renewed-every-second"),
     ],
 )
-def test_nodes_log_in_at_each_other(
+def test_nodes_authenticate_at_each_other(
     new_cluster: Callable[..., Any], nodes: str, controllers: str, reauth_ms: str
 ) -> None:
     cluster = new_cluster(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 
-def test_a_cluster_forms_and_replicates(new_cluster: Callable[..., Any]) -> None:
+def test_cluster_forms_and_replicates(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster()
     cluster.start()
     cluster.create_topic("t", partitions=3)
@@ -48,7 +48,7 @@ def test_nothing_is_lost_or_doubled_when_a_node_is_killed(new_cluster: Callable[
         pytest.param(("broker,controller",) * 3 + ("broker",) * 2, False, id="three-and-two"),
     ],
 )
-def test_a_cluster_of_another_shape_works(
+def test_cluster_of_another_shape_works(
     new_cluster: Callable[..., Any], roles: tuple[str, ...], static_voters: bool
 ) -> None:
     cluster = new_cluster(*roles, static_voters=static_voters)

@@ -61,7 +61,7 @@ def expected(moving: dict[str, str], rate: int) -> dict[str, str]:
     return rates | {f"{TOPIC} {side}.replication.throttled.replicas": text for side, text in moving.items()}
 
 
-def test_a_throttle_is_there_while_partitions_move_and_goes_with_the_move(cluster: Any) -> None:
+def test_throttle_is_set_during_a_reassignment_and_removed_after_it(cluster: Any) -> None:
     ledger = cluster.ledger(TOPIC)
     ledger.send(20_000)
     ledger.stop()

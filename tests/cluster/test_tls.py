@@ -60,7 +60,7 @@ def put(path: Path, text: str) -> None:
         pytest.param("SSL", ("controller", "broker", "broker", "broker"), id="a-controller-of-its-own"),
     ],
 )
-def test_nodes_work_together_over_tls_and_a_killed_one_comes_back(
+def test_nodes_replicate_over_tls_and_a_killed_one_rejoins(
     new_cluster: Callable[..., Any], tmp_path: Path, authority: Any, protocol: str, roles: tuple[str, ...]
 ) -> None:
     (tmp_path / "node.pem").write_text(authority.issue("CN=node").both)

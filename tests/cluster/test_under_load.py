@@ -19,7 +19,7 @@ def cluster(new_cluster: Callable[..., Any], request: pytest.FixtureRequest) -> 
     return made
 
 
-def test_one_after_the_other_is_killed(cluster: Any) -> None:
+def test_nodes_are_killed_one_after_the_other(cluster: Any) -> None:
     ledger = cluster.ledger("t")
     ledger.start()
     for node_id, node in cluster.nodes.items():
@@ -33,7 +33,7 @@ def test_one_after_the_other_is_killed(cluster: Any) -> None:
     ledger.check(cluster.read_all("t", PARTITIONS))
 
 
-def test_a_roll_fails_no_request(cluster: Any) -> None:
+def test_roll_fails_no_request(cluster: Any) -> None:
     ledger = cluster.ledger("t")
     ledger.start()
     active = cluster.active_controller()
@@ -47,9 +47,7 @@ def test_a_roll_fails_no_request(cluster: Any) -> None:
 
 
 @pytest.mark.parametrize("is_controller", [True, False], ids=["active-controller", "other-node"])
-def test_a_node_that_stands_still_is_replaced_and_comes_back(
-    new_cluster: Callable[..., Any], is_controller: bool
-) -> None:
+def test_hung_node_is_replaced_and_returns(new_cluster: Callable[..., Any], is_controller: bool) -> None:
     cluster = new_cluster(
         broker_session_timeout_ms="4000", broker_heartbeat_interval_ms="500", replica_lag_time_max_ms="5000"
     )

@@ -122,7 +122,7 @@ def test_cluster_name_has_the_same_result_everywhere(server: Server, name: str, 
 
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda file: f"{file.parent.name}-{file.stem}")
-def test_server_would_store_what_an_example_says(namespace: Any, file: Path) -> None:
+def test_server_stores_examples_unchanged(namespace: Any, file: Path) -> None:
     """Anything else would be a difference that GitOps tools find."""
     manifests = list(yaml.safe_load_all(file.read_text(encoding="utf-8")))
 

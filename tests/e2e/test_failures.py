@@ -102,7 +102,7 @@ def test_drained_machine_takes_one_node_down_and_it_comes_up_elsewhere(
     assert watch.down_most == 1, watch.history
 
 
-def test_all_nodes_that_are_killed_at_once_come_back_with_everything(tried: Tried, book: Any) -> None:
+def test_all_records_survive_a_kill_of_all_nodes_at_once(tried: Tried, book: Any) -> None:
     names = sorted(tried.namespace.pods())
     before = tried.namespace.lives()
     tried.namespace.kubectl("delete", "pods", *names, "--force", "--grace-period=0")
@@ -132,7 +132,7 @@ def put_back(namespace: Any) -> None:
         ),
     ],
 )
-def test_pod_that_cannot_start_stops_one_node_and_no_other(
+def test_pod_that_cannot_start_halts_the_roll_at_one_node(
     tried: Tried,
     book: Any,
     watch_pods: Callable[..., Any],
@@ -163,7 +163,7 @@ def test_pod_that_cannot_start_stops_one_node_and_no_other(
 
 
 @pytest.mark.skipif("OTTLA_E2E_MACHINE" not in os.environ, reason="needs a command that ends and starts machines")
-def test_machine_that_is_lost_comes_back_with_its_node(
+def test_lost_machine_returns_with_its_node(
     tried: Tried, machine_without_clients: tuple[str, str], watch_pods: Callable[..., Any]
 ) -> None:
     name, machine = machine_without_clients

@@ -69,7 +69,7 @@ def test_cluster_and_topic_become_ready(demo: Demo) -> None:
     assert topic["status"]["observedGeneration"] == topic["metadata"]["generation"]
 
 
-def test_objects_show_at_a_glance_how_they_are(demo: Demo) -> None:
+def test_kubectl_get_shows_the_state_of_objects(demo: Demo) -> None:
     clusters = demo.namespace.kubectl("get", "clusters.ottla.dev").splitlines()
     topics = demo.namespace.kubectl("get", "topic.ottla.dev", "greetings").splitlines()
 
@@ -189,7 +189,7 @@ def test_deleted_stateful_set_is_recreated_with_its_records(demo: Demo) -> None:
     assert demo.consume("rebuilt") == ["still here"]
 
 
-def test_cluster_that_was_deleted_leaves_its_volume_and_finds_it_again(demo: Demo) -> None:
+def test_deleted_cluster_keeps_its_volume_and_reuses_it(demo: Demo) -> None:
     demo.add_topic("inherited")
     demo.produce("inherited", "one", "two")
     identity = demo.namespace.get("cluster", "demo")["status"]["clusterId"]
@@ -226,7 +226,7 @@ def test_uninstalled_operator_leaves_clusters_and_data(demo: Demo, operator: Any
     assert demo.pod()["metadata"]["uid"] == pod
 
 
-def test_operator_that_starts_again_changes_nothing(demo: Demo, operator: Any) -> None:
+def test_restarted_operator_changes_nothing(demo: Demo, operator: Any) -> None:
     version = demo.namespace.get("cluster", "demo")["metadata"]["resourceVersion"]
     operator.restart()
 

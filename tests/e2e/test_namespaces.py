@@ -56,7 +56,7 @@ def full(namespace: Any) -> Any:
     return namespace
 
 
-def test_nothing_is_written_where_nothing_changes(full: Any) -> None:
+def test_no_writes_without_a_change(full: Any) -> None:
     time.sleep(5)
     before, events = versions(full), full.names("event")
     time.sleep(QUIET_S)
@@ -66,7 +66,7 @@ def test_nothing_is_written_where_nothing_changes(full: Any) -> None:
     assert {"StatefulSet/demo-main", "Secret/alice", "Cluster/demo"} <= before.keys()
 
 
-def test_operator_that_starts_again_writes_nothing(full: Any, operator: Any) -> None:
+def test_restarted_operator_writes_nothing(full: Any, operator: Any) -> None:
     before, events = versions(full), full.names("event")
     operator.restart()
     time.sleep(10)
@@ -86,7 +86,7 @@ def second_release(full: Any, helm: Callable[..., str]) -> Iterator[str]:
     full.kubectl("delete", "namespace", "ottla-second", "--wait=false")
 
 
-def test_second_release_keeps_away_from_what_has_an_operator(full: Any, second_release: str) -> None:
+def test_second_release_leaves_clusters_of_another_operator_alone(full: Any, second_release: str) -> None:
     def operator() -> Document:
         found: Document = full.get("cluster.ottla.dev", "demo")["status"]["operator"]
         return found
@@ -175,7 +175,7 @@ def test_definitions_that_are_deleted_and_put_back_cost_no_record(full: Any, ope
     assert full.plugin("consume", "retained", "-O", ":end") == "still here\n"
 
 
-def test_namespace_goes_with_all_that_is_in_it(full: Any) -> None:
+def test_namespace_is_deleted_with_all_its_objects(full: Any) -> None:
     finalizers = {name for name in ("topic.ottla.dev/deleted", "user.ottla.dev/alice") if has_finalizer(full, name)}
     full.kubectl("delete", "namespace", full.name, "--timeout=120s")
 

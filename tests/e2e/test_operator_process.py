@@ -138,7 +138,7 @@ def test_definitions_of_an_older_release_become_those_of_this_one(
         pytest.param(("--set", "networkPolicy.enabled=true,metrics.dashboard.enabled=true"), id="operator-and-more"),
     ],
 )
-def test_rendered_manifests_are_taken_by_the_api_server(
+def test_rendered_manifests_are_admitted_by_the_api_server(
     operator: Any, helm: Callable[..., str], settings: tuple[str, ...]
 ) -> None:
     rendered = helm("template", "dry", "charts/ottla-operator", "--namespace", operator.system.name, *settings)

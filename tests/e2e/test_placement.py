@@ -87,7 +87,7 @@ def zone_of(namespace: Any, machine: str) -> str:
     return zone
 
 
-def test_nodes_are_spread_and_have_the_racks_of_their_machines(placed: Placed) -> None:
+def test_nodes_are_spread_and_have_the_racks_of_their_kubernetes_nodes(placed: Placed) -> None:
     machines = {name: it["spec"]["nodeName"] for name, it in placed.namespace.pods().items()}
     listed = placed.namespace.ask("broker", "list")
 
@@ -124,7 +124,7 @@ def test_disk_is_added_and_keeps_records(placed: Placed) -> None:
     assert "on two disks" in placed.consume()
 
 
-def test_controller_that_lost_its_disk_comes_back_as_a_new_voter(placed: Placed) -> None:
+def test_controller_without_its_disk_returns_as_a_new_voter(placed: Placed) -> None:
     def votes_as() -> list[str]:
         found = placed.namespace.ask("quorum", "describe")["replicas"]
         return [it["directoryId"] for it in found if it["nodeId"] == 2 and it["role"] != "observer"]
@@ -161,7 +161,7 @@ def test_template_that_kubernetes_rejects_is_a_reason_and_restarts_no_pod(
     assert placed.namespace.uids() == pods
 
 
-def test_volume_of_a_node_that_has_left_goes_where_the_spec_says_so(placed: Placed) -> None:
+def test_volume_of_a_removed_node_is_deleted_if_the_spec_says_so(placed: Placed) -> None:
     main = placed.spec["pools"][0]
     more = {"name": "more", "nodes": 1, "roles": ["broker"], "firstNodeId": 10}
     more["storage"] = {"size": "1Gi", "onScaleDown": "Delete"}
@@ -175,7 +175,7 @@ def test_volume_of_a_node_that_has_left_goes_where_the_spec_says_so(placed: Plac
     assert "first" in placed.consume()
 
 
-def test_volumes_go_with_the_cluster_where_the_spec_says_so(placed: Placed) -> None:
+def test_volumes_are_deleted_with_the_cluster_if_the_spec_says_so(placed: Placed) -> None:
     def owned() -> list[bool]:
         return [bool(it["metadata"].get("ownerReferences")) for it in placed.claims()]
 

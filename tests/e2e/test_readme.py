@@ -56,7 +56,7 @@ def typed(operator: Any, tmp_path: Path) -> Iterator[dict[str, str]]:
         operator.install()
 
 
-def test_everything_that_readme_says_of_kubernetes_works(typed: dict[str, str]) -> None:
+def test_kubernetes_commands_of_the_readme_work(typed: dict[str, str]) -> None:
     assert len(typed) == len(commands()) >= 6
     if os.environ.get("OTTLA_WRITE_SCREENS"):
         SCREENS.parent.mkdir(exist_ok=True)

@@ -90,7 +90,7 @@ def test_roll_under_load_loses_nothing(
     assert rolled.restarts()[len(restarts) :] == [f"restart node {name}: {reason}" for name in watch.deleted]
 
 
-def test_roll_goes_on_where_a_killed_operator_was(
+def test_roll_resumes_after_the_operator_is_killed(
     rolled: Rolled, operator: Any, ledger: Callable[..., Any], watch_pods: Callable[..., Any]
 ) -> None:
     rolled.add_topic("orphaned")
@@ -108,7 +108,7 @@ def test_roll_goes_on_where_a_killed_operator_was(
     assert rolled.leaders_away("orphaned") == []
 
 
-def test_paused_roll_goes_on_when_it_is_resumed(rolled: Rolled, watch_pods: Callable[..., Any]) -> None:
+def test_paused_roll_continues_when_it_is_resumed(rolled: Rolled, watch_pods: Callable[..., Any]) -> None:
     with watch_pods(rolled.namespace) as watch:
         rolled.namespace.plugin("roll", "--no-wait")
         rolled.namespace.eventually(lambda: watch.deleted, "a first pod is restarted")
@@ -129,7 +129,7 @@ def test_paused_roll_goes_on_when_it_is_resumed(rolled: Rolled, watch_pods: Call
     assert rolled.namespace.condition("cluster.ottla.dev", "demo", "Paused")["status"] == "False"
 
 
-def test_change_that_is_taken_back_restarts_only_who_has_it(rolled: Rolled, watch_pods: Callable[..., Any]) -> None:
+def test_reverted_change_restarts_only_the_nodes_that_have_it(rolled: Rolled, watch_pods: Callable[..., Any]) -> None:
     before, config = rolled.revisions(), rolled.namespace.get("cluster.ottla.dev", "demo")["spec"].get("config", {})
     with watch_pods(rolled.namespace) as watch:
         rolled.configure(num_partitions="4")

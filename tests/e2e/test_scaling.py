@@ -79,7 +79,7 @@ def scaled(namespace: Any) -> Scaled:
     return cluster
 
 
-def test_new_brokers_get_their_share_when_the_spec_says_so(scaled: Scaled) -> None:
+def test_new_brokers_get_their_share_if_the_spec_says_so(scaled: Scaled) -> None:
     scaled.ask(1, 4, onScaleUp="Rebalance")
 
     scaled.until(lambda status: status["ready"] and status["scaling"]["brokers"] == [0, 10, 11, 12, 13], "five brokers")
@@ -90,7 +90,7 @@ def test_new_brokers_get_their_share_when_the_spec_says_so(scaled: Scaled) -> No
     scaled.assert_nothing_is_lost()
 
 
-def test_brokers_that_leave_are_drained_and_gone(scaled: Scaled) -> None:
+def test_removed_brokers_are_drained_and_unregistered(scaled: Scaled) -> None:
     scaled.ask(1, 2)
 
     scaled.until(lambda status: status["ready"] and status["nodes"] == 3, "three brokers")

@@ -55,7 +55,7 @@ def test_one_controller_becomes_three_and_its_topics_spread(
     assert not watch.history, "nobody was restarted for others to come"
 
 
-def test_topic_gets_more_replicas_without_a_record_less(scaled: Scaled, ledger: Callable[..., Any]) -> None:
+def test_topic_gets_more_replicas_without_losing_a_record(scaled: Scaled, ledger: Callable[..., Any]) -> None:
     book = ledger(scaled.namespace, "ledger")
     scaled.namespace.declare("Topic", "ledger", partitions=10, replicationFactor=3)
     scaled.namespace.wait_for("jsonpath={.status.replicationFactor}=3", "topic.ottla.dev/ledger")

@@ -75,7 +75,7 @@ def test_pod_finds_the_cluster_by_the_secret_that_it_mounts(locked: Locked) -> N
     assert "greetings" not in locked.namespace.finish("mounting"), "nobody has made that topic"
 
 
-def test_new_revision_makes_another_password(locked: Locked) -> None:
+def test_new_revision_creates_another_password(locked: Locked) -> None:
     locked.apply(locked.user("rotating"))
     before = locked.namespace.secret("rotating")["password"]
     locked.apply(locked.user("rotating", authentication={"type": "scram-sha-512", "rotation": {"revision": "2"}}))
@@ -90,7 +90,7 @@ def test_fewer_rules_are_fewer_entries(locked: Locked) -> None:
     assert len(locked.known("restricted")) == 1, "its password"
 
 
-def test_second_user_of_one_name_is_stalled(locked: Locked) -> None:
+def test_second_user_with_the_same_name_is_stalled(locked: Locked) -> None:
     locked.apply(locked.user("first", userName="shared"))
     locked.namespace.apply(locked.user("second", userName="shared"))
     locked.namespace.wait_for("condition=Stalled", "user.ottla.dev/second")
@@ -106,7 +106,7 @@ def test_deleted_user_leaves_nothing(locked: Locked) -> None:
     assert "secret/leaving" not in locked.namespace.names("secret")
 
 
-def test_users_show_at_a_glance_how_they_are(locked: Locked) -> None:
+def test_kubectl_get_shows_the_state_of_users(locked: Locked) -> None:
     locked.apply(locked.user("shown"))
     users = locked.namespace.kubectl("get", "user.ottla.dev", "shown").splitlines()
 
@@ -114,7 +114,7 @@ def test_users_show_at_a_glance_how_they_are(locked: Locked) -> None:
     assert users[1].split()[:5] == ["shown", "demo", "scram-sha-512", "True", "AsSpecified"]
 
 
-def test_no_password_is_in_what_the_operator_says(locked: Locked, operator: Any) -> None:
+def test_no_password_is_in_logs_events_and_status_of_the_operator(locked: Locked, operator: Any) -> None:
     locked.apply(locked.user("quiet"))
     said = "\n".join(
         [

@@ -172,7 +172,7 @@ class TestFrames:
             pytest.param(frame(METADATA, 9, b"\xff" * 12, flexible=True), id="varint-without-end"),
         ],
     )
-    def test_the_connection_is_closed_and_the_log_names_the_peer(
+    def test_connection_is_closed_and_the_log_names_the_peer(
         self, victim: Any, sent: bytes, eventually: Callable[..., Any]
     ) -> None:
         with socket.create_connection(victim.address, timeout=TIMEOUT_S) as connection:
@@ -182,7 +182,7 @@ class TestFrames:
 
         eventually(lambda: peer in victim.log_text())
 
-    def test_a_frame_that_ends_early_is_dropped(self, victim: Any) -> None:
+    def test_frame_that_ends_early_is_dropped(self, victim: Any) -> None:
         whole = frame(METADATA, 1, struct.pack(">i", 0))
         for size_bytes in range(len(whole)):
             with socket.create_connection(victim.address, timeout=TIMEOUT_S) as connection:
@@ -239,7 +239,7 @@ class TestApiVersions:
         assert struct.unpack_from(">ihi", response) == (7, UNSUPPORTED_VERSION, 1)
         assert struct.unpack_from(">hhh", response, 10) == (API_VERSIONS, 0, 4)
 
-    def test_a_client_software_name_with_a_space_is_rejected(self, victim: Any) -> None:
+    def test_client_software_name_with_a_space_is_rejected(self, victim: Any) -> None:
         body = b"\x09bad name\x021\x00"
 
         response = ask_on_new_connection(victim, frame(API_VERSIONS, 3, body, flexible=True))
@@ -252,7 +252,7 @@ TWO_RECORDS = record(0) + record(1)
 
 
 class TestProduce:
-    def test_a_true_batch_is_taken(self, victim: Any, topic: str) -> None:
+    def test_valid_batch_is_accepted(self, victim: Any, topic: str) -> None:
         assert produce_error(victim, produce_request(batch(), topic=topic)) == 0
 
     @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ class TestProduce:
 
 
 class TestHangUps:
-    def test_what_was_sent_with_acks_0_before_a_hang_up_is_kept(
+    def test_records_sent_with_acks_0_before_a_close_are_kept(
         self, victim: Any, eventually: Callable[..., Any]
     ) -> None:
         """Many requests at once have to wait for their turn; their sender does not wait for anything."""

@@ -41,7 +41,9 @@ def name(unique: Callable[[str], str]) -> str:
 
 
 class TestTopics:
-    def test_created_described_and_deleted(self, admin: AdminClient, name: str, eventually: Callable[..., Any]) -> None:
+    def test_topics_are_created_described_and_deleted(
+        self, admin: AdminClient, name: str, eventually: Callable[..., Any]
+    ) -> None:
         admin.create_topics([NewTopic(name, num_partitions=3, replication_factor=1)])[name].result(timeout=TIMEOUT_S)
         eventually(lambda: name in admin.list_topics(timeout=TIMEOUT_S).topics)
         assert sorted(admin.list_topics(timeout=TIMEOUT_S).topics[name].partitions) == [0, 1, 2]
@@ -86,7 +88,7 @@ class TestTopics:
             ),
         ],
     )
-    def test_an_impossible_topic_is_rejected(
+    def test_impossible_topic_is_rejected(
         self, admin: AdminClient, name: str, settings: dict[str, Any], code: int
     ) -> None:
         future = admin.create_topics([NewTopic(name, **settings)])[name]
@@ -144,7 +146,7 @@ class TestPartitions:
 
 
 class TestConfigs:
-    def test_a_config_is_set_and_taken_back(self, admin: AdminClient, new_topic: Callable[..., str]) -> None:
+    def test_config_is_set_and_reset(self, admin: AdminClient, new_topic: Callable[..., str]) -> None:
         topic = new_topic()
         resource = ConfigResource(ResourceType.TOPIC, topic)
 
@@ -177,7 +179,7 @@ class TestConfigs:
         assert alter(AlterConfigOpType.APPEND) == "delete,compact"
         assert alter(AlterConfigOpType.SUBTRACT) == "delete"
 
-    def test_a_wrong_value_is_rejected(self, admin: AdminClient, new_topic: Callable[..., str]) -> None:
+    def test_wrong_value_is_rejected(self, admin: AdminClient, new_topic: Callable[..., str]) -> None:
         entry = ConfigEntry("retention.ms", "banana", incremental_operation=AlterConfigOpType.SET)
         change = ConfigResource(ResourceType.TOPIC, new_topic(), incremental_configs=[entry])
 
@@ -186,7 +188,7 @@ class TestConfigs:
         assert code == KafkaError.INVALID_CONFIG
         assert text == "Invalid value banana for configuration retention.ms: Not a number of type LONG"
 
-    def test_the_nodes_own_configs_are_described(self, admin: AdminClient) -> None:
+    def test_nodes_own_configs_are_described(self, admin: AdminClient) -> None:
         node_id = next(iter(admin.list_topics(timeout=TIMEOUT_S).brokers))
         resource = ConfigResource(ResourceType.BROKER, str(node_id))
 
@@ -198,7 +200,7 @@ class TestConfigs:
 
 
 class TestCluster:
-    def test_the_cluster_names_its_nodes_and_controller(self, admin: AdminClient, broker: Any) -> None:
+    def test_cluster_names_its_nodes_and_controller(self, admin: AdminClient, broker: Any) -> None:
         cluster = admin.describe_cluster().result(timeout=TIMEOUT_S)
 
         (node,) = cluster.nodes
@@ -247,7 +249,7 @@ class TestGroups:
         commit(name, [place])
         return name, place
 
-    def test_it_is_listed_and_described(self, admin: AdminClient, group: tuple[str, TopicPartition]) -> None:
+    def test_new_group_is_listed_and_described(self, admin: AdminClient, group: tuple[str, TopicPartition]) -> None:
         name, _ = group
 
         listed = admin.list_consumer_groups().result(timeout=TIMEOUT_S)
@@ -257,7 +259,7 @@ class TestGroups:
         assert [row.state for row in listed.valid if row.group_id == name] == [ConsumerGroupState.EMPTY]
         assert (described.state, described.members) == (ConsumerGroupState.EMPTY, [])
 
-    def test_a_member_is_described_with_its_partitions(
+    def test_member_is_described_with_its_partitions(
         self,
         admin: AdminClient,
         broker: Any,
@@ -282,7 +284,7 @@ class TestGroups:
             (topic, 1),
         ]
 
-    def test_its_offsets_are_listed_altered_and_deleted_with_it(
+    def test_offsets_of_a_group_are_listed_altered_and_deleted_with_it(
         self, admin: AdminClient, group: tuple[str, TopicPartition]
     ) -> None:
         name, place = group

@@ -87,7 +87,7 @@ def test_two_members_share_and_the_last_one_has_all(
     assert "lost" not in [what for what, _ in first.events]
 
 
-def test_eager_members_give_up_everything_and_cooperative_ones_only_what_moves(
+def test_eager_members_revoke_all_and_cooperative_ones_only_moving_partitions(
     join: Callable[..., Member], new_topic: Callable[..., str], unique: Callable[[str], str]
 ) -> None:
     topic = new_topic(partitions=4)
@@ -112,7 +112,7 @@ def test_more_members_than_partitions_leaves_one_idle(
     settle(members, [0, 1, 1])
 
 
-def test_a_restarted_group_goes_on_from_its_committed_offsets(
+def test_restarted_group_resumes_from_its_committed_offsets(
     join: Callable[..., Member], new_topic: Callable[..., str], produce: Callable[..., Any], take: Callable[..., Any]
 ) -> None:
     topic = new_topic()
@@ -152,9 +152,7 @@ def test_auto_commit_happens_on_close(
     assert take(second.consumer, 1)[0].value() == b"c"
 
 
-def test_a_static_member_comes_back_without_a_rebalance(
-    join: Callable[..., Member], new_topic: Callable[..., str]
-) -> None:
+def test_static_member_returns_without_a_rebalance(join: Callable[..., Member], new_topic: Callable[..., str]) -> None:
     topic = new_topic(partitions=2)
     stays = join([topic], group_instance_id="stays")
     goes = join([topic], group_instance_id="goes")
@@ -170,7 +168,7 @@ def test_a_static_member_comes_back_without_a_rebalance(
     assert stays.events == events_before
 
 
-def test_a_member_that_dies_is_noticed_by_its_session_timeout(
+def test_member_that_dies_is_noticed_by_its_session_timeout(
     join: Callable[..., Member], new_topic: Callable[..., str]
 ) -> None:
     topic = new_topic(partitions=2)
@@ -182,7 +180,7 @@ def test_a_member_that_dies_is_noticed_by_its_session_timeout(
     settle([stays], [2])
 
 
-def test_a_pattern_takes_in_topics_that_come_later(
+def test_pattern_subscription_includes_topics_created_later(
     join: Callable[..., Member],
     new_topic: Callable[..., str],
     produce: Callable[..., Any],
@@ -205,7 +203,7 @@ def test_a_pattern_takes_in_topics_that_come_later(
         assert time.monotonic() < deadline, member.events
 
 
-def test_new_partitions_are_taken_in(join: Callable[..., Member], new_topic: Callable[..., str], admin: Any) -> None:
+def test_new_partitions_are_assigned(join: Callable[..., Member], new_topic: Callable[..., str], admin: Any) -> None:
     topic = new_topic(partitions=1)
     member = join([topic])
     settle([member], [1])
@@ -215,7 +213,7 @@ def test_new_partitions_are_taken_in(join: Callable[..., Member], new_topic: Cal
     settle([member], [3])
 
 
-def test_a_member_and_its_offsets_outlive_a_restart_of_the_node(
+def test_member_and_its_offsets_outlive_a_restart_of_the_node(
     new_node: Callable[[], Any], take: Callable[..., Any]
 ) -> None:
     node = new_node()

@@ -39,7 +39,7 @@ def test_every_field_of_a_record_survives(
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_topic_can_recompress_what_it_is_given(
+def test_topic_recompresses_batches_with_its_own_codec(
     new_topic: Callable[..., str], produce: Callable[..., Any], consume: Callable[..., Any], codec: str
 ) -> None:
     topic = new_topic(compression_type="gzip" if codec == "zstd" else "zstd")
@@ -63,7 +63,7 @@ def test_null_key_and_null_value_stay_null(
     assert (record.key(), record.value(), record.headers()) == (None, None, None)
 
 
-def test_log_append_time_is_the_brokers(
+def test_log_append_time_is_the_brokers_clock(
     new_topic: Callable[..., str], produce: Callable[..., Any], consume: Callable[..., Any]
 ) -> None:
     topic = new_topic(message_timestamp_type="LogAppendTime")
@@ -117,7 +117,7 @@ def test_equal_keys_share_a_partition(
 
 
 class TestLargeRecords:
-    def test_a_record_just_under_the_limit_is_taken(
+    def test_record_just_under_the_limit_is_accepted(
         self, new_topic: Callable[..., str], produce: Callable[..., Any], consume: Callable[..., Any]
     ) -> None:
         topic = new_topic(max_message_bytes=5_000_000)
@@ -128,7 +128,7 @@ class TestLargeRecords:
         (record,) = consume(topic, 1)
         assert record.value() == value
 
-    def test_a_record_larger_than_a_fetch_is_still_returned(
+    def test_record_larger_than_a_fetch_is_still_returned(
         self, new_topic: Callable[..., str], produce: Callable[..., Any], consume: Callable[..., Any]
     ) -> None:
         topic = new_topic()
@@ -138,7 +138,7 @@ class TestLargeRecords:
         assert [len(record.value()) for record in consume(topic, 2, config=limits)] == [500_000, 1]
 
     @pytest.mark.parametrize("idempotent", [False, True], ids=["plain", "idempotent"])
-    def test_a_batch_over_max_message_bytes_is_rejected(
+    def test_batch_over_max_message_bytes_is_rejected(
         self,
         broker: Any,
         new_topic: Callable[..., str],
@@ -184,7 +184,9 @@ class TestPositions:
         consumer.seek(TopicPartition(topic, 0, 0))
         assert [record.value() for record in take(consumer, 1)] == [b"0"]
 
-    def test_a_paused_partition_is_silent_until_it_is_resumed(self, reader: Any, take: Callable[..., Any]) -> None:
+    def test_paused_partition_returns_no_records_until_it_is_resumed(
+        self, reader: Any, take: Callable[..., Any]
+    ) -> None:
         consumer, topic = reader
         partition = TopicPartition(topic, 0, 0)
         consumer.assign([partition])
@@ -217,7 +219,7 @@ class TestPositions:
 
         assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30) == (0, 10)
 
-    def test_an_offset_out_of_range_is_an_error_when_reset_is_off(self, reader: Any) -> None:
+    def test_offset_out_of_range_is_an_error_when_reset_is_off(self, reader: Any) -> None:
         consumer, topic = reader
         consumer.assign([TopicPartition(topic, 0, 1000)])
 
@@ -238,7 +240,7 @@ class TestPositions:
         assert (message.error().code(), message.offset()) == (KafkaError._PARTITION_EOF, 10)
 
 
-def test_a_fetch_waits_for_the_next_record(
+def test_fetch_waits_for_the_next_record(
     broker: Any, new_topic: Callable[..., str], produce: Callable[..., Any], unique: Callable[[str], str]
 ) -> None:
     topic = new_topic()
@@ -253,7 +255,7 @@ def test_a_fetch_waits_for_the_next_record(
 
 
 class TestAutoCreation:
-    def test_a_producer_makes_the_topic(
+    def test_producer_creates_the_topic(
         self, produce: Callable[..., Any], consume: Callable[..., Any], unique: Callable[[str], str]
     ) -> None:
         topic = unique("made-by-producer")
@@ -262,7 +264,7 @@ class TestAutoCreation:
 
         assert [record.value() for record in consume(topic, 1)] == [b"first"]
 
-    def test_a_consumer_makes_none_unless_it_is_allowed(
+    def test_consumer_creates_no_topic_unless_it_is_allowed(
         self, broker: Any, admin: AdminClient, unique: Callable[[str], str]
     ) -> None:
         topic = unique("not-made-by-consumer")
@@ -277,7 +279,7 @@ class TestAutoCreation:
         assert message.error().code() == KafkaError.UNKNOWN_TOPIC_OR_PART
         assert topic not in admin.list_topics(timeout=30).topics
 
-    def test_an_invalid_name_is_rejected(self, broker: Any) -> None:
+    def test_invalid_name_is_rejected(self, broker: Any) -> None:
         producer = Producer({"bootstrap.servers": broker.bootstrap})
         errors: list[KafkaError] = []
 

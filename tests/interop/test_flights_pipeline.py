@@ -120,7 +120,7 @@ def test_gold_is_exact_after_a_kill_in_the_middle(pipeline: Pipeline, week: list
     assert [stage["rows"] for stage in report["stages"]] == [0, 0, 0]
 
 
-def test_side_by_side_until_sigterm_then_to_the_end(pipeline: Pipeline, week: list[dict[str, str]]) -> None:
+def test_stages_run_concurrently_until_sigterm(pipeline: Pipeline, week: list[dict[str, str]]) -> None:
     fill(pipeline, week)
     process = pipeline.start("--trigger", "1 second")
     await_event(process, lambda event: event["event"] == "batch" and event["name"] == "gold")

@@ -44,7 +44,7 @@ ADVERTISED = [
 ]
 
 
-def test_the_ranges_are_those_of_kafka(kafka: Callable[..., Any], broker: Any) -> None:
+def test_ranges_are_those_of_kafka(kafka: Callable[..., Any], broker: Any) -> None:
     first, *rows, last = kafka("kafka-broker-api-versions").lines
 
     assert re.fullmatch(rf"{broker.bootstrap} \(id: \d+ rack: null isFenced: false\) -> \(", first)

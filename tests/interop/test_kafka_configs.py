@@ -22,7 +22,7 @@ def topic_configs(kafka: Callable[..., Any], new_topic: Callable[..., str]) -> t
     )
 
 
-def test_a_topic_config_is_set_shown_and_taken_back(topic_configs: tuple[str, Callable[..., Any]]) -> None:
+def test_topic_config_is_set_described_and_reset(topic_configs: tuple[str, Callable[..., Any]]) -> None:
     topic, run = topic_configs
     heading = f"Dynamic configs for topic {topic} are:"
     assert run("--describe").lines == [heading]
@@ -128,7 +128,7 @@ def test_invalid_topic_config_is_rejected_and_changes_nothing(
     assert run("--describe").lines == [f"Dynamic configs for topic {topic} are:"]
 
 
-def test_a_missing_topic_has_no_configs(kafka: Callable[..., Any], unique: Callable[[str], str]) -> None:
+def test_missing_topic_has_no_configs(kafka: Callable[..., Any], unique: Callable[[str], str]) -> None:
     name = unique("missing")
 
     shown = kafka("kafka-configs", "--describe", "--entity-type", "topics", "--entity-name", name)
@@ -145,7 +145,7 @@ class TestBrokerConfigs:
         yield on_broker
         on_broker("--alter", "--delete-config", "log.retention.ms")
 
-    def test_a_dynamic_config_hides_the_default(
+    def test_dynamic_config_hides_the_default(
         self, run: Callable[..., Any], broker_id: str, eventually: Callable[..., Any]
     ) -> None:
         altered = run("--alter", "--add-config", "log.retention.ms=1234567")
@@ -159,7 +159,7 @@ class TestBrokerConfigs:
             "synonyms={DYNAMIC_BROKER_CONFIG:log.retention.ms=1234567, DEFAULT_CONFIG:log.retention.hours=168}",
         ]
 
-    def test_it_becomes_the_default_of_topics(
+    def test_broker_config_becomes_the_default_of_topics(
         self,
         run: Callable[..., Any],
         topic_configs: tuple[str, Callable[..., Any]],
@@ -170,7 +170,7 @@ class TestBrokerConfigs:
         line = "  retention.ms=1234567 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:log.retention.ms=1234567"
         eventually(lambda: line in topic_configs[1]("--describe", "--all").stdout)
 
-    def test_a_static_config_is_not_changed_at_run_time(self, run: Callable[..., Any]) -> None:
+    def test_static_config_cannot_be_changed_at_run_time(self, run: Callable[..., Any]) -> None:
         rejected = run("--alter", "--add-config", "log.dirs=/elsewhere", code=1)
 
         assert "InvalidRequestException: Cannot update these configs dynamically: [log.dirs]" in rejected.stderr
@@ -189,7 +189,7 @@ class TestBrokerConfigs:
             ("log.cleaner.threads=3", "threads cannot be increased to more than double the current value 1"),
         ],
     )
-    def test_a_thread_count_is_changed_by_steps(self, run: Callable[..., Any], change: str, why: str) -> None:
+    def test_thread_count_is_at_most_doubled_or_halved(self, run: Callable[..., Any], change: str, why: str) -> None:
         rejected = run("--alter", "--add-config", change, code=1)
 
         assert why in rejected.stderr
@@ -208,7 +208,7 @@ class TestBrokerConfigs:
         )
 
 
-def test_the_cluster_wide_default_of_brokers_is_set_and_taken_back(
+def test_cluster_wide_default_of_brokers_is_set_and_taken_back(
     kafka: Callable[..., Any], eventually: Callable[..., Any]
 ) -> None:
     def run(*args: str) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 
-def test_lines_typed_come_out_in_order(kafka: Callable[..., Any], new_topic: Callable[..., str]) -> None:
+def test_console_lines_are_consumed_in_order(kafka: Callable[..., Any], new_topic: Callable[..., str]) -> None:
     topic = new_topic()
     lines = [f"line {number} äöü €" for number in range(50)]
 
@@ -44,7 +44,7 @@ def test_key_headers_partition_offset_and_timestamp_are_kept(
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_the_java_client_reads_back_each_compression(
+def test_java_client_reads_back_each_compression(
     kafka: Callable[..., Any], new_topic: Callable[..., str], codec: str
 ) -> None:
     topic = new_topic()
@@ -58,7 +58,7 @@ def test_the_java_client_reads_back_each_compression(
     assert read.lines == [text] * 20
 
 
-def test_a_partition_can_be_read_from_an_offset(
+def test_partition_can_be_read_from_an_offset(
     kafka: Callable[..., Any], new_topic: Callable[..., str], produce: Callable[..., Any]
 ) -> None:
     topic = new_topic(partitions=2)
@@ -69,7 +69,7 @@ def test_a_partition_can_be_read_from_an_offset(
     assert read.lines == ["7", "8", "9"]
 
 
-def test_a_group_goes_on_where_it_stopped(
+def test_group_resumes_from_its_committed_offsets(
     kafka: Callable[..., Any], new_topic: Callable[..., str], produce: Callable[..., Any], unique: Callable[[str], str]
 ) -> None:
     topic = new_topic()
@@ -99,7 +99,7 @@ def test_every_acks_setting_is_served(
     assert [record.value() for record in consume(topic, 2)] == [b"x", b"y"]
 
 
-def test_a_missing_topic_is_made_when_produced_to(kafka: Callable[..., Any], unique: Callable[[str], str]) -> None:
+def test_missing_topic_is_created_by_a_produce(kafka: Callable[..., Any], unique: Callable[[str], str]) -> None:
     topic = unique("auto-created")
 
     kafka("kafka-console-producer", "--topic", topic, input="first\n")

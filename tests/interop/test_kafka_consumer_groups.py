@@ -59,7 +59,7 @@ def test_groups_are_listed_with_state_and_type(kafka: Callable[..., Any], empty_
     assert [empty_group, "Empty"] not in stable
 
 
-def test_a_group_without_members_shows_its_offsets_and_lag(
+def test_group_without_members_shows_its_offsets_and_lag(
     kafka: Callable[..., Any], empty_group: str, topic: str
 ) -> None:
     described = kafka("kafka-consumer-groups", "--describe", "--group", empty_group)
@@ -72,7 +72,7 @@ def test_a_group_without_members_shows_its_offsets_and_lag(
     assert f"Consumer group '{empty_group}' has no active members." in described.stderr
 
 
-def test_a_live_group_shows_who_has_each_partition(kafka: Callable[..., Any], live_group: str, topic: str) -> None:
+def test_live_group_shows_who_has_each_partition(kafka: Callable[..., Any], live_group: str, topic: str) -> None:
     described = kafka("kafka-consumer-groups", "--describe", "--group", live_group)
 
     member_id = described.rows[1][6]
@@ -131,7 +131,7 @@ def test_offsets_are_reset(
     assert {row[2]: row[3] for row in described} == offsets
 
 
-def test_a_dry_run_changes_nothing(kafka: Callable[..., Any], empty_group: str, topic: str) -> None:
+def test_dry_run_changes_nothing(kafka: Callable[..., Any], empty_group: str, topic: str) -> None:
     kafka(
         "kafka-consumer-groups",
         *("--group", empty_group, "--reset-offsets", "--topic", topic, "--to-earliest", "--dry-run"),
@@ -171,7 +171,7 @@ def test_offsets_of_a_subscribed_topic_are_not_deleted(kafka: Callable[..., Any]
     assert len(kafka("kafka-consumer-groups", "--describe", "--group", live_group).rows) == 3
 
 
-def test_an_empty_group_is_deleted_once(kafka: Callable[..., Any], empty_group: str) -> None:
+def test_empty_group_is_deleted_once(kafka: Callable[..., Any], empty_group: str) -> None:
     first = kafka("kafka-consumer-groups", "--delete", "--group", empty_group)
     second = kafka("kafka-consumer-groups", "--delete", "--group", empty_group)
 
@@ -184,7 +184,7 @@ def test_an_empty_group_is_deleted_once(kafka: Callable[..., Any], empty_group: 
     assert empty_group not in kafka("kafka-consumer-groups", "--list").lines
 
 
-def test_a_live_group_is_not_deleted(kafka: Callable[..., Any], live_group: str) -> None:
+def test_live_group_is_not_deleted(kafka: Callable[..., Any], live_group: str) -> None:
     rejected = kafka("kafka-consumer-groups", "--delete", "--group", live_group)
 
     assert rejected.lines[1] == (

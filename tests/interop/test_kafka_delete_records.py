@@ -21,7 +21,7 @@ def delete_to(kafka: Callable[..., Any], tmp_path: Path) -> Callable[[str, dict[
     return run
 
 
-def test_records_below_the_offset_are_gone(
+def test_records_below_the_offset_are_deleted(
     kafka: Callable[..., Any],
     delete_to: Callable[..., list[str]],
     new_topic: Callable[..., str],

@@ -59,7 +59,7 @@ def test_every_batch_is_valid_and_every_record_is_shown(dump: Callable[..., Any]
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_compressed_batches_are_stored_as_they_came(
+def test_compressed_batches_are_stored_unchanged(
     dump: Callable[..., Any], broker: Any, new_topic: Callable[..., str], produce: Callable[..., Any], codec: str
 ) -> None:
     topic = new_topic()
@@ -76,7 +76,7 @@ def test_compressed_batches_are_stored_as_they_came(
     "check", [pytest.param("--index-sanity-check", id="sanity"), pytest.param("--verify-index-only", id="verify")]
 )
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
-def test_the_indexes_agree_with_the_log(dump: Callable[..., Any], partition: Path, suffix: str, check: str) -> None:
+def test_indexes_agree_with_the_log(dump: Callable[..., Any], partition: Path, suffix: str, check: str) -> None:
     dumped = dump(partition / f"{SEGMENT}.{suffix}", check)
 
     assert "passed sanity check" in dumped.stdout or dumped.lines == [f"Dumping {partition}/{SEGMENT}.{suffix}"]
@@ -84,7 +84,7 @@ def test_the_indexes_agree_with_the_log(dump: Callable[..., Any], partition: Pat
     assert "Found " not in dumped.stdout
 
 
-def test_the_offset_index_is_sparse_and_points_at_batches(dump: Callable[..., Any], partition: Path) -> None:
+def test_offset_index_is_sparse_and_points_at_batches(dump: Callable[..., Any], partition: Path) -> None:
     log = dump(partition / f"{SEGMENT}.log")
     index = dump(partition / f"{SEGMENT}.index")
 
@@ -103,7 +103,7 @@ def cluster_metadata(broker: Any) -> Path:
     return Path(broker.data_dir / "__cluster_metadata-0")
 
 
-def test_the_metadata_log_is_in_kafkas_record_format(
+def test_metadata_log_is_in_kafkas_record_format(
     dump: Callable[..., Any], cluster_metadata: Path, new_topic: Callable[..., str]
 ) -> None:
     topic = new_topic(partitions=2, retention_ms=5000)
@@ -118,9 +118,7 @@ def test_the_metadata_log_is_in_kafkas_record_format(
     assert "isvalid: false" not in text
 
 
-def test_the_metadata_log_starts_with_the_leader_and_the_features(
-    dump: Callable[..., Any], cluster_metadata: Path
-) -> None:
+def test_metadata_log_starts_with_the_leader_and_the_features(dump: Callable[..., Any], cluster_metadata: Path) -> None:
     text = dump(cluster_metadata / f"{SEGMENT}.log", "--cluster-metadata-decoder").stdout
 
     assert 'LeaderChange: {"version":' in text
@@ -144,7 +142,7 @@ def test_committed_offsets_are_in_kafkas_record_format(
     assert re.search(re.escape(f"key: {key} payload: ") + r'\{"version":"\d+","data":\{"offset":42,', text)
 
 
-def test_a_clean_shutdown_leaves_a_producer_snapshot(dump: Callable[..., Any], new_node: Callable[[], Any]) -> None:
+def test_clean_shutdown_leaves_a_producer_snapshot(dump: Callable[..., Any], new_node: Callable[[], Any]) -> None:
     node = new_node()
     producer = Producer({"bootstrap.servers": node.bootstrap, "enable.idempotence": True, "log_level": 0})
     for _ in range(5):

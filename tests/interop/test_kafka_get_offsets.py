@@ -31,7 +31,7 @@ def stamped_topic(broker: Any, new_topic: Callable[..., str]) -> str:
         pytest.param("3001", [], id="past-every-timestamp"),
     ],
 )
-def test_a_partition_without_such_an_offset_is_left_out(
+def test_partition_without_such_an_offset_is_left_out(
     kafka: Callable[..., Any], stamped_topic: str, time: str, offsets: list[str]
 ) -> None:
     shown = kafka("kafka-get-offsets", "--topic", stamped_topic, "--time", time)

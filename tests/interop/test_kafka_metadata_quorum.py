@@ -49,7 +49,7 @@ def test_replication_shows_the_leader_without_lag(kafka: Callable[..., Any]) -> 
     assert row["LastFetchTimestamp"] == row["LastCaughtUpTimestamp"]
 
 
-def test_a_new_topic_moves_the_high_watermark(kafka: Callable[..., Any], new_topic: Callable[..., str]) -> None:
+def test_new_topic_moves_the_high_watermark(kafka: Callable[..., Any], new_topic: Callable[..., str]) -> None:
     def high_watermark() -> int:
         lines = kafka("kafka-metadata-quorum", "describe", "--status").lines
         return int(next(line for line in lines if line.startswith("HighWatermark:")).split()[1])

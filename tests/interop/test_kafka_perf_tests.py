@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def test_the_java_client_produces_and_consumes_every_record(
+def test_java_client_produces_and_consumes_every_record(
     kafka: Callable[..., Any], new_topic: Callable[..., str]
 ) -> None:
     topic = new_topic(partitions=6)
@@ -25,7 +25,7 @@ def test_the_java_client_produces_and_consumes_every_record(
     assert dict(zip(header, row, strict=True))["data.consumed.in.nMsg"] == "20000"
 
 
-def test_an_idempotent_java_producer_with_acks_all_is_served(
+def test_idempotent_java_producer_with_acks_all_is_served(
     kafka: Callable[..., Any], new_topic: Callable[..., str]
 ) -> None:
     topic = new_topic(partitions=2)

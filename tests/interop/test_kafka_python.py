@@ -101,9 +101,7 @@ def test_every_acks_setting_is_served(
     assert [record.value for record in read(consumer(topic), 1)] == [b"v"]
 
 
-def test_a_batch_over_max_message_bytes_is_rejected(
-    producer: Callable[..., Any], new_topic: Callable[..., str]
-) -> None:
+def test_batch_over_max_message_bytes_is_rejected(producer: Callable[..., Any], new_topic: Callable[..., str]) -> None:
     topic = new_topic(max_message_bytes=10_000)
 
     future = producer().send(topic, b"x" * 20_000)
@@ -168,7 +166,7 @@ class TestGroups:
         second.close()
         settle([first], [4])
 
-    def test_a_restarted_member_goes_on_from_its_committed_offset(
+    def test_restarted_member_resumes_from_its_committed_offset(
         self,
         producer: Callable[..., Any],
         consumer: Callable[..., Any],
@@ -205,7 +203,7 @@ class TestGroups:
 
 
 class TestAdmin:
-    def test_topics_are_made_grown_and_deleted(
+    def test_topics_are_created_grown_and_deleted(
         self, python_admin: Any, unique: Callable[[str], str], eventually: Callable[..., Any]
     ) -> None:
         topic = unique("kafka-python")
@@ -259,10 +257,10 @@ class TestAdmin:
         assert group not in {row["group_id"] for row in python_admin.list_groups()}
         assert python_admin.list_partition_offsets({place: OffsetSpec.EARLIEST})[place].offset == 2
 
-    def test_the_cluster_is_described(self, python_admin: Any, broker: Any) -> None:
+    def test_cluster_is_described(self, python_admin: Any, broker: Any) -> None:
         cluster = python_admin.describe_cluster()
 
         assert [(node["host"], node["port"]) for node in cluster["brokers"]] == [broker.address]
 
-    def test_the_quorum_is_described(self, python_admin: Any) -> None:
+    def test_quorum_is_described(self, python_admin: Any) -> None:
         assert "leader_id" in str(python_admin.describe_metadata_quorum())

@@ -12,7 +12,7 @@ def topic(unique: Callable[[str], str]) -> str:
     return unique("topics")
 
 
-def test_a_topic_lives_from_create_to_delete(
+def test_topic_is_created_described_and_deleted(
     kafka: Callable[..., Any], topic: str, eventually: Callable[..., Any]
 ) -> None:
     created = kafka(
@@ -75,7 +75,7 @@ def test_alter_to_the_same_or_fewer_partitions_is_rejected(
     assert len(kafka("kafka-topics", "--describe", "--topic", topic).lines) == 4
 
 
-def test_a_replication_factor_above_the_broker_count_is_rejected(kafka: Callable[..., Any], topic: str) -> None:
+def test_replication_factor_above_the_broker_count_is_rejected(kafka: Callable[..., Any], topic: str) -> None:
     rejected = kafka("kafka-topics", "--create", "--topic", topic, "--replication-factor", "3", code=1)
 
     assert rejected.lines == [
@@ -114,13 +114,13 @@ def test_existing_topic_is_rejected_unless_if_not_exists_is_given(kafka: Callabl
         ),
     ],
 )
-def test_an_invalid_name_is_rejected(kafka: Callable[..., Any], name: str, error: str) -> None:
+def test_invalid_name_is_rejected(kafka: Callable[..., Any], name: str, error: str) -> None:
     rejected = kafka("kafka-topics", "--create", "--topic", name, code=1)
 
     assert rejected.lines[-1] == f"Error while executing topic command : {error}"
 
 
-def test_an_unknown_config_name_is_rejected(kafka: Callable[..., Any], topic: str) -> None:
+def test_unknown_config_name_is_rejected(kafka: Callable[..., Any], topic: str) -> None:
     rejected = kafka("kafka-topics", "--create", "--topic", topic, "--config", "no.such=1", code=1)
 
     assert rejected.lines == ["Error while executing topic command : Unknown topic config name: no.such"]
@@ -128,7 +128,7 @@ def test_an_unknown_config_name_is_rejected(kafka: Callable[..., Any], topic: st
 
 
 @pytest.mark.parametrize("action", ["--describe", "--delete"])
-def test_a_missing_topic_is_an_error(kafka: Callable[..., Any], topic: str, action: str) -> None:
+def test_missing_topic_is_an_error(kafka: Callable[..., Any], topic: str, action: str) -> None:
     rejected = kafka("kafka-topics", action, "--topic", topic, code=1)
 
     assert rejected.lines == [f"Error while executing topic command : Topic '{topic}' does not exist as expected"]

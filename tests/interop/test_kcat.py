@@ -54,21 +54,21 @@ def test_key_headers_and_value_come_back(kcat: Callable[..., str], new_topic: Ca
     ]
 
 
-def test_the_last_records_are_read(kcat: Callable[..., str], new_topic: Callable[..., str]) -> None:
+def test_last_records_are_read(kcat: Callable[..., str], new_topic: Callable[..., str]) -> None:
     topic = new_topic()
     kcat("-P", "-t", topic, input="".join(f"{number}\n" for number in range(10)))
 
     assert kcat("-C", "-t", topic, "-o", "-3", "-e", "-q") == "7\n8\n9\n"
 
 
-def test_an_offset_is_found_by_its_timestamp(kcat: Callable[..., str], new_topic: Callable[..., str]) -> None:
+def test_offset_is_found_by_its_timestamp(kcat: Callable[..., str], new_topic: Callable[..., str]) -> None:
     topic = new_topic()
     kcat("-P", "-t", topic, input="now\n")
 
     assert kcat("-Q", "-t", f"{topic}:0:1").split() == [topic, "[0]", "offset", "0"]
 
 
-def test_a_balanced_group_reads_a_topic(
+def test_balanced_group_reads_a_topic(
     kcat: Callable[..., str], new_topic: Callable[..., str], unique: Callable[[str], str]
 ) -> None:
     topic = new_topic(partitions=2)

@@ -134,7 +134,7 @@ def test_every_acknowledged_record_outlives_a_kill(node: Any, record_property: C
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_files_are_sound_after_a_kill(node: Any, kafka_tool: Callable[..., Any]) -> None:
+def test_files_are_valid_after_a_kill(node: Any, kafka_tool: Callable[..., Any]) -> None:
     random_source = random.Random(SEED + 1)
     for _ in range(ROUNDS):
         writer = Writer(node.bootstrap, "plain", "files", idempotent=False)

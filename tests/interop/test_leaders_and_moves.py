@@ -104,7 +104,7 @@ def test_impossible_election_is_rejected_with_its_reason(
     ]
 
 
-def test_an_election_everywhere_names_every_topic_and_what_needs_no_election_not(
+def test_election_of_all_topics_lists_only_partitions_that_need_one(
     ask: Callable[[Message, int], Any], topic: str
 ) -> None:
     everywhere = elections(ask(ElectLeadersRequest(topic_partitions=None), 2))
@@ -172,7 +172,7 @@ def test_impossible_reassignment_is_rejected_with_its_reason(
         assert found.error_message == (text and text.format(own, topic))
 
 
-def test_what_does_not_move_is_not_listed(ask: Callable[[Message, int], Any], topic: str) -> None:
+def test_idle_partitions_are_not_listed(ask: Callable[[Message, int], Any], topic: str) -> None:
     named = [("nope", [0]), (topic, [0, 9]), (topic, [])]
     places = [ListPartitionReassignmentsTopics(name=name, partition_indexes=indexes) for name, indexes in named]
 

@@ -111,7 +111,7 @@ class Throttle:
         self.max_ms = max(self.max_ms, *throttles)
 
 
-def test_a_producer_is_held_to_its_limit_and_sees_the_throttle_time(
+def test_producer_is_held_to_its_limit_and_sees_the_throttle_time(
     broker: Any, quotas: Callable[..., Any], new_topic: Callable[..., str], unique: Callable[[str], str]
 ) -> None:
     topic, client_id = new_topic(), unique("producer")
@@ -138,7 +138,7 @@ def test_a_producer_is_held_to_its_limit_and_sees_the_throttle_time(
     assert throttle.max_ms > 0
 
 
-def test_a_consumer_is_held_to_its_limit_and_sees_the_throttle_time(
+def test_consumer_is_held_to_its_limit_and_sees_the_throttle_time(
     broker: Any,
     quotas: Callable[..., Any],
     new_topic: Callable[..., str],

@@ -319,7 +319,7 @@ def test_invalid_token_is_rejected(node: SaslNode, claims: dict[str, Any]) -> No
         admin.list_topics(timeout=2)
 
 
-def test_a_session_is_renewed_while_a_client_works(node: SaslNode, kafka_tool: Callable[..., Any]) -> None:
+def test_session_is_renewed_while_a_client_works(node: SaslNode, kafka_tool: Callable[..., Any]) -> None:
     """Sessions hold for three seconds: the tool's producer works for seven, on one connection."""
     options = node.java("SASL_PLAINTEXT", "SCRAM-SHA-512")
     kafka_tool("kafka-topics", *options, "--create", "--topic", "renewed")

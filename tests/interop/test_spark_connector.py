@@ -48,7 +48,7 @@ def kafka_rows(spark: Any, broker: Any, topic: str, **options: str) -> list[Any]
     return rows
 
 
-def test_a_batch_reads_every_record_with_its_place(
+def test_batch_reads_every_record_with_its_place(
     spark: Any, broker: Any, new_topic: Callable[..., str], produce: Callable[..., Any]
 ) -> None:
     topic = new_topic(partitions=2)
@@ -63,7 +63,7 @@ def test_a_batch_reads_every_record_with_its_place(
     assert {(header["key"], bytes(header["value"])) for row in rows for header in row["headers"]} == {("h", b"1")}
 
 
-def test_a_batch_reads_between_offsets(
+def test_batch_reads_between_offsets(
     spark: Any, broker: Any, new_topic: Callable[..., str], produce: Callable[..., Any]
 ) -> None:
     topic = new_topic()
@@ -80,7 +80,7 @@ def test_a_batch_reads_between_offsets(
     assert [bytes(row["value"]) for row in rows] == [b"3", b"4", b"5"]
 
 
-def test_a_stream_goes_on_from_its_checkpoint(
+def test_stream_resumes_from_its_checkpoint(
     spark: Any, broker: Any, new_topic: Callable[..., str], produce: Callable[..., Any], tmp_path: Path
 ) -> None:
     topic = new_topic(partitions=2)
@@ -107,9 +107,7 @@ def test_a_stream_goes_on_from_its_checkpoint(
     assert run() == {b"a", b"b", b"c", b"d", b"e"}
 
 
-def test_a_batch_is_written(
-    spark: Any, broker: Any, new_topic: Callable[..., str], consume: Callable[..., Any]
-) -> None:
+def test_batch_is_written(spark: Any, broker: Any, new_topic: Callable[..., str], consume: Callable[..., Any]) -> None:
     topic = new_topic(partitions=2)
     rows = spark.range(500).selectExpr("CAST(id AS STRING) AS key", "CONCAT('v', id) AS value")
 

@@ -141,7 +141,7 @@ both_ways = pytest.mark.parametrize("mutual", [False, True], ids=["tls", "mutual
 
 
 @both_ways
-def test_librdkafka_reads_what_it_wrote(node: TlsNode, topic: str, mutual: bool) -> None:
+def test_librdkafka_consumes_its_own_records(node: TlsNode, topic: str, mutual: bool) -> None:
     producer = Producer(node.librdkafka(mutual=mutual))
     for value in VALUES:
         producer.produce(topic, value)
@@ -158,7 +158,7 @@ def test_librdkafka_reads_what_it_wrote(node: TlsNode, topic: str, mutual: bool)
 
 
 @both_ways
-def test_kafka_python_reads_what_it_wrote(node: TlsNode, topic: str, mutual: bool) -> None:
+def test_kafka_python_consumes_its_own_records(node: TlsNode, topic: str, mutual: bool) -> None:
     producer = KafkaProducer(**node.kafka_python(mutual=mutual))
     for value in VALUES:
         producer.send(topic, value)
@@ -174,7 +174,7 @@ def test_kafka_python_reads_what_it_wrote(node: TlsNode, topic: str, mutual: boo
 
 
 @both_ways
-def test_the_console_tools_read_what_they_wrote(
+def test_console_tools_consume_their_own_records(
     node: TlsNode, topic: str, mutual: bool, kafka_tool: Callable[..., Any]
 ) -> None:
     address, config = node.java(mutual=mutual)
@@ -186,7 +186,7 @@ def test_the_console_tools_read_what_they_wrote(
     assert read.lines == lines
 
 
-def test_the_topics_tool_creates_and_describes_over_mutual_tls(
+def test_topics_tool_creates_and_describes_over_mutual_tls(
     node: TlsNode, unique: Callable[[str], str], kafka_tool: Callable[..., Any]
 ) -> None:
     address, config = node.java(mutual=True)
@@ -219,7 +219,7 @@ def test_java_client_without_a_required_certificate_gets_the_reason(
     assert "SslAuthenticationException" in rejected.stdout + rejected.stderr
 
 
-def test_a_plaintext_client_is_named_in_the_log(node: TlsNode) -> None:
+def test_plaintext_client_is_named_in_the_log(node: TlsNode) -> None:
     admin = AdminClient({"bootstrap.servers": f"localhost:{node.tls_port}", "log_level": 0})
     with pytest.raises(KafkaException):
         admin.list_topics(timeout=2)
@@ -247,7 +247,7 @@ def serial_number(node: TlsNode) -> str:
         return str(sock.getpeercert()["serialNumber"])
 
 
-def test_a_certificate_that_changes_under_load_costs_no_connection(node: TlsNode, topic: str) -> None:
+def test_certificate_that_changes_under_load_costs_no_connection(node: TlsNode, topic: str) -> None:
     sending, reading = Watched(), Watched()
     producer = Producer(node.librdkafka(mutual=False, **{"linger.ms": 5}, **sending.settings))
     consumer = Consumer(
@@ -297,7 +297,7 @@ def alter(node: TlsNode, kafka_tool: Callable[..., Any], *arguments: str, code: 
     )
 
 
-def test_a_listener_takes_other_certificates_by_kafka_configs(
+def test_listener_takes_other_certificates_by_kafka_configs(
     node: TlsNode, kafka_tool: Callable[..., Any], eventually: Callable[..., object]
 ) -> None:
     key = "listener.name.mutual.ssl.keystore.location"

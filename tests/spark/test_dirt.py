@@ -39,7 +39,7 @@ def kind(event: Event, clean: dict[bytes, int]) -> str:
         seed=st.integers(0, 5),
     )
 )
-def test_the_stream_holds_every_event_and_exactly_the_dirt_in_order(dirt: Dirt) -> None:
+def test_stream_has_every_event_and_exactly_the_dirt_in_order(dirt: Dirt) -> None:
     events = clean_events(60)
     clean = {event.value: event.timestamp_ms for event in events}
 
@@ -63,7 +63,7 @@ def test_every_flight_arrives_before_its_repeats(flight_events: list[Event]) -> 
     assert first == original
 
 
-def test_another_seed_makes_other_dirt() -> None:
+def test_other_seed_gives_other_dirt() -> None:
     events = clean_events(60)
 
     assert list(stream(events, Dirt(late=5, seed=1))) != list(stream(events, Dirt(late=5, seed=2)))

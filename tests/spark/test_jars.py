@@ -64,7 +64,7 @@ def fake_maven(folder: Path, script: str) -> None:
     maven.chmod(0o755)
 
 
-def test_a_jar_is_fetched_once(repository: Path, tmp_path: Path) -> None:
+def test_jar_is_fetched_once(repository: Path, tmp_path: Path) -> None:
     fetched: list[str] = []
 
     [path] = resolve_jars(tmp_path / "jars", on_progress=fetched.append)
@@ -111,7 +111,7 @@ def test_maven_is_the_second_way(repository: Path, tmp_path: Path) -> None:
     assert (tmp_path / "bin/mvn.log").read_text() == "-Dartifact=org.example.deep:thing_2.13:1.2.3\n"
 
 
-def test_when_nothing_helps_the_error_says_what_was_tried_and_what_to_do(repository: Path, tmp_path: Path) -> None:
+def test_failed_download_error_has_the_attempts_and_the_remedy(repository: Path, tmp_path: Path) -> None:
     repository.unlink()
     fake_maven(tmp_path / "bin", "exit 1")
 
@@ -124,7 +124,7 @@ def test_when_nothing_helps_the_error_says_what_was_tried_and_what_to_do(reposit
     assert JAR.sha256 in message
 
 
-def test_maven_that_brings_nothing_is_a_failure_too(repository: Path, tmp_path: Path) -> None:
+def test_maven_without_a_result_is_a_failure(repository: Path, tmp_path: Path) -> None:
     repository.unlink()
     fake_maven(tmp_path / "bin", "exit 0")
 
@@ -144,7 +144,7 @@ def test_maven_that_brings_nothing_is_a_failure_too(repository: Path, tmp_path: 
         pytest.param("other", False, id="another-repository"),
     ],
 )
-def test_a_mirror_of_central_in_the_settings_is_used(mirror_of: str, is_used: bool, tmp_path: Path) -> None:
+def test_mirror_of_central_in_the_settings_is_used(mirror_of: str, is_used: bool, tmp_path: Path) -> None:
     settings = tmp_path / "settings.xml"
     settings.write_text(mirror(mirror_of, "https://mirror.example/maven/"))
 
@@ -154,7 +154,7 @@ def test_a_mirror_of_central_in_the_settings_is_used(mirror_of: str, is_used: bo
 @pytest.mark.parametrize(
     "text", [None, "", "<settings>", "<settings/>"], ids=["none", "empty", "cut-off", "no-mirrors"]
 )
-def test_without_readable_settings_it_is_central(text: str | None, tmp_path: Path) -> None:
+def test_unreadable_settings_select_maven_central(text: str | None, tmp_path: Path) -> None:
     settings = tmp_path / "settings.xml"
     if text is not None:
         settings.write_text(text)
@@ -162,7 +162,7 @@ def test_without_readable_settings_it_is_central(text: str | None, tmp_path: Pat
     assert repository_url(settings) == MAVEN_CENTRAL
 
 
-def test_the_pinned_jars_are_the_connector_and_delta_for_one_spark_and_scala() -> None:
+def test_pinned_jars_are_the_connector_and_delta_for_one_spark_and_scala() -> None:
     pinned = {jar.artifact: jar for jar in pinned_jars()}
 
     assert set(pinned) == {

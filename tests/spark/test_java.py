@@ -41,12 +41,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         pytest.param("sh: java: not found", None, id="no-java"),
     ],
 )
-def test_the_version_is_read(text: str, version: int | None) -> None:
+def test_version_is_read(text: str, version: int | None) -> None:
     assert parse_version(text) == version
 
 
 @pytest.mark.parametrize("version", ["17.0.15", "21.0.2"])
-def test_a_java_on_the_path_is_enough(version: str, folder: Path) -> None:
+def test_java_on_the_path_is_enough(version: str, folder: Path) -> None:
     path = fake_java(folder, version)
 
     assert ensure_java() == Java(path, int(version[:2]))
@@ -76,7 +76,7 @@ def test_java_home_comes_first_as_for_spark(folder: Path, tmp_path: Path, monkey
         pytest.param("none", "https://adoptium.net", id="unknown"),
     ],
 )
-def test_the_error_says_what_is_there_and_what_to_type(
+def test_error_has_the_found_version_and_the_command_to_run(
     arrange: object, says: str, tool: str, command: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(java.platform, "system", lambda: "Linux")
@@ -90,7 +90,7 @@ def test_the_error_says_what_is_there_and_what_to_type(
     assert command in str(raised.value)
 
 
-def test_a_java_home_without_java_is_named(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_home_without_java_is_named(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
 
     with pytest.raises(JavaMissingError, match=r"JAVA_HOME is .*gone"):
@@ -122,7 +122,7 @@ def test_root_on_debian_gets_the_newest_packaged_java(folder: Path, monkeypatch:
     assert installed == ["openjdk-17-jre-headless"]
 
 
-def test_nothing_is_installed_unasked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_installed_without_consent(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     fake(folder, "apt-get", f"echo touched >'{folder}/touched'")
 
@@ -131,7 +131,7 @@ def test_nothing_is_installed_unasked(folder: Path, monkeypatch: pytest.MonkeyPa
     assert not (folder / "touched").exists()
 
 
-def test_a_failed_installation_gives_apt_s_last_words(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_installation_reports_the_last_lines_of_apt(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     fake(folder, "apt-get", "echo 'E: no network' >&2; exit 100")
 
@@ -139,7 +139,7 @@ def test_a_failed_installation_gives_apt_s_last_words(folder: Path, monkeypatch:
         ensure_java(install=True)
 
 
-def test_an_installation_that_does_not_end_is_given_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installation_that_does_not_end_times_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake(folder, "apt-get", "while :; do :; done")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr("ottla_spark.java._INSTALL_SECONDS_MAX", 0.05)

@@ -25,7 +25,7 @@ def test_one_broker_that_listens_is_enough() -> None:
     assert checked is None
 
 
-def test_no_broker_is_said_at_once_for_every_address() -> None:
+def test_unreachable_brokers_are_reported_at_once_by_address() -> None:
     port = closed_port()
 
     with pytest.raises(PipelineError, match=rf"127\.0\.0\.1:{port}: .*refused.*'nowhere' is not HOST:PORT.*ottla up"):
@@ -33,7 +33,7 @@ def test_no_broker_is_said_at_once_for_every_address() -> None:
 
 
 @pytest.mark.parametrize("extra", [[], ["-o", "json"]], ids=["text", "json"])
-def test_a_failure_is_one_line_on_stderr(extra: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_failure_is_one_line_on_stderr(extra: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     exit_code = main([*REQUIRED, f"127.0.0.1:{closed_port()}", *extra])
 
     out, err = capsys.readouterr()
@@ -43,7 +43,9 @@ def test_a_failure_is_one_line_on_stderr(extra: list[str], capsys: pytest.Captur
     assert err.count("\n") == 1
 
 
-def test_without_java_nothing_is_started(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_java_fails_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def missing() -> None:
         raise JavaMissingError("Spark needs Java 17 or newer")
 

@@ -39,20 +39,20 @@ def test_windows_are_summed_by_local_hour_over_the_clock_change() -> None:
     ],
 )
 @pytest.mark.parametrize(("suffix", "magic"), [("png", b"\x89PNG"), ("svg", b"<?xml")], ids=["png", "svg"])
-def test_a_picture_is_written(rows: list[GoldRow], suffix: str, magic: bytes, tmp_path: Path) -> None:
+def test_picture_is_written(rows: list[GoldRow], suffix: str, magic: bytes, tmp_path: Path) -> None:
     plot(rows, tmp_path / f"delays.{suffix}")
 
     assert (tmp_path / f"delays.{suffix}").read_bytes().startswith(magic)
 
 
-def test_the_command_draws_a_gold_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_draws_a_gold_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_gold(tmp_path / "gold.csv", [gold_row("EWR", "2013-01-05T11:00:00Z")])
 
     assert main(["--gold", str(tmp_path / "gold.csv"), "-o", str(tmp_path / "delays.png")]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "delays.png")
 
 
-def test_nothing_to_draw_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_empty_table_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_gold(tmp_path / "gold.csv", [])
 
     assert main(["--gold", str(tmp_path / "gold.csv")]) == 1

@@ -17,7 +17,7 @@ def settings(**changes: object) -> PipelineSettings:
         pytest.param("10 seconds", {"processingTime": "10 seconds"}, id="an-interval"),
     ],
 )
-def test_a_trigger_becomes_spark_s_argument(trigger: str, options: dict[str, object]) -> None:
+def test_trigger_becomes_spark_s_argument(trigger: str, options: dict[str, object]) -> None:
     assert settings(trigger=trigger).trigger_options() == options
 
 

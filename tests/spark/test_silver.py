@@ -40,7 +40,7 @@ def encoded(**changes: object) -> bytes:
     return json.dumps(FLIGHT | changes).encode()
 
 
-def test_a_good_record_is_typed_and_has_no_error(spark: Any) -> None:
+def test_good_record_is_typed_and_has_no_error(spark: Any) -> None:
     row = judged(spark, encoded())
 
     assert (row.error_class, row.error) == (None, None)
@@ -64,7 +64,7 @@ def test_a_good_record_is_typed_and_has_no_error(spark: Any) -> None:
         pytest.param(b'{"dest":"IAH"}', "flight_id, event_time, carrier, flight, origin", id="most-fields-missing"),
     ],
 )
-def test_what_is_not_a_flight_is_malformed(value: bytes | None, says: str, spark: Any) -> None:
+def test_record_that_is_no_flight_is_malformed(value: bytes | None, says: str, spark: Any) -> None:
     row = judged(spark, value)
 
     assert row.error_class == silver.MALFORMED
@@ -72,7 +72,7 @@ def test_what_is_not_a_flight_is_malformed(value: bytes | None, says: str, spark
 
 
 @pytest.mark.parametrize("unknown", ["dep_time", "dep_delay", "tailnum", "air_time"])
-def test_what_a_flight_may_lack_is_no_error(unknown: str, spark: Any) -> None:
+def test_missing_optional_fields_are_no_error(unknown: str, spark: Any) -> None:
     assert judged(spark, encoded(**{unknown: None})).error_class is None
 
 
@@ -99,9 +99,7 @@ def test_late_is_by_the_record_s_own_times(lateness: timedelta, error: str | Non
     assert (row.error_class, row.error) == (error and silver.LATE, error)
 
 
-def test_a_flight_is_inserted_once_whatever_the_batches(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_flight_is_inserted_once_for_any_batches(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = PipelineSettings(bootstrap_servers="h:1", table_root=str(tmp_path), checkpoint_root=str(tmp_path / "c"))
     silver.create_table(spark, settings)
 

@@ -28,7 +28,7 @@ ROWS = st.lists(
 
 
 @given(rows=ROWS)
-def test_what_is_written_reads_back_the_same(rows: list[GoldRow], tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_written_table_reads_back_the_same(rows: list[GoldRow], tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("gold") / "gold.csv"
 
     write_gold(path, rows)
@@ -37,7 +37,7 @@ def test_what_is_written_reads_back_the_same(rows: list[GoldRow], tmp_path_facto
 
 
 @given(rows=ROWS)
-def test_the_digest_does_not_depend_on_order_but_on_every_cell(rows: list[GoldRow]) -> None:
+def test_digest_does_not_depend_on_order_but_on_every_cell(rows: list[GoldRow]) -> None:
     assert gold_digest(reversed(rows)) == gold_digest(rows) or len({row[:2] for row in rows}) < len(rows)
     if rows:
         assert gold_digest([rows[0]._replace(flights=rows[0].flights + 1), *rows[1:]]) != gold_digest(rows)
@@ -67,7 +67,7 @@ def test_truncated_row_is_rejected(tmp_path: Path) -> None:
         read_gold(path)
 
 
-def test_the_summary_adds_up_per_origin() -> None:
+def test_summary_adds_up_per_origin() -> None:
     rows = [
         gold_row(),
         gold_row(hour="2013-01-01T11:00:00Z", flights=9, departed=8, cancelled=1, dep_delay_minutes_sum=170,
@@ -82,7 +82,7 @@ def test_the_summary_adds_up_per_origin() -> None:
     assert (laguardia.dep_delay_minutes_mean, laguardia.delayed_share) == (0.0, 0.0)
 
 
-def test_the_summary_s_columns_are_aligned() -> None:
+def test_summary_s_columns_are_aligned() -> None:
     header, *lines = summary_lines([gold_row(), gold_row("JFK", flights=120_000)])
 
     assert {len(line) for line in lines} == {len(header)}

@@ -78,7 +78,7 @@ def test_only_the_first_differences_are_listed(expected: list[GoldRow]) -> None:
 
 
 @pytest.mark.parametrize("field", ["records", "flights", "duplicates", "malformed", "late"])
-def test_a_record_too_many_anywhere_is_found(field: str) -> None:
+def test_extra_record_in_any_stage_is_found(field: str) -> None:
     dirt = Dirt(duplicates=3, malformed=2, late=1)
     right = Account.expected(dirt, flights=0)
     wrong = Account(**{name: getattr(right, name) + (name == field) for name in Account.__slots__})
@@ -89,7 +89,7 @@ def test_a_record_too_many_anywhere_is_found(field: str) -> None:
 
 
 @pytest.mark.parametrize("late", [pytest.param(750, id="adds-up"), pytest.param(749, id="does-not")])
-def test_the_command_compares_files_with_pandas(
+def test_command_compares_files_with_pandas(
     late: int, expected: list[GoldRow], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_gold(tmp_path / "gold.csv", expected)
@@ -104,6 +104,6 @@ def test_the_command_compares_files_with_pandas(
     )
 
 
-def test_the_command_says_which_file_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_says_which_file_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--gold", str(tmp_path / "none.csv")]) == 1
     assert "none.csv" in capsys.readouterr().err

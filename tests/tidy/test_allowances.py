@@ -8,12 +8,12 @@ import pytest
 import sources
 
 
-def test_a_count_above_its_allowance_is_found() -> None:
+def test_count_above_its_allowance_is_found() -> None:
     assert allowances.risen({"a": 2, "b": 1, "c": 1}, {"a": 1, "b": 1}) == ["a", "c"]
 
 
 @pytest.mark.parametrize(("is_exact", "names"), [(True, ["a", "b"]), (False, ["b"])], ids=["exact", "limit"])
-def test_an_allowance_above_its_count_is_found(is_exact: bool, names: list[str]) -> None:
+def test_allowance_above_its_count_is_found(is_exact: bool, names: list[str]) -> None:
     assert allowances.outdated({"a": 1, "c": 2}, {"a": 2, "b": 1, "c": 2}, is_exact=is_exact) == names
 
 
@@ -27,14 +27,14 @@ def test_rebuilding_keeps_to_the_total_of_before() -> None:
         allowances.rebuilt({"moved": 4}, {"a": 1, "b": 2})
 
 
-def test_a_list_is_read_as_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_is_read_as_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(allowances, "FOLDER", tmp_path)
     allowances.write_list("words", {"b with blanks": 2, "a": 1})
 
     assert allowances.allowed("words") == {"a": 1, "b with blanks": 2}
 
 
-def test_the_command_fails_for_a_count_that_rises_and_one_that_fell(
+def test_command_fails_for_a_count_that_rises_and_one_that_fell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(allowances, "FOLDER", tmp_path)
@@ -55,7 +55,7 @@ def test_packages_have_pages() -> None:
     assert allowances.outdated(missing, allowed, is_exact=True) == [], "python tests/tidy/allowances.py --lower pages"
 
 
-def test_a_planted_package_without_page_is_found(tmp_path: Path) -> None:
+def test_planted_package_without_page_is_found(tmp_path: Path) -> None:
     for name in ("documented", "bare", "readme"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text('"""Said here."""\n' if name == "documented" else "x = 1\n")
@@ -73,7 +73,7 @@ def test_files_have_at_most_450_lines() -> None:
 
 
 @pytest.mark.parametrize(("lines", "is_found"), [(450, False), (451, True)])
-def test_a_planted_long_file_is_found(
+def test_planted_long_file_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: int, is_found: bool
 ) -> None:
     planted = tmp_path / "planted.py"

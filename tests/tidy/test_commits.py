@@ -65,7 +65,7 @@ def test_planted_subjects_are_judged(subject: str, is_fine: bool) -> None:
     assert is_well_formed(subject) is is_fine
 
 
-def test_a_clone_without_the_first_commit_checks_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shallow_clone_checks_its_own_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     identity = ("-c", "user.name=planted", "-c", "user.email=planted@localhost")
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
     git("init", "-q")
@@ -75,7 +75,7 @@ def test_a_clone_without_the_first_commit_checks_what_it_has(tmp_path: Path, mon
     assert [commit.partition(" ")[2] for commit in commits_under_the_rule()] == ["Said more", "docs: say more"]
 
 
-def test_a_copy_without_history_has_nothing_to_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copy_without_history_has_nothing_to_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
 
     assert commits_under_the_rule() == []

@@ -10,7 +10,7 @@ SCREEN = re.compile(r"^```console\n(\$ kubectl get .*?)```$", re.DOTALL | re.MUL
 LINK = re.compile(r"(?:\]\(|src=\")(?!https?:)([^)#\"]+)")
 
 
-def test_pages_made_from_the_code_are_current() -> None:
+def test_generated_pages_are_current() -> None:
     made = subprocess.run([sys.executable, ROOT / "docs" / "generate.py", "--check"], capture_output=True, text=True)
 
     assert made.returncode == 0, made.stderr

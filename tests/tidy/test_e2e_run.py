@@ -66,7 +66,7 @@ def image(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("tests_exit", [0, 3])
-def test_a_cluster_of_kind_is_made_and_removed_whatever_the_tests_say(
+def test_kind_cluster_is_created_and_removed_for_any_test_result(
     run: Callable[..., tuple[int, str, list[str]]], repository: Path, tests_exit: int
 ) -> None:
     code, _, calls = run("-k", "users", TESTS_EXIT=str(tests_exit))
@@ -84,7 +84,9 @@ def test_a_cluster_of_kind_is_made_and_removed_whatever_the_tests_say(
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_what_is_missing_is_said(run: Callable[..., tuple[int, str, list[str]]], repository: Path, tool: str) -> None:
+def test_missing_tools_are_reported(
+    run: Callable[..., tuple[int, str, list[str]]], repository: Path, tool: str
+) -> None:
     (repository / "bin" / tool).unlink()
 
     code, errors, calls = run()
@@ -93,7 +95,7 @@ def test_what_is_missing_is_said(run: Callable[..., tuple[int, str, list[str]]],
     assert errors.startswith(f"end-to-end tests need {tool}: https://")
 
 
-def test_a_cluster_of_yours_is_left_as_it_is(run: Callable[..., tuple[int, str, list[str]]], repository: Path) -> None:
+def test_existing_cluster_is_left_unchanged(run: Callable[..., tuple[int, str, list[str]]], repository: Path) -> None:
     (repository / "bin" / "kind").unlink()
 
     code, errors, calls = run(KUBECONFIG="mine")
@@ -105,7 +107,7 @@ def test_a_cluster_of_yours_is_left_as_it_is(run: Callable[..., tuple[int, str, 
     assert calls == ["python -m pytest -m e2e -p no:randomly tests/e2e/test_users.py KUBECONFIG=set"]
 
 
-def test_the_cluster_of_kind_has_three_machines_in_three_zones() -> None:
+def test_cluster_of_kind_has_three_machines_in_three_zones() -> None:
     machines = [it for it in yaml.safe_load((E2E / "kind.yaml").read_text())["nodes"] if it["role"] == "worker"]
 
     assert len({it["labels"]["topology.kubernetes.io/zone"] for it in machines}) == len(machines) == 3

@@ -26,7 +26,7 @@ time.sleep(600)
 
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="nothing here ends a process with its parent")
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["sigterm", "sigkill"])
-def test_a_launched_process_ends_with_the_tests(tmp_path: Path, how: signal.Signals) -> None:
+def test_launched_process_ends_with_the_tests(tmp_path: Path, how: signal.Signals) -> None:
     with subprocess.Popen([sys.executable, "-c", TESTS, str(tmp_path / "out")], stdout=subprocess.PIPE) as tests:
         assert tests.stdout is not None
         pid = int(tests.stdout.readline())

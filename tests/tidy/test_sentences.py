@@ -78,5 +78,5 @@ def test_two_percent_are_allowed(offenders: int, counted: int) -> None:
         ("crds/cluster.md", "pages"),
     ],
 )
-def test_a_file_counts_in_its_package(path: str, package: str) -> None:
+def test_file_counts_in_its_package(path: str, package: str) -> None:
     assert sentences.package_of(sources.ROOT / Path(path)) == package

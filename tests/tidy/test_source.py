@@ -94,7 +94,7 @@ def undocumented_in_handler(path: Path) -> str | None:
     return f"the docstring does not have {' and '.join(missing)}" if missing else None
 
 
-def test_the_operator_folder_is_no_package() -> None:
+def test_operator_folder_is_no_package() -> None:
     assert not (ROOT / "operator/__init__.py").exists(), "it would shadow the standard module `operator`"
 
 

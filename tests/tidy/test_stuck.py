@@ -12,18 +12,18 @@ import ctypes
 import pytest
 
 @pytest.mark.timeout(1)
-def test_that_ends():
+def test_ends():
     assert True
 
 @pytest.mark.timeout(1)
-def test_that_is_stuck():
+def test_is_stuck():
     mutex = ctypes.create_string_buffer(64)
     for _ in range(2):
         assert ctypes.CDLL(None).pthread_mutex_lock(mutex) == 0
 """
 
 
-def test_a_stuck_test_ends_the_run_and_is_named(tmp_path: Path) -> None:
+def test_stuck_test_ends_the_run_and_is_named(tmp_path: Path) -> None:
     stuck = tmp_path / "test_stuck.py"
     stuck.write_text(STUCK)
 
@@ -38,5 +38,5 @@ def test_a_stuck_test_ends_the_run_and_is_named(tmp_path: Path) -> None:
 
     assert done.returncode == 1
     assert "1 passed" not in done.stdout
-    assert "in test_that_is_stuck" in done.stderr
+    assert "in test_is_stuck" in done.stderr
     assert "Timeout (" in done.stderr

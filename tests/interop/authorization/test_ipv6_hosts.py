@@ -32,7 +32,7 @@ def over_ipv6(starter: Any) -> dict[str, Any]:
         pytest.param("0000:0000:0000:0000:0000:0000:0000:0001", DENIED, id="long"),
     ],
 )
-def test_an_entry_names_an_ipv6_host_as_java_writes_it(over_ipv6: dict[str, Any], host: str, code: int) -> None:
+def test_entry_names_an_ipv6_host_as_java_writes_it(over_ipv6: dict[str, Any], host: str, code: int) -> None:
     responses = {}
     for kind, node in over_ipv6.items():
         node.server.grant(acl._replace(host=host) for acl in GRANTS["TOPIC-READ"])

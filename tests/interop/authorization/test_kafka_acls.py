@@ -109,7 +109,7 @@ def python_admin(clean: dict[str, Any]) -> Iterator[KafkaAdminClient]:
 
 
 @pytest.mark.parametrize("conversation", CONVERSATIONS.values(), ids=CONVERSATIONS.keys())
-def test_kafka_acls_prints_what_it_prints_with_kafka(
+def test_kafka_acls_prints_the_same_as_with_kafka(
     clean: dict[str, Any], kafka_tool: Callable[..., Any], conversation: list[str]
 ) -> None:
     def hold(kind: str) -> list[Any]:

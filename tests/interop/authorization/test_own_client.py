@@ -103,7 +103,7 @@ each_authentication = pytest.mark.parametrize(
 
 
 @each_authentication
-def test_records_go_there_and_back(
+def test_produced_records_are_consumed(
     ottla_at: Callable[..., Ottla], unique: Callable[[str], str], listener: str, mechanism: str | None
 ) -> None:
     admin, topic = ottla_at(listener, mechanism), unique("own")
@@ -118,7 +118,7 @@ def test_records_go_there_and_back(
 
 
 @each_authentication
-def test_entries_users_and_quotas_come_and_go(
+def test_entries_users_and_quotas_are_created_and_removed(
     ottla_at: Callable[..., Ottla],
     unique: Callable[[str], str],
     eventually: Eventually,
@@ -153,7 +153,7 @@ def test_entries_users_and_quotas_come_and_go(
     assert eventually(lambda: not (entries() or credentials() or limits()))
 
 
-def test_a_new_user_comes_in_and_may_do_what_the_entries_say(
+def test_new_user_authenticates_and_has_the_permissions_of_its_entries(
     ottla_at: Callable[..., Ottla], unique: Callable[[str], str], eventually: Eventually
 ) -> None:
     admin, user = ottla_at("LOGIN", "SCRAM-SHA-512"), unique("user")
@@ -170,7 +170,7 @@ def test_a_new_user_comes_in_and_may_do_what_the_entries_say(
 
 
 @pytest.mark.parametrize("mechanism", MODULES)
-def test_a_wrong_password_is_said_to_be_one(ottla_at: Callable[..., Ottla], mechanism: str) -> None:
+def test_wrong_password_is_reported_as_such(ottla_at: Callable[..., Ottla], mechanism: str) -> None:
     rejected = ottla_at("BOTH", mechanism, "admin", "not-the-password")("topic", "list", code=ExitCode.DENIED)
 
     assert mechanism in rejected.err

@@ -10,7 +10,7 @@ def elect(five: Any, kind: str, topic: str, code: int | None = 0) -> Any:
     return five.tool("kafka-leader-election", "--election-type", kind, "--topic", topic, "--partition", "0", code=code)
 
 
-def test_the_preferred_replica_leads_again_on_request(five: Any, unique: Callable[[str], str]) -> None:
+def test_preferred_replica_leads_again_on_request(five: Any, unique: Callable[[str], str]) -> None:
     topic = unique("preferred")
     five.create_at(topic, "4:1:2")
     five.produce(topic, count=10)
@@ -33,7 +33,7 @@ def test_the_preferred_replica_leads_again_on_request(five: Any, unique: Callabl
     five.settle(lambda: five.partition(topic)["Leader"], "4")
 
 
-def test_a_replica_that_is_not_in_sync_leads_only_on_request(five: Any, unique: Callable[[str], str]) -> None:
+def test_replica_that_is_not_in_sync_leads_only_on_request(five: Any, unique: Callable[[str], str]) -> None:
     topic = unique("unclean")
     five.create_at(topic, "4:5", min_insync_replicas="1")
     five.produce(topic, count=10)
@@ -62,13 +62,13 @@ def test_a_replica_that_is_not_in_sync_leads_only_on_request(five: Any, unique: 
     five.wait_for(lambda: logs[0].read_bytes() == logs[1].read_bytes())
 
 
-def test_an_election_of_an_unknown_partition_is_rejected(five: Any, unique: Callable[[str], str]) -> None:
+def test_election_of_an_unknown_partition_is_rejected(five: Any, unique: Callable[[str], str]) -> None:
     rejected = elect(five, "preferred", unique("absent"), code=1)
 
     assert "org.apache.kafka.common.errors.UnknownTopicOrPartitionException" in rejected.stdout + rejected.stderr
 
 
-def test_a_group_outlives_its_coordinator(five: Any, unique: Callable[[str], str], take: Callable[..., Any]) -> None:
+def test_group_outlives_its_coordinator(five: Any, unique: Callable[[str], str], take: Callable[..., Any]) -> None:
     topic, group = unique("read"), unique("readers")
     five.create_at(topic, "1:2:3")
     five.produce(topic, count=20)

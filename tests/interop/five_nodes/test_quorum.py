@@ -49,7 +49,7 @@ def test_every_node_follows_the_log(five: Any) -> None:
     assert {row["DirectoryId"] for row in rows.values()} == {five.directory_id(each) for each in range(1, 6)}
 
 
-def test_a_controller_leaves_the_quorum_and_joins_it_again(five: Any) -> None:
+def test_controller_leaves_the_quorum_and_joins_it_again(five: Any) -> None:
     leader = int(status(five)["LeaderId"])
     leaving = next(each for each in (3, 2) if each != leader)
     removed = five.tool(
@@ -88,7 +88,7 @@ def test_observer_cannot_be_removed_as_a_voter(five: Any) -> None:
     assert ids(status(five)["CurrentVoters"]) == [1, 2, 3]
 
 
-def test_a_follower_s_log_is_the_leader_s(
+def test_follower_s_log_is_the_leader_s(
     five: Any, kafka_tool: Callable[..., Any], unique: Callable[[str], str]
 ) -> None:
     topic = unique("dumped")
@@ -113,7 +113,7 @@ def test_a_follower_s_log_is_the_leader_s(
     assert set(registered) == set("12345")
 
 
-def test_a_broker_is_configured_by_the_tools(five: Any) -> None:
+def test_broker_is_configured_by_the_tools(five: Any) -> None:
     def configs(*args: str, code: int | None = 0) -> Any:
         return five.tool("kafka-configs", "--entity-type", "brokers", *args, code=code)
 

@@ -35,7 +35,7 @@ def throttles(five: Any, topic: str) -> str:
     return "".join(line for line in (of_topic + of_brokers).splitlines() if "throttled" in line)
 
 
-def test_a_proposal_is_carried_out_and_verified(
+def test_proposal_is_carried_out_and_verified(
     five: Any, reassign: Callable[..., Any], unique: Callable[[str], str]
 ) -> None:
     topic = unique("move")
@@ -66,7 +66,7 @@ def test_a_proposal_is_carried_out_and_verified(
     assert reassign(None, "--list").lines == ["No partition reassignments found."]
 
 
-def test_a_throttled_move_is_shown_and_cancelled(
+def test_throttled_reassignment_is_listed_and_cancelled(
     five: Any, reassign: Callable[..., Any], unique: Callable[[str], str]
 ) -> None:
     topic = unique("slow")
@@ -97,7 +97,7 @@ def test_a_throttled_move_is_shown_and_cancelled(
     assert reassign(None, "--list").lines == ["No partition reassignments found."]
 
 
-def test_a_throttle_is_lifted_and_the_move_ends(
+def test_removed_throttle_lets_the_reassignment_finish(
     five: Any, reassign: Callable[..., Any], unique: Callable[[str], str]
 ) -> None:
     topic = unique("lift")
@@ -121,7 +121,7 @@ def test_a_throttle_is_lifted_and_the_move_ends(
     five.settle(placement, ("3", "3,4,5", ["3", "4", "5"]))
 
 
-def test_the_number_of_replicas_changes(five: Any, reassign: Callable[..., Any], unique: Callable[[str], str]) -> None:
+def test_number_of_replicas_changes(five: Any, reassign: Callable[..., Any], unique: Callable[[str], str]) -> None:
     topic = unique("wider")
     five.create_at(topic, "1,2")
     five.produce(topic, count=100)
@@ -141,7 +141,7 @@ def test_the_number_of_replicas_changes(five: Any, reassign: Callable[..., Any],
         pytest.param([], "Partition replica list cannot be empty", id="empty"),
     ],
 )
-def test_a_plan_that_cannot_be_carried_out_is_rejected(
+def test_impossible_plan_is_rejected(
     five: Any, reassign: Callable[..., Any], unique: Callable[[str], str], replicas: list[int], text: str
 ) -> None:
     topic = unique("bad")

@@ -33,7 +33,7 @@ def test_more_replicas_than_brokers_are_rejected(five: Any, unique: Callable[[st
     assert "org.apache.kafka.common.errors.InvalidReplicationFactorException" in rejected.stdout + rejected.stderr
 
 
-def test_partitions_are_added_and_never_taken_away(five: Any, unique: Callable[[str], str]) -> None:
+def test_partitions_are_added_and_never_removed(five: Any, unique: Callable[[str], str]) -> None:
     topic = unique("grow")
     five.create(topic, "--partitions", "10", "--replication-factor", "3")
 

@@ -26,7 +26,7 @@ def test_every_invariant_holds(seed: int) -> None:
     assert outcome.failure is None, campaign.report(outcome, RUN_MS / 60_000)
 
 
-def test_the_same_seed_gives_the_same_run_in_every_process() -> None:
+def test_same_seed_gives_the_same_run_in_every_process() -> None:
     """Hashes of strings differ from process to process: nothing may depend on the order of a set."""
     code = (
         "from ottla.simulator.runs.simulation import Simulation; "
@@ -48,7 +48,7 @@ def test_other_seeds_give_other_runs() -> None:
     assert len(digests) == 4
 
 
-def test_the_shapes_and_kinds_of_clients_are_all_drawn() -> None:
+def test_shapes_and_kinds_of_clients_are_all_drawn() -> None:
     plans = [draw_plan(seed) for seed in range(1, 201)]
 
     assert {plan.brokers for plan in plans} == {1, 2, 3, 5}
