@@ -17,7 +17,7 @@ Helm = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="session")
 def helm() -> Helm:
-    """Return what runs helm from the repository's root."""
+    """Return a function that runs helm from the repository's root."""
     if shutil.which("helm") is None:
         pytest.skip("needs helm")
 
@@ -29,7 +29,7 @@ def helm() -> Helm:
 
 @pytest.fixture(scope="session")
 def render(helm: Helm) -> Callable[..., list[Document]]:
-    """Return what renders a chart with settings such as ``replicas=1``; ``crds``: with the definitions."""
+    """Return a function that renders a chart with settings such as ``replicas=1``; ``crds``: with the definitions."""
 
     def run(chart: str, *settings: str, crds: bool = False) -> list[Document]:
         further = ("crds.enabled=false",) if chart == "ottla-operator" and not crds else ()

@@ -134,7 +134,7 @@ def kubeconform(documents: list[Document], schemas: Path) -> dict[str, int]:
 
 
 def write_schemas(release: str, folder: Path) -> None:
-    """Write Kubernetes' schemas as kubeconform reads them: each with what it refers to."""
+    """Write Kubernetes' schemas as kubeconform reads them: each with its references."""
     minor = ".".join(release.split(".")[:2])
     packaged = Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema" / f"v{minor}.0-local-strict"
 
@@ -168,7 +168,7 @@ def test_upgrade_brings_new_definitions_and_uninstalling_keeps_them(render: Rend
 
 
 def _shortened(document: Document) -> Document:
-    """Leave out what stands in files of its own."""
+    """Leave out parts with files of their own."""
     if document["kind"] == "ConfigMap":
         return {**document, "data": sorted(document["data"])}
     if document["kind"] == "PrometheusRule":

@@ -1,4 +1,4 @@
-"""Rules and dashboard of the chart: every series that they ask for is one that operator or nodes really export."""
+"""Rules and dashboard of the chart: every queried series is one that operator or nodes export."""
 
 import json
 import re

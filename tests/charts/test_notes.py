@@ -10,7 +10,7 @@ Notes = Callable[..., list[str]]
 
 @pytest.fixture
 def notes(helm: Any) -> Notes:
-    """Return what renders the notes with settings such as ``keep=true``, as lines."""
+    """Return a function that renders the notes with settings such as ``keep=true``, as lines."""
 
     def run(*settings: str) -> list[str]:
         arguments = [argument for setting in settings for argument in ("--set", setting)]

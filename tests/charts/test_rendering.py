@@ -58,7 +58,7 @@ def test_operator_has_only_the_permissions_that_it_uses(render: Render) -> None:
             for kind in ("configmaps", "serviceaccounts", "certificates")
             for verb in ("get", "create", "patch")
         ),
-        # Those of listeners that are gone.
+        # Those of removed listeners.
         ("certificates", "delete"),
         *((kind, verb) for kind in PRUNED for verb in ("get", "list", "create", "patch", "delete")),
         *((kind, verb) for kind in ("pods", "persistentvolumeclaims") for verb in ("list", "patch", "delete")),

@@ -146,7 +146,7 @@ class ProcessCluster:
         self.wait_line(self.nodes[node_id], f"node {node_id} is ready", mark)
 
     def wait_line(self, node: Process, text: str, mark: int = 0) -> None:
-        """Wait until the node has said ``text``, beyond the first ``mark`` characters of its log."""
+        """Wait until the node has logged ``text``, beyond the first ``mark`` characters of its log."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while text not in node.log_text()[mark:]:
             if not node.is_running or time.monotonic() > deadline:
@@ -199,7 +199,7 @@ class ProcessCluster:
         return read_all(self.bootstrap, topic, partitions, client=self.client)
 
     def active_controller(self) -> int:
-        """Return who last said that it is the active controller."""
+        """Return the node that last logged that it is the active controller."""
         newest = max(
             (line.split()[0], node.node_id)
             for node in self.nodes.values()
@@ -212,7 +212,7 @@ class ProcessCluster:
 class Ledger:
     """A producer that numbers its records, knows which were acknowledged, and how long it waited for one.
 
-    Between `start` and `stop` a thread sends at a steady pace, whatever the test does meanwhile.
+    Between `start` and `stop` a thread sends at a steady rate, independently of the test.
     """
 
     def __init__(self, bootstrap: str, topic: str, *, per_second: int = 200, **config: str) -> None:

@@ -14,7 +14,7 @@ PARTITIONS = 6
 
 
 class Reader:
-    """A member of a group, in a thread: notes what it was given, and commits it every now and then."""
+    """A member of a group, in a thread: notes its records, and commits its position periodically."""
 
     def __init__(self, bootstrap: str) -> None:
         self.records: list[tuple[int, int, int]] = []

@@ -1,4 +1,4 @@
-"""Consumer groups on several real nodes: the group goes on from its commits when its coordinator is killed."""
+"""Consumer groups on several real nodes: the group continues from its commits when its coordinator is killed."""
 
 import time
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def consumer_of(cluster: Any, group: str) -> Consumer:
 
 
 def take(consumer: Consumer, count: int, *, timeout_s: float = 60) -> list[int]:
-    """Return the next ``count`` records' numbers, each committed before the next is asked for."""
+    """Return the next ``count`` records' numbers, each committed before the next is polled."""
     numbers: list[int] = []
     deadline = time.monotonic() + timeout_s
     while len(numbers) < count:

@@ -16,7 +16,7 @@ NODE = 'username="node" password="node-secret"'
 
 
 def properties(nodes: str, controllers: str) -> dict[str, str]:
-    """Return what every node has: mechanisms of the two listeners, and the node's own login."""
+    """Return the settings of every node: mechanisms of the two listeners, and the node's own credentials."""
     module = {"PLAIN": f"{JAAS}.plain.PlainLoginModule", "SCRAM": f"{JAAS}.scram.ScramLoginModule"}
     said = {
         "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
@@ -33,7 +33,7 @@ def properties(nodes: str, controllers: str) -> dict[str, str]:
 
 
 def logs_of_a_kill(cluster: Any) -> str:
-    """Send records while the active controller is killed and comes back; return what all nodes said of it all."""
+    """Send records while the active controller is killed and restarted; return the logs of all nodes."""
     cluster.create_topic("t", partitions=3)
     ledger = cluster.ledger("t")
     ledger.start()

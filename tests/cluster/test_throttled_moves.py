@@ -24,7 +24,7 @@ def cluster(new_cluster: Callable[..., Any]) -> Any:
 
 
 def ottla(cluster: Any, *arguments: str, code: int = 0) -> str:
-    """Run `ottla partition reassign`; return what it said."""
+    """Run `ottla partition reassign`; return its output."""
     ran = subprocess.run(
         [sys.executable, "-m", "ottla", "partition", "reassign", *arguments, "-b", cluster.bootstrap],
         capture_output=True,
@@ -37,7 +37,7 @@ def ottla(cluster: Any, *arguments: str, code: int = 0) -> str:
 
 
 def throttles(cluster: Any) -> dict[str, str]:
-    """Return what is set of throttles, by resource and key; each broker is asked for its own."""
+    """Return the configured throttles, by resource and key; those of a broker from itself."""
     found = {}
     for resource in [ConfigResource("topic", TOPIC), *(ConfigResource("broker", str(node)) for node in cluster.nodes)]:
         for name, entry in cluster.admin().describe_configs([resource])[resource].result(30).items():

@@ -13,7 +13,7 @@ LOGIN = f'{JAAS} username="node" password="node-secret" user_node="node-secret";
 
 
 def properties(folder: Path, protocol: str) -> dict[str, str]:
-    """Return what every node has; ``folder`` has their files."""
+    """Return the settings of every node; ``folder`` has their files."""
     said = {
         "listener.security.protocol.map": f"PLAINTEXT:{protocol},CONTROLLER:{protocol}",
         "ssl.keystore.type": "PEM",
@@ -95,7 +95,7 @@ def test_certificates_of_all_nodes_change_under_load_without_errors(
     cluster.create_topic("t", partitions=3)
     ledger = cluster.ledger("t")
     ledger.start()
-    # The clients that saw the nodes come up have hung up by then, some of them in the middle of a handshake.
+    # The clients that checked the start of the nodes have disconnected, some of them during a handshake.
     deadline = time.monotonic() + 30
     while len(ledger.acknowledged) < 100:
         assert time.monotonic() < deadline, "the ledger's records are not acknowledged"

@@ -12,7 +12,7 @@ PARTITIONS = 6
 
 @pytest.fixture(params=[3, 5], ids=["three-nodes", "five-nodes"])
 def cluster(new_cluster: Callable[..., Any], request: pytest.FixtureRequest) -> Any:
-    """Three nodes that are both, and as many brokers besides as make up the number; a topic on all that can be led."""
+    """Three combined nodes, and further brokers up to the given number; a topic with leaders on all brokers."""
     made = new_cluster(*["broker,controller"] * 3, *["broker"] * (request.param - 3))
     made.start()
     made.create_topic("t", partitions=PARTITIONS, min_insync_replicas="2")

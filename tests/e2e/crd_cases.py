@@ -26,8 +26,8 @@ def cluster(config: Document | None = None, **pool: Any) -> Document:
     return {"kind": "Cluster", "spec": {"pools": [{**POOL, **pool}], **({"config": config} if config else {})}}
 
 
-def asking(**spec: Any) -> Document:
-    """Return a Cluster of one pool whose spec has more fields."""
+def cluster_with(**spec: Any) -> Document:
+    """Return a Cluster of one pool with further fields in its spec."""
     return {"kind": "Cluster", "spec": {"pools": [POOL], **spec}}
 
 
@@ -36,15 +36,15 @@ def two_pools(**pool: Any) -> Document:
 
 
 def open_to(*namespaces: str) -> Document:
-    return asking(allowedNamespaces=list(namespaces))
+    return cluster_with(allowedNamespaces=list(namespaces))
 
 
 def window(schedule: str, **more: Any) -> Document:
-    return asking(maintenanceWindows=[{"schedule": schedule, "durationMinutes": 60, **more}])
+    return cluster_with(maintenanceWindows=[{"schedule": schedule, "durationMinutes": 60, **more}])
 
 
 def rolling(**policy: Any) -> Document:
-    return asking(rolling=policy)
+    return cluster_with(rolling=policy)
 
 
 def disks(*names: str, **volume: str) -> Document:
@@ -66,11 +66,11 @@ def rule(kind: str, *operations: str, **resource: Any) -> Document:
 
 def listener(more: Document | None = None, **words: Any) -> Document:
     found = {"name": "out", "port": 9094, **words}
-    return asking(tls={}, listeners=[found], **(more or {}))
+    return cluster_with(tls={}, listeners=[found], **(more or {}))
 
 
 def authority(**words: Any) -> Document:
-    return asking(tls={"clusterCa": words})
+    return cluster_with(tls={"clusterCa": words})
 
 
 def balancer(name: str | None) -> Document:
@@ -84,14 +84,14 @@ def without(document: Document, field: str) -> Document:
 
 
 NEW = [
-    pytest.param(asking(version="0.2.0"), True, id="release"),
-    pytest.param(asking(version="0.2.0-rc.1"), True, id="release-candidate"),
-    pytest.param(asking(version="latest"), False, id="no-release"),
-    pytest.param(asking(features={"policy": "AfterUpgrade"}), True, id="features-after-an-upgrade"),
-    pytest.param(asking(features={"policy": "Always"}), False, id="unknown-policy"),
-    pytest.param(asking(features={"levels": {"metadata.version": 30}}), True, id="level"),
-    pytest.param(asking(features={"levels": {"metadata.version": "4.3"}}), False, id="level-by-name"),
-    pytest.param(asking(features={"levels": {"metadata.version": -1}}), False, id="level-below-none"),
+    pytest.param(cluster_with(version="0.2.0"), True, id="release"),
+    pytest.param(cluster_with(version="0.2.0-rc.1"), True, id="release-candidate"),
+    pytest.param(cluster_with(version="latest"), False, id="no-release"),
+    pytest.param(cluster_with(features={"policy": "AfterUpgrade"}), True, id="features-after-an-upgrade"),
+    pytest.param(cluster_with(features={"policy": "Always"}), False, id="unknown-policy"),
+    pytest.param(cluster_with(features={"levels": {"metadata.version": 30}}), True, id="level"),
+    pytest.param(cluster_with(features={"levels": {"metadata.version": "4.3"}}), False, id="level-by-name"),
+    pytest.param(cluster_with(features={"levels": {"metadata.version": -1}}), False, id="level-below-none"),
     pytest.param(topic(), True, id="smallest-topic"),
     pytest.param(
         topic(topicName="A_b.c-9", replicationFactor=3, config={"retention.ms": "-1"}, deletionPolicy="Delete"),
@@ -166,10 +166,10 @@ NEW = [
     pytest.param(cluster(storage={"size": "1 GB"}), False, id="size-with-a-space"),
     pytest.param(cluster(storage={"size": 1}), False, id="size-as-number"),
     pytest.param(cluster(storage={}), False, id="no-size"),
-    pytest.param(asking(scaling={"onScaleUp": "Rebalance", "throttleBytesPerSecond": 1000}), True, id="scaling"),
-    pytest.param(asking(scaling={"onScaleUp": "None"}), True, id="new-brokers-wait"),
-    pytest.param(asking(scaling={"onScaleUp": "Some"}), False, id="unknown-way-to-scale"),
-    pytest.param(asking(scaling={"throttleBytesPerSecond": 999}), False, id="throttle-that-never-ends"),
+    pytest.param(cluster_with(scaling={"onScaleUp": "Rebalance", "throttleBytesPerSecond": 1000}), True, id="scaling"),
+    pytest.param(cluster_with(scaling={"onScaleUp": "None"}), True, id="new-brokers-wait"),
+    pytest.param(cluster_with(scaling={"onScaleUp": "Some"}), False, id="unknown-way-to-scale"),
+    pytest.param(cluster_with(scaling={"throttleBytesPerSecond": 999}), False, id="throttle-that-never-ends"),
     pytest.param(cluster(storage={**disks("d1", "d2"), "onScaleDown": "Delete"}), True, id="disks"),
     pytest.param(cluster(storage=disks("d1", "d1")), False, id="disk-twice"),
     pytest.param(cluster(storage=disks("tls")), False, id="disk-of-a-name-that-is-taken"),
@@ -177,14 +177,14 @@ NEW = [
     pytest.param(cluster(template={"affinity": {"nodeAffinity": {}}, "tolerations": [{"a": 1}]}), True, id="template"),
     pytest.param(cluster(template={"terminationGracePeriodSeconds": 9}), False, id="no-time-to-end"),
     pytest.param(cluster(template={"imagePullSecrets": [{}]}), False, id="pull-secret-without-a-name"),
-    pytest.param(asking(rack={"topologyKey": "a/b"}, deletionPolicy="Delete"), True, id="racks"),
-    pytest.param(asking(rack={}), False, id="racks-of-no-label"),
+    pytest.param(cluster_with(rack={"topologyKey": "a/b"}, deletionPolicy="Delete"), True, id="racks"),
+    pytest.param(cluster_with(rack={}), False, id="racks-of-no-label"),
     pytest.param(cluster(resources={"limits": {"memory": "lots"}}), False, id="quantity-in-words"),
     pytest.param(cluster(resources={"limits": {"memory": 1.5}}), False, id="quantity-as-fraction"),
     pytest.param(cluster({"node.id": "1"}), False, id="config-of-the-operators"),
-    pytest.param(asking(pools=[]), False, id="no-pools"),
-    pytest.param(asking(pools=[POOL, {**POOL, "name": "b"}]), False, id="ids-in-common"),
-    pytest.param(asking(pools=[POOL, BROKERS]), True, id="two-pools"),
+    pytest.param(cluster_with(pools=[]), False, id="no-pools"),
+    pytest.param(cluster_with(pools=[POOL, {**POOL, "name": "b"}]), False, id="ids-in-common"),
+    pytest.param(cluster_with(pools=[POOL, BROKERS]), True, id="two-pools"),
     pytest.param({"kind": "Cluster", "spec": {}}, False, id="pools-missing"),
     pytest.param(open_to("team-a", "*", "9"), True, id="open-to-namespaces"),
     pytest.param(open_to(), True, id="open-to-nobody"),
@@ -341,14 +341,14 @@ GIVEN_TWICE: Document = {"clusterCa": {"secretName": "mine"}, "clientsCa": {"sec
 
 REJECTED = [
     pytest.param(
-        asking(tls={}, listeners=[LISTENER, {**LISTENER, "name": "b"}]),
+        cluster_with(tls={}, listeners=[LISTENER, {**LISTENER, "name": "b"}]),
         "two listeners have the same port",
         id="one-port-for-two",
     ),
-    pytest.param(asking(listeners=[LISTENER]), "listeners need spec.tls", id="listeners-in-the-clear"),
-    pytest.param(asking(authorization={}), "authorization needs spec.tls", id="authorization-in-the-clear"),
+    pytest.param(cluster_with(listeners=[LISTENER]), "listeners need spec.tls", id="listeners-in-the-clear"),
+    pytest.param(cluster_with(authorization={}), "authorization needs spec.tls", id="authorization-in-the-clear"),
     pytest.param(
-        asking(tls={}, authorization={}, config={"super.users": "User:a"}),
+        cluster_with(tls={}, authorization={}, config={"super.users": "User:a"}),
         "authorizer.class.name and super.users follow from spec.authorization",
         id="super-users-in-two-places",
     ),
@@ -384,7 +384,7 @@ REJECTED = [
         "the authority comes from a Secret",
         id="given-authority-rotated",
     ),
-    pytest.param(asking(tls=GIVEN_TWICE), "whoever has one is taken for a node", id="one-authority-for-both"),
+    pytest.param(cluster_with(tls=GIVEN_TWICE), "whoever has one is taken for a node", id="one-authority-for-both"),
     pytest.param(
         cluster({"default.replication.factor": "1", "min.insync.replicas": "2"}),
         "raise default.replication.factor or lower min.insync.replicas",
@@ -404,8 +404,8 @@ REJECTED = [
 ]
 
 REJECTED_CHANGES = [
-    pytest.param(cluster(), asking(tls={}), "tls cannot be added or removed", id="tls-added"),
-    pytest.param(asking(tls={}), cluster(), "tls cannot be added or removed", id="tls-removed"),
+    pytest.param(cluster(), cluster_with(tls={}), "tls cannot be added or removed", id="tls-added"),
+    pytest.param(cluster_with(tls={}), cluster(), "tls cannot be added or removed", id="tls-removed"),
     pytest.param(two_pools(), two_pools(roles=["controller"]), "roles cannot be changed", id="a-role-less"),
     pytest.param(
         two_pools(roles=["controller"]), two_pools(), "roles cannot be changed", id="a-role-more-by-leaving-out"

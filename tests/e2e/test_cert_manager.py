@@ -133,7 +133,7 @@ class Issued:
         self.namespace = namespace
 
     def made(self, listener: str) -> str:
-        """Return the certificate that cert-manager has made for a listener; empty while there is none."""
+        """Return the certificate that cert-manager has issued for a listener; empty while there is none."""
         if f"secret/demo-listener-{listener}" not in self.namespace.names("secrets"):
             return ""
         return self.namespace.secret(f"demo-listener-{listener}").get("tls.crt", "")
@@ -157,7 +157,7 @@ class Issued:
         self.namespace.wait_ready(f"pod/{pod}")
 
     def renew(self, listener: str) -> None:
-        """Ask cert-manager for a new certificate, as its own command does: by a condition."""
+        """Request a new certificate from cert-manager, as its own command does: by a condition."""
         name = f"demo-listener-{listener}"
         conditions = self.namespace.get("certificate", name)["status"]["conditions"]
         condition = {

@@ -1,4 +1,4 @@
-"""A real Kubernetes fails: machines, disks, images and operators, and nothing that was acknowledged is lost."""
+"""Failures on a real Kubernetes: of machines, disks, images and operators; no acknowledged record is lost."""
 
 import os
 import subprocess
@@ -51,7 +51,7 @@ def tried(namespace: Any) -> Tried:
 
 @pytest.fixture
 def book(tried: Tried, ledger: Callable[..., Any]) -> Iterator[Any]:
-    """A ledger that is kept while the test runs; what it found is looked at when the test has ended well."""
+    """A ledger that runs during the test; it is checked when the test has passed."""
     kept = ledger(tried.namespace, "ledger")
     yield kept
     kept.check()

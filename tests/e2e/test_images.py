@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 INVENTORY = "/opt/ottla/share/sbom.cdx.json"
-# A slim Python is about 45 MB; 120 MB is what an image may have as a whole.
+# A slim Python is about 45 MB; 120 MB is the limit for a whole image.
 ADDED_MB_MAX = 30
 COMPRESSED_MB = """
 import tarfile

@@ -77,7 +77,7 @@ def test_restarted_operator_writes_nothing(full: Any, operator: Any) -> None:
 
 @pytest.fixture
 def second_release(full: Any, helm: Callable[..., str]) -> Iterator[str]:
-    """Another installation of the operator that looks after the same namespace; its name in `status.operator`."""
+    """Another installation of the operator that watches the same namespace; its name in `status.operator`."""
     settings = f"crds.enabled=false,replicas=1,watchNamespaces={{{full.name}}}"
     chart, place = "charts/ottla-operator", ("--namespace", "ottla-second")
     helm("install", "second", chart, *place, "--create-namespace", "--wait", "--timeout=120s", "--set", settings)

@@ -38,7 +38,7 @@ class Outside:
         self.namespace.wait_ready("cluster.ottla.dev/demo")
 
     def ottla(self, *arguments: str, text: str = "") -> str:
-        """Run the ottla command as alice, by the addresses of machines."""
+        """Run the ottla command as alice, with the addresses of Kubernetes nodes."""
         self._file.write_text(self.namespace.secret("alice")["client.properties"])
         command = [sys.executable, "-m", "ottla", *arguments, "--command-config", str(self._file)]
         done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, check=False)
@@ -78,7 +78,7 @@ def test_deleted_service_gets_its_port_again_without_a_restart_of_pods(outside: 
     before, uids = outside.port("demo-main-1-ports"), outside.namespace.uids()
     outside.namespace.kubectl("delete", "service", "demo-main-1-ports")
 
-    # Another spec makes the operator look at once.
+    # A change of the spec makes the operator reconcile at once.
     outside.become(INSIDE, PORTS, networkPolicy={})
 
     assert outside.port("demo-main-1-ports") == before

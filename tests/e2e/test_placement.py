@@ -33,7 +33,7 @@ class Placed:
         self.ask(pools=[{**self.spec["pools"][0], **pool}])
 
     def until(self, is_so: Callable[[], bool], what: str) -> None:
-        """Wait until the Cluster is ready as it was asked for last, and ``is_so``."""
+        """Wait until the Cluster is ready in its latest generation, and ``is_so``."""
 
         def is_ready() -> bool:
             found = self.namespace.get("cluster.ottla.dev", "demo")
@@ -44,7 +44,7 @@ class Placed:
         self.namespace.eventually(lambda: is_ready() and is_so(), what, SETTLE_S)
 
     def until_stalled(self, word: str) -> None:
-        """Wait until the Cluster says that it cannot become as it was asked for last, for a reason with ``word``."""
+        """Wait until the Cluster is stalled in its latest generation, for a reason with ``word``."""
 
         def is_said() -> bool:
             conditions = self.namespace.get("cluster.ottla.dev", "demo")["status"]["conditions"]

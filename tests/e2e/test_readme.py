@@ -1,6 +1,6 @@
-"""README's words on Kubernetes, typed as they stand there, in a fresh namespace that kubectl is at.
+"""README's commands for Kubernetes, run as they are there, in a new namespace of kubectl's context.
 
-With OTTLA_WRITE_SCREENS=1 what they print becomes docs/screens/kubernetes.txt, which the documentation shows.
+With OTTLA_WRITE_SCREENS=1 their output is written to docs/screens/kubernetes.txt, which the documentation shows.
 """
 
 import os
@@ -18,7 +18,7 @@ TIMEOUT_S = 400
 
 
 def commands() -> list[str]:
-    """Return the lines of the console that README shows after "On Kubernetes", without what explains them."""
+    """Return the lines of the console that README shows after "On Kubernetes", without comments."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     console = re.search(r"^On Kubernetes .*?```console\n(.*?)```", text, re.DOTALL | re.MULTILINE)
     assert console is not None
@@ -28,7 +28,7 @@ def commands() -> list[str]:
 
 @pytest.fixture
 def typed(operator: Any, tmp_path: Path) -> Iterator[dict[str, str]]:
-    """Type the commands where nothing of ours is installed yet; yields what each printed."""
+    """Run the commands before anything is installed; yield the output of each."""
     operator.uninstall()
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(Path(os.environ["KUBECONFIG"]).read_text())

@@ -30,7 +30,7 @@ class Rolled:
         self.namespace.wait_ready(f"topic.ottla.dev/{name}")
 
     def configure(self, **config: str | None) -> None:
-        """Change configs, or take them out of the spec; the operator has begun with it when this returns."""
+        """Change or remove configs in the spec; return when the operator has observed it."""
         named = {key.replace("_", "."): value for key, value in config.items()}
         self.namespace.change("cluster.ottla.dev", "demo", {"spec": {"config": named}})
 
@@ -38,7 +38,7 @@ class Rolled:
         self.namespace.wait_ready("cluster.ottla.dev/demo", *(f"pod/{name}" for name in pods))
 
     def restarts(self) -> list[str]:
-        """Return what the Cluster's events say of restarts, the last one last."""
+        """Return the notes of the Cluster's restart events, in order."""
         said: list[str] = self.namespace.events("Cluster", "demo", "RestartNode")
         return said
 
@@ -116,7 +116,7 @@ def test_paused_roll_continues_when_it_is_resumed(rolled: Rolled, watch_pods: Ca
         rolled.namespace.wait_for("condition=Paused", "cluster.ottla.dev/demo")
         (first,) = watch.deleted
         rolled.namespace.eventually(lambda: watch.history[-1][1:] == (first, "ready"), "the first one serves again")
-        # Brokers serve, and it takes longer than a next restart would take to begin.
+        # Brokers serve, and the time is longer than the operator needs for the next restart.
         rolled.namespace.plugin("topic", "create", "made-by-hand", "--partitions=2", "--replication-factor=3")
         made = rolled.namespace.plugin("topic", "list", "-o", "name").split()
         assert watch.deleted == [first]
@@ -162,7 +162,7 @@ def test_operator_of_another_release_changes_no_pod(
 
     before, predecessors, book = state(), set(operator.pods()), ledger(namespace, "upgraded")
     with watch_pods(namespace) as watch:
-        # Other names of the same images: what another release would change.
+        # Other tags of the same images, as another release has.
         operator.install("image.registry=docker.io", "brokerImage.registry=docker.io")
         successors = operator.pods()
         namespace.eventually(lambda: operator.leader() in successors, "one of the new operators leads")

@@ -1,4 +1,4 @@
-"""Brokers and controllers that come and go on a real cluster, while records are written and none is lost.
+"""Brokers and controllers that are added and removed on a real cluster, while records are written and none is lost.
 
 The ledger has the acknowledged records: all of them are read back in the end, also from moved partitions.
 """

@@ -15,7 +15,7 @@ class Scaled:
         self.namespace = namespace
 
     def scale(self, nodes: int) -> None:
-        """Ask for so many nodes, and wait until they are there and nothing more has to be done."""
+        """Set the number of nodes, and wait until the reconciliation has finished."""
         pool = {"name": "main", "nodes": nodes, "storage": {"size": "1Gi"}}
         self.namespace.change("cluster.ottla.dev", "demo", {"spec": {"pools": [pool]}})
         self.namespace.wait_for("condition=Ready", "cluster.ottla.dev/demo", timeout_s=300)

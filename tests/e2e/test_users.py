@@ -12,7 +12,7 @@ AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 class Locked:
-    """A cluster that asks an authorizer, in the module's namespace; who is not named is a super user of it."""
+    """A cluster with an authorizer, in the module's namespace, where ANONYMOUS is a super user."""
 
     def __init__(self, namespace: Any) -> None:
         self.namespace = namespace
@@ -32,7 +32,7 @@ class Locked:
         }
 
     def apply(self, document: Document) -> None:
-        """Apply it, and wait until the operator has looked at it as it is now."""
+        """Apply it, and wait until the operator has observed its generation."""
         self.namespace.apply(document)
         reference = f"user.ottla.dev/{document['metadata']['name']}"
         generation = self.namespace.get("user.ottla.dev", document["metadata"]["name"])["metadata"]["generation"]
@@ -40,7 +40,7 @@ class Locked:
         self.namespace.wait_ready(reference)
 
     def known(self, name: str) -> list[Document]:
-        """Return what brokers know of the user: entries, passwords, limits."""
+        """Return the user's entries, credentials and quotas in the brokers."""
         found = [it for kind in ("acl", "user", "quota") for it in self.namespace.ask(kind, "list")]
         return [it for it in found if name in json.dumps(it)]
 

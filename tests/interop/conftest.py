@@ -226,7 +226,7 @@ def new_topic(
 ) -> Iterator[Callable[..., str]]:
     """Return ``new_topic(partitions=1, **config)``: create a topic (dots in keys as underscores), return its name.
 
-    A topic with old timestamps needs ``retention_ms=-1``: a retention check may come at any moment.
+    A topic with old timestamps needs ``retention_ms=-1``: a retention check may run at any moment.
     """
     created: list[str] = []
 

@@ -83,7 +83,7 @@ def produce_request(records: bytes, *, topic: str, partition: int = 0, acks: int
 
 @pytest.fixture(scope="module")
 def victim(new_node: Callable[..., Any]) -> Any:
-    """A node of its own: what these tests do to it shall not fail others. At debug its log has every closing."""
+    """A node of its own, which these tests may harm. At debug level its log has every close."""
     return new_node("--log-level", "debug")
 
 
@@ -235,7 +235,7 @@ class TestApiVersions:
         response = ask_on_new_connection(victim, frame(API_VERSIONS, 99, b"", flexible=True))
 
         assert response is not None
-        # In the encoding of v0, which every client can read: its own row is enough to ask again.
+        # In the encoding of v0, which every client can read: its own row is enough to retry with a known version.
         assert struct.unpack_from(">ihi", response) == (7, UNSUPPORTED_VERSION, 1)
         assert struct.unpack_from(">hhh", response, 10) == (API_VERSIONS, 0, 4)
 
@@ -330,7 +330,7 @@ class TestHangUps:
     def test_records_sent_with_acks_0_before_a_close_are_kept(
         self, victim: Any, eventually: Callable[..., Any]
     ) -> None:
-        """Many requests at once have to wait for their turn; their sender does not wait for anything."""
+        """Many pipelined requests wait to be served; their sender waits for nothing."""
         admin = AdminClient({"bootstrap.servers": victim.bootstrap})
         admin.create_topics([NewTopic("left-behind", 1, 1)])["left-behind"].result(timeout=30)
         place = TopicPartition("left-behind", 0)
@@ -368,7 +368,7 @@ class TestProducerState:
 
 
 def one_record_bomb(size_bytes: int) -> bytes:
-    """A single true record whose value is ``size_bytes`` zeros."""
+    """Return a batch of one valid record whose value is ``size_bytes`` zeros."""
     return record(value=bytes(size_bytes))
 
 

@@ -10,7 +10,7 @@ from confluent_kafka.admin import NewPartitions
 
 
 class Member:
-    """One consumer of a group; what it was given and lost is in ``events``."""
+    """One consumer of a group; ``events`` has its assignments and revocations."""
 
     def __init__(self, settings: dict[str, Any], topics: list[str]) -> None:
         self.consumer = Consumer(settings)
@@ -57,7 +57,7 @@ def join(broker: Any, unique: Callable[[str], str]) -> Iterator[Callable[..., Me
 
 
 def settle(members: list[Member], shares: list[int], timeout_s: float = 60) -> None:
-    """Poll all members until they hold as many partitions as ``shares`` says, in any order, each partition once."""
+    """Poll all members until they have as many partitions as ``shares``, in any order, each partition once."""
     deadline = time.monotonic() + timeout_s
     while True:
         for member in members:

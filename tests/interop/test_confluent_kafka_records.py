@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka): records go in and come out whole, by every codec, size and setting."""
+"""confluent-kafka (librdkafka): produced records are consumed unchanged, with every codec, size and setting."""
 
 from collections.abc import Callable
 from typing import Any

@@ -64,7 +64,7 @@ def await_event(process: subprocess.Popen[str], wanted: Callable[[dict[str, Any]
 
 
 def end_by(process: subprocess.Popen[str], how: signal.Signals) -> int:
-    """Send the signal to Python and Java alike; return the exit code."""
+    """Send the signal to Python and Java; return the exit code."""
     os.killpg(process.pid, how)
     process.communicate(timeout=60)
     return process.returncode
@@ -149,6 +149,6 @@ def test_interrupted_it_leaves_nothing_running(pipeline: Pipeline, week: list[di
 
 
 def session_of(leader: int) -> list[str]:
-    """The commands that still run in the session that ``leader`` began."""
+    """Return the commands that still run in the session of ``leader``."""
     found = subprocess.run(["ps", "-o", "args=", "--sid", str(leader)], capture_output=True, text=True)
     return [line for line in found.stdout.splitlines() if "defunct" not in line]

@@ -1,4 +1,4 @@
-"""kafka-console-producer and kafka-console-consumer: what goes in comes out, with all that a record carries."""
+"""kafka-console-producer and kafka-console-consumer: produced records are consumed unchanged, with all their fields."""
 
 from collections.abc import Callable
 from typing import Any

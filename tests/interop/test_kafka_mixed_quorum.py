@@ -75,7 +75,7 @@ class MixedQuorum:
 
     def replicas(self) -> list[dict[str, str]]:
         """Return the rows of ``describe --replication``; none while there is no leader."""
-        # An admin client that was started without a leader in sight may look for one until its time is up.
+        # An admin client that was started without a leader may search for one until its timeout.
         impatient = self._directory / "admin.properties"
         impatient.write_text("default.api.timeout.ms=5000\nrequest.timeout.ms=2000\n")
         config = ("--command-config", str(impatient))
@@ -117,7 +117,7 @@ class MixedQuorum:
         pytest.fail("a voter never sent its details to the leader")
 
     def wait_until_it_listens(self, node_id: int) -> None:
-        """Wait for the listener, which Kafka opens after its replica has begun to fetch."""
+        """Wait for the listener, which Kafka opens after its replica has started to fetch."""
         deadline = time.monotonic() + WITHIN_S
         while time.monotonic() < deadline:
             with socket.socket() as connection:

@@ -30,7 +30,7 @@ def producer(broker: Any) -> Iterator[Callable[..., KafkaProducer]]:
 
 @pytest.fixture
 def consumer(broker: Any, new_topic: Callable[..., str]) -> Iterator[Callable[..., KafkaConsumer]]:
-    """Return a function that makes a consumer; it is closed before its topic goes, since closing commits."""
+    """Return a function that creates a consumer; it is closed before its topic is deleted, since closing commits."""
     made: list[KafkaConsumer] = []
 
     def make(*topics: str, **settings: Any) -> KafkaConsumer:
@@ -139,7 +139,7 @@ def test_positions_seek_pause_and_offsets_for_times(
 class TestGroups:
     @pytest.fixture
     def group(self, unique: Callable[[str], str]) -> dict[str, Any]:
-        """The settings of one group whose members notice changes fast."""
+        """Return settings of a group whose members detect changes fast."""
         return {"group_id": unique("group"), "session_timeout_ms": 10_000, "heartbeat_interval_ms": 500}
 
     @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""kafka-topics: create, list, describe, grow and delete, and the errors in the words that operators search for."""
+"""kafka-topics: create, list, describe, grow and delete, and errors with messages that administrators search for."""
 
 import re
 from collections.abc import Callable

@@ -25,7 +25,7 @@ SILENT = {"log_level": 0}
 
 
 class Writer:
-    """Produces numbered records from a thread of its own until it is stopped, and remembers what was acknowledged."""
+    """Produces numbered records from a thread of its own until it is stopped, and keeps the acknowledged ones."""
 
     def __init__(self, bootstrap: str, topic: str, name: str, *, idempotent: bool) -> None:
         settings = {"bootstrap.servers": bootstrap, "linger.ms": 2, "batch.num.messages": 100}
@@ -150,7 +150,7 @@ def test_files_are_valid_after_a_kill(node: Any, kafka_tool: Callable[..., Any])
 
 
 def check_files(folder: Path, kafka_tool: Callable[..., Any]) -> None:
-    """Ask kafka-dump-log whether every batch is valid, offsets go up without a gap, and every index agrees."""
+    """Check with kafka-dump-log that every batch is valid, offsets have no gap, and every index matches."""
     files = sorted(str(path) for suffix in ("log", "index", "timeindex") for path in folder.glob(f"*.{suffix}"))
     dumped = kafka_tool("kafka-dump-log", "--files", ",".join(files), "--index-sanity-check")
     spans = [

@@ -1,4 +1,4 @@
-"""ElectLeaders, AlterPartitionReassignments and ListPartitionReassignments at their edges, in Kafka's words.
+"""ElectLeaders, AlterPartitionReassignments and ListPartitionReassignments at their edges, with Kafka's messages.
 
 Three responses differ from Kafka's on purpose: a request whose timeout is over before it started is carried out (Kafka:
 REQUEST_TIMED_OUT), an unknown kind of election is rejected also for an empty list, and NO_REASSIGNMENT_IN_PROGRESS has

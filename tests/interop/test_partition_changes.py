@@ -100,7 +100,7 @@ def directory(node_id: int) -> Uuid:
 
 
 def changed_here(case: Case) -> PartitionRegistration:
-    """Return the partition after the change, as this controller makes it."""
+    """Return the partition after this controller's change."""
     before = PartitionRegistration(
         replicas=tuple(case["replicas"]),
         isr=tuple(case["isr"]),

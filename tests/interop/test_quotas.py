@@ -15,7 +15,7 @@ SECONDS = 6
 
 @pytest.fixture
 def quotas(kafka: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
-    """Return ``quotas("--add-config", what, *entity)``; what was set is taken back at the end."""
+    """Return ``quotas("--add-config", what, *entity)``; its settings are removed at the end."""
     changed: list[tuple[str, tuple[str, ...]]] = []
 
     def run(how: str, what: str, *entity: str) -> Any:

@@ -42,7 +42,7 @@ class TokenProvider(AbstractTokenProvider):
 
 @dataclass(kw_only=True)
 class SaslNode:
-    """A running node, and what clients need to log in."""
+    """A running node, and the settings of clients to authenticate."""
 
     folder: Path
     ports: dict[str, int]
@@ -140,7 +140,7 @@ def node(
     launch: Callable[[list[str], Path], "subprocess.Popen[bytes]"],
     authority: Any,
 ) -> Iterator[SaslNode]:
-    """A node whose credentials of the node itself are those that it was formatted with; alice's are set by a client."""
+    """A node with its own credentials from its formatting; those of alice are set by a client."""
     folder = tmp_path_factory.mktemp("sasl")
     issuer = rsa.generate_private_key(65_537, 2_048)
     key = {**RSAAlgorithm.to_jwk(issuer.public_key(), as_dict=True), "kid": "1", "use": "sig"}

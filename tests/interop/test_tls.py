@@ -34,7 +34,7 @@ RECORDS = 200
 
 @dataclass(kw_only=True)
 class TlsNode:
-    """A running node, and what clients need to reach it."""
+    """A running node, and the settings of clients to connect."""
 
     folder: Path
     tls_port: int

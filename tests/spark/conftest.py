@@ -34,7 +34,7 @@ def jars() -> list[Path]:
 
 @pytest.fixture(scope="session")
 def spark(jars: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A Spark session in this process; whatever Java writes goes to a file."""
+    """A Spark session in this process; Java's output goes to a file."""
     try:
         ensure_java()
     except JavaMissingError as failure:

@@ -1,4 +1,4 @@
-"""The feed counts what the broker has acknowledged, and nothing else."""
+"""The feed counts records that the broker has acknowledged, and no others."""
 
 import json
 from collections.abc import Callable

@@ -36,7 +36,7 @@ def test_flight_ids_are_unique(flight_events: list[Event]) -> None:
 
 
 def test_scheduled_departures_fall_into_the_csv_s_own_hour(rows: list[dict[str, str]]) -> None:
-    """The CSV says the hour in UTC too; the events are converted from local date and time, over both clock changes."""
+    """The CSV has the hour in UTC, too; the events are converted from local date and time, over both clock changes."""
     wrong = []
     for row in rows:
         hour_ms = int(datetime.fromisoformat(row["time_hour"]).timestamp()) * 1000

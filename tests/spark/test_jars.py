@@ -1,4 +1,4 @@
-"""Jars come whole or not at all: by HTTP from Central or its mirror, else by Maven, and always checked."""
+"""Jars are fetched completely or not at all: by HTTP from Central or its mirror, else by Maven, and always checked."""
 
 import functools
 import hashlib

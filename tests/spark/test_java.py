@@ -1,4 +1,4 @@
-"""Java is found, judged by its version, installed where that is possible, and else asked for in words."""
+"""Java is found, checked for its version, installed where that is possible, and else named in an error."""
 
 import os
 from pathlib import Path
@@ -107,7 +107,7 @@ def test_on_a_mac_homebrew_is_named(folder: Path, monkeypatch: pytest.MonkeyPatc
 def test_root_on_debian_gets_the_newest_packaged_java(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     fake(folder, "apt-cache", '[ "$2" = openjdk-17-jre-headless ]')
-    # The fake apt installs a fake java, with what the shell itself can do.
+    # The fake apt installs a fake java, with shell builtins only.
     fake(
         folder,
         "apt-get",

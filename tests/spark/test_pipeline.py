@@ -1,4 +1,4 @@
-"""The pipeline's command line: it fails early, in one line, with the exit code that says whose fault it is."""
+"""The pipeline's command line: it fails early, in one line, with the exit code of its cause."""
 
 import json
 import socket

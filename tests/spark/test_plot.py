@@ -1,4 +1,4 @@
-"""The picture: hours are New York's, sums are gold's, and a file comes out."""
+"""The plot: hours are New York's, sums are gold's, and a file is written."""
 
 from pathlib import Path
 

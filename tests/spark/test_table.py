@@ -1,4 +1,4 @@
-"""Gold outside Spark: what is written reads back the same, equal tables have equal digests, and the summary adds up."""
+"""Gold outside Spark: a written table reads back the same, equal tables have equal digests, and the summary adds up."""
 
 from pathlib import Path
 

@@ -53,7 +53,7 @@ def risen(counts: Mapping[str, int], allowance: Mapping[str, int]) -> list[str]:
 
 
 def outdated(counts: Mapping[str, int], allowance: Mapping[str, int], *, is_exact: bool) -> list[str]:
-    """Return the names whose allowance is to be lowered or taken away."""
+    """Return the names whose allowance is to be lowered or removed."""
     return sorted(
         name
         for name, count in allowance.items()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = [ROOT / "broker/ottla", ROOT / "operator/ottla_operator", ROOT / "spark-on-k8s/ottla_spark"]
-# Written by docs/generate.py: what is wrong in them is wrong in the code, and counted there.
+# Written by docs/generate.py: their offenders are in the code, and counted there.
 GENERATED_PAGES = {"docs/cli.md", "docs/configuration.md", "docs/metrics.md"}
 SKIPPED_FOLDERS = {".venv", "build", "dist", "node_modules", "__pycache__"}
 
@@ -71,7 +71,7 @@ def read_python(text: str) -> PythonSource:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, DOCSTRING_OWNERS) and (docstring := ast.get_docstring(node)):
             source.docstrings.append(Passage(node.body[0].lineno, docstring))
-            # A walk goes breadth first: the owner of a docstring comes before the string.
+            # A walk is breadth first: the owner of a docstring precedes the string.
             documented.add(id(node.body[0].value))  # type: ignore[attr-defined]
         match node:
             case ast.Constant(value=str(value)) if value.strip().count(" ") >= 2 and id(node) not in documented:
@@ -84,7 +84,7 @@ def read_python(text: str) -> PythonSource:
 
 
 def comments(text: str) -> Iterator[Passage]:
-    """Yield comments; those on consecutive lines, without code beside them, are one passage."""
+    """Yield comments; those on consecutive lines, without code on them, are one passage."""
     block: list[str] = []
     first = previous = 0
     reader = iter(text.splitlines(keepends=True))
@@ -133,5 +133,5 @@ def page_prose(text: str) -> Iterator[Passage]:
 
 
 def without_quotes(text: str) -> str:
-    """Blank out what is quoted: code, output and names of others are not ours to reword. Lines keep their places."""
+    """Blank out quotations: code, output and foreign names are not ours to reword. Lines keep their numbers."""
     return QUOTED.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), text)

@@ -1,4 +1,4 @@
-"""`tests/e2e/run`: which cluster it takes, what it does with kind, and what it says where something is missing.
+"""`tests/e2e/run`: its choice of a cluster, its use of kind, and its report of missing tools.
 
 Tools are stand-ins that write down how they were called.
 """
@@ -40,7 +40,7 @@ def repository(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(repository: Path) -> Callable[..., tuple[int, str, list[str]]]:
-    """Return what calls the script: its exit code, its errors, and the calls of tools."""
+    """Return a function that calls the script, and returns exit code, errors, and the calls of tools."""
     calls = repository / "calls"
 
     def call(*arguments: str, **environment: str) -> tuple[int, str, list[str]]:

@@ -1,4 +1,4 @@
-"""Which Python `make unit-newest` takes: the newest that is newer than its own and runs."""
+"""The Python of `make unit-newest` is the newest that is newer than its own and runs."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ WORKS, FAILS = "exit 0", "exit 127"
 
 
 def found(tmp_path: Path, **scripts: str) -> str:
-    """Return what the script prints where these interpreters are installed: ``path_1`` is one minor version newer."""
+    """Return the script's output with these interpreters installed: ``path_1`` is one minor version newer."""
     for name, script in scripts.items():
         place, _, newer = name.partition("_")
         folder = tmp_path / ("bin" if place == "path" else f"pyenv/versions/3.{OWN + int(newer)}.0/bin")

@@ -1,4 +1,4 @@
-"""Rules about the source that no linter has: sizes, headers, and what belongs where.
+"""Rules about the source that no linter has: sizes, headers, and places of files.
 
 Each is one test over all files, which names every offender: a test per file would be thousands.
 """
@@ -81,7 +81,7 @@ def test_handlers_say_their_api_key_their_versions_and_their_source() -> None:
 
 
 def undocumented_in_handler(path: Path) -> str | None:
-    """Return what the docstring of a handler's module leaves out."""
+    """Return the fields that the docstring of a handler's module lacks."""
     text = path.read_text()
     docstring = ast.get_docstring(ast.parse(text)) or ""
     registered = re.search(r"@serves\(api_key=(\d+), versions=range\((\d+), (\d+)\)(?:, has_few_entries=True)?\)", text)

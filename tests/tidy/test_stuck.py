@@ -1,4 +1,4 @@
-"""A test whose main thread never comes back from a C library ends the run, with a line that says where it was."""
+"""A test whose main thread never returns from a C library ends the run, with a line that names its place."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Rules about every text in the repository: nothing of the machine that it was written on, nothing unreadable."""
+"""Rules about every text in the repository: no paths of a host, no unreadable characters."""
 
 import re
 import subprocess

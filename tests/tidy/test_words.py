@@ -1,4 +1,4 @@
-"""The words of docs/glossary.md hold in names and prose; files that had others before may only lose some."""
+"""The words of docs/glossary.md hold in names and prose; files with banned words from before may only lose some."""
 
 import allowances
 import pytest

@@ -68,7 +68,7 @@ def _pattern(phrases: list[str]) -> re.Pattern[str]:
 def offenders_in_python(text: str, path: str, words: BannedWords) -> list[Offender]:
     """Find banned words in docstrings, comments, messages and defined names, and in the file's own name.
 
-    Strings of tests are left out: they are mostly data, and what a test expects is what the code says.
+    Strings of tests are left out: they are mostly data, and a test expects the messages of the code.
     """
     source = sources.read_python(text)
     passages = [*source.docstrings, *source.comments, *source.names, Passage(1, sources.words_of(Path(path).stem))]
@@ -78,7 +78,7 @@ def offenders_in_python(text: str, path: str, words: BannedWords) -> list[Offend
 
 
 def offenders_in_page(text: str, path: str, words: BannedWords) -> list[Offender]:
-    """Find banned words in the prose of a page and in its name; blocks of code are what programs print."""
+    """Find banned words in the prose of a page and in its name; blocks of code are output of programs."""
     passages = [*sources.page_prose(text), Passage(1, sources.words_of(Path(path).stem))]
     return _offenders(passages, path, words)
 

@@ -1,4 +1,4 @@
-"""A node with few descriptors is flooded with connections, without a login: it goes on, and so does its disk."""
+"""A node with few descriptors is flooded with connections: it keeps serving, and its disk stays online."""
 
 import contextlib
 import shutil
@@ -69,6 +69,6 @@ def test_flood_of_connections_takes_neither_the_node_nor_its_directory_away(
 
 
 def wait_until_accepted(client: socket.socket) -> None:
-    """Wait until the node, which accepts a few connections between requests, has accepted what it can."""
+    """Wait until the node, which accepts a few connections between requests, has accepted its maximum."""
     for _ in range(CONNECTIONS):
         request(client, 3, 1, struct.pack(">i", 0))

@@ -1,4 +1,4 @@
-"""Two nodes with the same locks: ours and the JVM Kafka's."""
+"""Two nodes with the same authorization: ours and JVM Kafka's."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ OURS, KAFKA = "ours", "kafka"
 
 @dataclass(frozen=True)
 class Locked:
-    """A running node, its ports and what its clients need to log in as ``admin``."""
+    """A running node, its ports and the settings of clients to authenticate as ``admin``."""
 
     server: Server
     bootstrap: str
@@ -58,7 +58,7 @@ class Starter:
         Args:
             kind: OURS or KAFKA.
             host: where it listens.
-            listeners: names of further listeners, and their security protocols; what they need is in ``settings``.
+            listeners: names of further listeners, and their security protocols; their settings are in ``settings``.
             formatted: arguments of `ottla format`, which formats for both kinds.
             settings: of its server.properties.
         """
@@ -115,7 +115,7 @@ def starter(
 
 @pytest.fixture(scope="module")
 def locked(starter: Starter) -> dict[str, Locked]:
-    """Return both nodes, by kind; who has no entry may do nothing."""
+    """Return both nodes, by kind; users without an entry are denied everything."""
     return {kind: starter.start(kind) for kind in (KAFKA, OURS)}
 
 

@@ -1,7 +1,7 @@
 """Requests of the permission matrix: of every API, as a table.
 
 Every row is safe to be allowed: it changes nothing (validate_only, other cluster ids, brokers that are not there), or
-says how to make it undone.
+has a function that undoes it.
 """
 
 from dataclasses import replace
@@ -353,7 +353,7 @@ CONTROLLERS_ROWS = (
         name="",
         on_controller=True,
         values=always(controller_id=NO_BROKER, incarnation_id=NO_SUCH_ID),
-        compares_errors_only=True,  # Kafka takes a controller without any feature
+        compares_errors_only=True,  # Kafka accepts a controller without any feature
     ),
     Row(api_key=_A.ASSIGN_REPLICAS_TO_DIRS, name="", on_controller=True, values=always(**of_broker(NO_BROKER))),
     Row(

@@ -67,7 +67,7 @@ def _grants() -> Iterator[tuple[str, Grant]]:
 
 
 def _together() -> Iterator[tuple[str, Grant]]:
-    """Yield what only works with another permission beside it."""
+    """Yield permissions that only work together with another one."""
     read_group = _allow(ResourceType.GROUP, READERS, _O.READ)
     for operation in (_O.READ, _O.DESCRIBE, _O.DELETE):
         yield f"group-READ-and-topic-{operation.name}", (read_group, _allow(ResourceType.TOPIC, ORDERS, operation))

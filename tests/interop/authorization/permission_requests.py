@@ -115,7 +115,7 @@ def metadata(names: tuple[str, ...] | None, *, by_id: bool = False, creates: boo
     def values(server: TargetServer, version: int) -> Values:
         topics: list[Values] | None = None
         if names is not None:
-            # Before v4 a client could not forbid that what is missing is created.
+            # Before v4 a client could not disable the creation of missing topics.
             asked = names if version >= 4 else [name for name in names if name in EXISTING]
             topics = [
                 {"name": None, "topic_id": server.topic_ids.get(name, NO_SUCH_ID)} if by_id else {"name": name}

@@ -1,4 +1,4 @@
-"""A row of the permission matrix: a request made of plain values, so that it can be sent to any server.
+"""A row of the permission matrix: a request of plain values, so that it can be sent to any server.
 
 The names: topics `orders`, `orders-doomed` and `other` exist, `orders-new` and `nothing` do not; grants by name speak
 of those that begin with `orders`. Of the groups, `readers` has offsets, `strangers` does not exist.
@@ -68,7 +68,7 @@ class Row:
 
 
 def build(kind: type[Any], values: Values) -> Any:
-    """Return a struct made of plain values."""
+    """Return a struct of plain values."""
     made = {}
     for key, value in values.items():
         field = kind.fields[key]

@@ -160,7 +160,7 @@ class Server:
         }
 
     def prepare(self) -> None:
-        """Make the topics and the group of the catalog."""
+        """Create the topics and the group of the catalog."""
         eventually(self._is_ready)
         self.restore_topics()
         eventually(self._has_offsets)
@@ -256,7 +256,7 @@ class Server:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED not in set(_error_codes(self._shown(response)))
 
     def _shown(self, value: Any) -> Any:
-        """Return a value as plain ones, without what may differ; lists in an order of their own, ids as names."""
+        """Return a value as plain ones, without fields that may differ; lists sorted, ids as names."""
         if isinstance(value, Struct):
             fields = {key: getattr(value, key) for key in value.fields if key not in _IGNORED}
             return {key: _worded(each) if key == "error_message" else self._shown(each) for key, each in fields.items()}
@@ -289,7 +289,7 @@ def _creation(acl: Acl) -> dict[str, Any]:
 
 
 def _worded(message: str | None) -> str | None:
-    """Return what of a message can be compared: the words are each server's own, whether there are any is not."""
+    """Return the comparable part of an error message: whether there is one; its text is each server's own."""
     return "words" if message else message
 
 

@@ -1,4 +1,4 @@
-"""Entries for clients that come over IPv6: as Java writes their address, and no other way."""
+"""Entries for clients over IPv6: their address is matched in Java's notation only."""
 
 import socket
 from typing import Any

@@ -1,4 +1,4 @@
-"""kafka-acls, librdkafka and kafka-python on entries: what they print and find is what they do with JVM Kafka."""
+"""kafka-acls, librdkafka and kafka-python on entries: their output and results are the same as with JVM Kafka."""
 
 import logging
 import time

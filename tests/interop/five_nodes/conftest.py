@@ -1,4 +1,4 @@
-"""Five nodes as processes, three of them controllers too, for Kafka's own tools to look at.
+"""Five nodes as processes, three of them controllers too, for Kafka's own tools.
 
 Environment:
     OTTLA_INTEROP_RUN: the command that runs one node, with ``{config}`` in it. `kafka.Kafka` from Kafka's jars passes
@@ -127,7 +127,7 @@ class FiveNodes:
         self._end(node_id, signal.SIGKILL)
 
     def stop(self, node_id: int) -> None:
-        """Ask the node to shut down in order, and wait for it."""
+        """Shut the node down in order, and wait for it."""
         self._end(node_id, signal.SIGTERM)
 
     def _end(self, node_id: int, how: signal.Signals) -> None:
@@ -162,7 +162,7 @@ class FiveNodes:
         assert result == expected
 
     def create(self, topic: str, *args: str, **config: str) -> None:
-        """Create ``topic``, as ``args`` of kafka-topics say, and wait until every broker knows of it."""
+        """Create ``topic``, with ``args`` of kafka-topics, and wait until every broker has it."""
         settings = [part for key, value in config.items() for part in ("--config", f"{key.replace('_', '.')}={value}")]
         self.tool("kafka-topics", "--create", "--topic", topic, *args, *settings)
         for node_id in self.processes:

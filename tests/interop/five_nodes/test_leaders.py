@@ -1,4 +1,4 @@
-"""kafka-leader-election, and groups whose coordinator dies, on five nodes."""
+"""kafka-leader-election, and groups whose coordinator fails, on five nodes."""
 
 from collections.abc import Callable
 from typing import Any

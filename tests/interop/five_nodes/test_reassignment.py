@@ -29,7 +29,7 @@ def plan_of(topic: str, *replicas: list[int]) -> dict[str, object]:
 
 
 def throttles(five: Any, topic: str) -> str:
-    """Return what the tools still say of throttles on ``topic`` and on the brokers."""
+    """Return the throttles of ``topic`` and of the brokers that the tools list."""
     of_topic = five.tool("kafka-configs", "--describe", "--entity-type", "topics", "--entity-name", topic).stdout
     of_brokers = five.tool("kafka-configs", "--describe", "--entity-type", "brokers").stdout
     return "".join(line for line in (of_topic + of_brokers).splitlines() if "throttled" in line)
