@@ -58,7 +58,7 @@ class Outcome:
         return next((line for line in self.lines if "OutOfMemoryError" in line), None)
 
     def misses(self) -> list[str]:
-        """Return what is beyond the aim for large requests."""
+        """Return the figures that miss the aim for large requests."""
         before_mib, peak_mib, _ = self.rss_mib
         p99_ms = max(self.attack_ms["produce p99"], self.attack_ms["fetch p99"])
         beyond = {

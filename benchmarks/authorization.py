@@ -128,7 +128,7 @@ def per_topic_us(work: Callable[[], None], options: argparse.Namespace) -> float
 
 
 def measured(work: Callable[[], T]) -> tuple[T, float]:
-    """Return what ``work`` makes and the memory that it holds, in MiB."""
+    """Return the result of ``work`` and its memory, in MiB."""
     gc.collect()
     tracemalloc.start()
     made = work()

@@ -1,4 +1,4 @@
-"""How fast messages are encoded and decoded, beside kio and kafka-python: a table on standard output.
+"""Speed of the message codec, next to kio and kafka-python: a table on standard output.
 
     python -m benchmarks.codec_messages [--seconds 0.3] [--only-ours]
 

@@ -1,10 +1,10 @@
-"""Ottla and JVM Kafka side by side on this machine, benchmark by benchmark: benchmarks/RESULTS.md.
+"""Ottla and JVM Kafka on the same host, benchmark by benchmark: benchmarks/RESULTS.md.
 
     OTTLA_KAFKA_COMMAND='.../up 1 --dir {dir} --port-base {port} --node 1 --foreground' python -m benchmarks.compare
     python -m benchmarks.compare --only metadata,small           # a few rows; printed, no results file
     python -m benchmarks.compare --system ottla --raw raw.json   # one system
 
-A round starts both systems on empty directories and lets them take turns: each benchmark runs against the one and at
+A round starts both systems on empty directories and alternates between them: each benchmark runs against the one and at
 once against the other, which is idle meanwhile, so that changes of the host's speed affect both. The
 order changes from benchmark to benchmark and from round to round. The report has the median over the rounds, and the
 ratio of the medians.
@@ -63,7 +63,7 @@ class Comparison:
         self.rounds = 0
 
     def go_on_from(self, raw: Path) -> None:
-        """Take in the rounds of an earlier run on this machine, so that rounds may lie hours apart."""
+        """Read the rounds of an earlier run on this host, so that rounds may be hours apart."""
         kept = json.loads(raw.read_text())
         if kept["machine"] != machine():
             raise SystemExit(f"{raw} was measured on another machine ({kept['machine']}): name another file")

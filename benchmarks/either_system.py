@@ -44,7 +44,7 @@ def running(
     ottla = shlex.split(ottla_command)
     tool = [*ottla, "format"] if system == "ottla" else [*java, "kafka.tools.StorageTool", "format"]
     run = [*ottla, "run", "-c"] if system == "ottla" else [*java, "kafka.Kafka"]
-    # The first byte keeps the id from starting with a dash, which the tools take for an option.
+    # The first byte keeps the id from starting with a dash, which the tools parse as an option.
     cluster_id = base64.urlsafe_b64encode(b"\1" + os.urandom(15)).rstrip(b"=").decode()
     credential = ["--add-scram", f"{MECHANISM}=[name={user},password={password}]"]
     words = [*tool, "-t", cluster_id, "-c", str(config), "--standalone", *credential]

@@ -1,6 +1,6 @@
 """Lean load: requests built once and sent over plain sockets, so that the generator's own cost stays small.
 
-A client library spends more on a small request than a broker does; on a machine that both share, it would be measured
+A client library spends more on a small request than a broker does; on a host that both share, it would be measured
 instead. These frames use versions before the flexible encodings, which every broker since Kafka 2.1 speaks.
 """
 
@@ -48,7 +48,8 @@ def batch_of(
 ) -> bytes:
     """One record batch v2 with a header that gives ``count`` records, and these base and newest timestamps.
 
-    ``codec`` is what bits 0 to 2 of the attributes say of ``payload``. A batch with a producer id is its first one.
+    ``codec`` is bits 0 to 2 of the attributes, the compression of ``payload``. A batch with a producer id is its first
+    one.
     """
     producer = (-1, -1, -1) if producer_id < 0 else (producer_id, 0, 0)
     summed = struct.pack(">hiqqqhii", codec, count - 1, *times_ms, *producer, count) + payload

@@ -47,7 +47,7 @@ def running(
 ) -> AbstractContextManager[background_process.BackgroundProcess[tuple[list[Sample], float]]]:
     """Produce and fetch from now on, on partition 0 of ``topic``; returns control when the first record was read.
 
-    Its outcome is what it saw, and the CPU seconds that it used.
+    Its outcome is its samples and the CPU seconds that it used.
     """
     return background_process.running(_work, address, topic, rate_per_s)
 
@@ -76,7 +76,7 @@ def _work(address: tuple[str, int], topic: str, rate_per_s: float, pipe: Connect
 class _Client:
     """Two connections, one for each kind of request; new ones where the node has closed them.
 
-    A request that is not served when ``is_over`` says so is given up: its time is what it had waited.
+    A request that is not served when ``is_over`` is true is given up: its latency is the time so far.
     """
 
     def __init__(self, address: tuple[str, int], topic: str, is_over: Callable[[], bool]) -> None:

@@ -76,7 +76,7 @@ class Kill:
 
 @contextmanager
 def watching(cluster: Cluster, kill: Kill, topic: str) -> Iterator[None]:
-    """Ask every node that is left for the topic's leaders, on threads of their own, until it names other ones."""
+    """Request the topic's leaders from every remaining node, on threads of their own, until they change."""
     request = frames.frame(frames.METADATA, 1, struct.pack(">i", 1) + frames.text(topic))
     is_over = threading.Event()
 
@@ -118,7 +118,7 @@ def leaders_in(response: bytes, topic: str) -> dict[int, int]:
 
 
 def kill_one(cluster: Cluster, topic: str, victim: int, view: View, calm_s: float, rate_per_s: int) -> Kill:
-    """Kill the node under load, wait until everything is acknowledged, and gather what is known of it."""
+    """Kill the node under load, wait until everything is acknowledged, and collect its milestones."""
     leader = cluster.quorum_leader()
     led = [partition for partition, (node, _) in view.partitions(topic).items() if node == victim]
     sizes = {node: cluster.output_path(node).stat().st_size for node in NODE_IDS}

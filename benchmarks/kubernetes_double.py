@@ -1,8 +1,8 @@
 """A small HTTP double of the Kubernetes API, for benchmarks of the operator: ``-m benchmarks.kubernetes_double PORT``.
 
-It keeps objects in memory, streams their changes to watches, takes server-side applies as one writer's, and makes pods
-of StatefulSets that are ready at once. It counts every request by verb and kind, and takes ``--write-ms`` for each
-write, as a server does that keeps them on a disk.
+It keeps objects in memory, streams their changes to watches, handles server-side applies as one field manager's, and
+creates pods of StatefulSets that are ready at once. It counts every request by verb and kind, and needs ``--write-ms``
+for each write, as a server does that keeps them on a disk.
 """
 
 import argparse
@@ -40,7 +40,7 @@ VERBS = ["get", "list", "watch", "create", "patch", "delete"]
 
 
 class Double:
-    """The objects, and who watches them."""
+    """The objects, and their watches."""
 
     def __init__(self, write_s: float) -> None:
         self._write_s = write_s

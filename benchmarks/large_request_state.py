@@ -90,7 +90,7 @@ def prepare_zeros(address: tuple[str, int]) -> None:
 
 
 def _prepare_recompressed(address: tuple[str, int], config: dict[str, str]) -> None:
-    """Have every partition take a record, so that what an attack sends meets leaders that can append."""
+    """Produce a record to every partition, so that the attack's requests find leaders that can append."""
     create_topic(address, config)
     with (connection := frames.connect(address)).socket:
         for partition in range(PARTITIONS):

@@ -73,7 +73,7 @@ def offset_fetch() -> Client:
 
 
 def list_offsets_by_time() -> Client:
-    """Ask odd partitions for the last record of their batch, the others for a time that only their headers claim."""
+    """Look up the last record of the batch in odd partitions, in the others a time that only their headers have."""
     claimed_ms = state.now_ms() + state.CLAIMED_AHEAD_MS // 2
     partitions = [
         ListOffsetsPartition(partition_index=index, timestamp=state.NEWEST_MS if index % 2 else claimed_ms)
@@ -151,7 +151,7 @@ def _produced(batch: bytes) -> Client:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LargeRequest:
-    """A request, what must be there before it is sent, and how a client of the attack sends it."""
+    """A request, the state that it needs, and the generator that a client of the attack sends it with."""
 
     title: str
     build: Callable[[], Client]

@@ -1,4 +1,4 @@
-"""A locked node beside JVM Kafka, both on the same server.properties: records over TLS, and logins with SCRAM.
+"""A node with TLS and SASL next to JVM Kafka, on the same server.properties: records over TLS, SCRAM authentication.
 
     OTTLA_KAFKA_LIBS=... python -m benchmarks.locked                          # writes "Locked" of RESULTS.md
     python -m benchmarks.locked --rounds 1 --only logins                      # one row; printed

@@ -1,7 +1,7 @@
 """Logins: connections per second that log in with SCRAM and end, several under way at once.
 
-The client's slow part, salting the password, is done once: what is measured is what a server does for each login, and
-the connection itself. The listener has SASL_PLAINTEXT, and the user has a credential there.
+The client's slow part, salting the password, is done once: the measured cost is the server's for each authentication,
+and the connection itself. The listener has SASL_PLAINTEXT, and the user has a credential there.
 
 python -m benchmarks.logins --bootstrap-server 127.0.0.1:9092 --pid 4711 --user alice --password secret
 """
@@ -37,7 +37,7 @@ class Attempt:
         self.socket.sendall(frame(HANDSHAKE, struct.pack(">h", len(name)) + name))
 
     def go_on(self) -> bool:
-        """Read what is there, send the next token; return whether the login is through."""
+        """Read the response, send the next token; return whether the SASL exchange is complete."""
         self._received += self.socket.recv(4_096)
         if len(self._received) < 4 or len(self._received) < 4 + struct.unpack(">i", self._received[:4])[0]:
             assert self._received, "the server has closed the connection"

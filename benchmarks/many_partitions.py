@@ -3,8 +3,8 @@
     python -m benchmarks.many_partitions --system ottla --partitions 10000 --replicas 3
     OTTLA_KAFKA_CLUSTER_COMMAND=... python -m benchmarks.many_partitions --system kafka
 
-A step is over when Metadata says that every partition has a leader and its full ISR, or after a kill -9, that none is
-led by the node which was lost.
+A step is complete when Metadata shows that every partition has a leader and its full ISR, or after a kill -9, that none
+is led by the node which was lost.
 """
 
 import argparse
@@ -80,7 +80,7 @@ def measure_cluster(cluster: Cluster, partitions: int, replicas: int) -> list[Fi
     add("create: CPU", cluster.cpu_s() - cpu_s, "s")
     add("memory", cluster.rss_mib(), "MiB")
     measure.progress(f"  leaders by node: {dict(view.leaders())}")
-    # Metadata knows a partition before the nodes have made its files.
+    # Metadata has a partition before the nodes have created its files.
     if become_calm(cluster):
         add("create: until the nodes are calm", time.perf_counter() - started, "s")
     add("create: CPU until then", cluster.cpu_s() - cpu_s, "s")

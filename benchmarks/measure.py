@@ -25,7 +25,7 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One measured number; ``better`` says which direction is good: ``higher`` or ``lower``."""
+    """One measured number; ``better`` is the good direction: ``higher`` or ``lower``."""
 
     name: str
     value: float
@@ -109,7 +109,7 @@ def report(figures: list[Figure], json_file: Path | None) -> None:
 
 @contextmanager
 def temporary_topic(bootstrap_server: str, prefix: str, partitions: int) -> Iterator[str]:
-    """Create a topic whose every partition is ready, give its name, and delete it in the end."""
+    """Create a topic, wait until every partition is ready, yield its name, and delete it at the end."""
     admin = AdminClient({"bootstrap.servers": bootstrap_server, "log_level": 0})
     name = f"{prefix}-{time.time_ns()}"
     admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=1)])[name].result(timeout=60)

@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def after_change(connection: frames.Connection, bootstrap_server: str, topic: str, count: str) -> measure.Figure:
-    """The median over changes to the topic; who waits for a change asks in another version than ``connection``."""
+    """Return the median over changes to the topic; the wait for a change uses another version than ``connection``."""
     request = frames.metadata_request(topic)
     seconds = []
     for _ in range(CHANGES):

@@ -33,7 +33,7 @@ def run(*command: str, text: str | None = None) -> str:
     """Run a command and return its output.
 
     Raises:
-        RuntimeError: it failed; with its words.
+        RuntimeError: it failed; with its output.
     """
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -61,7 +61,7 @@ class Namespace:
         return found
 
     def wait_until(self, is_so: Callable[[], bool], what: str) -> float:
-        """Wait until ``is_so``; return the seconds that it took."""
+        """Wait until ``is_so``; return the elapsed seconds."""
         began = time.perf_counter()
         while not is_so():
             if time.perf_counter() - began > STALLED_S:
@@ -82,7 +82,7 @@ class Operator:
         return str(lease["spec"]["holderIdentity"]).rpartition("_")[0]
 
     def writes(self) -> int:
-        """How many requests it has made that change something; what it leads by is not counted."""
+        """Return its number of writes, without those of its Lease."""
         pattern = re.compile(r"^ottla_operator_api_requests_total\{(.*)\} (\S+)$", re.MULTILINE)
         total = 0.0
         for labels, value in pattern.findall(self._metrics()):
@@ -118,7 +118,7 @@ def topic(name: str, partitions: int, replication_factor: int) -> Document:
 
 
 def is_ready(document: Document) -> bool:
-    """Tell whether an object is Ready as it is asked for now."""
+    """Return whether an object is Ready in its latest generation."""
     conditions = document.get("status", {}).get("conditions", [])
     generation = document["metadata"]["generation"]
     return any(

@@ -1,4 +1,4 @@
-"""The operator as a process, whose way to brokers leads to ``BROKERS`` whatever address a Cluster has.
+"""The operator as a process, whose connections to brokers go to ``BROKERS`` for any address of a Cluster.
 
 ``python -m benchmarks.operator_process``; everything else as in a cluster: kopf, workers, HTTP, ``OTTLA_OPERATOR_*``.
 """

@@ -2,7 +2,7 @@
 
 The real operator process, three real nodes of Ottla, and `benchmarks.kubernetes_double` instead of the Kubernetes API.
 A thousand Topics and then two hundred Users are created by one apply each; nothing is changed after that. The time
-until all are Ready includes what the brokers take to make the topics.
+until all are Ready includes the brokers' time to create the topics.
 """
 
 import argparse
@@ -40,7 +40,7 @@ class Api:
         self.address = f"http://127.0.0.1:{port}"
 
     def wait_until_up(self) -> None:
-        """Wait until its process listens; raises URLError when that takes longer than `STALLED_S`."""
+        """Wait until its process listens; raises URLError after `STALLED_S`."""
         began = time.perf_counter()
         while True:
             try:
@@ -65,7 +65,7 @@ class Api:
         return int(self.figures()["counts"].get("writes", 0))
 
     def wait_until_ready(self, plural: str, count: int) -> float:
-        """Wait until so many objects are Ready; return the seconds that it took."""
+        """Wait until ``count`` objects are Ready; return the elapsed seconds."""
         began, reported = time.perf_counter(), 0
         while (ready := int(self.figures()["ready"].get(plural, 0))) < count:
             if time.perf_counter() - began > STALLED_S:
@@ -118,7 +118,7 @@ def cluster(cluster_id: str) -> Document:
 
 @contextmanager
 def running(module: str, *arguments: str, output: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a module as a process, whose output is kept."""
+    """Run a module as a process, and keep its output."""
     with output.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments], stdout=out, stderr=out, env={**os.environ, **environment}
@@ -171,7 +171,7 @@ class Run:
         self._note(f"{count} {plural}: resident", self._operator.rss_mib(), "MiB")
 
     def idle(self, seconds: float) -> None:
-        """Wait while nothing changes. The operator looks at everything once in that time."""
+        """Wait while nothing changes. The operator resyncs all objects once in that time."""
         writes, asked, cpu_s = self._api.writes(), requests(self._nodes), self._operator.cpu_s()
         time.sleep(seconds)
         self._note("idle: CPU of the operator", (self._operator.cpu_s() - cpu_s) / seconds * 100, "% of a core")

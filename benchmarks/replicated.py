@@ -1,4 +1,4 @@
-"""Three nodes of Ottla beside three of JVM Kafka, one cluster at a time: the section "Three nodes" of RESULTS.md.
+"""Three nodes of Ottla next to three of JVM Kafka, one cluster at a time: the section "Three nodes" of RESULTS.md.
 
     export OTTLA_KAFKA_CLUSTER_COMMAND='.../up 3 --dir {dir} --port-base {port}'
     python -m benchmarks.replicated
@@ -95,7 +95,7 @@ def measure_latency(session: Session) -> None:
 
 
 def measure_stalls(session: Session) -> None:
-    """Kill nodes that lead partitions, then such as lead the quorum as well; each comes back afterwards."""
+    """Kill nodes that lead partitions, then nodes that lead the quorum as well; restart each afterwards."""
     for who in ("a broker", "the quorum's leader"):
         topic = session.topic(f"stall-{who[-6:].strip()}")
         stalls_s, failed = [], 0
@@ -103,7 +103,7 @@ def measure_stalls(session: Session) -> None:
             leader = session.cluster.quorum_leader()
             victim = leader if who.startswith("the") else next(node for node in NODE_IDS if node != leader)
             with _load(session, topic) as load:
-                # Clients look after their partitions once a second: not always at the same moment of it.
+                # Clients check their partitions once a second: vary the moment within it.
                 time.sleep(CALM_S + number / session.kills)
                 killed = time.perf_counter()
                 session.cluster.kill(victim)

@@ -1,4 +1,4 @@
-"""RESULTS.md: the benchmarks of one node come first, further ones each have a section of their own.
+"""RESULTS.md: the benchmarks of one node are first, further ones each have a section of their own.
 
 Each benchmark replaces only its own section.
 """
@@ -12,7 +12,7 @@ _SUBHEADING = re.compile(r"^### (.*)$", re.MULTILINE)
 
 
 def write_section(heading: str | None, text: str) -> None:
-    """Replace the section below ``## heading``, or add it at the end; without a heading, what precedes them all.
+    """Replace the section below ``## heading``, or add it at the end; without a heading, the text before all of them.
 
     Its subsections stay.
     """
@@ -24,7 +24,7 @@ def write_section(heading: str | None, text: str) -> None:
 
 
 def write_subsection(heading: str, subheading: str, text: str) -> None:
-    """Replace what is below ``### subheading`` in the section ``## heading``, or add it at the section's end."""
+    """Replace the text below ``### subheading`` in the section ``## heading``, or add it at the section's end."""
     sections = _split(_read(), _HEADING)
     subsections = _split(sections.get(heading, ""), _SUBHEADING)
     subsections[subheading] = text.strip() + "\n"
@@ -42,7 +42,7 @@ def _join(sections: dict[str | None, str], marks: str) -> str:
 
 
 def _split(text: str, headings: re.Pattern[str]) -> dict[str | None, str]:
-    """Heading to text, in the file's order; None for what precedes the first heading."""
+    """Heading to text, in the file's order; None for the text before the first heading."""
     first, *rest = headings.split(text)
     sections: dict[str | None, str] = {None: first.strip() + "\n"}
     for name, body in zip(rest[::2], rest[1::2], strict=True):

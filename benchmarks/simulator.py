@@ -3,8 +3,8 @@
     python -m benchmarks.simulator
 
 Three combined nodes, one topic of three partitions with three replicas, an idempotent producer with two batches a
-second, a consumer, no faults. The pieces are timed one by one: on a machine that others share, the fastest says what
-the code costs, and the mean what the machine gave.
+second, a consumer, no faults. The pieces are timed one by one: on a host with other load, the fastest is the
+cost of the code, and the mean that of the host.
 """
 
 import argparse

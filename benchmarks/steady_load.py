@@ -1,7 +1,7 @@
 """A producer in a process of its own that sends at a steady rate and remembers how long each record waited.
 
-librdkafka, idempotent, acks=all; records go to the partitions in turn. A record waits from produce() until librdkafka
-has its acknowledgement.
+librdkafka, idempotent, acks=all; records go to the partitions round-robin. A record waits from produce() until
+librdkafka has its acknowledgement.
 """
 
 import logging
@@ -38,7 +38,7 @@ class Outcome:
 
 
 class _Listener(logging.Handler):
-    """Keeps what librdkafka says."""
+    """Keeps the log lines of librdkafka."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ def running(
 ) -> Iterator[Load]:
     """Send from now on; returns control when the first record of every partition was acknowledged.
 
-    ``debug`` names the contexts of which librdkafka is to tell what it does.
+    ``debug`` has the contexts that librdkafka logs.
     """
     settings = {"bootstrap.servers": bootstrap_server, "linger.ms": linger_ms, "log_level": 0}
     if debug is not None:

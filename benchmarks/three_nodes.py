@@ -1,7 +1,7 @@
-"""Three nodes on this machine, each broker and controller, that a benchmark starts, kills and asks: Ottla or JVM Kafka.
+"""Three combined nodes on this host that a benchmark starts, kills and queries: Ottla or JVM Kafka.
 
 Both systems are formatted before anything is measured, run in the foreground as children of the benchmark, and keep
-their defaults. Questions go over plain sockets, so that no client library's waiting is measured.
+their defaults. Queries use plain sockets, so that no client library's delays are measured.
 """
 
 import base64
@@ -108,7 +108,7 @@ class Cluster:
         process.wait()
 
     def stop(self, node: int) -> float:
-        """Ask the process to end, wait until it has, and return how many seconds that took."""
+        """Send SIGTERM, wait until the process has ended, and return the elapsed seconds."""
         process, started = self.processes.pop(node), time.perf_counter()
         os.killpg(process.pid, signal.SIGTERM)
         try:
@@ -131,7 +131,7 @@ class Cluster:
         return sum(measure.Node(process.pid).rss_mib() for process in self.processes.values())
 
     def create_topic(self, name: str, *, partitions: int, replicas: int, via: int | None = None) -> None:
-        """Ask one node again and again until the topic is there; that node passes it on to the active controller."""
+        """Send CreateTopics to one node until the topic exists; the node forwards it to the active controller."""
         asked = next(iter(self.processes)) if via is None else via
         body = struct.pack(">i", 1) + frames.text(name) + struct.pack(">ihi", partitions, replicas, 0)
         minimum = struct.pack(">i", 1) + frames.text("min.insync.replicas") + frames.text(str(max(1, replicas - 1)))

@@ -1,7 +1,7 @@
 """Produce and consume MB/s, acks=1, six partitions, 1,000-byte and 100-byte records.
 
     python -m benchmarks.throughput --bootstrap-server 127.0.0.1:9092 --pid 4711
-    python -m benchmarks.throughput --client frames     # prebuilt requests: what the node can do at most
+    python -m benchmarks.throughput --client frames     # prebuilt requests: the node's maximum
     python -m benchmarks.throughput --client java       # kafka-*-perf-test; OTTLA_KAFKA_LIBS names the jars' folder
     python -m benchmarks.throughput --tls-server localhost:9093 --tls-ca ca.pem    # records over TLS, by librdkafka
 
@@ -143,7 +143,7 @@ def produce_with_java(
 
 
 def produce_with_java_defaults(bootstrap_server: str, topic: str, record_size_bytes: int, count: int) -> None:
-    """The same with batches of up to 16 KiB, as those have who change nothing but acks."""
+    """Run the same with batches of up to 16 KiB, the default of clients that change nothing but acks."""
     produce_with_java(bootstrap_server, topic, record_size_bytes, count, ("acks=1",))
 
 

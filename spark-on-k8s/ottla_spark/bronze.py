@@ -34,7 +34,7 @@ def start(spark: SparkSession, settings: PipelineSettings) -> StreamingQuery:
         "subscribe": settings.topic,
         "startingOffsets": settings.starting_offsets,
         "includeHeaders": "true",
-        # A gap would silently break the count of every later stage; better to stop and say so.
+        # A gap would silently break the counts of every later stage: stop with an error instead.
         "failOnDataLoss": "true",
     }
     if settings.max_offsets_per_trigger is not None:

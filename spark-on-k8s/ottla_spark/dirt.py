@@ -1,6 +1,6 @@
 """Dirt of the kinds that real streams carry, added to clean events: counted, seeded, and never in place of an event.
 
-Every dirty record is an addition to the stream, made from a real event:
+Every dirty record is an addition to the stream, derived from a real event:
 
 - a *duplicate* repeats the event byte for byte within the lateness that the pipeline allows (a producer's retry);
 - a *late* record repeats it hours or days after that (a gateway that sends its old buffer once more);
@@ -73,7 +73,7 @@ def stream(events: Sequence[Event], dirt: Dirt) -> Iterator[Event]:
 
     Args:
         events: clean events in order of their timestamps.
-        dirt: what to add; each kind picks different events, an event may get several kinds.
+        dirt: the counts to add; each kind picks different events, an event may get several kinds.
 
     Raises:
         DirtError: more dirt of one kind than there are events.

@@ -1,4 +1,4 @@
-"""Stream the flights into a Kafka topic with confluent-kafka, and count what the broker has acknowledged.
+"""Stream the flights into a Kafka topic with confluent-kafka, and count the acknowledged records.
 
 Usage: ``python -m ottla_spark.feed --bootstrap-servers HOST:PORT [--topic flights] [--dirt none|duplicates=N,...]``
 """
@@ -31,7 +31,7 @@ _PRODUCER = {
     "linger.ms": 20,
     "batch.size": 262_144,
     "queue.buffering.max.messages": 50_000,
-    "log_level": 3,  # errors; what matters comes back as a failed delivery
+    "log_level": 3,  # errors only; failures of records are delivery reports
 }
 _PROGRESS_EVERY_ROWS = 2_000
 

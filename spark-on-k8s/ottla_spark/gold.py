@@ -2,7 +2,7 @@
 
 For every batch of new flights the windows that they touch are computed again from silver and merged into the table. So
 a row of gold is always a function of silver alone: batches may be cut anywhere and repeated after a crash, and a
-flight may come hours after its window's others. Delta's file statistics keep the cost at the touched hours.
+flight may arrive hours after the others of its window. Delta's file statistics keep the cost at the touched hours.
 
 Sums are integers, so gold can be compared with any other computation exactly; each ratio is one IEEE division.
 """

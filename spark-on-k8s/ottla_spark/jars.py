@@ -29,12 +29,12 @@ _MAVEN_SECONDS_MAX = 300.0
 
 
 class JarsError(RuntimeError):
-    """A jar could not be fetched, or what came is not what this version was tested with."""
+    """A jar could not be fetched, or is not the one that this version was tested with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jar:
-    """Maven coordinates, and what the file must be."""
+    """Maven coordinates, and the checksum of the file."""
 
     group: str
     artifact: str
@@ -75,7 +75,7 @@ def resolve_jars(folder: Path | None = None, on_progress: Callable[[str], None] 
         on_progress: called with the coordinates of each jar before it is fetched.
 
     Raises:
-        JarsError: a jar is on none of the ways, or has another checksum; says what was tried and what to do.
+        JarsError: no source has the jar, or its checksum differs; the message has the attempts and the remedy.
     """
     folder = folder or default_folder()
     folder.mkdir(parents=True, exist_ok=True)

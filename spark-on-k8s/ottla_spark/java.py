@@ -1,4 +1,4 @@
-"""The one thing Spark needs that pip cannot bring: Java 17 or newer. Find it, or say exactly how to get it."""
+"""Java 17 or newer, which Spark needs and pip cannot install: find it, or report how to install it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INSTALL_SECONDS_MAX = 600.0
 
 
 class JavaMissingError(RuntimeError):
-    """No Java that Spark can use; the message says what to install."""
+    """No Java that Spark can use; the message has the package to install."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,10 @@ def ensure_java(*, install: bool = False, on_progress: Callable[[str], None] | N
 
     Args:
         install: when none is found, install one with apt if that is possible here (as root, on Debian or Ubuntu).
-        on_progress: called with what is being installed.
+        on_progress: called with the name of the package that is being installed.
 
     Raises:
-        JavaMissingError: none is found and none could be installed; says what was found and what to type.
+        JavaMissingError: none is found or could be installed; the message has the found version and a command.
     """
     java = find_java()
     if java and java.version >= VERSION_MIN:

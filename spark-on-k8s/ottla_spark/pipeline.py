@@ -100,7 +100,7 @@ def require_broker(bootstrap_servers: str) -> None:
     """Check that one of the addresses accepts connections, because Spark would retry in silence for minutes.
 
     Raises:
-        PipelineError: nothing listens at any of them; says why for each.
+        PipelineError: no address accepts connections; the message has the reason for each.
     """
     failures = []
     for server in bootstrap_servers.split(","):

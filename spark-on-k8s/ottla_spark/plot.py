@@ -25,7 +25,7 @@ _COLOURS = {"EWR": "#0072b2", "JFK": "#d55e00", "LGA": "#009e73"}
 _OTHER_COLOUR = "#666666"
 _NAMES = {"EWR": "Newark", "JFK": "Kennedy", "LGA": "LaGuardia"}
 _INK, _FAINT, _PAPER = "#222222", "#8a8a8a", "#fcfcfa"
-# Hours with fewer departures in the whole year make a mean that jumps about: one a day is asked for.
+# The mean of hours with fewer departures in the whole year is noise: at least one a day is required.
 _DEPARTED_MIN = 365
 _NAMES_AT_HOUR = 23.6
 
@@ -57,7 +57,7 @@ def plot(rows: Sequence[GoldRow], path: Path) -> None:
     """Write the picture of ``rows`` to ``path``; its suffix chooses the format, 1600 by 1000 pixels for PNG."""
     import matplotlib
 
-    matplotlib.use("Agg")  # no screen is needed, nor looked for
+    matplotlib.use("Agg")  # no display is needed
     from matplotlib import pyplot
 
     hours = by_hour_of_day(rows)

@@ -1,4 +1,4 @@
-"""Run the three stages, bronze, silver and gold, and count what each has done.
+"""Run the three stages, bronze, silver and gold, and count the rows of each.
 
 With the trigger ``available-now`` the stages run one after the other over everything the topic has, then the run ends;
 with an interval they run concurrently until they are stopped. Either can be killed at any time and started again: the
@@ -136,7 +136,7 @@ def run_continuously(
 
 
 def _watch(queries: dict[str, StreamingQuery], on_batch: Callable[[dict[str, Any]], None], until: list[int]) -> None:
-    """Report batches until a signal has come in."""
+    """Report batches until a signal has arrived."""
     seen = dict.fromkeys(queries, -1)
     while not until:
         for name, query in queries.items():

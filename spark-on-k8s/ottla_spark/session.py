@@ -1,4 +1,4 @@
-"""The one Spark session of all stages: Kafka's connector and Delta on the class path, sized for small machines."""
+"""The one Spark session of all stages: Kafka's connector and Delta on the class path, sized for small hosts."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Silver: typed flights, each once; what is malformed or late goes to the dead-letter topic with its reason and origin.
+"""Silver: typed flights, each once; malformed and late records go to the dead-letter topic with reason and origin.
 
 Late is decided per record, from the record alone: it arrived (Kafka's record timestamp) more than the allowed lateness
 after its event time. Spark's own watermark is not used for that. It moves from batch to batch with the newest event of
-*all* partitions, so what is late would depend on where batches end, and late rows would vanish with only a counter.
+*all* partitions, so lateness would depend on where batches end, and late rows would vanish with only a counter.
 Decided per record, the same log gives the same tables whatever the batches, restarts or the speed of reading.
 
 De-duplication is a MERGE that inserts a flight_id only where the table has none, so a batch that is repeated after a

@@ -45,7 +45,7 @@ def write_gold(path: Path, rows: Iterable[GoldRow]) -> None:
 
 
 def read_gold(path: Path) -> list[GoldRow]:
-    """Read back what `write_gold` wrote.
+    """Read a file that `write_gold` has written.
 
     Raises:
         GoldFileError: another header or a cell that is not a number.
@@ -90,7 +90,7 @@ class OriginSummary:
     worst_hour_dep_delay_minutes_mean: float
 
 
-# Means over fewer departures than this say nothing about an hour.
+# Means over fewer departures than this are not meaningful for an hour.
 _WORST_HOUR_DEPARTED_MIN = 5
 
 

@@ -165,7 +165,7 @@ def _difference(got: GoldRow | None, want: GoldRow | None) -> str:
 def verify(
     gold: Sequence[GoldRow], expected: Sequence[GoldRow], *, account: Account | None = None, dirt: Dirt | None = None
 ) -> None:
-    """Compare gold with ``expected``, every cell, and the account with what ``dirt`` adds to the flights.
+    """Compare gold with ``expected``, every cell, and the account with the flights and the counts of ``dirt``.
 
     The account is left out when it or ``dirt`` is None.
 
