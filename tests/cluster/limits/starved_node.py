@@ -35,21 +35,21 @@ def string(text: str) -> bytes:
 def create_topic(sock: socket.socket, name: str) -> int:
     """Create a topic of 20 partitions (CreateTopics v4); return the error code."""
     topic = string(name) + struct.pack(">ihii", 20, 1, 0, 0)
-    answer = request(sock, 19, 4, struct.pack(">i", 1) + topic + struct.pack(">i?", 30_000, False))
-    (code,) = struct.unpack_from(">h", answer, 4 + 4 + 2 + len(name))
+    response = request(sock, 19, 4, struct.pack(">i", 1) + topic + struct.pack(">i?", 30_000, False))
+    (code,) = struct.unpack_from(">h", response, 4 + 4 + 2 + len(name))
     return int(code)
 
 
 def connect_when_ready(node: "subprocess.Popen[Any]", port: int, output: Path) -> socket.socket:
-    """Return a connection that Metadata (v1, no topics) answers with a broker."""
+    """Return a connection whose Metadata response (v1, no topics) has a broker."""
     deadline = time.monotonic() + WITHIN_S
     while time.monotonic() < deadline:
         assert node.poll() is None, output.read_text()
         sock = None
         try:
             sock = socket.create_connection(("127.0.0.1", port), timeout=10)
-            answer = request(sock, 3, 1, struct.pack(">i", 0))
-            if struct.unpack_from(">i", answer)[0] > 0:
+            response = request(sock, 3, 1, struct.pack(">i", 0))
+            if struct.unpack_from(">i", response)[0] > 0:
                 return sock
         except (OSError, AssertionError):
             pass
