@@ -100,7 +100,7 @@ class World:
 def test_rejected_sequence_is_a_violation_while_the_batch_before_it_is_there(deleted_to: int) -> None:
     world = World(deleted_to=deleted_to)
 
-    with pytest.raises(InvariantViolation, match="IdempotentProducersNeverDuplicate: t-0 refuses sequence"):
+    with pytest.raises(InvariantViolation, match="IdempotentProducersNeverDuplicate: t-0 rejects sequence"):
         world.host.respond(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 
 
@@ -124,5 +124,5 @@ def test_deleted_batches_excuse_no_rejection_of_the_next_producer_id() -> None:
     world.host.do_due()
     world.host.do_due()
 
-    with pytest.raises(InvariantViolation, match="refuses sequence 0"):
+    with pytest.raises(InvariantViolation, match="rejects sequence 0"):
         world.host.respond(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
