@@ -52,7 +52,7 @@ def state_observer() -> Any:
     return made
 
 
-@pytest.mark.parametrize(("start", "is_kept"), [(5, True), (6, False)], ids=["as-requests", "one-more"])
+@pytest.mark.parametrize(("start", "is_kept"), [(5, True), (6, False)], ids=["as-requested", "one-more"])
 def test_log_start_is_at_most_the_requested_one(state_observer: Any, start: int, is_kept: bool) -> None:
     state_observer.ledger.partition(KEY).deleted_to = 5
     invariant = OnlyUnwantedRecordsAreDeleted(state_observer)
@@ -61,7 +61,7 @@ def test_log_start_is_at_most_the_requested_one(state_observer: Any, start: int,
         invariant.on_replica(change(state(), state(start=start)))
         invariant.on_skipped(KEY, 0, start)
     else:
-        with pytest.raises(InvariantViolation, match="starts at 6; deletion was requests for below 5"):
+        with pytest.raises(InvariantViolation, match="starts at 6; deletion was requested below 5"):
             invariant.on_replica(change(state(), state(start=start)))
         with pytest.raises(InvariantViolation, match="a consumer at offset 0"):
             invariant.on_skipped(KEY, 0, start)

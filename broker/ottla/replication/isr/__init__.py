@@ -10,7 +10,7 @@ Invariants:
 - A leader that the controller's response shows to be behind waits for the metadata log and proposes nothing meanwhile.
 - Only a broker that is registered, unfenced, and of the incarnation that fetched may join (KIP-903).
 
-Start with `partition_isr.TRANSITIONS`; the diagram in ``replication/README.md`` is generated from it. `remote_replica`
+Start with `partition_isr.TRANSITIONS`; `docs/states.md` has its diagram. `remote_replica`
 has the leader's knowledge of one follower, `isr_change` the proposal, `alter_partition_manager` sends proposals in
 batches. `ottla.replication.isr_manager` decides when followers are checked.
 

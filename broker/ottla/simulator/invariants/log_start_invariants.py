@@ -26,7 +26,7 @@ class OnlyUnwantedRecordsAreDeleted(Invariant):
             raise InvariantViolation(f"{where} starts at {now.start_offset}; committed is {ledger.end}")
         if now.start_offset > ledger.deleted_to:
             raise InvariantViolation(
-                f"{where} starts at {now.start_offset}; deletion was asked for below {ledger.deleted_to}"
+                f"{where} starts at {now.start_offset}; deletion was requested below {ledger.deleted_to}"
             )
 
     def on_deletion(self, deletion: SegmentDeletion) -> None:
@@ -50,7 +50,7 @@ class OnlyUnwantedRecordsAreDeleted(Invariant):
         if start > ledger.deleted_to and not ledger.is_excused:
             raise InvariantViolation(
                 f"OnlyUnwantedRecordsAreDeleted: a consumer at offset {position} of {key} found that the log starts "
-                f"at {start}; deletion was asked for below {ledger.deleted_to}"
+                f"at {start}; deletion was requested below {ledger.deleted_to}"
             )
 
 
