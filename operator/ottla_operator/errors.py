@@ -1,10 +1,10 @@
-"""What can go wrong around a manifest, and whose turn it is next.
+"""Errors of the operator, by who has to act next.
 
-- `ManifestError`: the user's: the manifest is refused before anything is done.
-- `HostError`: the place where nodes run refused; waiting will not help.
-- `BrokerUnreachableError`: nobody answers at the bootstrap address (yet): try again.
-- `QuorumLostError`: somebody answers there, and nobody leads the metadata quorum (yet): try again.
-- `ApiError`: the Kubernetes API server's answer, with its HTTP status.
+- `ManifestError`: the user: the manifest is rejected before anything is done.
+- `HostError`: the user or administrator: the place where nodes run rejected a step; waiting does not help.
+- `BrokerUnreachableError`: no broker responds at the bootstrap address (yet): retry.
+- `QuorumLostError`: a broker responds, but the metadata quorum has no leader (yet): retry.
+- `ApiError`: an error response of the Kubernetes API server, with its HTTP status.
 - `LeadershipLostError`: another operator leads; this one must write nothing.
 """
 
@@ -31,10 +31,10 @@ class Violation:
 
 
 class ManifestError(OperatorError):
-    """A manifest that no host would take; ``violations`` has at least one entry."""
+    """A manifest that fails validation on every host; ``violations`` has at least one entry."""
 
     def __init__(self, subject: str, violations: tuple[Violation, ...]) -> None:
-        super().__init__(f"{subject} is refused: " + "; ".join(str(violation) for violation in violations))
+        super().__init__(f"{subject} is rejected: " + "; ".join(str(violation) for violation in violations))
         self.subject = subject
         self.violations = violations
 
@@ -48,22 +48,22 @@ class HostError(OperatorError):
 
 
 class BrokerUnreachableError(OperatorError):
-    """No broker answered; the message names the address and what was heard."""
+    """No broker responded; the message names the address and the last failure."""
 
 
 class QuorumLostError(BrokerUnreachableError):
-    """A broker answered, and no leader of the metadata quorum did."""
+    """A broker responded, but no leader of the metadata quorum did."""
 
 
 NAMESPACE_TERMINATING = "NamespaceTerminating"
-"""The cause of a refusal, which the client makes its reason: the API server's own is Forbidden."""
+"""The cause of a rejected creation, which the client uses as its reason: the API server's own reason is Forbidden."""
 
 
 class ApiError(OperatorError):
-    """The API server answered with an error.
+    """The API server responded with an error.
 
-    ``status`` is the HTTP status; ``reason`` its word for it, such as ``Conflict``; ``retry_after_s`` how long it asks
-    to be left alone, None when it does not.
+    ``status`` is the HTTP status; ``reason`` the API's name for it, such as ``Conflict``; ``retry_after_s`` the delay
+    that the server requests before a retry, None without one.
     """
 
     def __init__(self, status: int, reason: str, message: str, *, retry_after_s: float | None = None) -> None:
@@ -78,7 +78,7 @@ class ApiError(OperatorError):
 
     @property
     def is_expired(self) -> bool:
-        """Tell whether a page or a version that was asked for is too old: begin again."""
+        """Tell whether the requested page or resource version is too old: list again."""
         return self.status == 410
 
     @property
@@ -87,9 +87,9 @@ class ApiError(OperatorError):
 
     @property
     def is_terminating(self) -> bool:
-        """Tell whether a creation was refused because its namespace is going."""
+        """Tell whether a creation was rejected because its namespace is being deleted."""
         return self.reason == NAMESPACE_TERMINATING
 
 
 class LeadershipLostError(OperatorError, OSError):
-    """This operator does not lead; whoever does will do what this one was about to."""
+    """This operator does not lead; the operator that does will take over the pending change."""

@@ -1,8 +1,8 @@
-"""Assembles the operator and runs it until it is told to stop: ``python -m ottla_operator``.
+"""Assembles the operator and runs it until it is stopped: ``python -m ottla_operator``.
 
-First it stands by, until the Lease says that it leads. Then run side by side: kopf's watches, which mark keys dirty,
-the workers, the resync, and whoever renews the Lease. HTTP is served all the time. When one part ends, the process
-does: Kubernetes starts it again, and another one leads meanwhile.
+It stands by until it holds the Lease. Then these run concurrently: kopf's watches, which mark keys dirty, the workers,
+the resync, and the renewal of the Lease. HTTP is served all the time. When one part ends, so does the process:
+Kubernetes restarts it, and another one leads in the meantime.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ def main() -> int:
         _set_up_logging(settings)
         asyncio.run(run(settings, ottla_admin.connector()))
     except LeadershipLostError as error:
-        logger.error("%s; ends, so that nothing is done twice", error)
+        logger.error("%s; exiting, so that no step is executed twice", error)
         return 1
     except (OperatorError, kopf.LoginError, ValueError, OSError) as error:
         print(f"ottla-operator: {error}", file=sys.stderr)
@@ -55,24 +55,24 @@ def _set_up_logging(settings: Settings) -> None:
     logging.basicConfig(
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stdout
     )
-    # One line per event that a handler saw is more than anybody reads.
+    # kopf logs one line per event and handler.
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
-    # Each try of each watch, while the API server is away; `Watches` says when one opens or does not.
+    # Every attempt of every watch, while the API server is away; `Watches` logs when one opens or fails.
     logging.getLogger("kopf._cogs.clients").setLevel(logging.CRITICAL)
-    # That it does not handle signals in a thread of its own.
+    # The warning that it handles no signals outside of the main thread.
     logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
 
 
 async def run(settings: Settings, connect: Connect) -> None:
-    """Run until SIGTERM or SIGINT, or until a part fails; ``connect`` is the way to brokers."""
+    """Run until SIGTERM or SIGINT, or until a part fails; ``connect`` connects to brokers."""
     stop, metrics = asyncio.Event(), OperatorMetrics()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with AsyncExitStack() as stack:
         leadership: Leadership | None = None
         if settings.lease_namespace:
-            # A session of its own: renewals never wait behind others' requests, and are sent before anything else may.
-            lease_api = await stack.enter_async_context(KubernetesApi(_login, told=metrics.called))
+            # A session of its own: renewals never wait behind other requests, and may be sent before any other write.
+            lease_api = await stack.enter_async_context(KubernetesApi(_login, on_call=metrics.observe_api_call))
             leadership = Leadership(
                 lease_api,
                 namespace=settings.lease_namespace,
@@ -80,7 +80,9 @@ async def run(settings: Settings, connect: Connect) -> None:
                 identity=f"{settings.pod_name or socket.gethostname()}_{uuid.uuid4().hex[:8]}",
             )
         may_write: Callable[[], bool] = leadership.may_write if leadership is not None else lambda: True
-        api = await stack.enter_async_context(KubernetesApi(_login, told=metrics.called, may_write=may_write))
+        api = await stack.enter_async_context(
+            KubernetesApi(_login, on_call=metrics.observe_api_call, may_write=may_write)
+        )
         controller = ControllerManager(
             api,
             lambda namespace: KubernetesHost(api, namespace, settings.default_image, settings.pods),
@@ -105,7 +107,7 @@ async def run(settings: Settings, connect: Connect) -> None:
             controller,
             namespaces=settings.watch_namespaces,
             health=health,
-            told=metrics.called,
+            on_call=metrics.observe_api_call,
             gap=events.gap.set,
             login=login,
         )
@@ -122,12 +124,12 @@ def _login() -> kopf.ConnectionInfo:
 
 
 def leaders_only(connect: Connect, may_write: Callable[[], bool]) -> Connect:
-    """Return ``connect`` for as long as this operator leads."""
+    """Return ``connect``, guarded: it raises unless this operator leads."""
 
     @asynccontextmanager
     async def guarded(bootstrap_servers: str, properties: Mapping[str, str]) -> AsyncIterator[BrokerAdmin]:
         if not may_write():
-            raise LeadershipLostError(f"{bootstrap_servers} is not asked: this operator does not lead")
+            raise LeadershipLostError(f"no request is sent to {bootstrap_servers}: this operator does not lead")
         async with connect(bootstrap_servers, properties) as broker:
             yield broker
 
@@ -137,20 +139,20 @@ def leaders_only(connect: Connect, may_write: Callable[[], bool]) -> Connect:
 async def _lead(
     leadership: Leadership | None, probes: Probes, health: WatchHealth, parts: list[Coroutine[Any, Any, None]]
 ) -> None:
-    """Stand by, then do the work until the leadership is lost, or until cancelled, which hands it on."""
-    begun = False
+    """Stand by, then lead until the leadership is lost, or until cancelled, which releases the Lease."""
+    started = False
     try:
         if leadership is not None:
             await leadership.acquire()
-        health.tried("not opened yet", monotonic())
-        probes.leads = begun = True
+        health.observe_failure("not opened yet", monotonic())
+        probes.leads = started = True
         keeping = [leadership.keep()] if leadership is not None else []
         await _until_one_ends([*parts, *keeping], asyncio.Event())
     finally:
-        if not begun:
+        if not started:
             for part in parts:
                 part.close()
-        # Only now: nobody writes any more.
+        # Last: no part of this process writes any more.
         if leadership is not None:
             await leadership.release()
 

@@ -103,7 +103,7 @@ def test_second_release_leaves_clusters_of_another_operator_alone(full: Any, sec
     full.wait_ready("topic.ottla.dev/retained", "cluster.ottla.dev/demo")
 
     assert said() == [
-        f"ottla-system/ottla looks after Cluster {full.name}/demo, and so {second_release} does not; give each "
+        f"ottla-system/ottla owns Cluster {full.name}/demo, so {second_release} does not reconcile it; give each "
         "operator namespaces of its own (watchNamespaces), or remove one of them"
     ]
     assert operator().keys() == {"name", "refused", "refusedAt"}

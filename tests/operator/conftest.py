@@ -1,4 +1,4 @@
-"""Builders of manifests, brokers that live in memory, and ports for nodes that do not."""
+"""Builders of manifests, brokers and an API server in memory, and free ports."""
 
 import copy
 import itertools
@@ -27,13 +27,13 @@ from ottla_operator.runtime.cluster_ownership import OWNERSHIP_FIELD
 Document = dict[str, Any]
 
 PORTS = 12_000, 20_000
-"""Below those of other tests' nodes and those that the system gives to outgoing connections."""
-DOORS, PORTS_APART = 9, 10
-"""Of one local node, and from it to the next."""
+"""Below the ports of other tests' nodes and the system's ephemeral ports."""
+LISTENERS, PORTS_APART = 9, 10
+"""Ports of one local node, and the distance to the next node's."""
 
 
 class FakeUsers:
-    """What brokers know of users, by name: Kafka's refusals, and a diary of changes."""
+    """Users on the brokers, by name: with Kafka's errors, and a log of changes."""
 
     def __init__(self) -> None:
         self.changes: list[str] = []
@@ -83,8 +83,8 @@ class FakeUsers:
         if not self.quotas[name]:
             del self.quotas[name]
 
-    def lets_in(self, name: str, password: str) -> set[int]:
-        """Return the mechanisms by which the password is right."""
+    def accepting_mechanisms(self, name: str, password: str) -> set[int]:
+        """Return the mechanisms for which the password is right."""
         return {
             mechanism
             for mechanism, it in self.scram.get(name, {}).items()
@@ -97,7 +97,7 @@ class FakeUsers:
 
 
 class FakeBrokers(FakeUsers):
-    """Brokers as the reconciler sees them: topics in a dictionary, Kafka's refusals, and a diary of changes."""
+    """Brokers as the reconciler sees them: topics in a dictionary, Kafka's errors, and a log of changes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class FakeBrokers(FakeUsers):
         self.addresses: list[str] = []
         self.properties: list[Mapping[str, str]] = []
         self.requests: list[str] = []
-        """Descriptions and creations of topics, and how many each was about."""
+        """Descriptions and creations of topics, and the number of topics in each."""
         self._created = 0
 
     @asynccontextmanager
@@ -184,7 +184,7 @@ class FakeBrokers(FakeUsers):
             self.moving[partition] = tuple(replicas)
 
     def finish_moves(self) -> None:
-        """Let every move come to its end."""
+        """Complete every reassignment."""
         for partition, target in self.moving.items():
             before = self.topics[partition.topic]
             replicas = list(before.replicas)
@@ -230,13 +230,13 @@ class FakeBrokers(FakeUsers):
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Mapping[str, KafkaError]:
         self.requests.append(f"create {len(topics)}")
-        refused: dict[str, KafkaError] = {}
+        rejected: dict[str, KafkaError] = {}
         for topic in topics:
             try:
                 self._create(topic)
             except KafkaError as error:
-                refused[topic.name] = error
-        return refused
+                rejected[topic.name] = error
+        return rejected
 
     def _create(self, topic: NewTopic) -> None:
         self._fail("create_topics")
@@ -283,20 +283,20 @@ class FakeBrokers(FakeUsers):
 
 
 class FakeApi:
-    """An API server in memory that keeps what it is given and counts writes."""
+    """An API server in memory that stores objects and counts writes."""
 
     def __init__(self) -> None:
         self.stored: dict[ObjectKey, Document] = {}
         self.writes: list[str] = []
         self.events: list[tuple[str, str, bool]] = []
         self.regarded: list[ObjectKey] = []
-        """What each of the events is about."""
+        """The object of each event."""
         self.going: set[str] = set()
         """Namespaces that are being deleted."""
         self.fails_events = False
         self.fails: Exception | None = None
         self.undefined: set[str] = set()
-        """Kinds whose definition is not there."""
+        """Kinds whose CRD is not installed."""
 
     def put(self, document: Document, **metadata: Any) -> Document:
         document = copy.deepcopy(document)
@@ -348,7 +348,7 @@ class FakeApi:
     async def apply_status(self, document: Document, status: Document) -> Document:
         there = self._as_read(document)
         self.writes.append(f"status {document['kind']}")
-        # What was merged in is not this applier's, and stays.
+        # Merged fields have another manager, and stay.
         claim = {key: it for key, it in there.get("status", {}).items() if key == OWNERSHIP_FIELD}
         there["status"] = claim | copy.deepcopy(status)
         return self._changed(there)
@@ -383,7 +383,7 @@ class FakeApi:
         self.events.append((reason, note, is_warning))
         self.regarded.append(self._key(document))
 
-    async def is_namespace_going(self, document: Document) -> bool:
+    async def is_namespace_terminating(self, document: Document) -> bool:
         return document["metadata"]["namespace"] in self.going
 
     async def delete(self, kind: str, namespace: str, name: str, *, uid: str = "") -> None:
@@ -391,11 +391,11 @@ class FakeApi:
         self.stored.pop(ObjectKey(kind, namespace, name), None)
 
     def reasons(self, key: ObjectKey) -> dict[str, tuple[str, str]]:
-        """Return what an object's conditions say, by type: status and reason."""
+        """Return an object's conditions, by type: status and reason."""
         return {it["type"]: (it["status"], it["reason"]) for it in self.stored[key]["status"]["conditions"]}
 
     def message(self, key: ObjectKey) -> str:
-        """Return the words of an object's condition Ready."""
+        """Return the message of an object's condition Ready."""
         (ready,) = [it for it in self.stored[key]["status"]["conditions"] if it["type"] == "Ready"]
         return str(ready["message"])
 
@@ -411,14 +411,14 @@ class FakeApi:
 
 @pytest.fixture(scope="session")
 def free_ports(ports_of_worker: Callable[..., Iterator[int]]) -> Callable[..., int]:
-    """Return a function: the first of the ports that so many local nodes take, all of which are free."""
+    """Return a function that finds the first port of a free range for so many local nodes."""
     candidates = ports_of_worker(*PORTS, PORTS_APART)
 
     def find(nodes: int = 1) -> int:
         while True:
             firsts = list(itertools.islice(candidates, nodes))
             is_contiguous = firsts[-1] - firsts[0] == (nodes - 1) * PORTS_APART
-            if is_contiguous and all(is_free(first + door) for first in firsts for door in range(DOORS)):
+            if is_contiguous and all(is_free(first + port) for first in firsts for port in range(LISTENERS)):
                 return firsts[0]
 
     def is_free(port: int) -> bool:

@@ -1,4 +1,4 @@
-"""How the operator is put together: who leads, what waits for what, and ends that are not quiet."""
+"""The operator as a whole: leadership, order of its parts, and errors that end it."""
 
 import asyncio
 import logging
@@ -67,7 +67,7 @@ def test_bad_environment_ends_with_one_line(
 
 
 class Candidate:
-    """Stands in for a leadership and writes down what becomes of it."""
+    """Records the calls to a leadership."""
 
     def __init__(self, diary: list[str]) -> None:
         self.diary = diary
@@ -127,7 +127,7 @@ def test_lease_is_released_after_the_last_worker_has_ended() -> None:
     assert lead(scenario) == ["leads", "works", "has ended", "released"]
 
 
-def test_who_loses_the_leadership_ends_its_work_and_the_process() -> None:
+def test_lost_leadership_ends_the_workers_and_the_process() -> None:
     async def scenario(candidate: Candidate, probes: Any, leading: asyncio.Future[None]) -> None:
         candidate.leads.set()
         candidate.lost.set()
@@ -148,11 +148,11 @@ def test_lost_leadership_is_one_line_and_an_exit_code(
 
     assert main.main() == 1
     assert [it.message for it in caplog.records] == [
-        "me does not lead any more: other leads; ends, so that nothing is done twice"
+        "me does not lead any more: other leads; exiting, so that no step is executed twice"
     ]
 
 
-def test_brokers_are_not_asked_by_who_does_not_lead(brokers: Any) -> None:
+def test_standby_sends_no_requests_to_brokers(brokers: Any) -> None:
     leads = [True, False]
     connect = main.leaders_only(brokers.connect, lambda: leads.pop(0))
 

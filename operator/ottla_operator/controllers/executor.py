@@ -1,4 +1,4 @@
-"""Carries out a plan, step by step, through the two ports."""
+"""Executes plans, step by step, through the ports."""
 
 import asyncio
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from ottla.types import Endpoint
 from ottla_operator.controllers.error_results import EXPECTED_ERRORS, readiness_of_error
-from ottla_operator.model.conditions import Refused, Waiting
+from ottla_operator.model.conditions import Rejected, Waiting
 from ottla_operator.planning.plan import Step
 from ottla_operator.planning.steps.certificate import CertificateStep, OrderCertificate, WithdrawCertificate
 from ottla_operator.planning.steps.cluster import (
@@ -48,55 +48,55 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 
 _CREATIONS_MAX = 100
 _CREATED_PARTITIONS_MAX = 1_000
-"""In one request, unless it is one topic: Kafka refuses a request as a whole that is about too many (10,000)."""
+"""In one request, unless it is one topic: Kafka rejects a request with more than 10,000 partitions as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """What became of a plan: the steps that were done, and why the next one was not."""
+    """The executed steps of a plan, and why the next one failed."""
 
     done: tuple[Step, ...] = ()
-    stopped: Waiting | Refused | None = None
+    stopped: Waiting | Rejected | None = None
 
 
 async def execute_on_topics(plans: Mapping[KeyT, Sequence[TopicStep]], broker: BrokerAdmin) -> dict[KeyT, Execution]:
-    """Execute ``plans``, each of one topic: all steps of it or, where brokers reject any of them, none. Return by key.
+    """Execute ``plans``, each of one topic: all steps of it or, if brokers reject any of them, none. Return by key.
 
-    Several steps of a plan are first only validated, so that a refusal of the last one finds the topic as it was.
-    Topics are created together; otherwise plans are carried out side by side.
+    Several steps of a plan are first validated only, so that a rejection of the last one leaves the topic unchanged.
+    Topics are created in batches; the other plans are executed concurrently.
     """
     creations = [steps[0].topic for steps in plans.values() if len(steps) == 1 and isinstance(steps[0], CreateTopic)]
-    refused = await _create(creations, broker)
-    executions = await asyncio.gather(*(_execute_on_topic(steps, broker, refused) for steps in plans.values()))
+    rejected = await _create(creations, broker)
+    executions = await asyncio.gather(*(_execute_on_topic(steps, broker, rejected) for steps in plans.values()))
     return dict(zip(plans, executions, strict=True))
 
 
 async def _create(topics: Sequence[NewTopic], broker: BrokerAdmin) -> Mapping[str, Exception]:
-    """Create ``topics``, some at a time; return by name what each one that was not created met."""
-    met: dict[str, Exception] = {}
-    for some in _portions(topics):
+    """Create ``topics`` in batches; return errors by topic name."""
+    errors: dict[str, Exception] = {}
+    for some in _batches(topics):
         try:
-            met |= await broker.create_topics(some)
+            errors |= await broker.create_topics(some)
         except EXPECTED_ERRORS as error:
-            met |= dict.fromkeys((topic.name for topic in some), error)
-    return met
+            errors |= dict.fromkeys((topic.name for topic in some), error)
+    return errors
 
 
-def _portions(topics: Sequence[NewTopic]) -> Iterator[list[NewTopic]]:
-    """Yield ``topics`` in portions that brokers take as one: what is too large for that is so by itself."""
-    portion: list[NewTopic] = []
+def _batches(topics: Sequence[NewTopic]) -> Iterator[list[NewTopic]]:
+    """Yield ``topics`` in batches within the limits of one request; a topic beyond them is a batch of its own."""
+    batch: list[NewTopic] = []
     for topic in topics:
-        partitions = topic.partitions + sum(it.partitions for it in portion)
-        if portion and (len(portion) == _CREATIONS_MAX or partitions > _CREATED_PARTITIONS_MAX):
-            yield portion
-            portion = []
-        portion.append(topic)
-    if portion:
-        yield portion
+        partitions = topic.partitions + sum(it.partitions for it in batch)
+        if batch and (len(batch) == _CREATIONS_MAX or partitions > _CREATED_PARTITIONS_MAX):
+            yield batch
+            batch = []
+        batch.append(topic)
+    if batch:
+        yield batch
 
 
 async def _execute_on_topic(
-    steps: Sequence[TopicStep], broker: BrokerAdmin, refused: Mapping[str, Exception]
+    steps: Sequence[TopicStep], broker: BrokerAdmin, rejected: Mapping[str, Exception]
 ) -> Execution:
     if len(steps) > 1:
         for step in steps:
@@ -109,8 +109,8 @@ async def _execute_on_topic(
         try:
             if isinstance(step, CreateTopic):
                 assert len(steps) == 1, "a creation is the only step of its plan"
-                if (met := refused.get(step.topic.name)) is not None:
-                    raise met
+                if (errors := rejected.get(step.topic.name)) is not None:
+                    raise errors
             else:
                 await _on_brokers(step, broker, validate_only=False)
         except EXPECTED_ERRORS as error:
@@ -122,10 +122,11 @@ async def _execute_on_topic(
 async def execute_on_cluster(
     steps: Sequence[ClusterStep], host: Host, broker: BrokerAdmin | None, plans: PlanStore | None = None
 ) -> Execution:
-    """Do ``steps`` in order; the first that fails ends it.
+    """Execute ``steps`` in order, up to the first failure.
 
-    Nodes that are started next to each other start together, and so are those restarted that are restarted next to each
-    other. ``broker`` may be None when no step asks brokers for anything, ``plans`` when there is no plan to keep.
+    Consecutive starts are executed concurrently, and so are consecutive restarts. ``broker`` may be None if no step is
+    for
+    brokers, ``plans`` if no plan is written.
     """
     done: list[Step] = []
     for _, group in groupby(enumerate(steps), key=lambda it: _group(*it)):
@@ -133,7 +134,7 @@ async def execute_on_cluster(
         results = await asyncio.gather(
             *(_on_cluster(step, host, broker, plans) for step in together), return_exceptions=True
         )
-        stopped: Waiting | Refused | None = None
+        stopped: Waiting | Rejected | None = None
         for step, result in zip(together, results, strict=True):
             if isinstance(result, EXPECTED_ERRORS):
                 stopped = stopped or readiness_of_error(result, str(step))
@@ -147,12 +148,12 @@ async def execute_on_cluster(
 
 
 def _group(number: int, step: Step) -> int:
-    """Return the same for steps that are taken together."""
+    """Return the same number for steps that are executed concurrently."""
     return -1 if isinstance(step, StartNode) else -2 if isinstance(step, RestartNode) else number
 
 
 async def execute_for_user(steps: Sequence[UserStep], broker: BrokerAdmin, secrets: SecretStore) -> Execution:
-    """Do ``steps`` in order; the first that fails ends it."""
+    """Execute ``steps`` in order, up to the first failure."""
     done: list[Step] = []
     for step in steps:
         try:
@@ -164,7 +165,7 @@ async def execute_for_user(steps: Sequence[UserStep], broker: BrokerAdmin, secre
 
 
 async def execute_for_certificates(steps: Sequence[CertificateStep], secrets: SecretStore) -> Execution:
-    """Do ``steps`` in order; the first that fails ends it."""
+    """Execute ``steps`` in order, up to the first failure."""
     done: list[Step] = []
     for step in steps:
         try:
@@ -172,9 +173,9 @@ async def execute_for_certificates(steps: Sequence[CertificateStep], secrets: Se
                 case WriteSecret(secret, owner):
                     await secrets.write(secret, owner)
                 case OrderCertificate(order, owner):
-                    await secrets.order(order, owner)
+                    await secrets.order_certificate(order, owner)
                 case WithdrawCertificate(name, owner):
-                    await secrets.withdraw(name, owner)
+                    await secrets.withdraw_certificate(name, owner)
         except EXPECTED_ERRORS as error:
             return Execution(tuple(done), readiness_of_error(error, str(step)))
         done.append(step)
@@ -204,7 +205,7 @@ async def _on_brokers(step: TopicStep, broker: BrokerAdmin, *, validate_only: bo
         case CreatePartitions(name, total):
             await broker.create_partitions(name, total=total, validate_only=validate_only)
         case ReassignPartitions(targets):
-            # Brokers cannot only check a move; one that they refuse moves nothing.
+            # Brokers cannot only validate a reassignment; a rejected one moves nothing.
             if not validate_only:
                 await broker.reassign_partitions(targets)
         case DeleteTopic(name):
@@ -215,7 +216,7 @@ async def _on_brokers(step: TopicStep, broker: BrokerAdmin, *, validate_only: bo
 async def _on_cluster(step: ClusterStep, host: Host, broker: BrokerAdmin | None, plans: PlanStore | None) -> None:
     match step:
         case WriteRebalancePlan(cluster, plan):
-            assert plans is not None, "a plan is made only where it can be kept"
+            assert plans is not None, "a plan is created only if it can be stored"
             await plans.write(cluster, plan)
         case Publish(cluster, outdated):
             await host.publish(cluster, outdated)
@@ -230,11 +231,11 @@ async def _on_cluster(step: ClusterStep, host: Host, broker: BrokerAdmin | None,
         case LimitDisruptions(cluster, allowed):
             await host.limit_disruptions(cluster, allowed)
         case _:
-            assert broker is not None, "what brokers do is planned from what they say"
-            await _ask_brokers(step, broker)
+            assert broker is not None, "steps for brokers are planned from their view"
+            await _on_broker_admin(step, broker)
 
 
-async def _ask_brokers(step: BrokerStep, broker: BrokerAdmin) -> None:
+async def _on_broker_admin(step: BrokerStep, broker: BrokerAdmin) -> None:
     match step:
         case ReassignPartitions(targets):
             await broker.reassign_partitions(targets)

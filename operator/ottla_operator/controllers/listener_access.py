@@ -1,4 +1,4 @@
-"""By which door of a cluster somebody comes in: the operator itself, and a user."""
+"""Through which listener the operator, and a user, connect to a cluster."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -7,7 +7,7 @@ from ottla.errors import ConfigurationError
 from ottla_operator.errors import BrokerUnreachableError
 from ottla_operator.model.client_access import ClientAccess, listener_of
 from ottla_operator.model.cluster_secrets import nodes_secret, trusted_entry
-from ottla_operator.model.conditions import Refused
+from ottla_operator.model.conditions import Rejected
 from ottla_operator.model.listeners import TLS, TLS_EXTERNAL
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.ports.host import Host
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 async def operator_access(cluster: Cluster, host: Host) -> OperatorAccess | None:
-    """Return how the operator reaches the brokers; None until the cluster was looked at.
+    """Return how the operator connects to the brokers; None before the Cluster's first reconciliation.
 
     Raises one of `EXPECTED_ERRORS`.
     """
@@ -31,21 +31,22 @@ async def operator_access(cluster: Cluster, host: Host) -> OperatorAccess | None
     return await host.operator_access(await host.desired(cluster))
 
 
-def no_door(cluster: Cluster, authentication: str) -> Refused:
-    """Return why a user of a type of authentication cannot come in."""
-    names = ", ".join(f"{it.name} ({it.asks_for or 'nobody is asked'})" for it in cluster.listeners)
-    return Refused(
+def no_listener(cluster: Cluster, authentication: str) -> Rejected:
+    """Return that the cluster has no listener for a type of authentication."""
+    names = ", ".join(f"{it.name} ({it.authentication_type or 'no authentication'})" for it in cluster.listeners)
+    return Rejected(
         "NoListener",
         f"no listener of Cluster {cluster.name} has authentication {authentication}; it has {names}. Add one to the "
         "Cluster, or change the User",
     )
 
 
-def access_elsewhere(operator: OperatorAccess, authentication: str) -> ClientAccess | Refused:
-    """Return how users come in to a cluster whose manifest is elsewhere, or why this cannot be told from here.
+def access_without_manifest(operator: OperatorAccess, authentication: str) -> ClientAccess | Rejected:
+    """Return how users connect to a cluster whose manifest is elsewhere, or why that is unknown here.
 
-    What is known is the door by which the operator came: its address, whether it has TLS, and whom to trust. How a user
-    proves who they are there is the user's own.
+    The address, TLS and trusted authorities are those of the operator's own listener. The credentials are not known:
+    users
+    get them elsewhere.
 
     Raises:
         BrokerUnreachableError: the operator's trust store cannot be read.
@@ -56,17 +57,17 @@ def access_elsewhere(operator: OperatorAccess, authentication: str) -> ClientAcc
     if security.protocol == "PLAINTEXT":
         return ClientAccess(bootstrap_servers=operator.bootstrap_servers)
     if authentication == TLS:
-        return Refused(
+        return Rejected(
             "Unsupported",
-            "a certificate is signed where the Cluster's manifest is, which is not here; make the User there, or one "
+            "certificates are signed where the Cluster's manifest is, which is not here; create the User there, or one "
             "of the type tls-external with a certificate that you have",
         )
     transport = "PLAINTEXT" if security.tls is None else "SSL"
     if authentication == TLS_EXTERNAL and security.tls is None:
-        return Refused(
+        return Rejected(
             "NoListener",
-            f"nobody is asked for a certificate at {operator.bootstrap_servers}, where there is no TLS; name the "
-            "address of a listener that asks for one",
+            f"clients cannot authenticate by certificate at {operator.bootstrap_servers}, which has no TLS; name the "
+            "address of a listener that requires certificates",
         )
     return ClientAccess(
         bootstrap_servers=operator.bootstrap_servers,
@@ -85,14 +86,14 @@ def _trusted(tls: "TlsSettings") -> str | None:
     return None if trusted is None else pem_of(trusted).decode()
 
 
-async def client_access(cluster: Cluster, authentication: str, secret_store: SecretStore) -> ClientAccess | Refused:
-    """Return how users of a type of authentication come in, or that no listener fits.
+async def client_access(cluster: Cluster, authentication: str, secret_store: SecretStore) -> ClientAccess | Rejected:
+    """Return how users of a type of authentication connect, or that no listener fits.
 
     Raises one of `EXPECTED_ERRORS`.
     """
     listener = listener_of(cluster, authentication)
     if listener is None:
-        return no_door(cluster, authentication)
+        return no_listener(cluster, authentication)
     address = cluster.known_addresses.get(listener.name)
     if address is None:
         raise BrokerUnreachableError(f"listener {listener.name} of Cluster {cluster.name} has no address yet")

@@ -1,7 +1,7 @@
-"""Reconciles objects of the Kubernetes API by key: read, one pass, one write of the status.
+"""Reconciles objects of the Kubernetes API by key: read, reconcile, write the status once.
 
-Remembers of each object only what others need to know of it (which cluster a topic or user is in, who else claims it);
-everything else is read when it is needed, so that a pass never acts on an old picture.
+Keeps of each object only facts that others need (the cluster of a topic or user, and its claim); everything else is
+read when it is reconciled, so that no decision is based on an old state.
 """
 
 import logging
@@ -19,7 +19,7 @@ from ottla_operator.controllers.status import StatusStore, StatusWriter
 from ottla_operator.controllers.topic.reconciler import TopicReconciler
 from ottla_operator.controllers.user.reconciler import UserReconciler
 from ottla_operator.errors import ApiError
-from ottla_operator.model.conditions import Halted, Reached, Refused, Underway, Waiting, ready_condition
+from ottla_operator.model.conditions import Halted, Reached, Readiness, Rejected, Underway, Waiting, ready_condition
 from ottla_operator.model.document import KINDS, Document
 from ottla_operator.model.manifest import ObjectKey, referred_cluster
 from ottla_operator.planning.user.plan import Draw
@@ -35,10 +35,12 @@ from ottla_operator.runtime.work_queue import WorkQueue
 logger = logging.getLogger(__name__)
 
 _OURS = "ottla.dev/"
+_REJECTED_LABEL = "Refused"
+"""Label value of the metric, which dashboards know."""
 
-Asked: TypeAlias = tuple[str, int, str | None, tuple[str, ...], tuple[tuple[str, str], ...], tuple[str, str]]
-"""uid, generation, deletion, finalizers, our annotations and claimants of an object: they change when it is asked more.
-"""
+Fingerprint: TypeAlias = tuple[str, int, str | None, tuple[str, ...], tuple[tuple[str, str], ...], tuple[str, str]]
+"""uid, generation, deletion, finalizers, the operator's annotations and the claim of an object: if they are unchanged,
+there is nothing new to do."""
 
 
 _UNSETTLED = Waiting | Underway | Halted
@@ -50,11 +52,11 @@ class Reconciler(Protocol):
     async def reconcile(
         self, cluster_key: ObjectKey, documents: Mapping[ObjectKey, Document], /
     ) -> Mapping[ObjectKey, ReconcileResult | Exception | None]:
-        """Return the result of each of ``documents``, which are in one cluster; None says that there is none."""
+        """Return the result of each of ``documents``, which are in one cluster; None: nothing to report."""
 
 
 class ControllerManager:
-    """One operator's view of its objects: which are dirty, and the reconciler of each kind."""
+    """The objects of one operator: which are dirty, and the reconciler of each kind."""
 
     def __init__(
         self,
@@ -70,7 +72,7 @@ class ControllerManager:
         draw: Draw = secrets.randbelow,
         name: str = "",
     ) -> None:
-        """``name`` tells this operator from others that may watch the same namespaces; empty: there are none."""
+        """``name`` identifies this operator among others that may watch the same namespaces; empty: there are none."""
         self._api = api
         self._namespaces = namespaces or ("",)
         self._metrics = metrics or OperatorMetrics()
@@ -78,7 +80,7 @@ class ControllerManager:
         self._ownership = ClusterOwnership(name)
         secret_store = secret_store or (lambda namespace: KubernetesSecrets(api, namespace))
         self._statuses = StatusWriter(
-            api, self._now, told=lambda document, new: self._metrics.clusters.saw(_key(document), new)
+            api, self._now, on_status=lambda document, new: self._metrics.clusters.observe_status(_key(document), new)
         )
         self._members = MemberIndex()
         self.queue = WorkQueue(self._members.cluster_of)
@@ -107,44 +109,44 @@ class ControllerManager:
             now_s=now_s,
         )
         self._reconcilers: Mapping[str, Reconciler] = {"Cluster": clusters, "Topic": topics, "User": self._users}
-        self._asked: dict[ObjectKey, Asked] = {}
+        self._fingerprints: dict[ObjectKey, Fingerprint] = {}
         self._done: dict[ObjectKey, list[str]] = {}
-        self._refusals: dict[ObjectKey, str] = {}
-        """Told last: the status of another operator's Cluster does not say them."""
+        self._rejections: dict[ObjectKey, str] = {}
+        """Last reported messages: the status of another operator's Cluster does not hold them."""
 
     def seen(self, document: Document) -> None:
-        """Mark an object dirty if what it asks for changed; its status, which we wrote, does not count."""
-        key, asked = _key(document), _what_it_asks(document)
-        if self._asked.get(key) != asked:
-            self._remember(key, document)
+        """Mark an object dirty if its spec or metadata changed; its status, which the operator writes, is ignored."""
+        key, asked = _key(document), _fingerprint(document)
+        if self._fingerprints.get(key) != asked:
+            self._index(key, document)
             self.queue.add(key)
 
     def gone(self, document: Document) -> None:
-        """Forget a deleted object, and mark dirty who may have waited for that."""
-        self._forget(_key(document))
+        """Remove a deleted object, and mark those dirty that may have waited for the deletion."""
+        self._remove(_key(document))
 
-    def _forget(self, key: ObjectKey) -> None:
-        self._asked.pop(key, None)
+    def _remove(self, key: ObjectKey) -> None:
+        self._fingerprints.pop(key, None)
         self._done.pop(key, None)
-        self._refusals.pop(key, None)
-        self._ownership.forget(key)
-        self._metrics.clusters.forget(key)
-        for other in self._members.forget(key):
+        self._rejections.pop(key, None)
+        self._ownership.remove(key)
+        self._metrics.clusters.remove(key)
+        for other in self._members.remove(key):
             self.queue.add(other)
 
     def child_seen(self, namespace: str, cluster: str) -> None:
-        """Mark a cluster dirty because an object that it owns changed: what it waits for now may come soon."""
+        """Mark a cluster dirty because one of its objects changed: its wait may be over soon."""
         self.queue.progressed(ObjectKey("Cluster", namespace, cluster))
         self.queue.add(ObjectKey("Cluster", namespace, cluster))
 
     async def resync(self) -> None:
-        """Look at every object again, clusters first; forget those that went while no watch was open.
+        """Mark every object dirty, clusters first; remove those that were deleted while no watch was open.
 
         Raises:
-            ApiError: they could not be listed. Where it `is_missing`, a definition is, and nothing of its kind can be
-                there; all others were looked at, because some may be about to go.
+            ApiError: a listing failed. If it `is_missing`, a CRD is not installed, so there are no objects of its kind;
+                all others were marked, because some may be waiting for their deletion.
         """
-        unseen, undefined = set(self._asked), None
+        unseen, undefined = set(self._fingerprints), None
         for kind in KINDS:
             for namespace in self._namespaces:
                 try:
@@ -156,24 +158,24 @@ class ControllerManager:
                 for document in documents:
                     key = _key(document)
                     unseen.discard(key)
-                    self._remember(key, document)
+                    self._index(key, document)
                     self.queue.add(key)
         for key in unseen:
-            self._forget(key)
+            self._remove(key)
         if undefined is not None:
             raise undefined
 
     async def reconcile(self, key: ObjectKey) -> bool:
-        """Make one pass over the object ``key``; False when it has to be tried again soon."""
+        """Reconcile the object ``key``; False if it has to be retried soon."""
         return key in await self.reconcile_batch([key])
 
     async def reconcile_batch(self, keys: Sequence[ObjectKey]) -> set[ObjectKey]:
-        """Reconcile several objects of one kind and cluster; return those that need not be tried again soon."""
-        began_s, kind = time.monotonic(), keys[0].kind
+        """Reconcile several objects of one kind and cluster; return those that need no retry."""
+        started_s, kind = time.monotonic(), keys[0].kind
         self._metrics.last_reconcile.labels(kind).set_to_current_time()
         read = await gather_limited({key: self._read(key) for key in keys})
         documents = {key: it for key, it in read.items() if isinstance(it, dict)}
-        said = {key: (ready_condition(it) or {}).get("message") for key, it in documents.items()}
+        previous = {key: (ready_condition(it) or {}).get("message") for key, it in documents.items()}
         results: dict[ObjectKey, ReconcileResult | Exception | None] = {
             key: it if isinstance(it, Exception) else None for key, it in read.items()
         }
@@ -182,34 +184,38 @@ class ControllerManager:
                 results |= await self._reconcilers[kind].reconcile(cluster, inside)
         except Exception as error:
             if len(keys) > 1:
-                # Whichever object it was: reconciled alone, it fails none of the others.
+                # Reconcile each alone, so that one that raises does not fail the others.
                 return {key for key in keys if await self.reconcile(key)}
             results[keys[0]] = error
-        self._metrics.duration_s.labels(kind).observe(time.monotonic() - began_s)
+        self._metrics.duration_s.labels(kind).observe(time.monotonic() - started_s)
         ended = await gather_limited(
-            {key: self._end(key, documents.get(key), results[key], said.get(key)) for key in keys}
+            {key: self._finish(key, documents.get(key), results[key], previous.get(key)) for key in keys}
         )
         return {key for key, is_settled in ended.items() if is_settled is True}
 
     async def _read(self, key: ObjectKey) -> Document | None:
-        """Return the object; None where there is none, or it is another cluster's by now, and waits there."""
+        """Return the object; None without one, or if it moved to another cluster, and is queued for that."""
         document = await self._api.get(key.kind, key.namespace, key.name)
         if document is None or not self._members.has_moved(key, document):
             return document
-        self._remember(key, document)
+        self._index(key, document)
         self.queue.add(key)
         return None
 
-    async def _end(
-        self, key: ObjectKey, document: Document | None, outcome: ReconcileResult | Exception | None, said: str | None
+    async def _finish(
+        self,
+        key: ObjectKey,
+        document: Document | None,
+        outcome: ReconcileResult | Exception | None,
+        previous: str | None,
     ) -> bool:
-        """Tell what became of an object, unless it was ``said`` before; False when it has to be tried again soon."""
+        """Report the result of an object, unless ``previous`` is its message; return False if a retry is due soon."""
         if isinstance(outcome, ApiError) and outcome.is_conflict:
-            logger.info("%s: somebody else changed something meanwhile, and it is looked at again: %s", key, outcome)
+            logger.info("%s: the object was changed by another client, and is reconciled again: %s", key, outcome)
             self._metrics.reconciles.labels(key.kind, "Conflict").inc()
             return False
         if isinstance(outcome, ApiError | OSError | TimeoutError):
-            logger.warning("%s: the API server refused: %s", key, outcome)
+            logger.warning("%s: request to the API server failed: %s", key, outcome)
             self._metrics.reconciles.labels(key.kind, "ApiError").inc()
             return False
         if isinstance(outcome, Exception):
@@ -219,15 +225,15 @@ class ControllerManager:
             return False
         if document is None or outcome is None:
             return True
-        self._metrics.reconciles.labels(key.kind, type(outcome.readiness).__name__).inc()
-        self._metrics.passed(key, is_reached=isinstance(outcome.readiness, Reached))
-        await self._tell(key, document, outcome, said)
+        self._metrics.reconciles.labels(key.kind, _result_label(outcome.readiness)).inc()
+        self._metrics.observe_reconcile(key, is_reached=isinstance(outcome.readiness, Reached))
+        await self._report(key, document, outcome, previous)
         return not isinstance(outcome.readiness, _UNSETTLED)
 
-    async def _tell(self, key: ObjectKey, document: Document, outcome: ReconcileResult, said: str | None) -> None:
-        """Log, count and record as events what was done, and a refusal when it is new."""
+    async def _report(self, key: ObjectKey, document: Document, outcome: ReconcileResult, previous: str | None) -> None:
+        """Log, count and record the executed steps as Events, and a rejection if it is new."""
         done = [str(step) for step in outcome.done]
-        # The same once more is no progress: somebody undoes it, or it has no effect.
+        # The same steps again are no progress: another client reverts them, or they have no effect.
         if done and done != self._done.get(key):
             self.queue.progressed(key)
         self._done[key] = done
@@ -235,26 +241,26 @@ class ControllerManager:
             self._metrics.steps.labels(type(step).__name__).inc()
             logger.info("%s: %s", key, step)
         happened = [(type(step).__name__, str(step), False) for step in outcome.done]
-        told = self._refusals.pop(key, None)
-        if isinstance(outcome.readiness, Refused):
-            refusal = self._refusals[key] = outcome.readiness.message
-            if refusal not in (said, told):
-                logger.warning("%s: %s: %s", key, outcome.readiness.reason, refusal)
-                happened.append((outcome.readiness.reason, refusal, True))
+        reported = self._rejections.pop(key, None)
+        if isinstance(outcome.readiness, Rejected):
+            message = self._rejections[key] = outcome.readiness.message
+            if message not in (previous, reported):
+                logger.warning("%s: %s: %s", key, outcome.readiness.reason, message)
+                happened.append((outcome.readiness.reason, message, True))
         for reason, note, is_warning in happened:
             try:
                 await self._api.record_event(document, reason=reason, note=note, is_warning=is_warning)
             except (ApiError, OSError, TimeoutError) as error:
                 logger.warning("%s: could not record an event: %s", key, error)
 
-    def _remember(self, key: ObjectKey, document: Document) -> None:
-        self._asked[key] = _what_it_asks(document)
+    def _index(self, key: ObjectKey, document: Document) -> None:
+        self._fingerprints[key] = _fingerprint(document)
         if key.kind != "Cluster":
-            self._members.remember(key, document)
+            self._members.add(key, document)
 
 
 def _by_cluster(documents: Mapping[ObjectKey, Document]) -> dict[ObjectKey, dict[ObjectKey, Document]]:
-    """Return ``documents`` by their cluster; a Cluster is its own."""
+    """Return ``documents`` by cluster; a Cluster is its own."""
     found: defaultdict[ObjectKey, dict[ObjectKey, Document]] = defaultdict(dict)
     for key, document in documents.items():
         found[key if key.kind == "Cluster" else referred_cluster(document)][key] = document
@@ -266,8 +272,8 @@ def _key(document: Document) -> ObjectKey:
     return ObjectKey(document["kind"], metadata.get("namespace", ""), metadata["name"])
 
 
-def _what_it_asks(document: Document) -> Asked:
-    metadata, claim = document["metadata"], OwnershipClaim.of(document)
+def _fingerprint(document: Document) -> Fingerprint:
+    metadata, claim = document["metadata"], OwnershipClaim.parse(document)
     return (
         metadata.get("uid", ""),
         metadata.get("generation", 0),
@@ -276,6 +282,11 @@ def _what_it_asks(document: Document) -> Asked:
         tuple(sorted(it for it in (metadata.get("annotations") or {}).items() if it[0].startswith(_OURS))),
         (claim.name, claim.challenger),
     )
+
+
+def _result_label(readiness: Readiness) -> str:
+    """Return the label value of a result in the metric; that of `Rejected` is older than the name of its class."""
+    return _REJECTED_LABEL if isinstance(readiness, Rejected) else type(readiness).__name__
 
 
 def _utc_now() -> str:

@@ -1,6 +1,6 @@
-"""What the reconcilers of Topics and Users share: finalizers, the cluster, and one connection to its brokers.
+"""Base of the reconcilers of Topics and Users: finalizers, the cluster, and one connection to its brokers.
 
-Several members of one cluster are reconciled at a time: one observation of the cluster serves them all. The result of
+Several members of one cluster are reconciled together: one observation of the cluster serves them all. The result of
 one of them does not depend on the others. Results are dictionaries by key.
 """
 
@@ -14,10 +14,10 @@ from ottla_operator.controllers.listener_access import operator_access
 from ottla_operator.controllers.result import ReconcileResult
 from ottla_operator.controllers.status import StatusStore, StatusWriter
 from ottla_operator.errors import ApiError
-from ottla_operator.model.conditions import Reached, Refused, Waiting
+from ottla_operator.model.conditions import Reached, Rejected, Waiting
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster, ObjectKey
-from ottla_operator.planning.namespace_deletion import ABANDONED, is_overdue, what_stays
+from ottla_operator.planning.namespace_deletion import ABANDONED, describe_leftovers, is_overdue
 from ottla_operator.planning.precedence import heir
 from ottla_operator.ports.broker_admin import BrokerAdmin, Connect
 from ottla_operator.ports.host import Host
@@ -31,7 +31,7 @@ NAMESPACE_NOT_ALLOWED = "NamespaceNotAllowed"
 NAMESPACE_NOT_WATCHED = "NamespaceNotWatched"
 
 _RELEASING = frozenset({CLUSTER_MISSING, NAMESPACE_NOT_ALLOWED, NAMESPACE_NOT_WATCHED})
-"""Why nothing can be done in a cluster for an object: one that is deleted need not wait for that."""
+"""Reasons why nothing can be done in the cluster: a deleted object does not wait for them to end."""
 
 Results: TypeAlias = dict[ObjectKey, ReconcileResult | Exception | None]
 """By object. An exception is about that object only; None: another operator manages its cluster."""
@@ -54,14 +54,14 @@ class MemberReconciler(ABC, Generic[MemberT]):
         now: Callable[[], str],
         is_others: Callable[[Document], bool],
     ) -> None:
-        """``is_others`` tells whether another operator manages a Cluster, and what is in it."""
+        """``is_others`` returns whether another operator owns a Cluster and its members."""
         self._api = api
         self._host = host
         self._connect = connect
         self._statuses = statuses
         self._index = index
         self._namespaces = namespaces
-        """Those that are watched; empty: all."""
+        """The watched namespaces; empty: all."""
         self._now = now
         self._is_others = is_others
 
@@ -73,7 +73,7 @@ class MemberReconciler(ABC, Generic[MemberT]):
 
     @abstractmethod
     def _release_without_cluster(self, member: MemberT) -> Reached | None:
-        """Return why a deleted object may go although no broker was asked; None when brokers have to be."""
+        """Return why a deleted object may be removed without its brokers; None if they are needed."""
 
     @abstractmethod
     async def _reconcile_members(
@@ -122,7 +122,7 @@ class MemberReconciler(ABC, Generic[MemberT]):
         }
 
     async def _prepare(self, document: Document) -> MemberT | ReconcileResult:
-        """Do what needs no cluster; return the result where nothing else is to be done."""
+        """Do everything that needs no cluster; return the result if nothing else is to be done."""
         member = self._parse(document)
         if not member.metadata.is_deleting:
             is_kept = self._needs_finalizer(member)
@@ -130,14 +130,14 @@ class MemberReconciler(ABC, Generic[MemberT]):
                 await self._set_finalizer(document, member, present=is_kept)
             return member
         if self.finalizer not in member.metadata.finalizers:
-            return ReconcileResult(Reached("Released", "somebody else's finalizer is waited for"), {})
+            return ReconcileResult(Reached("Released", "waiting for a finalizer of another controller"), {})
         if member.is_paused:
-            words = "nothing is changed while spec.paused is true, and so what is in the cluster stays"
-            return await self._finish(document, member, ReconcileResult(Reached("Released", words), {}))
+            message = "nothing is changed while spec.paused is true, so everything in the cluster stays"
+            return await self._finish(document, member, ReconcileResult(Reached("Released", message), {}))
         reason = self._release_without_cluster(member)
         if reason is None:
             return member
-        # A Secret, if there is one, is the object's, and collected with it.
+        # The object's Secret, if any, has an owner reference to it, and is garbage-collected.
         return await self._finish(document, member, ReconcileResult(reason, {}))
 
     async def _finish(
@@ -149,28 +149,28 @@ class MemberReconciler(ABC, Generic[MemberT]):
             readiness = outcome.readiness
             if isinstance(readiness, Reached) or readiness.reason in _RELEASING:
                 await self._set_finalizer(document, member, present=False)
-                return ReconcileResult(Reached("Released", "nothing keeps the object"), {}, outcome.done)
+                return ReconcileResult(Reached("Released", "the object may be removed"), {}, outcome.done)
             if await self._is_abandoned(document):
-                words = what_stays(member, readiness, heir(member, self._index.claimants(member)))
-                await self._record_abandonment(member, words)
+                message = describe_leftovers(member, readiness, heir(member, self._index.claimants(member)))
+                await self._record_abandonment(member, message)
                 await self._set_finalizer(document, member, present=False)
-                return ReconcileResult(Reached("Released", words), {}, outcome.done)
+                return ReconcileResult(Reached("Released", message), {}, outcome.done)
         await self._statuses.write(document, outcome)
         return outcome
 
     async def _is_abandoned(self, document: Document) -> bool:
-        """Tell whether a deleted object has waited for its brokers long enough, and its namespace waits for it."""
+        """Tell whether a deleted object has waited long enough for its brokers, and its namespace is being deleted."""
         if not is_overdue(document["metadata"]["deletionTimestamp"], self._now()):
             return False
-        return await self._api.is_namespace_going(document)
+        return await self._api.is_namespace_terminating(document)
 
-    async def _record_abandonment(self, member: Member, words: str) -> None:
-        """Log a warning, and make it an event of the Cluster: where the object was, none can be made any more."""
-        logger.warning("%s", words)
+    async def _record_abandonment(self, member: Member, message: str) -> None:
+        """Log a warning, and record it as an Event of the Cluster: the object's own namespace accepts none any more."""
+        logger.warning("%s", message)
         try:
             cluster = await self._api.get(*member.cluster)
             if cluster is not None:
-                await self._api.record_event(cluster, reason=ABANDONED, note=words, is_warning=True)
+                await self._api.record_event(cluster, reason=ABANDONED, note=message, is_warning=True)
         except (ApiError, OSError, TimeoutError) as error:
             logger.warning("%s: could not record an event: %s", member.cluster, error)
 
@@ -182,40 +182,40 @@ class MemberReconciler(ABC, Generic[MemberT]):
         document["metadata"]["finalizers"] = stored["metadata"].get("finalizers", [])
 
     async def _read_cluster(self, key: ObjectKey) -> Cluster | ReconcileResult | None:
-        """Return the cluster, or the result where there is none; None where another operator manages it.
+        """Return the cluster, or a result if it is missing; None if another operator owns it.
 
         Raises:
             ApiError, OSError, TimeoutError: it could not be read.
         """
         if self._namespaces and key.namespace not in self._namespaces:
-            refused = Refused(
-                NAMESPACE_NOT_WATCHED,
+            rejected = Rejected(
+                f"this operator watches the namespaces {', '.join(self._namespaces)}, and {key} is elsewhere; add "
                 f"this operator looks after the namespaces {', '.join(self._namespaces)}, and {key} is elsewhere; add "
                 f"{key.namespace} to watchNamespaces of the operator, or refer to a Cluster in one of them",
             )
-            return ReconcileResult(refused, {}, is_seen=False)
+            return ReconcileResult(rejected, {}, is_seen=False)
         document = await self._api.get(*key)
         if document is None or document["metadata"].get("deletionTimestamp"):
-            missing = Waiting(CLUSTER_MISSING, f"there is no {key}; make it, or delete this object")
+            missing = Waiting(CLUSTER_MISSING, f"there is no {key}; create it, or delete this object")
             return ReconcileResult(missing, {}, is_seen=False)
         return None if self._is_others(document) else Cluster.parse(document)
 
 
 def _rejection(member: Member, cluster: Cluster | ReconcileResult) -> ReconcileResult | None:
-    """Return the result where the cluster is missing, or does not allow the member's namespace; None otherwise."""
+    """Return a result if the cluster is missing, or does not allow the member's namespace; None otherwise."""
     if isinstance(cluster, ReconcileResult):
         return cluster
-    refused = _not_allowed(member, cluster)
-    return None if refused is None else ReconcileResult(refused, {}, is_seen=False)
+    rejected = _not_allowed(member, cluster)
+    return None if rejected is None else ReconcileResult(rejected, {}, is_seen=False)
 
 
-def _not_allowed(member: Member, cluster: Cluster) -> Refused | None:
-    """Return that objects of the member's namespace may not refer to ``cluster``; None when they may."""
+def _not_allowed(member: Member, cluster: Cluster) -> Rejected | None:
+    """Return that objects of the member's namespace may not refer to ``cluster``; None if they may."""
     namespace, key = member.metadata.namespace, cluster.metadata.key
-    if cluster.lets_in(namespace):
+    if cluster.admits_namespace(namespace):
         return None
-    return Refused(
+    return Rejected(
         NAMESPACE_NOT_ALLOWED,
-        f"{key} lets in nobody of namespace {namespace}; add {namespace} to spec.allowedNamespaces of Cluster "
+        f"{key} does not admit namespace {namespace}; add {namespace} to spec.allowedNamespaces of Cluster "
         f"{cluster.name} in namespace {key.namespace}",
     )

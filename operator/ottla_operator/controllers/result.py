@@ -9,24 +9,25 @@ from ottla_operator.planning.plan import Step
 
 @dataclass(frozen=True, slots=True)
 class ReconcileResult:
-    """What one pass did and found."""
+    """Result of one reconciliation."""
 
     readiness: Readiness
     facts: Document
-    """Status fields that were observed, in the CRD's names; those that could not be observed are absent, and those that
-    are not there any more are None."""
+    """Observed status fields, by the CRD's names; fields that could not be observed are absent, and those without a
+    value
+    any more are None."""
     done: tuple[Step, ...] = ()
     planned: tuple[Step, ...] = ()
-    """With ``dry_run``: the steps that would have been done."""
+    """With ``dry_run``: the steps that would have been executed."""
     degradation: Degradation | None = None
     is_seen: bool = True
-    """Whether the object was looked at, so that ``degradation`` counts; else it is what it was before."""
+    """Whether the object was observed, so that ``degradation`` counts; else the former one is kept."""
 
 
 def status(document: Document, outcome: ReconcileResult, *, now: str) -> Document:
-    """Return the whole new status of ``document``; equal to its present one when nothing changed.
+    """Return the whole new status of ``document``; equal to its present one if nothing changed.
 
-    Facts that this pass could not observe stay as they were last seen.
+    Fields that this reconciliation could not observe keep their last values.
     """
     before = document.get("status", {})
     generation, previous = document["metadata"].get("generation", 1), before.get("conditions", [])

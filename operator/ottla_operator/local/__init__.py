@@ -1,10 +1,20 @@
-"""Apply, get and delete manifests, and run a cluster, on this machine: what the command line calls.
+"""Apply, get and delete manifests, and run a cluster, on the local host: the interface of the command line.
 
-The same documents as on Kubernetes go through the same schemas, planner and executor; a state directory stands in
+The same documents as on Kubernetes go through the same schemas, planners and executor; a state directory stands in
 for the API server, and child processes for pods. One state directory holds at most one cluster, so every
 ``clusterRef`` in it means that one, whatever its name; with an explicit ``bootstrap`` it means the brokers there.
 
-These functions block (inside an event loop, run them in a thread), and none of them prints.
+Terms: *outcome*: the typed result of a command for one object (`outcome`); *session*: one command on one state
+directory (`session`); *stamped*: with uid, generation and creation time, as the API server adds them (`manifests`).
+
+Invariants: one command at a time changes a state directory, under its lock; a rejected manifest is not stored; a dry
+run
+changes and stores nothing. These functions block (inside an event loop, run them in a thread), and none of them prints.
+
+Start with `apply`, then `session.Session`.
+
+Surprising: ``get`` reconciles with a dry run, so that the status is current. While authorities are replaced, ``apply``
+reconciles Users as well, because no other process brings them the new trust.
 """
 
 import asyncio
@@ -53,7 +63,7 @@ DEFAULT_TIMEOUT_S = 30.0
 DEFAULT_CLUSTER_NAME = "ottla"
 
 _CALL_S_MIN = 2.0
-"""Whoever does not want to wait still wants an answer from brokers that are there."""
+"""Minimum time limit of a call: with a time-out of 0, brokers that run shall still be able to respond."""
 
 
 def apply(
@@ -66,19 +76,19 @@ def apply(
     timeout_s: float = DEFAULT_TIMEOUT_S,
     connect: Connect | None = None,
 ) -> list[Outcome]:
-    """Make each object as its manifest asks; Clusters first, otherwise in the given order.
+    """Apply each manifest; Clusters first, otherwise in the given order.
 
     Args:
         documents: parsed manifests (`read_manifests`).
-        state_dir: where objects, and the nodes of a Cluster, are kept.
-        bootstrap: ``host:port[,host:port]`` of the brokers that Topics and Users go to; None: the cluster here.
-        properties: of a client that is let in at ``bootstrap``, as Java's have them.
+        state_dir: holds the objects, and the nodes of a Cluster.
+        bootstrap: ``host:port[,host:port]`` of the brokers for Topics and Users; None: of the local cluster.
+        properties: client properties, as in Java clients, for connections to ``bootstrap``.
         dry_run: only validate and plan; nothing is changed and nothing is stored.
-        timeout_s: how long, per object, to wait for what will do without a change of its manifest.
-        connect: the way to brokers; Kafka's protocol, unless a test says otherwise.
+        timeout_s: how long, per object, to wait for a state that needs no change of its manifest.
+        connect: connects to brokers; by default over Kafka's protocol.
 
     Returns:
-        One outcome per document; a refused one does not keep the others from being applied.
+        One outcome per document; a rejection does not stop the others from being applied.
     """
     directory = StateDirectory(state_dir)
     session = _session(directory, bootstrap, properties, connect, timeout_s)
@@ -102,13 +112,13 @@ def get(
     properties: Mapping[str, str] | None = None,
     connect: Connect | None = None,
 ) -> list[Document]:
-    """Return stored objects, Kubernetes-shaped, sorted by name, each with its status as of now.
+    """Return stored objects in the form of kubectl, sorted by name, each with its present status.
 
     Args:
-        kind: in any form that kubectl knows: ``Topic``, ``topic``, ``topics``, ``ot``.
-        name: one object, and the list is empty when it is not there; None: all of the kind.
+        kind: in any form that kubectl accepts: ``Topic``, ``topic``, ``topics``, ``ot``.
+        name: one object, and the list is empty if it is missing; None: all of the kind.
         state_dir: as in `apply`, as are ``bootstrap`` and ``connect``.
-        bootstrap: without an answer from there, the status says so.
+        bootstrap: if these brokers do not respond, the status says so.
         properties: as in `apply`.
         connect: as in `apply`.
 
@@ -120,7 +130,7 @@ def get(
     found = directory.objects(canonical_kind(kind))
 
     async def run() -> list[Document]:
-        return [await session.refreshed(it) for it in found if name in (None, it["metadata"]["name"])]
+        return [await session.refresh(it) for it in found if name in (None, it["metadata"]["name"])]
 
     return asyncio.run(run())
 
@@ -135,7 +145,7 @@ def delete(
     timeout_s: float = DEFAULT_TIMEOUT_S,
     connect: Connect | None = None,
 ) -> Outcome:
-    """Carry out an object's deletionPolicy and forget it. A Cluster's nodes are stopped; their data stays.
+    """Execute an object's deletionPolicy and delete it. A Cluster's nodes are stopped; their data stays.
 
     Raises:
         OperatorError: the kind is unknown.
@@ -159,18 +169,18 @@ def up(
     """Start the cluster of ``state_dir``; ``unchanged`` if it runs so already.
 
     Args:
-        state_dir: where it is kept.
-        brokers: how many; None: as before, or 1. The first three, or the only one, are controllers too.
-        controllers: how many nodes are controllers and nothing else; None: as before, or none.
-        port: of the first node's clients; None: as before, or 9092.
+        state_dir: the state directory.
+        brokers: number of brokers; None: as before, or 1. The first three, or the only one, are controllers, too.
+        controllers: number of nodes that are only controllers; None: as before, or none.
+        port: of the first node's listener for clients; None: as before, or 9092.
         timeout_s: how long to wait until it is ready.
         connect: as in `apply`.
 
     Returns:
-        On success, ``outcome.manifest["status"]["bootstrapServers"]`` is where clients begin.
+        On success, ``outcome.manifest["status"]["bootstrapServers"]`` is the bootstrap address.
 
     Raises:
-        ManifestError: the cluster was made from a manifest whose pools only that can change.
+        ManifestError: the cluster has other pools, which only its manifest can change.
     """
     stored = StateDirectory(state_dir).objects("Cluster")
     document = desired_by_user(stored[0]) if stored else cluster_manifest(DEFAULT_CLUSTER_NAME)
@@ -199,9 +209,9 @@ def down(*, state_dir: Path) -> list[str]:
 
 
 def status(*, state_dir: Path, ask_brokers: bool = True, connect: Connect | None = None) -> ClusterStatus | None:
-    """Return how the cluster of ``state_dir`` is; None when there is none.
+    """Return the status of the cluster in ``state_dir``; None without one.
 
-    Without ``ask_brokers`` it is not told which controller is active, and who leads how many partitions.
+    Without ``ask_brokers``, the active controller and the numbers of leaders are unknown.
     """
     directory = StateDirectory(state_dir)
     for stored in directory.objects("Cluster"):
@@ -250,7 +260,7 @@ async def _cluster_status(cluster: Cluster, host: LocalHost, connect: Connect | 
 async def _view(
     host: LocalHost, desired: DesiredCluster, observed: ObservedCluster, connect: Connect
 ) -> ClusterView | None:
-    """Return what brokers say; None when none answers, which is no error of whoever asks how the nodes are."""
+    """Return the brokers' view; None if no broker responds, which is no error for a status."""
     if not observed.ready_nodes:
         return None
     try:
@@ -262,7 +272,7 @@ async def _view(
 
 
 def _roles(node: DesiredNode, view: ClusterView | None) -> tuple[str, ...]:
-    """Return the node's roles in Kafka's words; the controller that is active has that word."""
+    """Return the node's roles in Kafka's terms; the active controller is marked."""
     is_active = view is not None and view.controller_id == node.node_id
     roles = ["broker"] if node.is_broker else []
     roles += ["active controller" if is_active else "controller"] if node.is_controller else []

@@ -1,4 +1,4 @@
-"""Manifests between files and the state directory: reading them, and what the API server would stamp on them."""
+"""Manifests in files and in the state directory: reads them, and adds metadata as the API server does."""
 
 import uuid
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ _USER_METADATA = ("name", "namespace", "labels", "annotations")
 
 
 def read_manifests(sources: Iterable[Path | TextIO]) -> list[Document]:
-    """Return every document of YAML (or JSON) files, of the ``*.yaml`` files of folders, and of open streams, in order.
+    """Return all documents of YAML (or JSON) files, of ``*.yaml`` files in folders, and of open streams, in order.
 
     Raises:
         ManifestError: a document is not a mapping, or a file is not YAML in UTF-8.
@@ -33,10 +33,10 @@ def read_manifests(sources: Iterable[Path | TextIO]) -> list[Document]:
 
 
 def canonical_kind(text: str) -> str:
-    """Return the kind that ``text`` names, in any form that kubectl knows: ``Topic``, ``topics``, ``ot``.
+    """Return the kind that ``text`` means, in any form that kubectl accepts: ``Topic``, ``topics``, ``ot``.
 
     Raises:
-        OperatorError: it names none.
+        OperatorError: it is no kind.
     """
     for kind in KINDS:
         names = schema.definition(kind)["spec"]["names"]
@@ -46,7 +46,7 @@ def canonical_kind(text: str) -> str:
 
 
 def desired_by_user(document: Document) -> Document:
-    """Return ``document`` without what the store adds, so that the output of ``get`` can be applied again."""
+    """Return ``document`` without fields that the store adds, so that the output of ``get`` can be applied again."""
     metadata = document.get("metadata")
     kept = {name: document[name] for name in document if name != "status"}
     if isinstance(metadata, dict):
@@ -84,12 +84,12 @@ def cluster_manifest(name: str) -> Document:
 
 
 def with_nodes(document: Document, brokers: int | None, controllers: int | None) -> Document:
-    """Return the Cluster ``document`` with other numbers of nodes; None leaves a number as it is.
+    """Return the Cluster ``document`` with other numbers of nodes; None leaves a number unchanged.
 
-    Without ``controllers``, the first three brokers (where there are fewer, the first) are the controllers too.
+    Without ``controllers``, the first three brokers (the first one, if there are fewer) are controllers, too.
 
     Raises:
-        ManifestError: its pools are not those that this function makes, so that their owner has to change them.
+        ManifestError: it has other pools than those of this function, which only its manifest can change.
     """
     before = {pool["name"]: pool for pool in document["spec"]["pools"]}
     if not before.keys() <= {"main", "brokers", "controllers"}:

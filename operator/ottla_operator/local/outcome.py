@@ -1,4 +1,4 @@
-"""What a command on manifests answers: typed, for the command line to print."""
+"""Typed results of commands on manifests, for the command line to print."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from ottla_operator.controllers.result import ReconcileResult
-from ottla_operator.model.conditions import Reached, Refused, Underway
+from ottla_operator.model.conditions import Reached, Rejected, Underway
 from ottla_operator.model.document import Document
 
 Action = Literal[
@@ -15,7 +15,7 @@ Action = Literal[
 
 
 class ExitCode(IntEnum):
-    """The exit codes of the command line that manifests can lead to."""
+    """Exit codes of commands on manifests."""
 
     OK = 0
     ERROR = 1
@@ -27,7 +27,7 @@ class ExitCode(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of one object."""
+    """Result of a command for one object."""
 
     kind: str
     name: str
@@ -35,12 +35,12 @@ class Outcome:
     reason: str
     """CamelCase, as in the object's Ready condition."""
     message: str
-    """For people: what happened, or what is wrong and what to do next."""
+    """For people: the result, or the problem and the next step."""
     exit_code: ExitCode = ExitCode.OK
     steps: tuple[str, ...] = ()
-    """What was done, or with ``dry_run`` would be; empty when nothing was to do."""
+    """Executed steps, or with ``dry_run`` planned ones; empty if there are none."""
     manifest: Document | None = None
-    """The object as it is stored now, with its status; None when it is not stored."""
+    """The object as stored, with its status; None if it is not stored."""
 
     def __str__(self) -> str:
         return f"{self.kind.lower()}/{self.name} {self.action}: {self.message}"
@@ -55,13 +55,13 @@ class NodeStatus:
     roles: tuple[str, ...]
     """``broker``, ``controller`` or ``active controller``."""
     state: str
-    """That of the process, as `NodeState` has it: ``ready``, ``starting``, ``unready`` or ``stopped``."""
+    """Of the process, as in `NodeState`: ``ready``, ``starting``, ``unready`` or ``stopped``."""
     pid: int | None
     message: str
     leads: int | None
-    """How many partitions; None where it is no broker, or no broker answers."""
+    """Number of partitions that it leads; None for a controller, or if no broker responds."""
     client_address: str
-    """``host:port`` that Kafka clients dial; of a controller only, that other controllers dial."""
+    """``host:port`` of the listener for clients; of a controller only, of the listener for other controllers."""
     http_address: str
     """``http://host:port`` of health, metrics and console."""
     log: Path
@@ -76,7 +76,7 @@ class ClusterStatus:
     bootstrap_servers: str
     nodes: tuple[NodeStatus, ...]
     command_config: Path | None = None
-    """What lets the cluster's administrator in, a client's properties; None where nobody is asked."""
+    """Client properties of the cluster's administrator; None without authentication."""
 
     @property
     def exit_code(self) -> ExitCode:
@@ -84,13 +84,13 @@ class ClusterStatus:
 
 
 def outcome_of(document: Document, result: ReconcileResult, *, is_new: bool, is_changed: bool) -> Outcome:
-    """Return what a pass over the stored ``document`` amounts to."""
+    """Return the outcome of reconciling the stored ``document``."""
     readiness = result.readiness
     action: Action
     if isinstance(readiness, Reached | Underway):
         action = "created" if is_new else "configured" if is_changed else "unchanged"
         code = ExitCode.OK
-    elif isinstance(readiness, Refused):
+    elif isinstance(readiness, Rejected):
         action = "refused"
         code = ExitCode.DENIED if readiness.reason.endswith("AuthorizationFailed") else ExitCode.ERROR
     else:
@@ -108,7 +108,7 @@ def outcome_of(document: Document, result: ReconcileResult, *, is_new: bool, is_
 
 
 def planned_outcome(document: Document, result: ReconcileResult) -> Outcome:
-    """Return what a dry run found: nothing was changed, and what would be."""
+    """Return the outcome of a dry run: the steps that an apply would execute."""
     if not result.planned:
         return outcome_of(document, result, is_new=False, is_changed=False)
     steps = tuple(str(step) for step in result.planned)

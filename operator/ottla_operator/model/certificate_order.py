@@ -1,4 +1,4 @@
-"""What cert-manager is asked for: its Certificate object, of which it makes and renews a Secret.
+"""The Certificate object of cert-manager, from which cert-manager issues and renews a Secret.
 
 Source: cert-manager.io/v1, Certificate.
 """
@@ -13,7 +13,7 @@ from ottla_operator.model.manifest import Cluster
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateOrder:
-    """A certificate that somebody else makes."""
+    """A certificate that cert-manager issues."""
 
     name: str
     names: tuple[str, ...]
@@ -22,7 +22,7 @@ class CertificateOrder:
 
     @property
     def secret_name(self) -> str:
-        """Where it will be, as ``tls.crt``, ``tls.key`` and, with most issuers, ``ca.crt``."""
+        """The Secret with ``tls.crt``, ``tls.key`` and, with most issuers, ``ca.crt``."""
         return self.name
 
     @property
@@ -39,7 +39,7 @@ class CertificateOrder:
 
 
 def certificate_order(cluster: Cluster, listener: Listener, names: frozenset[str]) -> CertificateOrder | None:
-    """Return what to ask cert-manager for; None where the listener's certificate is not from there."""
+    """Return the Certificate to apply; None unless the listener's certificate comes from cert-manager."""
     if listener.certificate is None or listener.certificate.issuer_ref is None:
         return None
     return CertificateOrder(
@@ -50,7 +50,7 @@ def certificate_order(cluster: Cluster, listener: Listener, names: frozenset[str
 
 
 def certificate_name(name: str) -> str:
-    """Return a host name or address as certificates say it: in lower case, and addresses as RFC 5952 writes them."""
+    """Return a host name or address in the form of certificates: in lower case, addresses as RFC 5952 writes them."""
     return str(ip_address(name)) if is_address(name) else name.lower()
 
 

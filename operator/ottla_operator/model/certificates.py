@@ -1,7 +1,7 @@
-"""Keys and certificates: authorities that are made, certificates that they sign, and what somebody else's PEM says.
+"""Keys and certificates: authorities and leaves that the operator issues, and validation of certificates from users.
 
 Keys are ECDSA P-256. Import this module only where there is TLS: the library below takes its time to load.
-Source: RFC 5280 (extensions of authorities and of those whom they sign).
+Source: RFC 5280 (extensions of authorities and of leaf certificates).
 """
 
 from dataclasses import dataclass
@@ -24,10 +24,10 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from ottla_operator.model.conditions import Refused
+from ottla_operator.model.conditions import Rejected
 
 CLOCK_SKEW: Final = timedelta(hours=1)
-"""So long before it is made a certificate begins: clocks differ."""
+"""How long before its creation a certificate becomes valid: clocks differ."""
 _SIGNING_KEYS: Final = (ec.EllipticCurvePrivateKey, rsa.RSAPrivateKey)
 _UNREADABLE: Final = (
     ValueError,
@@ -38,44 +38,44 @@ _UNREADABLE: Final = (
     x509.UnsupportedGeneralNameType,
     UserWarning,
 )
-"""What the library says of bytes that are no certificate, in part only when that part is asked for."""
+"""Errors of the library for bytes that are no certificate; some are raised only when the part in question is read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SigningAuthority:
-    """Who signs certificates. It never prints itself."""
+    """A root that signs certificates. It never prints itself."""
 
     certificate: str
     """PEM, of a root."""
     key: str | None
-    """PEM, PKCS #8; None where it is lost, and nothing can be signed any more."""
+    """PEM, PKCS #8; None if it is lost, and nothing can be signed any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Leaf:
-    """A certificate that signs nobody, and its key. It never prints itself."""
+    """A certificate that signs no other, and its key. It never prints itself."""
 
     certificate: str
     key: str
 
     @property
     def pem(self) -> str:
-        """Key and certificate in one text, as nodes read it."""
+        """Key and certificate in one PEM file, as nodes read it."""
         return self.key + self.certificate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeafRequest:
-    """Whom a certificate is for."""
+    """Subject and names of a certificate to issue."""
 
     common_name: str
     names: frozenset[str] = frozenset()
-    """Host names and IP addresses; without any it is no server's."""
+    """Host names and IP addresses; empty for a client's certificate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateFacts:
-    """What a certificate says."""
+    """The fields of a certificate that planning needs."""
 
     subject: str
     """RFC 4514."""
@@ -87,10 +87,10 @@ class CertificateFacts:
 
 
 class CertificateIssuer:
-    """Makes keys and signs certificates; the only place with chance in it."""
+    """Creates keys and signs certificates; the only place with randomness."""
 
     def authority(self, organization: str, what: str, *, now: datetime, days: int) -> SigningAuthority:
-        """Return a new root; its name is unlike that of any other, or clients would take one for the other."""
+        """Return a new root; its name is unique, because clients choose trusted certificates by name."""
         key = ec.generate_private_key(ec.SECP256R1())
         identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
         name = _name(f"{what} {identifier.digest.hex()[:12]}", organization)
@@ -105,7 +105,7 @@ class CertificateIssuer:
 
     def leaf(self, authority: SigningAuthority, request: LeafRequest, *, now: datetime, days: int) -> Leaf:
         """Return a new key with a certificate by ``authority``, which never outlives that."""
-        assert authority.key is not None, "who signs has a key"
+        assert authority.key is not None, "an authority signs with its key"
         issuer, issuer_key = _one(authority.certificate), load_pem_private_key(authority.key.encode(), None)
         assert isinstance(issuer_key, _SIGNING_KEYS), "authorities are checked before"
         key = ec.generate_private_key(ec.SECP256R1())
@@ -126,10 +126,10 @@ class CertificateIssuer:
 
 
 def facts(pem: str) -> CertificateFacts:
-    """Return what the first certificate of ``pem`` says.
+    """Return the facts of the first certificate of ``pem``.
 
     Raises:
-        ValueError: there is none, or it says what nobody can read.
+        ValueError: there is none, or it cannot be read.
     """
     return _facts(_one(pem))
 
@@ -148,12 +148,12 @@ def _facts(certificate: x509.Certificate) -> CertificateFacts:
 
 
 def subject_of(request: LeafRequest) -> str:
-    """Return the subject of what is issued for ``request``, as `facts` says it."""
+    """Return the subject of a certificate issued for ``request``, in the form of `facts`."""
     return _name(request.common_name).rfc4514_string()
 
 
 def certificates(pem: str) -> tuple[str, ...]:
-    """Return the certificates of ``pem`` that can be read, each as the same text whoever wrote it."""
+    """Return the readable certificates of ``pem``, each in one normal form."""
     try:
         found = _load(pem)
     except _UNREADABLE:
@@ -179,7 +179,7 @@ def is_issued_by(pem: str, authority: str) -> bool:
 
 
 def have_one_key(pem: str, other: str) -> bool:
-    """Tell whether the first certificates of two texts, both readable, are for the same key."""
+    """Tell whether the first certificates of two PEM strings, both readable, are for the same key."""
     try:
         return _public_bytes(_one(pem).public_key()) == _public_bytes(_one(other).public_key())
     except _UNREADABLE:
@@ -187,21 +187,21 @@ def have_one_key(pem: str, other: str) -> bool:
 
 
 def leaf_of(pem: str | None) -> Leaf | None:
-    """Return key and certificate of one text; None unless both are there and belong together."""
+    """Return key and certificate of one PEM string; None unless both are there and match."""
     key_end = "-----END PRIVATE KEY-----\n"
     key, _, certificate = (pem or "").partition(key_end)
     return leaf_of_parts(certificate, key + key_end)
 
 
 def leaf_of_parts(certificate: str | None, key: str | None) -> Leaf | None:
-    """Return key and certificate; None unless both are there and belong together."""
+    """Return key and certificate; None unless both are there and match."""
     if certificate is None or key is None or not _belong_together(certificate, key):
         return None
     return Leaf(certificate=certificate, key=key)
 
 
-def made_authority(certificate: str | None, key: str | None) -> SigningAuthority | None:
-    """Return an authority of the operator's own Secret; without its key if that is damaged, None without both."""
+def generated_authority(certificate: str | None, key: str | None) -> SigningAuthority | None:
+    """Return the authority in the operator's own Secret; without its key if that is corrupt, None without both."""
     found = certificates(certificate or "")
     if not found:
         return None
@@ -210,10 +210,10 @@ def made_authority(certificate: str | None, key: str | None) -> SigningAuthority
     )
 
 
-def given_authority(
+def user_provided_authority(
     certificate: str | None, key: str | None, where: str, *, now: datetime
-) -> SigningAuthority | Refused:
-    """Return the authority that a user keeps in ``where`` (``Secret mine``), or why it cannot sign anything."""
+) -> SigningAuthority | Rejected:
+    """Return the authority that a user keeps in ``where`` (``Secret mine``), or why it cannot sign."""
     if certificate is None or key is None:
         return _unusable(where, f"has no entry {'ca.crt' if certificate is None else 'ca.key'}")
     found = certificates(certificate)
@@ -230,8 +230,8 @@ def given_authority(
     return SigningAuthority(certificate=found[0], key=_key_pem(loaded))
 
 
-def given_leaf(certificate: str | None, key: str | None, where: str, *, now: datetime) -> Leaf | Refused:
-    """Return key and chain that a user, or cert-manager, keeps in ``where``, or why nobody can show them."""
+def user_provided_leaf(certificate: str | None, key: str | None, where: str, *, now: datetime) -> Leaf | Rejected:
+    """Return key and chain that a user, or cert-manager, keeps in ``where``, or why a listener cannot present them."""
     if certificate is None or key is None:
         return _unusable(where, f"has no entry {'tls.crt' if certificate is None else 'tls.key'}")
     chain = certificates(certificate)
@@ -245,8 +245,8 @@ def given_leaf(certificate: str | None, key: str | None, where: str, *, now: dat
     return Leaf(certificate="".join(chain), key=_key_pem(load_pem_private_key(key.encode(), None)))
 
 
-def _unusable(where: str, what: str) -> Refused:
-    return Refused("CertificateUnusable", f"{where} {what}; put a usable one there, or name another")
+def _unusable(where: str, what: str) -> Rejected:
+    return Rejected("CertificateUnusable", f"{where} {what}; put a usable one there, or name another")
 
 
 def _key_trouble(key: str, certificate: x509.Certificate) -> str | None:
@@ -278,8 +278,8 @@ def _root_trouble(certificate: x509.Certificate, now: datetime) -> str | None:
     if usage is not None and not usage.key_cert_sign:
         return "may sign no certificates: keyUsage has no keyCertSign"
     if not is_issued_by(_pem(certificate), _pem(certificate)):
-        # Whoever has any certificate of a root that others use as well would be taken for a node.
-        return "is signed by somebody else; a cluster needs a root of its own"
+        # With a shared root, any of its other certificates would authenticate as a node.
+        return "is signed by another authority; a cluster needs a root of its own"
     if certificate.not_valid_after_utc <= now:
         return f"ended on {certificate.not_valid_after_utc:%Y-%m-%d}"
     return None
@@ -340,7 +340,7 @@ def _purposes(request: LeafRequest) -> list[x509.ObjectIdentifier]:
 
 
 def _issuer_identifier(issuer: x509.Certificate) -> x509.AuthorityKeyIdentifier | None:
-    """Return how ``issuer`` names its own key; others compute that in other ways."""
+    """Return the key identifier of ``issuer`` from its own extension; authorities compute it in different ways."""
     try:
         found = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     except x509.ExtensionNotFound:
@@ -365,10 +365,10 @@ def _alternative_names(certificate: x509.Certificate) -> frozenset[str]:
 
 
 def _load(pem: str) -> list[x509.Certificate]:
-    """Raises one of `_UNREADABLE`, also for what the library only warns of: a serial number of 0, a long country."""
+    """Raises one of `_UNREADABLE`, also for defects of which the library only warns, such as serial number 0."""
     with catch_warnings(action="error", category=UserWarning):
         certificates = x509.load_pem_x509_certificates(pem.encode(errors="replace"))
-        # Names are not looked at before.
+        # The library parses names only when they are read.
         assert all(it.subject is not None and it.issuer is not None for it in certificates)
         return certificates
 
@@ -390,5 +390,5 @@ def _key_pem(key: PrivateKeyTypes) -> str:
 
 
 def instant(text: str) -> datetime:
-    """Return the time that ``text`` says: RFC 3339, UTC, whole seconds."""
+    """Return the time of an RFC 3339 string in UTC and whole seconds."""
     return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""How clients reach a cluster: the one value between a cluster's doors and the Secrets of its users."""
+"""How clients reach a cluster: the values that users' Secrets need of a listener."""
 
 from dataclasses import dataclass
 
@@ -8,16 +8,17 @@ from ottla_operator.model.manifest import Cluster
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientAccess:
-    """One door of a cluster, as a client has to know it."""
+    """One listener of a cluster, from a client's side."""
 
     bootstrap_servers: str
     """``host:port[,host:port]``."""
     security_protocol: str = "PLAINTEXT"
     """Kafka's name: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
     ca_pem: str | None = None
-    """The certificates that clients have to trust; None where there is no TLS, or everybody trusts them anyway."""
+    """The certificates that clients have to trust; None without TLS, or when a public authority signed the
+    listener's."""
     mechanism: str | None = None
-    """The SASL mechanism of users that have no password; None where the door has no SASL."""
+    """The SASL mechanism of users without a password; None if the listener has no SASL."""
 
     @property
     def has_sasl(self) -> bool:
@@ -25,11 +26,11 @@ class ClientAccess:
 
 
 def listener_of(cluster: Cluster, authentication: str) -> Listener | None:
-    """Return the listener for users of a type of authentication: the first that asks for it.
+    """Return the first listener with a type of authentication, for users of that type.
 
-    Where nothing but the plain listener is there, everybody comes in by that. None: the cluster has no fitting door.
+    If the plain listener is the only one, all users connect through it. None: the cluster has no such listener.
     """
     if cluster.listeners == (PLAINTEXT,):
         return PLAINTEXT
     wanted = TLS if authentication == TLS_EXTERNAL else authentication
-    return next((listener for listener in cluster.listeners if listener.asks_for == wanted), None)
+    return next((listener for listener in cluster.listeners if listener.authentication_type == wanted), None)

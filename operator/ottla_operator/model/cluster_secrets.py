@@ -16,25 +16,25 @@ from ottla_operator.model.listeners import Listener
 CA_CERTIFICATE = "ca.crt"
 CA_KEY = "ca.key"
 CA_TRUSTED = "trusted.crt"
-"""All that is trusted now, the present authority first."""
+"""All trusted certificates, the present authority first."""
 
 NODE_PEM = "node.pem"
 """Key and chain of the certificate that all nodes have."""
 CLUSTER_CA = "cluster-ca.crt"
-"""Whom nodes trust among themselves."""
+"""The authorities that nodes trust for connections between nodes."""
 CLIENTS_CA = "clients-ca.crt"
-"""Whom listeners of the type tls trust."""
+"""The authorities that listeners of the type tls trust."""
 
 CLIENT_PROPERTIES = "client.properties"
 
 
 def listener_pem(listener: Listener) -> str:
-    """Return the entry with key and chain of a listener whose certificate is not the nodes'."""
+    """Return the entry with key and chain of a listener that has a certificate of its own."""
     return f"listener-{listener.name}.pem"
 
 
 def trusted_entry(listener: Listener) -> str:
-    """Return the entry with whom clients of a listener have to trust; there is none where everybody does anyway."""
+    """Return the entry with the authorities that clients of a listener must trust; public authorities have no entry."""
     return CLUSTER_CA if listener.certificate is None else f"listener-{listener.name}-ca.crt"
 
 

@@ -1,4 +1,4 @@
-"""What a Cluster says of its own certificates: the two authorities, and how long everything counts."""
+"""``spec.tls``: the two authorities of a Cluster, with the validity, renewal and rotation of certificates."""
 
 from dataclasses import dataclass
 
@@ -12,22 +12,22 @@ NODE_PRINCIPAL = "User:ottla:node"
 OPERATOR_PRINCIPAL = "User:ottla:operator"
 NODE_COMMON_NAME = "node"
 OPERATOR_COMMON_NAME = "operator"
-"""Of certificates by the cluster's authority: the listener of nodes takes them for the two principals."""
+"""Common names of certificates by the cluster's authority: the listener of nodes maps them to the two principals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authority:
-    """One who signs certificates: a key, and the certificate of that."""
+    """An authority that signs certificates: key and root certificate."""
 
     validity_days: int = _VALIDITY_DAYS
     renewal_days: int = _RENEWAL_DAYS
-    """So long before they end, certificates are replaced."""
+    """How long before their end certificates are replaced."""
     rotation: str = ""
-    """Another text asks for another key."""
+    """Another value requests a new key."""
     overlap_s: int = _OVERLAP_S
-    """How long clients have to read their new Secrets while the old key counts."""
+    """How long the old key stays valid, so that clients can read their new Secrets."""
     secret_name: str | None = None
-    """A Secret of the user's that holds it (``ca.crt``, ``ca.key``); None: the operator makes it."""
+    """A Secret of the user that holds the authority (``ca.crt``, ``ca.key``); None: the operator creates one."""
 
     @classmethod
     def parse(cls, spec: Json) -> "Authority":
@@ -43,7 +43,7 @@ class Authority:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterTls:
-    """``spec.tls``: nodes talk TLS among themselves."""
+    """``spec.tls``: nodes use TLS between each other."""
 
     cluster_ca: Authority = Authority()
     """Signs nodes and the operator."""
@@ -52,7 +52,7 @@ class ClusterTls:
 
     @property
     def overlap_s(self) -> int:
-        """The longer of the two authorities' times."""
+        """The longer of the two authorities' overlaps."""
         return max(self.cluster_ca.overlap_s, self.clients_ca.overlap_s)
 
     @classmethod

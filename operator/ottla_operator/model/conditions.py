@@ -1,19 +1,21 @@
-"""The conditions of every object of ours, as kstatus, Argo CD and people read them.
+"""The conditions of every object of the operator, as kstatus, Argo CD and users read them.
 
 =======  ===========  ===========  =======  ==========================================================
 Ready    Progressing  Reconciling  Stalled  meaning
 =======  ===========  ===========  =======  ==========================================================
-True     False        -            -        it is what the spec asks
-True     True         True         -        it is, and serves, while something slow goes on, such as another key
-False    True         True         -        on the way, or waiting for something that the message names
-False    False        -            True     it will not become so by waiting: the message says what to change
-False    False        -            -        it is not, and somebody has said that it shall wait: `paused`
-Unknown  True         True         -        accepted, not looked at yet
+True     False        -            -        the object matches its spec
+True     True         True         -        it matches and serves, while something slow is in progress, such as a new
+key
+False    True         True         -        in progress, or waiting for something that the message names
+False    False        -            True     waiting does not help: the message names what to change
+False    False        -            -        it does not match, and stays so on request: `paused`
+Unknown  True         True         -        accepted, not reconciled yet
 =======  ===========  ===========  =======  ==========================================================
 
-Ready, Progressing, Degraded and Paused are there always; Reconciling and Stalled only while they are True (-: absent).
-Degraded is independent of the others: less serves than should, or redundancy is lost, and not because the operator is
-at it on purpose.
+Ready, Progressing, Degraded and Paused are always present; Reconciling and Stalled only while they are True (-:
+absent).
+Degraded is independent of the others: capacity or redundancy is below the spec, and not because of an operation of the
+operator's.
 
 Source: kubernetes-sigs/cli-utils, pkg/kstatus/README.md (abnormal-true Reconciling and Stalled).
 """
@@ -29,7 +31,7 @@ Condition: TypeAlias = Document
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """The object is what its spec asks."""
+    """The object matches its spec."""
 
     reason: str
     message: str
@@ -37,7 +39,7 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Underway:
-    """It is what its spec asks, or serves as if it were, while something goes on that takes its time."""
+    """The object matches its spec, or serves as if it did, while a slow operation is in progress."""
 
     reason: str
     message: str
@@ -45,15 +47,15 @@ class Underway:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """It is not yet; the same manifest will do, later."""
+    """The object does not match its spec yet; the same manifest will be applied later."""
 
     reason: str
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """It will not be; somebody must change the manifest or the world."""
+class Rejected:
+    """The spec cannot be satisfied; the user must edit it or fix the cluster."""
 
     reason: str
     message: str
@@ -61,9 +63,9 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Halted:
-    """It was on the way and has stopped there, before it does harm; somebody must change the manifest or the world.
+    """The operation stopped before it does harm; the user must edit the manifest or fix the cluster.
 
-    Unlike `Refused` it may come out of what was done so far, and is looked at again as what waits is.
+    Unlike `Rejected` it may follow from steps that are done, and it is reconciled again like `Waiting`.
     """
 
     reason: str
@@ -72,7 +74,7 @@ class Halted:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """It is not yet, and stays as it is until somebody says otherwise (``spec.paused``)."""
+    """The object does not match its spec, and stays so while ``spec.paused`` is true."""
 
     reason: str
     message: str
@@ -80,27 +82,27 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Nobody has looked yet."""
+    """No reconciliation has observed the object yet."""
 
     reason: str = "Accepted"
-    message: str = "waiting for the first look at the cluster"
+    message: str = "waiting for the first reconciliation"
 
 
 AUTHORITY_CHANGING = "AuthorityChanging"
-"""The reason of a Cluster that waits until everybody knows a new authority."""
+"""The reason of a Cluster that waits until all nodes and clients trust a new authority."""
 
 QUORUM_LOST = "QuorumLost"
-"""The reason of what waits for a leader of the metadata quorum, and of a Cluster that has none."""
+"""The reason of objects that wait for a leader of the metadata quorum, and of a Cluster without one."""
 
-Readiness = Reached | Underway | Waiting | Refused | Halted | Held | Accepted
+Readiness = Reached | Underway | Waiting | Rejected | Halted | Held | Accepted
 
-Obstacle = Waiting | Underway | Refused | Halted
-"""Why a plan does not lead all the way."""
+Obstacle = Waiting | Underway | Rejected | Halted
+"""Why a plan stops short of the spec."""
 
 
 @dataclass(frozen=True, slots=True)
 class Degradation:
-    """What is less than it should be, and why."""
+    """Capacity or redundancy that is below the spec, and why."""
 
     reason: str
     message: str
@@ -113,7 +115,7 @@ _TABLE: dict[type[Readiness], tuple[_Status, bool, bool]] = {
     Reached: ("True", False, False),
     Underway: ("True", True, False),
     Waiting: ("False", True, False),
-    Refused: ("False", False, True),
+    Rejected: ("False", False, True),
     Halted: ("False", False, True),
     Held: ("False", False, False),
     Accepted: ("Unknown", True, False),
@@ -131,13 +133,14 @@ def conditions(
 ) -> list[Condition]:
     """Return Ready, Progressing, Degraded and Paused, then Reconciling or Stalled while one of them is True.
 
-    What is refused after it has been ready is degraded, whatever ``degradation`` says: the spec is not served.
+    A spec that is rejected after the object has been ready is Degraded, whatever ``degradation`` says: it is not
+    served.
     ``lastTransitionTime`` is ``now`` (RFC 3339) only where the status differs from ``previous``, so that an
     unchanged readiness is an unchanged list and need not be written.
     """
     since = {condition["type"]: condition for condition in previous}
     ready, is_progressing, is_stalled_now = _TABLE[type(readiness)]
-    if degradation is None and isinstance(readiness, Refused) and _has_been_ready(since):
+    if degradation is None and isinstance(readiness, Rejected) and _has_been_ready(since):
         degradation = Degradation(readiness.reason, readiness.message)
 
     def condition(name: str, status: _Status, reason: str, message: str) -> Condition:
@@ -174,20 +177,20 @@ def _has_been_ready(since: Mapping[str, Condition]) -> bool:
 
 
 def known_degradation(previous: list[Condition]) -> Degradation | None:
-    """Return what the condition Degraded says; None where it is not True."""
+    """Return reason and message of the condition Degraded; None unless it is True."""
     found = (it for it in previous if it["type"] == "Degraded" and it["status"] == "True")
     return next((Degradation(it["reason"], it["message"]) for it in found), None)
 
 
 def is_stalled(document: Document) -> bool:
-    """Tell whether a stored object waits for somebody to change it, or the world, as it was last seen."""
+    """Tell whether the latest status of a stored object says that it waits for a change by the user."""
     status = document.get("status", {})
     is_seen = status.get("observedGeneration") == document["metadata"].get("generation", 1)
     return is_seen and any(it["type"] == "Stalled" and it["status"] == "True" for it in status.get("conditions", []))
 
 
 def ready_condition(document: Document) -> Condition | None:
-    """Return the Ready condition of a stored object; None before anyone has looked."""
+    """Return the Ready condition of a stored object; None before its first reconciliation."""
     for condition in document.get("status", {}).get("conditions", []):
         if condition["type"] == "Ready":
             return dict(condition)

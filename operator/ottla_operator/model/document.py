@@ -1,4 +1,4 @@
-"""Manifests as they are parsed: nested dictionaries in the API's own field names."""
+"""Manifests after parsing: nested dictionaries in the API's own field names."""
 
 from typing import Any, TypeAlias
 
@@ -18,9 +18,9 @@ Schema: TypeAlias = dict[str, Json]
 
 
 def covers(found: Json, wanted: Json) -> bool:
-    """Tell whether ``found`` says everything that ``wanted`` says; what the API server added does not matter."""
+    """Tell whether ``found`` has everything that ``wanted`` has; fields that the API server added do not matter."""
     if isinstance(wanted, dict):
-        # The API server drops some of what is empty, and keeps other.
+        # The API server drops some empty values, and keeps others.
         return isinstance(found, dict) and all(
             covers(found[name], value) if name in found else value in ({}, []) for name, value in wanted.items()
         )

@@ -10,12 +10,12 @@ AFTER_UPGRADE = "AfterUpgrade"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeaturePolicy:
-    """What to do with features; with nothing said, their levels stay as they are."""
+    """Which feature levels to finalize; without any field set, levels stay as they are."""
 
     follows_upgrades: bool = False
-    """Once all nodes run the release that is asked for, finalize the highest levels that it has."""
+    """Whether to finalize the highest levels of the release once all nodes run it."""
     levels: Mapping[str, int] = field(default_factory=dict)
-    """Asked for by name; these come before the policy."""
+    """Levels by feature name; they win over the policy."""
 
     @classmethod
     def parse(cls, spec: Document) -> "FeaturePolicy":

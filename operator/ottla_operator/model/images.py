@@ -1,11 +1,11 @@
-"""Which container image the nodes of a Cluster run, and how its manifest says so."""
+"""The container image of a Cluster's nodes, from ``spec.image`` and ``spec.version``."""
 
 import re
 
 from ottla_operator.model.manifest import Cluster
 
 _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+([-.][0-9A-Za-z.-]+)?")
-"""As the definition of a Cluster has it."""
+"""The same pattern as in the CRD of Cluster."""
 
 
 def broker_image(cluster: Cluster, default: str) -> str:
@@ -16,18 +16,19 @@ def broker_image(cluster: Cluster, default: str) -> str:
 
 
 def version_of(image: str, default: str) -> str | None:
-    """Return the ``spec.version`` that means ``image``; None where none does, because it is of another repository."""
+    """Return the ``spec.version`` that means ``image``; None if it is of another repository."""
     version = image.removeprefix(f"{_repository(default)}:")
     return version if version != image and _VERSION.fullmatch(version) else None
 
 
-def way_back(
+def rollback_patch(
     *, image: str | None, version: str | None, known_image: str | None, known_version: str | None
 ) -> dict[str, str | None]:
-    """Return what to merge into a spec so that all nodes run what all ran last; empty: it says so, or nobody knows.
+    """Return the merge patch of a spec that makes all nodes run the last known image; empty if nothing is to change.
 
-    An image would win over each later version: only a Cluster gets one that names an image alone, or where no version
-    means what ran.
+    The patch is empty, too, when that image is not known. An image would win over each later version: only a Cluster
+    that
+    names an image alone gets one, or one whose last image no version means.
 
     Args:
         image: ``spec.image``.

@@ -1,18 +1,18 @@
 """The Kubernetes objects of a Cluster, pure: the same cluster gives the same objects, byte for byte.
 
 ==================================  ===========================================================================
-``ServiceAccount <cluster>-nodes``  who the pods are; it may do nothing, and pods have no token of it
+``ServiceAccount <cluster>-nodes``  the pods' account, without any right; pods do not mount its token
 ``Service <cluster>-nodes``         headless: a host name for each node, ready or not
-``Service <cluster>-bootstrap``     where clients begin
+``Service <cluster>-bootstrap``     the bootstrap address of clients
 ``Service ...-<listener>``          for clients outside; see `model.outside`
 ``ConfigMap <cluster>-<pool>``      a server.properties for each node of the pool
 ``StatefulSet <cluster>-<pool>``    the pool's pods and, by its template, a volume for each; with TLS, the nodes'
                                     Secret (`model.cluster_secrets`) as a folder of files
 ==================================  ===========================================================================
 
-All are owned by the Cluster and go with it, except the volumes: nothing owns a PersistentVolumeClaim, and a Cluster of
-the same name finds them, and the id on them, again; with ``deletionPolicy: Delete`` they are the Cluster's, too. Pods
-are restarted by the operator only (``OnDelete``).
+All are owned by the Cluster and are deleted with it, except the volumes: a PersistentVolumeClaim has no owner, and a
+Cluster of the same name finds them, and the cluster id on them, again; with ``deletionPolicy: Delete`` the Cluster owns
+them, too. Only the operator restarts pods (``OnDelete``).
 """
 
 from collections.abc import Collection, Mapping
@@ -20,7 +20,7 @@ from collections.abc import Collection, Mapping
 from ottla_operator.model.document import Document
 from ottla_operator.model.listeners import NODE_PORT
 from ottla_operator.model.manifest import Cluster, Pool
-from ottla_operator.model.node_doors import Place
+from ottla_operator.model.node_listeners import Place
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.model.objects.accounts import nodes_account_object
 from ottla_operator.model.objects.addresses import ADMIN_PORT, CONTROLLER_PORT, NODES_PORT, nodes_service
@@ -33,7 +33,7 @@ from ottla_operator.model.outside import Outside, outside_listeners
 
 
 def place(cluster: Cluster, pool: Pool, ordinal: int, outside: Outside = Outside()) -> Place:  # noqa: B008 - a value
-    """Return where a node of ``pool`` lives: the host name that its pod has by the headless service."""
+    """Return the place of a node of ``pool``: the host name that its pod has in the headless service."""
     host = f"{cluster.name}-{pool.name}-{ordinal}.{nodes_service(cluster)}.{cluster.metadata.namespace}.svc"
     return Place(
         listen_host="0.0.0.0",  # noqa: S104 - a pod's own network
@@ -45,12 +45,12 @@ def place(cluster: Cluster, pool: Pool, ordinal: int, outside: Outside = Outside
         admin_port=ADMIN_PORT,
         log_directory=f"{DATA}/data",
         tls_directory=TLS,
-        outside=outside.told(cluster, pool, ordinal) if pool.is_broker else {},
+        outside=outside.advertised_addresses(cluster, pool, ordinal) if pool.is_broker else {},
     )
 
 
 def objects(desired: DesiredCluster, without: Mapping[str, Collection[str]] | None = None) -> list[Document]:
-    """Return every object of the cluster, in the order in which they are needed.
+    """Return every object of the cluster, in the order of creation.
 
     ``without`` names, by pool, volumes that pods do not get yet.
     """
@@ -69,10 +69,11 @@ def objects(desired: DesiredCluster, without: Mapping[str, Collection[str]] | No
     return result
 
 
-def held_back(desired: DesiredCluster) -> set[str]:
-    """Return, as ``Kind/name``, what is not written yet: nodes that would be restarted for a port in a moment.
+def deferred_objects(desired: DesiredCluster) -> set[str]:
+    """Return, as ``Kind/name``, objects that are not written yet: nodes would be restarted once node ports are known.
 
-    The API server allocates ports of machines with the Services. Load balancers take their time, and nobody waits.
+    The API server allocates node ports together with the Services. Load balancers take long, so nodes start without
+    them.
     """
     by_port = [listener.name for listener in outside_listeners(desired.cluster) if listener.type == NODE_PORT]
     held = {node.pool for node in desired.nodes if any(node.place.outside.get(it, "") is None for it in by_port)}

@@ -1,4 +1,4 @@
-"""The doors of a cluster for clients: what a listener of the spec says, and what Kafka calls it."""
+"""The listeners of a cluster for clients: parsed from the spec, with Kafka's names for them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from ottla_operator.model.document import Json
 
 SCRAM, TLS, OAUTH = "scram-sha-512", "tls", "oauth"
-"""Types of authentication, of listeners as of Users."""
+"""Types of authentication, of listeners and of Users."""
 TLS_EXTERNAL = "tls-external"
-"""Of Users whose certificate somebody else makes: they come in where certificates are asked for."""
+"""Type of Users whose certificate another authority issues: they use listeners of the type tls."""
 
 INTERNAL, NODE_PORT, LOAD_BALANCER = "internal", "nodeport", "loadbalancer"
 """Types of listeners, on Kubernetes."""
@@ -16,11 +16,11 @@ INTERNAL, NODE_PORT, LOAD_BALANCER = "internal", "nodeport", "loadbalancer"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authentication:
-    """How clients of one listener prove who they are."""
+    """How clients of one listener authenticate."""
 
     type: str
     issuer: str = ""
-    """With the two that follow: of the type oauth only."""
+    """With the two fields that follow: of the type oauth only."""
     audience: str = ""
     jwks_uri: str = ""
 
@@ -36,7 +36,7 @@ class IssuerRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerCertificate:
-    """Where a listener has a certificate from that the cluster's authority did not sign: one of the two is there."""
+    """Source of a listener's certificate that the cluster's authority did not sign: exactly one of the two is set."""
 
     secret_name: str | None = None
     issuer_ref: IssuerRef | None = None
@@ -44,34 +44,34 @@ class ListenerCertificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutsideServices:
-    """What the spec says of the Services of a listener that is not internal; ``{node}`` in texts is to be replaced."""
+    """Settings of the Services of a listener that is not internal; ``{node}`` in strings is replaced."""
 
     advertised_host: str | None = None
-    """None: a node's machine, or its load balancer."""
+    """None: the address of the Kubernetes node, or of the load balancer."""
     annotations: Mapping[str, str] = field(default_factory=dict)
     load_balancer_class: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """One door for clients."""
+    """A listener for clients."""
 
     name: str
     port: int
-    """On Kubernetes; a laptop has ports of its own."""
+    """On Kubernetes; the local host chooses ports itself."""
     has_tls: bool = False
     authentication: Authentication | None = None
-    """None: nobody is asked."""
+    """None: clients are not authenticated."""
     certificate: ListenerCertificate | None = None
-    """None: one of the cluster's authority, where there is TLS."""
+    """None: the nodes' certificate, if the listener has TLS."""
     type: str = INTERNAL
     outside: OutsideServices = field(default_factory=OutsideServices)
     allow_from: tuple[Json, ...] | None = None
-    """Peers of a NetworkPolicy; None: everybody."""
+    """Peers of a NetworkPolicy; None: all."""
 
     @property
     def is_outside(self) -> bool:
-        """Whether clients come by Services of its own."""
+        """Whether clients connect through Services of this listener."""
         return self.type != INTERNAL
 
     @property
@@ -82,11 +82,11 @@ class Listener:
     def security_protocol(self) -> str:
         """PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
         transport = "SSL" if self.has_tls else "PLAINTEXT"
-        return f"SASL_{transport}" if self.asks_for in (SCRAM, OAUTH) else transport
+        return f"SASL_{transport}" if self.authentication_type in (SCRAM, OAUTH) else transport
 
     @property
-    def asks_for(self) -> str | None:
-        """The type of authentication, a User's as well; None where nobody is asked."""
+    def authentication_type(self) -> str | None:
+        """The type of authentication, as in a User; None if clients are not authenticated."""
         return None if self.authentication is None else self.authentication.type
 
     @classmethod
@@ -127,4 +127,4 @@ def _certificate(spec: Json) -> ListenerCertificate:
 
 
 PLAINTEXT = Listener(name="plaintext", port=9092)
-"""The only one of a cluster whose spec names none."""
+"""The only listener of a cluster whose spec has none."""

@@ -1,4 +1,4 @@
-"""When restarts that nobody asked for right now may be made (``maintenanceWindows``). Pure: the time is given."""
+"""Maintenance windows (``maintenanceWindows``): when restarts that are not urgent may start. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _MINUTE = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceWindow:
-    """Opens at the minutes of ``schedule``, five fields as cron has them, in ``time_zone``."""
+    """Opens at the minutes of ``schedule``, five fields as in cron, in ``time_zone``."""
 
     schedule: str
     duration: timedelta
@@ -28,8 +28,8 @@ class MaintenanceWindow:
         )
 
 
-def closed(windows: Sequence[MaintenanceWindow], now: str) -> str | None:
-    """Return why restarts have to wait, with the time when they may be made; None where they may be made now.
+def closed_reason(windows: Sequence[MaintenanceWindow], now: str) -> str | None:
+    """Return why restarts have to wait, with the time when the next window opens; None while one is open.
 
     Args:
         windows: those of a Cluster; none: always open.
@@ -58,9 +58,9 @@ def _around(window: MaintenanceWindow, moment: datetime) -> tuple[datetime | Non
     """Return when ``window`` opened last, and when it opens next.
 
     Raises:
-        ValueError, KeyError, OSError, StopIteration: the schedule or the time zone is none.
+        ValueError, KeyError, OSError, StopIteration: the schedule or the time zone is invalid.
     """
-    # Only clusters with windows need it.
+    # Only clusters with windows need the library.
     from cronsim import CronSim, CronSimError
 
     local = moment.astimezone(ZoneInfo(window.time_zone))

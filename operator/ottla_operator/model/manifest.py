@@ -1,4 +1,4 @@
-"""Admitted manifests as typed values: what the planner reads instead of nested dictionaries."""
+"""Admitted manifests as typed values, which the planners read instead of nested dictionaries."""
 
 import hashlib
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from ottla_operator.model.storage import DELETE, Storage
 
 
 class ObjectKey(NamedTuple):
-    """Names one object of ours, on every host."""
+    """Identifies an object of the operator's kinds, on every host."""
 
     kind: str
     namespace: str
@@ -31,7 +31,7 @@ class ObjectKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
-    """What the store (API server or state directory) adds to a manifest."""
+    """Metadata of an object, with the fields that the store (API server or state directory) adds."""
 
     kind: str
     name: str
@@ -39,7 +39,7 @@ class Metadata:
     uid: str = ""
     generation: int = 1
     created_at: str = ""
-    """RFC 3339, UTC, whole seconds: sorts as text."""
+    """RFC 3339, UTC, whole seconds: sorts as a string."""
     is_deleting: bool = False
     finalizers: tuple[str, ...] = ()
 
@@ -48,7 +48,7 @@ class Metadata:
         return ObjectKey(self.kind, self.namespace, self.name)
 
     @classmethod
-    def of(cls, document: Document) -> "Metadata":
+    def parse(cls, document: Document) -> "Metadata":
         metadata = document["metadata"]
         return cls(
             kind=document["kind"],
@@ -63,7 +63,7 @@ class Metadata:
 
 
 def referred_cluster(document: Document) -> ObjectKey:
-    """Return the Cluster that a Topic or User refers to: one of its own namespace, unless it names another."""
+    """Return the Cluster that a Topic or User refers to: of the same namespace, unless the reference names another."""
     reference = document["spec"]["clusterRef"]
     own = document["metadata"].get("namespace", "")
     return ObjectKey("Cluster", reference.get("namespace", own), reference["name"])
@@ -100,10 +100,10 @@ class Pool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkPolicy:
-    """``spec.networkPolicy``: what is nobody's business is closed; who comes in by a listener is the listener's."""
+    """``spec.networkPolicy``: ports between nodes are closed to others; each listener names its own peers."""
 
     http_from: tuple[Json, ...] | None = None
-    """Peers who may ask at the HTTP port; None: everybody."""
+    """Peers that may reach the HTTP port; None: all."""
 
     @classmethod
     def parse(cls, spec: Json) -> "NetworkPolicy":
@@ -116,7 +116,7 @@ class Authorization:
     """``spec.authorization``: clients may do what access control entries allow."""
 
     super_users: frozenset[str] = frozenset()
-    """Principals whom nothing is forbidden, besides nodes and the operator."""
+    """Principals that the authorizer allows everything, besides nodes and the operator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,39 +129,39 @@ class Cluster:
     config: Mapping[str, str]
     annotations: Mapping[str, str]
     known_cluster_id: str | None
-    """The id that the cluster was given before (``status.clusterId``)."""
+    """The id of the cluster as recorded in ``status.clusterId``."""
     known_initial_controllers: tuple[int, ...] | None = None
-    """``status.initialControllers``; None where nobody has written it."""
+    """``status.initialControllers``; None before it is recorded."""
     tls: ClusterTls | None = None
-    """None: nodes talk to each other in the clear."""
+    """None: nodes connect to each other without TLS."""
     listeners: tuple[Listener, ...] = (PLAINTEXT,)
-    """Where clients come in; at least one."""
+    """Listeners for clients; at least one."""
     network_policy: NetworkPolicy | None = None
-    """None: every port is open to everybody, as far as others do not close it. Nothing on a laptop."""
+    """None: the operator restricts no port. Without effect on a local host."""
     authorization: Authorization | None = None
-    """None: everybody may do everything, unless ``config`` says otherwise."""
+    """None: clients may do everything, unless ``config`` names an authorizer."""
     allowed_namespaces: frozenset[str] = frozenset()
-    """Whose Topics and Users may refer to it, besides those of its own."""
+    """Namespaces whose Topics and Users may refer to the Cluster, besides its own."""
     version: str | None = None
     """A release; None: the operator's own. ``image`` wins."""
     features: FeaturePolicy = field(default_factory=FeaturePolicy)
     known_addresses: Mapping[str, str] = field(default_factory=dict)
-    """Where clients begin, by the name of their listener (``status.listeners``), as far as that was seen."""
+    """Bootstrap addresses by listener name, as far as they are recorded in ``status.listeners``."""
     rack_key: str | None = None
-    """The label of machines that says where brokers stand (``rack.topologyKey``); None: nobody asks."""
+    """The Kubernetes node label with the rack of brokers (``rack.topologyKey``); None: brokers have no rack."""
     deletes_volumes: bool = False
-    """Whether the volumes go when the Cluster goes (``deletionPolicy: Delete``)."""
+    """Whether the volumes are deleted with the Cluster (``deletionPolicy: Delete``)."""
     rolling: RollingPolicy = field(default_factory=RollingPolicy)
     maintenance_windows: tuple[MaintenanceWindow, ...] = ()
-    """When restarts that nobody asked for right now may be made; at any time when there are none."""
+    """When restarts that are not urgent may start; at any time if there are none."""
     known_image: str | None = None
-    """What all nodes ran when all were last ready (``status.image``)."""
+    """The image of all nodes when all were last ready (``status.image``)."""
     known_version: str | None = None
     """The ``version`` that means that image (``status.version``); None where none does."""
     is_paused: bool = False
     """Nothing is changed (``spec.paused``)."""
     known_operation: Record | None = None
-    """What was under way (``status.operation``)."""
+    """The operation in progress, as recorded in ``status.operation``."""
     scaling: Scaling = field(default_factory=Scaling)
 
     @property
@@ -182,25 +182,25 @@ class Cluster:
 
     @property
     def super_users(self) -> frozenset[str]:
-        """The principals whom the cluster's authorizer asks nothing (``super.users``)."""
+        """The principals that the cluster's authorizer allows everything (``super.users``)."""
         given = frozenset(filter(None, map(str.strip, self.config.get("super.users", "").split(";"))))
         given |= self.authorization.super_users if self.authorization is not None else frozenset()
         return given if self.tls is None else given | {NODE_PRINCIPAL, OPERATOR_PRINCIPAL}
 
-    def lets_in(self, namespace: str) -> bool:
+    def admits_namespace(self, namespace: str) -> bool:
         """Tell whether Topics and Users of ``namespace`` may refer to this cluster."""
         return namespace == self.metadata.namespace or not self.allowed_namespaces.isdisjoint({namespace, "*"})
 
     @property
     def known_bootstrap_servers(self) -> str | None:
-        """Where clients of the first listener begin; None until that was seen."""
+        """The bootstrap address of the first listener; None until it is recorded."""
         return self.known_addresses.get(self.listeners[0].name)
 
     @property
     def initial_controllers(self) -> tuple[int, ...]:
-        """The first voters of the metadata quorum; empty once it is there, and whoever is formatted then joins it.
+        """The first voters of the metadata quorum; empty once it exists, and newly formatted controllers join it.
 
-        Whoever lost its volume must not vote as the voter that it was: it has forgotten its votes.
+        A controller that lost its volume must not vote as the voter that it was: its votes are lost with the volume.
         """
         if self.known_initial_controllers is not None:
             return self.known_initial_controllers
@@ -208,7 +208,7 @@ class Cluster:
 
     @property
     def cluster_id(self) -> str:
-        """The known id, else one that follows from the object's uid."""
+        """The recorded id, else one derived from the object's uid."""
         return self.known_cluster_id or id_of(f"cluster-id {self.metadata.uid or self.metadata.key}")
 
     @classmethod
@@ -218,7 +218,7 @@ class Cluster:
         initial = status.get("initialControllers")
         tls, authorization = spec.get("tls"), spec.get("authorization")
         return cls(
-            metadata=Metadata.of(document),
+            metadata=Metadata.parse(document),
             image=spec.get("image"),
             pools=tuple(
                 Pool(
@@ -259,7 +259,7 @@ class Cluster:
 
 
 def id_of(text: str) -> str:
-    """Return an id as Kafka writes one, the same each time for the same text.
+    """Return an id in Kafka's format, always the same for the same string.
 
     It never begins with a dash, so that it can be typed as an argument: the first byte's top bit is cleared.
     """
@@ -268,6 +268,6 @@ def id_of(text: str) -> str:
 
 
 def _known_addresses(status: Document) -> Mapping[str, str]:
-    # An operator that knew one listener only wrote where that is.
+    # Operators that knew only one listener recorded its address in another field.
     before = {PLAINTEXT.name: status["bootstrapServers"]} if "bootstrapServers" in status else {}
     return {it["name"]: it["bootstrapServers"] for it in status["listeners"]} if "listeners" in status else before

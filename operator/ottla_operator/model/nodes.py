@@ -1,4 +1,4 @@
-"""Which nodes a Cluster asks for, and the server.properties of each, in Kafka's own keys."""
+"""The nodes of a Cluster, and the server.properties of each, in Kafka's own keys."""
 
 import hashlib
 import json
@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 
 from ottla_operator.model.broker_configs import static_configs
 from ottla_operator.model.manifest import Cluster, Pool, id_of
-from ottla_operator.model.node_doors import Place, authorization_properties, listener_properties
+from ottla_operator.model.node_listeners import Place, authorization_properties, listener_properties
 from ottla_operator.model.outside import Outside
 from ottla_operator.model.revision import IMAGE, RESTART, encode
 
 RESTART_ANNOTATION = "ottla.dev/restart"
-"""Of a Cluster: another text restarts all of its nodes."""
+"""On a Cluster: another value restarts all of its nodes."""
 _REPLICATION_FACTOR = 3
 _CONTROLLERS = "controller.quorum.bootstrap.servers"
 _JOIN = ("--no-initial-controllers",)
@@ -23,24 +23,24 @@ _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredNode:
-    """One node as it shall run."""
+    """The desired state of one node."""
 
     node_id: int
     pool: str
     name: str
     place: Place
     properties: str
-    """The whole text of its server.properties."""
+    """Contents of its server.properties."""
     revision: str
-    """Of its pool, whose nodes have one template: changes when they have to be restarted to become as desired."""
+    """Revision of its pool, whose nodes share one template: changes when they have to be restarted."""
     parts: str = ""
-    """What it runs with, part by part, of its pool (`model.revision`)."""
+    """Inputs of the revision, part by part (`model.revision`)."""
     is_broker: bool = True
     is_controller: bool = True
     is_leaving: bool = False
-    """The spec asks for fewer: it runs only until it has handed over what it holds."""
+    """Whether the spec has fewer nodes: it runs only until its partitions have moved and it does not vote."""
     format_arguments: tuple[str, ...] = _JOIN
-    """Of ``ottla format``, besides the cluster id and the configuration; the same in the whole pool."""
+    """Arguments of ``ottla format``, besides cluster id and configuration; the same in the whole pool."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,31 +50,31 @@ class DesiredCluster:
     cluster: Cluster
     nodes: tuple[DesiredNode, ...]
     image: str = ""
-    """The container image that really runs; empty where there are no containers."""
+    """The container image in use; empty on a host without containers."""
     version: str | None = None
-    """The ``spec.version`` that means ``image``; None where none does."""
+    """The ``spec.version`` that means ``image``; None if none does."""
     templates: tuple[DesiredNode, ...] = ()
-    """The first node of each pool, also of an empty one: what its nodes are made from."""
+    """The first node of each pool, also of an empty one: the template of its nodes."""
     outside: Outside | None = None
-    """What is known of Services for clients outside; None on a host that has none."""
+    """Observed Services for clients outside Kubernetes; None on a host without Services."""
 
     @property
     def staying(self) -> tuple[DesiredNode, ...]:
-        """The nodes that the spec asks for."""
+        """The nodes in the spec."""
         return tuple(node for node in self.nodes if not node.is_leaving)
 
     @property
     def brokers(self) -> tuple[DesiredNode, ...]:
-        """The brokers that the spec asks for."""
+        """The brokers in the spec."""
         return tuple(node for node in self.staying if node.is_broker)
 
     @property
     def controllers(self) -> tuple[DesiredNode, ...]:
-        """The controllers that the spec asks for."""
+        """The controllers in the spec."""
         return tuple(node for node in self.staying if node.is_controller)
 
     def addresses(self, port: Callable[[Place], int]) -> str:
-        """Return where the brokers listen at one of their ports, as ``host:port[,host:port]``."""
+        """Return the addresses of the brokers at one of their ports, as ``host:port[,host:port]``."""
         return ",".join(f"{node.place.client_host}:{port(node.place)}" for node in self.brokers)
 
 
@@ -86,19 +86,19 @@ def desired_cluster(
 ) -> DesiredCluster:
     """Return the nodes of ``cluster``.
 
-    Until the first voters have formed their quorum, other controllers are left out: they would find nobody to join.
+    Until the first voters have formed their quorum, other controllers are left out: there is no quorum to join.
 
     Args:
         cluster: the spec.
-        place: from pool, ordinal within it and node id to where that node lives.
-        image: the container image that really runs; a new one is a new revision. Empty where there are no containers.
-        leaving: names of nodes that the spec does not ask for any more, and that still hold something.
+        place: from pool, ordinal within it and node id to the node's place.
+        image: the container image in use; a new one is a new revision. Empty on a host without containers.
+        leaving: names of nodes that are no longer in the spec and still hold partitions or a vote.
     """
     members: list[tuple[Pool, int]] = []
     for pool in cluster.pools:
         last = max((ordinal_of(cluster, pool, name) for name in leaving), default=-1)
         ordinals = range(max(pool.nodes, last + 1))
-        members += [(pool, ordinal) for ordinal in ordinals if _may_begin(cluster, pool, ordinal)]
+        members += [(pool, ordinal) for ordinal in ordinals if _may_start(cluster, pool, ordinal)]
     controllers = [
         place(pool, ordinal, pool.first_node_id + ordinal)
         for pool, ordinal in members
@@ -125,7 +125,7 @@ def desired_cluster(
 
     templates: dict[str, DesiredNode] = {}
     for pool in cluster.pools:
-        # Nodes of a pool differ in their ids and places only: the first speaks for all, however many there are.
+        # Nodes of a pool differ only in id and place: one revision serves all, however many there are.
         shared = _shared_properties(cluster, pool, place(pool, 0, pool.first_node_id), controllers)
         templates[pool.name] = node(
             pool, 0, _revision(cluster, pool, image, shared), _parts(cluster, pool, image, shared)
@@ -145,13 +145,13 @@ def node_name(cluster: Cluster, pool: Pool, ordinal: int) -> str:
 
 
 def ordinal_of(cluster: Cluster, pool: Pool, name: str) -> int:
-    """Return which node of ``pool`` is called ``name``; -1 when none is."""
+    """Return the ordinal of ``name`` in ``pool``; -1 if it is no node's."""
     number = name.removeprefix(f"{cluster.name}-{pool.name}-")
     return int(number) if number != name and number.isascii() and number.isdecimal() else -1
 
 
 def node_of_name(cluster: Cluster, name: str) -> tuple[Pool, int] | None:
-    """Return pool and ordinal of the node called ``name``; None when it is of no pool of ``cluster``."""
+    """Return pool and ordinal of the node called ``name``; None if it belongs to no pool of ``cluster``."""
     for pool in cluster.pools:
         ordinal = ordinal_of(cluster, pool, name)
         if ordinal >= 0:
@@ -160,9 +160,9 @@ def node_of_name(cluster: Cluster, name: str) -> tuple[Pool, int] | None:
 
 
 def node_of_id(cluster: Cluster, node_id: int) -> tuple[Pool, int] | None:
-    """Return pool and ordinal of the node that has or last had ``node_id``; None when no pool begins at or below it.
+    """Return pool and ordinal of the node that has or last had ``node_id``; None if no pool starts at or below it.
 
-    Beyond the ends of all pools the id belongs to the pool that begins last before it.
+    Beyond the ends of all pools the id belongs to the last pool that starts below it.
     """
     candidates = [pool for pool in cluster.pools if pool.first_node_id <= node_id]
     if not candidates:
@@ -172,11 +172,11 @@ def node_of_id(cluster: Cluster, node_id: int) -> tuple[Pool, int] | None:
 
 
 def directory_id(cluster: Cluster, node_id: int) -> str:
-    """Return the directory id that a first voter's metadata log is formatted with."""
+    """Return the directory id with which a first voter's metadata log is formatted."""
     return id_of(f"directory-id {cluster.cluster_id} {node_id}")
 
 
-def _may_begin(cluster: Cluster, pool: Pool, ordinal: int) -> bool:
+def _may_start(cluster: Cluster, pool: Pool, ordinal: int) -> bool:
     initial = cluster.initial_controllers
     return not initial or not pool.is_controller or pool.first_node_id + ordinal in initial
 
@@ -208,11 +208,11 @@ def _server_properties(
 
 
 def _shared_properties(cluster: Cluster, pool: Pool, first: Place, controllers: Sequence[Place]) -> Mapping[str, str]:
-    """Return what restarts the nodes of ``pool`` where it is another; ``first`` is where the first of them lives."""
-    # Where clients dial one node is its own: who tells them something else is found by asking it.
+    """Return the properties whose change restarts the nodes of ``pool``; ``first`` is the place of the first one."""
+    # Advertised addresses differ by node: brokers with an outdated one are found by querying the brokers.
     common = replace(first, outside=dict.fromkeys(first.outside, ""))
     properties = _server_properties(cluster, pool, pool.first_node_id, common, controllers)
-    following = _follows_numbers(cluster)
+    following = _keys_that_follow_node_counts(cluster)
     return {key: text for key, text in properties.items() if key not in following}
 
 
@@ -221,24 +221,24 @@ def _revision(cluster: Cluster, pool: Pool, image: str, shared: Mapping[str, str
         image,
         json.dumps(pool.resources, sort_keys=True),
         render_properties(shared),
-        *_pod_words(cluster, pool, image),
-        *_restart_words(cluster),
+        *_pod_inputs(cluster, pool, image),
+        *_restart_inputs(cluster),
     )
 
 
-def _pod_words(cluster: Cluster, pool: Pool, image: str) -> list[str]:
-    """Return what else of a pod restarts its node; nothing where nobody asks for any, or there are no containers."""
+def _pod_inputs(cluster: Cluster, pool: Pool, image: str) -> list[str]:
+    """Return the inputs of the revision that come from the pod; empty without any, or without containers."""
     words = {
-        "template": pool.template.words,
+        "template": pool.template.set_fields,
         "rack": cluster.rack_key if pool.is_broker else None,
-        # Their sizes may change while nodes run.
+        # Volumes are resized without a restart.
         "volumes": [volume.name for volume in pool.storage.volumes[1:]],
     }
     said = {name: value for name, value in words.items() if value}
     return [json.dumps(said, sort_keys=True)] if said and image else []
 
 
-def _restart_words(cluster: Cluster) -> list[str]:
+def _restart_inputs(cluster: Cluster) -> list[str]:
     asked = cluster.annotations.get(RESTART_ANNOTATION)
     return [f"restart {asked}"] if asked else []
 
@@ -248,27 +248,27 @@ def _parts(cluster: Cluster, pool: Pool, image: str, config: Mapping[str, str]) 
         IMAGE: image,
         RESTART: cluster.annotations.get(RESTART_ANNOTATION, ""),
         "resources": json.dumps(pool.resources, sort_keys=True) if pool.resources else "",
-        "pod template": "".join(_pod_words(cluster, pool, image)),
+        "pod template": "".join(_pod_inputs(cluster, pool, image)),
     }
     return encode(parts, config)
 
 
-def _follows_numbers(cluster: Cluster) -> Set[str]:
-    """Return the keys whose values follow from how many nodes there are: scaling restarts nobody.
+def _keys_that_follow_node_counts(cluster: Cluster) -> Set[str]:
+    """Return the keys whose values depend on the number of nodes: scaling must not restart nodes.
 
-    Who runs knows controllers by the quorum itself, and copies are as many as they were until it is restarted anyway.
+    Running nodes learn of controllers from the quorum itself; replication factors are updated at the next restart.
     """
     return {_CONTROLLERS} | (_replication(cluster).keys() - cluster.config.keys())
 
 
 def _replication(cluster: Cluster) -> Mapping[str, str]:
-    """Return how often records are kept unless the spec says otherwise: three times where there are three brokers."""
+    """Return the default replication factors, unless the spec sets them: three, if there are three brokers."""
     factor = str(min(_REPLICATION_FACTOR, len(cluster.broker_ids)))
     return {"default.replication.factor": factor, "offsets.topic.replication.factor": factor}
 
 
 def render_properties(properties: Mapping[str, str]) -> str:
-    """Write what java.util.Properties reads back: no text of a manifest becomes a second line or another key."""
+    """Write what java.util.Properties reads back: no value of a manifest becomes a second line or another key."""
     return "".join(f"{_escape_key(key)}={_escape_value(value)}\n" for key, value in sorted(properties.items()))
 
 

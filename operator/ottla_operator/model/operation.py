@@ -1,8 +1,10 @@
-"""What is under way in a cluster: what a planner says of it, and the record of it (``status.operation``).
+"""Operations in progress in a cluster, and their record in ``status.operation``.
 
-A planner makes an `Operation` from what it sees; the reconciler makes a `Record` of it, which is written before the
-first step and taken away when no operation goes on any more. The record keeps what cannot be seen again: when the
-operation began, how much there was to do, how often a step was tried. It is no plan: whoever reads it looks again.
+A planner builds an `Operation` from the observed state; the reconciler turns it into a `Record`, which is written
+before
+the first step and removed once no operation is in progress. The record keeps facts that cannot be observed again: when
+the operation started, how much there was to do, how often a step was tried. It is no plan: each reconciliation observes
+the cluster again.
 """
 
 import hashlib
@@ -13,7 +15,7 @@ from typing import Self
 from ottla_operator.model.document import Document
 
 BLOCKERS_MAX = 3
-"""So many of those that are waited for are named."""
+"""How many of the partitions, nodes or voters that an operation waits for are named."""
 
 
 class OperationKind(StrEnum):
@@ -27,35 +29,35 @@ class OperationKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """What goes on, as it is seen: the same picture gives the same operation."""
+    """An operation in progress: the same observation gives the same operation."""
 
     kind: OperationKind
     target: str
-    """What it leads to, as any text: another target is another operation."""
+    """Identifies the goal: another target is another operation."""
     step: str
-    """CamelCase: what is done or waited for now."""
+    """CamelCase: the step in progress, or the wait."""
     message: str
-    """For people: what is done now, why, and how it goes on."""
+    """For people: the step in progress, its reason, and the next one."""
     nodes: tuple[str, ...] = ()
-    """The nodes that it is at; what they lack is so on purpose."""
+    """The nodes that the operation works on; they are unavailable on purpose."""
     left: int = 0
-    """How many nodes, partitions or voters are still to be done."""
+    """Number of nodes, partitions or voters that are still to be done."""
     blocked_by: tuple[str, ...] = ()
-    """Partitions, nodes or voters that are waited for; more than `BLOCKERS_MAX` are cut off."""
+    """Partitions, nodes or voters that the operation waits for; truncated to `BLOCKERS_MAX` in the record."""
     generation: int = 0
-    """Of the spec that it was seen with."""
+    """Generation of the spec that it was planned from."""
     takes_step: bool = False
-    """Whether the plan has a step of it, and not only waits."""
+    """Whether the plan contains a step of the operation, and not only waits."""
 
     @property
     def id(self) -> str:
-        """The same for the same kind and target, whoever asks."""
+        """Derived from kind and target only."""
         return f"{self.kind.lower()}-{hashlib.sha256(self.target.encode()).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """An operation and what is remembered of it."""
+    """An operation with the facts that are kept about it."""
 
     id: str
     kind: OperationKind
@@ -66,7 +68,7 @@ class Record:
     total: int
     blocked_by: tuple[str, ...]
     attempts: int
-    """How often a step was taken at these nodes; 0 while it is only waited."""
+    """How often a step was taken at these nodes; 0 while the operation only waits."""
     started_at: str
     """RFC 3339, UTC."""
     step_started_at: str
@@ -74,7 +76,7 @@ class Record:
 
     @classmethod
     def parse(cls, document: Document) -> Self:
-        """Return the record in ``status.operation``; what an operator of another version left out is empty."""
+        """Return the record in ``status.operation``; fields that another version of the operator left out are empty."""
         return cls(
             id=document["id"],
             kind=OperationKind(document["kind"]),
@@ -109,11 +111,11 @@ class Record:
 
 
 def follow(record: Record | None, operation: Operation | None, *, now: str) -> Record | None:
-    """Return the record of ``operation``, where ``record`` is what was known; None when nothing goes on.
+    """Return the next record, from ``record`` and the observed ``operation``; None if no operation is in progress.
 
     Args:
-        record: as it was written last.
-        operation: as it is seen now.
+        record: as last written.
+        operation: as observed now.
         now: RFC 3339, UTC.
     """
     if operation is None:
@@ -134,7 +136,7 @@ def follow(record: Record | None, operation: Operation | None, *, now: str) -> R
         blocked_by=operation.blocked_by[:BLOCKERS_MAX],
         attempts=attempts + operation.takes_step,
         started_at=known.started_at if known is not None else now,
-        # Who is started once more, because an operator ended in between, has all the time again to come up.
+        # A step that is repeated, because an operator ended in between, gets the full time again.
         step_started_at=known.step_started_at
         if known is not None and is_same_step and not operation.takes_step
         else now,
@@ -143,6 +145,6 @@ def follow(record: Record | None, operation: Operation | None, *, now: str) -> R
 
 
 def parse_record(status: Document) -> Record | None:
-    """Return the record in the status of a Cluster; None when there is none, or of a kind that nobody knows."""
+    """Return the record in the status of a Cluster; None without one, or if its kind is unknown."""
     found = status.get("operation")
     return Record.parse(found) if found and found.get("kind") in set(OperationKind) else None

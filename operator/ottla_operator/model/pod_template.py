@@ -1,4 +1,4 @@
-"""What users add to the pods of a pool (``pools[].template``), in Kubernetes' own words."""
+"""Settings of users for the pods of a pool (``pools[].template``), in Kubernetes' own fields."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ _FIELDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodTemplate:
-    """Labels, annotations and fields of a pod's spec; only what was said."""
+    """Labels, annotations and fields of a pod's spec; only those that are set."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -26,8 +26,8 @@ class PodTemplate:
     """Fields of a PodSpec by their names, none of them empty."""
 
     @property
-    def words(self) -> Document:
-        """Everything that was said, for a digest; empty when nothing was."""
+    def set_fields(self) -> Document:
+        """Everything that is set, for a digest; empty if nothing is."""
         said = {"labels": dict(self.labels), "annotations": dict(self.annotations), "spec": dict(self.spec)}
         return {name: value for name, value in said.items() if value}
 
@@ -37,6 +37,6 @@ class PodTemplate:
         return cls(
             labels=metadata.get("labels", {}),
             annotations=metadata.get("annotations", {}),
-            # The API server keeps no empty list and no empty selector: whoever wrote one would differ for ever.
+            # The API server drops empty lists and selectors: with them, spec and object would differ at each resync.
             spec={name: document[name] for name in _FIELDS if document.get(name)},
         )

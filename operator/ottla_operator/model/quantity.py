@@ -1,7 +1,7 @@
 """Kubernetes quantities in the one form in which the API server stores them.
 
-The server writes ``1024Mi`` as ``1Gi`` and ``1000m`` or the number 1 as ``"1"``. What the operator applies must say the
-same, or it would find a difference to repair on every look.
+The server writes ``1024Mi`` as ``1Gi`` and ``1000m`` or the number 1 as ``"1"``. Quantities that the operator applies
+have the same form, or each resync would find a difference to repair.
 Source: resource.Quantity of k8s.io/apimachinery (canonical form).
 """
 
@@ -20,7 +20,7 @@ def canonical_quantity(value: int | str) -> str:
     A binary suffix stays one as long as it stands for whole bytes, at least 1024 of them.
 
     Raises:
-        ValueError: it is no quantity in the form of the CRD's patterns.
+        ValueError: it is no quantity that the CRD's patterns allow.
     """
     number, suffix = _parts(value)
     if suffix not in _BINARY:

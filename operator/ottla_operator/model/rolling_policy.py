@@ -8,12 +8,12 @@ from ottla_operator.model.document import Document
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollingPolicy:
-    """See the module."""
+    """Which nodes may be restarted together."""
 
     by_rack: bool = False
-    """Whether brokers of one rack may be restarted together, where no partition misses them."""
+    """Whether brokers of one rack may be restarted together, if partitions keep enough replicas in sync."""
     max_unavailable: int | None = None
-    """How many of them at the most; None: as many as the rack has."""
+    """Upper limit of brokers that are restarted together; None: all of a rack."""
 
     @classmethod
     def parse(cls, document: Document) -> Self:

@@ -1,8 +1,8 @@
 """The CEL rules of a structural schema (``x-kubernetes-validations``), evaluated where there is no API server.
 
-A rule that names ``oldSelf`` is about a change: it holds for objects that are updated, and only where the same place
-exists in both; entries of a list of type ``map`` are the same when their keys are. Of the libraries of functions that
-the API server has beside CEL's own, ``quantity`` is known here as far as our rules use it.
+A rule that names ``oldSelf`` is about a change: it is checked for updates, and only where the same field exists in
+both objects; entries of a list of type ``map`` are the same if their keys are. Of the API server's own CEL
+libraries, ``quantity`` is implemented as far as the CRDs use it.
 Source: Kubernetes, "CustomResourceDefinitions: validation rules" and "transition rules".
 """
 
@@ -20,7 +20,7 @@ class _Program(Protocol):
 
 
 def violations(value: Json, old: Json, schema: Schema, path: str = "") -> Iterator[Violation]:
-    """Yield what ``value`` violates; ``old`` is what stood in its place before, None if nothing did."""
+    """Yield the violations of ``value``; ``old`` is the stored value of the same field, None if there is none."""
     for rule in schema.get("x-kubernetes-validations", []):
         text = rule["rule"]
         if "oldSelf" in text and old is None:
@@ -58,7 +58,7 @@ def _holds(text: str, value: Json, old: Json) -> bool:
     try:
         return bool(_program(text).evaluate(activation))
     except CELEvalError:
-        # As on the API server: a rule that cannot be evaluated does not hold.
+        # As on the API server: a rule that cannot be evaluated is violated.
         return False
 
 

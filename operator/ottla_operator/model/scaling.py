@@ -1,4 +1,4 @@
-"""What a Cluster says of scaling and rebalancing, and what its status remembers of them."""
+"""Scaling and rebalancing: their settings in a Cluster's spec, and their records in its status."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,18 +9,18 @@ from ottla_operator.model.document import Document
 
 REBALANCE_ANNOTATION = "ottla.dev/rebalance"
 PLAN = "plan"
-"""An annotation that begins so asks for a plan; another such text for another one."""
+"""A value of the annotation that starts with this requests a plan; another such value requests another plan."""
 
 
 class OnScaleUp(StrEnum):
-    """What becomes of brokers that come (``spec.scaling.onScaleUp``)."""
+    """How new brokers get partitions (``spec.scaling.onScaleUp``)."""
 
     NEW_TOPICS = "NewTopics"
-    """They get their share of partitions that are made from then on."""
+    """They get a share of partitions that are created from then on."""
     REBALANCE = "Rebalance"
-    """Partitions that exist are moved to them too."""
+    """Existing partitions are moved to them, too."""
     NONE = "None"
-    """They are cordoned until they hold a partition that somebody has moved there."""
+    """They are cordoned until an administrator has moved a partition to them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class ScalingPolicy:
 
     on_scale_up: OnScaleUp = OnScaleUp.NEW_TOPICS
     throttle_bytes_per_s: int | None = None
-    """What each broker may copy for moves; None: as fast as it goes."""
+    """Replication quota of each broker for reassignments; None: unlimited."""
 
     @classmethod
     def parse(cls, document: Document) -> Self:
@@ -41,15 +41,16 @@ class ScalingPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingRecord:
-    """``status.scaling``: which brokers take part, and what the operator has set on brokers and has to take away again.
+    """``status.scaling``: which brokers participate, and which broker configs the operator set and has to remove.
 
-    It is written before anything is set, so whatever of ours is left behind is in it; what somebody else has set never.
+    It is written before a config is set, so everything of the operator's that is left is in it; configs that an
+    administrator set never are.
     """
 
     brokers: tuple[int, ...] | None = None
-    """Those that take part; None before anybody has looked. Others that the spec asks for are new."""
+    """Participating brokers; None before the first reconciliation. Other brokers of the spec are new."""
     cordoned: tuple[int, ...] = ()
-    """Brokers whose ``cordoned.log.dirs`` is the operator's, gone ones too: their configs outlive them."""
+    """Brokers whose ``cordoned.log.dirs`` the operator set, also removed ones: their configs outlive them."""
     throttled_brokers: tuple[int, ...] = ()
     throttled_topics: tuple[str, ...] = ()
 
@@ -74,22 +75,22 @@ class ScalingRecord:
 
 class RebalancePhase(StrEnum):
     PROPOSED = "Proposed"
-    """It can be read."""
+    """The plan can be read."""
     RUNNING = "Running"
     STOPPED = "Stopped"
-    """Nobody asks for it any more; what had moved by then has moved."""
+    """The request was withdrawn; partitions that had moved by then stay moved."""
     DONE = "Done"
     STALE = "Stale"
-    """It does not fit what there is now; the message says why."""
+    """The plan does not match the present cluster; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceRecord:
-    """``status.rebalance``: the last plan, and how far it is."""
+    """``status.rebalance``: the last plan, and its progress."""
 
     id: str = ""
     request: str = ""
-    """What asked for it; empty once that is gone, so that the same text asks again."""
+    """The annotation that requested it; empty once that is gone, so that the same value is a new request."""
     phase: RebalancePhase = RebalancePhase.PROPOSED
     summary: str = ""
     message: str = ""
@@ -120,28 +121,28 @@ class RebalanceRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
-    """Everything that a Cluster's manifest and status say of scaling."""
+    """Settings and records of a Cluster's scaling."""
 
     policy: ScalingPolicy = ScalingPolicy()
     record: ScalingRecord = ScalingRecord()
-    asked: str = ""
-    """The annotation that asks for a plan, or for one to be carried out."""
+    requested: str = ""
+    """The annotation that requests a plan, or its execution."""
     rebalance: RebalanceRecord | None = None
 
     @classmethod
     def parse(cls, spec: Document, status: Document, annotations: Mapping[str, str]) -> Self:
         rebalance = status.get("rebalance") or {}
-        # One of another version, with a phase that nobody knows here, is none.
+        # A record of another version, with an unknown phase, is ignored.
         is_known = rebalance.get("phase") in set(RebalancePhase)
         return cls(
             policy=ScalingPolicy.parse(spec.get("scaling", {})),
             record=ScalingRecord.parse(status.get("scaling", {})),
-            asked=annotations.get(REBALANCE_ANNOTATION, ""),
+            requested=annotations.get(REBALANCE_ANNOTATION, ""),
             rebalance=RebalanceRecord.parse(rebalance) if is_known else None,
         )
 
     def facts(self) -> Document:
-        """Return the status fields that it is remembered by; None removes one."""
+        """Return the status fields with the records; None removes a field."""
         return {
             "scaling": self.record.as_document() or None,
             "rebalance": None if self.rebalance is None else self.rebalance.as_document(),

@@ -1,9 +1,9 @@
-"""The CRDs of ``crds/`` as the one source of what a manifest may say, also where there is no API server.
+"""The CRDs in ``crds/`` as the one source of validation, also without an API server.
 
-`admit` does what the API server does with an object of ours: refuse fields that the schema does not name, check types
-and bounds, and evaluate the CEL rules, those about changes too. What is absent stays absent: the schema has no
-defaults, because one inside a list is a difference between manifest and object that GitOps tools never settle.
-The CRD files are found beside a source checkout or inside an installed wheel.
+`admit` does what the API server does with an object of the operator's kinds: reject fields that the schema does not
+name, check types and bounds, and evaluate the CEL rules, including those about changes. Absent fields stay absent: the
+schema has no defaults, because a default inside a list is a difference between manifest and object that GitOps tools
+never settle. The CRD files are found in a source checkout or inside an installed wheel.
 """
 
 import copy
@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 _NAME_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 
 _TEXT_END = r"\Z"
-"""What ``$`` is to the API server; Python's lets a line end follow. No pattern of ours has one inside."""
+"""The end of a string, which is ``$`` on the API server; Python's ``$`` also matches before a newline. No pattern of
+the CRDs has ``$`` inside."""
 
 _PASSWORD = "password"  # noqa: S105 - the name of a field
 
 
 def crd_directory() -> Path:
-    """Return the folder of ``<kind>.yaml``: inside the installed package, else beside the checkout's ``operator/``."""
+    """Return the folder of ``<kind>.yaml``: inside the installed package, else next to the checkout's ``operator/``."""
     package = Path(__file__).parent.parent
     for candidate in (package / "crds", package.parent.parent / "crds"):
         if (candidate / "topic.yaml").is_file():
@@ -55,14 +56,14 @@ def structural_schema(kind: str) -> Schema:
 
 
 def admit(document: Document, stored: Document | None = None) -> Document:
-    """Return a copy of ``document``, with the status of what is stored, if the API server would take it.
+    """Return a copy of ``document``, with the status of the stored object, if the API server would accept it.
 
     Args:
         document: a manifest; left as it is.
-        stored: what is stored under the same name now, with its status; None for a new one.
+        stored: the object stored under the same name, with its status; None for a new one.
 
     Raises:
-        ManifestError: it would be refused; names every field that is wrong.
+        ManifestError: it is rejected; the error names every invalid field.
     """
     subject = _subject(document)
     _require_known_kind(document, subject)
@@ -80,10 +81,10 @@ def admit(document: Document, stored: Document | None = None) -> Document:
 
 
 def identity(document: Document) -> tuple[str, str]:
-    """Return the kind and the name of the object that ``document`` is about.
+    """Return kind and name of ``document``.
 
     Raises:
-        ManifestError: it names none of ours.
+        ManifestError: it is no object of the operator's kinds, or has no valid name.
     """
     subject = _subject(document)
     _require_known_kind(document, subject)
@@ -94,7 +95,7 @@ def identity(document: Document) -> tuple[str, str]:
 
 
 def is_name(value: Json) -> bool:
-    """Tell whether an object could be named so, and its name be part of a path."""
+    """Tell whether ``value`` is a valid object name, which is also safe as part of a path."""
     return isinstance(value, str) and len(value) <= 253 and re.fullmatch(_NAME_PATTERN, value) is not None
 
 
@@ -141,9 +142,9 @@ def _schema_violations(document: Document, schema: Schema) -> list[Violation]:
 
 
 def _closed(schema: Schema) -> Schema:
-    """Return ``schema`` in JSON Schema's words, where what is not named is forbidden.
+    """Return ``schema`` as JSON Schema in which fields that are not named are invalid.
 
-    The API server prunes unknown fields or, asked for strict validation as kubectl does, refuses them.
+    The API server prunes unknown fields or, with strict validation as kubectl requests it, rejects them.
     """
     closed = {key: value for key, value in schema.items() if not key.startswith("x-kubernetes-") and key != "format"}
     if schema.get("x-kubernetes-int-or-string"):
@@ -164,7 +165,7 @@ def _closed(schema: Schema) -> Schema:
 
 
 def _duplicates(value: Json, schema: Schema, *path: str | int) -> Iterator[Violation]:
-    """Yield what is twice in lists of the types ``map`` and ``set``, whose entries are told apart by their keys."""
+    """Yield duplicates in lists of the types ``map`` and ``set``, whose entries are identified by their keys."""
     if isinstance(value, dict):
         for name, child in schema.get("properties", {}).items():
             if name in value:
@@ -191,7 +192,7 @@ def _path(*parts: str | int) -> str:
 
 
 def _explain(error: "ValidationError") -> str:
-    """Say a jsonschema error as what the user should write instead."""
+    """Explain an error of jsonschema by what the user should write instead."""
     value: Json = error.instance
     limit: Json = error.validator_value
     schema: Json = error.schema
@@ -199,7 +200,7 @@ def _explain(error: "ValidationError") -> str:
         case "type":
             wanted = limit if isinstance(limit, str) else " or ".join(limit)
             if _PASSWORD in error.absolute_path:
-                # Whoever writes a password into a manifest has made it public, and we do not spread it.
+                # Keep a password that was put into a manifest out of messages and logs.
                 return f"must be of type {wanted}"
             quote = f', quote it: "{value}"' if wanted == "string" and isinstance(value, int | float) else ""
             return f"is {value!r}; it must be of type {wanted}{quote}"

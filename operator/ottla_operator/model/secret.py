@@ -1,4 +1,4 @@
-"""A Secret as a value: entries, and whose it is. The same on every host; see `ports.secret_store`."""
+"""A Secret as a value: entries, labels and owner, the same on every host; see `ports.secret_store`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,31 +7,32 @@ from ottla_operator.model.manifest import Metadata
 
 OPAQUE = "Opaque"
 OWNER_ANNOTATIONS: Mapping[str, str] = {"User": "ottla.dev/user", "Cluster": "ottla.dev/cluster"}
-"""The annotation that names the object whose Secret it is, by the object's kind."""
+"""The annotation that names the owner of a Secret, by the owner's kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secret:
-    """A Secret as it is or shall be. Never prints its entries."""
+    """A Secret as observed or desired. Never prints its entries."""
 
     name: str
     entries: Mapping[str, str] = field(repr=False)
     type: str = field(default=OPAQUE, compare=False)
-    """Kubernetes' type of what is written first; a laptop has none."""
+    """The type on Kubernetes, set at creation; a local host has no types."""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     owner_uid: str = field(default="", compare=False)
-    """Of the object with which the Secret is collected as garbage; empty where nothing is, as on a laptop."""
+    """Of the object with which the Secret is garbage-collected; empty without garbage collection, as on a local
+    host."""
     version: str = field(default="", compare=False)
-    """What changes with each write, of the Secret that is there; empty where there is none, and on a laptop."""
+    """The resourceVersion of the observed Secret; empty for a new one, and on a local host."""
 
     def belongs_to(self, owner: Metadata) -> bool:
-        """Tell whether it was written for ``owner``, and nobody else; others' Secrets are left alone."""
+        """Tell whether the operator wrote it for ``owner`` only; other Secrets are left alone."""
         return self.owners == {owner.kind: owner.name}
 
     @property
     def owners(self) -> Mapping[str, str]:
-        """The name of the object whose Secret it is, by the object's kind; empty where somebody else made it."""
+        """The name of the owner, by its kind; empty if the operator did not write the Secret."""
         marks = OWNER_ANNOTATIONS.items()
         return {kind: self.annotations[mark] for kind, mark in marks if mark in self.annotations}
 
@@ -39,7 +40,7 @@ class Secret:
         """Tell whether this is ``wanted``; labels and annotations that others added do not matter."""
         return (
             self.entries == wanted.entries
-            # An object of the same name that was made again has another: the Secret must not go with the old one.
+            # A recreated object of the same name has another uid: the Secret must not be collected with the old object.
             and self.owner_uid in ("", wanted.owner_uid)
             and self.labels.items() >= wanted.labels.items()
             and self.annotations.items() >= wanted.annotations.items()

@@ -1,11 +1,11 @@
-"""The volumes of a pool's nodes, as a Cluster asks for them."""
+"""The volumes of a pool's nodes, as in the spec of a Cluster."""
 
 from dataclasses import dataclass
 
 from ottla_operator.model.document import Document
 
 DATA_VOLUME = "data"
-"""The volume that every node has: its metadata log is there, and it is the first log directory."""
+"""The volume that every node has: the first log directory, with the metadata log."""
 RETAIN = "Retain"
 DELETE = "Delete"
 
@@ -30,13 +30,13 @@ class Storage:
 
     data: Volume
     further: tuple[Volume, ...] = ()
-    """In the order of the spec, which may get more at any place."""
+    """In the order of the spec; new ones may be added at any position."""
     on_scale_down: str = RETAIN
-    """What becomes of the volumes of a node that has left: `RETAIN` or `DELETE`."""
+    """Whether the volumes of a node that has left are kept: `RETAIN` or `DELETE`."""
 
     @property
     def volumes(self) -> tuple[Volume, ...]:
-        """All of them, the one with the metadata log first, the others by their names."""
+        """All volumes, the one with the metadata log first, the others by name."""
         return (self.data, *sorted(self.further, key=lambda it: it.name))
 
     @classmethod

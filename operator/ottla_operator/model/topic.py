@@ -7,7 +7,7 @@ from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Metadata, ObjectKey, referred_cluster
 
 TOPIC_FINALIZER = "ottla.dev/topic"
-"""On a Topic whose deletion must delete the topic too; on no other object."""
+"""On a Topic whose deletion must delete the topic as well; on no other object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,22 +22,22 @@ class Topic:
     """None: the brokers' ``default.replication.factor``."""
     config: Mapping[str, str]
     deletes_topic: bool
-    """Whether the topic goes when its object goes (``deletionPolicy: Delete``)."""
+    """Whether the topic is deleted with its object (``deletionPolicy: Delete``)."""
     known_topic_id: str | None
-    """The id that the topic had when it was last seen (``status.topicId``); None before it was taken over or made."""
+    """The topic id that was last observed (``status.topicId``); None before the topic was adopted or created."""
     saw_none: bool = False
-    """Whether there was no topic when it was last looked for, so that whatever is there now was made for this one."""
+    """Whether the last reconciliation found no topic, so that an existing one was created for this object."""
     is_paused: bool = False
     """Nothing is changed (``spec.paused``)."""
 
     @property
     def claim(self) -> tuple[str, ...]:
-        """What no two Topics can have both."""
+        """The key that no two Topics may share."""
         return ("Topic", *self.cluster, self.topic_name)
 
     @classmethod
     def parse(cls, document: Document) -> "Topic":
-        spec, metadata, status = document["spec"], Metadata.of(document), document.get("status", {})
+        spec, metadata, status = document["spec"], Metadata.parse(document), document.get("status", {})
         return cls(
             metadata=metadata,
             cluster=referred_cluster(document),

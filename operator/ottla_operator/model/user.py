@@ -11,7 +11,7 @@ from ottla_operator.model.listeners import SCRAM, TLS, TLS_EXTERNAL
 from ottla_operator.model.manifest import Metadata, ObjectKey, referred_cluster
 
 USER_FINALIZER = "ottla.dev/user"
-"""On every User: what it has in the cluster goes before the object does."""
+"""On every User: its entries in the cluster are removed before the object is deleted."""
 
 _RESOURCE_TYPES = {
     "topic": ResourceType.TOPIC,
@@ -44,7 +44,7 @@ _QUOTAS = {
 
 
 class SecretKey(NamedTuple):
-    """One entry of a Secret that somebody else keeps."""
+    """One entry of a Secret that a user provides."""
 
     name: str
     key: str
@@ -60,14 +60,14 @@ class User:
     metadata: Metadata
     cluster: ObjectKey
     name: str
-    """What the cluster calls the user: the principal without its type."""
+    """The principal without its type."""
     authentication: str
     common_name: str = ""
-    """Of the certificate that the operator makes, for a user of the type tls."""
+    """Of the certificate that the operator issues, for a user of the type tls."""
     password_from: SecretKey | None = None
-    """None: the operator makes the password."""
+    """None: the operator creates the password."""
     rotation: str = ""
-    """Another text asks for another password, or another certificate."""
+    """Another value requests another password, or another certificate."""
     overlap_s: int = 0
     acls: frozenset[Acl] = frozenset()
     quotas: Mapping[str, float] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class User:
     secret_labels: Mapping[str, str] = field(default_factory=dict)
     secret_annotations: Mapping[str, str] = field(default_factory=dict)
     known_principal: str | None = None
-    """``status.principal``; None before brokers were first asked to let the user in."""
+    """``status.principal``; None before the operator first sent the user's entries to brokers."""
     is_paused: bool = False
     """Nothing is changed (``spec.paused``)."""
 
@@ -89,17 +89,17 @@ class User:
 
     @property
     def has_certificate(self) -> bool:
-        """Whether the operator makes one."""
+        """Whether the operator issues one."""
         return self.authentication == TLS
 
     @property
     def claim(self) -> tuple[str, ...]:
-        """What no two Users can have both."""
+        """The key that no two Users may share."""
         return ("User", *self.cluster, self.principal)
 
     @classmethod
     def parse(cls, document: Document) -> "User":
-        spec, metadata = document["spec"], Metadata.of(document)
+        spec, metadata = document["spec"], Metadata.parse(document)
         authentication = spec["authentication"]
         rotation, template = authentication.get("rotation", {}), spec.get("secret", {})
         reference = authentication.get("password", {}).get("valueFrom", {}).get("secretKeyRef")
@@ -126,7 +126,7 @@ class User:
 
 
 def _name(given: str, authentication: str) -> str:
-    """Return what the cluster calls a user; certificates name theirs by a distinguished name."""
+    """Return the user's name in the cluster; certificates name their users by a distinguished name."""
     if authentication == TLS_EXTERNAL and "=" in given:
         return given
     return f"CN={escape(given)}" if authentication in (TLS, TLS_EXTERNAL) else given

@@ -1,19 +1,19 @@
-"""The Secret of a user, pure: the same user, door and credential give the same entries, byte for byte.
+"""The Secret of a user, pure: the same user, listener and credential give the same entries, byte for byte.
 
 =======================  ==============================================================================
 ``type`` ``provider``    ``kafka`` and ``ottla``: how servicebinding.io finds it
-``bootstrap-servers``    where clients begin; ``bootstrapServers`` is the same
+``bootstrap-servers``    the bootstrap address; ``bootstrapServers`` is the same
 ``securityProtocol``     Kafka's name
 ``username``             the user's name; ``user`` is the same
 ``password``             with ``saslMechanism`` and ``sasl.jaas.config``: of users that have one
 ``user.crt``             the certificate, and ``user.key`` its key: of users of the type tls
-``ca.crt``               whom to trust, where there is somebody to trust
+``ca.crt``               the authorities that clients have to trust, if any
 ``client.properties``    for Java clients
 ``librdkafka.json``      for clients of librdkafka
 =======================  ==============================================================================
 
-Annotations keep what is known of the credential and is no secret. The number of iterations is drawn anew with each
-password: brokers never show a password, but they show that number, so whoever sets another one is found out.
+Annotations keep public facts of the credential. The number of iterations is chosen at random with each password:
+brokers never show a password, but they show that number, so a password that was changed elsewhere is detected.
 """
 
 import hashlib
@@ -44,24 +44,24 @@ _OAUTH = "OAUTHBEARER"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """A password and how brokers keep it. Never prints the password."""
+    """A password and how brokers store it. Never prints the password."""
 
     password: str = field(repr=False)
     mechanism: ScramMechanism
     iterations: int
     revision: str = ""
-    """``spec.authentication.rotation.revision`` for which the password was made."""
+    """``spec.authentication.rotation.revision`` for which the password was created."""
     previous_iterations: int = 0
-    """Of the credential before this one, which has the other mechanism; 0: there is none."""
+    """Of the previous credential, which has the other mechanism; 0: there is none."""
     previous_until: str = ""
-    """RFC 3339; how long that one lets in."""
+    """RFC 3339; the end of the previous credential's overlap."""
 
     @property
     def other_mechanism(self) -> ScramMechanism:
         return next(each for each in ScramMechanism if each is not self.mechanism)
 
     def at(self, now: str) -> "Credential":
-        """Return this credential as it is to be at ``now``: what came before it is over some time."""
+        """Return this credential as of ``now``: without the previous one once its overlap is over."""
         is_over = self.previous_until <= now
         return replace(self, previous_iterations=0, previous_until="") if is_over else self
 
@@ -69,7 +69,7 @@ class Credential:
 def access_secret(
     user: User, access: ClientAccess, credential: Credential | None, certificate: "Leaf | None" = None
 ) -> Secret:
-    """Return the Secret of ``user``; ``credential`` is None where it has no password, as is ``certificate``."""
+    """Return the Secret of ``user``; ``credential`` and ``certificate`` are None for users without them."""
     if credential is not None:
         access = replace(access, mechanism=credential.mechanism.mechanism_name)
     elif access.has_sasl and access.mechanism is None:
@@ -92,7 +92,7 @@ def access_secret(
 
 
 def credential_of(secret: Secret | None) -> Credential | None:
-    """Return the credential that ``secret`` holds; None when it holds none that can be used."""
+    """Return the credential in ``secret``; None if there is no usable one."""
     if secret is None:
         return None
     password = secret.entries.get("password")
@@ -112,7 +112,7 @@ def credential_of(secret: Secret | None) -> Credential | None:
 
 
 def is_untouched(user: User, secret: Secret | None) -> bool:
-    """Tell whether the password of ``secret`` is the one that was written: it is in another entry as well."""
+    """Tell whether the password of ``secret`` is the one that was written: another entry holds a copy."""
     password = None if secret is None else secret.entries.get("password")
     return secret is not None and password is not None and secret.entries.get(_JAAS) == _jaas(user.name, password)
 
@@ -147,7 +147,7 @@ def _entries(
 
 
 def keystore_properties(certificate: "Leaf") -> dict[str, str]:
-    """Return how a Java client shows ``certificate``."""
+    """Return the properties with which a Java client presents ``certificate``."""
     return {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.key": certificate.key,
@@ -156,7 +156,7 @@ def keystore_properties(certificate: "Leaf") -> dict[str, str]:
 
 
 def truststore_properties(trusted: str) -> dict[str, str]:
-    """Return how a Java client trusts the certificates ``trusted`` (PEM), and no others."""
+    """Return the properties with which a Java client trusts the certificates ``trusted`` (PEM), and no others."""
     return {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": trusted}
 
 
@@ -213,6 +213,6 @@ def _described(credential: Credential) -> str:
 
 
 def _digest(user: User) -> str:
-    """Return what changes with the template: what it does not name any more has to go."""
+    """Return a digest of the template, so that removed labels and annotations are removed from the Secret."""
     template = json.dumps([dict(user.secret_labels), dict(user.secret_annotations)], sort_keys=True)
     return hashlib.sha256(template.encode()).hexdigest()[:16]

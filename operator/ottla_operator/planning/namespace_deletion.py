@@ -1,7 +1,7 @@
-"""When a deleted Topic or User is let go although its cluster could not be asked, and what to say of it. Pure.
+"""Deleted Topics and Users whose cluster cannot be reached: when they are released, and the Event about it. Pure.
 
-One that was deleted on its own waits for its brokers, however long that takes: what it has there is not forgotten. But
-it must not keep a namespace that is going: whoever deleted that may have nothing to do with the Cluster.
+An object that was deleted alone waits for its brokers without limit: its topic or entries must not be left behind. But
+it must not block the deletion of its namespace, which may be unrelated to the Cluster.
 """
 
 import shlex
@@ -12,8 +12,8 @@ from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.topic import Topic
 from ottla_operator.model.user import User
 
-GIVEN_UP_AFTER_S = 300.0
-"""So long after its deletion nothing is given up: a restart of brokers, or a roll of few, is over by then."""
+ABANDON_AFTER_S = 300.0
+"""How long after its deletion an object waits in any case: a restart of brokers, or a roll of few, is over by then."""
 
 ABANDONED = "Abandoned"
 """The reason of the event."""
@@ -21,16 +21,16 @@ ABANDONED = "Abandoned"
 
 def is_overdue(deleted_at: str, now: str) -> bool:
     """Tell whether an object that was deleted at ``deleted_at`` has waited long enough; both are RFC 3339."""
-    return (datetime.fromisoformat(now) - datetime.fromisoformat(deleted_at)).total_seconds() >= GIVEN_UP_AFTER_S
+    return (datetime.fromisoformat(now) - datetime.fromisoformat(deleted_at)).total_seconds() >= ABANDON_AFTER_S
 
 
-def what_stays(member: Topic | User, readiness: Readiness, heir: ObjectKey | None) -> str:
-    """Return in words what ``member`` leaves on its brokers, how to remove it, and why it is left.
+def describe_leftovers(member: Topic | User, readiness: Readiness, heir: ObjectKey | None) -> str:
+    """Describe what ``member`` leaves on its brokers, how to remove it, and why it is left.
 
     Args:
-        member: the object that is let go.
-        readiness: why its brokers could not be asked.
-        heir: another object that claims the same, and for which it stays.
+        member: the released object.
+        readiness: why its brokers could not be reached.
+        heir: another object with the same claim, for which everything stays.
     """
     if isinstance(member, User):
         user, principal = shlex.quote(member.name), shlex.quote(member.principal)
@@ -45,4 +45,4 @@ def what_stays(member: Topic | User, readiness: Readiness, heir: ObjectKey | Non
         if heir is None
         else f"{heir} has it now"
     )
-    return f"{member.metadata.key} was let go with its namespace; {left} in {cluster}; {way} ({readiness.message})"
+    return f"{member.metadata.key} was released with its namespace; {left} in {cluster}; {way} ({readiness.message})"

@@ -1,8 +1,8 @@
-"""`Plan`: what planning returns, for each kind of object."""
+"""`Plan`: the result of planning, for each kind of object."""
 
 from dataclasses import dataclass
 
-from ottla_operator.model.conditions import Obstacle, Refused
+from ottla_operator.model.conditions import Obstacle, Rejected
 from ottla_operator.model.operation import Operation
 from ottla_operator.model.scaling import Scaling
 from ottla_operator.planning.steps.certificate import CertificateStep
@@ -15,17 +15,17 @@ Step = TopicStep | ClusterStep | UserStep | CertificateStep
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps in order and, where they do not lead all the way, what is waited for or refused.
+    """Steps in order, and an obstacle if they stop short of the spec.
 
-    A refusal comes without steps: what cannot become as the spec asks is left as it is.
+    A plan with a rejection has no steps: nothing is changed towards a spec that cannot be satisfied.
     """
 
     steps: tuple[Step, ...] = ()
     obstacle: Obstacle | None = None
     operation: Operation | None = None
-    """What is under way, the steps of this plan included; None when nothing is that would be worth a record."""
+    """The operation in progress, including the steps of this plan; None if it needs no record."""
     scaling: tuple[Scaling, Scaling] | None = None
-    """What is to be remembered before the first step, and after the last one; None when brokers were not asked."""
+    """The records before the first step, and after the last one; None if brokers were not reached."""
 
     def __post_init__(self) -> None:
-        assert not (self.steps and isinstance(self.obstacle, Refused)), "a refused spec changes nothing"
+        assert not (self.steps and isinstance(self.obstacle, Rejected)), "a rejected spec changes nothing"

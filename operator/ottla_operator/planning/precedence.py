@@ -1,4 +1,4 @@
-"""Two objects, one thing (a topic, a user): the older object has it, and both hosts agree which one that is."""
+"""Objects that claim the same topic or principal: the oldest one has it, and all hosts agree which one that is."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -14,21 +14,21 @@ class Claimant(Protocol):
 
     @property
     def claim(self) -> tuple[str, ...]:
-        """What it is about; no two objects can have the same."""
+        """The key that no two objects may share."""
 
 
 def older_claim(claimant: Claimant, others: Iterable[Claimant]) -> ObjectKey | None:
-    """Return who else claims what ``claimant`` does with an older right; None when nobody does.
+    """Return the object with an older claim on the same thing; None without one.
 
     Age decides, and among objects of the same second their name; ``claimant`` itself may be among ``others``. A claim
-    ends when the deletion of its object begins.
+    ends when the deletion of its object starts.
     """
     oldest = min([claimant, *_rivals(claimant, others)], key=lambda it: (it.metadata.created_at, it.metadata.key))
     return None if oldest is claimant else oldest.metadata.key
 
 
 def heir(claimant: Claimant, others: Iterable[Claimant]) -> ObjectKey | None:
-    """Return an object that stays and claims what ``claimant``, which goes, has had; None when there is none."""
+    """Return another object with the same claim as ``claimant``, which is being deleted; None without one."""
     return next((it.metadata.key for it in _rivals(claimant, others)), None)
 
 

@@ -1,4 +1,4 @@
-"""What brokers say of their cluster: the second half of what the planner looks at; the first is the host's."""
+"""The brokers' view of their cluster: one of the planner's two inputs; the other is the host's view of the nodes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,21 +8,21 @@ from ottla.types import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumMember:
-    """One replica of the metadata log, as the quorum's leader sees it."""
+    """One replica of the metadata log, as the quorum's leader reports it."""
 
     node_id: int
     directory_id: str
     is_caught_up: bool
-    """Whether it had everything a moment ago."""
+    """Whether it had caught up a moment ago."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionView:
-    """One partition; ``replicas`` holds everyone who is assigned, those who come and those who go included."""
+    """One partition; ``replicas`` holds all assigned replicas, including those being added and removed."""
 
     partition: TopicPartition
     leader: int
-    """-1 while there is none."""
+    """-1 without a leader."""
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     adding: tuple[int, ...] = ()
@@ -30,7 +30,7 @@ class PartitionView:
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The replicas at the end of a move that is under way, the preferred leader first."""
+        """The replicas at the end of a reassignment in progress, the preferred leader first."""
         return tuple(node for node in self.replicas if node not in self.removing)
 
     @property
@@ -45,10 +45,10 @@ class PartitionView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureView:
-    """One feature, as the broker that was asked knows it."""
+    """One feature, as the broker that responded knows it."""
 
     level: int
-    """What is finalized; 0 where nothing is."""
+    """The finalized level; 0 if none is."""
     last_supported: int
 
 
@@ -60,22 +60,22 @@ class ClusterView:
     brokers: Mapping[int, bool]
     """Whether each registered broker is fenced, by id."""
     racks: Mapping[int, str | None] = field(default_factory=dict)
-    """Where each registered broker says that it is, by id."""
+    """The rack of each registered broker, by id."""
     controller_id: int
-    """The active controller, which has told of the quorum."""
+    """The active controller, which reported the quorum."""
     voters: tuple[QuorumMember, ...]
     observers: tuple[QuorumMember, ...] = ()
     partitions: tuple[PartitionView, ...] = ()
-    """Of every topic, Kafka's own too; sorted."""
+    """Of every topic, including Kafka's internal ones; sorted."""
     min_isr: Mapping[str, int] = field(default_factory=dict)
-    """min.insync.replicas by topic; asked for only when a node has to be restarted, else empty."""
+    """min.insync.replicas by topic; requested only before a node is restarted, else empty."""
     own_configs: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
-    """What is set on single brokers, by id; asked for only while nodes come, go or partitions move."""
+    """Configs set on single brokers, by id; requested only while nodes are added or removed, or partitions move."""
     topic_throttles: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """What is set on topics that are or were on the move; asked for as ``own_configs`` is."""
+    """Throttle configs of topics that are or were being reassigned; requested like ``own_configs``."""
 
     configs: Mapping[str, str] = field(default_factory=dict)
-    """What is set for all brokers through the brokers; without secrets, as are ``features`` only if asked for."""
+    """Cluster-wide broker configs; without secrets; like ``features`` only if requested."""
     features: Mapping[str, FeatureView] = field(default_factory=dict)
 
     @property
@@ -84,7 +84,7 @@ class ClusterView:
         return tuple(sorted(node for node, is_fenced in self.brokers.items() if not is_fenced))
 
     def min_in_sync(self, partition: PartitionView) -> int:
-        """Return how many replicas must stay in sync while a node is stopped.
+        """Return how many replicas must stay in sync while a node is down.
 
         It is ``min.insync.replicas``, but never all replicas: a partition that tolerates no loss of a replica could
         otherwise never be restarted.

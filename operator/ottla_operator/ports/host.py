@@ -1,4 +1,4 @@
-"""The port through which nodes are run."""
+"""The port to the host that runs nodes."""
 
 from collections.abc import Collection, Sequence
 from typing import Protocol
@@ -14,49 +14,49 @@ from ottla_operator.ports.volume_claims import ObservedClaim
 class Host(Protocol):
     """Runs nodes. Every method may be called again after a crash in its middle, and then finishes the work.
 
-    Methods raise `HostError` when the host refuses for good, and `ApiError` or OSError when it may do so later.
+    Methods raise `HostError` if waiting does not help, and `ApiError` or OSError if a retry may succeed.
     """
 
     async def desired(self, cluster: Cluster, leaving: Collection[str] = ()) -> DesiredCluster:
-        """Return ``cluster`` with the places that this host gives its nodes, and the id that its volumes carry.
+        """Return ``cluster`` with the places of its nodes on this host, and the cluster id that its volumes carry.
 
-        ``leaving`` names nodes that the spec does not ask for any more and that have to run a while yet.
+        ``leaving`` names nodes that are no longer in the spec and have to run for a while.
         """
 
     async def observe(self, desired: DesiredCluster) -> ObservedCluster:
-        """Return what is there of the cluster, nodes that are not desired any more included until they are removed."""
+        """Return the observed state of the cluster, with nodes that are no longer desired until they are removed."""
 
     def bootstrap_servers(self, desired: DesiredCluster, listener: Listener) -> str:
-        """Return where clients of ``listener`` begin, as ``host:port[,host:port]``; empty while nobody knows."""
+        """Return the bootstrap address of ``listener``, as ``host:port[,host:port]``; empty while it is unknown."""
 
     def nodes_servers(self, desired: DesiredCluster) -> str:
-        """Return where clients of the nodes' own listener begin, of a cluster with TLS."""
+        """Return the bootstrap address of the nodes' own listener, of a cluster with TLS."""
 
     async def operator_access(self, desired: DesiredCluster) -> OperatorAccess:
-        """Return how the operator reaches the brokers; raises `BrokerUnreachableError` until it has a certificate."""
+        """Return how the operator connects to brokers; raises `BrokerUnreachableError` until it has a certificate."""
 
     def certificate_names(self, desired: DesiredCluster) -> tuple[str, ...]:
-        """Return the host names and addresses that the nodes' certificate has to be for."""
+        """Return the host names and addresses that the nodes' certificate has to cover."""
 
     async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
-        """Make configuration, endpoints and storage as desired; ``outdated`` is what `observe` named."""
+        """Apply configuration, endpoints and storage; ``outdated`` names the objects that `observe` found to differ."""
 
     async def start_node(self, node: DesiredNode) -> None: ...
 
     async def restart_node(self, node: DesiredNode, uid: str) -> None:
         """Stop the node cleanly, then run it with its published configuration.
 
-        ``uid`` is that of the run that was seen, as `observe` said; another one is left alone, and `ApiError` raised.
+        ``uid`` is that of the observed run; another run is left alone, and `ApiError` raised.
         """
 
     async def limit_disruptions(self, desired: DesiredCluster, allowed: int) -> None:
-        """Let others stop ``allowed`` nodes at the same time; asked only of hosts whose `observe` says a number."""
+        """Allow others to stop ``allowed`` nodes at a time; called only if `observe` returns a number."""
 
     async def remove_node(self, name: str, uid: str) -> None:
-        """Stop the node cleanly, if it runs, and forget it: it is not observed any more. Its data stays.
+        """Stop the node cleanly, if it runs, and remove it: it is not observed any more. Its data stays.
 
         See `restart_node` for ``uid``.
         """
 
     async def remove_volumes(self, claims: Sequence[ObservedClaim]) -> None:
-        """Remove volumes that `observe` has shown, with everything on them."""
+        """Delete volumes that `observe` returned, with everything on them."""

@@ -1,4 +1,4 @@
-"""Nodes as their host sees them: the first half of what the planner looks at."""
+"""The host's view of nodes: one of the planner's two inputs; the other is the brokers' view of the cluster."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,23 +6,23 @@ from enum import Enum
 
 
 class NodeState(Enum):
-    """Where a node is in its life, as its host sees it."""
+    """The state of a node, as its host sees it."""
 
     STOPPED = "stopped"
-    """Nothing runs and nothing will unless it is started."""
+    """It does not run and will not unless it is started."""
     STARTING = "starting"
-    """It is on its way up and has served nobody since it was started."""
+    """It is starting and has not been ready since it was started."""
     READY = "ready"
     UNREADY = "unready"
-    """It has served, or may have, and does not say now that it does; others may still need what it does."""
+    """It has been ready, or may have been, and is not now; partitions may still need its replicas."""
     FAILED = "failed"
-    """It was started and does not come up; the host keeps trying, or a new revision may help."""
+    """It was started and fails; the host keeps trying, or a new revision may help."""
     STOPPING = "stopping"
-    """It was stopped for good and has not ended yet."""
+    """It is to stay stopped and has not ended yet."""
 
 
-MACHINE_LOST = "MachineLost"
-"""The reason of a node whose machine does not answer."""
+KUBERNETES_NODE_LOST = "MachineLost"
+"""The reason of a node whose Kubernetes node does not respond."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,21 +32,21 @@ class ObservedNode:
     name: str
     state: NodeState
     uid: str = ""
-    """Of this run of the node, which none that follows has; empty where nothing runs, or nobody else restarts it."""
+    """Identifies this run of the node; empty if nothing runs, or if only the operator restarts it."""
     revision: str | None = None
-    """Of the configuration that it runs with; None when nothing runs."""
+    """Of the configuration that it runs with; None if nothing runs."""
     reason: str = ""
     """CamelCase, for a node that is neither READY nor STOPPED."""
     message: str = ""
     has_crashed: bool = False
-    """Of one that is FAILED: it has run and ended by itself, and may look well between two such ends."""
+    """Of a FAILED node: it ran and ended by itself, and may look ready between two crashes."""
     parts: str = ""
-    """What it runs with, part by part (`model.revision`); empty where that is not known."""
+    """Inputs of the revision that it runs with, part by part (`model.revision`); empty if unknown."""
     certificate: str | None = None
-    """SHA-256 in hexadecimal of the certificate that it shows to other nodes; None where there is no TLS or answer."""
-    names: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """By listener for clients outside: whom the certificate is for that it shows there, as far as that was seen."""
-    machine: str = ""
-    """The address of where it runs, as far as the host knows one."""
+    """SHA-256 in hexadecimal of the certificate that it presents to other nodes; None without TLS or response."""
+    certificate_names: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Names in the certificate of each listener for clients outside, by listener, as far as they were read."""
+    host_address: str = ""
+    """The address of the Kubernetes node that it runs on, if the host knows one."""
     unverified: str = ""
-    """Why clients outside do not take it, in words, until it has read a certificate that is there already."""
+    """Why clients outside would reject its certificate, until it has loaded one that exists already."""

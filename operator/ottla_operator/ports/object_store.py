@@ -6,7 +6,7 @@ from ottla_operator.model.document import Document
 
 
 class ObjectStore(Protocol):
-    """The calls of `adapters.kubernetes.api.KubernetesApi` that hosts make."""
+    """The calls of `adapters.kubernetes.api.KubernetesApi` that hosts use."""
 
     async def get(self, kind: str, namespace: str, name: str) -> Document | None: ...
     async def objects(self, kind: str, namespace: str = "", labels: str = "") -> list[Document]: ...
@@ -16,6 +16,6 @@ class ObjectStore(Protocol):
 
 
 class ClusterObjectStore(ObjectStore, Protocol):
-    """What the host of clusters needs besides."""
+    """With the calls that only the host of clusters needs."""
 
     async def delete_only(self, document: Document) -> None: ...

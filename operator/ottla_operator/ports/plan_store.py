@@ -1,4 +1,4 @@
-"""The port to plans to rebalance, where people read them."""
+"""The port to rebalance plans, where people read them."""
 
 from typing import Protocol
 
@@ -11,20 +11,20 @@ SUMMARY, BROKERS, MOVES = "summary.txt", "brokers.txt", "moves.json"
 class PlanStore(Protocol):
     """The plans of one namespace, or of one state directory: the last one of each Cluster.
 
-    Methods raise `HostError` when the store refuses for good, and `ApiError` or OSError when it may do it later.
+    Methods raise `HostError` if waiting does not help, and `ApiError` or OSError if a retry may succeed.
     """
 
     async def read(self, cluster: str) -> str | None:
-        """Return the moves as `moves_json` wrote them, or as somebody has changed them; None when there is no plan."""
+        """Return the moves as `moves_json` wrote them, or as an administrator edited them; None without a plan."""
 
     async def write(self, cluster: Cluster, plan: RebalancePlan) -> None:
-        """Put ``plan`` in the place of the last one; on Kubernetes it goes when ``cluster`` does."""
+        """Replace the last plan by ``plan``; on Kubernetes it is deleted with ``cluster``."""
 
 
 def plan_name(cluster: str) -> str:
     return f"{cluster}-rebalance"
 
 
-def texts(plan: RebalancePlan) -> dict[str, str]:
-    """Return what people read, by entry."""
+def plan_entries(plan: RebalancePlan) -> dict[str, str]:
+    """Return the files that people read, by name."""
     return {SUMMARY: f"{plan.id}: {plan.summary}\n", BROKERS: plan.table(), MOVES: moves_json(plan.moves)}

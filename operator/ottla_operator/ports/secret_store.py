@@ -1,4 +1,4 @@
-"""The port to Secrets: those of users, and those of clusters with TLS."""
+"""The port to Secrets: of users, and of clusters with TLS."""
 
 from typing import Protocol
 
@@ -10,30 +10,30 @@ from ottla_operator.model.secret import Secret
 class SecretStore(Protocol):
     """The Secrets of one namespace, or of one state directory.
 
-    Methods raise `HostError` when the store refuses for good, and `ApiError` or OSError when it may do so later; no
-    message says what is in a Secret.
+    Methods raise `HostError` if waiting does not help, and `ApiError` or OSError if a retry may succeed; no message
+    contains an entry of a Secret.
     """
 
     async def read(self, name: str) -> Secret | None:
-        """Return the Secret, whoever wrote it; None when there is none."""
+        """Return the Secret, also one that the operator did not write; None without one."""
 
     async def write(self, secret: Secret, owner: Metadata) -> None:
-        """Make it so, as a whole, unless there is another than that of its ``version``; it goes when ``owner`` does."""
+        """Write it as a whole, unless the stored one has another ``version``; it is deleted with ``owner``."""
 
     async def delete(self, name: str) -> None:
-        """Remove it; one that is gone already is no error."""
+        """Delete it; one that is gone already is no error."""
 
-    async def value(self, name: str, key: str) -> str | None:
-        """Return an entry of a Secret that somebody else keeps; None when it is not there."""
+    async def read_entry(self, name: str, key: str) -> str | None:
+        """Return an entry of a Secret that the user provides; None if it is missing."""
 
-    async def is_ordered(self, order: CertificateOrder) -> bool:
-        """Tell whether cert-manager has been asked for just this certificate."""
+    async def has_certificate_order(self, order: CertificateOrder) -> bool:
+        """Tell whether a Certificate of cert-manager with exactly this spec exists."""
 
-    async def order(self, order: CertificateOrder, owner: Metadata) -> None:
-        """Ask cert-manager for a certificate; its Secret is there some time later."""
+    async def order_certificate(self, order: CertificateOrder, owner: Metadata) -> None:
+        """Create or update a Certificate of cert-manager; its Secret is written some time later."""
 
-    async def withdraw(self, name: str, owner: Metadata) -> None:
-        """Take back what was asked for on behalf of ``owner``; what is gone, or somebody else's by now, is no error."""
+    async def withdraw_certificate(self, name: str, owner: Metadata) -> None:
+        """Delete a Certificate that was created for ``owner``; one that is gone or has another owner is no error."""
 
     def location(self, name: str) -> str:
-        """Return where a person finds the Secret."""
+        """Return where an administrator finds the Secret."""

@@ -1,4 +1,4 @@
-"""What the operator tells Prometheus about each Cluster that it looks after, from the status that it gave it last."""
+"""Prometheus metrics of each Cluster that this operator owns, from the last status that it wrote."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -15,37 +15,37 @@ _CLUSTER = ("namespace", "cluster")
 
 
 class ClusterMetrics(Collector):
-    """The statuses, as families that are made when they are asked for: what has gone leaves no series behind."""
+    """The statuses as metric families, built at each scrape: a removed Cluster leaves no series."""
 
     def __init__(self, now_s: Callable[[], float] = time.time) -> None:
         self._now_s = now_s
         self._statuses: dict[ObjectKey, Document] = {}
         self._succeeded_s: dict[ObjectKey, float] = {}
 
-    def saw(self, key: ObjectKey, status: Document) -> None:
-        """Take in the status of an object; those of other kinds are not looked at."""
+    def observe_status(self, key: ObjectKey, status: Document) -> None:
+        """Record the status of an object; only Clusters are kept."""
         if key.kind == "Cluster":
             self._statuses[key] = status
 
-    def succeeded(self, key: ObjectKey) -> None:
-        """Take in that the object is as it should be."""
+    def observe_success(self, key: ObjectKey) -> None:
+        """Record that the object matches its spec."""
         if key.kind == "Cluster":
             self._succeeded_s[key] = self._now_s()
 
-    def forget(self, key: ObjectKey) -> None:
+    def remove(self, key: ObjectKey) -> None:
         self._statuses.pop(key, None)
         self._succeeded_s.pop(key, None)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every family, without samples where there is nothing to say."""
+        """Yield every family, without samples if there are none."""
         yield self._conditions()
-        succeeded = _family("cluster_last_success_timestamp_seconds", "When the Cluster was last seen to be as asked.")
+        succeeded = _family("cluster_last_success_timestamp_seconds", "When the Cluster last matched its spec.")
         for key, success_s in sorted(self._succeeded_s.items()):
             succeeded.add_metric(_labels(key), success_s)
         yield succeeded
         yield from self._operations()
         expiry = _family(
-            "certificate_expiry_timestamp_seconds", "When a certificate of the Cluster ends.", "certificate"
+            "certificate_expiry_timestamp_seconds", "When a certificate of the Cluster expires.", "certificate"
         )
         for key, status in sorted(self._statuses.items()):
             for it in status.get("certificates", ()):
@@ -54,17 +54,17 @@ class ClusterMetrics(Collector):
         yield expiry
 
     def _conditions(self) -> Metric:
-        family = _family("cluster_condition", "1 where the condition is True, else 0.", "condition")
+        family = _family("cluster_condition", "1 if the condition is True, else 0.", "condition")
         for key, status in sorted(self._statuses.items()):
             for it in status.get("conditions", ()):
                 family.add_metric([*_labels(key), it["type"]], float(it["status"] == "True"))
         return family
 
     def _operations(self) -> Iterator[Metric]:
-        done = _family("operation_done", "What a long operation of the Cluster has done.", "operation")
-        total = _family("operation_total", "What it has to do in all.", "operation")
+        done = _family("operation_done", "Units that an operation of the Cluster has finished.", "operation")
+        total = _family("operation_total", "Units of the operation in total.", "operation")
         blocked = _family("operation_blocked", "1 while it waits for something that its status names.", "operation")
-        started = _family("operation_started_timestamp_seconds", "When it began.", "operation")
+        started = _family("operation_started_timestamp_seconds", "When the operation started.", "operation")
         for key, status in sorted(self._statuses.items()):
             operation = status.get("operation")
             if not operation:
@@ -87,7 +87,7 @@ def _labels(key: ObjectKey) -> list[str]:
 
 
 def _seconds(text: str | None) -> float | None:
-    """Return an RFC 3339 time as seconds since 1970; None where there is none."""
+    """Return an RFC 3339 time as seconds since 1970; None without a valid one."""
     if text is None:
         return None
     try:

@@ -1,13 +1,13 @@
-"""Which of several installations of the operator looks after a Cluster: what its `status.operator` says.
+"""Ownership of a Cluster among several installations of the operator, by its `status.operator`.
 
-The candidates of one installation choose their leader by a Lease. Two installations that watch the same namespace know
-nothing of each other, and would undo each other's work; so the first that sees a Cluster claims it, and others keep
-away from it and from what is in it. Who finds the claim of another asks on the object whether that one is still there
-(``challenger``). An operator that lives answers before its next pass; a claim whose challenge stands longer than any
-pass may take belongs to nobody any more, and is taken over. Times are of the asking operator's monotonic clock only,
-and nothing is written while nobody asks.
+The candidates of one installation elect their leader by a Lease. Two installations that watch the same namespace do not
+know each other, and would undo each other's work; so the first that observes a Cluster claims it, and others keep away
+from it and from its Topics and Users. An operator that finds another's claim challenges it on the object
+(``challenger``). A running owner rejects the challenge before its next reconciliation; a claim whose challenge stands
+longer than any reconciliation may take has no owner any more, and is taken over. Durations are of the challenger's
+monotonic clock only, and nothing is written without a challenge.
 
-Every write is on condition that the object is what was read, so of two operators that take a claim one does.
+Every write is conditional on the version that was read, so of two operators that take a claim one succeeds.
 """
 
 from dataclasses import dataclass, replace
@@ -17,39 +17,40 @@ from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import ObjectKey
 
 OWNERSHIP_FIELD = "operator"
-"""In the status of a Cluster. Not part of what a pass writes: see `controllers.status.StatusWriter`."""
+"""In the status of a Cluster. Reconciliations do not write it: see `controllers.status.StatusWriter`."""
 
-TAKEN_OVER_AFTER_S = 360.0
-"""How long a challenge is not answered; more than `workers.PASS_S_MAX`, so the last pass of the other has ended."""
+TAKEOVER_AFTER_S = 360.0
+"""How long a challenge stands before a takeover; more than `workers.RECONCILE_S_MAX`, so the owner's last
+reconciliation has ended."""
 
-ASKED_AGAIN_AFTER_S = 240.0
+CHALLENGE_AGAIN_AFTER_S = 240.0
 """Less than the time between two resyncs (`Settings.resync_s`), so that each resync challenges again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnershipClaim:
-    """What `status.operator` of a Cluster says."""
+    """The claim in `status.operator` of a Cluster."""
 
     name: str = ""
-    """The operator that looks after it, as ``namespace/lease``; empty: nobody does yet."""
+    """The operator that owns it, as ``namespace/lease``; empty: none does yet."""
 
     challenger: str = ""
-    """Another one, that has asked whether the first is still there."""
+    """Another operator, which has challenged the claim."""
 
-    refused: str = ""
-    """The one whose question was answered last."""
+    rejected: str = ""
+    """The challenger whose challenge was rejected last."""
 
-    refused_at: str = ""
+    rejected_at: str = ""
 
     @classmethod
-    def of(cls, document: Document) -> "OwnershipClaim":
-        """Return the claim that a Cluster's status holds."""
+    def parse(cls, document: Document) -> "OwnershipClaim":
+        """Return the claim in a Cluster's status."""
         found = (document.get("status") or {}).get(OWNERSHIP_FIELD) or {}
         return cls(
             name=found.get("name", ""),
             challenger=found.get("challenger", ""),
-            refused=found.get("refused", ""),
-            refused_at=found.get("refusedAt", ""),
+            rejected=found.get("refused", ""),
+            rejected_at=found.get("refusedAt", ""),
         )
 
     def to_patch(self) -> Document:
@@ -58,56 +59,56 @@ class OwnershipClaim:
             OWNERSHIP_FIELD: {
                 "name": self.name or None,
                 "challenger": self.challenger or None,
-                "refused": self.refused or None,
-                "refusedAt": self.refused_at or None,
+                "refused": self.rejected or None,
+                "refusedAt": self.rejected_at or None,
             }
         }
 
 
 class Ownership(Enum):
-    """How an operator stands to a Cluster."""
+    """Whether an operator owns a Cluster."""
 
     OURS = auto()
-    ASKED = auto()
-    """Somebody else's, who may be gone: it is asked, and not answered yet."""
+    CHALLENGED = auto()
+    """Another operator's, which may be gone: the claim is challenged, and the challenge not rejected yet."""
 
     THEIRS = auto()
 
 
 class ClusterOwnership:
-    """The claims of other operators as the one called ``name`` has seen them; without a name there are no others."""
+    """The claims of other operators as observed by the one called ``name``; without a name there are no others."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._seen: dict[ObjectKey, tuple[OwnershipClaim, float]] = {}
-        """Claims of others, and since when each has been seen to stand."""
+        """Claims of others, and the time since when each stands unchanged."""
 
-    def forget(self, key: ObjectKey) -> None:
-        """Forget a Cluster that is gone."""
+    def remove(self, key: ObjectKey) -> None:
+        """Drop the claim of a deleted Cluster."""
         self._seen.pop(key, None)
 
     def is_others(self, document: Document) -> bool:
-        """Tell whether another operator looks after the Cluster; it may be gone."""
-        return bool(self.name) and OwnershipClaim.of(document).name not in ("", self.name)
+        """Tell whether another operator owns the Cluster; that operator may be gone."""
+        return bool(self.name) and OwnershipClaim.parse(document).name not in ("", self.name)
 
     def observe_claim(
         self, key: ObjectKey, claim: OwnershipClaim, *, now_s: float, now: str
     ) -> tuple[Ownership, OwnershipClaim]:
-        """Return how this operator stands to a Cluster, and what its claim should be made before anything else.
+        """Return whether this operator owns a Cluster, and the claim to write before anything else.
 
         Args:
             key: of the Cluster.
-            claim: what its status says.
+            claim: from its status.
             now_s: the time, by a monotonic clock of this process.
-            now: the same for people, as RFC 3339.
+            now: the same time as RFC 3339.
         """
         if not self.name:
             return Ownership.OURS, claim
         if claim.name in ("", self.name):
-            self.forget(key)
+            self.remove(key)
             if not claim.challenger:
                 return Ownership.OURS, replace(claim, name=self.name)
-            return Ownership.OURS, OwnershipClaim(name=self.name, refused=claim.challenger, refused_at=now)
+            return Ownership.OURS, OwnershipClaim(name=self.name, rejected=claim.challenger, rejected_at=now)
         before, since_s = self._seen.get(key, (None, now_s))
         if before is None or (before.name, before.challenger) != (claim.name, claim.challenger):
             since_s = now_s
@@ -117,23 +118,23 @@ class ClusterOwnership:
     def _observe_other_claim(
         self, claim: OwnershipClaim, stood_s: float, *, is_first: bool
     ) -> tuple[Ownership, OwnershipClaim]:
-        ask = Ownership.ASKED, replace(claim, challenger=self.name)
+        challenge = Ownership.CHALLENGED, replace(claim, challenger=self.name)
         if claim.challenger == self.name:
-            return (Ownership.OURS, OwnershipClaim(name=self.name)) if stood_s >= TAKEN_OVER_AFTER_S else ask
+            return (Ownership.OURS, OwnershipClaim(name=self.name)) if stood_s >= TAKEOVER_AFTER_S else challenge
         if not claim.challenger:
-            return ask if is_first or stood_s >= ASKED_AGAIN_AFTER_S else (Ownership.THEIRS, claim)
-        # A third one asks; unless it is gone itself, it ends this.
-        return ask if stood_s >= 2 * TAKEN_OVER_AFTER_S else (Ownership.THEIRS, claim)
+            return challenge if is_first or stood_s >= CHALLENGE_AGAIN_AFTER_S else (Ownership.THEIRS, claim)
+        # The claim is another challenger's turn; it is challenged again only if that challenger seems to be gone, too.
+        return challenge if stood_s >= 2 * TAKEOVER_AFTER_S else (Ownership.THEIRS, claim)
 
 
 def describe_ownership(key: ObjectKey, claim: OwnershipClaim, ownership: Ownership, name: str) -> str:
-    """Say why the operator called ``name`` does nothing for a Cluster, and what to do."""
-    if ownership is Ownership.ASKED:
+    """Explain why the operator called ``name`` does not reconcile a Cluster, and what to do."""
+    if ownership is Ownership.CHALLENGED:
         return (
-            f"{claim.name} looks after {key}; {name} asks whether it is still there, and takes over when nobody has "
-            f"answered for {TAKEN_OVER_AFTER_S:.0f} s"
+            f"{claim.name} owns {key}; {name} has challenged its claim, and takes over unless it is rejected within "
+            f"{TAKEOVER_AFTER_S:.0f} s"
         )
     return (
-        f"{claim.name} looks after {key}, and so {name} does not; give each operator namespaces of its own "
+        f"{claim.name} owns {key}, so {name} does not reconcile it; give each operator namespaces of its own "
         f"(watchNamespaces), or remove one of them"
     )

@@ -8,19 +8,19 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 ResultT = TypeVar("ResultT")
 
 CONCURRENT_CALLS_MAX = 16
-"""Calls under way: enough to hide the latency of the API server, and few enough not to overload it."""
+"""Concurrent calls: enough to hide the latency of the API server, and few enough not to overload it."""
 
 
 async def gather_limited(calls: Mapping[KeyT, Awaitable[ResultT]]) -> dict[KeyT, ResultT | Exception]:
-    """Make all ``calls``; return by key what each returned or raised."""
+    """Run all ``calls``; return by key the result or exception of each."""
     permits = asyncio.Semaphore(CONCURRENT_CALLS_MAX)
 
-    async def make(call: Awaitable[ResultT]) -> ResultT | Exception:
+    async def run(call: Awaitable[ResultT]) -> ResultT | Exception:
         async with permits:
             try:
                 return await call
             except Exception as error:
                 return error
 
-    results = await asyncio.gather(*map(make, calls.values()))
+    results = await asyncio.gather(*map(run, calls.values()))
     return dict(zip(calls, results, strict=True))

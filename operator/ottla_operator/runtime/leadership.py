@@ -1,6 +1,6 @@
-"""Holds one candidate's `Election` over a Lease: reads, writes, waits; the decisions are the election's.
+"""Runs one candidate's `Election` over a Lease: reads, writes and waits; the decisions are the election's.
 
-Every try has a time limit of half the renew deadline, so that one answer that never comes does not cost the leadership.
+Every attempt has a time limit of half the renew deadline, so that one lost response does not cost the leadership.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from ottla_operator.runtime.election import Election, LeaseRecord, LeaseTimings
 logger = logging.getLogger(__name__)
 
 _JITTER = 0.2
-"""Of the wait between two looks, so that candidates that began together do not stay together."""
+"""Of the wait between two observations, so that candidates that started together spread out."""
 
 
 class LeaseStore(Protocol):
-    """The calls of `adapters.kubernetes.api.KubernetesApi` that an election takes; all raise as these do."""
+    """The calls of `adapters.kubernetes.api.KubernetesApi` that an election uses; all raise its errors."""
 
     async def get(self, kind: str, namespace: str, name: str) -> Document | None: ...
     async def create(self, document: Document) -> Document: ...
@@ -49,9 +49,9 @@ class Leadership:
         self._now_s = now_s
         self._election = Election(identity, self._timings)
         self._document: Document | None = None
-        """The Lease as it was seen last."""
-        self._looked_s: float | None = None
-        self._problem = "no look at the Lease was answered yet"
+        """The Lease as last read or written."""
+        self._observed_s: float | None = None
+        self._problem = "the Lease has not been read yet"
 
     @property
     def identity(self) -> str:
@@ -59,13 +59,13 @@ class Leadership:
 
     @property
     def holder(self) -> str:
-        """Identity of the leader as far as this process knows; empty when nobody leads."""
+        """Identity of the leader as far as this process knows; empty without one."""
         return self._election.holder
 
     @property
     def problem(self) -> str | None:
-        """Why this process would not take over if it had to; None when it would: it has read the Lease just now."""
-        if self._looked_s is not None and self._now_s() < self._looked_s + self._timings.lease_s:
+        """Why this process could not take over; None if it has read the Lease within the last lease duration."""
+        if self._observed_s is not None and self._now_s() < self._observed_s + self._timings.lease_s:
             return None
         return self._problem
 
@@ -75,19 +75,19 @@ class Leadership:
 
     async def acquire(self) -> None:
         """Wait until this process leads."""
-        told = None
+        logged_holder = None
         while True:
             await self._try()
             if self.may_write():
                 logger.info("%s leads, by lease %s/%s", self.identity, self._namespace, self._name)
                 return
-            if self.holder not in (told, self.identity, ""):
-                told = self.holder
-                logger.info("stands by as %s: %s leads", self.identity, told)
+            if self.holder not in (logged_holder, self.identity, ""):
+                logged_holder = self.holder
+                logger.info("stands by as %s: %s leads", self.identity, logged_holder)
             await asyncio.sleep(self._wait_s())
 
     async def keep(self) -> None:
-        """Renew for ever.
+        """Renew until the leadership is lost.
 
         Raises:
             LeadershipLostError: this process does not lead any more, and must write nothing.
@@ -100,7 +100,7 @@ class Leadership:
         self._raise_lost()
 
     async def release(self) -> None:
-        """Step down: another may lead as soon as it looks. Nothing may be written from before this call."""
+        """Step down: another may lead as soon as it reads the Lease. No write of this process may be pending."""
         document, record = self._document, self._election.release()
         if record is None:
             return
@@ -111,26 +111,26 @@ class Leadership:
                     return
                 await self._store.replace(self._lease(record, document))
         except (ApiError, OSError, TimeoutError) as error:
-            logger.warning("could not release the lease, which expires by itself: %s", _words(error))
+            logger.warning("could not release the lease, which expires by itself: %s", _describe_error(error))
         else:
             logger.info("%s has released lease %s/%s", self.identity, self._namespace, self._name)
 
     async def _try(self) -> None:
-        """Look, or bid where that makes sense; what fails is tried again, and only told."""
+        """Observe the Lease, and bid if the election says so; failures are logged, and retried by the caller."""
         try:
-            # Neither longer than what is left of the leadership, which ends whether an answer comes or not.
+            # No longer than the rest of the leadership, which ends with or without a response.
             limit_s = min(self._timings.renew_deadline_s / 2, self._left_s())
             async with asyncio.timeout(limit_s):
-                await self._look_or_bid()
+                await self._observe_or_bid()
         except (ApiError, OSError, TimeoutError) as error:
-            self._problem = f"lease {self._namespace}/{self._name}: {_words(error)}"
-            logger.warning("could not look at or renew %s", self._problem)
-            # Somebody else wrote, or an answer of ours was lost: look before the next bid.
+            self._problem = f"lease {self._namespace}/{self._name}: {_describe_error(error)}"
+            logger.warning("cannot read or renew %s", self._problem)
+            # Another process wrote, or the response to our write was lost: read before the next bid.
             self._document = None
 
-    async def _look_or_bid(self) -> None:
+    async def _observe_or_bid(self) -> None:
         if self._document is None or not self.may_write():
-            self._see(await self._store.get("Lease", self._namespace, self._name))
+            self._observe(await self._store.get("Lease", self._namespace, self._name))
         record, sent_s = self._election.bid(self._now_s()), self._now_s()
         if record is None:
             return
@@ -138,15 +138,15 @@ class Leadership:
         stored = await (self._store.create(lease) if self._document is None else self._store.replace(lease))
         self._document = stored
         self._election.won(_record(stored), sent_s=sent_s, now_s=self._now_s())
-        self._looked_s = self._now_s()
+        self._observed_s = self._now_s()
 
-    def _see(self, document: Document | None) -> None:
+    def _observe(self, document: Document | None) -> None:
         self._document = document
-        self._looked_s = self._now_s()
+        self._observed_s = self._now_s()
         self._election.observe(None if document is None else _record(document), self._now_s())
 
     def _lease(self, record: LeaseRecord, before: Document | None) -> Document:
-        """Return the Lease to write; its times are for people, and nobody here reads them."""
+        """Return the Lease to write; its times are informational and never read."""
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         old = before.get("spec", {}) if before is not None else {}
         acquired = old.get("acquireTime") if old.get("holderIdentity") == self.identity else None
@@ -164,7 +164,7 @@ class Leadership:
         }
 
     def _left_s(self) -> float:
-        """Return how long the leadership lasts unless it is renewed; for ever for who has none."""
+        """Return how long the leadership lasts unless it is renewed; infinity without leadership."""
         until_s = self._election.leads_until_s()
         return max(until_s - self._now_s(), 0.0) if until_s is not None else float("inf")
 
@@ -172,8 +172,8 @@ class Leadership:
         return self._timings.retry_s * random.uniform(1 - _JITTER, 1)  # noqa: S311
 
     def _raise_lost(self) -> None:
-        who = f"{self.holder} leads" if self.holder not in ("", self.identity) else self._problem
-        raise LeadershipLostError(f"{self.identity} does not lead any more: {who}")
+        reason = f"{self.holder} leads" if self.holder not in ("", self.identity) else self._problem
+        raise LeadershipLostError(f"{self.identity} does not lead any more: {reason}")
 
 
 def _record(document: Document) -> LeaseRecord:
@@ -186,5 +186,5 @@ def _record(document: Document) -> LeaseRecord:
     )
 
 
-def _words(error: Exception) -> str:
-    return str(error) or ("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)
+def _describe_error(error: Exception) -> str:
+    return str(error) or ("no response in time" if isinstance(error, TimeoutError) else type(error).__name__)

@@ -1,4 +1,4 @@
-"""What the operator tells Prometheus about itself."""
+"""Prometheus metrics of the operator itself."""
 
 from importlib import metadata
 
@@ -9,11 +9,11 @@ from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.runtime.cluster_metrics import ClusterMetrics
 
 _SECONDS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 30.0)
-"""Few, because there is a series for each of them and each verb and resource."""
+"""Few buckets, because there is a series for each of them, per verb and resource."""
 
 
 class OperatorMetrics:
-    """The operator's series, in a registry of their own."""
+    """The operator's metrics, in a registry of their own."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -22,57 +22,57 @@ class OperatorMetrics:
         self.registry.register(self.clusters)
         self.reconciles = Counter(
             "ottla_operator_reconciles",
-            "Passes over objects, by what they ended in.",
+            "Reconciliations of objects, by result.",
             ["kind", "verdict"],
             registry=self.registry,
         )
         self.steps = Counter(
-            "ottla_operator_steps", "Changes that were made, by kind of step.", ["step"], registry=self.registry
+            "ottla_operator_steps", "Executed steps of plans, by kind.", ["step"], registry=self.registry
         )
         self.duration_s = Histogram(
             "ottla_operator_reconcile_seconds",
-            "How long one pass takes, which may be over several objects.",
+            "Duration of one reconciliation, which may be of several objects.",
             ["kind"],
             registry=self.registry,
         )
         self.last_reconcile = self._gauge(
-            "last_reconcile_timestamp_seconds", "When a pass over this kind last began.", "kind"
+            "last_reconcile_timestamp_seconds", "When a reconciliation of this kind last started.", "kind"
         )
         self.last_success = self._gauge(
-            "last_success_timestamp_seconds", "When a pass last found an object of this kind as asked.", "kind"
+            "last_success_timestamp_seconds", "When an object of this kind last matched its spec.", "kind"
         )
         self.queue_length = self._gauge("queue_length", "Objects that wait for a worker.")
         self.queue_oldest_s = self._gauge(
-            "queue_oldest_seconds", "How long the first object that could be worked on has been waiting."
+            "queue_oldest_seconds", "Waiting time of the first object that a worker could take."
         )
-        self.leader = self._gauge("leader", "1 for the operator that leads, 0 for one that stands by.")
+        self.leader = self._gauge("leader", "1 on the leader, 0 on a standby.")
         self.watch_age_s = self._gauge(
-            "watch_age_seconds", "How long the watch of a resource has given no sign of life.", "resource"
+            "watch_age_seconds", "Time since the watch of a resource last gave a sign of life.", "resource"
         )
         self.watches_open = self._gauge("watches_open", "1 while every watch is open, else 0.")
         self.api_seconds = Histogram(
             "ottla_operator_api_request_seconds",
-            "How long the API server takes to begin its answer; watches are not in it.",
+            "Time to the first byte of the API server's response; without watches.",
             ["verb", "resource"],
             buckets=_SECONDS,
             registry=self.registry,
         )
         self.api_requests = Counter(
             "ottla_operator_api_requests",
-            "Requests to the API server; code 0: it did not answer.",
+            "Requests to the API server; code 0: no response.",
             ["verb", "resource", "code"],
             registry=self.registry,
         )
         self._gauge("build_info", "1, with the version of this operator.", "version").labels(_version()).set(1)
 
-    def passed(self, key: ObjectKey, *, is_reached: bool) -> None:
-        """Take in the end of a pass."""
+    def observe_reconcile(self, key: ObjectKey, *, is_reached: bool) -> None:
+        """Record the end of a reconciliation."""
         if is_reached:
             self.last_success.labels(key.kind).set_to_current_time()
-            self.clusters.succeeded(key)
+            self.clusters.observe_success(key)
 
-    def called(self, call: ApiCall) -> None:
-        """Take in a request to the API server."""
+    def observe_api_call(self, call: ApiCall) -> None:
+        """Record a request to the API server."""
         self.api_requests.labels(call.verb, call.resource, str(call.code)).inc()
         if call.verb != "watch":
             self.api_seconds.labels(call.verb, call.resource).observe(call.seconds)

@@ -1,4 +1,4 @@
-"""The operator's HTTP: whether it moves (/healthz), whether it is set up (/readyz), and its metrics."""
+"""HTTP endpoints of the operator: liveness (/healthz), readiness (/readyz), and metrics."""
 
 import time
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from ottla_operator.runtime.work_queue import WorkQueue
 
 
 class Probes:
-    """Answers kubelet and Prometheus about one operator, whether it leads or stands by."""
+    """Serves kubelet and Prometheus, on the leader and on standbys."""
 
     def __init__(
         self,
@@ -27,9 +27,9 @@ class Probes:
         watch_stall_s: float,
         is_listed: Callable[[], bool],
     ) -> None:
-        """``leadership``: None for an operator that is told to be the only one.
+        """``leadership``: None for an operator that runs without a Lease.
 
-        ``is_listed`` tells whether every object has been listed.
+        ``is_listed`` returns whether every object has been listed.
         """
         self._queue = queue
         self._watches = watches
@@ -39,7 +39,7 @@ class Probes:
         self._watch_stall_s = watch_stall_s
         self._is_listed = is_listed
         self.leads = False
-        """Set while it does the work."""
+        """Set while this process leads."""
 
     def application(self) -> web.Application:
         application = web.Application()
@@ -63,12 +63,12 @@ class Probes:
             "watchSeconds": {resource: round(age_s, 3) for resource, age_s in ages_s.items()},
         }
         if standstill_s > self._stall_s:
-            message = f"nothing is taken from the queue: an object has been waiting for {standstill_s:.0f} s"
+            message = f"no worker takes keys: an object has been waiting for {standstill_s:.0f} s"
             return web.json_response({**body, "error": message}, status=503)
         silent = {resource: age_s for resource, age_s in ages_s.items() if age_s > self._watch_stall_s}
         if silent:
-            words = ", ".join(f"{resource} for {age_s:.0f} s" for resource, age_s in sorted(silent.items()))
-            message = f"watches have given no sign of life: {words}"
+            quiet = ", ".join(f"{resource} for {age_s:.0f} s" for resource, age_s in sorted(silent.items()))
+            message = f"watches have given no sign of life: {quiet}"
             return web.json_response({**body, "error": message}, status=503)
         return web.json_response(body)
 
@@ -85,9 +85,9 @@ class Probes:
         return "leader" if self.leads else "standby"
 
     def _problem(self) -> str | None:
-        """Return what keeps it from doing its part: the work, or taking that over."""
+        """Return why a leader cannot work, or a standby could not take over."""
         if not self.leads:
-            return self._leadership.problem if self._leadership is not None else "it has not begun"
+            return self._leadership.problem if self._leadership is not None else "it has not started"
         if not self._is_listed():
             return "the first listing of all objects is not complete"
         problem = self._watches.problem
@@ -98,7 +98,7 @@ class Probes:
         metrics.queue_length.set(len(self._queue))
         metrics.queue_oldest_s.set(self._queue.oldest_age_s())
         metrics.leader.set(self.leads)
-        # Who stands by watches nothing: neither series would mean anything.
+        # A standby has no watches: neither series would mean anything.
         if self.leads:
             metrics.watches_open.set(self._watches.problem is None)
             for resource, age_s in self._watches.ages_s(time.monotonic()).items():

@@ -12,13 +12,13 @@ _PREFIX = "OTTLA_OPERATOR_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How this operator runs."""
+    """Settings of this operator."""
 
     default_image: str = "ottla/broker:0.1.0"
     """The broker image of a Cluster that names none."""
 
     watch_namespaces: tuple[str, ...] = ()
-    """Where it looks for objects; empty: everywhere, which needs a ClusterRole."""
+    """The namespaces that it watches; empty: all, which needs a ClusterRole."""
 
     http_host: str = "0.0.0.0"  # noqa: S104 - the pod's own network
     http_port: int = 8080
@@ -28,24 +28,24 @@ class Settings:
     """Objects reconciled at the same time; one at a time per cluster."""
 
     resync_s: float = 300.0
-    """Every object is looked at again after this many seconds: repairs what no event told of, and frozen watches."""
+    """The interval in which every object is reconciled without an event: covers lost events and frozen watches."""
 
     stall_s: float = 120.0
-    """The liveness probe fails when no worker has taken a key for longer than this, though one has been waiting."""
+    """The liveness probe fails after no worker has taken a key for longer than this, although one was waiting."""
 
     watch_stall_s: float = 300.0
-    """It fails as well when a watch has given no sign of life for so long; see `watches.WATCH_S`."""
+    """It also fails after a watch gave no sign of life for so long; see `watches.WATCH_S`."""
 
     lease_namespace: str = ""
-    """Where the Lease is that says which operator leads; empty: this is the only one, and there is no Lease."""
+    """The namespace of the Lease for the leader election; empty: this is the only operator, without a Lease."""
 
     lease_name: str = "ottla-operator"
 
     pod_name: str = ""
-    """How it calls itself in the Lease; the host's name when empty."""
+    """Its identity in the Lease; the host name when empty."""
 
     own_namespace: str = ""
-    """Where its own pods are, with the labels of ``own_labels``: network policies let these in."""
+    """The namespace of its own pods, which have the labels of ``own_labels``: network policies admit these."""
 
     own_labels: tuple[tuple[str, str], ...] = ()
 
@@ -53,12 +53,12 @@ class Settings:
 
     @property
     def name(self) -> str:
-        """What all replicas of this operator are called, as ``namespace/lease``; empty without a Lease."""
+        """The name of all replicas of this operator, as ``namespace/lease``; empty without a Lease."""
         return f"{self.lease_namespace}/{self.lease_name}" if self.lease_namespace else ""
 
     @property
     def pods(self) -> OperatorPods | None:
-        """By what its own pods are known; None where they are not, as of an operator outside Kubernetes."""
+        """Namespace and labels of its own pods; None if unknown, as outside Kubernetes."""
         if not self.own_namespace or not self.own_labels:
             return None
         return OperatorPods(namespace=self.own_namespace, labels=dict(self.own_labels))
@@ -68,7 +68,7 @@ class Settings:
         """Read the settings.
 
         Raises:
-            OperatorError: a value cannot be used; the message names its variable.
+            OperatorError: a value is invalid; the message names its variable.
         """
         values: dict[str, object] = {}
         for name, read in _READERS.items():

@@ -13,8 +13,8 @@ from ottla_operator.adapters.kubernetes.api_calls import ApiCall
 
 @dataclass(slots=True)
 class _Watch:
-    heard_s: float
-    """When its last request was answered, or failed, or it told of an event."""
+    alive_s: float
+    """Time of the last response or failure of its request, or of its last event."""
 
     problem: str | None = "not opened yet"
 
@@ -26,45 +26,45 @@ class WatchHealth:
         self._watches = {target: _Watch(now_s) for target in targets}
         self._down: str | None = None
 
-    def heard(self, call: ApiCall, now_s: float) -> str | None:
-        """Take in one request; return what is new about the watch it was for, in words, None when nothing is."""
+    def observe_request(self, call: ApiCall, now_s: float) -> str | None:
+        """Record one request; return a message if the state of its watch has changed, else None."""
         target = call.resource, call.namespace
         watch = self._watches.get(target)
         if watch is None or call.verb not in ("list", "watch"):
             return None
-        watch.heard_s = now_s
-        if call.verb == "list" and not call.words:
-            # Only a watch that is open will tell of what comes.
+        watch.alive_s = now_s
+        if call.verb == "list" and not call.error:
+            # Only an open watch will report later changes.
             return None
         self._down = None
-        before, watch.problem = watch.problem, call.words or None
+        before, watch.problem = watch.problem, call.error or None
         if before == watch.problem:
             return None
-        return f"the watch of {_name(target)} " + (f"is not open: {call.words}" if call.words else "is open")
+        return f"the watch of {_name(target)} " + (f"is not open: {call.error}" if call.error else "is open")
 
-    def told(self, resource: str, namespace: str, now_s: float) -> None:
-        """Take in that an event of an object came."""
+    def observe_event(self, resource: str, namespace: str, now_s: float) -> None:
+        """Record an event of an object."""
         for target in ((resource, namespace), (resource, "")):
             if target in self._watches:
-                self._watches[target].heard_s = now_s
+                self._watches[target].alive_s = now_s
 
-    def tried(self, problem: str, now_s: float) -> None:
-        """Take in that no watch could even be begun, and why."""
+    def observe_failure(self, problem: str, now_s: float) -> None:
+        """Record why no watch could be started at all."""
         self._down = problem
         for watch in self._watches.values():
-            watch.heard_s, watch.problem = now_s, problem
+            watch.alive_s, watch.problem = now_s, problem
 
     @property
     def problem(self) -> str | None:
-        """What keeps a watch from being open; None when all are."""
+        """Why a watch is not open; None if all are."""
         found = [f"{_name(target)}: {it.problem}" for target, it in self._watches.items() if it.problem is not None]
         return self._down or "; ".join(found) or None
 
     def ages_s(self, now_s: float) -> dict[str, float]:
-        """Return for each resource how long its quietest watch has given no sign of life."""
+        """Return for each resource the time since its quietest watch gave a sign of life."""
         found: dict[str, float] = {}
         for (resource, _), watch in self._watches.items():
-            found[resource] = max(found.get(resource, 0.0), now_s - watch.heard_s)
+            found[resource] = max(found.get(resource, 0.0), now_s - watch.alive_s)
         return found
 
 

@@ -1,7 +1,7 @@
-"""kopf's watches, begun again whenever they end: a definition that was deleted, an API server that refuses.
+"""kopf's watches, restarted whenever they end: after a CRD was deleted, or while the API server rejects requests.
 
-kopf runs in a thread with an event loop of its own, because at its end it cancels every task of its loop, whoever
-began it, and takes SIGTERM for itself. All that comes out of that thread are marks and signs of life.
+kopf runs in a thread with an event loop of its own, because at its end it cancels every task of its loop, including
+tasks of others, and installs a handler of SIGTERM. Only marks and signs of life leave that thread.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ import aiohttp
 import kopf
 
 from ottla_operator.adapters.kubernetes.api import RESOURCES, KubernetesApi
-from ottla_operator.adapters.kubernetes.api_calls import ApiCall, Told, trace
+from ottla_operator.adapters.kubernetes.api_calls import ApiCall, OnCall, trace
 from ottla_operator.errors import ApiError
 from ottla_operator.model.document import GROUP, KINDS, Document
 from ottla_operator.runtime import handlers
@@ -26,25 +26,26 @@ from ottla_operator.runtime.watch_health import WatchHealth
 logger = logging.getLogger(__name__)
 
 WATCH_S = 120
-"""The API server ends a watch after so long, and it is opened again where it was: what is dead is noticed by that."""
+"""The API server ends a watch after so long, and kopf reopens it at the same version: a dead watch is noticed by
+that."""
 
 WATCHED_KINDS = (*KINDS, "StatefulSet")
 
 _BACKOFF_S_MIN, _BACKOFF_S_MAX = 1.0, 30.0
 _END_S = 5.0
-"""So long kopf may take to end by itself, and as long once more when everything of it is cancelled."""
+"""How long kopf may take to end by itself, and as long again after all its tasks are cancelled."""
 _CANCELS_MAX = 10
 _RELOGIN_S = 1.0
-"""Before the same credentials are tried again that were just refused: a new token may be on its way."""
+"""Delay before the same credentials are used again that were just rejected: a new token may be on its way."""
 
 
 def watch_targets(namespaces: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Return what is watched as (plural, namespace)."""
+    """Return the watched resources as (plural, namespace)."""
     return [(RESOURCES[kind].plural, namespace) for kind in WATCHED_KINDS for namespace in namespaces or ("",)]
 
 
 class Watches:
-    """Watches of all that the operator looks after, as long as `run` runs."""
+    """Watches of all kinds that the operator reconciles, as long as `run` runs."""
 
     def __init__(
         self,
@@ -53,25 +54,25 @@ class Watches:
         *,
         namespaces: tuple[str, ...],
         health: WatchHealth,
-        told: Told,
+        on_call: OnCall,
         gap: Callable[[], None],
         login: Callable[[kopf.OperatorSettings], kopf.ConnectionInfo],
     ) -> None:
-        """``told`` hears of requests; ``gap`` is called when watches are open again and may have missed events."""
+        """``on_call`` receives requests; ``gap`` is called after watches reopened and may have missed events."""
         self._api = api
         self._marks = marks
         self._namespaces = namespaces
         self._health = health
-        self._told = told
+        self._on_call = on_call
         self._gap = gap
         self._login = login
         self._down: str | None = None
 
     async def run(self) -> None:
-        """Watch until cancelled; what ends kopf is told, and it begins again."""
+        """Watch until cancelled; when kopf ends, log the reason and restart it."""
         backoff_s = _BACKOFF_S_MIN
         while True:
-            began_s = time.monotonic()
+            started_s = time.monotonic()
             try:
                 await self._find_definitions()
                 await self._run_kopf()
@@ -80,17 +81,17 @@ class Watches:
                 problem = str(error) or type(error).__name__
             except Exception as error:
                 problem = f"{type(error).__name__}: {error}"
-            if time.monotonic() - began_s > _BACKOFF_S_MAX:
+            if time.monotonic() - started_s > _BACKOFF_S_MAX:
                 backoff_s = _BACKOFF_S_MIN
             if problem != self._down:
-                logger.warning("nothing is watched: %s; trying again", problem)
+                logger.warning("nothing is watched: %s; retrying", problem)
             self._down = problem
-            self._health.tried(problem, time.monotonic())
+            self._health.observe_failure(problem, time.monotonic())
             await asyncio.sleep(backoff_s * random.uniform(0.5, 1))  # noqa: S311
             backoff_s = min(backoff_s * 2, _BACKOFF_S_MAX)
 
     async def _find_definitions(self) -> None:
-        """Raise unless all that is to be watched can be listed: kopf would wait for ever for a kind that is missing."""
+        """Raise unless every watched kind can be listed: kopf would wait without limit for a kind that is missing."""
         for kind in WATCHED_KINDS:
             for namespace in self._namespaces or ("",):
                 try:
@@ -100,7 +101,7 @@ class Watches:
                     raise OSError(f"{RESOURCES[kind].plural} cannot be listed: {error}{hint}") from error
 
     async def _run_kopf(self) -> None:
-        """Run kopf in its thread until it ends, or this is cancelled; raise what ended it."""
+        """Run kopf in its thread until it ends, or this is cancelled; raise its error."""
         here = asyncio.get_running_loop()
         ended: asyncio.Future[None] = here.create_future()
         kopf_run = _KopfRun(self._settings_of_run(here), ended, here)
@@ -115,21 +116,21 @@ class Watches:
         settings = kopf_settings()
         marks = MarksFromAnotherThread(self._marks, self._health, here)
 
-        def told(call: ApiCall) -> None:
-            here.call_soon_threadsafe(self._heard, call)
+        def on_call(call: ApiCall) -> None:
+            here.call_soon_threadsafe(self._on_call_in_loop, call)
 
         return {
-            "registry": registry(marks, told, self._login),
+            "registry": registry(marks, on_call, self._login),
             "settings": settings,
             "standalone": True,
             "clusterwide": not self._namespaces,
             "namespaces": self._namespaces,
         }
 
-    def _heard(self, call: ApiCall) -> None:
-        self._told(call)
-        if (news := self._health.heard(call, time.monotonic())) is not None:
-            logger.log(logging.WARNING if call.words else logging.INFO, "%s", news)
+    def _on_call_in_loop(self, call: ApiCall) -> None:
+        self._on_call(call)
+        if (news := self._health.observe_request(call, time.monotonic())) is not None:
+            logger.log(logging.WARNING if call.error else logging.INFO, "%s", news)
         if self._down is not None and self._health.problem is None:
             self._down = None
             self._gap()
@@ -155,10 +156,10 @@ class _KopfRun:
         except Exception as failure:
             error = failure
         if not self._loop_of_ended.is_closed():
-            self._loop_of_ended.call_soon_threadsafe(self._tell, error)
+            self._loop_of_ended.call_soon_threadsafe(self._report_end, error)
 
     def stop(self) -> None:
-        """Ask kopf to end, from another thread; it does so by itself."""
+        """Request kopf to end, from another thread."""
         self._stop.set()
         loop, flag = self._loop, self._flag
         if loop is not None and flag is not None and not loop.is_closed():
@@ -176,7 +177,7 @@ class _KopfRun:
             if not root.cancelled() and (error := root.exception()) is not None:
                 raise error
 
-    def _tell(self, error: Exception | None) -> None:
+    def _report_end(self, error: Exception | None) -> None:
         if self._ended.done():
             return
         if error is None:
@@ -188,7 +189,7 @@ class _KopfRun:
 async def _end(roots: Collection[asyncio.Task[None]]) -> None:
     """End kopf after one of its root tasks has ended.
 
-    Its own `kopf.operator` waits without a limit for a watch that asks for new credentials, which nobody gives then.
+    Its own `kopf.operator` waits without limit for a watch that requests new credentials, which then never come.
     """
     for root in roots:
         root.cancel()
@@ -199,12 +200,12 @@ async def _end(roots: Collection[asyncio.Task[None]]) -> None:
             return
         for task in left:
             task.cancel()
-        # A watch takes one cancellation for the end of its request, and begins another.
+        # A watch takes one cancellation for the end of its request, and starts another.
         await asyncio.wait(left, timeout=_END_S / _CANCELS_MAX)
 
 
 class MarksFromAnotherThread:
-    """Hands marks from kopf's thread to the loop that they belong to."""
+    """Passes marks from kopf's thread to the loop of the manager."""
 
     def __init__(self, marks: Marks, health: WatchHealth, loop: asyncio.AbstractEventLoop) -> None:
         self._marks = marks
@@ -229,21 +230,21 @@ class MarksFromAnotherThread:
         self._marks.child_seen(namespace, cluster)
 
     def _live(self, kind: str, namespace: str) -> None:
-        self._health.told(RESOURCES[kind].plural, namespace, time.monotonic())
+        self._health.observe_event(RESOURCES[kind].plural, namespace, time.monotonic())
 
 
 def kopf_settings() -> kopf.OperatorSettings:
-    """Return kopf's settings: its own marks under our name, bounded watches, no events of its own."""
+    """Return kopf's settings: its annotations under this operator's prefix, bounded watches, no Events of its own."""
     settings = kopf.OperatorSettings()
     settings.persistence.finalizer = f"{GROUP}/kopf"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
     settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP)
     settings.posting.enabled = False
-    # `Watches` finds definitions that come back; not looking for new ones saves a cluster-wide permission.
+    # `Watches` detects recreated CRDs itself; without scanning, no cluster-wide permission is needed.
     settings.scanning.disabled = True
-    # It would kill its thread, and with that this process, some time after it has ended.
+    # The timeout would kill kopf's thread, and with it this process, some time after kopf has ended.
     settings.process.ultimate_exiting_timeout = None
-    # A watch that the server or a proxy forgot must end by itself; without any bookmark it does so after 70 s.
+    # A watch that the server or a proxy lost must end by itself; without any bookmark it does so after 70 s.
     settings.watching.server_timeout = WATCH_S
     settings.watching.client_timeout = WATCH_S + 10
     settings.watching.connect_timeout = 30
@@ -257,7 +258,7 @@ def login(settings: kopf.OperatorSettings) -> kopf.ConnectionInfo:
     """Return the credentials of the pod's service account, else those of KUBECONFIG.
 
     Raises:
-        kopf.LoginError: there are neither.
+        kopf.LoginError: there are no credentials.
     """
     logger_ = logging.getLogger("ottla_operator.login")
     found = kopf.login_with_service_account(settings=settings, logger=logger_)
@@ -268,9 +269,9 @@ def login(settings: kopf.OperatorSettings) -> kopf.ConnectionInfo:
 
 
 def registry(
-    marks: Marks, told: Told, login: Callable[[kopf.OperatorSettings], kopf.ConnectionInfo]
+    marks: Marks, on_call: OnCall, login: Callable[[kopf.OperatorSettings], kopf.ConnectionInfo]
 ) -> kopf.OperatorRegistry:
-    """Return every handler of this operator; kopf's own requests are told of as ours are."""
+    """Return every handler of this operator; kopf's requests are observed like the operator's own."""
     result = kopf.OperatorRegistry()
     used: list[str | None] = []
 
@@ -284,7 +285,7 @@ def registry(
         session = aiohttp.ClientSession(
             headers=found.as_http_headers(),
             connector=aiohttp.TCPConnector(limit=0, ssl=found.as_ssl_context()),
-            trace_configs=[trace(told)],
+            trace_configs=[trace(on_call)],
         )
         return kopf.AiohttpSession(
             server=found.server, default_namespace=found.default_namespace, aiohttp_session=session

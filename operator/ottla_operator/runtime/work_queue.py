@@ -1,9 +1,9 @@
-"""Dirty keys on their way to a worker: each at most once, failed ones later and later.
+"""Dirty keys on their way to a worker: each at most once, with exponential backoff after failures.
 
-A key that is added while it is being worked on is worked on again afterwards, so no event is lost and no object has two
-workers. Keys of one group (a cluster with its topics) take turns. Those of one group and kind that wait are taken
-together, which is many times cheaper; after a failure fewer, and in the end each by itself, so that one that spoils the
-work for the others is alone with that.
+A key that is added while it is being reconciled is reconciled again afterwards, so no event is lost and no object has
+two workers. Keys of one group (a cluster with its members) are taken by one worker at a time. Waiting keys of one group
+and kind are taken together, which is many times cheaper; after a failure fewer of them, and in the end each alone, so
+that a key that makes a batch fail does not block the others.
 """
 
 import asyncio
@@ -15,14 +15,14 @@ from ottla_operator.model.manifest import ObjectKey
 _BACKOFF_S_MIN = 0.5
 _BACKOFF_S_MAX = 60.0
 _DOUBLINGS_MAX = 7
-"""More than it takes to the longest backoff, and few enough for a float."""
+"""More than it takes to reach the longest backoff, and few enough for a float."""
 
 TOGETHER_MAX = 256
 _TOGETHER = frozenset({"Topic", "User"})
-"""Kinds whose objects are worked on together."""
+"""Kinds whose objects are reconciled in batches."""
 
 Work = Callable[[Sequence[ObjectKey]], Awaitable[Collection[ObjectKey]]]
-"""Reconciles objects; returns those that need not be tried again later."""
+"""Reconciles objects; returns those that need no retry."""
 
 
 class WorkQueue:
@@ -31,9 +31,9 @@ class WorkQueue:
     def __init__(self, group: Callable[[ObjectKey], Hashable]) -> None:
         self._group = group
         self._waiting_since: dict[ObjectKey, float] = {}
-        """In order of arrival; when each began to wait, by the loop's clock."""
+        """In order of arrival; the time since when each waits, by the loop's clock."""
         self._in_work: dict[ObjectKey, Hashable] = {}
-        """With the group that each was in when it was taken."""
+        """With the group that each had when it was taken."""
         self._dirty_again: set[ObjectKey] = set()
         self._failures: dict[ObjectKey, int] = {}
         self._later: dict[ObjectKey, asyncio.TimerHandle] = {}
@@ -45,7 +45,7 @@ class WorkQueue:
         return len(self._waiting_since)
 
     def add(self, key: ObjectKey) -> None:
-        """Mark ``key`` dirty now; a later try that was planned for it is given up."""
+        """Mark ``key`` dirty now, in place of a retry that was scheduled."""
         if (timer := self._later.pop(key, None)) is not None:
             timer.cancel()
         if key in self._in_work:
@@ -55,16 +55,16 @@ class WorkQueue:
             self._changed.set()
 
     def progressed(self, key: ObjectKey) -> None:
-        """Forget how often ``key`` was tried: the last time something was done, and what it waits for now is new."""
+        """Reset the backoff of ``key``: its last reconciliation made progress, so it now waits for something else."""
         self._failures.pop(key, None)
 
     def oldest_age_s(self) -> float:
-        """Return how long the first key that could be worked on has been waiting; 0 when none is."""
+        """Return the waiting time of the first key that a worker could take; 0 without one."""
         since_s = self._oldest_s()
         return asyncio.get_running_loop().time() - since_s if since_s is not None else 0.0
 
     def standstill_s(self) -> float:
-        """Return for how long no key was taken though one could have been; a long queue that moves stands not still."""
+        """Return for how long no key was taken although one could have been; 0 for a long queue that moves."""
         since_s = self._oldest_s()
         return asyncio.get_running_loop().time() - max(since_s, self._taken_s) if since_s is not None else 0.0
 
@@ -73,7 +73,7 @@ class WorkQueue:
         return min((at for key, at in self._waiting_since.items() if self._group(key) not in busy), default=None)
 
     async def work(self, reconcile: Work) -> None:
-        """Reconcile keys for ever, as one worker of several; an exception out of ``reconcile`` ends the worker."""
+        """Reconcile keys until cancelled, as one worker of several; an exception of ``reconcile`` ends the worker."""
         while True:
             keys = await self._take()
             settled: Collection[ObjectKey] = ()
@@ -98,7 +98,7 @@ class WorkQueue:
             await self._changed.wait()
 
     def _with_others(self, first: ObjectKey, group: Hashable) -> list[ObjectKey]:
-        """Return the keys that are worked on together with ``first``, itself included, in order of arrival."""
+        """Return the keys of the batch of ``first``, including itself, in order of arrival."""
         if first.kind not in _TOGETHER:
             return [first]
         count = max(1, TOGETHER_MAX >> self._failures.get(first, 0))

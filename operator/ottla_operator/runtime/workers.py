@@ -1,4 +1,4 @@
-"""Tasks that run for as long as an operator leads: workers that reconcile dirty keys, and the periodic resync."""
+"""Tasks that run while an operator leads: workers that reconcile dirty keys, and the periodic resync."""
 
 import asyncio
 import logging
@@ -13,11 +13,11 @@ from ottla_operator.runtime.work_queue import WorkQueue
 
 logger = logging.getLogger(__name__)
 
-PASS_S_MAX = 300.0
-"""Calls have limits of seconds; a pass that takes so long hangs, and would keep its cluster for ever."""
+RECONCILE_S_MAX = 300.0
+"""Calls have limits of seconds; a reconciliation that takes so long hangs, and would block its cluster without end."""
 _RESYNC_JITTER = 0.1
 _RETRY_S = 5.0
-"""After a listing that failed."""
+"""After a failed listing."""
 
 
 class Reconcilers(Protocol):
@@ -34,35 +34,37 @@ class ListingState:
     """Shared by the watches, the workers and the resync of one process."""
 
     listed: asyncio.Event = field(default_factory=asyncio.Event)
-    """Every object is known, of the kinds that are defined."""
+    """Set once every object of the installed kinds is known."""
     is_complete: bool = False
-    """Every kind is defined, and was listed."""
+    """Whether every kind is installed, and was listed."""
     gap: asyncio.Event = field(default_factory=asyncio.Event)
-    """ListingState may have been missed: list again soon."""
+    """Set when events may have been missed: list again soon."""
 
 
 async def work(controller: Reconcilers, listed: asyncio.Event) -> None:
-    """Reconcile for ever, from when every object is known: before, an older one of the same claim may be unseen."""
+    """Reconcile until cancelled, after the first listing: before it, an older claimant may be unknown."""
     await listed.wait()
 
     async def reconcile(keys: Sequence[ObjectKey]) -> set[ObjectKey]:
         try:
-            async with asyncio.timeout(PASS_S_MAX):
+            async with asyncio.timeout(RECONCILE_S_MAX):
                 return await controller.reconcile_batch(keys)
         except TimeoutError:
             more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
-            logger.error("%s%s: a pass took more than %.0f s and was given up", keys[0], more, PASS_S_MAX)
+            logger.error(
+                "%s%s: a reconciliation took more than %.0f s and was cancelled", keys[0], more, RECONCILE_S_MAX
+            )
             return set()
 
     await controller.queue.work(reconcile)
 
 
 async def resync(controller: Reconcilers, events: ListingState, *, every_s: float) -> None:
-    """List all objects for ever, at once after a gap; ``events.listed`` is set after the first time.
+    """List all objects until cancelled, at once after a gap; ``events.listed`` is set after the first time.
 
-    Where every kind is defined, ``events.is_complete`` is set, too.
+    ``events.is_complete`` is set as well once every kind is installed.
     """
-    told = ""
+    logged = ""
     while True:
         wait_s = min(_RETRY_S, every_s)
         events.gap.clear()
@@ -70,16 +72,16 @@ async def resync(controller: Reconcilers, events: ListingState, *, every_s: floa
             await controller.resync()
             events.listed.set()
             events.is_complete = True
-            wait_s, told = every_s, ""
+            wait_s, logged = every_s, ""
         except (ApiError, OSError, TimeoutError) as error:
             hint = ""
             if isinstance(error, ApiError) and error.is_missing:
                 hint = " (are the CRDs installed?)"
-                # What is defined is known; Topics and Users that are to go must not wait for what may never come back.
+                # Installed kinds are known; their objects' deletion must not wait for a CRD that may never come back.
                 events.listed.set()
-            if told != (told := str(error)):
-                logger.warning("cannot list the objects to look after%s: %s", hint, error)
-        # Spread, so that operators that were started together do not ask together.
+            if logged != (logged := str(error)):
+                logger.warning("cannot list objects%s: %s", hint, error)
+        # With jitter, so that operators that were started together do not list together.
         await _pause(wait_s * (1 + _RESYNC_JITTER * (2 * random.random() - 1)), events.gap)  # noqa: S311
 
 

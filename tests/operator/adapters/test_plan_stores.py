@@ -1,4 +1,4 @@
-"""Plans to rebalance where people read them: written whole, read back, and owned by their Cluster."""
+"""Rebalance plans where people read them: written whole, read back, and owned by their Cluster."""
 
 import asyncio
 from collections.abc import Callable
@@ -57,11 +57,11 @@ def test_config_map_goes_with_its_cluster_and_is_for_people(api: Any, cluster: C
     }
 
 
-def test_config_map_of_somebody_else_stays_as_it_is(api: Any, cluster: Cluster, plan: RebalancePlan) -> None:
+def test_foreign_config_map_is_not_overwritten(api: Any, cluster: Cluster, plan: RebalancePlan) -> None:
     theirs = {"kind": "ConfigMap", "metadata": {"name": "demo-rebalance", "namespace": "team"}, "data": {"mine": "1"}}
     theirs = api.put(theirs)
 
-    with pytest.raises(HostError, match="ConfigMap demo-rebalance is somebody else's"):
+    with pytest.raises(HostError, match="ConfigMap demo-rebalance is not this Cluster's"):
         asyncio.run(KubernetesPlans(api, "team").write(cluster, plan))
 
     assert api.stored == {ObjectKey("ConfigMap", "team", "demo-rebalance"): theirs}

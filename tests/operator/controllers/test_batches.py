@@ -1,4 +1,4 @@
-"""Many objects in one pass of the controller: what they cost together, and that none spoils it for the others."""
+"""Many objects in one reconciliation: their cost together, and their independence."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,14 +21,14 @@ def keys(kind: str, count: int) -> list[ObjectKey]:
 
 
 def applied(api: Any, manifest: Builder, kind: str, count: int) -> list[ObjectKey]:
-    """Return the keys of that many new objects that ``api`` has."""
+    """Store that many new objects in ``api``; return their keys."""
     made = keys(kind, count)
     for key in made:
         api.put(manifest(key.name))
     return made
 
 
-def test_topics_share_a_connection_and_a_look(
+def test_topics_share_a_connection_and_an_observation(
     controller: ControllerManager, api: Any, brokers: Any, topic_manifest: Builder, with_cluster: Document
 ) -> None:
     asked = applied(api, topic_manifest, "Topic", 40)
@@ -37,7 +37,7 @@ def test_topics_share_a_connection_and_a_look(
     assert {api.reasons(key)["Ready"][0] for key in asked} == {"True"}
     assert len(brokers.addresses) == 1
     assert brokers.requests == ["describe 40", "create 40", "describe 40"]
-    assert api.writes == ["status Topic"] * 80, "each once before its topic is made, and once when it is there"
+    assert api.writes == ["status Topic"] * 80, "each once before its topic is created, and once when it is there"
     api.writes.clear()
 
     assert asyncio.run(controller.reconcile_batch(asked)) == set(asked)
@@ -58,7 +58,7 @@ def test_users_are_described_together(
     assert {api.reasons(key)["Ready"][0] for key in asked} == {"True"}
 
 
-def test_objects_that_are_gone_or_to_go_disturb_nobody(
+def test_deleted_objects_do_not_affect_the_batch(
     controller: ControllerManager, api: Any, brokers: Any, topic_manifest: Builder, with_cluster: Document
 ) -> None:
     gone, going, there = keys("Topic", 3)
@@ -75,7 +75,7 @@ def test_objects_that_are_gone_or_to_go_disturb_nobody(
     assert api.stored[going]["metadata"]["finalizers"] == []
 
 
-def test_status_that_the_api_server_refuses_is_tried_again_and_no_other(
+def test_only_the_rejected_status_is_retried(
     controller: ControllerManager,
     api: Any,
     topic_manifest: Builder,
@@ -85,29 +85,29 @@ def test_status_that_the_api_server_refuses_is_tried_again_and_no_other(
     asked = applied(api, topic_manifest, "Topic", 5)
     apply_status = api.apply_status
 
-    async def refuse(document: Document, status: Document) -> Document:
+    async def reject(document: Document, status: Document) -> Document:
         if document["metadata"]["name"] == "topic-3" and status.get("partitions"):
             raise ApiError(409, "Conflict", "somebody else was faster")
         return await apply_status(document, status)
 
-    monkeypatch.setattr(api, "apply_status", refuse)
+    monkeypatch.setattr(api, "apply_status", reject)
     assert asyncio.run(controller.reconcile_batch(asked)) == set(asked) - {asked[3]}
     monkeypatch.undo()
 
     assert asyncio.run(controller.reconcile_batch(asked)) == set(asked)
     assert {api.reasons(key)["Ready"][0] for key in asked} == {"True"}
-    assert "adopted" not in api.stored[asked[3]]["status"], "its topic was made for it"
+    assert "adopted" not in api.stored[asked[3]]["status"], "its topic was created for it"
 
 
 @pytest.mark.parametrize(
     "error",
     [
         pytest.param(ApiError(404, "NotFound", "it has just gone"), id="waited-for"),
-        pytest.param(ApiError(422, "Invalid", "a webhook says no"), id="refused"),
+        pytest.param(ApiError(422, "Invalid", "a webhook says no"), id="rejected"),
         pytest.param(KeyError("a bug of ours"), id="bug"),
     ],
 )
-def test_topic_that_cannot_be_noted_before_it_is_made_is_not_made_and_all_others_are(
+def test_topic_whose_status_cannot_be_written_is_not_created_and_all_others_are(
     controller: ControllerManager,
     api: Any,
     brokers: Any,
@@ -119,19 +119,19 @@ def test_topic_that_cannot_be_noted_before_it_is_made_is_not_made_and_all_others
     asked = applied(api, topic_manifest, "Topic", 5)
     apply_status = api.apply_status
 
-    async def refuse(document: Document, status: Document) -> Document:
+    async def reject(document: Document, status: Document) -> Document:
         if document["metadata"]["name"] == "topic-3":
             raise error
         return await apply_status(document, status)
 
-    monkeypatch.setattr(api, "apply_status", refuse)
+    monkeypatch.setattr(api, "apply_status", reject)
 
     assert asyncio.run(controller.reconcile_batch(asked)) == set(asked) - {asked[3]}
     assert {api.reasons(key)["Ready"][0] for key in asked if key != asked[3]} == {"True"}
     assert "topic-3" not in brokers.topics
 
 
-def test_bug_about_one_object_is_alone_with_that(
+def test_unexpected_error_of_one_object_affects_no_other(
     controller: ControllerManager,
     api: Any,
     brokers: Any,
@@ -153,7 +153,7 @@ def test_bug_about_one_object_is_alone_with_that(
     assert sorted(brokers.topics) == ["topic-0", "topic-1", "topic-3", "topic-4"]
 
 
-def test_members_of_a_cluster_that_cannot_be_read_say_nothing_of_it(
+def test_members_of_an_unreadable_cluster_keep_their_status(
     controller: ControllerManager,
     api: Any,
     topic_manifest: Builder,
@@ -173,10 +173,10 @@ def test_members_of_a_cluster_that_cannot_be_read_say_nothing_of_it(
 
     assert asyncio.run(controller.reconcile_batch(asked)) == set()
     assert api.writes == []
-    assert len(reads) == 1, "one question for all"
+    assert len(reads) == 1, "one request for all"
 
 
-def test_object_that_was_made_again_for_another_cluster_waits_for_its_turn_there(
+def test_object_recreated_for_another_cluster_is_queued_there(
     controller: ControllerManager, api: Any, brokers: Any, topic_manifest: Builder, with_cluster: Document
 ) -> None:
     async def scenario() -> list[ObjectKey]:
@@ -193,7 +193,7 @@ def test_object_that_was_made_again_for_another_cluster_waits_for_its_turn_there
     assert brokers.changes == []
 
 
-def test_calls_are_made_side_by_side_but_not_all_at_once() -> None:
+def test_calls_are_concurrent_up_to_a_limit() -> None:
     under_way, most = 0, 0
 
     async def call(number: int) -> int:

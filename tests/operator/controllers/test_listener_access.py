@@ -1,4 +1,4 @@
-"""By which door the operator and users come in, from what a Cluster says and what its Secrets hold."""
+"""Through which listener the operator and users connect, from a Cluster's spec and its Secrets."""
 
 import asyncio
 from base64 import b64encode
@@ -10,11 +10,11 @@ import pytest
 
 from ottla_operator.adapters.kubernetes.host import KubernetesHost
 from ottla_operator.adapters.kubernetes.secret_store import KubernetesSecrets
-from ottla_operator.controllers.listener_access import access_elsewhere, client_access, operator_access
+from ottla_operator.controllers.listener_access import access_without_manifest, client_access, operator_access
 from ottla_operator.errors import BrokerUnreachableError
 from ottla_operator.model.certificates import CertificateIssuer, instant
 from ottla_operator.model.client_access import ClientAccess
-from ottla_operator.model.conditions import Refused
+from ottla_operator.model.conditions import Rejected
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.secret import Secret
 from ottla_operator.ports.operator_access import OperatorAccess
@@ -53,7 +53,7 @@ class World:
         asyncio.run(self.secrets.write(Secret(name=name, entries=entries), self.cluster.metadata))
 
     def put(self, name: str, entries: Mapping[str, bytes]) -> None:
-        """Have somebody write any bytes."""
+        """Write arbitrary bytes, as another client could."""
         data = {key: b64encode(value).decode() for key, value in entries.items()}
         metadata = {"name": name, "namespace": "kafka"}
         self.api.put({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
@@ -61,7 +61,7 @@ class World:
     def operator(self) -> OperatorAccess | None:
         return asyncio.run(operator_access(self.cluster, self.host))
 
-    def user(self, authentication: str) -> ClientAccess | Refused:
+    def user(self, authentication: str) -> ClientAccess | Rejected:
         return asyncio.run(client_access(self.cluster, authentication, self.secrets))
 
 
@@ -77,13 +77,13 @@ def plain(api: Any, cluster_manifest: Builder) -> World:
     return World(api, cluster_manifest())
 
 
-def test_operator_comes_in_where_clients_do_if_all_is_in_the_clear(plain: World) -> None:
+def test_operator_uses_the_clients_listener_without_tls(plain: World) -> None:
     plain.document["status"]["bootstrapServers"] = "demo:9092"
 
     assert plain.operator() == OperatorAccess(bootstrap_servers="demo:9092")
 
 
-def test_operator_comes_in_by_the_door_of_nodes(locked: World) -> None:
+def test_operator_uses_the_listener_of_nodes(locked: World) -> None:
     locked.write("demo-operator", {"client.properties": "security.protocol=SSL\nssl.keystore.key=secret\n"})
 
     access = locked.operator()
@@ -99,9 +99,7 @@ def test_operator_comes_in_by_the_door_of_nodes(locked: World) -> None:
     [None, {"other": "x"}, {"client.properties": "a=\\uZZZZ"}, {"client.properties": "a=\udcff"}],
     ids=["no-secret", "no-properties", "damaged", "no-text"],
 )
-def test_operator_without_a_certificate_says_which_secret_it_lacks(
-    locked: World, entries: Mapping[str, str] | None
-) -> None:
+def test_error_names_the_secret_that_the_operator_lacks(locked: World, entries: Mapping[str, str] | None) -> None:
     if entries is not None:
         data = {key: text.encode(errors="surrogateescape") for key, text in entries.items()}
         locked.put("demo-operator", data)
@@ -110,19 +108,19 @@ def test_operator_without_a_certificate_says_which_secret_it_lacks(
         locked.operator()
 
 
-def test_cluster_without_an_address_is_not_asked(plain: World, locked: World) -> None:
+def test_cluster_without_an_address_has_no_access(plain: World, locked: World) -> None:
     for world in (plain, locked):
         world.document["status"] = {}
         assert world.operator() is None
 
 
-def test_address_that_an_earlier_operator_wrote_counts(plain: World) -> None:
+def test_address_recorded_by_an_earlier_operator_is_used(plain: World) -> None:
     plain.document["status"] = {"bootstrapServers": "demo:9092"}
 
     assert plain.user("scram-sha-512") == ClientAccess(bootstrap_servers="demo:9092")
 
 
-def test_user_has_address_protocol_and_trust_of_its_door(locked: World) -> None:
+def test_user_has_address_protocol_and_trust_of_its_listener(locked: World) -> None:
     locked.write("demo-nodes", {"cluster-ca.crt": "CLUSTER", "listener-certs-ca.crt": "MINE"})
 
     assert [locked.user(it) for it in ("scram-sha-512", "tls", "oauth")] == [
@@ -132,7 +130,7 @@ def test_user_has_address_protocol_and_trust_of_its_door(locked: World) -> None:
     ]
 
 
-def test_certificate_that_everybody_trusts_comes_without_trust(locked: World) -> None:
+def test_publicly_trusted_certificate_has_no_trust_entry(locked: World) -> None:
     locked.write("demo-nodes", {"cluster-ca.crt": "CLUSTER"})
 
     assert locked.user("tls") == ClientAccess(bootstrap_servers="demo:9096", security_protocol="SSL")
@@ -143,23 +141,23 @@ def test_user_waits_for_the_certificate_of_nodes(locked: World) -> None:
         locked.user("scram-sha-512")
 
 
-def test_user_waits_for_a_door_that_is_new(locked: World) -> None:
+def test_user_waits_for_a_new_listener(locked: World) -> None:
     locked.document["status"]["listeners"] = ADDRESSES[1:]
 
     with pytest.raises(BrokerUnreachableError, match="listener passwords"):
         locked.user("scram-sha-512")
     locked.write("demo-operator", {"client.properties": "security.protocol=SSL\n"})
-    assert locked.operator() is not None, "the operator needs no door of clients"
+    assert locked.operator() is not None, "the operator needs no listener for clients"
 
 
-def test_user_without_a_door_is_told_which_there_are(locked: World) -> None:
+def test_error_names_the_listeners_to_a_user_without_one(locked: World) -> None:
     locked.document["spec"]["listeners"] = LISTENERS[1:]
 
-    refusal = locked.user("scram-sha-512")
+    rejection = locked.user("scram-sha-512")
 
-    assert isinstance(refusal, Refused)
-    assert refusal.reason == "NoListener"
-    assert "it has clear (oauth), certs (tls)" in refusal.message
+    assert isinstance(rejection, Rejected)
+    assert rejection.reason == "NoListener"
+    assert "it has clear (oauth), certs (tls)" in rejection.message
 
 
 ROOT = CertificateIssuer().authority("demo", "CA", now=instant("2026-01-01T00:00:00Z"), days=100).certificate
@@ -168,15 +166,15 @@ JAAS = 'org.apache.kafka.common.security.scram.ScramLoginModule required usernam
 LOGIN = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": JAAS}
 
 
-def elsewhere(protocol: str, authentication: str) -> ClientAccess | Refused:
+def elsewhere(protocol: str, authentication: str) -> ClientAccess | Rejected:
     properties = {"security.protocol": protocol}
     properties |= TRUST if protocol.endswith("SSL") else {}
     properties |= LOGIN if protocol.startswith("SASL") else {}
-    return access_elsewhere(OperatorAccess(bootstrap_servers="far:9", properties=properties), authentication)
+    return access_without_manifest(OperatorAccess(bootstrap_servers="far:9", properties=properties), authentication)
 
 
 @pytest.mark.parametrize("authentication", ["scram-sha-512", "tls", "tls-external", "oauth"])
-def test_where_the_operator_is_not_asked_nobody_is(authentication: str) -> None:
+def test_users_need_no_authentication_where_the_operator_needs_none(authentication: str) -> None:
     assert elsewhere("PLAINTEXT", authentication) == ClientAccess(bootstrap_servers="far:9")
 
 
@@ -190,7 +188,9 @@ def test_where_the_operator_is_not_asked_nobody_is(authentication: str) -> None:
         ("SASL_PLAINTEXT", "scram-sha-512", "SASL_PLAINTEXT"),
     ],
 )
-def test_user_elsewhere_proves_its_name_in_its_own_way(protocol: str, authentication: str, wanted: str) -> None:
+def test_user_of_a_cluster_elsewhere_authenticates_by_its_own_type(
+    protocol: str, authentication: str, wanted: str
+) -> None:
     trusted = ROOT if wanted.endswith("SSL") else None
 
     assert elsewhere(protocol, authentication) == ClientAccess(
@@ -204,21 +204,21 @@ def test_trust_of_the_operator_is_read_from_its_file(tmp_path: Path) -> None:
     properties = {"security.protocol": "SSL", "ssl.truststore.type": "PEM", "ssl.truststore.location": str(file)}
     operator = OperatorAccess(bootstrap_servers="far:9", properties=properties)
 
-    access = access_elsewhere(operator, "scram-sha-512")
+    access = access_without_manifest(operator, "scram-sha-512")
 
     assert isinstance(access, ClientAccess)
     assert access.ca_pem == ROOT
     file.write_text("nothing")
     with pytest.raises(BrokerUnreachableError, match=r"ca\.pem"):
-        access_elsewhere(operator, "scram-sha-512")
+        access_without_manifest(operator, "scram-sha-512")
 
 
 @pytest.mark.parametrize(
     ("protocol", "authentication", "reason"),
     [("SSL", "tls", "Unsupported"), ("SASL_PLAINTEXT", "tls-external", "NoListener")],
 )
-def test_user_elsewhere_gets_no_secret_that_lets_in_nowhere(protocol: str, authentication: str, reason: str) -> None:
-    refusal = elsewhere(protocol, authentication)
+def test_user_of_a_cluster_elsewhere_gets_no_useless_secret(protocol: str, authentication: str, reason: str) -> None:
+    rejection = elsewhere(protocol, authentication)
 
-    assert isinstance(refusal, Refused)
-    assert refusal.reason == reason
+    assert isinstance(rejection, Rejected)
+    assert rejection.reason == reason

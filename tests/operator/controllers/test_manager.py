@@ -1,4 +1,4 @@
-"""The controller: finalizers, statuses, who is marked when, and what a failing API server does."""
+"""The controller: finalizers, statuses, marks, and a failing API server."""
 
 import asyncio
 from collections.abc import Callable
@@ -149,7 +149,7 @@ def test_retain_releases_a_deleted_object_even_without_brokers(
     assert api.stored[TOPIC]["metadata"]["finalizers"] == []
 
 
-def test_deleted_object_of_somebody_else_is_left_alone(
+def test_deleted_object_with_a_foreign_finalizer_is_left_alone(
     controller: ControllerManager, api: Any, topic_manifest: Builder
 ) -> None:
     api.put(topic_manifest(), deletionTimestamp="2026-01-02T00:00:00Z", finalizers=["example.com/other"])
@@ -177,7 +177,7 @@ def test_topic_waits_for_its_clusters_address(
     assert api.reasons(TOPIC)["Reconciling"] == ("True", "ClusterNotReady")
 
 
-def test_refused_topic_is_stalled_and_not_tried_again_by_itself(
+def test_rejected_topic_is_stalled_and_not_retried(
     controller: ControllerManager, api: Any, brokers: Any, topic_manifest: Builder, with_cluster: Document
 ) -> None:
     brokers.fails["create_topics"] = KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "too many")
@@ -197,10 +197,10 @@ def test_steps_become_events(
     assert api.events == [("CreateTopic", "create topic flights (6 partitions)", False)]
 
 
-def test_the_same_steps_once_more_are_no_progress(
+def test_repeated_steps_are_no_progress(
     controller: ControllerManager, api: Any, with_cluster: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where somebody undoes every change, or nothing comes of it, the next try is later and later."""
+    """If another client reverts every change, or it has no effect, the backoff grows."""
     progress: list[ObjectKey] = []
     monkeypatch.setattr(controller.queue, "progressed", progress.append)
 
@@ -215,7 +215,7 @@ def test_the_same_steps_once_more_are_no_progress(
     assert progress == [CLUSTER]
 
 
-def test_refusal_becomes_one_warning(
+def test_rejection_is_one_warning(
     controller: ControllerManager, api: Any, topic_manifest: Builder, with_cluster: Document
 ) -> None:
     api.put(topic_manifest(config={"wrong": "1"}))
@@ -227,7 +227,7 @@ def test_refusal_becomes_one_warning(
     assert "Unknown topic config name: wrong" in note
 
 
-def test_event_that_cannot_be_recorded_harms_nothing(
+def test_failure_to_record_an_event_has_no_effect(
     controller: ControllerManager, api: Any, topic_manifest: Builder, with_cluster: Document
 ) -> None:
     api.fails_events = True
@@ -291,7 +291,7 @@ def test_new_state_of_a_cluster_marks_its_topics(
     assert asyncio.run(scenario()) == {"mine"}
 
 
-def test_object_that_is_gone_needs_nothing(controller: ControllerManager) -> None:
+def test_missing_object_is_settled(controller: ControllerManager) -> None:
     assert asyncio.run(controller.reconcile(TOPIC)) is True
 
 
@@ -303,7 +303,7 @@ def test_object_that_is_gone_needs_nothing(controller: ControllerManager) -> Non
         pytest.param(KeyError("a bug of ours"), id="bug"),
     ],
 )
-def test_error_of_one_object_is_tried_again_and_harms_no_other(
+def test_error_of_one_object_is_retried_and_affects_no_other(
     controller: ControllerManager, api: Any, error: Exception
 ) -> None:
     api.fails = error
@@ -311,7 +311,7 @@ def test_error_of_one_object_is_tried_again_and_harms_no_other(
     assert asyncio.run(controller.reconcile(TOPIC)) is False
 
 
-def test_object_that_says_something_else_by_now_is_looked_at_again_without_alarm(
+def test_conflict_is_reconciled_again_without_a_warning(
     controller: ControllerManager,
     api: Any,
     topic_manifest: Builder,
@@ -374,7 +374,9 @@ def test_resync_marks_everything(
     assert asyncio.run(scenario()) == [{"flights", "demo"}, {"flights", "demo"}]
 
 
-def test_resync_notices_who_has_gone_unseen(controller: ControllerManager, api: Any, topic_manifest: Builder) -> None:
+def test_resync_removes_objects_deleted_without_an_event(
+    controller: ControllerManager, api: Any, topic_manifest: Builder
+) -> None:
     older = api.put(topic_manifest("older", topicName="flights"))
     api.put(topic_manifest(), creationTimestamp="2026-01-01T00:00:01Z")
 
@@ -391,7 +393,7 @@ def test_resync_notices_who_has_gone_unseen(controller: ControllerManager, api: 
 
 
 @pytest.mark.parametrize("undefined", [{"Cluster"}, {"User"}, {"Cluster", "User"}])
-def test_resync_marks_what_there_is_beside_a_definition_that_is_missing(
+def test_resync_marks_objects_of_installed_kinds_if_a_crd_is_missing(
     controller: ControllerManager, api: Any, topic_manifest: Builder, cluster_manifest: Builder, undefined: set[str]
 ) -> None:
     api.put(topic_manifest())
@@ -407,7 +409,7 @@ def test_resync_marks_what_there_is_beside_a_definition_that_is_missing(
     assert asyncio.run(scenario()) == {"flights"} | ({"demo"} if "Cluster" not in undefined else set())
 
 
-def test_departure_of_a_topic_marks_its_rivals(
+def test_deletion_of_a_topic_marks_other_claimants(
     controller: ControllerManager, api: Any, topic_manifest: Builder
 ) -> None:
     first, second = api.put(topic_manifest("first", topicName="t")), api.put(topic_manifest("second", topicName="t"))
@@ -420,7 +422,7 @@ def test_departure_of_a_topic_marks_its_rivals(
     assert asyncio.run(scenario()) == {"second"}
 
 
-def test_departure_of_a_cluster_marks_its_topics(
+def test_deletion_of_a_cluster_marks_its_topics(
     controller: ControllerManager, api: Any, topic_manifest: Builder, cluster_manifest: Builder
 ) -> None:
     inside, outside = topic_manifest("inside"), topic_manifest("outside", clusterRef={"name": "else"})

@@ -1,4 +1,4 @@
-"""Topics and Users that refer to a Cluster of another namespace: who is let in, who has which name, and what goes."""
+"""Topics and Users that refer to a Cluster of another namespace: permission, precedence, and deletion."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,8 +20,8 @@ GOING = {"deletionTimestamp": "2026-01-02T00:00:00Z"}
 
 
 @pytest.fixture
-def let_in(api: Any, cluster_manifest: Builder) -> Callable[..., None]:
-    """Return a function that makes the Cluster of namespace kafka let in members of ``namespaces``."""
+def allow_namespaces(api: Any, cluster_manifest: Builder) -> Callable[..., None]:
+    """Return a function that sets spec.allowedNamespaces of the Cluster of namespace kafka to ``namespaces``."""
 
     def allow(*namespaces: str) -> None:
         status = {"bootstrapServers": "demo-bootstrap.kafka.svc:9092"}
@@ -45,12 +45,12 @@ def abroad(api: Any, topic_manifest: Builder, user_manifest: Builder) -> Callabl
 
 
 @pytest.fixture
-def overdue(api: Any, brokers: Any, let_in: Callable[..., None]) -> Callable[[str], ControllerManager]:
+def overdue(api: Any, brokers: Any, allow_namespaces: Callable[..., None]) -> Callable[[str], ControllerManager]:
     """Return a builder of a controller at a moment of the day on which everything was deleted at midnight.
 
-    Brokers let team-a in, and do not answer.
+    Brokers accept members of team-a, and do not respond.
     """
-    let_in("team-a")
+    allow_namespaces("team-a")
     brokers.is_reachable = False
 
     def at(time: str) -> ControllerManager:
@@ -65,7 +65,7 @@ def overdue(api: Any, brokers: Any, let_in: Callable[..., None]) -> Callable[[st
 
 
 def put_deleted(abroad: Builder, kind: str) -> ObjectKey:
-    """Store a deleted Topic or User of namespace team-a that has something on its brokers."""
+    """Store a deleted Topic or User of namespace team-a with a topic or entries on its brokers."""
     if kind == "User":
         abroad("User", status={"principal": "User:alice"}, finalizers=[USER_FINALIZER], **GOING)
         return USER
@@ -93,7 +93,7 @@ def put_deleted(abroad: Builder, kind: str) -> ObjectKey:
         ),
     ],
 )
-def test_brokers_that_do_not_answer_keep_no_namespace_that_goes(
+def test_unreachable_brokers_do_not_block_a_terminating_namespace(
     overdue: Callable[[str], ControllerManager],
     api: Any,
     abroad: Builder,
@@ -137,7 +137,7 @@ def test_deleted_object_waits_for_its_brokers_otherwise(
     assert api.events == []
 
 
-def test_namespace_that_goes_takes_nothing_from_another_user_of_the_same_principal(
+def test_terminating_namespace_keeps_the_entries_of_another_user_of_the_principal(
     overdue: Callable[[str], ControllerManager],
     api: Any,
     abroad: Builder,
@@ -156,7 +156,7 @@ def test_namespace_that_goes_takes_nothing_from_another_user_of_the_same_princip
     assert "to remove" not in note
 
 
-def test_brokers_that_answer_are_asked_also_where_the_namespace_goes(
+def test_reachable_brokers_are_cleaned_up_in_a_terminating_namespace(
     overdue: Callable[[str], ControllerManager], api: Any, brokers: Any, abroad: Builder
 ) -> None:
     brokers.is_reachable, topic_id = True, brokers.add_topic("flights")
@@ -175,15 +175,15 @@ def test_brokers_that_answer_are_asked_also_where_the_namespace_goes(
 
 
 @pytest.mark.parametrize("namespaces", [("team-a",), ("team-b", "team-a"), ("*",)])
-def test_topic_of_a_namespace_that_is_let_in_is_made(
+def test_topic_of_an_allowed_namespace_is_created(
     controller: ControllerManager,
     api: Any,
     brokers: Any,
-    let_in: Callable[..., None],
+    allow_namespaces: Callable[..., None],
     abroad: Builder,
     namespaces: tuple[str, ...],
 ) -> None:
-    let_in(*namespaces)
+    allow_namespaces(*namespaces)
     abroad("Topic")
 
     assert asyncio.run(controller.reconcile(TOPIC)) is True
@@ -193,16 +193,16 @@ def test_topic_of_a_namespace_that_is_let_in_is_made(
 
 @pytest.mark.parametrize("namespaces", [(), ("team-b",)])
 @pytest.mark.parametrize("key", [TOPIC, USER], ids=["topic", "user"])
-def test_who_is_not_let_in_is_told_which_field_of_which_cluster_to_change(
+def test_message_names_the_field_that_would_allow_the_namespace(
     controller: ControllerManager,
     api: Any,
     brokers: Any,
-    let_in: Callable[..., None],
+    allow_namespaces: Callable[..., None],
     abroad: Builder,
     namespaces: tuple[str, ...],
     key: ObjectKey,
 ) -> None:
-    let_in(*namespaces)
+    allow_namespaces(*namespaces)
     abroad(key.kind)
 
     assert asyncio.run(controller.reconcile(key)) is True
@@ -211,20 +211,20 @@ def test_who_is_not_let_in_is_told_which_field_of_which_cluster_to_change(
     assert brokers.changes == []
 
 
-def test_own_namespace_is_always_let_in(
-    controller: ControllerManager, api: Any, let_in: Callable[..., None], topic_manifest: Builder
+def test_own_namespace_is_always_allowed(
+    controller: ControllerManager, api: Any, allow_namespaces: Callable[..., None], topic_manifest: Builder
 ) -> None:
-    let_in("team-a")
+    allow_namespaces("team-a")
     api.put(topic_manifest(clusterRef=ABROAD))
 
     assert asyncio.run(controller.reconcile(ObjectKey("Topic", "kafka", "flights"))) is True
     assert api.reasons(ObjectKey("Topic", "kafka", "flights"))["Ready"] == ("True", "AsSpecified")
 
 
-def test_who_is_shut_out_later_is_stalled_and_keeps_what_it_has(
-    controller: ControllerManager, api: Any, brokers: Any, let_in: Callable[..., None], abroad: Builder
+def test_member_of_a_namespace_removed_from_the_list_is_stalled_and_unchanged(
+    controller: ControllerManager, api: Any, brokers: Any, allow_namespaces: Callable[..., None], abroad: Builder
 ) -> None:
-    let_in("team-a")
+    allow_namespaces("team-a")
     abroad("Topic", spec={"deletionPolicy": "Delete"})
     abroad("User")
 
@@ -233,7 +233,7 @@ def test_who_is_shut_out_later_is_stalled_and_keeps_what_it_has(
         await controller.reconcile(USER)
 
     asyncio.run(both())
-    let_in("team-b")
+    allow_namespaces("team-b")
     api.stored[TOPIC]["spec"]["partitions"] = 9
     brokers.changes.clear()
     asyncio.run(both())
@@ -249,24 +249,28 @@ def test_who_is_shut_out_later_is_stalled_and_keeps_what_it_has(
     assert ("flights" in brokers.topics, bool(brokers.acls)) == (True, True)
 
 
-def test_change_of_the_list_marks_who_refers_to_the_cluster(
-    controller: ControllerManager, api: Any, let_in: Callable[..., None], abroad: Builder
+def test_change_of_allowed_namespaces_marks_members(
+    controller: ControllerManager, api: Any, allow_namespaces: Callable[..., None], abroad: Builder
 ) -> None:
-    let_in()
+    allow_namespaces()
 
     async def scenario() -> list[ObjectKey]:
         controller.seen(abroad("Topic"))
         controller.seen(abroad("User", "stranger", spec={"clusterRef": {"name": "demo"}}))
         controller.queue._waiting_since.clear()
-        let_in("team-a")
+        allow_namespaces("team-a")
         await controller.reconcile(ObjectKey("Cluster", "kafka", "demo"))
         return list(controller.queue._waiting_since)
 
     assert asyncio.run(scenario()) == [TOPIC]
 
 
-def test_members_of_one_cluster_take_turns_whatever_their_namespace(
-    controller: ControllerManager, let_in: Callable[..., None], abroad: Builder, topic_manifest: Builder, api: Any
+def test_members_of_one_cluster_are_one_group_in_all_namespaces(
+    controller: ControllerManager,
+    allow_namespaces: Callable[..., None],
+    abroad: Builder,
+    topic_manifest: Builder,
+    api: Any,
 ) -> None:
     async def scenario() -> set[object]:
         for document in (abroad("Topic"), abroad("User"), api.put(topic_manifest("home"))):
@@ -277,9 +281,13 @@ def test_members_of_one_cluster_take_turns_whatever_their_namespace(
 
 
 def test_claims_are_of_the_cluster_and_not_of_the_namespace(
-    controller: ControllerManager, api: Any, let_in: Callable[..., None], abroad: Builder, topic_manifest: Builder
+    controller: ControllerManager,
+    api: Any,
+    allow_namespaces: Callable[..., None],
+    abroad: Builder,
+    topic_manifest: Builder,
 ) -> None:
-    let_in("team-a")
+    allow_namespaces("team-a")
     abroad("Topic", creationTimestamp="2026-01-01T00:00:01Z")
     api.put(topic_manifest())
     elsewhere = api.put(topic_manifest(), namespace="team-b")
@@ -297,17 +305,17 @@ def test_claims_are_of_the_cluster_and_not_of_the_namespace(
 
 
 @pytest.mark.parametrize("kind", ["Topic", "User"])
-def test_who_is_not_let_in_claims_nothing(
+def test_claim_of_a_namespace_that_is_not_allowed_does_not_count(
     controller: ControllerManager,
     api: Any,
-    let_in: Callable[..., None],
+    allow_namespaces: Callable[..., None],
     abroad: Builder,
     topic_manifest: Builder,
     user_manifest: Builder,
     kind: str,
 ) -> None:
-    """Else anybody could keep a name from the cluster's own members by asking for it first."""
-    let_in()
+    """Otherwise any namespace could reserve a name against the cluster's own members."""
+    allow_namespaces()
     abroad(kind)
     mine = topic_manifest() if kind == "Topic" else user_manifest()
     key = ObjectKey(kind, "kafka", mine["metadata"]["name"])
@@ -322,9 +330,9 @@ def test_who_is_not_let_in_claims_nothing(
 
 
 def test_secret_is_where_the_user_is(
-    controller: ControllerManager, api: Any, brokers: Any, let_in: Callable[..., None], abroad: Builder
+    controller: ControllerManager, api: Any, brokers: Any, allow_namespaces: Callable[..., None], abroad: Builder
 ) -> None:
-    let_in("*")
+    allow_namespaces("*")
     abroad("User")
 
     assert asyncio.run(controller.reconcile(USER)) is True
@@ -351,7 +359,7 @@ def test_cluster_that_is_gone_releases_members_of_other_namespaces(
 
 
 class TestSomeNamespaces:
-    """An operator that looks after some namespaces only."""
+    """An operator that watches some namespaces only."""
 
     @pytest.fixture
     def controller(self, api: Any, brokers: Any) -> ControllerManager:
@@ -363,7 +371,7 @@ class TestSomeNamespaces:
             now=lambda: "2026-01-01T00:00:00Z",
         )
 
-    def test_cluster_elsewhere_is_not_asked_for(
+    def test_cluster_in_an_unwatched_namespace_is_not_read(
         self, controller: ControllerManager, api: Any, abroad: Builder, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         asked: list[str] = []
@@ -379,7 +387,7 @@ class TestSomeNamespaces:
         assert asyncio.run(controller.reconcile(TOPIC)) is True
         assert set(asked) == {"team-a"}, "it has no right to look into namespace kafka"
         assert api.reasons(TOPIC)["Stalled"] == ("True", "NamespaceNotWatched")
-        assert "looks after the namespaces team-a, team-b" in api.message(TOPIC)
+        assert "watches the namespaces team-a, team-b" in api.message(TOPIC)
         assert "add kafka to watchNamespaces" in api.message(TOPIC)
 
     def test_deletion_does_not_wait_for_a_cluster_elsewhere(
@@ -395,7 +403,7 @@ class TestSomeNamespaces:
         controller: ControllerManager,
         api: Any,
         abroad: Builder,
-        let_in: Callable[..., None],
+        allow_namespaces: Callable[..., None],
         cluster_manifest: Builder,
     ) -> None:
         manifest = cluster_manifest(spec={"allowedNamespaces": ["team-b"]})
@@ -428,10 +436,10 @@ def test_deletion_of_the_younger_of_two_objects_leaves_the_topic_of_the_older(
     assert api.stored[second]["metadata"]["finalizers"] == []
 
 
-def test_topic_is_handed_over_to_another_object_that_asks_for_it(
+def test_topic_is_handed_over_to_another_object_that_claims_it(
     controller: ControllerManager, api: Any, brokers: Any, topic_manifest: Builder, with_cluster: Document
 ) -> None:
-    """As when an object moves to another namespace: made there first, deleted here next."""
+    """As when an object moves to another namespace: created there first, deleted here next."""
     first, second = ObjectKey("Topic", "kafka", "flights"), ObjectKey("Topic", "kafka", "second")
     api.put(topic_manifest(deletionPolicy="Delete"))
     api.put(topic_manifest("second", topicName="flights"), creationTimestamp="2026-02-01")

@@ -1,4 +1,4 @@
-"""A namespace that goes, its objects in any order: creations are refused, and nothing of ours keeps it for ever."""
+"""A terminating namespace, its objects in any order: creations are rejected, and no finalizer blocks it for ever."""
 
 import asyncio
 import itertools
@@ -27,14 +27,14 @@ KEYS = [
 
 
 class Going:
-    """A namespace with a Cluster, a Topic that deletes its topic, and a User, and a server that collects."""
+    """A namespace with a Cluster, a Topic that deletes its topic, and a User, and a garbage-collecting server."""
 
     def __init__(self, brokers: Any) -> None:
         self.server = HttpApi()
         self.brokers = brokers
 
     def delete(self, key: ObjectKey) -> None:
-        """Mark the object as deleted, or remove it when nothing keeps it."""
+        """Mark the object as deleted, or remove it if it has no finalizer."""
         where = PLURALS[key.kind], key.namespace, key.name
         document = self.server.stored[where]
         if document["metadata"].get("finalizers"):
@@ -44,7 +44,7 @@ class Going:
             self.server.remove(*where)
 
     def collect(self, controller: ControllerManager) -> None:
-        """Remove what was deleted and is kept by nothing any more, and tell the controller."""
+        """Remove deleted objects without finalizers, and notify the controller."""
         for (plural, namespace, name), document in list(self.server.stored.items()):
             metadata = document["metadata"]
             if metadata.get("deletionTimestamp") and not metadata.get("finalizers"):
@@ -67,7 +67,7 @@ def going(brokers: Any, cluster_manifest: Any, topic_manifest: Any, user_manifes
 
 @asynccontextmanager
 async def controlled(going: Going) -> AsyncIterator[ControllerManager]:
-    """Give a controller over the server, by HTTP."""
+    """Yield a controller over the server, by HTTP."""
     async with going.server.serving() as address, KubernetesApi(lambda: kopf.ConnectionInfo(server=address)) as api:
         yield ControllerManager(
             api,
@@ -107,11 +107,15 @@ def run(going: Going, order: tuple[ObjectKey, ...], *, brokers_go_first: bool) -
 @pytest.mark.parametrize(
     "order", list(itertools.permutations(KEYS)), ids=lambda order: "-".join(key.kind for key in order)
 )
-def test_nothing_of_ours_keeps_a_namespace(going: Going, order: tuple[ObjectKey, ...], brokers_go_first: bool) -> None:
+def test_no_object_blocks_a_terminating_namespace(
+    going: Going, order: tuple[ObjectKey, ...], brokers_go_first: bool
+) -> None:
     assert run(going, order, brokers_go_first=brokers_go_first) == []
 
 
-def test_refused_creations_are_no_reason_to_change_anything(going: Going, caplog: pytest.LogCaptureFixture) -> None:
+def test_rejected_creations_in_a_terminating_namespace_change_nothing(
+    going: Going, caplog: pytest.LogCaptureFixture
+) -> None:
     async def scenario() -> Document:
         going.server.terminating.add("kafka")
         async with controlled(going) as controller:

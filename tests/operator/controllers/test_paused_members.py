@@ -1,4 +1,4 @@
-"""Topics and Users that are paused: the status goes on telling, nothing is changed, and they may go at any time."""
+"""Paused Topics and Users: the status stays current, nothing is changed, and they may be deleted at any time."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,7 +17,7 @@ TOPIC, ALICE = ObjectKey("Topic", "kafka", "flights"), ObjectKey("User", "kafka"
 GOING = {"deletionTimestamp": "2026-01-02T00:00:00Z"}
 
 
-def test_new_user_is_not_let_in(
+def test_new_paused_user_is_not_created(
     controller: ControllerManager, api: Any, brokers: Any, user_manifest: Builder, with_cluster: Document
 ) -> None:
     api.put(user_manifest(paused=True))
@@ -43,7 +43,7 @@ def test_user_that_is_as_specified_is_ready_and_paused(
     assert (found["Ready"][0], found["Paused"][0]) == ("True", "True")
 
 
-def test_topic_goes_on_when_it_is_resumed(
+def test_topic_continues_when_it_is_resumed(
     controller: ControllerManager, api: Any, brokers: Any, topic_manifest: Builder, with_cluster: Document
 ) -> None:
     api.put(topic_manifest(paused=True))
@@ -56,7 +56,7 @@ def test_topic_goes_on_when_it_is_resumed(
 
 
 @pytest.mark.parametrize("kind", ["Topic", "User"])
-def test_deletion_changes_nothing_and_keeps_nobody(
+def test_deletion_of_a_paused_object_changes_nothing_and_completes(
     controller: ControllerManager,
     api: Any,
     brokers: Any,

@@ -1,4 +1,4 @@
-"""Writing statuses: what one may replace, and what becomes of it when the object changes meanwhile."""
+"""Writing statuses: which versions a write may replace, and conflicts."""
 
 import asyncio
 import copy
@@ -23,12 +23,12 @@ REACHED = ReconcileResult(Reached("AsSpecified", "all is well"), {"bootstrapServ
 
 @pytest.fixture
 def statuses(api: Any) -> StatusWriter:
-    return StatusWriter(api, lambda: "2026-01-02T00:00:00Z", told=lambda document, new: None)
+    return StatusWriter(api, lambda: "2026-01-02T00:00:00Z", on_status=lambda document, new: None)
 
 
 @pytest.fixture
 def stored(api: Any, cluster_manifest: Builder) -> Document:
-    """Return a Cluster of this operator as the API server has it; what changes it changes what is there."""
+    """Return a Cluster of this operator as stored; changes to it change the stored object."""
     status = {"clusterId": "abc", "operator": OURS}
     there: Document = api.put({**cluster_manifest(), "status": status}, finalizers=["example.com/a"])
     return there
@@ -39,13 +39,13 @@ def read(api: Any) -> Document:
 
 
 def changed(stored: Document, change: Change) -> None:
-    """Let somebody else do ``change`` to what is stored."""
+    """Apply ``change`` to the stored object, as another client."""
     change(stored)
     stored["metadata"]["resourceVersion"] = str(int(stored["metadata"]["resourceVersion"]) + 1)
 
 
-def answers_lost(api: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the next status that is written carried out twice, as after an answer that was lost."""
+def repeated_write(api: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Execute the next write of a status twice, as after a lost response."""
     apply_status = api.apply_status
 
     async def twice(document: Document, status: Document) -> Document:
@@ -56,7 +56,7 @@ def answers_lost(api: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "apply_status", twice)
 
 
-def test_what_is_carried_out_late_replaces_nothing_newer(
+def test_late_write_replaces_no_newer_status(
     api: Any, statuses: StatusWriter, stored: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     late: list[Callable[[], Any]] = []
@@ -98,7 +98,7 @@ def test_pass_writes_several_statuses_each_on_the_last(api: Any, statuses: Statu
         pytest.param(lambda it: it["status"].update(operator={**OURS, "challenger": "kafka/other"}), id="challenged"),
     ],
 )
-def test_status_is_written_whatever_else_is_changed_meanwhile(
+def test_status_is_written_over_unrelated_changes(
     api: Any, statuses: StatusWriter, stored: Document, change: Change
 ) -> None:
     document = read(api)
@@ -121,49 +121,49 @@ def test_status_is_written_whatever_else_is_changed_meanwhile(
         pytest.param(lambda it: it["metadata"].update(finalizers=["example.com/b"]), id="kept-by-others"),
     ],
 )
-def test_status_that_was_made_of_something_else_is_not_written(
+def test_status_computed_from_another_version_is_not_written(
     api: Any, statuses: StatusWriter, stored: Document, change: Change
 ) -> None:
     document = read(api)
     changed(stored, change)
     before = copy.deepcopy(stored)
 
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as raised:
         asyncio.run(statuses.write(document, REACHED))
-    assert refusal.value.is_conflict
+    assert raised.value.is_conflict
     assert stored == before
 
-    # By then it was read again.
+    # At the end it was read again.
     asyncio.run(statuses.write(read(api), REACHED))
     assert stored["status"]["bootstrapServers"] == "demo:9092"
 
 
-def test_status_whose_answer_was_lost_is_written(
+def test_status_whose_response_was_lost_counts_as_written(
     api: Any, statuses: StatusWriter, stored: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     document = read(api)
-    answers_lost(api, monkeypatch)
+    repeated_write(api, monkeypatch)
 
     asyncio.run(statuses.write(document, REACHED))
     assert document == stored
     assert api.writes == ["status Cluster"]
 
 
-def test_object_that_goes_meanwhile_is_left(
+def test_object_deleted_meanwhile_is_left(
     api: Any, statuses: StatusWriter, stored: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     document = read(api)
 
-    async def refuse(document: Document, status: Document) -> Document:
+    async def reject(document: Document, status: Document) -> Document:
         del api.stored[KEY]
         raise ApiError(409, "Conflict", "it is going")
 
-    monkeypatch.setattr(api, "apply_status", refuse)
+    monkeypatch.setattr(api, "apply_status", reject)
     with pytest.raises(ApiError, match="it is going"):
         asyncio.run(statuses.write(document, REACHED))
 
 
-def test_object_that_never_rests_is_left_until_later(
+def test_object_that_keeps_changing_is_retried_later(
     api: Any, statuses: StatusWriter, stored: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     document, tries = read(api), []

@@ -1,7 +1,7 @@
-"""An operator on a simulated cluster: drives the reconciler pass by pass, and keeps what the API server would keep.
+"""An operator on a simulated cluster: runs single reconciliations, and stores what the API server would store.
 
-Its process may be killed at any step, which the cluster plays, and at any write of the object's status. Whatever the
-next one knows is in the object.
+Its process may be killed at any step of the cluster, and at any write of the object's status. The next operator knows
+only the object.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import pytest
 from kills import KilledError
 from simulated_cluster import SimulatedCluster
 
-from ottla_operator.controllers.cluster.reconcile import founding_facts, reconcile_cluster
+from ottla_operator.controllers.cluster.reconcile import initial_status_fields, reconcile_cluster
 from ottla_operator.controllers.operation_record import OperationRecorder
 from ottla_operator.controllers.result import ReconcileResult, status
 from ottla_operator.model.broker_configs import dynamic_configs
@@ -58,7 +58,7 @@ APART = manifest(pool("quorum", 3, "controller", 20), pool("main", 4, "broker"))
 
 
 class Change(NamedTuple):
-    """From one spec to another, with partitions on the brokers that there are."""
+    """From one spec to another, with partitions on the existing brokers."""
 
     before: Document
     after: Document
@@ -66,25 +66,25 @@ class Change(NamedTuple):
 
 
 class Operator:
-    """See the module: stores the object with its status, as the API server and the state directory do."""
+    """Stores the object with its status, as the API server and the state directory do."""
 
     def __init__(self, world: SimulatedCluster, document: Document) -> None:
         self.world = world
         self.document = copy.deepcopy(document)
         self.readiness: Readiness | None = None
-        """Of the last pass that came to its end."""
+        """Of the last reconciliation that completed."""
         self.results: list[str] = []
         self.writes: list[Document] = []
-        """Each status that was written, in order, as it is then."""
+        """Each written status, in order."""
         self.kill_write_at: int | None = None
-        """Right before which write the process is killed."""
+        """The number of the write before which the process is killed."""
         self.lost: tuple[int | None, int | None] = (None, None)
-        """The step and the write that never came to be, because the process was killed right before it."""
+        """The step and the write that were not executed, because the process was killed before."""
         self.known: list[Document] = []
-        """For each of the world's steps, the status when it was begun."""
+        """For each step of the cluster, the status at its start."""
 
     def fork(self) -> Self:
-        """Return another operator, on a cluster of its own, that is where this one is."""
+        """Return a copy of this operator, on a copy of its cluster."""
         other = copy.copy(self)
         other.world = copy.deepcopy(self.world)
         other.document = {**self.document, "metadata": dict(self.document["metadata"])}
@@ -102,7 +102,7 @@ class Operator:
         self.document["metadata"]["annotations"] = {REBALANCE_ANNOTATION: text}
 
     def one_pass(self) -> ReconcileResult:
-        """Make a pass, in a process that may be killed; whatever is stored then is stored."""
+        """Reconcile once, in a process that may be killed; what is stored by then stays."""
         try:
             return self._pass()
         finally:
@@ -111,7 +111,7 @@ class Operator:
     def _pass(self) -> ReconcileResult:
         cluster = Cluster.parse(self.document)
         if cluster.known_cluster_id is None:
-            facts = asyncio.run(founding_facts(cluster, self.world))
+            facts = asyncio.run(initial_status_fields(cluster, self.world))
             self._write({**self.document.get("status", {}), **facts})
             cluster = Cluster.parse(self.document)
 
@@ -130,7 +130,7 @@ class Operator:
         return result
 
     def until_ready(self) -> ReconcileResult:
-        """Make passes, with time between them, until it is as the spec asks or refused."""
+        """Reconcile, with time in between, until the cluster is as specified or the spec is rejected."""
         for _ in range(PASSES_MAX):
             result = self.survived_pass()
             if self.is_settled and result is not None:
@@ -139,7 +139,7 @@ class Operator:
         pytest.fail(f"not ready after {PASSES_MAX} passes: {self.results[-3:]}")
 
     def survived_pass(self) -> ReconcileResult | None:
-        """Make a pass; None where its process was killed, and that is over with the next one."""
+        """Reconcile once; None if the process was killed, which happens once."""
         try:
             return self.one_pass()
         except KilledError:
@@ -150,12 +150,12 @@ class Operator:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the last pass said that there is nothing to wait for."""
+        """Whether the last reconciliation has nothing to wait for."""
         return self.readiness is not None and not isinstance(self.readiness, Waiting | Underway)
 
     @property
     def done(self) -> list[str]:
-        """The steps that were done."""
+        """The executed steps."""
         return [step for number, step in enumerate(self.world.steps) if number != self.lost[0]]
 
     @property
@@ -165,12 +165,12 @@ class Operator:
 
     @property
     def written(self) -> list[Document]:
-        """Each status that there was."""
+        """Every status so far."""
         return [status for number, status in enumerate(self.writes) if number != self.lost[1]]
 
     @property
     def operation(self) -> Document | None:
-        """What is on record as under way."""
+        """The recorded operation."""
         found: Document | None = self.document.get("status", {}).get("operation")
         return found
 
@@ -189,7 +189,7 @@ class Operator:
 
 
 def begin(world: SimulatedCluster, change: Change) -> Operator:
-    """Return an operator whose cluster is as the spec before the change asks, and has partitions."""
+    """Return an operator whose cluster matches the spec before the change, and has partitions."""
     operator = Operator(world, change.before)
     assert isinstance(operator.until_ready().readiness, Reached)
     world.create_topic("flights", change.assignments)
@@ -199,7 +199,7 @@ def begin(world: SimulatedCluster, change: Change) -> Operator:
 
 
 def assert_as_asked(operator: Operator, document: Document) -> None:
-    """Assert that nodes, registrations, voters and partitions are what ``document`` asks for, and nothing else."""
+    """Assert that nodes, registrations, voters and partitions are exactly those of ``document``."""
     world, cluster = operator.world, Cluster.parse(document)
     ids = {number: it for it in cluster.pools for number in it.node_ids}
     running = {node.node_id: node for node in world.nodes.values() if node.is_ready}
@@ -221,7 +221,7 @@ def assert_as_asked(operator: Operator, document: Document) -> None:
 
 
 def assert_nothing_is_left(operator: Operator) -> None:
-    """Assert that no throttle is left, and no cordon but those that are remembered for whoever has the id next."""
+    """Assert that no throttle is left, and only cordons that are recorded for later brokers with their ids."""
     world, remembered = operator.world, operator.document["status"]["scaling"]
     assert "throttle" not in remembered
     assert not any(world.topic_configs.values())

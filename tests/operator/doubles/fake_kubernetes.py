@@ -1,7 +1,7 @@
-"""A Kubernetes in memory: what its API server refuses, and what its controllers do, one step at a time.
+"""A Kubernetes in memory: rejections of its API server, and its controllers, one step at a time.
 
-The controller of StatefulSets is that of Kubernetes 1.36 (pkg/controller/statefulset): in batches of 1, 2, 4, ... pods
-in their order, and no further once a pod lacks a volume of the list.
+The StatefulSet controller is that of Kubernetes 1.36 (pkg/controller/statefulset): in batches of 1, 2, 4, ... pods
+in their order, and it stops at a pod that lacks a volume of the list.
 """
 
 import copy
@@ -19,7 +19,7 @@ TIME = "2026-01-01T00:00:00Z"
 
 @dataclass
 class FakeKubernetes:
-    """Objects by kind and name; ``kill_at`` names the write before or after which the operator ends."""
+    """Objects by kind and name; ``kill_at`` is the write before or after which the operator ends."""
 
     can_grow: bool = True
     stored: dict[tuple[str, str], Document] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class FakeKubernetes:
     kill_at: tuple[int, bool] | None = None
     restarts: list[str] = field(default_factory=list)
     orphaning: bool = True
-    """Whether the garbage collector lets objects go that were deleted without what they own."""
+    """Whether the garbage collector removes objects that were deleted without their dependents."""
     machines: tuple[str, ...] = ("m-0", "m-1", "m-2")
     _uids: int = 0
 
@@ -75,11 +75,11 @@ class FakeKubernetes:
             if found["spec"]["volumeClaimTemplates"] != spec["volumeClaimTemplates"]:
                 raise ApiError(422, "Invalid", "updates to fields other than 'replicas' are forbidden")
         if kind == "PersistentVolumeClaim":
-            assert found is not None, "claims are made by StatefulSets"
+            assert found is not None, "claims are created by StatefulSets"
             self._resize(found, spec["resources"]["requests"]["storage"])
             found["metadata"]["ownerReferences"] = copy.deepcopy(metadata.get("ownerReferences", []))
         elif kind == "Pod":
-            assert found is not None, "pods are made by StatefulSets"
+            assert found is not None, "pods are created by StatefulSets"
             found["metadata"].setdefault("annotations", {}).update(metadata["annotations"])
         else:
             self._uids += 0 if found else 1
@@ -110,7 +110,7 @@ class FakeKubernetes:
     # --- the controllers
 
     def tick(self) -> None:
-        """Let every controller do what it can do now."""
+        """Let every controller take one step."""
         for key, it in list(self.stored.items()):
             if it["metadata"].get("deletionTimestamp") and (key[0] == "Pod" or self.orphaning):
                 del self.stored[key]
@@ -155,12 +155,12 @@ class FakeKubernetes:
     def _run(self, pod: Document, name: str) -> None:
         pod["spec"].setdefault("nodeName", self.machines[int(name.rpartition("-")[2]) % len(self.machines)])
         waits = any(it["name"] == "rack" for it in pod["spec"]["initContainers"])
-        is_told = "ottla.dev/rack" in pod["metadata"].get("annotations", {})
-        # It takes one step more to come up.
-        is_ready = (not waits or is_told) and bool(pod["status"])
+        has_rack = "ottla.dev/rack" in pod["metadata"].get("annotations", {})
+        # It becomes ready one step later.
+        is_ready = (not waits or has_rack) and bool(pod["status"])
         pod["status"] = {"conditions": [{"type": "Ready", "status": str(is_ready)}]}
 
-    # --- what tests ask
+    # --- accessors for tests
 
     def uids(self, kind: str) -> dict[str, str]:
         return {name: it["metadata"]["uid"] for (its, name), it in self.stored.items() if its == kind}

@@ -1,4 +1,4 @@
-"""A look at a Cluster on a host, as passes do it, and what is published after it."""
+"""Observes a Cluster on a host, as reconciliations do, and publishes outdated objects."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from ottla_operator.ports.observed_cluster import ObservedCluster
 
 
 def look(host: Host, cluster: Cluster) -> tuple[DesiredCluster, ObservedCluster]:
-    """Return what is wanted and what is there."""
+    """Return the desired and the observed state."""
 
     async def both() -> tuple[DesiredCluster, ObservedCluster]:
         desired = await host.desired(cluster)
@@ -19,7 +19,7 @@ def look(host: Host, cluster: Cluster) -> tuple[DesiredCluster, ObservedCluster]
 
 
 def publish(host: Host, cluster: Cluster) -> tuple[str, ...]:
-    """Look, and publish what is outdated; return that."""
+    """Observe, and publish outdated objects; return their names."""
     desired, observed = look(host, cluster)
     asyncio.run(host.publish(desired, observed.outdated))
     return observed.outdated

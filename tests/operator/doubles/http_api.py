@@ -1,6 +1,6 @@
 """An API server over real HTTP, in memory: discovery, lists, watches with bookmarks, writes by version; and faults.
 
-What is stored is not checked against any schema. Faults are taken in order by the requests that they are meant for.
+Stored objects are not validated against a schema. Faults apply in order to the requests that match them.
 """
 
 import asyncio
@@ -38,10 +38,10 @@ KINDS = {
 
 @dataclass
 class Fault:
-    """What happens to the next ``times`` requests of ``method`` whose path and query contain ``where``.
+    """A fault of the next ``times`` requests of ``method`` whose path and query contain ``where``.
 
-    ``status`` with ``body``; else ``cut``: the connection ends in the middle of the answer; else ``hang``: no answer.
-    ``done``: the request is carried out all the same, so that only its answer is lost.
+    ``status`` with ``body``; else ``cut``: the connection ends within the response; else ``hang``: no response.
+    ``done``: the request is executed all the same, so that only its response is lost.
     """
 
     method: str = ""
@@ -66,13 +66,13 @@ class HttpApi:
         self.requests: list[str] = []
         self.faults: list[Fault] = []
         self.missing: set[str] = set()
-        """Plurals whose definition is not there."""
+        """Plurals whose CRD is not installed."""
         self.terminating: set[str] = set()
-        """Namespaces that are going."""
+        """Terminating namespaces."""
         self.valid_tokens: set[str] | None = None
         self.address = ""
         self._version = 0
-        self._told: list[tuple[int, str, Document]] = []
+        self._events: list[tuple[int, str, Document]] = []
         self._watchers: list[tuple[str, str, asyncio.Queue[Document | None]]] = []
 
     @asynccontextmanager
@@ -90,7 +90,7 @@ class HttpApi:
             await runner.cleanup()
 
     def put(self, plural: str, document: Document) -> Document:
-        """Store an object as if somebody had applied it."""
+        """Store an object as if a client had applied it."""
         metadata = document["metadata"]
         key = plural, metadata.get("namespace", ""), metadata["name"]
         is_new = key not in self.stored
@@ -101,21 +101,21 @@ class HttpApi:
         document = copy.deepcopy(document)
         document["metadata"] = {"generation": 1, **known, **metadata, "resourceVersion": str(self._version)}
         self.stored[key] = document
-        self._tell(plural, "ADDED" if is_new else "MODIFIED", document)
+        self._publish(plural, "ADDED" if is_new else "MODIFIED", document)
         return document
 
     def remove(self, plural: str, namespace: str, name: str) -> None:
         document = self.stored.pop((plural, namespace, name), None)
         if document is not None:
             self._version += 1
-            self._tell(plural, "DELETED", document)
+            self._publish(plural, "DELETED", document)
 
     def end_watches(self) -> None:
         """Let the server end every open watch."""
         for _, _, queue in self._watchers:
             queue.put_nowait(None)
 
-    def tell_watches(self, event: Document) -> None:
+    def send_to_watches(self, event: Document) -> None:
         """Send an event such as an ERROR to every open watch."""
         for _, _, queue in self._watchers:
             queue.put_nowait(event)
@@ -127,11 +127,11 @@ class HttpApi:
     def count(self, method: str, where: str) -> int:
         return sum(it.startswith(f"{method} ") and where in it for it in self.requests)
 
-    def _tell(self, plural: str, kind: str, document: Document) -> None:
+    def _publish(self, plural: str, kind: str, document: Document) -> None:
         document = {**copy.deepcopy(document), "metadata": {**document["metadata"]}}
         document["metadata"]["resourceVersion"] = str(self._version)
         event = {"type": kind, "object": document}
-        self._told.append((self._version, plural, event))
+        self._events.append((self._version, plural, event))
         for watched, namespace, queue in self._watchers:
             if watched == plural and namespace in ("", document["metadata"].get("namespace", "")):
                 queue.put_nowait(event)
@@ -143,10 +143,10 @@ class HttpApi:
             return _status(401, "Unauthorized")
         fault = next((it for it in self.faults if it.is_for(request)), None)
         if fault is None:
-            return await self._answer(request)
+            return await self._respond(request)
         fault.times -= 1
         if fault.done:
-            await self._answer(request)
+            await self._respond(request)
         if fault.status:
             return web.json_response(fault.body, status=fault.status, headers=fault.headers)
         if fault.cut:
@@ -159,7 +159,7 @@ class HttpApi:
         await asyncio.sleep(3600)
         raise AssertionError("nobody waits for so long")
 
-    async def _answer(self, request: web.Request) -> web.StreamResponse:
+    async def _respond(self, request: web.Request) -> web.StreamResponse:
         if (found := self._discovery(request.path)) is not None:
             return web.json_response(found)
         parts = request.path.strip("/").split("/")
@@ -215,7 +215,7 @@ class HttpApi:
         return {**present, **body, "metadata": {**present["metadata"], **body["metadata"]}}
 
     def _list(self, plural: str, namespace: str) -> web.Response:
-        # As the real one does: items of a list come without what all of them share.
+        # As the real server: items of a list come without kind and version.
         items = [
             {name: value for name, value in it.items() if name not in ("apiVersion", "kind")}
             for (kind, where, _), it in sorted(self.stored.items())
@@ -235,8 +235,8 @@ class HttpApi:
         response = web.StreamResponse()
         queue: asyncio.Queue[Document | None] = asyncio.Queue()
         since = int(request.query.get("resourceVersion", self._version))
-        for version, told, event in self._told:
-            if version > since and told == plural:
+        for version, changed, event in self._events:
+            if version > since and changed == plural:
                 queue.put_nowait(event)
         watcher = plural, namespace, queue
         self._watchers.append(watcher)
@@ -271,7 +271,7 @@ class HttpApi:
 
 
 def terminating(plural: str, namespace: str) -> web.Response:
-    """Return the API server's refusal to make something in a namespace that is going."""
+    """Return the API server's rejection of a creation in a terminating namespace."""
     message = f"{plural} is forbidden: unable to create new content in namespace {namespace}: it is being terminated"
     causes = [{"reason": "NamespaceTerminating", "message": f"namespace {namespace} is being terminated"}]
     return web.json_response({"reason": "Forbidden", "message": message, "details": {"causes": causes}}, status=403)
@@ -284,5 +284,5 @@ def _status(code: int, reason: str, message: str = "because") -> web.Response:
 async def until(claim: Callable[[], object], *, within_s: float = 30.0) -> None:
     """Wait until ``claim`` holds."""
     async with asyncio.timeout(within_s):
-        while not claim():  # noqa: ASYNC110 - whatever is claimed, by nobody who would set an event
+        while not claim():  # noqa: ASYNC110 - a claim about any state, without an event
             await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""How a double of the world ends the operator's process, at a moment that a test has chosen."""
+"""Ends the operator's process in doubles, at a moment that a test has chosen."""
 
 
 class KilledError(BaseException):

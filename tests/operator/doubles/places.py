@@ -1,14 +1,14 @@
-"""Where nodes are that run nowhere."""
+"""Places of nodes that run nowhere."""
 
 from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Pool
-from ottla_operator.model.node_doors import Place
+from ottla_operator.model.node_listeners import Place
 from ottla_operator.model.nodes import DesiredCluster
 from ottla_operator.ports.operator_access import OperatorAccess
 
 
 def place_of(_pool: Pool, _index: int, node_id: int) -> Place:
-    """Return a place on a host of the node's own, with everybody's usual ports."""
+    """Return a place on a host of the node's own, with the usual ports."""
     return Place(
         listen_host="",
         client_host=f"host-{node_id}",
@@ -20,7 +20,7 @@ def place_of(_pool: Pool, _index: int, node_id: int) -> Place:
 
 
 class AddressesOfPlaces:
-    """What a host in the clear says of addresses: those of its places."""
+    """The addresses of a host without TLS: those of its places."""
 
     def bootstrap_servers(self, desired: DesiredCluster, listener: Listener) -> str:
         return desired.addresses(lambda place: place.client_port)

@@ -1,7 +1,7 @@
-"""A simulated cluster behind the two ports of the reconciler: nodes that take time, replicas that have to catch up.
+"""A simulated cluster behind the reconciler's ports: nodes take time to start, and replicas to catch up.
 
-It plays the host and the brokers, moves on by `tick`, and asserts with every step of the reconciler that nothing is
-lost or unavailable by it. `kill_at` ends the reconciler before or after one of its steps, as a killed process ends.
+It plays the host and the brokers, advances by `tick`, and asserts at every step of the reconciler that the step loses
+nothing and makes nothing unavailable. `kill_at` ends the reconciler before or after one of its steps, like a kill.
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -26,7 +26,7 @@ START_TICKS = 2
 
 @dataclass
 class SimulatedNode:
-    """One node, running or not, with what is on its disk."""
+    """One node, running or not, with the contents of its disk."""
 
     node_id: int
     is_broker: bool
@@ -37,7 +37,7 @@ class SimulatedNode:
     parts: str = ""
     ticks_left: int = 0
     is_synced: bool = False
-    """Whether its metadata log has everything."""
+    """Whether its metadata log is caught up."""
 
     @property
     def is_ready(self) -> bool:
@@ -46,7 +46,7 @@ class SimulatedNode:
 
 @dataclass
 class SimulatedPartition:
-    """One partition and where it is on its way to."""
+    """One partition, and its reassignment in progress."""
 
     replicas: list[int]
     isr: list[int]
@@ -56,7 +56,7 @@ class SimulatedPartition:
 
 @dataclass
 class SimulatedCluster(AddressesOfPlaces):
-    """The world: both ports, and time."""
+    """The cluster: both ports, and time."""
 
     min_isr: int = 2
     configs: dict[str, str] = field(default_factory=dict)
@@ -66,26 +66,26 @@ class SimulatedCluster(AddressesOfPlaces):
     registered: dict[int, bool] = field(default_factory=dict)
     voters: dict[int, str] = field(default_factory=dict)
     former: list[QuorumMember] = field(default_factory=list)
-    """Those whose disk is lost: the quorum's leader goes on telling of them as observers."""
+    """Nodes whose disk is lost: the quorum's leader still lists them as observers."""
     leader_id: int = -1
     steps: list[str] = field(default_factory=list)
     disruptions_allowed: int = -1
-    """What the budget says by which others stop nodes, of more than one."""
+    """The disruption budget, of more than one node."""
     own_configs: dict[int, dict[str, str]] = field(default_factory=dict)
-    """Set on single brokers; they outlive these."""
+    """Set on single brokers; they outlive the brokers."""
     topic_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     plan: str | None = None
-    """To rebalance, as it is stored."""
+    """The rebalance plan, as stored."""
     kill_at: tuple[int, bool] | None = None
-    """Which step, and whether it was done before the end."""
+    """The number of the step, and whether the kill comes after it."""
     bad_images: set[str] = field(default_factory=set)
-    """Images whose nodes never come up."""
+    """Images whose nodes never become ready."""
     has_crashed: bool = True
-    """Whether those crash; else they are pulled in vain."""
+    """Whether those crash; else pulling them fails."""
     default_image: str = "ottla/broker:1"
     racks: dict[int, str] = field(default_factory=dict)
     seconds: int = 0
-    """What the clock says; one with each tick."""
+    """The time; each tick adds one."""
     _image: str = ""
     _images: dict[str, str] = field(default_factory=dict)
     _published: dict[str, str] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class SimulatedCluster(AddressesOfPlaces):
     _cluster_id: str = ""
     _first_voters: dict[int, str] = field(default_factory=dict)
 
-    # --- what tests do
+    # --- actions of tests
 
     def create_topic(self, name: str, assignments: Sequence[Sequence[int]]) -> None:
         for number, replicas in enumerate(assignments):
@@ -101,11 +101,11 @@ class SimulatedCluster(AddressesOfPlaces):
             self.partitions[TopicPartition(name, number)] = SimulatedPartition(nodes, list(nodes), nodes[0])
 
     def crash(self, name: str) -> None:
-        """End a process by no fault of the reconciler's."""
+        """End a process, not by a step of the reconciler."""
         self._go_down(self.nodes[name])
 
     def evict(self, name: str) -> bool:
-        """Stop a node as the drain of its machine does, if the budget allows it; its machine comes back at once."""
+        """Stop a node as draining its Kubernetes node does, if the budget allows it; it restarts at once."""
         away = [it for it in self.nodes.values() if not it.is_ready]
         if len(away) >= self.disruptions_allowed or not self.nodes[name].is_ready:
             return False
@@ -114,7 +114,7 @@ class SimulatedCluster(AddressesOfPlaces):
         return True
 
     def lose_volume(self, name: str) -> None:
-        """Crash a node and forget what was on its disk."""
+        """Crash a node and lose the contents of its disk."""
         self.crash(name)
         del self._published[name]
         node = self.nodes[name]
@@ -122,7 +122,7 @@ class SimulatedCluster(AddressesOfPlaces):
         node.directory_id = ""
 
     def tick(self) -> None:
-        """Let everything that takes time come one step further."""
+        """Advance everything that takes time by one step."""
         self.seconds += 1
         for name, node in self.nodes.items():
             if node.state is NodeState.STARTING:
@@ -253,8 +253,8 @@ class SimulatedCluster(AddressesOfPlaces):
 
     async def unregister_broker(self, node_id: int) -> None:
         with_step = self._step(f"unregister {node_id}")
-        assert node_id not in self.holders(), f"broker {node_id} is forgotten and holds replicas"
-        assert self.registered.get(node_id), f"broker {node_id} is forgotten and runs"
+        assert node_id not in self.holders(), f"broker {node_id} is unregistered and holds replicas"
+        assert self.registered.get(node_id), f"broker {node_id} is unregistered and runs"
         del self.registered[node_id]
         with_step()
 
@@ -284,12 +284,12 @@ class SimulatedCluster(AddressesOfPlaces):
         self.levels |= levels
         with_step()
 
-    # --- inside
+    # --- internals
 
     def _step(self, what: str) -> "_Step":
         number = len(self.steps)
         if self.kill_at is not None and number > self.kill_at[0]:
-            # What was begun beside the step at which the process ended does not come to be.
+            # Steps that started concurrently with the one at which the process ended are not executed.
             raise KilledError
         self.steps.append(what)
         if self.kill_at == (number, False):
@@ -361,7 +361,7 @@ class SimulatedCluster(AddressesOfPlaces):
         self._elect_quorum_leader()
 
     def _assert_may_stop(self, name: str, by: str = "a step") -> None:
-        """A node that runs may be stopped when nothing that works needs it."""
+        """Assert that a running node is stopped only if nothing that works needs it."""
         node = self.nodes[name]
         if not node.is_ready:
             return
@@ -384,7 +384,7 @@ class SimulatedCluster(AddressesOfPlaces):
             assert len(left) >= needed, f"{name} is stopped, and voters {left} of {list(self.voters)} are left"
 
     def _is_beside(self, other: SimulatedNode, node: SimulatedNode) -> bool:
-        """Tell whether two brokers may be restarted at the same moment, and are."""
+        """Tell whether two brokers may be restarted together, and are."""
         rack = self.racks.get(node.node_id)
         is_at_once = other.state is NodeState.STARTING and other.ticks_left == START_TICKS
         return rack is not None and self.racks.get(other.node_id) == rack and is_at_once and not node.is_controller
@@ -451,7 +451,7 @@ class _Plans:
 
 
 class _Brokers:
-    """The cluster as the `BrokerAdmin` port: what it says, and otherwise the cluster's own methods."""
+    """The cluster as the `BrokerAdmin` port: its view, and otherwise the cluster's own methods."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
@@ -467,7 +467,7 @@ class _Brokers:
 
 
 class _Step:
-    """Called when a step is done."""
+    """Called when a step is executed."""
 
     def __init__(self, cluster: SimulatedCluster, number: int) -> None:
         self._cluster = cluster

@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Clock(asyncio.SelectorEventLoop):
-    """The loop; its time begins at 1,000 s."""
+    """The loop; its time starts at 1,000 s."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,6 +22,6 @@ class Clock(asyncio.SelectorEventLoop):
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-    """Run a scenario to its end and return what it does."""
+    """Run a scenario to its end and return its result."""
     with asyncio.Runner(loop_factory=Clock) as runner:
         return runner.run(scenario())

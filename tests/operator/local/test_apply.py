@@ -1,4 +1,4 @@
-"""Manifests on a laptop: what apply, get and delete do to topics, to the stored objects and to the exit code."""
+"""Manifests on a local host: effects of apply, get and delete on topics, stored objects and exit codes."""
 
 import io
 from collections.abc import Callable
@@ -96,7 +96,7 @@ def test_more_partitions_are_made(laptop: Laptop, topic_manifest: Builder) -> No
     assert stored["metadata"]["generation"] == 2
 
 
-def test_fewer_partitions_are_refused_and_the_stored_manifest_stays(laptop: Laptop, topic_manifest: Builder) -> None:
+def test_fewer_partitions_are_rejected_and_the_stored_manifest_stays(laptop: Laptop, topic_manifest: Builder) -> None:
     laptop.apply(topic_manifest(partitions=6))
     changes = list(laptop.brokers.changes)
 
@@ -110,7 +110,7 @@ def test_fewer_partitions_are_refused_and_the_stored_manifest_stays(laptop: Lapt
     assert ready(stored) == ("True", "AsSpecified")
 
 
-def test_topic_that_has_more_partitions_already_is_refused(laptop: Laptop, topic_manifest: Builder) -> None:
+def test_topic_with_more_partitions_is_rejected(laptop: Laptop, topic_manifest: Builder) -> None:
     laptop.brokers.add_topic("flights", partitions=9)
 
     (outcome,) = laptop.apply(topic_manifest(partitions=6))
@@ -128,7 +128,7 @@ def test_topic_that_has_more_partitions_already_is_refused(laptop: Laptop, topic
         pytest.param({"replicationFactor": 3}, "InvalidReplicationFactor", id="impossible-replication-factor"),
     ],
 )
-def test_refused_topic_is_stalled_and_not_made(
+def test_rejected_topic_is_stalled_and_not_created(
     laptop: Laptop, topic_manifest: Builder, spec: Document, reason: str
 ) -> None:
     (outcome,) = laptop.apply(topic_manifest(**spec))
@@ -141,7 +141,7 @@ def test_refused_topic_is_stalled_and_not_made(
     assert outcome.manifest["status"]["partitions"] == 0
 
 
-def test_refused_topic_can_be_corrected(laptop: Laptop, topic_manifest: Builder) -> None:
+def test_rejected_topic_can_be_corrected(laptop: Laptop, topic_manifest: Builder) -> None:
     laptop.apply(topic_manifest(replicationFactor=3, partitions=600))
 
     (outcome,) = laptop.apply(topic_manifest(replicationFactor=1, partitions=6))
@@ -157,7 +157,7 @@ def test_refused_topic_can_be_corrected(laptop: Laptop, topic_manifest: Builder)
         pytest.param({"partitions": 5_000, "config": {"retention.ms": "1"}}, id="good-config-too-many-partitions"),
     ],
 )
-def test_half_a_change_is_no_change(laptop: Laptop, topic_manifest: Builder, spec: Document) -> None:
+def test_change_with_a_rejected_part_changes_nothing(laptop: Laptop, topic_manifest: Builder, spec: Document) -> None:
     laptop.apply(topic_manifest())
     changes = list(laptop.brokers.changes)
 
@@ -208,13 +208,13 @@ def test_dry_run_of_what_is_there_is_unchanged(laptop: Laptop, topic_manifest: B
     assert outcome.action == "unchanged"
 
 
-def test_one_refused_manifest_does_not_stop_the_others(laptop: Laptop, topic_manifest: Builder) -> None:
+def test_rejected_manifest_does_not_stop_the_others(laptop: Laptop, topic_manifest: Builder) -> None:
     outcomes = laptop.apply(topic_manifest("a", partitions=0), {"kind": "Nonsense"}, topic_manifest("b"))
 
     assert [outcome.action for outcome in outcomes] == ["refused", "refused", "created"]
 
 
-def test_second_object_for_the_same_topic_is_refused(laptop: Laptop, topic_manifest: Builder) -> None:
+def test_second_object_for_the_same_topic_is_rejected(laptop: Laptop, topic_manifest: Builder) -> None:
     laptop.apply(topic_manifest("a-first", topicName="shared"))
 
     (outcome,) = laptop.apply(topic_manifest("b-second", topicName="shared", partitions=9))
@@ -223,7 +223,7 @@ def test_second_object_for_the_same_topic_is_refused(laptop: Laptop, topic_manif
     assert laptop.brokers.topics["shared"].partitions == 6
 
 
-def test_get_tells_what_is_so_now(laptop: Laptop, topic_manifest: Builder) -> None:
+def test_get_shows_the_present_status(laptop: Laptop, topic_manifest: Builder) -> None:
     laptop.apply(topic_manifest())
     del laptop.brokers.topics["flights"]
 
@@ -233,7 +233,7 @@ def test_get_tells_what_is_so_now(laptop: Laptop, topic_manifest: Builder) -> No
     assert "create topic flights" in seen["status"]["conditions"][0]["message"]
 
 
-def test_get_still_tells_why_brokers_refused(laptop: Laptop, topic_manifest: Builder) -> None:
+def test_get_still_shows_why_brokers_rejected(laptop: Laptop, topic_manifest: Builder) -> None:
     laptop.apply(topic_manifest(replicationFactor=3))
 
     (seen,) = laptop.get()
@@ -251,7 +251,7 @@ def test_get_knows_every_form_of_a_kind(laptop: Laptop, topic_manifest: Builder,
     assert laptop.get(kind, "c") == []
 
 
-def test_get_refuses_an_unknown_kind(laptop: Laptop) -> None:
+def test_get_rejects_an_unknown_kind(laptop: Laptop) -> None:
     with pytest.raises(OperatorError, match="there is no kind 'group'"):
         laptop.get("group")
 
@@ -297,6 +297,6 @@ def test_manifests_are_read_from_files_folders_and_streams(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("text", ["- 1", "just words", "a: [", "kind: A\n---\n5"])
-def test_what_is_not_a_manifest_is_refused(text: str) -> None:
+def test_invalid_document_is_rejected(text: str) -> None:
     with pytest.raises(ManifestError):
         local.read_manifests([io.StringIO(text)])

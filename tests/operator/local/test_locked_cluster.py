@@ -1,6 +1,6 @@
-"""A locked cluster of a laptop and its Users: what the next `ottla up` or `ottla apply` makes of both.
+"""A local cluster with TLS and its Users: effects of the next `ottla up` or `ottla apply` on both.
 
-That includes a laptop that was off until its certificates, or their authorities, had ended.
+That includes a host that was off until its certificates, or their authorities, had expired.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ SECRETS = ["demo-cluster-ca", "demo-clients-ca", "demo-nodes", "demo-operator"]
 def state_dir(
     tmp_path: Path, cluster_manifest: Builder, user_manifest: Builder, free_ports: Callable[..., int]
 ) -> Iterator[Path]:
-    """Return the state directory of a cluster with Users that was up and is down."""
+    """Return the state directory of a cluster with Users that was started and stopped."""
     listeners = [
         {"name": name, "port": 9094 + index, "tls": True, "authentication": {"type": kind}}
         for index, (name, kind) in enumerate([("passwords", "scram-sha-512"), ("certs", "tls")])
@@ -54,7 +54,7 @@ def state_dir(
 
 
 def age(state_dir: Path, days: int) -> None:
-    """Replace everything that the cluster has by what it would have had from so long ago."""
+    """Replace all Secrets of the cluster by those that it would have had so long ago."""
     directory = StateDirectory(state_dir)
     store, host = LocalSecrets(directory), LocalHost(directory)
     past = (datetime.now(UTC) - timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -77,7 +77,7 @@ def entry(state_dir: Path, secret: str, name: str) -> str:
     return (state_dir / "secrets" / secret / name).read_text(encoding="utf-8")
 
 
-async def comes_in(state_dir: Path, user: str) -> bool:
+async def can_connect(state_dir: Path, user: str) -> bool:
     properties = parse_properties(entry(state_dir, user, "client.properties"))
     security = ClientSecurity.from_properties(properties)
     async with AdminClient(properties["bootstrap.servers"], security=security, request_timeout_s=10) as client:
@@ -93,7 +93,7 @@ def test_cluster_and_users_are_as_before(state_dir: Path, days: int) -> None:
     assert outcome.exit_code == ExitCode.OK, outcome
     for user in USERS:
         assert entry(state_dir, user, "ca.crt") == entry(state_dir, "demo-nodes", "cluster-ca.crt")
-        assert asyncio.run(comes_in(state_dir, user))
+        assert asyncio.run(can_connect(state_dir, user))
     for document in StateDirectory(state_dir).objects("User"):
         (ready,) = [it for it in document["status"]["conditions"] if it["type"] == "Ready"]
         assert (ready["status"], ready["reason"]) == ("True", "AsSpecified"), ready
@@ -105,7 +105,7 @@ def test_certificate_of_a_user_is_renewed_though_the_cluster_needs_nothing(state
     outcome = local.up(state_dir=state_dir, timeout_s=TIMEOUT_S)
 
     assert outcome.exit_code == ExitCode.OK, outcome
-    assert asyncio.run(comes_in(state_dir, "bob"))
+    assert asyncio.run(can_connect(state_dir, "bob"))
 
 
 def test_users_follow_the_listeners_of_the_cluster(state_dir: Path) -> None:
@@ -116,4 +116,4 @@ def test_users_follow_the_listeners_of_the_cluster(state_dir: Path) -> None:
 
     assert outcome.exit_code == ExitCode.OK, outcome
     for user in USERS:
-        assert asyncio.run(comes_in(state_dir, user))
+        assert asyncio.run(can_connect(state_dir, user))

@@ -1,4 +1,4 @@
-"""Users on a laptop: apply, get and delete, their folder of files, and a real node that has an authorizer."""
+"""Users on a local host: apply, get and delete, their folder of files, and a real node with an authorizer."""
 
 import stat
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from ottla_operator import local
 from ottla_operator.adapters.local.state_directory import StateDirectory
 from ottla_operator.local import ExitCode
 from ottla_operator.model.certificates import CertificateIssuer
-from ottla_operator.model.node_doors import STANDARD_AUTHORIZER
+from ottla_operator.model.node_listeners import STANDARD_AUTHORIZER
 
 Document = dict[str, Any]
 Builder = Callable[..., Document]
@@ -51,7 +51,7 @@ def reason(document: Document) -> str:
     return str(found)
 
 
-def test_user_elsewhere_comes_in_by_the_address_that_its_maker_took(laptop: Laptop, user_manifest: Builder) -> None:
+def test_user_of_a_cluster_elsewhere_connects_to_the_given_address(laptop: Laptop, user_manifest: Builder) -> None:
     now = datetime.now(UTC)
     root = CertificateIssuer().authority("demo", "CA", now=now, days=1).certificate
     properties = {
@@ -67,11 +67,11 @@ def test_user_elsewhere_comes_in_by_the_address_that_its_maker_took(laptop: Lapt
     assert (laptop.entry("securityProtocol"), laptop.entry("ca.crt")) == ("SASL_SSL", root)
 
 
-def test_applied_user_is_let_in_by_what_is_in_its_folder(laptop: Laptop, user_manifest: Builder) -> None:
+def test_applied_user_authenticates_with_the_files_of_its_folder(laptop: Laptop, user_manifest: Builder) -> None:
     (outcome,) = laptop.apply(user_manifest())
 
     assert (outcome.action, outcome.exit_code) == ("created", ExitCode.OK)
-    assert laptop.brokers.lets_in("alice", laptop.entry("password")) == {2}
+    assert laptop.brokers.accepting_mechanisms("alice", laptop.entry("password")) == {2}
     assert laptop.entry("bootstrap-servers") == "broker:9092"
     (stored,) = laptop.get()
     assert reason(stored) == "AsSpecified"
@@ -104,7 +104,7 @@ def test_dry_run_changes_and_stores_nothing(laptop: Laptop, user_manifest: Build
     assert laptop.get() == []
 
 
-def test_changed_rules_and_rotation_are_carried_out(laptop: Laptop, user_manifest: Builder) -> None:
+def test_changed_rules_and_rotation_are_applied(laptop: Laptop, user_manifest: Builder) -> None:
     laptop.apply(user_manifest())
     before = laptop.entry("password")
     changed = user_manifest(rules=[], authentication={"rotation": {"revision": "2", "overlapSeconds": 600}})
@@ -113,8 +113,8 @@ def test_changed_rules_and_rotation_are_carried_out(laptop: Laptop, user_manifes
 
     assert outcome.action == "configured"
     assert laptop.brokers.acls == set()
-    assert laptop.brokers.lets_in("alice", laptop.entry("password")) == {1}
-    assert laptop.brokers.lets_in("alice", before) == {2}
+    assert laptop.brokers.accepting_mechanisms("alice", laptop.entry("password")) == {1}
+    assert laptop.brokers.accepting_mechanisms("alice", before) == {2}
 
 
 def test_drift_is_seen_by_get_and_corrected_by_apply(laptop: Laptop, user_manifest: Builder) -> None:
@@ -140,10 +140,10 @@ def test_given_password_comes_from_a_folder_beside(laptop: Laptop, user_manifest
 
     assert (waiting.reason, waiting.exit_code) == ("PasswordMissing", ExitCode.TIMEOUT)
     assert outcome.exit_code == ExitCode.OK
-    assert laptop.brokers.lets_in("alice", "open sesame") == {2}
+    assert laptop.brokers.accepting_mechanisms("alice", "open sesame") == {2}
 
 
-def test_second_user_of_one_name_is_refused(laptop: Laptop, user_manifest: Builder) -> None:
+def test_second_user_of_one_name_is_rejected(laptop: Laptop, user_manifest: Builder) -> None:
     laptop.apply(user_manifest())
     (outcome,) = laptop.apply(user_manifest("bob", userName="alice", rules=[]))
 
@@ -151,7 +151,7 @@ def test_second_user_of_one_name_is_refused(laptop: Laptop, user_manifest: Build
     assert len(laptop.brokers.acls) == 1
     assert laptop.delete("bob").action == "deleted"
     assert len(laptop.brokers.acls) == 1
-    assert laptop.brokers.lets_in("alice", laptop.entry("password")) == {2}
+    assert laptop.brokers.accepting_mechanisms("alice", laptop.entry("password")) == {2}
 
 
 def test_deleted_user_leaves_nothing(laptop: Laptop, user_manifest: Builder) -> None:
@@ -182,7 +182,7 @@ def test_user_of_no_cluster_at_all_may_go(laptop: Laptop, user_manifest: Builder
     assert not (laptop.state_dir / "secrets" / "alice").exists()
 
 
-def test_cluster_without_authorizer_is_told_of(laptop: Laptop, user_manifest: Builder) -> None:
+def test_cluster_without_authorizer_is_reported(laptop: Laptop, user_manifest: Builder) -> None:
     laptop.brokers.has_authorizer = False
 
     (outcome,) = laptop.apply(user_manifest())

@@ -1,7 +1,7 @@
-"""What the API server stores of a manifest is what the manifest says, so that GitOps tools find no difference.
+"""The API server stores a manifest as written, so that GitOps tools find no difference.
 
-A default inside a list is such a difference, and one that stays: a JSON merge replaces lists as a whole. There were
-such defaults once; the objects that were stored with them mean what they did.
+A default inside a list is a permanent difference, because a JSON merge replaces whole lists. Early schemas had such
+defaults; objects that were stored with them keep their meaning.
 """
 
 import asyncio
@@ -35,11 +35,11 @@ DEFAULTS_OF_BEFORE: dict[str, dict[str, Json]] = {
         "spec.authentication.rotation.overlapSeconds": 0,
     },
 }
-"""By kind and path, what the schemas had."""
+"""The defaults of early schemas, by kind and path."""
 
 
 def documents(*files: Path) -> list[Any]:
-    """Return the objects of ours in ``files``, each with an id that says where it is from."""
+    """Return the operator's objects in ``files``, each with an id that names its file."""
     return [
         pytest.param(document, id=f"{file.parent.name}-{file.stem}-{document['metadata']['name']}")
         for file in files
@@ -52,11 +52,11 @@ EVERY_MANIFEST = pytest.mark.parametrize(
     "manifest",
     documents(*sorted((ROOT / "examples").rglob("*.yaml")), *sorted((ROOT / "tests/charts/golden").glob("*.yaml"))),
 )
-"""Examples, and what the charts render."""
+"""Examples, and manifests rendered from the charts."""
 
 
 def with_defaults(value: Json, schema: Schema) -> Json:
-    """Return ``value`` as the API server stores it: with the schema's defaults, inside of what is there."""
+    """Return ``value`` as an early API server stored it: with the schema's defaults for existing fields."""
     if isinstance(value, dict):
         children = schema.get("properties", {})
         absent = {name: it["default"] for name, it in children.items() if "default" in it and name not in value}
@@ -67,7 +67,7 @@ def with_defaults(value: Json, schema: Schema) -> Json:
 
 
 def schema_of_before(kind: str) -> Schema:
-    """Return the schema of ``kind`` with the defaults that it had."""
+    """Return the schema of ``kind`` with its early defaults."""
     before = copy.deepcopy(schema.structural_schema(kind))
     for path, default in DEFAULTS_OF_BEFORE[kind].items():
         at = before
@@ -113,7 +113,7 @@ def test_object_of_before_is_valid_and_the_same(manifest: Document) -> None:
 
 
 def test_objects_of_before_differ_where_they_had_defaults() -> None:
-    """Otherwise the comparisons above would say nothing."""
+    """Otherwise the comparisons above would prove nothing."""
     manifests = [it.values[0] for it in documents(*(ROOT / "examples").rglob("*.yaml"))]
 
     changed = {it["kind"] for it in manifests if as_stored_before(it)["spec"] != it["spec"]}

@@ -1,10 +1,10 @@
-"""What cert-manager is asked for."""
+"""The Certificate object for cert-manager."""
 
 from ottla_operator.model.certificate_order import CertificateOrder
 from ottla_operator.model.listeners import IssuerRef
 
 
-def test_names_and_addresses_are_told_apart() -> None:
+def test_names_and_addresses_are_separate_fields() -> None:
     order = CertificateOrder(name="a", names=("*.x.svc", "127.0.0.1", "::1", "x"), issuer=IssuerRef(name="acme"))
 
     assert order.spec["dnsNames"] == ["*.x.svc", "x"]

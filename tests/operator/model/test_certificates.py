@@ -1,4 +1,4 @@
-"""Authorities and certificates: what is made is what TLS wants, and what cannot be used is refused with a reason."""
+"""Authorities and certificates: generated ones work with TLS, and unusable ones are rejected with a reason."""
 
 import hashlib
 import ssl
@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from ottla_operator.model import certificates
 from ottla_operator.model.certificates import CertificateIssuer, Leaf, LeafRequest, SigningAuthority
-from ottla_operator.model.conditions import Refused
+from ottla_operator.model.conditions import Rejected
 
 NOW = datetime.now(certificates.UTC).replace(microsecond=0)
 ISSUER = CertificateIssuer()
@@ -61,7 +61,7 @@ def test_certificate_never_outlives_its_authority() -> None:
     assert certificates.facts(USER.certificate).not_after == certificates.facts(ROOT.certificate).not_after
 
 
-def test_who_signed_is_told_by_the_signature() -> None:
+def test_issuer_is_identified_by_the_signature() -> None:
     other = ISSUER.authority("demo", "cluster CA", now=NOW, days=100)
 
     assert certificates.is_issued_by(NODE.certificate, ROOT.certificate)
@@ -102,12 +102,12 @@ def test_key_and_certificate_are_found_in_one_text() -> None:
     assert certificates.leaf_of("nothing") is None
 
 
-def test_damaged_authority_is_known_by_what_is_left() -> None:
-    assert certificates.made_authority(ROOT.certificate, ROOT.key) == ROOT
-    assert certificates.made_authority(ROOT.certificate, USER.key) == SigningAuthority(
+def test_corrupt_authority_keeps_its_certificate() -> None:
+    assert certificates.generated_authority(ROOT.certificate, ROOT.key) == ROOT
+    assert certificates.generated_authority(ROOT.certificate, USER.key) == SigningAuthority(
         certificate=ROOT.certificate, key=None
     )
-    assert certificates.made_authority("nothing", ROOT.key) is None
+    assert certificates.generated_authority("nothing", ROOT.key) is None
 
 
 def test_nothing_prints_a_key() -> None:
@@ -131,8 +131,8 @@ def edwards_root() -> tuple[str, str]:
     return certificate.public_bytes(Encoding.PEM).decode(), pem
 
 
-def test_own_authority_is_taken() -> None:
-    assert certificates.given_authority(ROOT.certificate, KEY, "Secret mine", now=NOW) == ROOT
+def test_own_authority_is_accepted() -> None:
+    assert certificates.user_provided_authority(ROOT.certificate, KEY, "Secret mine", now=NOW) == ROOT
 
 
 @pytest.mark.parametrize(
@@ -149,23 +149,23 @@ def test_own_authority_is_taken() -> None:
         pytest.param(*edwards_root(), "neither ECDSA nor RSA", id="another-algorithm"),
     ],
 )
-def test_unusable_authority_is_refused(certificate: str | None, key: str | None, words: str) -> None:
-    found = certificates.given_authority(certificate, key, "Secret mine", now=NOW)
+def test_unusable_authority_is_rejected(certificate: str | None, key: str | None, words: str) -> None:
+    found = certificates.user_provided_authority(certificate, key, "Secret mine", now=NOW)
 
-    assert isinstance(found, Refused)
+    assert isinstance(found, Rejected)
     assert found.message.startswith("Secret mine ")
     assert words in found.message
     assert "BEGIN" not in found.message
 
 
-def test_authority_that_has_ended_is_refused() -> None:
-    found = certificates.given_authority(ROOT.certificate, KEY, "Secret mine", now=NOW + timedelta(days=100))
+def test_expired_authority_is_rejected() -> None:
+    found = certificates.user_provided_authority(ROOT.certificate, KEY, "Secret mine", now=NOW + timedelta(days=100))
 
-    assert isinstance(found, Refused)
+    assert isinstance(found, Rejected)
     assert "has a ca.crt that ended on" in found.message
 
 
-def test_authority_that_others_use_is_refused() -> None:
+def test_authority_that_is_not_a_root_is_rejected() -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     parent = x509.load_pem_x509_certificate(ROOT.certificate.encode())
     parent_key = load_pem_private_key(KEY.encode(), None)
@@ -177,14 +177,14 @@ def test_authority_that_others_use_is_refused() -> None:
         .sign(parent_key, certificates.SHA256())
     )
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
-    found = certificates.given_authority(made.public_bytes(Encoding.PEM).decode(), pem, "Secret mine", now=NOW)
+    found = certificates.user_provided_authority(made.public_bytes(Encoding.PEM).decode(), pem, "Secret mine", now=NOW)
 
-    assert isinstance(found, Refused)
-    assert "is signed by somebody else; a cluster needs a root of its own" in found.message
+    assert isinstance(found, Rejected)
+    assert "is signed by another authority; a cluster needs a root of its own" in found.message
 
 
-def test_own_certificate_is_taken_with_its_chain() -> None:
-    found = certificates.given_leaf(NODE.certificate + ROOT.certificate, NODE.key, "Secret mine", now=NOW)
+def test_own_certificate_is_accepted_with_its_chain() -> None:
+    found = certificates.user_provided_leaf(NODE.certificate + ROOT.certificate, NODE.key, "Secret mine", now=NOW)
 
     assert isinstance(found, Leaf)
     assert found.certificate == NODE.certificate + ROOT.certificate
@@ -200,10 +200,10 @@ def test_own_certificate_is_taken_with_its_chain() -> None:
         pytest.param(NODE.certificate, NODE.key, 11, "has a certificate that ended on", id="ended"),
     ],
 )
-def test_unusable_certificate_is_refused(certificate: str | None, key: str | None, days: int, words: str) -> None:
-    found = certificates.given_leaf(certificate, key, "Secret mine", now=NOW + timedelta(days=days))
+def test_unusable_certificate_is_rejected(certificate: str | None, key: str | None, days: int, words: str) -> None:
+    found = certificates.user_provided_leaf(certificate, key, "Secret mine", now=NOW + timedelta(days=days))
 
-    assert isinstance(found, Refused)
+    assert isinstance(found, Rejected)
     assert words in found.message
 
 
@@ -211,25 +211,25 @@ def test_unusable_certificate_is_refused(certificate: str | None, key: str | Non
 @given(at=st.integers(0, 1_000), byte=st.integers(0, 255), is_root=st.booleans())
 @example(at=12, byte=38, is_root=True)
 @example(at=15, byte=128, is_root=False)
-def test_no_damage_of_a_certificate_is_more_than_a_reason(at: int, byte: int, is_root: bool) -> None:
+def test_corrupt_certificate_never_raises(at: int, byte: int, is_root: bool) -> None:
     certificate, key = (ROOT.certificate, KEY) if is_root else (NODE.certificate, NODE.key)
     der = bytearray(ssl.PEM_cert_to_DER_cert(certificate))
     der[at % len(der)] = byte
-    damaged = ssl.DER_cert_to_PEM_cert(bytes(der))
+    corrupt = ssl.DER_cert_to_PEM_cert(bytes(der))
 
-    for found in certificates.certificates(damaged):
+    for found in certificates.certificates(corrupt):
         certificates.facts(found)
-    certificates.is_issued_by(damaged, ROOT.certificate)
-    certificates.is_issued_by(NODE.certificate, damaged)
-    for leaf in (certificates.leaf_of_parts(damaged, key), certificates.made_authority(damaged, key)):
+    certificates.is_issued_by(corrupt, ROOT.certificate)
+    certificates.is_issued_by(NODE.certificate, corrupt)
+    for leaf in (certificates.leaf_of_parts(corrupt, key), certificates.generated_authority(corrupt, key)):
         assert leaf is None or certificates.facts(leaf.certificate)
-    for given_one in (certificates.given_authority, certificates.given_leaf):
-        assert isinstance(given_one(damaged, key, "Secret mine", now=NOW), Refused | Leaf | SigningAuthority)
+    for given_one in (certificates.user_provided_authority, certificates.user_provided_leaf):
+        assert isinstance(given_one(corrupt, key, "Secret mine", now=NOW), Rejected | Leaf | SigningAuthority)
 
 
-def test_what_can_be_read_of_a_bundle_counts() -> None:
+def test_readable_certificates_of_a_bundle_are_used() -> None:
     der = bytearray(ssl.PEM_cert_to_DER_cert(NODE.certificate))
     der[der.index(b"a.b")] = 0xFF
-    damaged = ssl.DER_cert_to_PEM_cert(bytes(der))
+    corrupt = ssl.DER_cert_to_PEM_cert(bytes(der))
 
-    assert certificates.certificates(ROOT.certificate + damaged) == (ROOT.certificate,)
+    assert certificates.certificates(ROOT.certificate + corrupt) == (ROOT.certificate,)

@@ -1,4 +1,4 @@
-"""Which door of a cluster is for whom."""
+"""The listener of a cluster for each type of authentication."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,14 +13,14 @@ Builder = Callable[..., dict[str, Any]]
 TYPES = ("scram-sha-512", "tls", "tls-external", "oauth")
 
 
-def door(name: str, authentication: str | None = None) -> dict[str, Any]:
+def listener_with(name: str, authentication: str | None = None) -> dict[str, Any]:
     asked = {} if authentication is None else {"tls": True, "authentication": {"type": authentication}}
     return {"name": name, "port": 9_000 + len(name), **asked}
 
 
 @pytest.mark.parametrize("authentication", TYPES)
 @pytest.mark.parametrize("spec", [{}, {"tls": {}}, {"tls": {}, "listeners": [{"name": "plaintext", "port": 9092}]}])
-def test_everybody_comes_in_where_there_is_one_plain_door(
+def test_all_users_use_the_only_plain_listener(
     cluster_manifest: Builder, authentication: str, spec: dict[str, Any]
 ) -> None:
     listener = listener_of(Cluster.parse(cluster_manifest(spec=spec)), authentication)
@@ -33,18 +33,23 @@ def test_everybody_comes_in_where_there_is_one_plain_door(
     ("authentication", "name"),
     [("scram-sha-512", "bb"), ("tls", "ccc"), ("tls-external", "ccc"), ("oauth", None)],
 )
-def test_user_comes_in_by_the_first_door_that_asks_for_what_it_has(
+def test_user_uses_the_first_listener_of_its_authentication(
     cluster_manifest: Builder, authentication: str, name: str | None
 ) -> None:
-    doors = [door("a"), door("bb", "scram-sha-512"), door("ccc", "tls"), door("dddd", "scram-sha-512")]
-    cluster = Cluster.parse(cluster_manifest(spec={"tls": {}, "listeners": doors}))
+    described = [
+        listener_with("a"),
+        listener_with("bb", "scram-sha-512"),
+        listener_with("ccc", "tls"),
+        listener_with("dddd", "scram-sha-512"),
+    ]
+    cluster = Cluster.parse(cluster_manifest(spec={"tls": {}, "listeners": described}))
 
     listener = listener_of(cluster, authentication)
 
     assert (None if listener is None else listener.name) == name
 
 
-def test_door_that_asks_nobody_is_for_no_user(cluster_manifest: Builder) -> None:
-    cluster = Cluster.parse(cluster_manifest(spec={"tls": {}, "listeners": [door("a")]}))
+def test_listener_without_authentication_is_for_no_user(cluster_manifest: Builder) -> None:
+    cluster = Cluster.parse(cluster_manifest(spec={"tls": {}, "listeners": [listener_with("a")]}))
 
     assert [listener_of(cluster, it) for it in TYPES] == [None] * 4

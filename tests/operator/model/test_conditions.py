@@ -11,7 +11,7 @@ from ottla_operator.model.conditions import (
     Held,
     Reached,
     Readiness,
-    Refused,
+    Rejected,
     Underway,
     Waiting,
     conditions,
@@ -37,7 +37,7 @@ ALWAYS = {"Degraded": "False", "Paused": "False"}
             Underway("A", "b"), {"Ready": "True", "Progressing": "True", "Reconciling": "True"}, id="underway"
         ),
         pytest.param(Waiting("A", "b"), {"Ready": "False", "Progressing": "True", "Reconciling": "True"}, id="waiting"),
-        pytest.param(Refused("A", "b"), {"Ready": "False", "Progressing": "False", "Stalled": "True"}, id="refused"),
+        pytest.param(Rejected("A", "b"), {"Ready": "False", "Progressing": "False", "Stalled": "True"}, id="rejected"),
         pytest.param(Halted("A", "b"), {"Ready": "False", "Progressing": "False", "Stalled": "True"}, id="halted"),
         pytest.param(Held("A", "b"), {"Ready": "False", "Progressing": "False"}, id="held"),
         pytest.param(Accepted(), {"Ready": "Unknown", "Progressing": "True", "Reconciling": "True"}, id="accepted"),
@@ -47,7 +47,7 @@ def test_readiness_becomes_conditions(readiness: Readiness, expected: dict[str, 
     assert statuses(readiness) == ALWAYS | expected
 
 
-def test_reason_and_message_stand_where_something_is_said() -> None:
+def test_reason_and_message_are_in_each_true_condition() -> None:
     said = {it["type"]: it for it in conditions(Waiting("Why", "words"), generation=3, previous=[], now=NOW)}
 
     assert list(said) == ["Ready", "Progressing", "Degraded", "Paused", "Reconciling"]
@@ -60,7 +60,7 @@ def test_reason_and_message_stand_where_something_is_said() -> None:
 def test_time_moves_only_when_the_status_does() -> None:
     first = conditions(Waiting("A", "b"), generation=1, previous=[], now=NOW)
 
-    second = conditions(Refused("C", "d"), generation=2, previous=first, now=LATER)
+    second = conditions(Rejected("C", "d"), generation=2, previous=first, now=LATER)
 
     assert {it["type"]: it["lastTransitionTime"] for it in second} == {
         "Ready": NOW,
@@ -89,12 +89,12 @@ def test_degradation_and_pause_are_reported_with_any_readiness() -> None:
     assert said["Ready"] == ("True", "A", "b")
 
 
-def test_what_is_refused_after_it_was_ready_is_degraded_until_it_is_accepted() -> None:
-    refused = Refused("InvalidConfig", "words")
-    new = conditions(refused, generation=1, previous=[], now=NOW)
+def test_rejected_spec_of_a_ready_object_is_degraded_until_it_is_accepted() -> None:
+    rejected = Rejected("InvalidConfig", "words")
+    new = conditions(rejected, generation=1, previous=[], now=NOW)
     ready = conditions(Reached("A", "b"), generation=1, previous=new, now=NOW)
-    changed = conditions(refused, generation=2, previous=ready, now=NOW)
-    again = conditions(refused, generation=2, previous=changed, now=NOW)
+    changed = conditions(rejected, generation=2, previous=ready, now=NOW)
+    again = conditions(rejected, generation=2, previous=changed, now=NOW)
     mended = conditions(Reached("A", "b"), generation=3, previous=again, now=NOW)
 
     assert known_degradation(new) is None

@@ -1,10 +1,10 @@
-"""Which image nodes run."""
+"""The image of a cluster's nodes."""
 
 from typing import Any
 
 import pytest
 
-from ottla_operator.model.images import broker_image, version_of, way_back
+from ottla_operator.model.images import broker_image, rollback_patch, version_of
 from ottla_operator.model.manifest import Cluster
 
 DEFAULT = "registry.example:5000/ottla/broker:0.1.0"
@@ -61,10 +61,10 @@ def test_version_of_an_image_is_the_one_that_asks_for_it(cluster_manifest: Any, 
         pytest.param("bad:1", None, (None, None), {}, id="nothing-ran-yet"),
     ],
 )
-def test_way_back_is_what_wins(
+def test_rollback_patch_restores_the_last_image(
     image: str | None,
     version: str | None,
     known: tuple[str | None, str | None],
     fields: dict[str, str | None],
 ) -> None:
-    assert way_back(image=image, version=version, known_image=known[0], known_version=known[1]) == fields
+    assert rollback_patch(image=image, version=version, known_image=known[0], known_version=known[1]) == fields

@@ -1,6 +1,6 @@
-"""The Kubernetes objects of a Cluster: a golden picture of all of them, and the promises that must not break.
+"""The Kubernetes objects of a Cluster: a golden file of all of them, and their invariants.
 
-After a change that is meant, write the picture again: OTTLA_REWRITE_GOLDEN=1 pytest tests/operator/model.
+After an intended change, rewrite the golden file: OTTLA_REWRITE_GOLDEN=1 pytest tests/operator/model.
 """
 
 import os
@@ -45,7 +45,7 @@ def test_objects_are_those_of_the_golden_picture(render: Callable[..., dict[str,
     assert objects == list(yaml.safe_load_all(GOLDEN.read_text()))
 
 
-def test_everything_but_the_volumes_goes_with_the_cluster(render: Callable[..., dict[str, Document]]) -> None:
+def test_all_objects_but_volumes_are_deleted_with_the_cluster(render: Callable[..., dict[str, Document]]) -> None:
     objects = render()
 
     for it in objects.values():
@@ -183,12 +183,12 @@ def test_certificates_are_a_folder_that_pods_wait_for(render: Callable[..., dict
     pod = render(LOCKED)["StatefulSet/demo-main"]["spec"]["template"]["spec"]
 
     (volume,) = [it for it in pod["volumes"] if it["name"] == "tls"]
-    # Its owner and the group of the pod's user may read it, and nobody may write.
+    # Readable by its owner and the group of the pod's user, writable by none.
     assert volume["secret"] == {"secretName": "demo-nodes", "defaultMode": 0o440}
     for container in containers(pod):
         mounts = {it["mountPath"]: it for it in container["volumeMounts"]}
         assert mounts["/etc/ottla-tls"] == {"name": "tls", "mountPath": "/etc/ottla-tls", "readOnly": True}
-        # Nothing can be mounted inside a volume that is read-only.
+        # A read-only volume can hold no mount point.
         assert not [path for path in mounts if path.startswith("/etc/ottla/")]
 
 
@@ -205,13 +205,13 @@ def test_every_listener_has_its_port(render: Callable[..., dict[str, Document]])
     assert ports("demo-nodes") == opened == {**begin, "controller": 9093, "http": 8080}
 
 
-def test_controllers_open_no_door_for_clients(render: Callable[..., dict[str, Document]]) -> None:
+def test_controllers_have_no_listener_for_clients(render: Callable[..., dict[str, Document]]) -> None:
     pod = render(LOCKED, roles=["controller"])["StatefulSet/demo-main"]["spec"]["template"]["spec"]
 
     assert [it["name"] for it in pod["containers"][0]["ports"]] == ["controller", "http"]
 
 
-def test_certificate_is_for_every_name_that_is_dialled(cluster_manifest: Builder) -> None:
+def test_certificate_covers_every_address_of_a_node(cluster_manifest: Builder) -> None:
     manifest = cluster_manifest(spec=LOCKED)
     manifest["metadata"]["namespace"] = "kafka"
     cluster = Cluster.parse(manifest)

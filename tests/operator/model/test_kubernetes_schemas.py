@@ -1,4 +1,4 @@
-"""What the operator applies, against Kubernetes' own schemas: nothing that a release does not know, nothing amiss."""
+"""Applied objects validate against Kubernetes' own schemas, of each supported release."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ import yaml
 
 GOLDEN = Path(__file__).parent / "golden"
 OLDEST = "1.29.0"
-"""As the charts say."""
+"""As stated by the charts."""
 
 Document = dict[str, Any]
 

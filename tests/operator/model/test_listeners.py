@@ -1,4 +1,4 @@
-"""The doors of an admitted Cluster as typed values."""
+"""The listeners of an admitted Cluster as typed values."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ def parse(cluster_manifest: Builder) -> Callable[..., Cluster]:
     return lambda **spec: Cluster.parse(cluster_manifest(spec=spec))
 
 
-def test_cluster_without_words_has_one_plain_door(parse: Callable[..., Cluster]) -> None:
+def test_cluster_without_listeners_in_the_spec_has_one_plain_listener(parse: Callable[..., Cluster]) -> None:
     cluster = parse()
 
     assert (cluster.tls, cluster.listeners, cluster.authorization) == (None, (PLAINTEXT,), None)
@@ -33,7 +33,7 @@ def test_cluster_without_words_has_one_plain_door(parse: Callable[..., Cluster])
     assert cluster.super_users == frozenset()
 
 
-def test_tls_alone_changes_no_door_for_clients(parse: Callable[..., Cluster]) -> None:
+def test_tls_alone_changes_no_listener_for_clients(parse: Callable[..., Cluster]) -> None:
     cluster = parse(tls={})
 
     assert cluster.tls == ClusterTls(cluster_ca=Authority(), clients_ca=Authority())
@@ -41,7 +41,7 @@ def test_tls_alone_changes_no_door_for_clients(parse: Callable[..., Cluster]) ->
     assert cluster.listeners == (PLAINTEXT,)
 
 
-def test_authority_says_how_long_everything_counts(parse: Callable[..., Cluster]) -> None:
+def test_authority_has_validity_renewal_and_overlap(parse: Callable[..., Cluster]) -> None:
     rotation = {"revision": "2", "overlapSeconds": 60}
     spec = {"validityDays": 90, "renewalDays": 10, "rotation": rotation}
 
@@ -55,9 +55,9 @@ def test_authority_says_how_long_everything_counts(parse: Callable[..., Cluster]
 def test_listener_is_what_its_manifest_says(parse: Callable[..., Cluster]) -> None:
     asked = {"type": "oauth", "issuer": "i", "audience": "a", "jwksUri": "https://k"}
     certificate = {"issuerRef": {"name": "x", "kind": "ClusterIssuer"}}
-    door = {"name": "clients", "port": 9094, "tls": True, "authentication": asked, "certificate": certificate}
+    described = {"name": "clients", "port": 9094, "tls": True, "authentication": asked, "certificate": certificate}
 
-    (listener,) = parse(tls={}, listeners=[door]).listeners
+    (listener,) = parse(tls={}, listeners=[described]).listeners
 
     assert listener == Listener(
         name="clients",
@@ -71,7 +71,7 @@ def test_listener_is_what_its_manifest_says(parse: Callable[..., Cluster]) -> No
 
 
 @pytest.mark.parametrize(
-    ("spec", "protocol", "asks_for"),
+    ("spec", "protocol", "authentication_type"),
     [
         ({}, "PLAINTEXT", None),
         ({"tls": True}, "SSL", None),
@@ -81,10 +81,12 @@ def test_listener_is_what_its_manifest_says(parse: Callable[..., Cluster]) -> No
         ({"tls": True, "authentication": {"type": "oauth"}}, "SASL_SSL", "oauth"),
     ],
 )
-def test_listener_speaks_what_its_words_need(spec: Document, protocol: str, asks_for: str | None) -> None:
+def test_security_protocol_follows_from_the_listener(
+    spec: Document, protocol: str, authentication_type: str | None
+) -> None:
     listener = Listener.parse({"name": "a", "port": 9094, **spec})
 
-    assert (listener.security_protocol, listener.asks_for) == (protocol, asks_for)
+    assert (listener.security_protocol, listener.authentication_type) == (protocol, authentication_type)
 
 
 def test_nodes_and_operator_may_do_everything(parse: Callable[..., Cluster]) -> None:

@@ -1,8 +1,8 @@
-"""When maintenance windows are open, and what is said while they are not."""
+"""When maintenance windows are open, and the message while they are closed."""
 
 import pytest
 
-from ottla_operator.model.maintenance import MaintenanceWindow, closed
+from ottla_operator.model.maintenance import MaintenanceWindow, closed_reason
 
 SATURDAY_NIGHT = MaintenanceWindow.parse({"schedule": "0 2 * * 6", "durationMinutes": 240, "timeZone": "Europe/Prague"})
 EVERY_NOON = MaintenanceWindow.parse({"schedule": "0 12 * * *", "durationMinutes": 1})
@@ -23,18 +23,18 @@ EVERY_NOON = MaintenanceWindow.parse({"schedule": "0 12 * * *", "durationMinutes
 def test_window_is_open_for_its_time(now: str, said: str | None) -> None:
     expected = None if said is None else f"the next maintenance window opens at {said}"
 
-    assert closed([SATURDAY_NIGHT], now) == expected
+    assert closed_reason([SATURDAY_NIGHT], now) == expected
 
 
-def test_first_of_several_windows_is_told() -> None:
-    assert closed([SATURDAY_NIGHT, EVERY_NOON], "2026-01-01T13:00:00Z") == (
+def test_first_of_several_windows_is_named() -> None:
+    assert closed_reason([SATURDAY_NIGHT, EVERY_NOON], "2026-01-01T13:00:00Z") == (
         "the next maintenance window opens at 2026-01-02T12:00:00+00:00"
     )
-    assert closed([SATURDAY_NIGHT, EVERY_NOON], "2026-01-01T12:00:59Z") is None
+    assert closed_reason([SATURDAY_NIGHT, EVERY_NOON], "2026-01-01T12:00:59Z") is None
 
 
 def test_cluster_without_windows_is_always_open() -> None:
-    assert closed([], "2026-01-01T00:00:00Z") is None
+    assert closed_reason([], "2026-01-01T00:00:00Z") is None
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def test_cluster_without_windows_is_always_open() -> None:
 def test_window_that_cannot_be_read_is_never_open_and_says_so(window: dict[str, str]) -> None:
     wrong = MaintenanceWindow.parse({"durationMinutes": 60, **window})
 
-    said = closed([wrong], "2026-01-03T01:00:00Z")
+    said = closed_reason([wrong], "2026-01-03T01:00:00Z")
 
     assert said is not None
     assert "cannot be read" in said
     assert "correct spec.maintenanceWindows" in said
-    assert "opens at" in (closed([wrong, EVERY_NOON], "2026-01-03T01:00:00Z") or "")
+    assert "opens at" in (closed_reason([wrong, EVERY_NOON], "2026-01-03T01:00:00Z") or "")

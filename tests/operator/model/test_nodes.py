@@ -13,7 +13,7 @@ from ottla.metadata.format import parse_initial_controllers
 from ottla.types import Endpoint
 from ottla_operator.model.broker_configs import static_configs
 from ottla_operator.model.manifest import Cluster, Pool
-from ottla_operator.model.node_doors import Place
+from ottla_operator.model.node_listeners import Place
 from ottla_operator.model.nodes import (
     DesiredCluster,
     desired_cluster,
@@ -97,7 +97,7 @@ def test_no_text_of_a_manifest_becomes_another_key(config: dict[str, str]) -> No
 
     written = parse_properties(nodes_of(manifest).nodes[0].properties)
 
-    # What brokers take while they run is not written here.
+    # Dynamic configs are not in the file.
     assert written == {**plain, **{key: value for key, value in static_configs(config).items() if key not in plain}}
 
 
@@ -167,7 +167,7 @@ def test_ids_stay_when_another_pool_grows() -> None:
     assert {node.name: node.node_id for node in before.nodes}.items() <= ids.items()
 
 
-def test_node_has_the_doors_of_its_roles() -> None:
+def test_node_has_the_listeners_of_its_roles() -> None:
     properties = parsed(desired_cluster(cluster_of({**BROKERS, "firstNodeId": 0}, QUORUM), place))
 
     broker, controller = properties["demo-brokers-0"], properties["demo-quorum-0"]
@@ -190,7 +190,7 @@ def test_every_node_reads_what_is_written_for_it(pools: tuple[dict[str, Any], ..
         assert config.warnings == ()
 
 
-def test_clients_begin_at_brokers_only() -> None:
+def test_bootstrap_addresses_are_of_brokers_only() -> None:
     desired = desired_cluster(cluster_of({**BROKERS, "firstNodeId": 0}, QUORUM), place)
 
     assert desired.addresses(lambda it: it.client_port) == "node-0:9092,node-1:9092"
@@ -205,7 +205,7 @@ def test_clients_begin_at_brokers_only() -> None:
     ],
     ids=["brokers", "controllers", "the first copies"],
 )
-def test_more_nodes_are_no_new_revision(before: tuple[Any, ...], after: tuple[Any, ...]) -> None:
+def test_scaling_is_no_new_revision(before: tuple[Any, ...], after: tuple[Any, ...]) -> None:
     first, second = (desired_cluster(cluster_of(*pools), place).templates for pools in (before, after))
 
     assert [(it.revision, it.parts) for it in first] == [(it.revision, it.parts) for it in second]
@@ -228,7 +228,7 @@ class TestFirstVoters:
 
         assert {it.format_arguments for it in desired.nodes if not it.is_controller} == {("--no-initial-controllers",)}
 
-    def test_nobody_is_one_once_the_quorum_is_there(self) -> None:
+    def test_there_are_none_once_the_quorum_exists(self) -> None:
         for status in ({"clusterId": "x"}, {"clusterId": "x", "initialControllers": []}):
             desired = desired_cluster(cluster_of(MAIN, status=status), place)
 
@@ -253,7 +253,7 @@ class TestLeaving:
         assert [node.node_id for node in desired.brokers] == [0, 1, 2, 3, 4]
         assert "node-5" not in desired.addresses(lambda it: it.client_port)
 
-    def test_controller_beyond_the_spec_is_nobodys_bootstrap(self) -> None:
+    def test_controller_beyond_the_spec_is_no_bootstrap_server(self) -> None:
         desired = desired_cluster(cluster_of(MAIN), place, leaving=["demo-main-4"])
 
         servers = {it["controller.quorum.bootstrap.servers"] for it in parsed(desired).values()}
@@ -283,5 +283,5 @@ def test_other_names_are_no_nodes(name: str) -> None:
     assert node_of_name(cluster_of(MAIN), name) is None
 
 
-def test_id_below_all_pools_is_nobodys() -> None:
+def test_id_below_all_pools_is_no_nodes() -> None:
     assert node_of_id(cluster_of({**MAIN, "firstNodeId": 5}), 4) is None

@@ -1,4 +1,4 @@
-"""The record of what is under way: what is kept from one look to the next, and what begins anew."""
+"""The record of an operation: what is kept between two observations, and what starts a new record."""
 
 from dataclasses import replace
 
@@ -70,7 +70,7 @@ def test_more_to_do_than_there_was_is_a_larger_total() -> None:
 
 
 @pytest.mark.parametrize("other", [{"target": "another"}, {"kind": OperationKind.SCALE_UP}], ids=["target", "kind"])
-def test_other_operation_begins_anew(other: dict[str, OperationKind]) -> None:
+def test_other_operation_starts_a_new_record(other: dict[str, OperationKind]) -> None:
     record = follow(begun(), replace(ROLL, **other), now=LATER)
 
     assert record is not None
@@ -94,5 +94,5 @@ def test_record_is_read_back(operation: Operation) -> None:
 
 
 @pytest.mark.parametrize("status", [{}, {"operation": {"id": "x", "kind": "Dance"}}], ids=["none", "unknown"])
-def test_no_record_is_read_where_nobody_knows_it(status: dict[str, dict[str, str]]) -> None:
+def test_unknown_record_is_ignored(status: dict[str, dict[str, str]]) -> None:
     assert parse_record(status) is None

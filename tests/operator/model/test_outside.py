@@ -1,4 +1,4 @@
-"""Addresses of brokers for clients outside: what is told of each type of listener, and what is not known yet."""
+"""Addresses of brokers for clients outside: advertised addresses by type of listener, and unknown ones."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,7 +8,7 @@ import pytest
 
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.objects.outside_services import seen_outside
-from ottla_operator.model.outside import Outside, beginning_service, broker_service
+from ottla_operator.model.outside import Outside, broker_service, outside_bootstrap_service
 
 Document = dict[str, Any]
 Builder = Callable[..., Document]
@@ -17,7 +17,7 @@ Parse = Callable[..., Cluster]
 
 @pytest.fixture
 def parse(cluster_manifest: Builder) -> Parse:
-    """Return a function from the words of one listener, called ``out`` at port 9094, to a cluster of two brokers."""
+    """Return a function from the settings of one listener, called ``out`` at port 9094, to a cluster of two brokers."""
 
     def of(nodes: int = 2, **listener: Any) -> Cluster:
         inside = {"name": "in", "port": 9093}
@@ -27,9 +27,9 @@ def parse(cluster_manifest: Builder) -> Parse:
     return of
 
 
-def told(cluster: Cluster, outside: Outside) -> list[str | None]:
-    """Return what clients of each broker are told."""
-    return [outside.told(cluster, cluster.pools[0], ordinal)["out"] for ordinal in range(cluster.nodes)]
+def advertised(cluster: Cluster, outside: Outside) -> list[str | None]:
+    """Return the advertised address of each broker."""
+    return [outside.advertised_addresses(cluster, cluster.pools[0], ordinal)["out"] for ordinal in range(cluster.nodes)]
 
 
 def test_names_of_services_fit_into_host_names(cluster_manifest: Builder) -> None:
@@ -39,7 +39,7 @@ def test_names_of_services_fit_into_host_names(cluster_manifest: Builder) -> Non
     cluster = Cluster.parse(manifest)
 
     assert len(broker_service(cluster, cluster.pools[0], 99, cluster.listeners[0])) <= 63
-    assert len(beginning_service(cluster, cluster.listeners[0])) <= 63
+    assert len(outside_bootstrap_service(cluster, cluster.listeners[0])) <= 63
 
 
 PORTS = Outside(node_ports={"demo-main-0-out": 30_001, "demo-main-1-out": 30_002, "demo-out-bootstrap": 30_003})
@@ -50,10 +50,10 @@ BALANCERS = Outside(ingresses={"demo-main-0-out": "zero.example", "demo-main-1-o
     ("listener", "outside", "brokers", "beginnings"),
     [
         pytest.param({"type": "nodeport"}, Outside(), [None, None], "", id="no-ports-yet"),
-        pytest.param({"type": "nodeport"}, PORTS, [":30001", ":30002"], "", id="ports-of-machines-that-nobody-knows"),
+        pytest.param({"type": "nodeport"}, PORTS, [":30001", ":30002"], "", id="node-ports-without-host-addresses"),
         pytest.param(
             {"type": "nodeport"},
-            Outside(node_ports=PORTS.node_ports, machines=("10.0.0.1", "fd::2")),
+            Outside(node_ports=PORTS.node_ports, host_addresses=("10.0.0.1", "fd::2")),
             [":30001", ":30002"],
             "10.0.0.1:30003,[fd::2]:30003",
             id="ports-of-machines",
@@ -85,16 +85,16 @@ BALANCERS = Outside(ingresses={"demo-main-0-out": "zero.example", "demo-main-1-o
         ),
     ],
 )
-def test_clients_are_told_where_brokers_are(
+def test_advertised_addresses_by_type_of_listener(
     parse: Parse, listener: Document, outside: Outside, brokers: list[str | None], beginnings: str
 ) -> None:
     cluster = parse(**listener)
 
-    assert told(cluster, outside) == brokers
-    assert outside.beginnings(cluster, cluster.listeners[1]) == beginnings
+    assert advertised(cluster, outside) == brokers
+    assert outside.bootstrap_addresses(cluster, cluster.listeners[1]) == beginnings
 
 
-def test_what_is_not_known_yet_is_named(parse: Parse) -> None:
+def test_services_without_an_address_are_named(parse: Parse) -> None:
     cluster = parse(type="loadbalancer")
     outside = Outside(ingresses={"demo-main-0-out": "zero.example"})
 
@@ -103,21 +103,21 @@ def test_what_is_not_known_yet_is_named(parse: Parse) -> None:
 
 
 def test_certificates_are_for_every_host(parse: Parse) -> None:
-    machines = Outside(node_ports=PORTS.node_ports, machines=("10.0.0.1", "fd::2"))
+    machines = Outside(node_ports=PORTS.node_ports, host_addresses=("10.0.0.1", "fd::2"))
 
-    assert set(machines.hosts(parse(type="nodeport"))) == {"10.0.0.1", "fd::2"}
-    assert set(BALANCERS.hosts(parse(type="loadbalancer"))) == {"zero.example", "::1", "b"}
+    assert set(machines.advertised_hosts(parse(type="nodeport"))) == {"10.0.0.1", "fd::2"}
+    assert set(BALANCERS.advertised_hosts(parse(type="loadbalancer"))) == {"zero.example", "::1", "b"}
     named = parse(nodes=1, type="nodeport", outside={"advertisedHost": "k-{node}"})
-    assert set(PORTS.hosts(named)) == {"k-5", "k-bootstrap"}
+    assert set(PORTS.advertised_hosts(named)) == {"k-5", "k-bootstrap"}
 
 
 def test_hosts_are_written_as_certificates_say_them(parse: Parse) -> None:
-    """Else one that is for them would be taken for another one's, and made anew at each look."""
+    """Otherwise a matching certificate would not be recognized, and be issued again at each observation."""
     named = parse(nodes=1, type="nodeport", outside={"advertisedHost": "K-{node}.Example"})
-    addresses = Outside(node_ports=PORTS.node_ports, machines=("FD00:0::2",))
+    addresses = Outside(node_ports=PORTS.node_ports, host_addresses=("FD00:0::2",))
 
-    assert set(PORTS.hosts(named)) == {"k-5.example", "k-bootstrap.example"}
-    assert set(addresses.hosts(parse(type="nodeport"))) == {"fd00::2"}
+    assert set(PORTS.advertised_hosts(named)) == {"k-5.example", "k-bootstrap.example"}
+    assert set(addresses.advertised_hosts(parse(type="nodeport"))) == {"fd00::2"}
 
 
 def service(name: str, kind: str, listener: str = "out", **more: Any) -> Document:
@@ -157,7 +157,7 @@ def pod(address: str, broker: str = "true", **metadata: Any) -> Document:
     return {"metadata": {"labels": {"ottla.dev/broker": broker}, **metadata}, "status": {"hostIP": address}}
 
 
-def test_machines_are_those_of_brokers_that_stay(parse: Parse) -> None:
+def test_host_addresses_are_of_brokers_that_stay(parse: Parse) -> None:
     pods = [
         pod("10.0.0.2"),
         pod("10.0.0.1"),
@@ -167,7 +167,7 @@ def test_machines_are_those_of_brokers_that_stay(parse: Parse) -> None:
         {"metadata": {"labels": {"ottla.dev/broker": "true"}}},
     ]
 
-    assert seen_outside(parse(type="nodeport"), [], pods, {}).machines == ("10.0.0.1", "10.0.0.2")
+    assert seen_outside(parse(type="nodeport"), [], pods, {}).host_addresses == ("10.0.0.1", "10.0.0.2")
 
 
 @pytest.mark.parametrize(
@@ -179,10 +179,10 @@ def test_machines_are_those_of_brokers_that_stay(parse: Parse) -> None:
     ],
     ids=["one is restarted", "both run, one elsewhere", "all are restarted"],
 )
-def test_machines_that_clients_were_told_of_count_while_a_broker_is_restarted(
+def test_advertised_host_addresses_are_kept_while_a_broker_is_restarted(
     parse: Parse, pods: list[Document], machines: tuple[str, ...]
 ) -> None:
     known = {"out": "10.0.0.1:30003,10.0.0.9:30003,[fd::2]:30003", "in": "demo-bootstrap.kafka.svc:9093"}
     cluster = replace(parse(type="nodeport"), known_addresses=known)
 
-    assert seen_outside(cluster, [], pods, {}).machines == machines
+    assert seen_outside(cluster, [], pods, {}).host_addresses == machines

@@ -1,6 +1,6 @@
-"""Where pods go and which disks they have: what users said, what the operator adds, and what neither may break.
+"""Scheduling and volumes of pods: settings of users, additions of the operator, and limits of both.
 
-After a change that is meant, write the picture again: OTTLA_REWRITE_GOLDEN=1 pytest tests/operator/model.
+After an intended change, rewrite the golden file: OTTLA_REWRITE_GOLDEN=1 pytest tests/operator/model.
 """
 
 import os
@@ -73,11 +73,11 @@ def test_labels_of_the_operator_win(cluster_manifest: Builder) -> None:
         pytest.param({"spec": {"rack": {"topologyKey": ZONE}}}, id="rack"),
     ],
 )
-def test_nodes_are_restarted_for_what_their_pods_are(cluster_manifest: Builder, change: Document) -> None:
+def test_change_of_a_pod_template_restarts_nodes(cluster_manifest: Builder, change: Document) -> None:
     before, after = desired(cluster_manifest()), desired(cluster_manifest(**change))
 
     assert before.nodes[0].revision != after.nodes[0].revision
-    # The same on a laptop, where there are no pods.
+    # The same on a local host, which has no pods.
     assert desired(cluster_manifest(), "").nodes == desired(cluster_manifest(**change), "").nodes
 
 
@@ -89,9 +89,7 @@ def test_nodes_are_restarted_for_what_their_pods_are(cluster_manifest: Builder, 
         pytest.param({"spec": {"deletionPolicy": "Delete"}}, id="deletion-policy"),
     ],
 )
-def test_nodes_are_not_restarted_for_what_can_change_while_they_run(
-    cluster_manifest: Builder, change: Document
-) -> None:
+def test_change_that_needs_no_restart_is_no_new_revision(cluster_manifest: Builder, change: Document) -> None:
     assert desired(cluster_manifest()).nodes == desired(cluster_manifest(**change)).nodes
 
 
@@ -112,7 +110,7 @@ def test_controllers_of_all_pools_are_spread_together() -> None:
     assert [spread_with(name) for name in found] == [{"quorum", "main"}, {"quorum", "main"}, {"more"}]
 
 
-def test_nothing_keeps_a_pod_from_a_machine_unless_somebody_asked(cluster_manifest: Builder) -> None:
+def test_default_placement_has_no_hard_constraint(cluster_manifest: Builder) -> None:
     pod = pod_of(stateful_set(cluster_manifest()))
 
     assert [it["whenUnsatisfiable"] for it in pod["topologySpreadConstraints"]] == ["ScheduleAnyway"]
@@ -161,7 +159,7 @@ def test_disks_are_log_directories_of_pods_that_have_them_only(cluster_manifest:
     wanted = desired(cluster_manifest(storage=STORAGE))
     (node,) = wanted.nodes
 
-    # A pod that has not got the disks yet reads the same file when its container starts again.
+    # A pod without the new volumes reads the same file when its container restarts.
     assert "log.dirs=/var/lib/ottla/data\n" in node.properties
     pod = pod_of(stateful_set(cluster_manifest(storage=STORAGE)))
     directories = "log.dirs=/var/lib/ottla/data,/var/lib/ottla-volumes/d1/data,/var/lib/ottla-volumes/d2/data"

@@ -1,4 +1,4 @@
-"""Quantities are written as the API server stores them, so that nothing seems to differ; asked of Kubernetes 1.36."""
+"""Quantities in the API server's form, so that no difference is found; values recorded from Kubernetes 1.36."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def test_quantity_is_written_as_it_is_stored(value: int | str, stored: str) -> N
 
 
 @pytest.mark.parametrize("value", ["", "lots", "1Qi", "-1", "1 Gi", "1e3"])
-def test_what_is_no_quantity_is_refused(value: str) -> None:
+def test_invalid_quantity_is_rejected(value: str) -> None:
     with pytest.raises(ValueError, match="no quantity"):
         canonical_quantity(value)
 

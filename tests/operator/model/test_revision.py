@@ -1,6 +1,6 @@
-"""Which configuration a node has, and in what two differ; the revision of a manifest stays what it was in a release.
+"""Revisions of a configuration and their differences; the revision of a manifest is the same in every release.
 
-Another revision restarts every node of every cluster when the operator is upgraded. After a change that is meant to:
+Another revision restarts every node of every cluster when the operator is upgraded. After an intended change:
 OTTLA_REWRITE_GOLDEN=1 pytest tests/operator/model, and a line in CHANGELOG.md.
 """
 
@@ -16,7 +16,7 @@ import yaml
 from ottla_operator.model import kubernetes_objects
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, desired_cluster
-from ottla_operator.model.revision import changed, encode, words
+from ottla_operator.model.revision import changed_parts, describe_changes, encode
 
 GOLDEN = Path(__file__).parent / "golden" / "revisions.json"
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -76,18 +76,18 @@ def test_reason_of_a_restart_is_what_differs(cluster_manifest: Builder, change: 
     (now,) = desired(cluster_manifest(config=change.get("config", {}), spec=spec, **pool), **annotations).templates
 
     assert now.revision != before.revision
-    assert words(before.parts, now.parts) == said
+    assert describe_changes(before.parts, now.parts) == said
 
 
 @pytest.mark.parametrize("before", ["", "{", "[]"], ids=["none", "damaged", "no-object"])
-def test_reason_is_not_told_where_it_is_not_known(before: str) -> None:
+def test_unknown_difference_has_a_general_reason(before: str) -> None:
     now = encode({"image": "b"}, {})
 
-    assert changed(before, now) == frozenset()
-    assert words(before, now) == "its configuration changed"
+    assert changed_parts(before, now) == frozenset()
+    assert describe_changes(before, now) == "its configuration changed"
 
 
-def test_no_value_of_a_config_is_kept_as_it_is() -> None:
+def test_config_values_are_kept_as_digests() -> None:
     assert "secret" not in encode({"resources": "secret"}, {"ssl.key.password": "secret"})
 
 

@@ -1,4 +1,4 @@
-"""Admission without an API server: the verdicts that the CRDs of crds/ give, and words that help."""
+"""Admission without an API server: results of the CRDs of crds/, and messages that help."""
 
 import copy
 from collections.abc import Callable
@@ -69,15 +69,15 @@ def test_topic_is_admitted(topic_manifest: Builder, spec: Document) -> None:
         pytest.param({"clusterRef": {"name": "a", "kind": "b"}}, "known fields: name", id="unknown-field-inside"),
     ],
 )  # fmt: skip
-def test_topic_is_refused(topic_manifest: Builder, spec: Document, said: str) -> None:
-    with pytest.raises(ManifestError) as refusal:
+def test_topic_is_rejected(topic_manifest: Builder, spec: Document, said: str) -> None:
+    with pytest.raises(ManifestError) as raised:
         schema.admit(topic_manifest(**spec))
 
-    assert said in str(refusal.value)
+    assert said in str(raised.value)
 
 
 @pytest.mark.parametrize("field", ["clusterRef", "partitions"])
-def test_topic_without_a_required_field_is_refused(topic_manifest: Builder, field: str) -> None:
+def test_topic_without_a_required_field_is_rejected(topic_manifest: Builder, field: str) -> None:
     manifest = topic_manifest()
     del manifest["spec"][field]
 
@@ -111,13 +111,13 @@ def test_change_is_admitted(topic_manifest: Builder, before: Document, after: Do
         pytest.param({}, {"clusterRef": {"name": "elsewhere"}}, "spec.clusterRef", id="moved"),
     ],
 )
-def test_change_is_refused(topic_manifest: Builder, before: Document, after: Document, field: str) -> None:
+def test_change_is_rejected(topic_manifest: Builder, before: Document, after: Document, field: str) -> None:
     stored = schema.admit(topic_manifest(**before))
 
-    with pytest.raises(ManifestError) as refusal:
+    with pytest.raises(ManifestError) as raised:
         schema.admit(topic_manifest(**after), stored)
 
-    assert [violation.field for violation in refusal.value.violations] == [field]
+    assert [violation.field for violation in raised.value.violations] == [field]
 
 
 @pytest.mark.parametrize(
@@ -211,11 +211,11 @@ def test_new_topics_can_have_as_many_replicas_as_must_be_in_sync(
         pytest.param({"resources": {"limits": {"memory": "lots"}}}, "must match", id="quantity-in-words"),
     ],
 )
-def test_pool_is_refused(cluster_manifest: Builder, pool: Document, said: str) -> None:
-    with pytest.raises(ManifestError) as refusal:
+def test_pool_is_rejected(cluster_manifest: Builder, pool: Document, said: str) -> None:
+    with pytest.raises(ManifestError) as raised:
         schema.admit(cluster_manifest(**pool))
 
-    assert said in str(refusal.value)
+    assert said in str(raised.value)
 
 
 def test_quantities_may_be_numbers_or_strings(cluster_manifest: Builder) -> None:
@@ -286,7 +286,7 @@ def test_pools_with_roles_are_admitted(described: list[Document]) -> None:
         pytest.param([{"name": "rebalance", "nodes": 1}], "has the cluster's plans", id="the-name-of-plans"),
     ],
 )
-def test_pools_that_do_not_fit_together_are_refused(described: list[Document], said: str) -> None:
+def test_pools_that_do_not_fit_together_are_rejected(described: list[Document], said: str) -> None:
     with pytest.raises(ManifestError, match=said):
         schema.admit(pools(*described))
 
@@ -311,7 +311,7 @@ BOTH = ["controller", "broker"]
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "refusal"),
+    ("before", "after", "rejection"),
     [
         pytest.param({}, {"roles": BOTH}, None, id="both-roles-written-down"),
         pytest.param({"roles": BOTH}, {}, None, id="both-roles-left-out"),
@@ -326,15 +326,15 @@ BOTH = ["controller", "broker"]
         pytest.param({"firstNodeId": 9}, {"firstNodeId": 0}, "node ids cannot be changed", id="other-ids-by-zero"),
     ],
 )
-def test_what_a_pool_leaves_out_counts_as_written(before: Document, after: Document, refusal: str | None) -> None:
+def test_what_a_pool_leaves_out_counts_as_written(before: Document, after: Document, rejection: str | None) -> None:
     others = {"name": "others", "nodes": 1, "roles": ["broker"], "firstNodeId": 100}
     stored = schema.admit(pools({"name": "main", "nodes": 1, **before}, others))
     manifest = pools({"name": "main", "nodes": 1, **after}, others)
 
-    if refusal is None:
+    if rejection is None:
         assert schema.admit(manifest, stored)["spec"] == manifest["spec"]
     else:
-        with pytest.raises(ManifestError, match=refusal):
+        with pytest.raises(ManifestError, match=rejection):
             schema.admit(manifest, stored)
 
 
@@ -355,7 +355,7 @@ TWO_DISKS = disks("d1")
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "refusal"),
+    ("before", "after", "rejection"),
     [
         pytest.param(LARGER, {"size": "3Gi"}, None, id="larger"),
         pytest.param(LARGER, {"size": "2048Mi"}, None, id="as-large-in-other-words"),
@@ -374,14 +374,14 @@ TWO_DISKS = disks("d1")
     ],
 )
 def test_volumes_grow_and_are_added(
-    cluster_manifest: Builder, before: Document, after: Document, refusal: str | None
+    cluster_manifest: Builder, before: Document, after: Document, rejection: str | None
 ) -> None:
     stored = schema.admit(cluster_manifest(storage=before))
 
-    if refusal is None:
+    if rejection is None:
         assert schema.admit(cluster_manifest(storage=after), stored)
     else:
-        with pytest.raises(ManifestError, match=refusal):
+        with pytest.raises(ManifestError, match=rejection):
             schema.admit(cluster_manifest(storage=after), stored)
 
 
@@ -391,7 +391,7 @@ def test_disk_has_a_name_of_its_own(cluster_manifest: Builder, name: str) -> Non
         schema.admit(cluster_manifest(storage=disks(name)))
 
 
-def test_pods_are_described_in_kubernetes_own_words(cluster_manifest: Builder) -> None:
+def test_pod_template_has_kubernetes_own_fields(cluster_manifest: Builder) -> None:
     template = {
         "metadata": {"labels": {"team": "a"}, "annotations": {"note": "b"}},
         "nodeSelector": {"disk": "fast"},
@@ -422,18 +422,18 @@ def test_pods_are_described_in_kubernetes_own_words(cluster_manifest: Builder) -
         pytest.param({"metadata": {"name": "a", "labels": {"b": 1}}}, "metadata.labels.b", id="label-as-number"),
     ],
 )  # fmt: skip
-def test_document_is_refused(topic_manifest: Builder, fields: Document, said: str) -> None:
-    with pytest.raises(ManifestError) as refusal:
+def test_document_is_rejected(topic_manifest: Builder, fields: Document, said: str) -> None:
+    with pytest.raises(ManifestError) as raised:
         schema.admit({**topic_manifest(), **fields})
 
-    assert said in str(refusal.value)
+    assert said in str(raised.value)
 
 
 def test_every_violation_is_named_at_once(topic_manifest: Builder) -> None:
-    with pytest.raises(ManifestError) as refusal:
+    with pytest.raises(ManifestError) as raised:
         schema.admit(topic_manifest(partitions=0, replicationFactor=0))
 
-    assert {violation.field for violation in refusal.value.violations} == {"spec.partitions", "spec.replicationFactor"}
+    assert {violation.field for violation in raised.value.violations} == {"spec.partitions", "spec.replicationFactor"}
 
 
 @pytest.mark.parametrize("kind", ["Cluster", "Topic"])
@@ -452,7 +452,7 @@ def test_examples_are_admitted(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rolling", "refusal"),
+    ("rolling", "rejection"),
     [
         pytest.param({"parallelism": "Rack", "maxUnavailable": 3}, None, id="racks"),
         pytest.param({"parallelism": "Node"}, None, id="nodes"),
@@ -461,16 +461,16 @@ def test_examples_are_admitted(path: Path) -> None:
         pytest.param({"parallelism": "Rack", "maxUnavailable": 0}, "spec.rolling.maxUnavailable", id="none-at-a-time"),
     ],
 )
-def test_rolling_policy_is_admitted_or_refused_with_words(
-    cluster_manifest: Builder, rolling: Document, refusal: str | None
+def test_rolling_policy_is_admitted_or_rejected_with_a_message(
+    cluster_manifest: Builder, rolling: Document, rejection: str | None
 ) -> None:
     manifest = cluster_manifest(spec={"rolling": rolling, "paused": True})
-    if refusal is None:
+    if rejection is None:
         assert schema.admit(manifest)["spec"]["rolling"] == rolling
     else:
         with pytest.raises(ManifestError) as caught:
             schema.admit(manifest)
-        assert refusal in str(caught.value)
+        assert rejection in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", ["cluster", "topic", "user"])

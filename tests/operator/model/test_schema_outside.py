@@ -1,4 +1,4 @@
-"""What the CRD of Clusters says of listeners from outside and of network policies, where there is no API server."""
+"""Admission of outside listeners and network policies of Clusters, without an API server."""
 
 from collections.abc import Callable
 from typing import Any
@@ -37,7 +37,7 @@ def listener(**words: Any) -> Document:
         ),
         pytest.param(listener(type="nodeport", name="n" * 14), id="longest-name"),
         pytest.param(listener(allowFrom=PEERS) | {"networkPolicy": {}}, id="peers-of-a-listener"),
-        pytest.param(listener(allowFrom=[]) | {"networkPolicy": {}}, id="nobody"),
+        pytest.param(listener(allowFrom=[]) | {"networkPolicy": {}}, id="no-peers"),
         pytest.param({"networkPolicy": {"httpFrom": PEERS}}, id="peers-of-http"),
     ],
 )
@@ -71,11 +71,11 @@ def test_cluster_is_admitted_as_it_is(cluster_manifest: Builder, spec: Document)
         pytest.param({"networkPolicy": {"allow": []}}, "known fields: httpFrom", id="unknown-field"),
     ],
 )
-def test_cluster_is_refused(cluster_manifest: Builder, spec: Document, said: str) -> None:
-    with pytest.raises(ManifestError) as refusal:
+def test_cluster_is_rejected(cluster_manifest: Builder, spec: Document, said: str) -> None:
+    with pytest.raises(ManifestError) as raised:
         schema.admit(cluster_manifest(spec=spec))
 
-    assert said in str(refusal.value)
+    assert said in str(raised.value)
 
 
 @pytest.mark.parametrize(

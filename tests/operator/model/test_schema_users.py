@@ -1,4 +1,4 @@
-"""What the CRD of Users says of manifests, where there is no API server: both sides of each edge."""
+"""Admission of Users, without an API server: both sides of each edge."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -101,11 +101,11 @@ def test_user_is_admitted(user_manifest: Builder, spec: Document) -> None:
         pytest.param({"quotas": {"connectionRate": 1}}, "'connectionRate' was unexpected", id="unknown-limit"),
     ],
 )
-def test_user_is_refused(user_manifest: Builder, spec: Document, said: str) -> None:
-    with pytest.raises(ManifestError) as refusal:
+def test_user_is_rejected(user_manifest: Builder, spec: Document, said: str) -> None:
+    with pytest.raises(ManifestError) as raised:
         schema.admit(user_manifest(**spec))
 
-    assert said in str(refusal.value)
+    assert said in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_user_is_refused(user_manifest: Builder, spec: Document, said: str) -> N
         pytest.param({}, {"clusterRef": {"name": "x"}}, "cannot move", id="moved"),
     ],
 )
-def test_change_of_who_the_user_is_is_refused(
+def test_change_of_the_users_identity_is_rejected(
     user_manifest: Builder, before: Document, now: Document, said: str
 ) -> None:
     stored = schema.admit(user_manifest(**before))
@@ -148,11 +148,11 @@ def test_what_a_rule_leaves_out_is_kafkas_own_default(user_manifest: Builder) ->
         pytest.param(["planted"], id="list"),
     ],
 )
-def test_password_in_a_manifest_is_refused_and_not_repeated(user_manifest: Builder, password: Any) -> None:
-    with pytest.raises(ManifestError) as refusal:
+def test_password_in_a_manifest_is_rejected_and_not_repeated(user_manifest: Builder, password: Any) -> None:
+    with pytest.raises(ManifestError) as raised:
         schema.admit(user_manifest(authentication={"password": password}))
 
-    assert "planted" not in str(refusal.value)
+    assert "planted" not in str(raised.value)
 
 
 def test_example_is_admitted() -> None:

@@ -1,4 +1,4 @@
-"""Secrets as values: whose they are, and that they never print what they hold."""
+"""Secrets as values: their owners, and that they never print their entries."""
 
 from dataclasses import replace
 

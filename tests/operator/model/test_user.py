@@ -1,4 +1,4 @@
-"""User manifests as values: principals, entries and limits in Kafka's words."""
+"""User manifests as values: principals, entries and limits in Kafka's terms."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The Secret of a user: entries for every kind of client, and what they look like behind every kind of door."""
+"""The Secret of a user: entries for every kind of client, and for every kind of listener."""
 
 import json
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def alice(user_manifest: Builder) -> User:
     return User.parse(user_manifest(secret={"labels": {"team": "x"}, "annotations": {"a": "b"}}))
 
 
-def test_plaintext_door_asks_for_no_login(alice: User) -> None:
+def test_plaintext_listener_needs_no_authentication(alice: User) -> None:
     entries = access_secret(alice, PLAIN, CREDENTIAL).entries
 
     assert entries["client.properties"] == "bootstrap.servers=a:1,b:2\nsecurity.protocol=PLAINTEXT\n"
@@ -44,7 +44,7 @@ def test_plaintext_door_asks_for_no_login(alice: User) -> None:
     assert "ca.crt" not in entries
 
 
-def test_locked_door_has_everything_for_java_and_librdkafka(alice: User) -> None:
+def test_sasl_ssl_listener_has_all_settings_for_java_and_librdkafka(alice: User) -> None:
     entries = access_secret(alice, SASL_SSL, CREDENTIAL).entries
 
     assert entries["ca.crt"] == PEM
@@ -71,9 +71,9 @@ def test_locked_door_has_everything_for_java_and_librdkafka(alice: User) -> None
 
 
 @pytest.mark.parametrize(("given", "mechanism"), [(None, "OAUTHBEARER"), ("GSSAPI", "GSSAPI")])
-def test_token_users_are_told_the_mechanism(user_manifest: Builder, given: str | None, mechanism: str) -> None:
-    door = ClientAccess(bootstrap_servers="a:1", security_protocol="SASL_PLAINTEXT", mechanism=given)
-    entries = access_secret(User.parse(user_manifest(type="oauth")), door, None).entries
+def test_secret_of_a_token_user_names_the_mechanism(user_manifest: Builder, given: str | None, mechanism: str) -> None:
+    access = ClientAccess(bootstrap_servers="a:1", security_protocol="SASL_PLAINTEXT", mechanism=given)
+    entries = access_secret(User.parse(user_manifest(type="oauth")), access, None).entries
 
     assert entries["saslMechanism"] == mechanism
     assert f"sasl.mechanism={mechanism}\n" in entries["client.properties"]
@@ -116,9 +116,9 @@ def test_annotations_hold_no_password(alice: User) -> None:
 def test_certificate_is_for_java_and_librdkafka(user_manifest: Builder) -> None:
     bob = User.parse(user_manifest("bob", type="tls", authentication={"rotation": {"revision": "2"}}))
     leaf = Leaf(certificate=PEM, key="-----BEGIN PRIVATE KEY-----\nMA==\n-----END PRIVATE KEY-----\n")
-    door = ClientAccess(bootstrap_servers="a:1", security_protocol="SSL", ca_pem=PEM)
+    access = ClientAccess(bootstrap_servers="a:1", security_protocol="SSL", ca_pem=PEM)
 
-    secret = access_secret(bob, door, None, leaf)
+    secret = access_secret(bob, access, None, leaf)
 
     assert (secret.entries["user.crt"], secret.entries["user.key"]) == (leaf.certificate, leaf.key)
     assert secret.entries["username"] == "CN=bob"

@@ -1,4 +1,4 @@
-"""Two objects, one topic: the older has it, whoever is asked first."""
+"""Two objects of one topic: the older one has it, in every order of calls."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +21,7 @@ def claim(topic_manifest: Builder) -> Callable[..., Topic]:
     return build
 
 
-def test_nobody_else_claims_it(claim: Callable[..., Topic]) -> None:
+def test_single_claim_has_no_older_one(claim: Callable[..., Topic]) -> None:
     topic = claim("a")
 
     assert older_claim(topic, [topic]) is None
@@ -49,7 +49,7 @@ def test_of_the_same_second_the_first_name_wins(claim: Callable[..., Topic]) -> 
         pytest.param({"deletionTimestamp": "2026-01-02T00:00:00Z"}, id="being-deleted"),
     ],
 )
-def test_who_is_no_rival(claim: Callable[..., Topic], other: dict[str, Any]) -> None:
+def test_claims_that_do_not_conflict(claim: Callable[..., Topic], other: dict[str, Any]) -> None:
     new = claim("b", "2026-01-01T00:00:01Z")
 
     assert older_claim(new, [claim("a", **other)]) is None

@@ -1,4 +1,4 @@
-"""Several installations of the operator over one namespace: one looks after a Cluster, whatever the others do."""
+"""Several installations of the operator on one namespace: one owns a Cluster, whatever the others do."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,13 +15,13 @@ from ottla_operator.errors import ApiError
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.topic import TOPIC_FINALIZER
 from ottla_operator.runtime.cluster_ownership import (
-    ASKED_AGAIN_AFTER_S,
-    TAKEN_OVER_AFTER_S,
+    CHALLENGE_AGAIN_AFTER_S,
+    TAKEOVER_AFTER_S,
     ClusterOwnership,
     Ownership,
     OwnershipClaim,
 )
-from ottla_operator.runtime.workers import PASS_S_MAX
+from ottla_operator.runtime.workers import RECONCILE_S_MAX
 
 Document = dict[str, Any]
 Builder = Callable[..., Document]
@@ -31,7 +31,7 @@ FIRST, SECOND, THIRD = "ottla-system/ottla", "other/ottla", "third/ottla"
 
 
 class Hall:
-    """One Cluster's claim, and operators that look at it; a look and its write are one, as by the object's version."""
+    """One Cluster's claim, and operators that observe it; observation and write are atomic, by the object's version."""
 
     def __init__(self) -> None:
         self.claim = OwnershipClaim()
@@ -44,23 +44,23 @@ class Hall:
         return ownership
 
 
-def test_no_pass_outlasts_a_challenge() -> None:
-    assert PASS_S_MAX < TAKEN_OVER_AFTER_S
+def test_no_reconciliation_outlasts_a_challenge() -> None:
+    assert RECONCILE_S_MAX < TAKEOVER_AFTER_S
 
 
-def test_the_first_has_it_and_others_keep_away() -> None:
+def test_first_operator_owns_the_cluster_and_others_keep_away() -> None:
     hall = Hall()
     assert hall.look(FIRST) is Ownership.OURS
     assert hall.claim == OwnershipClaim(name=FIRST)
 
-    assert hall.look(SECOND) is Ownership.ASKED
+    assert hall.look(SECOND) is Ownership.CHALLENGED
     assert hall.claim == OwnershipClaim(name=FIRST, challenger=SECOND)
     assert hall.look(FIRST, 1) is Ownership.OURS
-    assert hall.claim == OwnershipClaim(name=FIRST, refused=SECOND, refused_at=NOW)
+    assert hall.claim == OwnershipClaim(name=FIRST, rejected=SECOND, rejected_at=NOW)
     assert hall.look(SECOND, 1) is Ownership.THEIRS
 
 
-def test_nothing_is_written_while_nobody_asks() -> None:
+def test_nothing_is_written_without_a_challenge() -> None:
     hall = Hall()
     hall.look(FIRST)
     hall.look(SECOND)
@@ -69,56 +69,56 @@ def test_nothing_is_written_while_nobody_asks() -> None:
     quiet = hall.claim
 
     for _ in range(9):
-        assert hall.look(FIRST, ASKED_AGAIN_AFTER_S / 20) is Ownership.OURS
-        assert hall.look(SECOND, ASKED_AGAIN_AFTER_S / 20) is Ownership.THEIRS
+        assert hall.look(FIRST, CHALLENGE_AGAIN_AFTER_S / 20) is Ownership.OURS
+        assert hall.look(SECOND, CHALLENGE_AGAIN_AFTER_S / 20) is Ownership.THEIRS
         assert hall.claim == quiet
 
 
-def test_it_asks_again_after_a_while() -> None:
+def test_claim_is_challenged_again_after_a_while() -> None:
     hall = Hall()
     for name in (FIRST, SECOND, FIRST, SECOND):
         hall.look(name)
 
-    assert hall.look(SECOND, ASKED_AGAIN_AFTER_S) is Ownership.ASKED
+    assert hall.look(SECOND, CHALLENGE_AGAIN_AFTER_S) is Ownership.CHALLENGED
     assert hall.claim.challenger == SECOND
 
 
-def test_who_does_not_answer_loses_it() -> None:
+def test_owner_that_does_not_reject_a_challenge_loses_the_cluster() -> None:
     hall = Hall()
     hall.look(FIRST)
     hall.look(SECOND)
 
     hall.look(SECOND, 1)
-    assert hall.look(SECOND, TAKEN_OVER_AFTER_S - 1) is Ownership.ASKED
+    assert hall.look(SECOND, TAKEOVER_AFTER_S - 1) is Ownership.CHALLENGED
     assert hall.look(SECOND, 1) is Ownership.OURS
     assert hall.claim == OwnershipClaim(name=SECOND)
     # The former owner is back.
-    assert hall.look(FIRST) is Ownership.ASKED
+    assert hall.look(FIRST) is Ownership.CHALLENGED
     assert hall.look(SECOND) is Ownership.OURS
     assert hall.look(FIRST) is Ownership.THEIRS
 
 
-def test_an_operator_that_begins_anew_waits_anew() -> None:
+def test_restarted_challenger_waits_again() -> None:
     hall = Hall()
     hall.look(FIRST)
     hall.look(SECOND)
     hall.operators[SECOND] = ClusterOwnership(SECOND)
 
-    assert hall.look(SECOND, TAKEN_OVER_AFTER_S) is Ownership.ASKED
-    assert hall.look(SECOND, TAKEN_OVER_AFTER_S) is Ownership.OURS
+    assert hall.look(SECOND, TAKEOVER_AFTER_S) is Ownership.CHALLENGED
+    assert hall.look(SECOND, TAKEOVER_AFTER_S) is Ownership.OURS
 
 
-def test_a_third_one_waits_for_the_second_and_steps_in_where_that_is_gone() -> None:
+def test_third_operator_waits_for_the_second_and_replaces_a_lost_one() -> None:
     hall = Hall()
     hall.look(FIRST)
     hall.look(SECOND)
     assert hall.look(THIRD) is Ownership.THEIRS
 
-    assert hall.look(THIRD, 2 * TAKEN_OVER_AFTER_S) is Ownership.ASKED
+    assert hall.look(THIRD, 2 * TAKEOVER_AFTER_S) is Ownership.CHALLENGED
     assert hall.claim.challenger == THIRD
 
 
-def test_without_a_name_there_are_no_others() -> None:
+def test_operator_without_a_name_owns_every_cluster() -> None:
     claim = OwnershipClaim(name=FIRST, challenger=SECOND)
 
     assert ClusterOwnership("").observe_claim(CLUSTER, claim, now_s=0, now=NOW) == (Ownership.OURS, claim)
@@ -128,14 +128,14 @@ def test_without_a_name_there_are_no_others() -> None:
     st.lists(
         st.tuples(
             st.sampled_from([FIRST, SECOND, THIRD]),
-            st.sampled_from([0.0, 1.0, ASKED_AGAIN_AFTER_S, PASS_S_MAX, TAKEN_OVER_AFTER_S]),
+            st.sampled_from([0.0, 1.0, CHALLENGE_AGAIN_AFTER_S, RECONCILE_S_MAX, TAKEOVER_AFTER_S]),
             st.sampled_from(["observe_claim", "look", "look", "begin anew"]),
         ),
         max_size=60,
     )
 )
-def test_no_two_passes_overlap(moves: list[tuple[str, float, str]]) -> None:
-    """Whoever is given a Cluster works on it for as long as a pass may take; nobody else is given it meanwhile."""
+def test_no_two_reconciliations_overlap(moves: list[tuple[str, float, str]]) -> None:
+    """An owner reconciles for as long as one reconciliation may take; meanwhile no other becomes the owner."""
     hall, works_until_s = Hall(), dict.fromkeys((FIRST, SECOND, THIRD), -1.0)
     for name, after_s, what in moves:
         if what == "begin anew":
@@ -143,15 +143,15 @@ def test_no_two_passes_overlap(moves: list[tuple[str, float, str]]) -> None:
             hall.operators[name], works_until_s[name] = ClusterOwnership(name), -1.0
         elif hall.look(name, after_s) is Ownership.OURS:
             assert all(until_s <= hall.now_s for other, until_s in works_until_s.items() if other != name)
-            works_until_s[name] = hall.now_s + PASS_S_MAX
+            works_until_s[name] = hall.now_s + RECONCILE_S_MAX
 
 
 def test_claim_survives_the_api() -> None:
-    claim = OwnershipClaim(name=FIRST, challenger=SECOND, refused=THIRD, refused_at=NOW)
+    claim = OwnershipClaim(name=FIRST, challenger=SECOND, rejected=THIRD, rejected_at=NOW)
 
-    assert OwnershipClaim.of({"status": claim.to_patch()}) == claim
+    assert OwnershipClaim.parse({"status": claim.to_patch()}) == claim
     assert replace(claim, challenger="").to_patch()["operator"]["challenger"] is None
-    assert OwnershipClaim.of({}) == OwnershipClaim.of({"status": None}) == OwnershipClaim()
+    assert OwnershipClaim.parse({}) == OwnershipClaim.parse({"status": None}) == OwnershipClaim()
 
 
 class TestController:
@@ -175,7 +175,7 @@ class TestController:
 
         return make
 
-    def test_the_other_one_writes_nothing_but_its_question(
+    def test_other_operator_writes_only_its_challenge(
         self,
         operator: Callable[[str], ControllerManager],
         api: Any,
@@ -202,12 +202,12 @@ class TestController:
         ((_, note, is_warning),) = [event for event in api.events if event[0] == "OtherOperator"]
         assert is_warning
         assert note == (
-            f"{FIRST} looks after Cluster kafka/demo, and so {SECOND} does not; give each operator "
+            f"{FIRST} owns Cluster kafka/demo, so {SECOND} does not reconcile it; give each operator "
             "namespaces of its own (watchNamespaces), or remove one of them"
         )
 
     @pytest.mark.parametrize("metadata", [{}, {"deletionTimestamp": NOW, "finalizers": [TOPIC_FINALIZER]}])
-    def test_finalizers_in_a_cluster_are_those_of_who_looks_after_it(
+    def test_finalizers_in_a_cluster_are_written_by_its_owner(
         self,
         operator: Callable[[str], ControllerManager],
         api: Any,
@@ -228,7 +228,7 @@ class TestController:
             "finalizers []" if metadata else f"finalizers ['{TOPIC_FINALIZER}']"
         ]
 
-    def test_members_follow_a_cluster_that_is_taken_over(
+    def test_members_are_marked_when_their_cluster_is_taken_over(
         self,
         operator: Callable[[str], ControllerManager],
         api: Any,
@@ -248,7 +248,7 @@ class TestController:
             before = api.stored[TOPIC].get("status")
             clock[0] += 1
             await second.reconcile(CLUSTER)
-            clock[0] += TAKEN_OVER_AFTER_S
+            clock[0] += TAKEOVER_AFTER_S
             second.queue._waiting_since.clear()
             await second.reconcile(CLUSTER)
             return before, set(second.queue._waiting_since)
@@ -261,22 +261,22 @@ class TestController:
         asyncio.run(second.reconcile(TOPIC))
         assert brokers.topics["flights"].partitions == 6
 
-    def test_who_has_lost_a_cluster_tells_prometheus_nothing_of_it_any_more(
+    def test_former_owner_has_no_series_of_the_cluster(
         self, operator: Callable[[str], ControllerManager], api: Any, cluster_manifest: Builder
     ) -> None:
         api.put(cluster_manifest())
         first = operator(FIRST)
 
-        def told() -> int:
+        def series() -> int:
             return sum(len(family.samples) for family in first._metrics.clusters.collect())
 
         asyncio.run(first.reconcile(CLUSTER))
-        assert told() > 0
+        assert series() > 0
         api.stored[CLUSTER]["status"]["operator"] = {"name": SECOND}
         asyncio.run(first.reconcile(CLUSTER))
-        assert told() == 0
+        assert series() == 0
 
-    def test_a_question_wakes_who_is_asked_and_an_answer_who_has_asked(
+    def test_challenge_marks_the_owners_cluster_and_its_rejection_the_challengers(
         self, operator: Callable[[str], ControllerManager], api: Any, cluster_manifest: Builder
     ) -> None:
         api.put(cluster_manifest())
@@ -294,7 +294,7 @@ class TestController:
 
         assert asyncio.run(scenario()) == [True, True, True]
 
-    def test_of_two_that_take_it_at_once_one_does(
+    def test_one_of_two_concurrent_takeovers_succeeds(
         self, operator: Callable[[str], ControllerManager], api: Any, cluster_manifest: Builder
     ) -> None:
         api.put(cluster_manifest())

@@ -1,4 +1,4 @@
-"""One candidate's view of a Lease: by its own clock only, and never longer a leader than others can know."""
+"""One candidate's side of an election: by its own clock only, and never a leader for longer than others assume."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def leader(sent_s: float = 100) -> Election:
     return election
 
 
-def test_where_there_is_no_lease_a_candidate_bids() -> None:
+def test_candidate_bids_without_a_lease() -> None:
     election = Election("me", TIMINGS)
     election.observe(None, 0)
 
@@ -28,7 +28,7 @@ def test_where_there_is_no_lease_a_candidate_bids() -> None:
 
 
 @pytest.mark.parametrize(("now_s", "bids"), [(114.9, False), (115, True)], ids=["inside", "at-the-end"])
-def test_a_lease_that_does_not_change_is_taken_over_after_its_duration(now_s: float, bids: bool) -> None:
+def test_unchanged_lease_is_taken_over_after_its_duration(now_s: float, bids: bool) -> None:
     election = Election("me", TIMINGS)
     election.observe(record("other"), 100)
     election.observe(record("other"), 110)
@@ -40,7 +40,7 @@ def test_a_lease_that_does_not_change_is_taken_over_after_its_duration(now_s: fl
         assert (bid.holder, bid.transitions, bid.version) == ("me", 1, "1")
 
 
-def test_every_change_of_the_lease_begins_the_wait_again() -> None:
+def test_every_change_of_the_lease_restarts_the_wait() -> None:
     election = Election("me", TIMINGS)
     election.observe(record("other", "1"), 100)
     election.observe(record("other", "2"), 114)
@@ -49,7 +49,7 @@ def test_every_change_of_the_lease_begins_the_wait_again() -> None:
     assert election.bid(129) is not None
 
 
-def test_the_duration_that_the_holder_promised_counts() -> None:
+def test_duration_in_the_lease_is_used() -> None:
     election = Election("me", TIMINGS)
     election.observe(record("other", lease_s=60), 100)
 
@@ -57,7 +57,7 @@ def test_the_duration_that_the_holder_promised_counts() -> None:
     assert election.bid(160) is not None
 
 
-def test_a_released_lease_is_free_at_once() -> None:
+def test_released_lease_is_free_at_once() -> None:
     election = Election("me", TIMINGS)
     election.observe(record(""), 100)
 
@@ -65,11 +65,11 @@ def test_a_released_lease_is_free_at_once() -> None:
 
 
 @pytest.mark.parametrize(("now_s", "leads"), [(109.9, True), (110, False)], ids=["before", "at-the-deadline"])
-def test_leadership_ends_by_the_time_of_sending(now_s: float, leads: bool) -> None:
+def test_leadership_ends_relative_to_the_send_time(now_s: float, leads: bool) -> None:
     assert leader(sent_s=100).may_write(now_s) is leads
 
 
-def test_renewal_prolongs_from_when_it_was_sent() -> None:
+def test_renewal_extends_from_its_send_time() -> None:
     election = leader(sent_s=100)
     election.won(record("me", "2"), sent_s=105, now_s=109)
 
@@ -77,7 +77,7 @@ def test_renewal_prolongs_from_when_it_was_sent() -> None:
     assert not election.may_write(115)
 
 
-def test_answer_after_the_deadline_brings_no_leadership_back() -> None:
+def test_response_after_the_deadline_does_not_restore_leadership() -> None:
     election = leader(sent_s=100)
     election.won(record("me", "2"), sent_s=105, now_s=110.5)
 
@@ -85,7 +85,7 @@ def test_answer_after_the_deadline_brings_no_leadership_back() -> None:
     assert election.bid(120) is None
 
 
-def test_acquisition_that_took_longer_than_the_deadline_is_none() -> None:
+def test_acquisition_slower_than_the_deadline_is_void() -> None:
     election = Election("me", TIMINGS)
     election.observe(None, 0)
     election.won(record("me"), sent_s=0, now_s=10)
@@ -93,7 +93,7 @@ def test_acquisition_that_took_longer_than_the_deadline_is_none() -> None:
     assert not election.may_write(10)
 
 
-def test_who_sees_another_holder_has_lost() -> None:
+def test_observing_another_holder_ends_the_leadership() -> None:
     election = leader()
     election.observe(record("other", "2"), 102)
 
@@ -101,7 +101,7 @@ def test_who_sees_another_holder_has_lost() -> None:
     assert election.is_lost
 
 
-def test_acquisition_whose_answer_was_lost_is_renewed_without_a_transition() -> None:
+def test_acquisition_whose_response_was_lost_is_renewed_without_a_transition() -> None:
     election = Election("me", TIMINGS)
     election.observe(record("me", "7", transitions=3), 100)
 
@@ -109,7 +109,7 @@ def test_acquisition_whose_answer_was_lost_is_renewed_without_a_transition() -> 
     assert election.bid(100) == record("me", "7", transitions=3)
 
 
-def test_release_names_nobody_and_is_final() -> None:
+def test_release_clears_the_holder_and_is_final() -> None:
     election = leader()
 
     released = election.release()
@@ -120,7 +120,7 @@ def test_release_names_nobody_and_is_final() -> None:
     assert election.bid(100) is None
 
 
-def test_who_does_not_lead_has_nothing_to_release() -> None:
+def test_standby_has_nothing_to_release() -> None:
     election = Election("me", TIMINGS)
     election.observe(record("other"), 100)
 
@@ -136,6 +136,6 @@ def test_who_does_not_lead_has_nothing_to_release() -> None:
     ],
     ids=["deadline-as-long-as-the-lease", "retry-as-long-as-the-deadline", "no-pause"],
 )
-def test_timings_that_would_allow_two_leaders_or_none_are_refused(timings: dict[str, float]) -> None:
+def test_timings_that_would_allow_two_leaders_or_none_are_rejected(timings: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="longer than the one before"):
         LeaseTimings(**timings)

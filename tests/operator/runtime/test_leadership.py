@@ -1,4 +1,4 @@
-"""Candidates on one Lease: answers late, lost or refused, kills, skewed clocks; one writes at most, one leads soon."""
+"""Candidates on one Lease, with late and lost responses, kills and skewed clocks: one writes, one leads soon."""
 
 import asyncio
 import contextlib
@@ -19,14 +19,14 @@ Document = dict[str, Any]
 
 
 class Leases:
-    """An API server that keeps one Lease; ``trouble`` makes calls late, refused, or done without an answer."""
+    """An API server with one Lease; ``trouble`` makes calls late, fail, or execute without a response."""
 
-    def __init__(self, chance: random.Random | None = None) -> None:
+    def __init__(self, randomness: random.Random | None = None) -> None:
         self.stored: Document | None = None
         self.calls: list[str] = []
         self.fails: Exception | None = None
         self.hangs = False
-        self._chance = chance
+        self._randomness = randomness
         self._version = 0
 
     async def get(self, kind: str, namespace: str, name: str) -> Document | None:
@@ -64,22 +64,22 @@ class Leases:
             raise self.fails
         if self.hangs:
             await asyncio.Event().wait()
-        if self._chance is None:
+        if self._randomness is None:
             return copy.deepcopy(work())
-        trouble = self._chance.random()
+        trouble = self._randomness.random()
         if trouble < 0.05:
             raise OSError("connection refused")
         if trouble < 0.08:
             raise ApiError(429, "TooManyRequests", "later")
-        await asyncio.sleep(self._chance.expovariate(5))
+        await asyncio.sleep(self._randomness.expovariate(5))
         if trouble < 0.15:
             # The request arrives, long after its sender gave up.
-            asyncio.get_running_loop().call_later(self._chance.uniform(5, 30), _unheard, work)
+            asyncio.get_running_loop().call_later(self._randomness.uniform(5, 30), _unheard, work)
             await asyncio.Event().wait()
         result = copy.deepcopy(work())
         if trouble < 0.25:
             raise OSError("connection lost in the middle of the answer")
-        await asyncio.sleep(self._chance.expovariate(1) if trouble < 0.5 else 0)
+        await asyncio.sleep(self._randomness.expovariate(1) if trouble < 0.5 else 0)
         return result
 
 
@@ -118,7 +118,7 @@ def test_first_candidate_leads_and_the_second_stands_by_and_says_so(caplog: pyte
     assert [it.message for it in caplog.records] == ["a leads, by lease system/ottla", "stands by as b: a leads"]
 
 
-def test_lease_tells_people_who_leads_since_when() -> None:
+def test_lease_has_holder_and_acquire_time() -> None:
     async def scenario() -> Document:
         leases = Leases()
         first = candidate(leases, "a")
@@ -139,7 +139,7 @@ def test_lease_tells_people_who_leads_since_when() -> None:
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("a", 15, 0)
 
 
-def test_released_lease_is_taken_at_the_next_look() -> None:
+def test_released_lease_is_taken_at_the_next_observation() -> None:
     async def scenario() -> float:
         leases = Leases()
         first, second = candidate(leases, "a"), candidate(leases, "b")
@@ -155,7 +155,7 @@ def test_released_lease_is_taken_at_the_next_look() -> None:
     assert run(scenario) <= 2
 
 
-def test_release_of_who_does_not_lead_writes_nothing() -> None:
+def test_release_by_a_standby_writes_nothing() -> None:
     async def scenario() -> None:
         leases = Leases()
         await candidate(leases, "a").acquire()
@@ -166,7 +166,7 @@ def test_release_of_who_does_not_lead_writes_nothing() -> None:
     run(scenario)
 
 
-def test_release_that_fails_does_not_keep_the_process() -> None:
+def test_failed_release_does_not_block_the_exit() -> None:
     async def scenario() -> None:
         leases = Leases()
         first = candidate(leases, "a")
@@ -181,7 +181,7 @@ def test_release_that_fails_does_not_keep_the_process() -> None:
 @pytest.mark.parametrize(
     "trouble",
     [
-        pytest.param({"fails": OSError("connection refused")}, id="nobody-answers"),
+        pytest.param({"fails": OSError("connection refused")}, id="unreachable"),
         pytest.param({"fails": ApiError(403, "Forbidden", "no right")}, id="no-right"),
         pytest.param({"fails": ApiError(503, "Unavailable", "busy")}, id="busy"),
         pytest.param({"hangs": True}, id="hangs"),
@@ -220,7 +220,7 @@ def test_leader_that_is_replaced_ends_and_names_its_successor() -> None:
     assert run(scenario) == "a does not lead any more: b leads"
 
 
-def test_one_answer_that_never_comes_does_not_cost_the_leadership() -> None:
+def test_one_lost_response_does_not_cost_the_leadership() -> None:
     async def scenario() -> None:
         leases = Leases()
         first = candidate(leases, "a")
@@ -248,7 +248,7 @@ def test_standby_that_cannot_read_the_lease_says_why() -> None:
         return before, first.problem
 
     assert run(scenario) == (
-        "no look at the Lease was answered yet",
+        "the Lease has not been read yet",
         "lease system/ottla: 403 Forbidden: may not get leases",
     )
 
@@ -269,17 +269,17 @@ def test_deleted_lease_is_made_again() -> None:
 
 
 class Fleet:
-    """Operators that begin, lead, write whenever they may, are killed, and begin again, by one seed."""
+    """Operators that start, lead, write whenever they may, are killed, and start again, by one seed."""
 
     def __init__(self, seed: int) -> None:
-        self.chance = random.Random(seed)
-        self.leases = Leases(self.chance)
+        self.randomness = random.Random(seed)
+        self.leases = Leases(self.randomness)
         self.alive: dict[str, Leadership] = {}
         self.writers: list[tuple[float, str]] = []
         self._begun = 0
 
     def one_writes(self) -> None:
-        """Claim that at most one may write at this very moment."""
+        """Assert that at most one may write at this very moment."""
         now = [identity for identity, it in self.alive.items() if it.may_write()]
         assert len(now) <= 1, f"{now} may write at {asyncio.get_running_loop().time():.3f}"
         if now:
@@ -293,23 +293,23 @@ class Fleet:
             me = candidate(
                 self.leases,
                 identity,
-                offset_s=self.chance.uniform(-1e6, 1e6),
-                rate=self.chance.uniform(0.97, 1.03),
+                offset_s=self.randomness.uniform(-1e6, 1e6),
+                rate=self.randomness.uniform(0.97, 1.03),
             )
             self.alive[identity] = me
             process = asyncio.ensure_future(self._process(me))
-            done, _ = await asyncio.wait([process], timeout=self.chance.expovariate(1 / 60))
+            done, _ = await asyncio.wait([process], timeout=self.randomness.expovariate(1 / 60))
             if not done:
-                # A kill: nothing is released. What it had sent may still arrive.
+                # A kill: nothing is released. A request in flight may still arrive.
                 process.cancel()
             del self.alive[identity]
-            await asyncio.sleep(self.chance.expovariate(1 / 3))
+            await asyncio.sleep(self.randomness.expovariate(1 / 3))
 
     async def _process(self, me: Leadership) -> None:
         await me.acquire()
         keeping = asyncio.ensure_future(me.keep())
         try:
-            await asyncio.wait([keeping], timeout=self.chance.expovariate(1 / 90))
+            await asyncio.wait([keeping], timeout=self.randomness.expovariate(1 / 90))
         finally:
             keeping.cancel()
         await me.release()
@@ -336,7 +336,7 @@ def test_at_most_one_writes_whatever_happens(seed: int) -> None:
     assert len(fleet.writers) > 0.3 * 400 / 0.05
 
 
-def test_two_would_write_if_a_leader_went_on_for_as_long_as_its_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_renew_deadline_beyond_the_lease_has_two_leaders(monkeypatch: pytest.MonkeyPatch) -> None:
     """The test above would notice: a deadline past the lease has two leaders."""
     monkeypatch.setattr("ottla_operator.runtime.election.LeaseTimings.__post_init__", lambda self: None)
     monkeypatch.setattr(

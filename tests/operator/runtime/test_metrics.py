@@ -1,4 +1,4 @@
-"""The operator's series: passes, requests, and what there is to tell of each Cluster; nothing of what has gone."""
+"""The operator's metrics: reconciliations, requests, and the state of each Cluster; no series of removed ones."""
 
 from typing import Any
 
@@ -32,8 +32,8 @@ def lines(metrics: OperatorMetrics) -> set[str]:
     return {it for it in generate_latest(metrics.registry).decode().splitlines() if not it.startswith("#")}
 
 
-def test_status_of_a_cluster_is_told(metrics: OperatorMetrics) -> None:
-    metrics.clusters.saw(KEY, STATUS)
+def test_status_of_a_cluster_is_exported(metrics: OperatorMetrics) -> None:
+    metrics.clusters.observe_status(KEY, STATUS)
 
     assert lines(metrics) >= {
         'ottla_operator_cluster_condition{cluster="demo",condition="Ready",namespace="kafka"} 0.0',
@@ -49,40 +49,40 @@ def test_status_of_a_cluster_is_told(metrics: OperatorMetrics) -> None:
 
 
 @pytest.mark.parametrize("status", [{}, {"conditions": [], "operation": {}}], ids=["nothing-yet", "empty"])
-def test_cluster_without_a_word_has_no_series(metrics: OperatorMetrics, status: dict[str, Any]) -> None:
-    metrics.clusters.saw(KEY, status)
+def test_cluster_without_status_has_no_series(metrics: OperatorMetrics, status: dict[str, Any]) -> None:
+    metrics.clusters.observe_status(KEY, status)
 
     assert not [it for it in lines(metrics) if "demo" in it]
 
 
 def test_operation_that_ended_and_cluster_that_went_leave_nothing(metrics: OperatorMetrics) -> None:
-    metrics.clusters.saw(KEY, STATUS)
-    metrics.clusters.saw(KEY, {"conditions": STATUS["conditions"]})
-    metrics.passed(KEY, is_reached=True)
+    metrics.clusters.observe_status(KEY, STATUS)
+    metrics.clusters.observe_status(KEY, {"conditions": STATUS["conditions"]})
+    metrics.observe_reconcile(KEY, is_reached=True)
     assert not [it for it in lines(metrics) if "operation" in it]
     assert [it for it in lines(metrics) if it.startswith("ottla_operator_cluster_last_success_timestamp_seconds{")]
 
-    metrics.clusters.forget(KEY)
+    metrics.clusters.remove(KEY)
     assert not [it for it in lines(metrics) if "demo" in it]
 
 
-def test_time_that_nobody_can_read_is_no_series(metrics: OperatorMetrics) -> None:
-    metrics.clusters.saw(KEY, {"certificates": [{"name": "nodes", "notAfter": "soon"}, {"name": "none"}]})
+def test_invalid_time_is_no_series(metrics: OperatorMetrics) -> None:
+    metrics.clusters.observe_status(KEY, {"certificates": [{"name": "nodes", "notAfter": "soon"}, {"name": "none"}]})
 
     assert not [it for it in lines(metrics) if "certificate_expiry" in it]
 
 
-def test_success_is_told_by_kind(metrics: OperatorMetrics) -> None:
-    metrics.passed(ObjectKey("Topic", "kafka", "a"), is_reached=True)
-    metrics.passed(ObjectKey("User", "kafka", "a"), is_reached=False)
+def test_success_is_exported_by_kind(metrics: OperatorMetrics) -> None:
+    metrics.observe_reconcile(ObjectKey("Topic", "kafka", "a"), is_reached=True)
+    metrics.observe_reconcile(ObjectKey("User", "kafka", "a"), is_reached=False)
 
     found = [it for it in lines(metrics) if it.startswith("ottla_operator_last_success_timestamp_seconds")]
     assert [it.partition("}")[0] for it in found] == ['ottla_operator_last_success_timestamp_seconds{kind="Topic"']
 
 
 def test_requests_are_counted_by_verb_resource_and_code(metrics: OperatorMetrics) -> None:
-    metrics.called(ApiCall("get", "topics", "kafka", 200, 0.01, ""))
-    metrics.called(ApiCall("watch", "topics", "", 0, 99, "no answer"))
+    metrics.observe_api_call(ApiCall("get", "topics", "kafka", 200, 0.01, ""))
+    metrics.observe_api_call(ApiCall("watch", "topics", "", 0, 99, "no answer"))
 
     text = lines(metrics)
     assert 'ottla_operator_api_requests_total{code="200",resource="topics",verb="get"} 1.0' in text
@@ -91,5 +91,5 @@ def test_requests_are_counted_by_verb_resource_and_code(metrics: OperatorMetrics
     assert not [it for it in text if "request_seconds" in it and "watch" in it]
 
 
-def test_version_is_told(metrics: OperatorMetrics) -> None:
+def test_version_is_exported(metrics: OperatorMetrics) -> None:
     assert [it for it in lines(metrics) if it.startswith('ottla_operator_build_info{version="')]

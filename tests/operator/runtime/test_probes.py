@@ -1,4 +1,4 @@
-"""The operator's HTTP: alive while it moves, ready for its part, leading or standing by; and metrics."""
+"""The operator's HTTP: liveness, readiness of leaders and standbys, and metrics."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ Document = dict[str, Any]
 
 
 class StuckQueue(WorkQueue):
-    """A queue whose oldest key is as old as the test says, and that stands still for as long."""
+    """A queue whose oldest key has the age of the test, and that has been stalled for as long."""
 
     age_s = 0.0
 
@@ -35,7 +35,7 @@ def open_watches(age_s: float = 0) -> WatchHealth:
     now_s = time.monotonic() - age_s
     health = WatchHealth([("topics", ""), ("users", "")], now_s)
     for resource in ("topics", "users"):
-        health.heard(ApiCall("watch", resource, "", 200, 0.1, ""), now_s)
+        health.observe_request(ApiCall("watch", resource, "", 200, 0.1, ""), now_s)
     return health
 
 
@@ -82,22 +82,22 @@ def page(path: str, **state: Any) -> tuple[int, Document]:
 
 
 @pytest.mark.parametrize(("age_s", "status"), [(120, 200), (120.5, 503)], ids=["at-the-limit", "past-the-limit"])
-def test_operator_whose_queue_stands_still_is_not_alive(age_s: float, status: int) -> None:
+def test_operator_with_a_stalled_queue_is_not_alive(age_s: float, status: int) -> None:
     assert ask("/healthz", age_s=age_s)[0] == status
 
 
 @pytest.mark.parametrize(("age_s", "status"), [(290, 200), (301, 503)], ids=["inside-the-limit", "past-the-limit"])
 def test_operator_whose_watch_gives_no_sign_of_life_is_not_alive(age_s: float, status: int) -> None:
-    answer = page("/healthz", watches=open_watches(age_s))
+    response = page("/healthz", watches=open_watches(age_s))
 
-    assert answer[0] == status
-    assert round(answer[1]["watchSeconds"]["topics"]) == age_s
-    assert ("watches have given no sign of life: topics" in answer[1].get("error", "")) is (status == 503)
+    assert response[0] == status
+    assert round(response[1]["watchSeconds"]["topics"]) == age_s
+    assert ("watches have given no sign of life: topics" in response[1].get("error", "")) is (status == 503)
 
 
-def test_operator_whose_api_server_refuses_is_alive_and_not_ready() -> None:
+def test_operator_whose_requests_are_rejected_is_alive_and_not_ready() -> None:
     watches = open_watches()
-    watches.heard(ApiCall("watch", "topics", "", 503, 0.1, "503 Unavailable"), time.monotonic())
+    watches.observe_request(ApiCall("watch", "topics", "", 503, 0.1, "503 Unavailable"), time.monotonic())
 
     assert ask("/healthz", watches=watches)[0] == 200
     status, body = page("/readyz", watches=watches)
@@ -106,9 +106,9 @@ def test_operator_whose_api_server_refuses_is_alive_and_not_ready() -> None:
 
 @pytest.mark.parametrize(("is_listed", "status"), [(True, 200), (False, 503)])
 def test_leader_is_ready_after_the_first_listing(is_listed: bool, status: int) -> None:
-    answer = page("/readyz", is_listed=is_listed)
+    response = page("/readyz", is_listed=is_listed)
 
-    assert (answer[0], answer[1]["role"], answer[1]["ready"]) == (status, "leader", status == 200)
+    assert (response[0], response[1]["role"], response[1]["ready"]) == (status, "leader", status == 200)
 
 
 def test_standby_is_alive_and_ready_and_says_who_leads() -> None:
@@ -128,7 +128,7 @@ def test_standby_that_could_not_take_over_is_alive_and_not_ready() -> None:
     assert page("/readyz", leads=False, leadership=leadership)[1]["error"] == "lease a/b: 403 Forbidden: no"
 
 
-def test_metrics_tell_of_the_queue_the_watches_and_the_leader() -> None:
+def test_metrics_have_the_queue_the_watches_and_the_leader() -> None:
     status, text = ask("/metrics", age_s=7)
 
     assert status == 200
@@ -139,7 +139,7 @@ def test_metrics_tell_of_the_queue_the_watches_and_the_leader() -> None:
     assert 'ottla_operator_watch_age_seconds{resource="topics"} ' in text
 
 
-def test_metrics_of_a_standby_say_so() -> None:
+def test_metrics_of_a_standby_have_no_watches() -> None:
     text = ask("/metrics", leads=False)[1]
 
     assert "ottla_operator_leader 0.0" in text

@@ -1,4 +1,4 @@
-"""The operator's environment: what is read, and what is refused by name."""
+"""The operator's environment: accepted settings, and errors that name a variable."""
 
 from typing import Any
 
@@ -53,12 +53,12 @@ def test_every_setting_can_be_given() -> None:
 
 
 @pytest.mark.parametrize("known", [{"own_namespace": "a"}, {"own_labels": (("a", "b"),)}], ids=["namespace", "labels"])
-def test_half_of_what_its_pods_are_known_by_is_nothing(known: dict[str, Any]) -> None:
-    """A policy without labels would let in every pod of a namespace."""
+def test_namespace_and_labels_of_own_pods_are_used_together_only(known: dict[str, Any]) -> None:
+    """A policy without labels would admit every pod of a namespace."""
     assert Settings(**known).pods is None
 
 
-def test_what_kubernetes_adds_for_a_service_of_our_name_is_no_setting() -> None:
+def test_variables_of_a_kubernetes_service_are_no_settings() -> None:
     assert Settings.from_environment({"OTTLA_OPERATOR_PORT": "tcp://10.0.0.1:80"}) == Settings()
 
 

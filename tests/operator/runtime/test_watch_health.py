@@ -1,4 +1,4 @@
-"""Signs of life of watches: what counts as one, what is a problem, and which silence is too long."""
+"""Signs of life of watches, problems, and silence that is too long."""
 
 import pytest
 
@@ -19,57 +19,59 @@ def test_nothing_is_open_at_the_beginning(health: WatchHealth) -> None:
     assert health.problem == "topics: not opened yet; users: not opened yet"
 
 
-def test_all_are_open_when_each_was_answered(health: WatchHealth) -> None:
-    assert health.heard(call("topics"), 101) == "the watch of topics is open"
+def test_watches_are_open_once_each_has_a_response(health: WatchHealth) -> None:
+    assert health.observe_request(call("topics"), 101) == "the watch of topics is open"
     assert health.problem == "users: not opened yet"
-    assert health.heard(call("users"), 102) == "the watch of users is open"
+    assert health.observe_request(call("users"), 102) == "the watch of users is open"
     assert health.problem is None
 
 
-def test_listing_that_succeeds_opens_nothing_and_is_a_sign_of_life(health: WatchHealth) -> None:
-    assert health.heard(call(verb="list"), 150) is None
+def test_successful_listing_is_a_sign_of_life_and_opens_no_watch(health: WatchHealth) -> None:
+    assert health.observe_request(call(verb="list"), 150) is None
     assert health.problem is not None
     assert health.ages_s(160) == {"topics": 10, "users": 60}
 
 
-def test_refusal_and_silence_of_the_server_are_signs_of_life_and_problems(health: WatchHealth) -> None:
-    health.heard(call(), 101)
+def test_errors_and_time_outs_of_the_server_are_signs_of_life_and_problems(health: WatchHealth) -> None:
+    health.observe_request(call(), 101)
 
-    assert health.heard(call(words="503 Unavailable"), 150) == "the watch of topics is not open: 503 Unavailable"
-    assert health.heard(call(words="503 Unavailable"), 151) is None
+    assert (
+        health.observe_request(call(words="503 Unavailable"), 150) == "the watch of topics is not open: 503 Unavailable"
+    )
+    assert health.observe_request(call(words="503 Unavailable"), 151) is None
     assert health.ages_s(151)["topics"] == 0
 
 
 def test_listing_that_fails_is_a_problem(health: WatchHealth) -> None:
-    health.heard(call(), 101)
-    health.heard(call(verb="list", words="404 Not Found"), 102)
+    health.observe_request(call(), 101)
+    health.observe_request(call(verb="list", words="404 Not Found"), 102)
 
     assert "topics: 404 Not Found" in (health.problem or "")
 
 
 def test_quietest_watch_of_a_resource_counts() -> None:
     health = WatchHealth([("topics", "a"), ("topics", "b")], 100)
-    health.heard(call(namespace="a"), 200)
+    health.observe_request(call(namespace="a"), 200)
 
     assert health.ages_s(210) == {"topics": 110}
     assert health.problem == "topics in b: not opened yet"
 
 
 def test_event_is_a_sign_of_life_of_its_watch(health: WatchHealth) -> None:
-    health.told("topics", "kafka", 200)
+    health.observe_event("topics", "kafka", 200)
 
     assert health.ages_s(200) == {"topics": 0, "users": 100}
 
 
-def test_try_that_did_not_even_begin_is_one_of_all(health: WatchHealth) -> None:
-    health.heard(call(), 101)
-    health.tried("no CRD", 200)
+def test_failure_to_start_watches_counts_for_all(health: WatchHealth) -> None:
+    health.observe_request(call(), 101)
+    health.observe_failure("no CRD", 200)
 
     assert health.ages_s(201) == {"topics": 1, "users": 1}
     assert health.problem == "no CRD"
 
 
 @pytest.mark.parametrize("other", [call("secrets"), call(verb="get"), call(namespace="else")])
-def test_what_is_no_watch_of_ours_is_not_counted(health: WatchHealth, other: ApiCall) -> None:
-    assert health.heard(other, 200) is None
+def test_other_requests_are_not_counted(health: WatchHealth, other: ApiCall) -> None:
+    assert health.observe_request(other, 200) is None
     assert health.ages_s(200)["topics"] == 100

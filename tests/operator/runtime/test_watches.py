@@ -25,7 +25,7 @@ ALL = {"clusters", "topics", "users", "statefulsets"}
 
 
 class Diary:
-    """Stands in for the controller and writes down the marks."""
+    """Records marks in place of the controller."""
 
     def __init__(self) -> None:
         self.marks: list[tuple[str, str]] = []
@@ -63,7 +63,7 @@ class World:
                     self.diary,
                     namespaces=(),
                     health=self.health,
-                    told=self.calls.append,
+                    on_call=self.calls.append,
                     gap=lambda: self.gaps.append(time.monotonic()),
                     login=self.login,
                 ).run()
@@ -102,7 +102,7 @@ def test_objects_become_marks_as_they_come_change_and_go(world: World) -> None:
             await until(lambda: len(world.diary.marks) >= 3)
 
     asyncio.run(run())
-    # Of one object in order; kopf has a queue for each.
+    # Per object in order; kopf has a queue for each.
     assert world.diary.marks[0] == ("seen", "before")
     assert set(world.diary.marks[1:]) == {("seen", "after"), ("gone", "before")}
     assert not world.gaps
@@ -143,7 +143,7 @@ def test_error_on_a_watch_does_not_end_the_operator(world: World, error: Documen
     async def run() -> None:
         async with world.watching() as running:
             await until(lambda: world.is_open)
-            world.server.tell_watches({"type": "ERROR", "object": error})
+            world.server.send_to_watches({"type": "ERROR", "object": error})
             before = len(world.server.requests)
             await until(lambda: len(world.server.requests) >= before + 4 and world.is_open)
             world.server.put("topics", topic("after"))
@@ -153,7 +153,9 @@ def test_error_on_a_watch_does_not_end_the_operator(world: World, error: Documen
     asyncio.run(run())
 
 
-def test_definition_that_is_deleted_is_said_and_comes_back(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_deleted_crd_is_logged_and_watched_again_once_it_returns(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     async def run() -> None:
         async with world.watching() as running:
             await until(lambda: world.is_open)
@@ -177,7 +179,7 @@ def test_definition_that_is_deleted_is_said_and_comes_back(world: World, caplog:
     assert len(world.gaps) == 1
 
 
-def test_definition_that_is_not_there_yet_is_waited_for(world: World) -> None:
+def test_missing_crd_is_waited_for(world: World) -> None:
     world.server.missing.add("clusters")
 
     async def run() -> None:
@@ -189,7 +191,7 @@ def test_definition_that_is_not_there_yet_is_waited_for(world: World) -> None:
     asyncio.run(run())
 
 
-def test_missing_right_is_said(world: World) -> None:
+def test_missing_permission_is_logged(world: World) -> None:
     world.server.faults = [Fault(where="/users", times=2, status=403, body={"reason": "Forbidden", "message": "no"})]
 
     async def run() -> None:
@@ -217,7 +219,7 @@ def test_token_that_was_replaced_is_read_again(world: World) -> None:
     asyncio.run(run())
 
 
-def test_refused_credentials_are_not_tried_in_a_tight_loop(world: World) -> None:
+def test_rejected_credentials_are_not_retried_in_a_tight_loop(world: World) -> None:
     async def run() -> None:
         world.server.valid_tokens = {"first"}
         async with world.watching():
@@ -233,7 +235,7 @@ def test_refused_credentials_are_not_tried_in_a_tight_loop(world: World) -> None
     asyncio.run(run())
 
 
-def test_requests_of_kopf_are_told_of(world: World) -> None:
+def test_requests_of_kopf_are_reported(world: World) -> None:
     async def run() -> None:
         async with world.watching():
             await until(lambda: world.is_open)
@@ -251,7 +253,7 @@ def test_kopf_marks_nothing_under_its_own_name() -> None:
     assert settings.posting.enabled is False
 
 
-def test_forgotten_watches_end_by_themselves() -> None:
+def test_watches_lost_by_the_server_end_by_themselves() -> None:
     settings = kopf_settings()
 
     assert settings.watching.server_timeout is not None

@@ -1,4 +1,4 @@
-"""Dirty keys: once each, never two workers on one, later and later after failures."""
+"""Dirty keys: once each, never two workers on one, and a growing backoff after failures."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ def key(name: str, group: str = "") -> ObjectKey:
 
 
 class Workers:
-    """Workers on a queue, and a diary of what they did; ``hold`` keeps a key in work until it is set."""
+    """Workers on a queue, and a log of what they did; ``hold`` keeps a key in work until it is set."""
 
     def __init__(self, queue: WorkQueue, count: int = 1) -> None:
         self.done: list[tuple[str, float]] = []
@@ -92,7 +92,7 @@ def test_key_marked_during_its_work_is_reconciled_again_afterwards() -> None:
 @pytest.mark.parametrize(
     ("groups", "begun"), [(("x", "x"), ["a"]), (("x", "y"), ["a", "b"])], ids=["same-cluster", "two-clusters"]
 )
-def test_keys_of_one_cluster_take_turns(groups: tuple[str, str], begun: list[str]) -> None:
+def test_keys_of_one_cluster_are_reconciled_one_at_a_time(groups: tuple[str, str], begun: list[str]) -> None:
     async def scenario() -> None:
         queue = WorkQueue(lambda it: it.namespace)
         workers = Workers(queue, count=2)
@@ -157,7 +157,7 @@ def test_key_that_fails_for_days_is_still_tried_every_minute() -> None:
     run(scenario)
 
 
-def test_success_forgets_the_failures() -> None:
+def test_success_resets_the_backoff() -> None:
     async def scenario() -> None:
         queue = WorkQueue(lambda it: it.namespace)
         workers = Workers(queue)
@@ -276,7 +276,7 @@ class TestTogether:
 
         run(scenario)
 
-    def test_one_that_spoils_the_work_ends_up_alone(self) -> None:
+    def test_key_that_fails_its_batch_ends_up_alone(self) -> None:
         async def scenario() -> None:
             queue = WorkQueue(lambda it: it.namespace)
             done: set[str] = set()

@@ -1,4 +1,4 @@
-"""Passes and listings for as long as an operator runs: what waits for what, what is given up, what is tried again."""
+"""Workers and listings while an operator runs: order, time-outs, and retries."""
 
 import asyncio
 from typing import Any, cast
@@ -21,7 +21,7 @@ YOUNGER, OLDER = ObjectKey("User", "kafka", "alice"), ObjectKey("User", "kafka",
     [OSError("no answer"), TimeoutError(), ApiError(503, "Unavailable", "busy"), ApiError(404, "NotFound", "no CRD")],
     ids=["network", "time", "api", "no-definition"],
 )
-def test_listing_that_fails_is_tried_again_soon(failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_listing_is_retried_soon(failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     failures, waits = [failure, failure], []
 
     class Lists:
@@ -71,7 +71,7 @@ def test_younger_user_that_a_watch_shows_first_waits_for_the_first_listing(
     assert reasons == {YOUNGER: "UserClaimedElsewhere", OLDER: "AsSpecified"}
 
 
-def test_object_without_a_cluster_is_let_go_where_clusters_are_not_defined(
+def test_object_without_a_cluster_is_released_if_the_crd_of_clusters_is_missing(
     controller: ControllerManager, api: Any, user_manifest: Any
 ) -> None:
     user = user_manifest()
@@ -85,7 +85,7 @@ def test_object_without_a_cluster_is_let_go_where_clusters_are_not_defined(
             asyncio.ensure_future(workers.work(controller, events.listed)),
         ]
         await asyncio.sleep(60)
-        # No watch is open either.
+        # There is no open watch either.
         api.put(user, **going)
         await asyncio.sleep(60)
         for part in parts:
@@ -99,7 +99,7 @@ def test_object_without_a_cluster_is_let_go_where_clusters_are_not_defined(
     assert not events.is_complete, "it is not ready"
 
 
-def test_pass_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_hanging_reconciliation_is_cancelled(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     queue = WorkQueue(lambda it: it)
     begun = []
 
@@ -122,7 +122,7 @@ def test_pass_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, caplog: py
 
     run_in_no_time(scenario)
     assert len(begun) == 3
-    assert "a pass took more than 300 s" in caplog.records[0].message
+    assert "a reconciliation took more than 300 s" in caplog.records[0].message
 
 
 def test_gap_is_listed_over_at_once() -> None:

@@ -1,4 +1,4 @@
-"""Mutations: each breaks one promise on purpose, by replacing one function of the broker.
+"""Mutations: each breaks one invariant on purpose, by replacing one function of the broker.
 
 The simulator has to find every one of them; how soon is measured (`python tests/simulator/mutations/catalog.py`) and
 written into docs/simulator.md.
@@ -40,11 +40,11 @@ from ottla.wire.acl_codes import Operation
 
 RUN_MS = 20_000
 SEEDS_MAX = 60
-"""Where a mutation says nothing else."""
+"""The default of ``seeds_max``."""
 
 
 class Mutation(NamedTuple):
-    """``seeds_max``: up to which seed it has to be found; None where a scenario has to find it.
+    """``seeds_max``: the last seed by which it has to be found; None if a scenario has to find it.
 
     ``seeds_from`` and ``seeds_step`` leave out seeds whose runs have nothing of the kind. ``known_seed`` is tried
     before the others: it found the mutation when it was measured, and does so until runs change.
@@ -140,10 +140,10 @@ def _cut_at_known_high_watermark(set_attribute: SetAttribute) -> None:
 def _keep_what_is_known(set_attribute: SetAttribute) -> None:
     begin_epoch = RemoteReplica.begin_epoch
 
-    def forgetting_nothing(self: RemoteReplica, *, is_new_leader: bool, **how: Any) -> None:
+    def keep_everything(self: RemoteReplica, *, is_new_leader: bool, **how: Any) -> None:
         begin_epoch(self, is_new_leader=False, **how)
 
-    set_attribute(RemoteReplica, "begin_epoch", forgetting_nothing)
+    set_attribute(RemoteReplica, "begin_epoch", keep_everything)
 
 
 @mutation("fetches of every leader epoch are served", seeds_max=None)
@@ -152,21 +152,21 @@ def _serve_every_epoch(set_attribute: SetAttribute) -> None:
 
 
 @mutation("repeated batches of idempotent producers are appended again", seeds_max=20, known_seed=5)
-def _forget_duplicates(set_attribute: SetAttribute) -> None:
+def _ignore_duplicates(set_attribute: SetAttribute) -> None:
     set_attribute(producer_state.ProducerState, "find_duplicate", lambda self, batch: None)
     set_attribute(producer_state.ProducerState, "_check_sequence", lambda self, entry, batch, offset: None)
 
 
 @mutation("producer state is lost at a restart", seeds_max=60, known_seed=23)
-def _forget_producers(set_attribute: SetAttribute) -> None:
+def _lose_producers(set_attribute: SetAttribute) -> None:
     opened = PartitionLog.open.__func__  # type: ignore[attr-defined]
 
-    def forgetful(cls: type[PartitionLog], **arguments: Any) -> PartitionLog:
+    def with_record_reset(cls: type[PartitionLog], **arguments: Any) -> PartitionLog:
         log: PartitionLog = opened(cls, **arguments)
         log._local.producers.clear(log.log_end_offset)
         return log
 
-    set_attribute(PartitionLog, "open", classmethod(forgetful))
+    set_attribute(PartitionLog, "open", classmethod(with_record_reset))
 
 
 @mutation("a broker leads before it has registered anew", seeds_max=60)
@@ -213,7 +213,7 @@ def _expand_early(set_attribute: SetAttribute) -> None:
 
 
 @mutation("any living replica may be elected", seeds_max=60)
-def _elect_anyone(set_attribute: SetAttribute) -> None:
+def _elect_any_replica(set_attribute: SetAttribute) -> None:
     elect = PartitionChange._elect
 
     def unclean(self: PartitionChange, target: Any, elr: Any) -> tuple[int, bool]:
@@ -226,7 +226,7 @@ def _elect_anyone(set_attribute: SetAttribute) -> None:
 
 
 @mutation("fetch sessions are not told of new records", seeds_max=60)
-def _tell_no_sessions(set_attribute: SetAttribute) -> None:
+def _report_no_sessions(set_attribute: SetAttribute) -> None:
     set_attribute(FetchRound, "_watch", lambda self, session, key, fetched: None)
 
 
@@ -278,7 +278,7 @@ def _vote_twice(set_attribute: SetAttribute) -> None:
 
 
 @mutation("votes are not synced to the disk", seeds_max=100)
-def _forget_votes(set_attribute: SetAttribute) -> None:
+def _lose_votes(set_attribute: SetAttribute) -> None:
     def write(disk: Any, path: str, text: str) -> None:
         file = disk.open(path, create=True)
         file.truncate(0)

@@ -1,6 +1,6 @@
-"""The hunt for a mutation: it is put in force, and run after run has to show what it broke, until one does.
+"""The hunt for a mutation: it is applied, and run after run is executed until one shows what it broke.
 
-What a catalog of mutations is run by, in a test and as a program of its own.
+Catalogs of mutations use it in tests and as programs.
 """
 
 import sys
@@ -14,14 +14,14 @@ Apply: TypeAlias = Callable[[SetAttribute], None]
 
 
 class Outcome(Protocol):
-    """How a run ended; ``failure`` is None where it ended well."""
+    """How a run ended; ``failure`` is None if every invariant held."""
 
     @property
     def failure(self) -> str | None: ...
 
 
 class Mutation(Protocol):
-    """One promise, broken by replacing functions."""
+    """An invariant that is broken by replacing functions."""
 
     @property
     def name(self) -> str: ...
@@ -31,18 +31,18 @@ class Mutation(Protocol):
 
     @property
     def seeds(self) -> Sequence[int]:
-        """Which are tried, in order."""
+        """The seeds to try, in order."""
 
     def runs(self, seed: int) -> Iterator[Any]:
-        """Make the runs of one seed, each when its `Outcome` is asked for."""
+        """Yield the runs of one seed, each executed when its `Outcome` is requested."""
 
     def place(self, outcome: Any) -> str:
-        """Say which run the outcome is of."""
+        """Describe the run of the outcome."""
 
 
 @contextmanager
 def applied(mutation: Mutation) -> Iterator[None]:
-    """Have the mutation in force."""
+    """Apply the mutation within the block."""
     undo: list[tuple[Any, str, Any]] = []
 
     def set_attribute(owner: Any, name: str, value: Any) -> None:
@@ -58,7 +58,7 @@ def applied(mutation: Mutation) -> Iterator[None]:
 
 
 def hunt(mutation: Mutation) -> Any | None:
-    """Run until one run fails; return its `Outcome`, or None when none did."""
+    """Run until one run fails; return its `Outcome`, or None if none did."""
     with applied(mutation):
         for seed in mutation.seeds:
             for outcome in mutation.runs(seed):

@@ -74,27 +74,27 @@ def mutation(
 
 @mutation("two nodes are restarted at once", "roll")
 def _roll_two(set_attribute: SetAttribute) -> None:
-    set_attribute(rolling, "what_is_not_ready", lambda *_, **__: None)
-    set_attribute(rolling, "what_is_wrong", lambda *_, **__: None)
-    set_attribute(rolling, "what_stops_would_break", lambda nodes, view: None)
+    set_attribute(rolling, "node_blocker", lambda *_, **__: None)
+    set_attribute(rolling, "cluster_blocker", lambda *_, **__: None)
+    set_attribute(rolling, "availability_blocker", lambda nodes, view: None)
 
 
 @mutation("the next restart does not wait for the in-sync sets", "roll", "roll-apart")
 def _roll_early(set_attribute: SetAttribute) -> None:
-    set_attribute(rolling, "what_is_wrong", lambda *_, **__: None)
-    set_attribute(rolling, "what_stops_would_break", lambda nodes, view: None)
+    set_attribute(rolling, "cluster_blocker", lambda *_, **__: None)
+    set_attribute(rolling, "availability_blocker", lambda nodes, view: None)
 
 
 @mutation("brokers of two racks are restarted at once", "roll-racks")
 def _roll_racks(set_attribute: SetAttribute) -> None:
-    def whoever_is_not_missed(due: list[DesiredNode], desired: Any, view: Any) -> list[DesiredNode]:
+    def brokers_that_are_not_needed(due: list[DesiredNode], desired: Any, view: Any) -> list[DesiredNode]:
         chosen = due[:1]
         for node in due[1:]:
-            if not chosen[0].is_controller and rolling.what_stops_would_break([*chosen, node], view) is None:
+            if not chosen[0].is_controller and rolling.availability_blocker([*chosen, node], view) is None:
                 chosen.append(node)
         return chosen
 
-    set_attribute(rolling, "_together", whoever_is_not_missed)
+    set_attribute(rolling, "_restart_batch", brokers_that_are_not_needed)
 
 
 @mutation("a rack is restarted although a partition misses it", "roll-racks")
@@ -103,7 +103,7 @@ def _roll_rack_that_is_missed(set_attribute: SetAttribute) -> None:
         rack = view.racks.get(due[0].node_id)
         return due[:1] if rack is None else [it for it in due if view.racks.get(it.node_id) == rack]
 
-    set_attribute(rolling, "_together", whole_rack)
+    set_attribute(rolling, "_restart_batch", whole_rack)
 
 
 @mutation("a roll goes on although what is asked does not come up", "roll-back")
@@ -113,14 +113,14 @@ def _roll_on(set_attribute: SetAttribute) -> None:
 
 
 @mutation("it is forgotten that a roll has failed", "roll-back")
-def _forget_failure(set_attribute: SetAttribute) -> None:
+def _drop_failure(set_attribute: SetAttribute) -> None:
     halted = rolling._halted
 
-    def forgetful(desired: Any, observed: Any, operation: Any, record: Any, step_age_s: float) -> Any:
+    def with_record_reset(desired: Any, observed: Any, operation: Any, record: Any, step_age_s: float) -> Any:
         known = record if record is None else replace(record, step="Restarting")
         return halted(desired, observed, operation, known, step_age_s)
 
-    set_attribute(rolling, "_halted", forgetful)
+    set_attribute(rolling, "_halted", with_record_reset)
 
 
 @mutation("a version is known to work before all nodes run it", "roll-back")
@@ -131,11 +131,11 @@ def _known_too_early(set_attribute: SetAttribute) -> None:
 
 @mutation("a restart does not wait for its window", "roll-in-window")
 def _roll_at_any_time(set_attribute: SetAttribute) -> None:
-    set_attribute(cluster_reconciler, "closed", lambda windows, now: None)
+    set_attribute(cluster_reconciler, "closed_reason", lambda windows, now: None)
 
 
 @mutation("a Cluster that is paused goes on", "roll-paused")
-def _go_on(set_attribute: SetAttribute) -> None:
+def _ignore_pause(set_attribute: SetAttribute) -> None:
     reconcile = cluster_reconciler.reconcile_cluster
     set_attribute(
         cluster_reconciler,
@@ -172,11 +172,11 @@ def _stop_undrained(set_attribute: SetAttribute) -> None:
 
 @mutation("a leaving broker is unregistered before it is drained", "shrink")
 def _unregister_undrained(set_attribute: SetAttribute) -> None:
-    def forgotten(desired: Any, observed: Any, view: Any) -> UnregisterBroker | None:
+    def next_broker_to_unregister(desired: Any, observed: Any, view: Any) -> UnregisterBroker | None:
         surplus = [node for node in sorted(view.brokers) if draining.surplus_name(desired.cluster, node) is not None]
         return UnregisterBroker(surplus[0]) if surplus else None
 
-    set_attribute(cluster_plan, "forgotten", forgotten)
+    set_attribute(cluster_plan, "next_broker_to_unregister", next_broker_to_unregister)
 
 
 @mutation("volumes go before brokers have forgotten their node", "shrink-for-good")
@@ -220,8 +220,8 @@ def _cordons_stay(set_attribute: SetAttribute) -> None:
 
 
 @mutation("new brokers take part although they are to wait", "grow-and-wait")
-def _nobody_waits(set_attribute: SetAttribute) -> None:
-    set_attribute(scaling, "_to_be_cordoned", lambda cluster, view, taking_part: set())
+def _cordon_none(set_attribute: SetAttribute) -> None:
+    set_attribute(scaling, "_brokers_to_cordon", lambda cluster, view, participating: set())
 
 
 @mutation("the record of an operation stays when it has ended", "roll")
@@ -244,8 +244,8 @@ def _give_more(set_attribute: SetAttribute) -> None:
 
 
 @mutation("what too few brokers refuse is refused for good", "create", crash_at=1)
-def _refuse_early(set_attribute: SetAttribute) -> None:
-    set_attribute(topic_reconcile, "_unless_brokers_come", lambda refused, *_: refused)
+def _reject_early(set_attribute: SetAttribute) -> None:
+    set_attribute(topic_reconcile, "_wait_for_brokers", lambda rejected, *_: rejected)
 
 
 @mutation("another operator's cluster is taken for one's own", "roll-beside-another")
@@ -255,11 +255,11 @@ def _claims_are_not_read(set_attribute: SetAttribute) -> None:
 
 @mutation("a question is taken for nobody's answer", "roll-beside-another", seeds_max=20)
 def _taken_over_at_once(set_attribute: SetAttribute) -> None:
-    set_attribute(cluster_ownership, "TAKEN_OVER_AFTER_S", 0.0)
+    set_attribute(cluster_ownership, "TAKEOVER_AFTER_S", 0.0)
 
 
 @mutation("topics in another operator's cluster are one's own", "roll-beside-another")
-def _members_are_anybodys(set_attribute: SetAttribute) -> None:
+def _own_all_members(set_attribute: SetAttribute) -> None:
     set_attribute(ClusterOwnership, "is_others", lambda self, document: False)
 
 
@@ -271,13 +271,13 @@ def _silent(set_attribute: SetAttribute) -> None:
         return (Ownership.OURS, claim) if claim.name == self.name else look(self, key, claim, **when)
 
     set_attribute(ClusterOwnership, "observe_claim", silent)
-    set_attribute(cluster_ownership, "TAKEN_OVER_AFTER_S", 2.0)
+    set_attribute(cluster_ownership, "TAKEOVER_AFTER_S", 2.0)
 
 
 @mutation(
     "a restart that was not answered is done to whoever runs by then", "roll-unanswered", seeds_from=76, seeds_max=110
 )
-def _restart_anybody(set_attribute: SetAttribute) -> None:
+def _restart_any_process(set_attribute: SetAttribute) -> None:
     set_attribute(rolling, "RestartNode", lambda node, reason, uid: RestartNode(node, reason))
 
 

@@ -1,4 +1,4 @@
-"""The simulator finds bugs: each mutation breaks one promise on purpose, and is caught within its number of seeds."""
+"""The simulator finds bugs: each mutation breaks one invariant on purpose, and is caught within its number of seeds."""
 
 import pytest
 
@@ -9,7 +9,7 @@ BY_SEEDS = [mutation for mutation in catalog.MUTATIONS if mutation.seeds_max is 
 
 
 @pytest.mark.parametrize("mutation", BY_SEEDS, ids=lambda mutation: mutation.name)
-def test_a_mutation_is_caught(mutation: object) -> None:
+def test_mutation_is_caught(mutation: object) -> None:
     assert hunt(mutation) is not None
 
 

@@ -7,7 +7,7 @@ from hunting import hunt
 
 
 @pytest.mark.parametrize("mutation", planner_catalog.MUTATIONS, ids=lambda mutation: mutation.name)
-def test_a_mutation_is_caught(mutation: object) -> None:
+def test_mutation_is_caught(mutation: object) -> None:
     assert hunt(mutation) is not None
 
 

@@ -1,4 +1,4 @@
-"""Worst moments on purpose, which chance hits too seldom: each holds as the broker is, and breaks under a mutation."""
+"""Worst cases on purpose, which random runs rarely hit: each passes with the real broker, and fails with a mutation."""
 
 from collections.abc import Callable
 
@@ -102,7 +102,7 @@ class Stage:
 
 
 def a_follower_that_has_diverged_leads_next() -> Stage:
-    """What a follower has and acknowledged, but has not heard to be committed, survives a divergence behind it."""
+    """Records that a follower acknowledged, but does not know to be committed, survive a divergence behind them."""
     stage = Stage()
     a, b, c = stage.a, stage.b, stage.c
     acknowledged = stage.end(a) + 1
@@ -122,8 +122,8 @@ def a_follower_that_has_diverged_leads_next() -> Stage:
     return stage
 
 
-def a_leader_comes_back_with_a_record_that_nobody_else_has() -> Stage:
-    """What it appended and nobody fetched goes, when the next leader has others at these offsets."""
+def a_leader_returns_with_a_record_that_no_other_replica_has() -> Stage:
+    """Records that only the former leader has are truncated, when the next leader has others at these offsets."""
     stage = Stage()
     a, b, c = stage.a, stage.b, stage.c
     start = stage.end(a)
@@ -143,8 +143,8 @@ def a_leader_comes_back_with_a_record_that_nobody_else_has() -> Stage:
     return stage
 
 
-def a_leader_that_missed_an_epoch_leads_again(*, cuts_answers: bool) -> Stage:
-    """What it knows of a follower, or hears late from one, is of before the epoch that it missed."""
+def a_leader_that_missed_an_epoch_leads_again(*, cuts_responses: bool) -> Stage:
+    """Its state of a follower, or a late request of one, is from before the epoch that it missed."""
     stage = Stage()
     a, b, c = stage.a, stage.b, stage.c
     links = stage.links
@@ -155,7 +155,7 @@ def a_leader_that_missed_an_epoch_leads_again(*, cuts_answers: bool) -> Stage:
         stage.cluster.run(20)
     stage.produce_later(a)
     stage.cluster.run_until(lambda: stage.end(a) == start + 3)
-    if cuts_answers:
+    if cuts_responses:
         links.cut.add((stage.host(c), stage.host(a)))
     stage.cluster.run(20)
     assert (stage.end(a), stage.end(b), stage.end(c)) == (start + 3, start, start + 3)
@@ -167,7 +167,7 @@ def a_leader_that_missed_an_epoch_leads_again(*, cuts_answers: bool) -> Stage:
     stage.cluster.run_until(lambda: stage.leads(b) and stage.end(c) == start)
     stage.produce(b)
     stage.cluster.run_until(lambda: stage.end(c) == start + 1)
-    assert stage.leads(a), "nobody has told it"
+    assert stage.leads(a), "it was not notified"
     stage.cluster.kill(b)
     stage.cluster.run_until(lambda: stage.registration.leader == a)
 
@@ -180,12 +180,12 @@ def a_leader_that_missed_an_epoch_leads_again(*, cuts_answers: bool) -> Stage:
     return stage
 
 
-def a_leader_goes_on_from_what_it_knew() -> Stage:
-    return a_leader_that_missed_an_epoch_leads_again(cuts_answers=False)
+def a_leader_continues_from_stale_follower_state() -> Stage:
+    return a_leader_that_missed_an_epoch_leads_again(cuts_responses=False)
 
 
 def a_fetch_of_an_epoch_that_is_over_arrives_late() -> Stage:
-    return a_leader_that_missed_an_epoch_leads_again(cuts_answers=True)
+    return a_leader_that_missed_an_epoch_leads_again(cuts_responses=True)
 
 
 def a_leader_comes_back_last_with_the_only_disk_that_lost_nothing() -> Stage:
@@ -209,8 +209,8 @@ def a_leader_comes_back_last_with_the_only_disk_that_lost_nothing() -> Stage:
 
 SCENARIOS: dict[Callable[[], Stage], str] = {
     a_follower_that_has_diverged_leads_next: "a diverged follower cuts its log at the high watermark that it knows",
-    a_leader_comes_back_with_a_record_that_nobody_else_has: "followers never truncate what has diverged",
-    a_leader_goes_on_from_what_it_knew: "what is known of followers outlives the leader's epoch",
+    a_leader_returns_with_a_record_that_no_other_replica_has: "followers never truncate what has diverged",
+    a_leader_continues_from_stale_follower_state: "what is known of followers outlives the leader's epoch",
     a_fetch_of_an_epoch_that_is_over_arrives_late: "fetches of every leader epoch are served",
     a_leader_comes_back_last_with_the_only_disk_that_lost_nothing: (
         "the last known leader is one that was never seen alive"
@@ -219,7 +219,7 @@ SCENARIOS: dict[Callable[[], Stage], str] = {
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
-def test_all_is_well_without_a_mutation(scenario: Callable[[], Stage]) -> None:
+def test_scenario_passes_without_a_mutation(scenario: Callable[[], Stage]) -> None:
     stage = scenario()
 
     leader = stage.replica(stage.registration.leader)
@@ -228,7 +228,7 @@ def test_all_is_well_without_a_mutation(scenario: Callable[[], Stage]) -> None:
 
 
 @pytest.mark.parametrize(("scenario", "name"), SCENARIOS.items(), ids=SCENARIOS.values())
-def test_a_mutation_is_caught(scenario: Callable[[], Stage], name: str) -> None:
+def test_mutation_is_caught(scenario: Callable[[], Stage], name: str) -> None:
     mutation = next(each for each in catalog.MUTATIONS if each.name == name)
     with applied(mutation), pytest.raises(InvariantViolation):
         scenario()

@@ -1,4 +1,4 @@
-"""The API server of a simulation fails as the real client would tell it; what is done in spite of that is known."""
+"""The API server of a simulation fails like the real client's server, and executed requests are known."""
 
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeAlias
@@ -55,7 +55,7 @@ class Server:
 
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Server]]:
-    """Return what begins a server that is struck at every call."""
+    """Return a function that starts a server with a fault at every call."""
     monkeypatch.setattr(api_faults, "LOOKS_STRUCK_EVERY", 1)
     monkeypatch.setattr(api_faults, "CHANGES_STRUCK_EVERY", 1)
     monkeypatch.setattr(api_faults, "PAUSE_MS", 1)
@@ -80,21 +80,21 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Server]]:
     ],
     ids=lambda it: getattr(it, "name", it),
 )
-def test_what_is_refused_is_not_done(serve: Serve, fault: ApiFault, status: int) -> None:
+def test_rejected_call_is_not_executed(serve: Serve, fault: ApiFault, status: int) -> None:
     server = serve(fault)
 
-    refusal = server.outcome(server.api.delete("Secret", "", "alice"))
+    raised = server.outcome(server.api.delete("Secret", "", "alice"))
 
-    assert isinstance(refusal, ApiError)
-    assert refusal.status == status
-    assert (refusal.retry_after_s is not None) == (fault is ApiFault.BUSY)
+    assert isinstance(raised, ApiError)
+    assert raised.status == status
+    assert (raised.retry_after_s is not None) == (fault is ApiFault.BUSY)
     assert not server.is_deleted
 
 
 @pytest.mark.parametrize(
     ("fault", "calls"), [(ApiFault.BUSY, 4), (ApiFault.ERROR, 1), (ApiFault.LOST, 1)], ids=["busy", "failing", "lost"]
 )
-def test_what_may_have_been_done_is_not_sent_again(serve: Serve, fault: ApiFault, calls: int) -> None:
+def test_call_that_may_have_been_executed_is_not_repeated(serve: Serve, fault: ApiFault, calls: int) -> None:
     server = serve(fault)
 
     assert isinstance(server.outcome(server.api.delete("Secret", "", "alice")), ApiError | OSError)
@@ -102,7 +102,7 @@ def test_what_may_have_been_done_is_not_sent_again(serve: Serve, fault: ApiFault
     assert server.faults.counts == {fault.value: calls}
 
 
-def test_what_only_looks_is_sent_again(serve: Serve) -> None:
+def test_read_is_retried(serve: Serve) -> None:
     server = serve(ApiFault.UNAVAILABLE)
 
     assert isinstance(server.outcome(server.api.get("Secret", "", "alice")), ApiError)
@@ -115,7 +115,7 @@ def test_what_only_looks_is_sent_again(serve: Serve) -> None:
     [(True, OSError, aiohttp.ServerDisconnectedError), (False, TimeoutError, type(None))],
     ids=["hangs-up", "says-nothing"],
 )
-def test_a_call_whose_answer_is_lost_is_done(
+def test_call_whose_response_is_lost_is_executed(
     serve: Serve, is_in_time: bool, error: type[OSError], cause: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(api_faults, "TIMEOUTS_EVERY", A_LONG_TIME_MS if is_in_time else 1)
@@ -128,7 +128,7 @@ def test_a_call_whose_answer_is_lost_is_done(
     assert server.is_deleted
 
 
-def test_a_call_may_be_done_after_it_has_failed(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_call_may_be_executed_after_it_has_failed(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api_faults, "TIMEOUTS_EVERY", A_LONG_TIME_MS)
     monkeypatch.setattr(api_faults, "SLOW_MS_MAX", 1)
     server = serve(ApiFault.LATE)
@@ -140,7 +140,7 @@ def test_a_call_may_be_done_after_it_has_failed(serve: Serve, monkeypatch: pytes
     assert server.is_deleted
 
 
-def test_what_comes_late_and_is_refused_is_noted(serve: Serve) -> None:
+def test_late_rejected_call_is_recorded(serve: Serve) -> None:
     server = serve(ApiFault.LATE)
     server.outcome(server.api.create(SECRET))
     server.cluster.run(LATE_MS_MAX + 100)
@@ -148,7 +148,7 @@ def test_what_comes_late_and_is_refused_is_noted(serve: Serve) -> None:
     assert server.notes[-1] == "Secret alice, of which nobody hears: 409 AlreadyExists: it is there already"
 
 
-def test_a_call_that_gets_no_answer_ends_in_time(serve: Serve) -> None:
+def test_call_without_a_response_times_out(serve: Serve) -> None:
     server = serve(ApiFault.TIMEOUT)
 
     assert isinstance(server.outcome(server.api.delete("Secret", "", "alice")), TimeoutError)
@@ -164,7 +164,7 @@ def test_a_slow_call_is_done(serve: Serve) -> None:
     assert server.is_deleted
 
 
-def test_nobody_is_there_while_the_server_is_away(serve: Serve) -> None:
+def test_calls_fail_while_the_server_is_away(serve: Serve) -> None:
     server = serve(ApiFault.AWAY)
     server.cluster.run(5)
 
@@ -187,7 +187,7 @@ def test_nobody_is_there_while_the_server_is_away(serve: Serve) -> None:
     ],
     ids=["status", "part of the status", "finalizers"],
 )
-def test_what_has_changed_meanwhile_is_left_alone(serve: Serve, change: Callable[[Store, Document], object]) -> None:
+def test_changed_object_is_left_alone(serve: Serve, change: Callable[[Store, Document], object]) -> None:
     store = serve().store
     (old,) = [store.put({"kind": "Topic", "metadata": {"name": "flights"}, "spec": {}})]
     store.put({"kind": "Topic", "metadata": {"name": "flights"}, "spec": {"partitions": 6}})
@@ -196,7 +196,7 @@ def test_what_has_changed_meanwhile_is_left_alone(serve: Serve, change: Callable
         change(store, old)
 
 
-def test_what_has_gone_meanwhile_is_missing(serve: Serve) -> None:
+def test_removed_object_is_missing(serve: Serve) -> None:
     store = serve().store
     gone = store.put({"kind": "Topic", "metadata": {"name": "flights"}, "spec": {}})
     store.ask_to_go("Topic", "flights")

@@ -1,4 +1,4 @@
-"""What the operator is told by brokers that lag behind the controller: never an older state than there was."""
+"""The operator's view of brokers that lag behind the controller: never an older state than a former view."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,7 @@ ResultT = TypeVar("ResultT")
 
 
 class World:
-    """Three nodes, of which one that does not lead the quorum hears everything late."""
+    """Three nodes, of which one that does not lead the quorum receives everything late."""
 
     def __init__(self) -> None:
         self.network_chaos = NetworkChaos(SeededRandom(5), fastest_ms=1, slowest_ms=2)
@@ -35,7 +35,7 @@ class World:
         self.network_chaos.slow(f"node{leader}", f"node{self.late}", LAG_MS)
 
     def asked(self, node_id: int, question: Callable[[BrokerAdmin], Awaitable[ResultT]]) -> ResultT:
-        """Ask one node, over a connection of an operator of its own."""
+        """Query one node, over a connection of an operator of its own."""
         loop = SimulatedEventLoop(self.cluster, f"operator{node_id}")
 
         async def ask() -> ResultT:
@@ -48,7 +48,7 @@ class World:
         return task.result()
 
 
-def test_a_broker_that_lags_is_asked_until_it_knows_what_was_committed() -> None:
+def test_lagging_broker_is_queried_until_it_has_committed_records() -> None:
     world = World()
     world.asked(
         world.leader,
@@ -61,7 +61,7 @@ def test_a_broker_that_lags_is_asked_until_it_knows_what_was_committed() -> None
     assert [it.partition for it in view.partitions] == [TopicPartition("news", 0)]
 
 
-def test_a_broker_that_never_catches_up_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broker_that_never_catches_up_gives_no_view(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     late = world.cluster.nodes[world.late].node.metadata
     monkeypatch.setattr(type(late), "offset", property(lambda self: 3 if self is late else 1 << 40))
@@ -81,18 +81,18 @@ async def of_users(brokers: BrokerAdmin) -> object:
 
 
 @pytest.mark.parametrize("question", [of_cluster, of_users])
-def test_a_broker_without_a_leader_of_the_quorum_says_so(
+def test_broker_without_a_quorum_leader_raises_quorum_lost(
     question: Callable[[BrokerAdmin], Awaitable[object]],
 ) -> None:
     world = World()
     for node_id in set(world.cluster.nodes) - {world.late}:
         world.cluster.kill(node_id)
 
-    with pytest.raises(QuorumLostError, match=f"node{world.late}:9092 answers, and no leader"):
+    with pytest.raises(QuorumLostError, match=f"node{world.late}:9092 responds, but no leader"):
         world.asked(world.late, question)
 
 
-def test_nobody_says_that_the_quorum_has_no_leader_where_no_broker_answers() -> None:
+def test_unreachable_brokers_are_no_lost_quorum() -> None:
     world = World()
     for node_id in world.cluster.nodes:
         world.cluster.kill(node_id)
@@ -119,7 +119,7 @@ def test_time_in_the_loop_is_simulated() -> None:
     loop.kill()
 
 
-def test_what_is_killed_has_no_effect_any_more() -> None:
+def test_killed_process_has_no_further_effect() -> None:
     world = World()
     loop = SimulatedEventLoop(world.cluster, "victim")
     done: list[str] = []
@@ -139,22 +139,22 @@ def test_what_is_killed_has_no_effect_any_more() -> None:
     assert done == []
 
 
-def test_dialling_nobody_is_refused() -> None:
+def test_connection_to_a_closed_port_is_rejected() -> None:
     world = World()
     world.cluster.kill(world.late)
     loop = SimulatedEventLoop(world.cluster, "caller")
 
-    async def dial() -> None:
+    async def connect() -> None:
         await asyncio.open_connection(f"node{world.late}", 9092)
 
-    task = loop.create_task(dial())
+    task = loop.create_task(connect())
     world.cluster.run_until(task.done)
 
     assert isinstance(task.exception(), ConnectionRefusedError)
     loop.kill()
 
 
-def test_what_nobody_catches_ends_the_simulation() -> None:
+def test_uncaught_error_ends_the_simulation() -> None:
     world = World()
     loop = SimulatedEventLoop(world.cluster, "thrower")
 

@@ -1,4 +1,4 @@
-"""The real operator runs simulated clusters: what the manifests ask for comes, safely, also when something is killed.
+"""The real operator runs simulated clusters: every spec is reached, safely, also when something is killed.
 
 A fault strikes at the first step of each kind, and scenarios take turns: each kind of step is struck at each moment in
 some scenario. With ``OTTLA_PLANNER_SWEEP=all`` (`make nightly`) each scenario is struck at every step and moment, and
@@ -23,7 +23,7 @@ from ottla_operator.model.nodes import DesiredNode
 from ottla_operator.ports.nodes import ObservedNode
 
 LAGGING_SEED = 2
-"""Nodes hear from each other later than from anybody else."""
+"""Messages between nodes are later than all others."""
 
 SWEEPS_ALL = os.environ.get("OTTLA_PLANNER_SWEEP") == "all"
 BRIEFLY = frozenset(
@@ -44,7 +44,7 @@ BRIEFLY = frozenset(
         "rotation-unanswered",
     }
 )
-"""Variations of other scenarios: they are struck less often, unless everything is swept."""
+"""Variations of other scenarios: they have fewer faults, unless everything is swept."""
 RARE = frozenset({Kind.ADD_VOTER, Kind.USER, Kind.SECRET, Kind.VOLUMES})
 """Kinds of steps that too few scenarios take for these to take turns."""
 
@@ -54,7 +54,7 @@ def name_of(scenario: Scenario) -> str:
 
 
 def scenarios_with(name: str, values: Sequence[object]) -> pytest.MarkDecorator:
-    """Have a test run each scenario with one of ``values``, in turn; in a sweep with each of them."""
+    """Run each scenario of a test with one of ``values``, in turn; in a sweep with each of them."""
     chosen = [
         pytest.param(scenario, value, id=f"{value}-{scenario.name}")
         for place, scenario in enumerate(SCENARIOS)
@@ -110,14 +110,14 @@ def steps_to_crash_at(scenario: str) -> tuple[int, ...]:
         if seed == LAGGING_SEED or SWEEPS_ALL or scenario.name not in BRIEFLY
     ],
 )
-def test_what_is_asked_for_comes(scenario: Scenario, seed: int) -> None:
+def test_spec_is_reached(scenario: Scenario, seed: int) -> None:
     outcome = run(scenario, seed, Order())
 
     assert outcome.steps
     assert outcome.acknowledged > 0 or not scenario.before
 
 
-def test_volumes_of_a_node_that_has_left_go_last() -> None:
+def test_volumes_of_a_removed_node_are_deleted_last() -> None:
     kinds = [step.kind for step in run(BY_NAME["shrink-for-good"], 1, Order()).steps]
 
     assert kinds.index(Kind.VOLUMES) > max(kinds.index(Kind.STOP), kinds.index(Kind.UNREGISTER))
@@ -125,7 +125,7 @@ def test_volumes_of_a_node_that_has_left_go_last() -> None:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=name_of)
-def test_the_next_operator_continues_wherever_one_is_killed(scenario: Scenario) -> None:
+def test_next_operator_continues_after_any_kill(scenario: Scenario) -> None:
     for number in steps_to_strike_at(scenario.name):
         for moment in moments_to_kill_at(scenario.name, number):
             outcome = run(scenario, 1, Order(kill_at=(number, moment)))
@@ -141,14 +141,14 @@ def test_nodes_may_crash_at_any_step(scenario: Scenario) -> None:
 
 
 @scenarios_with("seed", [1, 2, 4])
-def test_troubles_from_everywhere_only_delay(scenario: Scenario, seed: int) -> None:
+def test_faults_only_delay(scenario: Scenario, seed: int) -> None:
     outcome = run(scenario, seed, Order(troubles=True))
 
     assert outcome.troubles
 
 
 @scenarios_with("seed", [1, 3])
-def test_an_api_server_that_fails_only_delays(scenario: Scenario, seed: int) -> None:
+def test_api_server_faults_only_delay(scenario: Scenario, seed: int) -> None:
     outcome = run(scenario, seed, Order(api_faults=True))
 
     assert outcome.troubles
@@ -157,15 +157,15 @@ def test_an_api_server_that_fails_only_delays(scenario: Scenario, seed: int) -> 
 @pytest.mark.parametrize(
     ("scenario", "seed", "troubles"),
     [
-        pytest.param("grow-and-wait", 1, True, id="nobody-waited"),
+        pytest.param("grow-and-wait", 1, True, id="no-broker-waited"),
         pytest.param("roll-paused", 2, True, id="nothing-left-to-pause"),
-        pytest.param("rotation-unanswered", 3, True, id="secret-refused"),
+        pytest.param("rotation-unanswered", 3, True, id="secret-rejected"),
         pytest.param("roll", 8, True, id="status-written-late"),
-        pytest.param("roll-beside-another", 7, False, id="topics-of-who-knows-whom"),
+        pytest.param("roll-beside-another", 7, False, id="topics-of-an-unknown-owner"),
         pytest.param("shrink-throttled", 20, True, id="started-and-unregistered"),
     ],
 )
-def test_what_an_api_server_that_fails_once_brought_up_stays_well(scenario: str, seed: int, troubles: bool) -> None:
+def test_seeds_that_found_defects_under_api_faults_pass(scenario: str, seed: int, troubles: bool) -> None:
     assert run(BY_NAME[scenario], seed, Order(troubles=troubles, api_faults=True)).steps
 
 
@@ -221,21 +221,21 @@ def test_brokers_of_a_rack_are_restarted_together_where_no_partition_misses_them
     assert [set(names) for names in together if len(names) > 1] == [{f"c-main-{node}" for node in not_missed}]
 
 
-def test_a_version_that_does_not_come_up_is_tried_on_one_node_and_taken_back() -> None:
+def test_broken_version_is_tried_on_one_node_and_rolled_back() -> None:
     restarts = [step.what for step in run(BY_NAME["roll-back"], 1, Order()).steps if step.kind is Kind.RESTART]
 
     assert len(restarts) == 2
     assert len(set(restarts)) == 1
 
 
-def test_a_roll_that_is_paused_goes_on_where_it_was() -> None:
+def test_paused_roll_continues_where_it_was() -> None:
     outcome = run(BY_NAME["roll-paused"], 1, Order())
     restarts = [step.what for step in outcome.steps if step.kind is Kind.RESTART]
 
     assert sorted(restarts) == ["c-main-0", "c-main-1", "c-main-2"]
 
 
-def test_a_restart_for_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_needless_restart_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     observe = SimulatedHost._observe_node
 
     async def observe_without_revision(host: SimulatedHost, name: str) -> ObservedNode:
@@ -282,7 +282,7 @@ def test_the_command_repeats_a_run(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("text", ["3", "x:during", "3:sometime"])
-def test_a_kill_that_cannot_be_read_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_kill_option_is_rejected(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["roll", "--kill", text])
 

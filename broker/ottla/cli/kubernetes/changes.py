@@ -77,13 +77,15 @@ def undo(target: Target, *, yes: bool) -> None:
     Only nodes that run something else are restarted.
     """
     # Most commands of the plugin need nothing of the operator.
-    from ottla_operator.model.images import way_back
+    from ottla_operator.model.images import rollback_patch
 
     spec, status = target.document["spec"], target.document.get("status", {})
     last, image = status.get("image"), spec.get("image")
     if not last:
         raise NotFoundError(f"Cluster {target.name} has never had all nodes ready: there is nothing to go back to")
-    fields = way_back(image=image, version=spec.get("version"), known_image=last, known_version=status.get("version"))
+    fields = rollback_patch(
+        image=image, version=spec.get("version"), known_image=last, known_version=status.get("version")
+    )
     if not fields:
         talk(f"Cluster {target.name} asks for {last} already; what else is wrong, kubectl ottla status says")
         return

@@ -1,4 +1,4 @@
-"""How the operator itself reaches the brokers of a cluster: by the door of nodes where there is TLS."""
+"""How the operator connects to the brokers of a cluster: with TLS, to the listener of nodes."""
 
 from collections.abc import Mapping
 
@@ -25,13 +25,13 @@ async def operator_access(host: Host, desired: DesiredCluster, secret_store: Sec
     properties = await operator_properties(cluster, secret_store)
     if properties is None:
         raise BrokerUnreachableError(
-            f"Secret {operator_secret(cluster.name)} is missing or damaged: the operator has no certificate"
+            f"Secret {operator_secret(cluster.name)} is missing or corrupt: the operator has no certificate"
         )
     return OperatorAccess(bootstrap_servers=host.nodes_servers(desired), properties=properties)
 
 
 async def operator_properties(cluster: Cluster, secret_store: SecretStore) -> Mapping[str, str] | None:
-    """Return the operator's client properties at a cluster with TLS; None where it has none, or damaged ones."""
+    """Return the operator's client properties for a cluster with TLS; None without usable ones."""
     secret = await secret_store.read(operator_secret(cluster.name))
     text = None if secret is None else secret.entries.get(CLIENT_PROPERTIES)
     if text is None or not text.isascii():

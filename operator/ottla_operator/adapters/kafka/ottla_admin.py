@@ -1,4 +1,4 @@
-"""The `BrokerAdmin` port over Ottla's own client, that is, Kafka's protocol."""
+"""The `BrokerAdmin` port over Ottla's own client, which speaks Kafka's protocol."""
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from ottla.types import Endpoint, TopicPartition
 from ottla.wire.acl_codes import Acl
 from ottla.wire.acl_filter import AclFilter
 from ottla_operator.errors import BrokerUnreachableError, QuorumLostError
-from ottla_operator.model.node_doors import CONTROLLER_LISTENER
+from ottla_operator.model.node_listeners import CONTROLLER_LISTENER
 from ottla_operator.ports.broker_admin import BrokerAdmin, Connect, NewTopic, TopicDescription
 from ottla_operator.ports.cluster_view import ClusterView, FeatureView, PartitionView, QuorumMember
 from ottla_operator.ports.user_admin import UserDescription
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 
 CLIENT_ID = "ottla-operator"
 CAUGHT_UP_WITHIN_MS = 5_000
-"""A voter that had everything so short a time before the leader's answer is not behind."""
+"""How recently, before the leader's response, a caught-up voter had all records."""
 _NO_LEADER = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER})
-"""What brokers answer that could not pass a request on to the quorum's leader."""
+"""Error codes of brokers that could not forward a request to the quorum's leader."""
 
 _MIN_ISR = "min.insync.replicas"
 
 REQUEST_TIMEOUT_S_MAX = 10.0
-"""Of one call with its retries: a pass must not hold its cluster for longer; whoever made it tries again."""
+"""Of one call with its retries: a reconciliation must not block its cluster for longer; the next one retries."""
 
 
 def connector(request_timeout_s: float = REQUEST_TIMEOUT_S_MAX) -> Connect:
-    """Return the way to brokers whose calls, with their retries, take no longer than ``request_timeout_s``."""
+    """Return a function that connects to brokers; its calls, with retries, take at most ``request_timeout_s``."""
 
     @asynccontextmanager
     async def connect(bootstrap_servers: str, properties: Mapping[str, str]) -> AsyncIterator[BrokerAdmin]:
@@ -54,7 +54,7 @@ def connector(request_timeout_s: float = REQUEST_TIMEOUT_S_MAX) -> Connect:
 
 
 class OttlaAdmin:
-    """An `AdminClient` as the reconciler sees it."""
+    """An `AdminClient` behind the port."""
 
     def __init__(self, client: AdminClient) -> None:
         self._client = client
@@ -62,19 +62,19 @@ class OttlaAdmin:
     async def observe(
         self, *, topics: Sequence[str] | None = None, with_min_isr: bool = False, with_settings: bool = False
     ) -> ClusterView:
-        """See `BrokerAdmin.observe`: what was committed before this call is in the view, whichever broker answers."""
+        """See `BrokerAdmin.observe`: records committed before this call are in the view, whichever broker responds."""
         with _unreachable():
-            # Moves first: one that ends meanwhile is seen as under way, not as a topic with more replicas.
-            async with self._asking_the_leader():
+            # Reassignments first: one that completes in between is seen in progress, not as a topic with more replicas.
+            async with self._detect_lost_quorum():
                 moving = await self._client.list_partition_reassignments()
                 quorum = await self._client.describe_quorum()
-            asked = await self._client.wait_for_metadata(quorum.high_watermark - 1)
+            responder = await self._client.wait_for_metadata(quorum.high_watermark - 1)
             cluster = await self._client.describe_cluster(include_fenced=True)
             described = await self._client.describe_topic_partitions(topics)
             min_isr = await self._client.describe_topic_config(sorted(described), _MIN_ISR) if with_min_isr else {}
             configs = await self._client.describe_configs(ConfigResourceType.BROKER, "") if with_settings else []
             features = await self._client.describe_features() if with_settings else {}
-        self._require_still(asked)
+        self._require_same_broker(responder)
         now_ms = max((voter.last_caught_up_timestamp_ms for voter in quorum.voters), default=-1)
         return ClusterView(
             cluster_id=cluster.cluster_id,
@@ -101,23 +101,23 @@ class OttlaAdmin:
         return next((it.value for it in entries if it.name == "advertised.listeners" and it.value), "")
 
     async def describe_users(self, names: Collection[str]) -> Mapping[str, UserDescription]:
-        # One user is asked for by name; of many, one answer about everybody is less than an answer for each.
+        # One user is requested by name; for several, one response with all users is smaller than one for each.
         one = next(iter(names)) if len(names) == 1 else None
         entity = None if one is None else QuotaEntity(user=one)
         wanted = AclFilter(principal=None if one is None else f"User:{one}")
         acls: defaultdict[str, set[Acl]] = defaultdict(set)
         has_authorizer = False
         with _unreachable():
-            async with self._asking_the_leader():
+            async with self._detect_lost_quorum():
                 quorum = await self._client.describe_quorum()
-            asked = await self._client.wait_for_metadata(quorum.high_watermark - 1)
-            with _settled(ErrorCode.SECURITY_DISABLED):
+            responder = await self._client.wait_for_metadata(quorum.high_watermark - 1)
+            with _ignoring(ErrorCode.SECURITY_DISABLED):
                 for acl in await self._client.describe_acls(wanted):
                     acls[acl.principal].add(acl)
                 has_authorizer = True
             scram = await self._client.describe_scram(list(names))
             quotas = await self._client.describe_client_quotas(entity)
-        self._require_still(asked)
+        self._require_same_broker(responder)
         return {
             name: UserDescription(
                 acls=frozenset(acls[f"User:{name}"]) if has_authorizer else None,
@@ -132,7 +132,7 @@ class OttlaAdmin:
             if upserts:
                 await self._client.alter_scram(upserts={name: upserts})
             for mechanism in deletions:
-                with _settled(ErrorCode.RESOURCE_NOT_FOUND):
+                with _ignoring(ErrorCode.RESOURCE_NOT_FOUND):
                     await self._client.alter_scram(deletions=[(name, mechanism)])
 
     async def create_acls(self, acls: Sequence[Acl]) -> None:
@@ -163,8 +163,8 @@ class OttlaAdmin:
 
     async def reassign_partitions(self, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
         with _unreachable():
-            refused = await self._client.alter_partition_reassignments(dict(targets))
-        for partition, error in refused.items():
+            rejected = await self._client.alter_partition_reassignments(dict(targets))
+        for partition, error in rejected.items():
             raise KafkaError(error.code, f"partition {partition}: {error.message or error.code.name}")
 
     async def elect_preferred_leaders(self, partitions: Sequence[TopicPartition]) -> None:
@@ -172,7 +172,7 @@ class OttlaAdmin:
             await self._client.elect_leaders(ElectionType.PREFERRED, partitions)
 
     async def unregister_broker(self, node_id: int) -> None:
-        with _unreachable(), _settled(ErrorCode.BROKER_ID_NOT_REGISTERED):
+        with _unreachable(), _ignoring(ErrorCode.BROKER_ID_NOT_REGISTERED):
             await self._client.unregister_broker(node_id)
 
     async def alter_broker_configs(self, *, upserts: Mapping[str, str], deletions: Sequence[str]) -> None:
@@ -185,11 +185,11 @@ class OttlaAdmin:
             await self._client.update_features(levels, way)
 
     async def add_voter(self, node_id: int, directory_id: str, endpoint: Endpoint) -> None:
-        with _unreachable(), _settled(ErrorCode.DUPLICATE_VOTER):
+        with _unreachable(), _ignoring(ErrorCode.DUPLICATE_VOTER):
             await self._client.add_raft_voter(node_id, directory_id, [(CONTROLLER_LISTENER, endpoint)])
 
     async def remove_voter(self, node_id: int, directory_id: str) -> None:
-        with _unreachable(), _settled(ErrorCode.VOTER_NOT_FOUND):
+        with _unreachable(), _ignoring(ErrorCode.VOTER_NOT_FOUND):
             await self._client.remove_raft_voter(node_id, directory_id)
 
     async def describe_topics(self, names: Sequence[str]) -> Mapping[str, TopicDescription]:
@@ -238,33 +238,33 @@ class OttlaAdmin:
             await self._client.delete_topic(name)
 
     @asynccontextmanager
-    async def _asking_the_leader(self) -> AsyncIterator[None]:
-        """Tell where only the leader of the metadata quorum is missing from where no broker answers."""
+    async def _detect_lost_quorum(self) -> AsyncIterator[None]:
+        """Raise `QuorumLostError` if a broker responds and only the leader of the metadata quorum is missing."""
         try:
             yield
         except (ConnectionLostError, RequestTimeoutError, KafkaError) as error:
             if isinstance(error, KafkaError) and error.code not in _NO_LEADER:
                 raise
-            answers = await self._client.cluster.reach_any()
-            message = f"{answers} answers, and no leader of the metadata quorum does"
+            responder = await self._client.cluster.reach_any()
+            message = f"{responder} responds, but no leader of the metadata quorum does"
             raise QuorumLostError(message) from error
 
-    def _require_still(self, asked: Endpoint) -> None:
-        if self._client.cluster.answered_by != asked:
-            # Another broker need not know what this one does: half a picture of each is none.
-            raise BrokerUnreachableError(f"broker {asked} went away while it described the cluster")
+    def _require_same_broker(self, responder: Endpoint) -> None:
+        if self._client.cluster.answered_by != responder:
+            # Another broker may have other metadata: parts of two views are none.
+            raise BrokerUnreachableError(f"broker {responder} went away while it described the cluster")
 
 
 def _security(properties: Mapping[str, str]) -> "ClientSecurity | None":
     if not properties:
         return None
-    # Most clusters on a laptop ask nobody who they are, and should not wait for what that takes.
+    # Most local clusters have no authentication, and should not wait for this import.
     from ottla.client.security import ClientSecurity
 
     try:
         return ClientSecurity.from_properties(properties)
     except ConfigurationError as error:
-        raise BrokerUnreachableError(f"the properties of the operator's client cannot be used: {error}") from error
+        raise BrokerUnreachableError(f"the operator's client properties are invalid: {error}") from error
 
 
 def _member(replica: QuorumReplica, now_ms: int) -> QuorumMember:
@@ -290,8 +290,8 @@ def _partition(
 
 
 @contextmanager
-def _settled(code: ErrorCode) -> Iterator[None]:
-    """Take the refusal ``code`` for what it is: what was asked for is so already."""
+def _ignoring(code: ErrorCode) -> Iterator[None]:
+    """Ignore the error ``code``, which says that the requested state is there already."""
     try:
         yield
     except KafkaError as error:
@@ -301,9 +301,9 @@ def _settled(code: ErrorCode) -> Iterator[None]:
 
 @contextmanager
 def _unreachable() -> Iterator[None]:
-    """Turn every failure that is no broker's refusal into the operator's own error."""
+    """Turn every failure other than a broker's error response into the operator's own error."""
     try:
         yield
     except (ClientError, ProtocolError, ConfigurationError) as error:
-        # What follows is advice for somebody at a command line.
+        # The rest of the message is advice for users of the command line.
         raise BrokerUnreachableError(str(error).partition(";")[0]) from error

@@ -1,4 +1,4 @@
-"""Which certificate a node shows: a TLS handshake with it, and nothing that depends on whether it is to be trusted."""
+"""Reads the certificate that a listener presents, by a TLS handshake that does not verify it."""
 
 import ssl
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ CLIENT_ID = "ottla-operator"
 
 
 class _Onlooker(ClientSecurity):
-    """Shows its own certificate, so that the node has nothing to complain of, and takes any."""
+    """Presents its own certificate, so that the node accepts the handshake, and accepts any certificate itself."""
 
     def tls_context(self) -> ssl.SSLContext | None:
         context = super().tls_context()
@@ -27,15 +27,16 @@ class _Onlooker(ClientSecurity):
 async def served_certificate(
     endpoint: Endpoint, properties: Mapping[str, str], *, timeout_s: float
 ) -> CertificateFacts | None:
-    """Return what the certificate says that a listener under TLS shows.
+    """Return the facts of the certificate that a TLS listener presents.
 
     Args:
         endpoint: of the listener.
-        properties: of a client that is let in there, or of one under TLS that only knocks: it says no password.
+        properties: of a client that may connect there, or of one that completes only the handshake, without
+        credentials.
         timeout_s: for everything.
 
     Returns:
-        None where nobody answers, or refuses this client, or shows what nobody can read.
+        None if there is no response, the client is rejected, or the certificate is unreadable.
     """
     try:
         security = _Onlooker.from_properties(properties)

@@ -1,1 +1,17 @@
-"""Nodes as pods, Secrets and plans as Kubernetes objects, over one client of the API server."""
+"""Nodes as pods; Secrets, rebalance plans and statuses as Kubernetes objects, over one client of the API server.
+
+Terms:
+- *Children*: objects that a Cluster owns (`children`); they are written only if they differ, and pruned only with the
+  Cluster's labels and owner reference.
+- *Claims*: PersistentVolumeClaims, which outlive their pods and have no owner unless ``deletionPolicy: Delete``.
+- *Outdated*: names of objects that differ from the desired ones, which the step `Publish` writes.
+
+Invariants: writes are server-side applies by one field manager, or conditional on uid or resourceVersion; nothing is
+written without leadership (`api.KubernetesApi`); a late or repeated delete never hits a successor, because it carries
+the uid. Secrets' contents are in no error.
+
+Start with `host`, then `children`, `pod_state` and `volume_claims`; `api` with `retries` is the client.
+
+Surprising: a StatefulSet's volume claim templates are immutable, so a new list replaces the StatefulSet and orphans its
+pods, which the next one adopts. A pod whose Kubernetes node is lost is UNREADY, not failed: it may still run.
+"""

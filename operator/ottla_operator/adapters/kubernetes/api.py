@@ -1,9 +1,9 @@
-"""A thin client of the Kubernetes API over aiohttp, on kopf's credentials: what the operator needs beyond kopf.
+"""A thin client of the Kubernetes API over aiohttp, with kopf's credentials: for calls that kopf does not have.
 
-Server-side apply is the way that objects of ours are written, always by one field manager. Source: Kubernetes API
-concepts, "server-side apply" and "API verbs".
+The operator's objects are written by server-side apply, always by one field manager. Source: Kubernetes API concepts,
+"server-side apply" and "API verbs".
 
-What passes is tried again here, by `adapters.kubernetes.retries`.
+Transient failures are retried here, by `adapters.kubernetes.retries`.
 """
 
 import json
@@ -16,8 +16,8 @@ from typing import NamedTuple, Self
 import aiohttp
 import kopf
 
-from ottla_operator.adapters.kubernetes.api_calls import Told, trace
-from ottla_operator.adapters.kubernetes.retries import APPLY, JSON, MERGE, repeated
+from ottla_operator.adapters.kubernetes.api_calls import OnCall, trace
+from ottla_operator.adapters.kubernetes.retries import APPLY, JSON, MERGE, with_retries
 from ottla_operator.errors import NAMESPACE_TERMINATING, ApiError, LeadershipLostError
 from ottla_operator.model.document import Document, Json
 
@@ -27,13 +27,13 @@ REQUEST_TIMEOUT_S = 30
 _CONNECT_TIMEOUT_S = 5
 _PAGE_SIZE = 500
 _LISTINGS_MAX = 3
-"""Of one call whose pages expire under it."""
+"""Attempts of one call whose pages expire meanwhile."""
 _NOTE_SIZE_BYTES_MAX = 1_000
-"""In UTF-8; the API server refuses longer notes."""
+"""In UTF-8; the API server rejects longer notes."""
 
 
 class Resource(NamedTuple):
-    """Where objects of a kind live in the API."""
+    """URL prefix and plural of a kind."""
 
     prefix: str
     plural: str
@@ -62,20 +62,20 @@ RESOURCES = {
 class KubernetesApi:
     """One session with the API server; use it as an async context manager.
 
-    Every method raises `ApiError` for what the server refuses, and OSError or TimeoutError when it cannot be asked.
+    Every method raises `ApiError` for an error response, and OSError or TimeoutError without a response.
     """
 
     def __init__(
         self,
         login: Callable[[], kopf.ConnectionInfo],
         *,
-        told: Told | None = None,
+        on_call: OnCall | None = None,
         may_write: Callable[[], bool] = lambda: True,
         request_timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> None:
-        """Log in by ``login``, tell of each request, and send none that changes something unless ``may_write``."""
+        """``on_call`` receives each request; a request that changes something is not sent unless ``may_write``."""
         self._login = login
-        self._told = told
+        self._on_call = on_call
         self._may_write = may_write
         self._request_timeout_s = request_timeout_s
         self._connection: kopf.ConnectionInfo | None = None
@@ -91,7 +91,7 @@ class KubernetesApi:
         await self._close()
 
     async def get(self, kind: str, namespace: str, name: str) -> Document | None:
-        """Return the object; None when there is none."""
+        """Return the object; None without one."""
         try:
             return await self._request("GET", _path(kind, namespace, name))
         except ApiError as error:
@@ -122,33 +122,34 @@ class KubernetesApi:
             parameters["continue"] = token
 
     async def can_list(self, kind: str, namespace: str = "") -> None:
-        """Raise unless objects of ``kind`` can be listed: 404 where nobody knows the kind, 403 without the right."""
+        """Raise unless objects of ``kind`` can be listed: 404 if it is not installed, 403 without the permission."""
         await self._request("GET", _path(kind, namespace), parameters={"limit": "1"})
 
     async def create(self, document: Document) -> Document:
-        """Make an object where there is none (else 409 AlreadyExists). A later apply drops none of its fields."""
+        """Create an object (409 AlreadyExists if there is one). A later apply removes none of its fields."""
         path = _path(document["kind"], document["metadata"]["namespace"])
         return await self._request("POST", path, parameters={"fieldManager": FIELD_MANAGER}, body=document)
 
     async def replace(self, document: Document) -> Document:
-        """Make ``document`` the whole object, unless somebody has changed it since that was read (409 Conflict)."""
+        """Replace the whole object, unless it was changed since it was read (409 Conflict)."""
         metadata = document["metadata"]
         path = _path(document["kind"], metadata["namespace"], metadata["name"])
         return await self._request("PUT", path, parameters={"fieldManager": FIELD_MANAGER}, body=document)
 
     async def apply(self, document: Document) -> Document:
-        """Make the fields that ``document`` names so, and drop those that an earlier apply named and this does not.
+        """Apply the fields of ``document``, and remove those of an earlier apply that are not in it.
 
-        With a ``resourceVersion`` only where the object is of that version (else 409 Conflict).
+        With a ``resourceVersion`` only if the object has that version (else 409 Conflict).
         """
         metadata = document["metadata"]
         return await self._apply(_path(document["kind"], metadata["namespace"], metadata["name"]), document)
 
     async def apply_status(self, document: Document, status: Document) -> Document:
-        """Make ``status`` the whole status, as far as it is this operator's, and return the object.
+        """Apply ``status`` as this operator's whole part of the status, and return the object.
 
-        Only where nobody has changed the object since ``document`` was read (else 409 Conflict): what is carried out
-        late does not replace what was written after it.
+        Only if the object was not changed since ``document`` was read (else 409 Conflict): a write that is executed
+        late must
+        not replace a later one.
         """
         metadata = document["metadata"]
         body = {
@@ -162,19 +163,19 @@ class KubernetesApi:
     async def patch_status(self, document: Document, patch: Document) -> Document:
         """Merge ``patch`` (RFC 7386) into the status, and return the object.
 
-        Only where nobody has changed the object since ``document`` was read (else 409 Conflict).
+        Only if the object was not changed since ``document`` was read (else 409 Conflict).
         """
         return await self._merge(document, "/status", {}, {"status": patch})
 
     async def replace_finalizers(self, document: Document, finalizers: list[str]) -> Document:
         """Set the finalizers, and return the object.
 
-        Only where nobody has changed the object since ``document`` was read (else 409 Conflict).
+        Only if the object was not changed since ``document`` was read (else 409 Conflict).
         """
         return await self._merge(document, "", {"finalizers": finalizers}, {})
 
     async def _merge(self, document: Document, subresource: str, metadata: Document, patch: Document) -> Document:
-        """Merge into the object, on condition that it is of the version of ``document``."""
+        """Merge into the object, if it has the version of ``document``."""
         found = document["metadata"]
         return await self._request(
             "PATCH",
@@ -185,14 +186,14 @@ class KubernetesApi:
         )
 
     async def record_event(self, document: Document, *, reason: str, note: str, is_warning: bool) -> None:
-        """Tell of something that happened to an object, for ``kubectl describe`` and ``kubectl events``."""
+        """Create an Event about an object, for ``kubectl describe`` and ``kubectl events``."""
         body = _event(document, reason=reason, note=note, is_warning=is_warning)
         await self._request("POST", _path("Event", document["metadata"]["namespace"]), body=body)
 
-    async def is_namespace_going(self, document: Document) -> bool:
-        """Tell whether the namespace of an object is being deleted, by what is said to an Event that is only tried.
+    async def is_namespace_terminating(self, document: Document) -> bool:
+        """Tell whether the namespace of an object is being deleted, by the response to a dry run of an Event.
 
-        To read namespaces is a right of its own, which an operator of some namespaces cannot be given.
+        Reading namespaces needs a cluster-wide permission, which an operator of some namespaces cannot have.
         """
         body = _event(document, reason="Looking", note="is the namespace there?", is_warning=False)
         path = _path("Event", document["metadata"]["namespace"])
@@ -205,17 +206,17 @@ class KubernetesApi:
         return False
 
     async def delete(self, kind: str, namespace: str, name: str, *, uid: str = "") -> None:
-        """Delete in the background, with the object's own grace period; no error when it is gone already.
+        """Delete in the background, with the object's own grace period; no error if it is gone already.
 
-        With a ``uid`` only the object that was seen (else 409 Conflict), and not one that was made instead.
+        With a ``uid`` only the observed object (else 409 Conflict), and not one that was created in its place.
         """
         conditions = {"preconditions": {"uid": uid}} if uid else {}
         await self._delete(_path(kind, namespace, name), {"propagationPolicy": "Background", **conditions})
 
     async def delete_only(self, document: Document) -> None:
-        """Delete just the object that was seen, by its uid (else 409 Conflict), and nothing that it owns.
+        """Delete only the observed object, by its uid (else 409 Conflict), and nothing that it owns.
 
-        No error when it is gone already.
+        No error if it is gone already.
         """
         metadata = document["metadata"]
         body = {"propagationPolicy": "Orphan", "preconditions": {"uid": metadata["uid"]}}
@@ -246,7 +247,7 @@ class KubernetesApi:
         body: Document | None = None,
         content_type: str = JSON,
     ) -> Document:
-        return await repeated(
+        return await with_retries(
             lambda: self._logged_in(method, path, parameters, body, content_type), method, content_type
         )
 
@@ -264,8 +265,9 @@ class KubernetesApi:
         except OSError:
             if self._session is session:
                 raise
-        # A service account's token is replaced every hour or so: read it again, once. Of several requests that meet
-        # the old one the first does so, and the others, whose session it closes, go on with the new one.
+        # A service account's token is replaced every hour or so: read it again, once. Of several requests that fail
+        # with
+        # the old one, the first reads it, and the others, whose session it closes, are sent again with the new one.
         if self._session is session and session is not None:
             self._open()
             await session.close()
@@ -286,17 +288,17 @@ class KubernetesApi:
                 data=None if body is None else json.dumps(body),
                 headers={"Content-Type": content_type, "Accept": "application/json"},
             ) as response:
-                answer: Json = await _json(response)
+                parsed: Json = await _json(response)
         except TimeoutError as error:
-            words = f"the API server did not answer {method} {path} in time"
-            raise TimeoutError(words) from error
+            message = f"the API server did not respond to {method} {path} in time"
+            raise TimeoutError(message) from error
         except aiohttp.ClientError as error:
-            raise OSError(f"the API server did not answer {method} {path}: {error}") from error
+            raise OSError(f"the API server did not respond to {method} {path}: {error}") from error
         if response.status >= 400:
-            raise _refusal(response, answer if isinstance(answer, dict) else {}, path)
-        if not isinstance(answer, dict):
-            raise OSError(f"what answers at the API server's address said no JSON to {method} {path}")
-        return answer
+            raise _rejection(response, parsed if isinstance(parsed, dict) else {}, path)
+        if not isinstance(parsed, dict):
+            raise OSError(f"the response to {method} {path} at the API server's address is not JSON")
+        return parsed
 
     def _open(self) -> None:
         self._connection = self._login()
@@ -304,7 +306,7 @@ class KubernetesApi:
             headers=self._connection.as_http_headers(),
             connector=aiohttp.TCPConnector(ssl=self._connection.as_ssl_context()),
             timeout=aiohttp.ClientTimeout(total=self._request_timeout_s, sock_connect=_CONNECT_TIMEOUT_S),
-            trace_configs=[trace(self._told)] if self._told is not None else [],
+            trace_configs=[trace(self._on_call)] if self._on_call is not None else [],
         )
 
     async def _close(self) -> None:
@@ -314,26 +316,26 @@ class KubernetesApi:
 
 
 async def _json(response: aiohttp.ClientResponse) -> Json:
-    """Return the body, empty as an object; None where it is no JSON, as a proxy's page is not."""
+    """Return the body, an empty one as an object; None if it is not JSON, as a proxy's error page."""
     try:
-        answer: Json = await response.json(content_type=None)
+        parsed: Json = await response.json(content_type=None)
     except ValueError:
         return None
-    return {} if answer is None else answer
+    return {} if parsed is None else parsed
 
 
-def _refusal(response: aiohttp.ClientResponse, answer: Document, path: str) -> ApiError:
-    details = answer.get("details") or {}
-    reason = answer.get("reason") or response.reason or "Unknown"
+def _rejection(response: aiohttp.ClientResponse, status: Document, path: str) -> ApiError:
+    details = status.get("details") or {}
+    reason = status.get("reason") or response.reason or "Unknown"
     if any(cause.get("reason") == NAMESPACE_TERMINATING for cause in details.get("causes") or ()):
         reason = NAMESPACE_TERMINATING
-    asked = response.headers.get("Retry-After") or details.get("retryAfterSeconds")
+    requested = response.headers.get("Retry-After") or details.get("retryAfterSeconds")
     try:
-        retry_after_s = None if asked is None else max(float(asked), 0.0)
+        retry_after_s = None if requested is None else max(float(requested), 0.0)
     except ValueError:
-        # A date, which no API server sends, and a proxy might.
+        # A date, which no API server sends, but a proxy might.
         retry_after_s = None
-    return ApiError(response.status, reason, answer.get("message") or path, retry_after_s=retry_after_s)
+    return ApiError(response.status, reason, status.get("message") or path, retry_after_s=retry_after_s)
 
 
 def _event(document: Document, *, reason: str, note: str, is_warning: bool) -> Document:

@@ -1,6 +1,6 @@
-"""Every request of an aiohttp session to the API server as one value, whoever sent it: ours and kopf's.
+"""Every request of an aiohttp session to the API server as one value: the operator's own and kopf's.
 
-A call is told of when its answer begins, which for a watch is when it is open, or when there is none.
+A call is reported when its response starts, which for a watch is when it is open, or when it has failed.
 """
 
 import time
@@ -17,46 +17,48 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete
 
 @dataclass(frozen=True, slots=True)
 class ApiCall:
-    """One request, in the words of RBAC."""
+    """One request, in the terms of RBAC."""
 
     verb: str
     resource: str
-    """Plural, with the subresource: ``clusters/status``; the whole path where there is none."""
+    """Plural, with the subresource: ``clusters/status``; the whole path if it has none."""
 
     namespace: str
     """Empty for all namespaces."""
 
     code: int
-    """HTTP status; 0 when nobody answered."""
+    """HTTP status; 0 without a response."""
 
     seconds: float
-    words: str
-    """What went wrong; empty when nothing did."""
+    error: str
+    """Why it failed; empty on success."""
 
 
-Told: TypeAlias = Callable[[ApiCall], None]
+OnCall: TypeAlias = Callable[[ApiCall], None]
 
 
-def trace(told: Told) -> aiohttp.TraceConfig:
-    """Return what makes a session call ``told`` for each of its requests."""
+def trace(on_call: OnCall) -> aiohttp.TraceConfig:
+    """Return a trace with which a session calls ``on_call`` for each of its requests."""
     config = aiohttp.TraceConfig()
 
-    async def began(_: aiohttp.ClientSession, context: SimpleNamespace, __: aiohttp.TraceRequestStartParams) -> None:
-        context.began_s = time.monotonic()
+    async def started(_: aiohttp.ClientSession, context: SimpleNamespace, __: aiohttp.TraceRequestStartParams) -> None:
+        context.started_s = time.monotonic()
 
-    async def ended(_: aiohttp.ClientSession, context: SimpleNamespace, answer: aiohttp.TraceRequestEndParams) -> None:
-        code = answer.response.status
-        words = f"{code} {answer.response.reason}" if code >= 400 else ""
-        told(api_call(answer.method, answer.url, code=code, seconds=time.monotonic() - context.began_s, words=words))
+    async def ended(_: aiohttp.ClientSession, context: SimpleNamespace, end: aiohttp.TraceRequestEndParams) -> None:
+        code = end.response.status
+        error = f"{code} {end.response.reason}" if code >= 400 else ""
+        seconds = time.monotonic() - context.started_s
+        on_call(api_call(end.method, end.url, code=code, seconds=seconds, error=error))
 
     async def failed(
         _: aiohttp.ClientSession, context: SimpleNamespace, failure: aiohttp.TraceRequestExceptionParams
     ) -> None:
-        words = str(failure.exception) or type(failure.exception).__name__
-        told(api_call(failure.method, failure.url, code=0, seconds=time.monotonic() - context.began_s, words=words))
+        error = str(failure.exception) or type(failure.exception).__name__
+        seconds = time.monotonic() - context.started_s
+        on_call(api_call(failure.method, failure.url, code=0, seconds=seconds, error=error))
 
     handlers: tuple[tuple[Any, Any], ...] = (
-        (config.on_request_start, began),
+        (config.on_request_start, started),
         (config.on_request_end, ended),
         (config.on_request_exception, failed),
     )
@@ -65,8 +67,8 @@ def trace(told: Told) -> aiohttp.TraceConfig:
     return config
 
 
-def api_call(method: str, url: URL, *, code: int, seconds: float, words: str) -> ApiCall:
-    """Return what a request was about, as far as its URL tells."""
+def api_call(method: str, url: URL, *, code: int, seconds: float, error: str) -> ApiCall:
+    """Return verb, resource and namespace of a request, from its URL."""
     _, root, *parts = url.path.split("/")
     rest = parts[1:] if root == "api" else parts[2:] if root == "apis" else []
     namespace = ""
@@ -74,4 +76,4 @@ def api_call(method: str, url: URL, *, code: int, seconds: float, words: str) ->
         namespace, rest = rest[1], rest[2:]
     resource = "/".join(rest[0:1] + rest[2:3]) or url.path
     verb = _VERBS.get(method) or ("get" if len(rest) != 1 else "watch" if "watch" in url.query else "list")
-    return ApiCall(verb, resource, namespace, code, seconds, words)
+    return ApiCall(verb, resource, namespace, code, seconds, error)

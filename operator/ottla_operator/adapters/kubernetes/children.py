@@ -1,7 +1,7 @@
-"""The objects that a Cluster owns on Kubernetes: what is missing or differs, and what is not wanted any more.
+"""The objects that a Cluster owns on Kubernetes: finds, writes and prunes them.
 
-Written only where they differ, so that no two writers can chase each other. Removed is only what carries the labels of
-the Cluster and belongs to it by its uid: whatever somebody else made stays.
+They are written only if they differ, so that two writers cannot overwrite each other in turn. Only objects with the
+Cluster's labels and its uid as owner are pruned: all others stay.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -13,9 +13,9 @@ from ottla_operator.model.objects.metadata import CLUSTER_LABEL, MANAGED_BY_LABE
 from ottla_operator.ports.object_store import ObjectStore
 
 PRUNED = ("Service", "NetworkPolicy", "PodDisruptionBudget")
-"""Kinds of which a Cluster may want fewer than before. Never a StatefulSet: pools stay, and what they hold."""
+"""Kinds of which a Cluster may need fewer than before. Never a StatefulSet: pools stay, with their volumes."""
 UNWANTED = "no "
-"""How `differences` begins what it says of an object that is to be removed."""
+"""Prefix in `differences` of an object that is to be removed."""
 
 
 def key_of(document: Document) -> str:
@@ -31,10 +31,10 @@ class Children:
         self._namespace = namespace
 
     async def find(self, cluster: Cluster, wanted: Sequence[Document]) -> Mapping[str, Document]:
-        """Return by `key_of` what there is: of ``wanted``, and of what was wanted before."""
+        """Return the existing objects by `key_of`: those of ``wanted``, and those that were wanted before."""
         found: dict[str, Document] = {}
         for kind in PRUNED:
-            # One that has lost its labels is not found, and so is written again where it is wanted; never removed.
+            # An object without its labels is not found, and so is written again if it is wanted; it is never removed.
             listed = await self._api.objects(kind, self._namespace, f"{CLUSTER_LABEL}={cluster.name}")
             found |= {key_of(it): it for it in listed if _is_child(it, cluster)}
         for document in wanted:
@@ -45,7 +45,7 @@ class Children:
         return found
 
     async def publish(self, cluster: Cluster, wanted: Sequence[Document], outdated: Collection[str]) -> None:
-        """Write and remove what `differences` named."""
+        """Write and remove the objects that `differences` named."""
         for document in wanted:
             if key_of(document) in outdated:
                 await self.write(cluster, document)
@@ -57,19 +57,19 @@ class Children:
         """Apply ``document``.
 
         Raises:
-            HostError: an object of this name is somebody else's.
+            HostError: an object of this name does not belong to the Cluster.
         """
         kind, name = document["kind"], document["metadata"]["name"]
         found = await self._api.get(kind, self._namespace, name)
-        if found is not None and not may_be_taken(found, cluster):
-            raise HostError("NameTaken", f"{kind} {name} is somebody else's; remove it, or rename this Cluster")
+        if found is not None and not may_adopt(found, cluster):
+            raise HostError("NameTaken", f"{kind} {name} is not this Cluster's; remove it, or rename this Cluster")
         try:
             await self._api.apply(document)
         except ApiError as error:
             freed = _with_any_port(document)
             if error.status != 422 or freed == document:
                 raise
-            # Somebody else has the port that clients knew: they have to be told another one.
+            # Another Service has the port that clients knew: another one has to be advertised.
             await self._api.apply(freed)
 
     async def _remove(self, cluster: Cluster, kind: str, name: str) -> None:
@@ -79,7 +79,7 @@ class Children:
 
 
 def differences(wanted: Sequence[Document], found: Mapping[str, Document]) -> Iterator[str]:
-    """Yield, in order, what of ``wanted`` is missing or differs, and what is there and not wanted any more."""
+    """Yield, in order, objects of ``wanted`` that are missing or differ, and those that are not wanted any more."""
     keys = [key_of(document) for document in wanted]
     for key, document in zip(keys, wanted, strict=True):
         if key not in found or not covers(found[key], document):
@@ -104,8 +104,8 @@ def _is_child(document: Document, cluster: Cluster) -> bool:
     return is_labelled and owner is not None and owner["uid"] == cluster.metadata.uid
 
 
-def may_be_taken(document: Document, cluster: Cluster) -> bool:
-    """Tell whether an object is the Cluster's, or that of a former one of this name, or was put back without owner."""
+def may_adopt(document: Document, cluster: Cluster) -> bool:
+    """Tell whether an object is the Cluster's, a former Cluster's of this name, or was restored without an owner."""
     owner = _controller(document)
     if owner is None:
         return _is_managed(document)

@@ -1,4 +1,4 @@
-"""What a Kubernetes API says of the budget by which pods of a Cluster may be evicted."""
+"""The PodDisruptionBudget of a Cluster as observed on Kubernetes."""
 
 from collections.abc import Mapping
 
@@ -8,9 +8,9 @@ from ottla_operator.model.objects.disruption import disruption_budget, has_budge
 
 
 def disruptions_allowed(desired: DesiredCluster, children: Mapping[str, Document]) -> int | None:
-    """Return how many evictions the budget among ``children`` allows at once; -1 where it has to be written again.
+    """Return how many evictions the budget among ``children`` allows at once; -1 if it has to be written again.
 
-    None where there shall be none.
+    None if the Cluster has no budget.
     """
     if not has_budget(desired):
         return None

@@ -4,14 +4,20 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ottla_operator.adapters.kafka.operator_access import operator_access
-from ottla_operator.adapters.kafka.shown_certificates import with_certificates
-from ottla_operator.adapters.kubernetes.children import UNWANTED, Children, differences, key_of, may_be_taken
+from ottla_operator.adapters.kafka.presented_certificates import with_certificates
+from ottla_operator.adapters.kubernetes.children import UNWANTED, Children, differences, key_of, may_adopt
 from ottla_operator.adapters.kubernetes.disruption_budget import disruptions_allowed
 from ottla_operator.adapters.kubernetes.external_addresses import read_outside
 from ottla_operator.adapters.kubernetes.pod_state import observed_node
-from ottla_operator.adapters.kubernetes.racks import RackLook, missing_racks
+from ottla_operator.adapters.kubernetes.racks import PodRacks, find_racks
 from ottla_operator.adapters.kubernetes.secret_store import KubernetesSecrets
-from ottla_operator.adapters.kubernetes.volume_claims import CLAIM, ClaimLook, Claims, in_order, volumes_to_come
+from ottla_operator.adapters.kubernetes.volume_claims import (
+    CLAIM,
+    Claims,
+    ObservedClaims,
+    defer_restarts,
+    deferred_volumes,
+)
 from ottla_operator.errors import HostError
 from ottla_operator.model import kubernetes_objects
 from ottla_operator.model.document import Document, covers
@@ -37,7 +43,7 @@ class KubernetesHost:
     def __init__(
         self, api: ClusterObjectStore, namespace: str, default_image: str, operator: OperatorPods | None = None
     ) -> None:
-        """Run clusters of ``namespace``; ``operator`` is by what network policies know the operator's own pods."""
+        """Run clusters of ``namespace``; ``operator`` identifies the operator's own pods in network policies."""
         self._api = api
         self._namespace = namespace
         self._default_image = default_image
@@ -61,7 +67,7 @@ class KubernetesHost:
 
     def bootstrap_servers(self, desired: DesiredCluster, listener: Listener) -> str:
         if listener.is_outside and desired.outside is not None:
-            return desired.outside.beginnings(desired.cluster, listener)
+            return desired.outside.bootstrap_addresses(desired.cluster, listener)
         return addresses.bootstrap_servers(desired.cluster, listener.port)
 
     def nodes_servers(self, desired: DesiredCluster) -> str:
@@ -71,34 +77,34 @@ class KubernetesHost:
         return await operator_access(self, desired, self._secret_store)
 
     def certificate_names(self, desired: DesiredCluster) -> tuple[str, ...]:
-        outside = () if desired.outside is None else desired.outside.hosts(desired.cluster)
+        outside = () if desired.outside is None else desired.outside.advertised_hosts(desired.cluster)
         return (*addresses.certificate_names(desired.cluster), *outside)
 
     async def observe(self, desired: DesiredCluster) -> ObservedCluster:
-        world = await self._look(desired)
+        world = await self._observe_objects(desired)
         names, pods = world.names, world.pods
         seen = {
             pod["metadata"]["name"]: observed_node(pod, has_successor=pod["metadata"]["name"] in names) for pod in pods
         }
-        # A pod that is not there will be made by the StatefulSet controller; nobody has to start it.
+        # The StatefulSet controller will create a missing pod; it needs no step.
         for name in names:
             if name not in seen:
                 seen[name] = ObservedNode(
                     name=name,
                     state=NodeState.STARTING,
                     reason="PodMissing",
-                    message="its StatefulSet has not made the pod yet",
+                    message="its StatefulSet has not created the pod yet",
                 )
         for name, (reason, message) in world.racks.missing.items():
             seen[name] = replace(seen[name], state=NodeState.FAILED, reason=reason, message=message)
         for name, message in world.claims.lost.items():
             if name in seen and seen[name].state is not NodeState.READY:
                 seen[name] = replace(seen[name], state=NodeState.FAILED, reason="VolumeLost", message=message)
-        in_order(desired, pods, seen)
+        defer_restarts(desired, pods, seen)
         shown = await with_certificates(seen, desired, self._secret_store)
-        held, allowed = kubernetes_objects.held_back(desired), disruptions_allowed(desired, world.found)
+        held, allowed = kubernetes_objects.deferred_objects(desired), disruptions_allowed(desired, world.found)
         if allowed is not None:
-            # What it says follows from what brokers say: `limit_disruptions` writes it.
+            # Its value depends on the brokers' view: `limit_disruptions` writes it.
             held.add(f"{UNWANTED}PodDisruptionBudget/{desired.cluster.name}")
         differing = [it for it in differences(world.wanted, world.found) if it not in held]
         return ObservedCluster(
@@ -110,13 +116,13 @@ class KubernetesHost:
         )
 
     async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
-        world = await self._look(desired)
+        world = await self._observe_objects(desired)
         await self._claims.patch(world.claims, outdated)
         fixed = [it for it in world.wanted if key_of(it) in outdated and _is_fixed(it, world.found, desired.cluster)]
         replaced = {key_of(it): world.found[key_of(it)] for it in fixed}
         await self._children.publish(desired.cluster, world.wanted, [it for it in outdated if it not in replaced])
         for found in replaced.values():
-            # Pods and claims stay as they are, and are the next one's. The next look makes that, once this is gone.
+            # Pods and claims stay, and the next StatefulSet adopts them; the next reconciliation creates it.
             if not found["metadata"].get("deletionTimestamp"):
                 await self._api.delete_only(found)
         for name, annotation in world.racks.annotations.items():
@@ -132,7 +138,7 @@ class KubernetesHost:
         raise HostError("Unsupported", f"pod {node.name} is started by its StatefulSet, not by the operator")
 
     async def restart_node(self, node: DesiredNode, uid: str) -> None:
-        # A call that was late, or whose answer was lost, must not end the pod that has come instead.
+        # A call that is late, or whose response was lost, must not delete the pod's successor.
         await self._api.delete("Pod", self._namespace, node.name, uid=uid)
 
     async def remove_node(self, name: str, uid: str) -> None:
@@ -141,22 +147,22 @@ class KubernetesHost:
     async def limit_disruptions(self, desired: DesiredCluster, allowed: int) -> None:
         await self._children.write(desired.cluster, disruption_budget(desired.cluster, allowed))
 
-    async def _look(self, desired: DesiredCluster) -> "_World":
+    async def _observe_objects(self, desired: DesiredCluster) -> "_ClusterObjects":
         cluster = desired.cluster
         policies = self._policies(cluster)
         found = await self._children.find(cluster, [*policies, *kubernetes_objects.objects(desired)])
         names = [node.name for node in desired.nodes]
         for pool in cluster.pools:
-            # Nodes that are to leave are there until its number says otherwise, and so are pods that are missing.
+            # Nodes that are to leave exist until the replica count is lowered, and so do missing pods.
             names += _nodes_of(f"{cluster.name}-{pool.name}", found)
         pods = await self._api.objects("Pod", self._namespace, f"{CLUSTER_LABEL}={cluster.name}")
-        without = {pool.name: volumes_to_come(cluster, pool, names, pods) for pool in cluster.pools}
-        return _World(
+        without = {pool.name: deferred_volumes(cluster, pool, names, pods) for pool in cluster.pools}
+        return _ClusterObjects(
             pods=pods,
             names=names,
-            claims=await self._claims.look(cluster),
-            racks=await missing_racks(self._api, cluster, pods),
-            # First, so that nothing is open that is to be closed.
+            claims=await self._claims.observe(cluster),
+            racks=await find_racks(self._api, cluster, pods),
+            # Network policies first, so that no port is open that is to be closed.
             wanted=[*policies, *kubernetes_objects.objects(desired, without)],
             found=found,
         )
@@ -167,7 +173,7 @@ class KubernetesHost:
         if self._operator is None:
             raise HostError(
                 "OperatorUnknown",
-                "spec.networkPolicy would keep out this operator, which does not know its own pods; set "
+                "spec.networkPolicy would block this operator, which does not know its own pods; set "
                 "OTTLA_OPERATOR_OWN_NAMESPACE and OTTLA_OPERATOR_OWN_LABELS, or remove networkPolicy",
             )
         return [network_policy(cluster, self._operator)]
@@ -189,30 +195,30 @@ class KubernetesHost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _World:
-    """What there is of one cluster, and what there should be."""
+class _ClusterObjects:
+    """The observed and the wanted objects of one cluster."""
 
     pods: list[Document]
     names: list[str]
-    """Of the nodes that have pods or will get some."""
-    claims: ClaimLook
-    racks: RackLook
+    """Nodes with a pod, existing or to be created."""
+    claims: ObservedClaims
+    racks: PodRacks
     wanted: list[Document]
     found: Mapping[str, Document]
     """By `children.key_of`."""
 
 
 def _is_fixed(wanted: Document, found: Mapping[str, Document], cluster: Cluster) -> bool:
-    """Tell whether no apply makes the cluster's object as ``wanted``: a StatefulSet never gets other claims."""
+    """Tell whether ``wanted`` cannot be applied to the object: a StatefulSet's volume claim templates are immutable."""
     there = found.get(key_of(wanted))
-    if there is None or there["kind"] != "StatefulSet" or not may_be_taken(there, cluster):
+    if there is None or there["kind"] != "StatefulSet" or not may_adopt(there, cluster):
         return False
     templates = [it["spec"]["volumeClaimTemplates"] for it in (there, wanted)]
     return bool(there["metadata"].get("deletionTimestamp")) or not covers(*templates)
 
 
 def _nodes_of(name: str, found: Mapping[str, Document]) -> list[str]:
-    """Return the nodes of a pool that were asked for last; while its StatefulSet is replaced, its ConfigMap knows."""
+    """Return the nodes of a pool as last published; while its StatefulSet is replaced, from its ConfigMap."""
     stateful_set, config_map = found.get(f"StatefulSet/{name}"), found.get(f"ConfigMap/{name}")
     if stateful_set is not None:
         return [f"{name}-{ordinal}" for ordinal in range(stateful_set["spec"]["replicas"])]

@@ -1,4 +1,4 @@
-"""Plans to rebalance as ConfigMaps."""
+"""Rebalance plans as ConfigMaps."""
 
 from ottla.client.rebalance_plan import RebalancePlan
 from ottla_operator.adapters.kubernetes.children import Children
@@ -6,7 +6,7 @@ from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.objects.metadata import metadata
 from ottla_operator.ports.object_store import ObjectStore
-from ottla_operator.ports.plan_store import MOVES, plan_name, texts
+from ottla_operator.ports.plan_store import MOVES, plan_entries, plan_name
 
 
 class KubernetesPlans:
@@ -24,4 +24,4 @@ class KubernetesPlans:
     async def write(self, cluster: Cluster, plan: RebalancePlan) -> None:
         name = plan_name(cluster.name)
         document: Document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(cluster, name)}
-        await Children(self._api, self._namespace).write(cluster, {**document, "data": texts(plan)})
+        await Children(self._api, self._namespace).write(cluster, {**document, "data": plan_entries(plan)})

@@ -1,10 +1,10 @@
-"""What a pod says of its node."""
+"""The state of a node, from its pod."""
 
 from ottla_operator.model.document import Document
 from ottla_operator.model.objects.metadata import PARTS_ANNOTATION, REVISION_ANNOTATION
-from ottla_operator.ports.nodes import MACHINE_LOST, NodeState, ObservedNode
+from ottla_operator.ports.nodes import KUBERNETES_NODE_LOST, NodeState, ObservedNode
 
-# Reasons of a waiting container that are no part of an ordinary start.
+# Reasons of a waiting container that do not occur in a normal start.
 _FAILURES = frozenset(
     {
         "CrashLoopBackOff",
@@ -19,29 +19,31 @@ _FAILURES = frozenset(
 )
 
 _CRASHES = frozenset({"CrashLoopBackOff", "RunContainerError"})
-"""Those of them where something has run, and ended by itself."""
+"""Those after which a container has run, and ended by itself."""
 
 
 def observed_node(pod: Document, *, has_successor: bool) -> ObservedNode:
-    """Return what a pod says of its node; one that ends without a successor is stopped for good."""
+    """Return the state of a pod's node; a terminating pod without a successor is stopped for good."""
     metadata, status = pod["metadata"], pod.get("status", {})
     name, uid = metadata["name"], metadata.get("uid", "")
     conditions = {condition["type"]: condition for condition in status.get("conditions", [])}
     if metadata.get("deletionTimestamp"):
         reason, message = _ending(pod, conditions, has_successor=has_successor)
-        # A successor comes with the published configuration: there is nothing more to restart.
+        # A successor starts with the published configuration: no restart is needed.
         state = NodeState.STARTING if has_successor else NodeState.STOPPING
         return ObservedNode(name=name, state=state, uid=uid, reason=reason, message=message)
     annotations = metadata.get("annotations") or {}
     revision, parts = annotations.get(REVISION_ANNOTATION), annotations.get(PARTS_ANNOTATION, "")
     if conditions.get("Ready", {}).get("status") == "True":
-        machine = status.get("hostIP", "")
-        return ObservedNode(name=name, state=NodeState.READY, uid=uid, revision=revision, parts=parts, machine=machine)
-    if _is_silent(conditions):
-        machine = pod.get("spec", {}).get("nodeName", "")
-        message = f"its machine {machine} does not answer"
+        host_address = status.get("hostIP", "")
         return ObservedNode(
-            name=name, state=NodeState.UNREADY, uid=uid, revision=revision, reason=MACHINE_LOST, message=message
+            name=name, state=NodeState.READY, uid=uid, revision=revision, parts=parts, host_address=host_address
+        )
+    if _is_silent(conditions):
+        node = pod.get("spec", {}).get("nodeName", "")
+        message = f"its Kubernetes node {node} does not respond"
+        return ObservedNode(
+            name=name, state=NodeState.UNREADY, uid=uid, revision=revision, reason=KUBERNETES_NODE_LOST, message=message
         )
     reason, message = _trouble(status, conditions)
     state = NodeState.UNREADY if _has_been_ready(status, conditions) else NodeState.STARTING
@@ -58,21 +60,21 @@ def observed_node(pod: Document, *, has_successor: bool) -> ObservedNode:
 
 
 def _ending(pod: Document, conditions: dict[str, Document], *, has_successor: bool) -> tuple[str, str]:
-    """Return reason and message of a pod that has been told to go."""
-    words = "its former pod is shutting down" if has_successor else "its pod is shutting down"
+    """Return reason and message of a terminating pod."""
+    message = "its former pod is shutting down" if has_successor else "its pod is shutting down"
     if _is_silent(conditions):
-        # It stays so until its machine answers, which it may never do.
-        machine = pod.get("spec", {}).get("nodeName", "")
-        return MACHINE_LOST, (
-            f"its machine {machine} does not answer, and nobody knows whether the pod still runs there; once the "
-            f"machine is surely off: kubectl delete node {machine}"
+        # It stays so until its Kubernetes node responds, which may never happen.
+        node = pod.get("spec", {}).get("nodeName", "")
+        return KUBERNETES_NODE_LOST, (
+            f"its Kubernetes node {node} does not respond, so the pod may still run there; once the host is surely "
+            f"off: kubectl delete node {node}"
         )
     why = conditions.get("DisruptionTarget", {}).get("message")
-    return "PodTerminating", f"{words} ({why})" if why else words
+    return "PodTerminating", f"{message} ({why})" if why else message
 
 
 def _is_silent(conditions: dict[str, Document]) -> bool:
-    """Tell whether the pod was taken for not ready by others than its machine, which does not answer any more.
+    """Tell whether the node controller marked the pod as not ready, because its Kubernetes node does not respond.
 
     Source: MarkPodsNotReady in Kubernetes' pkg/controller/util/node, which changes that one condition.
     """
@@ -80,17 +82,17 @@ def _is_silent(conditions: dict[str, Document]) -> bool:
 
 
 def _has_been_ready(status: Document, conditions: dict[str, Document]) -> bool:
-    """Tell whether a pod that is not ready was so since its container started: then it has changed since."""
+    """Tell whether a pod that is not ready was ready since its container started, by its last transition."""
     changed_at = conditions.get("Ready", {}).get("lastTransitionTime", "")
     running = [it["state"]["running"] for it in status.get("containerStatuses", []) if "running" in it.get("state", {})]
-    # Both are RFC 3339 in UTC by whole seconds, which sort as text.
+    # Both are RFC 3339 in UTC by whole seconds, which sort as strings.
     return any(changed_at > it.get("startedAt", changed_at) for it in running)
 
 
 def _trouble(status: Document, conditions: dict[str, Document]) -> tuple[str, str]:
-    """Return reason and message of what keeps a pod from starting; two empty texts when nothing does."""
+    """Return reason and message of why a pod cannot start; two empty strings if it can."""
     if status.get("phase") == "Failed":
-        # Evicted, Preempting, Terminated by a machine that shuts down: its StatefulSet makes another pod.
+        # Evicted, Preempting, Terminated by a node that shuts down: its StatefulSet creates another pod.
         return status.get("reason") or "PodFailed", status.get("message") or "its pod has ended"
     scheduled = conditions.get("PodScheduled", {})
     if scheduled.get("reason") == "Unschedulable":
@@ -99,6 +101,6 @@ def _trouble(status: Document, conditions: dict[str, Document]) -> tuple[str, st
         waiting = container.get("state", {}).get("waiting", {})
         if waiting.get("reason") in _FAILURES:
             last = container.get("lastState", {}).get("terminated", {})
-            words = [waiting.get("message", ""), (last.get("message") or "").strip()]
-            return waiting["reason"], ": ".join(word for word in words if word)
+            messages = [waiting.get("message", ""), (last.get("message") or "").strip()]
+            return waiting["reason"], ": ".join(it for it in messages if it)
     return "", ""

@@ -1,6 +1,6 @@
-"""The racks of pods: a pod learns from its annotation, which the operator writes, in which rack its machine stands.
+"""Racks of pods: the operator copies the rack from a label of the Kubernetes node to an annotation of the pod.
 
-Pods themselves may not read machines. The init container of `model.objects.placement` waits for the annotation.
+Pods themselves may not read Kubernetes nodes. The init container of `model.objects.placement` waits for the annotation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,17 +15,17 @@ from ottla_operator.ports.object_store import ObjectStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RackLook:
-    """What pods have to be told."""
+class PodRacks:
+    """Racks to write, and racks that are unknown."""
 
     annotations: Mapping[str, Document]
-    """By ``Pod/<name>``: what has to be applied."""
+    """By ``Pod/<name>``: the patch to apply."""
     missing: Mapping[str, tuple[str, str]]
-    """By pod: reason and message where nobody can tell the rack."""
+    """By pod: reason and message of why its rack is unknown."""
 
 
-async def missing_racks(api: ObjectStore, cluster: Cluster, pods: Sequence[Document]) -> RackLook:
-    """Look up the machines of pods that have been given one and not been told its rack; mostly there are none."""
+async def find_racks(api: ObjectStore, cluster: Cluster, pods: Sequence[Document]) -> PodRacks:
+    """Look up the racks of scheduled pods without the annotation; usually there are none."""
     annotations: dict[str, Document] = {}
     missing: dict[str, tuple[str, str]] = {}
     for pod in pods if cluster.rack_key is not None else ():
@@ -37,15 +37,15 @@ async def missing_racks(api: ObjectStore, cluster: Cluster, pods: Sequence[Docum
             annotations[f"Pod/{name}"] = rack_annotation(pod, rack)
         else:
             missing[name] = rack
-    return RackLook(annotations=annotations, missing=missing)
+    return PodRacks(annotations=annotations, missing=missing)
 
 
 def _waits(pod: Document) -> bool:
     metadata = pod["metadata"]
     has_rack = (metadata.get("annotations") or {}).get(RACK_ANNOTATION)
     containers = pod["spec"].get("initContainers") or ()
-    is_told = has_rack or metadata.get("deletionTimestamp")
-    return not is_told and any(it["name"] == RACK_CONTAINER for it in containers)
+    is_done = has_rack or metadata.get("deletionTimestamp")
+    return not is_done and any(it["name"] == RACK_CONTAINER for it in containers)
 
 
 async def _rack(api: ObjectStore, machine: str, key: str) -> str | tuple[str, str]:
@@ -55,11 +55,11 @@ async def _rack(api: ObjectStore, machine: str, key: str) -> str | tuple[str, st
     except ApiError as error:
         if error.status != 403:
             raise
-        words = "the operator may not read machines, and cannot tell the rack; install it with rbac.nodes=true"
-        return "Forbidden", f"{words}: {error}"
+        message = "the operator may not read Kubernetes nodes, so racks are unknown; install it with rbac.nodes=true"
+        return "Forbidden", f"{message}: {error}"
     labels = {} if found is None else found["metadata"].get("labels") or {}
     rack = labels.get(key)
     if rack:
         return str(rack)
-    words = f"its machine {machine} has no label {key}, which names the rack"
-    return "RackMissing", f"{words}; kubectl label node {machine} {key}=..."
+    message = f"its Kubernetes node {machine} has no label {key}, which names the rack"
+    return "RackMissing", f"{message}; kubectl label node {machine} {key}=..."

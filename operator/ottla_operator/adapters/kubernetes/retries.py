@@ -1,7 +1,7 @@
-"""Which calls of the Kubernetes API are sent again after a failure, and when.
+"""Retries of calls to the Kubernetes API: which failures are retried, and when.
 
-What passes is tried again, a few times and with jitter: a server that asks to be left alone for a moment, and, where
-doing it twice is doing it once, one that fails or hangs up. All else is the caller's, who looks again first.
+Transient failures are retried a few times with jitter: a server that is overloaded (429), and, for calls that are safe
+to repeat, server errors and lost connections. All others are left to the caller, who observes first.
 """
 
 import asyncio
@@ -21,22 +21,22 @@ APPLY = "application/apply-patch+yaml"
 _TRIES_MAX = 4
 _BACKOFF_S_MIN = 0.25
 _RETRY_AFTER_S_MAX = 10.0
-"""Who is asked to wait for longer gives up, so that its worker is free for others."""
+"""A call that must wait longer fails, so that its worker is free for other objects."""
 _FAILING_STATUSES = frozenset({500, 502, 503, 504})
 
 ResultT = TypeVar("ResultT")
 
 
 def is_repeatable(method: str, content_type: str = JSON) -> bool:
-    """Tell whether twice is once: for what only looks, and for server-side apply."""
+    """Tell whether a call is safe to repeat: reads and server-side apply are."""
     return method == "GET" or content_type == APPLY
 
 
-async def repeated(send: Callable[[], Awaitable[ResultT]], method: str, content_type: str = JSON) -> ResultT:
-    """Return what ``send`` returns, which is called again after what passes; raise what it raises last.
+async def with_retries(send: Callable[[], Awaitable[ResultT]], method: str, content_type: str = JSON) -> ResultT:
+    """Call ``send`` until it succeeds; raise its last error if that is not transient, or after the last attempt.
 
-    ``send`` raises `ApiError` for what the server refuses, TimeoutError when no answer came in time, and OSError when
-    the server could not be asked, caused by an `aiohttp.ClientError` where it hung up.
+    ``send`` raises `ApiError` for an error response, TimeoutError without a response in time, and OSError if the server
+    cannot be reached, caused by an `aiohttp.ClientError` if it closed the connection.
     """
     for tried in range(1, _TRIES_MAX + 1):
         try:
@@ -46,18 +46,18 @@ async def repeated(send: Callable[[], Awaitable[ResultT]], method: str, content_
             if wait_s is None:
                 raise
         await asyncio.sleep(wait_s * random.uniform(0.5, 1))  # noqa: S311
-    raise AssertionError("the last try returns or raises")
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _wait_s(error: Exception, tried: int, method: str, content_type: str) -> float | None:
-    """Return how long at most to wait before the next try; None where there is none."""
+    """Return the maximum delay before the next attempt; None if there is none."""
     if tried == _TRIES_MAX or isinstance(error, TimeoutError | LeadershipLostError):
         return None
     backoff_s = _BACKOFF_S_MIN * 2 ** (tried - 1)
     if isinstance(error, ApiError) and error.status == 429:
-        # It was not even looked at.
-        asked_s = error.retry_after_s or 0.0
-        return max(asked_s * 2, backoff_s) if asked_s <= _RETRY_AFTER_S_MAX else None
+        # The server rejected it before any processing.
+        requested_s = error.retry_after_s or 0.0
+        return max(requested_s * 2, backoff_s) if requested_s <= _RETRY_AFTER_S_MAX else None
     is_hung_up = isinstance(error.__cause__, aiohttp.ClientError)
     is_failure = error.status in _FAILING_STATUSES if isinstance(error, ApiError) else is_hung_up
     return backoff_s if is_failure and is_repeatable(method, content_type) else None

@@ -1,4 +1,4 @@
-"""Secrets as Kubernetes keeps them. Bytes that are no UTF-8 are kept as what no password may have."""
+"""Secrets on Kubernetes. Bytes that are not UTF-8 are kept as surrogates, which no password may contain."""
 
 import base64
 from collections.abc import Iterator
@@ -32,10 +32,13 @@ class KubernetesSecrets:
         with _discreet(secret.name):
             version = secret.version
             if not version:
-                # An apply would take over what somebody makes in this moment. Only what always stays is created: what
-                # a creation names, no apply removes.
-                made = await self._api.create({**document, "metadata": {**identity, "annotations": ownership(owner)}})
-                version = made["metadata"]["resourceVersion"]
+                # An apply could take over a Secret that another client creates at this moment. Only the permanent
+                # fields are
+                # created: an apply never removes a field of a creation.
+                created = await self._api.create(
+                    {**document, "metadata": {**identity, "annotations": ownership(owner)}}
+                )
+                version = created["metadata"]["resourceVersion"]
             metadata = {
                 **identity,
                 "resourceVersion": version,
@@ -48,16 +51,16 @@ class KubernetesSecrets:
     async def delete(self, name: str) -> None:
         await self._api.delete("Secret", self._namespace, name)
 
-    async def value(self, name: str, key: str) -> str | None:
+    async def read_entry(self, name: str, key: str) -> str | None:
         found = await self._api.get("Secret", self._namespace, name)
         value = (found or {}).get("data", {}).get(key)
         return None if value is None else _text(value)
 
-    async def is_ordered(self, order: CertificateOrder) -> bool:
+    async def has_certificate_order(self, order: CertificateOrder) -> bool:
         found = await self._api.get(_CERTIFICATE, self._namespace, order.name)
         return found is not None and covers(found.get("spec"), order.spec)
 
-    async def order(self, order: CertificateOrder, owner: Metadata) -> None:
+    async def order_certificate(self, order: CertificateOrder, owner: Metadata) -> None:
         metadata = {"name": order.name, "namespace": self._namespace, "ownerReferences": [_reference(owner)]}
         document: Document = {"apiVersion": "cert-manager.io/v1", "kind": _CERTIFICATE, "metadata": metadata}
         try:
@@ -67,11 +70,11 @@ class KubernetesSecrets:
                 raise
             raise HostError(
                 "CertManagerMissing",
-                f"certificate {order.name} is to be made by cert-manager, which is not installed here; install it, or "
+                f"certificate {order.name} is issued by cert-manager, which is not installed here; install it, or "
                 "name a Secret with secretName instead of issuerRef",
             ) from error
 
-    async def withdraw(self, name: str, owner: Metadata) -> None:
+    async def withdraw_certificate(self, name: str, owner: Metadata) -> None:
         found = await self._api.get(_CERTIFICATE, self._namespace, name)
         owners = (found or {}).get("metadata", {}).get("ownerReferences") or ()
         if any(it["uid"] == owner.uid for it in owners):
@@ -82,7 +85,7 @@ class KubernetesSecrets:
 
 
 def secret_of(document: Document) -> Secret:
-    """Return what a Secret of the API says."""
+    """Parse a Secret of the API."""
     metadata = document["metadata"]
     owners = (it["uid"] for it in metadata.get("ownerReferences") or () if it.get("controller"))
     return Secret(
@@ -98,7 +101,7 @@ def secret_of(document: Document) -> Secret:
 
 @contextmanager
 def _discreet(name: str) -> Iterator[None]:
-    """Keep the server's words to ourselves: they may quote what they are about."""
+    """Drop the server's message from errors: it may quote the Secret."""
     try:
         yield
     except ApiError as error:

@@ -1,18 +1,18 @@
-"""The claims of a cluster's volumes: what of them has to be changed, and which disks pods cannot get yet.
+"""Volume claims of a cluster: patches of existing claims, and volumes that pods cannot get yet.
 
-A StatefulSet makes claims and never changes them, and its own list of them is fixed: another list is another
-StatefulSet, which takes over pods and claims of the one before (`KubernetesHost.publish`).
+A StatefulSet creates claims and never changes them, and its claim templates are immutable: another list of templates
+takes another StatefulSet, which adopts pods and claims of the one before (`KubernetesHost.publish`).
 
-Its controller stops at the first pod that lacks a volume of the list, before it makes pods that are missing (batches of
-1, 2, 4, ... in order: `slowStartBatch` in Kubernetes' pkg/controller/statefulset). So pods get a further disk in their
-order, and while one is missing behind another that still lacks the disk, the list does not have it (`volumes_to_come`).
+Its controller stops at the first pod that lacks a volume of the list, before it creates missing pods (batches of
+1, 2, 4, ... in order: `slowStartBatch` in Kubernetes' pkg/controller/statefulset). So pods get a new volume in their
+order, and while a pod is missing behind another that still lacks the volume, the list omits it (`deferred_volumes`).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ottla_operator.errors import ApiError
-from ottla_operator.model.conditions import Refused, Underway
+from ottla_operator.model.conditions import Rejected, Underway
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster, Pool
 from ottla_operator.model.nodes import DesiredCluster, node_name, ordinal_of
@@ -25,30 +25,30 @@ from ottla_operator.ports.object_store import ObjectStore
 from ottla_operator.ports.volume_claims import ObservedClaim
 
 CLAIM = "PersistentVolumeClaim"
-_REFUSALS = frozenset({403, 422})
+_REJECTION_STATUSES = frozenset({403, 422})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimLook:
-    """What claims say, and what the operator says of them."""
+class ObservedClaims:
+    """Observed claims, patches, and problems."""
 
     patches: Mapping[str, Document]
-    """By ``PersistentVolumeClaim/<name>``: what has to be applied."""
+    """By ``PersistentVolumeClaim/<name>``: the patch to apply."""
     observed: tuple[ObservedClaim, ...]
-    trouble: Refused | Underway | None
+    trouble: Rejected | Underway | None
     lost: Mapping[str, str]
-    """By node: words about a claim whose volume is gone."""
+    """By node: a message about a claim whose volume is gone."""
 
 
 class Claims:
-    """The claims of one namespace, during one pass: what is refused once is not asked for again in it."""
+    """The claims of one namespace, during one reconciliation: a rejected patch is not repeated in it."""
 
     def __init__(self, api: ObjectStore, namespace: str) -> None:
         self._api = api
         self._namespace = namespace
-        self._refused: dict[str, str] = {}
+        self._rejected: dict[str, str] = {}
 
-    async def look(self, cluster: Cluster) -> ClaimLook:
+    async def observe(self, cluster: Cluster) -> ObservedClaims:
         found = await self._api.objects(CLAIM, self._namespace, f"{CLUSTER_LABEL}={cluster.name}")
         patches: dict[str, Document] = {}
         observed: list[ObservedClaim] = []
@@ -67,14 +67,16 @@ class Claims:
                 lost[node] = _lost(name, claim)
             volume = next((it for it in place.pool.storage.volumes if it.name == place.volume), None)
             patch = claim_patch(cluster, volume, claim)
-            if patch is not None and name not in self._refused:
+            if patch is not None and name not in self._rejected:
                 patches[f"{CLAIM}/{name}"] = patch
-            if (words := _growing(claim, volume)) is not None:
-                growing.append(f"{name}: {words}")
-        return ClaimLook(patches=patches, observed=tuple(observed), trouble=_trouble(self._refused, growing), lost=lost)
+            if (progress := _growing(claim, volume)) is not None:
+                growing.append(f"{name}: {progress}")
+        return ObservedClaims(
+            patches=patches, observed=tuple(observed), trouble=_trouble(self._rejected, growing), lost=lost
+        )
 
-    async def patch(self, look: ClaimLook, names: Sequence[str]) -> None:
-        """Apply what ``look`` found; a refusal is remembered, and keeps nobody else from going on."""
+    async def patch(self, look: ObservedClaims, names: Sequence[str]) -> None:
+        """Apply the patches ``names``; a rejected one is recorded, and does not stop the others."""
         for name in names:
             patch = look.patches.get(name)
             if patch is None:
@@ -82,12 +84,12 @@ class Claims:
             try:
                 await self._api.apply(patch)
             except ApiError as error:
-                if error.status not in _REFUSALS:
+                if error.status not in _REJECTION_STATUSES:
                     raise
-                self._refused[patch["metadata"]["name"]] = str(error)
+                self._rejected[patch["metadata"]["name"]] = str(error)
 
 
-def volumes_to_come(cluster: Cluster, pool: Pool, names: Sequence[str], pods: Sequence[Document]) -> frozenset[str]:
+def deferred_volumes(cluster: Cluster, pool: Pool, names: Sequence[str], pods: Sequence[Document]) -> frozenset[str]:
     """Return the volumes that pods of ``pool`` cannot get yet; ``names`` are the nodes that have to run."""
     ordinals = _lacking(cluster, pool, pods)
     if not ordinals:
@@ -99,8 +101,8 @@ def volumes_to_come(cluster: Cluster, pool: Pool, names: Sequence[str], pods: Se
     return frozenset().union(*ordinals.values())
 
 
-def in_order(desired: DesiredCluster, pods: Sequence[Document], seen: dict[str, ObservedNode]) -> None:
-    """Take the revision, in place, from nodes that a restart would bring no further: others get their disks first."""
+def defer_restarts(desired: DesiredCluster, pods: Sequence[Document], seen: dict[str, ObservedNode]) -> None:
+    """Remove the revision, in place, of nodes that must not be restarted yet: others get their volumes first."""
     revisions = {node.name: node.revision for node in desired.nodes}
     for pool in desired.cluster.pools:
         lacking = sorted(_lacking(desired.cluster, pool, pods))
@@ -114,7 +116,7 @@ def in_order(desired: DesiredCluster, pods: Sequence[Document], seen: dict[str, 
 
 
 def _lacking(cluster: Cluster, pool: Pool, pods: Sequence[Document]) -> dict[int, frozenset[str]]:
-    """Return the volumes that pods lack, by ordinal; a pod that ends counts."""
+    """Return the volumes that pods lack, by ordinal; terminating pods count."""
     wanted = frozenset(volume.name for volume in pool.storage.further)
     found: dict[int, frozenset[str]] = {}
     for pod in pods if wanted else ():
@@ -135,27 +137,27 @@ def _lacking(cluster: Cluster, pool: Pool, pods: Sequence[Document]) -> dict[int
 def _lost(name: str, claim: Document) -> str:
     volume = claim["spec"].get("volumeName", "")
     return (
-        f"the volume {volume} of its claim {name} is gone; delete the claim and then the pod, and the node begins with "
+        f"the volume {volume} of its claim {name} is gone; delete the claim and then the pod, and the node starts with "
         "an empty disk: other replicas fill it"
     )
 
 
 def _growing(claim: Document, volume: Volume | None) -> str | None:
-    """Return what a claim that has been asked to grow says; None when it is as large as it was asked to be."""
+    """Return the progress of a claim that is to grow; None once it has the requested size."""
     status, request = claim.get("status", {}), claim["spec"]["resources"]["requests"]["storage"]
     capacity = status.get("capacity", {}).get("storage")
     if volume is None or capacity is None or compare_quantities(capacity, request) >= 0:
         return None
     said = [it for it in status.get("conditions") or () if it.get("status") == "True"]
-    words = "; ".join(f"{it['type']}: {it.get('message') or 'under way'}" for it in said)
-    return f"{capacity} of {request}{f' ({words})' if words else ''}"
+    details = "; ".join(f"{it['type']}: {it.get('message') or 'under way'}" for it in said)
+    return f"{capacity} of {request}{f' ({details})' if details else ''}"
 
 
-def _trouble(refused: Mapping[str, str], growing: Sequence[str]) -> Refused | Underway | None:
-    if refused:
-        name, words = min(refused.items())
-        more = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
-        return Refused("VolumeCannotGrow", f"claim {name}{more} could not be changed: {words}")
+def _trouble(rejected: Mapping[str, str], growing: Sequence[str]) -> Rejected | Underway | None:
+    if rejected:
+        name, message = min(rejected.items())
+        more = f" and {len(rejected) - 1} more" if len(rejected) > 1 else ""
+        return Rejected("VolumeCannotGrow", f"claim {name}{more} could not be changed: {message}")
     if growing:
         return Underway("VolumesGrowing", f"waiting for {len(growing)} volumes to grow, first {growing[0]}")
     return None

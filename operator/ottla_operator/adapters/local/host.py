@@ -1,11 +1,11 @@
-"""Nodes as processes of this machine: ``python -m ottla run`` for each, below a state directory.
+"""Nodes as processes of the local host: ``python -m ottla run`` for each, below a state directory.
 
 Per node, in ``nodes/<name>/``: ``server.properties``, ``data/`` (its log directory), ``node.log`` (its output) and,
-while it runs, ``process.json`` (process id, its birth, and the revision that it was started with).
+while it runs, ``process.json`` (process id, its start time, and the revision that it was started with).
 
 Node ``n`` of a cluster listens at ``port + 10 n`` for clients of the first listener, and at the ports above for
-controllers, for HTTP, for other nodes (where there is TLS), and for clients of the other listeners; ``port`` is the
-annotation ``ottla.dev/local-port`` of the Cluster, 9092 when absent. Certificates are in ``secrets/<cluster>-nodes/``.
+controllers, for HTTP, for other nodes (with TLS), and for clients of the other listeners; ``port`` is the annotation
+``ottla.dev/local-port`` of the Cluster, 9092 when absent. Certificates are in ``secrets/<cluster>-nodes/``.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ottla_operator.adapters.kafka.operator_access import operator_access
-from ottla_operator.adapters.kafka.shown_certificates import with_certificates
+from ottla_operator.adapters.kafka.presented_certificates import with_certificates
 from ottla_operator.adapters.local import http_probe, processes
 from ottla_operator.adapters.local.secret_store import LocalSecrets
 from ottla_operator.adapters.local.state_directory import StateDirectory, write_in_one_step
@@ -26,7 +26,7 @@ from ottla_operator.errors import HostError
 from ottla_operator.model.cluster_secrets import CLIENT_PROPERTIES, nodes_secret, operator_secret
 from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster, Pool
-from ottla_operator.model.node_doors import Place
+from ottla_operator.model.node_listeners import Place
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode, desired_cluster
 from ottla_operator.ports.nodes import NodeState, ObservedNode
 from ottla_operator.ports.observed_cluster import ObservedCluster
@@ -50,7 +50,7 @@ _LOG_LINES = 5
 
 @dataclass(frozen=True, slots=True)
 class NodeProcess:
-    """What ``process.json`` holds."""
+    """The contents of ``process.json``."""
 
     pid: int
     born: str
@@ -111,7 +111,7 @@ class LocalHost:
     async def observe(self, desired: DesiredCluster) -> ObservedCluster:
         prefix = f"{desired.cluster.name}-"
         names = [name for name in self._directory.node_names() if name.startswith(prefix) and self._is_known(name)]
-        # Together: one that hangs takes its time to be seen.
+        # Concurrently: a node that hangs costs a time-out.
         seen = await asyncio.gather(*map(self._observe_node, names))
         return ObservedCluster(
             outdated=tuple(_published_name(node) for node in desired.nodes if not self._is_published(node)),
@@ -122,7 +122,7 @@ class LocalHost:
         chosen = [node for node in desired.nodes if _published_name(node) in outdated]
         formatting = (self._publish_node(node, desired.cluster.cluster_id) for node in chosen)
         results = await asyncio.gather(*formatting, return_exceptions=True)
-        # Whoever tries again must not meet one that is still at it.
+        # Wait for all before a failure is raised: a retry must not run next to a former one.
         if (failed := next((it for it in results if it is not None), None)) is not None:
             raise failed
 
@@ -131,18 +131,18 @@ class LocalHost:
         directory.mkdir(parents=True, exist_ok=True)
         candidate = directory / "server.properties.new"
         write_in_one_step(candidate, node.properties)
-        # Formatting reads the whole configuration: what it refuses is never published.
+        # Formatting validates the whole configuration: a rejected one is never published.
         await self._format(candidate, cluster_id, node.format_arguments)
         candidate.replace(directory / "server.properties")
 
     async def start_node(self, node: DesiredNode) -> None:
-        """Start the process and return when its HTTP answers; readiness comes later.
+        """Start the process and return when its HTTP port responds; readiness comes later.
 
         Raises:
-            HostError: a port is taken, or the process ended (again), with its last words.
+            HostError: a port is in use, or the process ended (again); the message has its last output.
         """
         if node.name in self._started:
-            raise HostError("NodeExited", self._last_words(node.name))
+            raise HostError("NodeExited", self._last_output(node.name))
         place = node.place
         for port in (*place.client_ports, place.controller_port, place.admin_port, place.nodes_port):
             if port:
@@ -156,24 +156,24 @@ class LocalHost:
         await self._wait_until_alive(node.name, process)
 
     async def restart_node(self, node: DesiredNode, uid: str) -> None:
-        # Nobody else runs nodes here: whoever runs is the one that was seen.
+        # Only this host runs nodes here: the running process is the observed one.
         await self.stop_node(node.name)
         self._started.discard(node.name)
         await self.start_node(node)
 
     async def limit_disruptions(self, desired: DesiredCluster, allowed: int) -> None:
-        raise HostError("Unsupported", "nobody but its user stops nodes of a laptop")
+        raise HostError("Unsupported", "a local host has no disruption budget")
 
     async def remove_node(self, name: str, uid: str) -> None:
         await self.stop_node(name)
-        # Last of all: until then the next operator sees the node, and stops it.
+        # Last of all: until then the next command observes the node, and stops it.
         (self.node_directory(name) / "server.properties").unlink(missing_ok=True)
 
     async def remove_volumes(self, claims: Sequence[ObservedClaim]) -> None:
-        raise HostError("Unsupported", "what nodes have stored stays")
+        raise HostError("Unsupported", "a local host never removes data of nodes")
 
     async def stop_node(self, name: str) -> None:
-        """Stop the node cleanly; it is started again when it is wanted."""
+        """Stop the node cleanly; it is started again if the spec has it."""
         process = self.process(name)
         if process is not None:
             await processes.stop(process.pid, process.born, grace_s=_STOP_GRACE_S)
@@ -187,7 +187,7 @@ class LocalHost:
         except FileNotFoundError:
             return None
         except (ValueError, TypeError) as error:
-            raise HostError("StateDamaged", f"{path} is damaged ({error}); stop the node and remove it") from error
+            raise HostError("StateDamaged", f"{path} is corrupt ({error}); stop the node and remove it") from error
 
     def node_directory(self, name: str) -> Path:
         return self._directory.node_directory(name)
@@ -196,16 +196,16 @@ class LocalHost:
         process = self.process(name)
         if process is None or not process.is_running:
             return ObservedNode(name=name, state=NodeState.STOPPED)
-        answer = await http_probe.get(_HOST, process.admin_port, "/readyz", timeout_s=_PROBE_TIMEOUT_S)
-        if answer.is_good:
+        response = await http_probe.get(_HOST, process.admin_port, "/readyz", timeout_s=_PROBE_TIMEOUT_S)
+        if response.is_good:
             return ObservedNode(name=name, state=NodeState.READY, revision=process.revision, parts=process.parts)
         return ObservedNode(
             name=name,
-            state=NodeState.UNREADY if _may_have_served(answer) else NodeState.STARTING,
+            state=NodeState.UNREADY if _may_have_served(response) else NodeState.STARTING,
             revision=process.revision,
             parts=process.parts,
             reason="NodeNotReady",
-            message=_why_not_ready(answer),
+            message=_why_not_ready(response),
         )
 
     def _is_known(self, name: str) -> bool:
@@ -230,42 +230,42 @@ class LocalHost:
         deadline = asyncio.get_running_loop().time() + _ALIVE_TIMEOUT_S
         while asyncio.get_running_loop().time() < deadline:
             if not process.is_running:
-                raise HostError("NodeExited", self._last_words(name))
-            answer = await http_probe.get(_HOST, process.admin_port, "/healthz", timeout_s=_PROBE_TIMEOUT_S)
-            if answer.status:
+                raise HostError("NodeExited", self._last_output(name))
+            response = await http_probe.get(_HOST, process.admin_port, "/healthz", timeout_s=_PROBE_TIMEOUT_S)
+            if response.status:
                 return
             await asyncio.sleep(_POLL_S)
-        raise HostError("NodeSilent", f"node {name} does not answer; its log: {self.node_directory(name) / 'node.log'}")
+        raise HostError("NodeSilent", f"node {name} does not respond; log: {self.node_directory(name) / 'node.log'}")
 
-    def _last_words(self, name: str) -> str:
+    def _last_output(self, name: str) -> str:
         path = self.node_directory(name) / "node.log"
         try:
             with path.open(encoding="utf-8", errors="replace") as file:
                 lines = [line.rstrip() for line in deque(file, maxlen=_LOG_LINES)]
         except FileNotFoundError:
             lines = []
-        return f"node {name} ended: {' | '.join(lines) or 'it said nothing'} (log: {path})"
+        return f"node {name} ended: {' | '.join(lines) or 'no output'} (log: {path})"
 
 
-def _may_have_served(answer: http_probe.Answer) -> bool:
-    """Tell whether a node that is not ready has been, by the body of its /readyz; one that hangs may have been."""
-    if not answer.status:
+def _may_have_served(response: http_probe.ProbeResponse) -> bool:
+    """Tell whether a node that is not ready was ready before, by its /readyz; a node that hangs may have been."""
+    if not response.status:
         return True
     try:
-        return bool(json.loads(answer.body)["hasServed"])
+        return bool(json.loads(response.body)["hasServed"])
     except (ValueError, KeyError, TypeError):
         return False
 
 
-def _why_not_ready(answer: http_probe.Answer) -> str:
-    """Return the node's own reasons, from the body of its /readyz."""
-    if not answer.status:
-        return "it does not answer yet"
+def _why_not_ready(response: http_probe.ProbeResponse) -> str:
+    """Return the node's own reasons, from its /readyz."""
+    if not response.status:
+        return "it does not respond yet"
     try:
-        reasons = json.loads(answer.body)["reasons"]
-        return "; ".join(map(str, reasons)) or answer.body
+        reasons = json.loads(response.body)["reasons"]
+        return "; ".join(map(str, reasons)) or response.body
     except (ValueError, KeyError, TypeError):
-        return answer.body.strip() or f"it answers {answer.status}"
+        return response.body.strip() or f"HTTP status {response.status}"
 
 
 def _published_name(node: DesiredNode) -> str:
@@ -276,10 +276,10 @@ def _base_port(cluster: Cluster) -> int:
     text = cluster.annotations.get(PORT_ANNOTATION, str(DEFAULT_PORT))
     ids = max(pool.first_node_id + pool.nodes for pool in cluster.pools)
     if ids > _NODE_IDS_MAX:
-        words = (
-            f"the node ids go up to {ids - 1}; on a laptop they may go up to {_NODE_IDS_MAX - 1}, as each takes ports"
+        message = (
+            f"the node ids go up to {ids - 1}; on a local host they go up to {_NODE_IDS_MAX - 1}, as each needs ports"
         )
-        raise HostError("InvalidPort", f"{words}; delete this Cluster and make one with lower firstNodeIds")
+        raise HostError("InvalidPort", f"{message}; delete this Cluster and create one with lower firstNodeIds")
     highest = _PORT_MAX - ids * _PORTS_PER_NODE
     if not text.isdecimal() or not 1 <= int(text) <= highest:
         raise HostError("InvalidPort", f"annotation {PORT_ANNOTATION} is {text!r}; it must be 1 to {highest}")
@@ -287,7 +287,7 @@ def _base_port(cluster: Cluster) -> int:
 
 
 def _require_free(port: int) -> None:
-    """Raise `HostError` when somebody listens at ``port``."""
+    """Raise `HostError` if ``port`` is in use."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,13 +1,13 @@
-"""Plans to rebalance as files of a state directory."""
+"""Rebalance plans as files of a state directory."""
 
 from ottla.client.rebalance_plan import RebalancePlan
 from ottla_operator.adapters.local.state_directory import StateDirectory, write_in_one_step
 from ottla_operator.model.manifest import Cluster
-from ottla_operator.ports.plan_store import MOVES, plan_name, texts
+from ottla_operator.ports.plan_store import MOVES, plan_entries, plan_name
 
 
 class LocalPlans:
-    """The `PlanStore` port over files: a folder for the plan of the cluster."""
+    """The `PlanStore` port over files: one folder for the cluster's plan."""
 
     def __init__(self, directory: StateDirectory) -> None:
         self._path = directory.path
@@ -19,5 +19,5 @@ class LocalPlans:
     async def write(self, cluster: Cluster, plan: RebalancePlan) -> None:
         folder = self._path / plan_name(cluster.name)
         folder.mkdir(parents=True, exist_ok=True)
-        for name, text in texts(plan).items():
+        for name, text in plan_entries(plan).items():
             write_in_one_step(folder / name, text)

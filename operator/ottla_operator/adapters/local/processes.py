@@ -1,4 +1,4 @@
-"""Child processes: those that outlive the command which started them (spawn, recognise again, stop), and `run`."""
+"""Child processes: those that outlive the command which started them (spawn, identify, stop), and `run`."""
 
 import asyncio
 import os
@@ -34,7 +34,7 @@ def spawn(arguments: Sequence[str], *, log: Path, environment: Mapping[str, str]
 async def run(arguments: Sequence[str]) -> tuple[int, str]:
     """Run a program to its end; return its exit code and everything that it printed.
 
-    It does not outlive whoever waits for it: when that is cancelled, it is killed.
+    It does not outlive its caller: when the call is cancelled, the program is killed.
     """
     process = await asyncio.create_subprocess_exec(
         *arguments,
@@ -47,7 +47,7 @@ async def run(arguments: Sequence[str]) -> tuple[int, str]:
     except asyncio.CancelledError:
         with suppress(ProcessLookupError):
             process.kill()
-        # Its pipe is closed by the loop, which may be about to close itself.
+        # The loop closes its pipe, and may be about to close itself.
         await process.communicate()
         raise
     assert process.returncode is not None, "its output has ended, and so has it"
@@ -55,15 +55,15 @@ async def run(arguments: Sequence[str]) -> tuple[int, str]:
 
 
 def birth(pid: int) -> str:
-    """Return something that no later process with the same id will have; empty where the system does not tell."""
+    """Return a value that no later process with the same id has; empty on systems without one."""
     fields = _stat(pid)
     return fields[_START_TIME] if fields else ""
 
 
 def is_running(pid: int, born: str = "") -> bool:
-    """Tell whether the process still runs; ``born`` is what `birth` said of it.
+    """Tell whether the process still runs; ``born`` is what `birth` returned for it.
 
-    A zombie does not: it has ended, and its parent, which need not be this process, has not asked how.
+    A zombie does not: it has ended, and its parent, which need not be this process, has not collected its exit status.
     """
     _reap(pid)
     try:
@@ -79,10 +79,10 @@ def is_running(pid: int, born: str = "") -> bool:
 
 
 async def stop(pid: int, born: str, *, grace_s: float) -> bool:
-    """Ask the process to end and wait for it; kill it after ``grace_s`` seconds.
+    """Send SIGTERM to the process and wait for its end; kill it after ``grace_s`` seconds.
 
     Returns:
-        True when it ended by itself.
+        True if it ended by itself.
     """
     if not is_running(pid, born):
         return True
@@ -107,7 +107,7 @@ async def _ended(pid: int, born: str, timeout_s: float) -> bool:
 
 
 def _stat(pid: int) -> list[str]:
-    """Return the fields of ``/proc/PID/stat`` behind the program's name; empty where there is no such file."""
+    """Return the fields of ``/proc/PID/stat`` behind the program's name; empty without such a file."""
     if not sys.platform.startswith("linux"):
         return []
     try:
@@ -117,7 +117,7 @@ def _stat(pid: int) -> list[str]:
 
 
 def _reap(pid: int) -> None:
-    """Collect the exit of a child of ours, which would otherwise look alive as a zombie."""
+    """Collect the exit status of a child process, which would otherwise look alive as a zombie."""
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:

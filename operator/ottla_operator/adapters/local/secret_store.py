@@ -1,7 +1,7 @@
-"""Secrets as folders of a state directory: a file for each entry, for nobody but their owner.
+"""Secrets as folders of a state directory: a file for each entry, readable by their owner only.
 
-``secrets/<name>`` is a link to a folder that is written as a whole and never changed: who reads finds the old entries
-or the new ones, never some of each. A folder that somebody made there is a Secret of theirs.
+``secrets/<name>`` is a link to a folder that is written as a whole and never changed: a reader finds the old entries or
+the new ones, never some of each. A folder that the user created there is a Secret of the user's.
 """
 
 import json
@@ -35,7 +35,7 @@ class LocalSecrets:
         except FileNotFoundError:
             metadata = {}
         except ValueError as error:
-            raise HostError("SecretDamaged", f"{path} is damaged; remove it") from error
+            raise HostError("SecretDamaged", f"{path} is corrupt; remove it") from error
         return Secret(
             name=name,
             entries={file.name: _text(file) for file in sorted(path.iterdir()) if not file.name.startswith(".")},
@@ -61,28 +61,28 @@ class LocalSecrets:
             path.unlink()
         self._remove_folders(name)
 
-    async def value(self, name: str, key: str) -> str | None:
+    async def read_entry(self, name: str, key: str) -> str | None:
         path = self._folder / name / key
         return _text(path) if path.is_file() else None
 
-    async def is_ordered(self, order: CertificateOrder) -> bool:
+    async def has_certificate_order(self, order: CertificateOrder) -> bool:
         return False
 
-    async def order(self, order: CertificateOrder, owner: Metadata) -> None:
+    async def order_certificate(self, order: CertificateOrder, owner: Metadata) -> None:
         raise HostError(
             "Unsupported",
-            f"certificate {order.name} is to be made by cert-manager, which there is none of on this machine; name a "
+            f"certificate {order.name} is issued by cert-manager, which a local host does not have; name a "
             "Secret with secretName instead of issuerRef, or leave the certificate to the cluster's own authority",
         )
 
-    async def withdraw(self, name: str, owner: Metadata) -> None:
-        """Nothing: no certificate was ever asked for here."""
+    async def withdraw_certificate(self, name: str, owner: Metadata) -> None:
+        """Do nothing: no certificate is ever ordered here."""
 
     def location(self, name: str) -> str:
         return str(self._folder / name)
 
     def _remove_folders(self, name: str, but: str = "") -> None:
-        """Remove what earlier writes left, one that was killed included."""
+        """Remove folders of earlier writes, including unfinished ones."""
         for path in self._folder.glob(f".{name}.*"):
             if path.name == but or "." in path.name.removeprefix(f".{name}.").removesuffix(".link"):
                 continue

@@ -1,9 +1,9 @@
 """A directory that stands in for the API server: stores manifests with their status, one file per object.
 
 ======================================  =========================================
-``objects/<kind>/<name>.yaml``          the object, in the shape ``kubectl get -o yaml`` prints
+``objects/<kind>/<name>.yaml``          the object, in the form of ``kubectl get -o yaml``
 ``secrets/<name>/``                     Secrets; see `adapters.local.secret_store`
-``nodes/<node>/``                       what `adapters.local.host` keeps of a node
+``nodes/<node>/``                       files of a node; see `adapters.local.host`
 ``.lock``                               held while a command changes anything
 ======================================  =========================================
 """
@@ -28,7 +28,7 @@ class StateDirectory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other commands from changing this directory meanwhile; waits for one that is at it."""
+        """Keep other commands from changing this directory; waits for one that does."""
         self.path.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -38,10 +38,10 @@ class StateDirectory:
             os.close(descriptor)
 
     def read(self, kind: str, name: str) -> Document | None:
-        """Return the stored object; None when there is none.
+        """Return the stored object; None without one.
 
         Raises:
-            OperatorError: the file is not what `write` wrote.
+            OperatorError: the file is not one of `write`.
         """
         path = self._file(kind, name)
         try:
@@ -49,7 +49,7 @@ class StateDirectory:
         except FileNotFoundError:
             return None
         except yaml.YAMLError as error:
-            raise OperatorError(f"{path} is damaged ({error}); remove it and apply the manifest again") from error
+            raise OperatorError(f"{path} is corrupt ({error}); remove it and apply the manifest again") from error
         if not isinstance(document, dict) or document.get("kind") != kind:
             raise OperatorError(f"{path} does not hold a {kind}; remove it and apply the manifest again")
         return document
@@ -80,7 +80,7 @@ class StateDirectory:
 
 
 def write_in_one_step(path: Path, text: str) -> None:
-    """Replace ``path`` by a file that holds ``text``: a reader sees the old or the new one, never half of it."""
+    """Replace the file at ``path``: a reader sees the old or the new contents, never part of them."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)

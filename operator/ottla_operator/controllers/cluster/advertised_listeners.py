@@ -1,4 +1,4 @@
-"""Asks running brokers for the addresses that they advertise."""
+"""Reads the advertised addresses of running brokers."""
 
 from ottla_operator.controllers.error_results import EXPECTED_ERRORS
 from ottla_operator.model.nodes import DesiredCluster
@@ -11,7 +11,7 @@ from ottla_operator.ports.observed_cluster import ObservedCluster
 async def read_advertised_listeners(
     desired: DesiredCluster, observed: ObservedCluster, broker: BrokerAdmin
 ) -> AdvertisedListeners:
-    """Return what ready brokers advertise; none is asked where every listener is internal. Skip failed requests."""
+    """Return what ready brokers advertise; sends nothing if every listener is internal. Skips failed requests."""
     advertised: dict[int, str] = {}
     for node in desired.brokers:
         seen = observed.nodes.get(node.name)

@@ -1,4 +1,4 @@
-"""The certificates within one pass over a Cluster: observe, plan, execute, before anything is published for nodes."""
+"""Certificates in the reconciliation of a Cluster: observe, plan, execute, before anything is published for nodes."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ottla_operator.controllers.executor import Execution, execute_for_certificates
 from ottla_operator.model.certificate_order import certificate_order
 from ottla_operator.model.cluster_secrets import clients_ca_secret, cluster_ca_secret, nodes_secret, operator_secret
-from ottla_operator.model.conditions import Refused, Waiting, is_stalled
+from ottla_operator.model.conditions import Rejected, Waiting, is_stalled
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateKeeper:
-    """What a pass needs to keep a cluster's certificates."""
+    """The dependencies of issuing a cluster's certificates."""
 
     secret_store: SecretStore
     now: str
     """RFC 3339."""
     users: Callable[[], Awaitable[Iterable[Document]]]
-    """Finds the cluster's Users; asked only while an authority changes, and nobody of them may be left out then."""
+    """Lists all of the cluster's Users; called only while an authority is being replaced."""
     user_secrets: Callable[[str], SecretStore]
-    """Where the Secrets of Users of a namespace are."""
+    """Returns the Secrets of Users of a namespace."""
 
 
 async def _secrets_of_users(keeper: CertificateKeeper) -> list[Secret | None]:
-    """Return the Secrets that somebody keeps: not of Users that go, or that have to be changed first."""
+    """Return the Secrets of Users, without Users that are being deleted or are stalled."""
     users = await keeper.users()
     return [
         await keeper.user_secrets(user["metadata"].get("namespace", "")).read(user["metadata"]["name"])
@@ -46,35 +46,35 @@ async def _secrets_of_users(keeper: CertificateKeeper) -> list[Secret | None]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """What became of the certificates."""
+class CertificateResult:
+    """The result for the certificates."""
 
     execution: Execution = field(default_factory=Execution)
     planned: tuple[CertificateStep, ...] = ()
-    """Where nothing was to be changed: what would have been."""
-    obstacle: Waiting | Refused | None = None
-    """What the cluster waits for, or what somebody has to change, while nodes run with the certificates there are."""
-    blocker: Waiting | Refused | None = None
+    """With ``dry_run``: the steps that would have been executed."""
+    obstacle: Waiting | Rejected | None = None
+    """Why the cluster waits, or what the user has to change, while nodes run with the present certificates."""
+    blocker: Waiting | Rejected | None = None
     """Why nodes cannot be started."""
     facts: Document = field(default_factory=dict)
     names: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """By listener for clients outside: whom the certificate is for that nodes find in their Secret."""
+    """Names in the certificate of each listener for clients outside, by listener, once nodes have read their Secret."""
 
 
 async def keep_certificates(
     desired: DesiredCluster, observed: ObservedCluster, host: Host, keeper: CertificateKeeper, *, dry_run: bool
-) -> Kept:
-    """Issue and renew what a cluster with TLS needs; nothing where it has none. Raises one of `EXPECTED_ERRORS`."""
+) -> CertificateResult:
+    """Issue and renew the certificates of a cluster with TLS, if it has. Raises one of `EXPECTED_ERRORS`."""
     cluster = desired.cluster
     if cluster.tls is None:
-        return Kept()
-    # Only here: what makes certificates takes its time to load, and most clusters of a laptop need none.
+        return CertificateResult()
+    # Imported here: the library is slow to load, and most local clusters have no TLS.
     from ottla_operator.model.certificates import CertificateIssuer
-    from ottla_operator.planning.certificates.plan import former_machines, plan_certificates
+    from ottla_operator.planning.certificates.plan import former_host_addresses, plan_certificates
 
     nodes = await keeper.secret_store.read(nodes_secret(cluster.name))
-    # Listeners with a certificate of their own are for the same.
-    names = frozenset(host.certificate_names(desired)) | former_machines(cluster, nodes, keeper.now)
+    # Listeners with a certificate of their own have the same names.
+    names = frozenset(host.certificate_names(desired)) | former_host_addresses(cluster, nodes, keeper.now)
     plan = plan_certificates(
         cluster,
         await _observe(cluster, observed, names, nodes, keeper),
@@ -84,7 +84,7 @@ async def keep_certificates(
         issuer=CertificateIssuer(),
     )
     blocker = None if plan.is_usable else plan.obstacle
-    kept = Kept(obstacle=plan.obstacle, blocker=blocker, facts=plan.facts, names=plan.names)
+    kept = CertificateResult(obstacle=plan.obstacle, blocker=blocker, facts=plan.facts, names=plan.names)
     if dry_run:
         return replace(kept, planned=plan.steps)
     execution = await execute_for_certificates(plan.steps, keeper.secret_store)
@@ -101,7 +101,7 @@ async def _observe(
     from ottla_operator.planning.certificates.plan import ObservedCertificates, is_changing
 
     store, tls = keeper.secret_store, cluster.tls
-    assert tls is not None, "asked for by the caller"
+    assert tls is not None, "the caller checks spec.tls"
 
     async def own(name: str | None) -> Secret | None:
         return None if name is None else await store.read(name)
@@ -117,7 +117,7 @@ async def _observe(
         own_clients_ca=await own(tls.clients_ca.secret_name),
         listeners=listeners,
         ordered=ordered,
-        # Who is started later reads what is there then.
+        # A node that is started later reads the certificate of that time.
         shown={name: it.certificate for name, it in observed.nodes.items() if it.state is not NodeState.STOPPED},
     )
     if not is_changing(found):
@@ -135,7 +135,7 @@ async def _listeners(
         if listener.certificate is None:
             continue
         order = certificate_order(cluster, listener, names)
-        if order is not None and await store.is_ordered(order):
+        if order is not None and await store.has_certificate_order(order):
             ordered.add(listener.name)
         name = listener.certificate.secret_name if order is None else order.secret_name
         found[listener.name] = None if name is None else await store.read(name)

@@ -1,4 +1,4 @@
-"""What a look at a cluster asks for besides, while brokers come or go, partitions move or a rebalance is asked for."""
+"""Looks up settings of brokers and topics while they are needed: for scaling, reassignments and rebalances."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from ottla_operator.ports.plan_store import PlanStore
 async def look_up(
     desired: DesiredCluster, view: ClusterView, broker: BrokerAdmin, plans: PlanStore | None
 ) -> tuple[ClusterView, ObservedRebalance]:
-    """Return the view with what is set on brokers and topics, and what is known of a rebalance.
+    """Return the view with the settings of brokers and topics, and the input of a rebalance.
 
     Raises one of `EXPECTED_ERRORS`.
     """
@@ -37,7 +37,7 @@ async def look_up(
 
 
 def _parsed(text: str | None) -> tuple[Move, ...] | None:
-    """Return the moves that are stored; None where they were removed, or nobody could carry them out."""
+    """Return the stored moves; None if they were removed, or cannot be parsed."""
     try:
         return None if text is None else parse_moves(text)
     except ValueError:

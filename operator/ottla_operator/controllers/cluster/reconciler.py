@@ -1,17 +1,17 @@
-"""`ClusterReconciler`: Clusters of the Kubernetes API."""
+"""`ClusterReconciler`: reconciles Clusters of the Kubernetes API."""
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from ottla_operator.adapters.kubernetes.plan_store import KubernetesPlans
 from ottla_operator.controllers.cluster.certificates import CertificateKeeper
-from ottla_operator.controllers.cluster.reconcile import founding_facts, reconcile_cluster
+from ottla_operator.controllers.cluster.reconcile import initial_status_fields, reconcile_cluster
 from ottla_operator.controllers.operation_record import OperationRecorder
 from ottla_operator.controllers.result import ReconcileResult
 from ottla_operator.controllers.status import StatusStore, StatusWriter
-from ottla_operator.model.conditions import Refused, Waiting
+from ottla_operator.model.conditions import Rejected, Waiting
 from ottla_operator.model.document import Document
-from ottla_operator.model.maintenance import closed
+from ottla_operator.model.maintenance import closed_reason
 from ottla_operator.model.manifest import Cluster, ObjectKey
 from ottla_operator.ports.broker_admin import Connect
 from ottla_operator.ports.host import Host
@@ -33,7 +33,7 @@ _OTHER_OPERATOR = "OtherOperator"
 
 
 class ClusterReconciler:
-    """See the module."""
+    """Claims Clusters, reconciles them, and writes their status."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class ClusterReconciler:
         now: Callable[[], str],
         now_s: Callable[[], float],
     ) -> None:
-        """``users_of`` lists the Users of a Cluster; ``mark_dirty`` is for its members when it has changed."""
+        """``users_of`` lists the Users of a Cluster; ``mark_dirty`` is called for its members when it has changed."""
         self._api = api
         self._host = host
         self._connect = connect
@@ -68,20 +68,20 @@ class ClusterReconciler:
     async def reconcile(
         self, _: ObjectKey, documents: Mapping[ObjectKey, Document]
     ) -> Mapping[ObjectKey, ReconcileResult | Exception | None]:
-        """Reconcile the Clusters ``documents``; the result of one that is deleted is None."""
+        """Reconcile the Clusters ``documents``; the result of one that is being deleted is None."""
         return await gather_limited({key: self._reconcile(document) for key, document in documents.items()})
 
     async def _reconcile(self, document: Document) -> ReconcileResult | None:
         cluster = Cluster.parse(document)
         if cluster.metadata.is_deleting:
-            # What it owns is collected as garbage; its volumes have no owner, and stay.
+            # Its objects are garbage-collected; its volumes have no owner, and stay.
             return None
         if (elsewhere := await self._claim(cluster.metadata.key, document)) is not None:
             return elsewhere
         await self._statuses.accept(document)
         host = self._host(cluster.metadata.namespace)
         if cluster.known_cluster_id is None:
-            await self._statuses.keep(document, await founding_facts(cluster, host))
+            await self._statuses.keep(document, await initial_status_fields(cluster, host))
         keeper = CertificateKeeper(
             secret_store=self._secret_store(cluster.metadata.namespace),
             now=self._now(),
@@ -95,17 +95,17 @@ class ClusterReconciler:
             self._connect,
             journal=journal,
             keeper=keeper,
-            closed=closed(cluster.maintenance_windows, self._now()),
+            closed=closed_reason(cluster.maintenance_windows, self._now()),
             plans=KubernetesPlans(self._api, cluster.metadata.namespace),
         )
         if await self._statuses.write(document, outcome):
-            for member in self._index.inside(cluster.metadata.key):
+            for member in self._index.members_of(cluster.metadata.key):
                 self._mark_dirty(member)
         return outcome
 
     async def _claim(self, key: ObjectKey, document: Document) -> ReconcileResult | None:
-        """Claim a Cluster, or answer for it; return the end of the pass where another operator looks after it."""
-        found = OwnershipClaim.of(document)
+        """Claim a Cluster, or reject a challenge of the claim; return a result if another operator owns the Cluster."""
+        found = OwnershipClaim.parse(document)
         ownership, claim = self._ownership.observe_claim(key, found, now_s=self._now_s(), now=self._now())
         if claim != found:
             stored = await self._api.patch_status(document, claim.to_patch())
@@ -113,12 +113,12 @@ class ClusterReconciler:
             kept = stored.get("status", {}).get(OWNERSHIP_FIELD)
             document["status"] = {**document.get("status", {}), **({} if kept is None else {OWNERSHIP_FIELD: kept})}
         if ownership is not Ownership.OURS:
-            self._metrics.forget(key)
-            words = describe_ownership(key, claim, ownership, self._ownership.name)
-            readiness = Waiting if ownership is Ownership.ASKED else Refused
-            return ReconcileResult(readiness(_OTHER_OPERATOR, words), {}, is_seen=False)
+            self._metrics.remove(key)
+            message = describe_ownership(key, claim, ownership, self._ownership.name)
+            readiness = Waiting if ownership is Ownership.CHALLENGED else Rejected
+            return ReconcileResult(readiness(_OTHER_OPERATOR, message), {}, is_seen=False)
         if found.name not in ("", claim.name):
-            logger.warning("%s: taken over from %s, which did not answer", key, found.name)
-            for member in self._index.inside(key):
+            logger.warning("%s: taken over from %s, which did not reject the challenge", key, found.name)
+            for member in self._index.members_of(key):
                 self._mark_dirty(member)
         return None

@@ -1,7 +1,7 @@
-"""Reconciles several Topics of one cluster at once: observe, plan, execute, observe again.
+"""Reconciles several Topics of one cluster together: observe, plan, execute, observe again.
 
-One look at the brokers serves all of them, and topics are created many at a time. Each has its own plan and readiness:
-what is refused for one changes nothing for another.
+One observation of the brokers serves all of them, and topics are created many per request. Each has its own plan and
+readiness: a rejection of one changes nothing for the others.
 """
 
 from collections import defaultdict
@@ -13,7 +13,7 @@ from ottla.errors import ErrorCode
 from ottla_operator.controllers.error_results import EXPECTED_ERRORS, camel_case, readiness_of_error
 from ottla_operator.controllers.executor import Execution, execute_on_topics
 from ottla_operator.controllers.result import ReconcileResult
-from ottla_operator.model.conditions import Accepted, Held, Reached, Refused, Waiting
+from ottla_operator.model.conditions import Accepted, Held, Reached, Rejected, Waiting
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.topic import Topic
@@ -27,16 +27,16 @@ from ottla_operator.runtime.concurrency import gather_limited
 _ROUNDS_MAX = 3
 
 
-class AskedTopic(NamedTuple):
-    """A Topic that a pass is to be made over."""
+class DesiredTopic(NamedTuple):
+    """A Topic to reconcile."""
 
     topic: Topic
     claimed_by: ObjectKey | None = None
-    """An older object that has the same topic."""
+    """An older object with the same topic."""
 
 
 class DeletedTopic(NamedTuple):
-    """A Topic object that is to go."""
+    """A Topic object that is being deleted."""
 
     topic: Topic
     heir: ObjectKey | None = None
@@ -44,16 +44,16 @@ class DeletedTopic(NamedTuple):
 
 
 Keep = Callable[[Topic, ReconcileResult], Awaitable[None]]
-"""Writes the status of a Topic before its first step: whoever is killed after that step must know of it."""
+"""Writes the status of a Topic before its first step, for an operator that is killed after that step."""
 
 
 async def keep_nothing(_: Topic, __: ReconcileResult) -> None:
-    """Where a pass that changes nothing has nothing to keep."""
+    """Do nothing, for a dry run."""
 
 
 @dataclass(slots=True)
 class _TopicState:
-    """One Topic while it is reconciled."""
+    """One Topic during its reconciliation."""
 
     topic: Topic
     claimed_by: ObjectKey | None
@@ -64,22 +64,22 @@ class _TopicState:
     outcome: ReconcileResult | None = None
 
     @property
-    def is_its_own(self) -> bool:
-        """Whether the topic was made or taken over in this pass."""
+    def is_managed(self) -> bool:
+        """Whether the topic was created or adopted in this reconciliation."""
         return any(isinstance(step, CreateTopic | AdoptTopic) for step in self.done)
 
 
 async def reconcile_topics(
-    asked: Sequence[AskedTopic],
+    asked: Sequence[DesiredTopic],
     broker: BrokerAdmin,
     *,
     brokers: Collection[int] = (),
     dry_run: bool = False,
     keep: Keep = keep_nothing,
 ) -> dict[ObjectKey, ReconcileResult]:
-    """Make each topic as its manifest asks, as far as brokers allow; return the results by object.
+    """Bring each topic to its spec, as far as brokers allow; return the results by object.
 
-    ``brokers`` are those that the Cluster asks for: what too few brokers reject is waited for until all are there.
+    ``brokers`` are those of the Cluster's spec: until all of them run, a rejection for lack of brokers is a wait.
     """
     states = {topic.metadata.key: _TopicState(topic, claimed_by) for topic, claimed_by in asked}
     for _ in range(_ROUNDS_MAX):
@@ -107,8 +107,8 @@ async def reconcile_topics(
 
 
 async def delete_topics(going: Sequence[DeletedTopic], broker: BrokerAdmin) -> dict[ObjectKey, ReconcileResult]:
-    """Do what must be done before each Topic object may go; return by object, `Reached` for one that may."""
-    results = {it.topic.metadata.key: result for it in going if (result := _kept_by_somebody(it)) is not None}
+    """Execute the steps before each Topic object may be removed; return by object, `Reached` for one that may."""
+    results = {it.topic.metadata.key: result for it in going if (result := _retained_result(it)) is not None}
     asked = {key: it.topic for it in going if (key := it.topic.metadata.key) not in results}
     try:
         observed = await _observe(list(asked.values()), broker) if asked else {}
@@ -124,7 +124,7 @@ async def delete_topics(going: Sequence[DeletedTopic], broker: BrokerAdmin) -> d
     return results
 
 
-def _kept_by_somebody(going: DeletedTopic) -> ReconcileResult | None:
+def _retained_result(going: DeletedTopic) -> ReconcileResult | None:
     if going.heir is not None:
         return ReconcileResult(Reached("HandedOver", f"topic {going.topic.topic_name} stays, for {going.heir}"), {})
     reason = retained(going.topic)
@@ -140,31 +140,31 @@ def _deleted(topic: Topic, observed: ObservedTopic | None, execution: Execution)
         )
     if observed is None:
         return ReconcileResult(Reached("Gone", f"there is no topic {topic.topic_name}"), {})
-    message = f"topic {topic.topic_name} is left alone: it is not the one that this object looked after"
+    message = f"topic {topic.topic_name} is left alone: it is not the one that this object managed"
     return ReconcileResult(Reached("Retained", message), {})
 
 
 def _adopt_plan(state: _TopicState, found: ObservedTopic | None, plan: Plan, *, dry_run: bool) -> None:
-    """Give a topic its next steps, or its result where there are none."""
+    """Give a topic its next steps, or its result if there are none."""
     topic, steps = state.topic, cast(tuple[TopicStep, ...], plan.steps)
-    taken = None if state.is_its_own or isinstance(plan.obstacle, Refused) else adoption(topic, found, steps)
+    adopting = None if state.is_managed or isinstance(plan.obstacle, Rejected) else adoption(topic, found, steps)
     is_held = topic.is_paused and bool(steps)
-    is_its_own = not (is_held and taken) and not isinstance(plan.obstacle, Refused)
-    state.observed, state.facts = found, _facts(topic, found, is_its_own=is_its_own)
+    is_managed = not (is_held and adopting) and not isinstance(plan.obstacle, Rejected)
+    state.observed, state.facts = found, _facts(topic, found, is_managed=is_managed)
     if any(isinstance(step, AdoptTopic) for step in state.done):
         state.facts["adopted"] = True
-    state.steps = steps if taken is None else (taken, *steps)
+    state.steps = steps if adopting is None else (adopting, *steps)
     if dry_run and state.steps:
         state.outcome = ReconcileResult(Waiting("DryRun", "nothing was changed"), state.facts, planned=state.steps)
     elif is_held:
-        words = "; ".join(map(str, state.steps))
-        state.outcome = ReconcileResult(Held("Paused", f"spec.paused is true; next: {words}"), state.facts)
+        steps_text = "; ".join(map(str, state.steps))
+        state.outcome = ReconcileResult(Held("Paused", f"spec.paused is true; next: {steps_text}"), state.facts)
     elif not state.steps:
         state.outcome = ReconcileResult(plan.obstacle or _reached(found), state.facts, state.done)
 
 
 async def _execute(states: Sequence[_TopicState], broker: BrokerAdmin, brokers_wanted: int, keep: Keep) -> None:
-    """Do the steps of each topic; one that is stopped has its result then."""
+    """Execute the steps of each topic; one that fails has its result then."""
     by_key = {state.topic.metadata.key: state for state in states}
     for key, error in (await gather_limited({key: _keep(state, keep) for key, state in by_key.items()})).items():
         if isinstance(error, EXPECTED_ERRORS):
@@ -181,22 +181,22 @@ async def _execute(states: Sequence[_TopicState], broker: BrokerAdmin, brokers_w
         state = by_key[key]
         state.done += execution.done
         stopped = execution.stopped
-        if isinstance(stopped, Refused) and stopped.reason == _TOO_FEW_BROKERS:
+        if isinstance(stopped, Rejected) and stopped.reason == _TOO_FEW_BROKERS:
             live = await _live(broker) if live is None else live
-            stopped = _unless_brokers_come(stopped, state.topic, live, brokers_wanted)
+            stopped = _wait_for_brokers(stopped, state.topic, live, brokers_wanted)
         if stopped is not None:
             state.outcome = ReconcileResult(stopped, state.facts, state.done)
 
 
 async def _keep(state: _TopicState, keep: Keep) -> None:
-    """Record what must be known of a topic before its next steps; taking it over is no more than that."""
+    """Record facts of a topic before its next steps; for an adoption that is all."""
     for step in state.steps:
         if isinstance(step, AdoptTopic):
             state.facts["adopted"] = True
             await keep(state.topic, ReconcileResult(Waiting("Adopting", str(step)), state.facts))
             state.done += (step,)
         elif isinstance(step, CreateTopic):
-            # Whoever finds it next must not think that somebody else has made it.
+            # A later reconciliation must not take the topic for a foreign one.
             state.facts |= {"topicId": None, "adopted": None}
             await keep(state.topic, ReconcileResult(Accepted(), state.facts))
 
@@ -211,12 +211,12 @@ async def _live(broker: BrokerAdmin) -> int:
         return 0
 
 
-def _unless_brokers_come(refused: Refused, topic: Topic, live: int, brokers_wanted: int) -> Waiting | Refused:
-    """Return ``refused``, but wait where a replication factor was refused by a cluster that is still coming up."""
+def _wait_for_brokers(rejected: Rejected, topic: Topic, live: int, brokers_wanted: int) -> Waiting | Rejected:
+    """Return ``rejected``, but a wait if a replication factor was rejected by a cluster that is still starting."""
     is_late = topic.replication_factor is not None and topic.replication_factor <= live
     if live >= brokers_wanted and not is_late:
-        return refused
-    return Waiting("BrokersMissing", f"{refused.message} ({live} of {brokers_wanted} brokers are there)")
+        return rejected
+    return Waiting("BrokersMissing", f"{rejected.message} ({live} of {brokers_wanted} brokers run)")
 
 
 async def _observe(topics: Sequence[Topic], broker: BrokerAdmin) -> dict[str, ObservedTopic]:
@@ -250,15 +250,15 @@ def _by_topic(view: ClusterView, names: Sequence[str]) -> dict[str, ClusterView]
     return {name: replace(view, partitions=tuple(partitions[name])) for name in names}
 
 
-def _facts(topic: Topic, observed: ObservedTopic | None, *, is_its_own: bool) -> Document:
-    """Return what the status says of a topic; one that was not taken over has no id, and stays where it is."""
-    if not is_its_own and topic.known_topic_id is None:
+def _facts(topic: Topic, observed: ObservedTopic | None, *, is_managed: bool) -> Document:
+    """Return the status fields of a topic; one that was not adopted keeps its former id, or has none."""
+    if not is_managed and topic.known_topic_id is None:
         return {}
     if observed is None:
         return {"topicName": topic.topic_name, "partitions": 0}
     return {
         "topicName": topic.topic_name,
-        "topicId": observed.topic_id if is_its_own else topic.known_topic_id,
+        "topicId": observed.topic_id if is_managed else topic.known_topic_id,
         "partitions": observed.partitions,
         "replicationFactor": observed.replication_factor,
     }
@@ -270,5 +270,5 @@ def _reached(observed: ObservedTopic | None) -> Reached:
 
 
 def _not_shown_yet(state: _TopicState) -> ReconcileResult:
-    message = f"brokers took the changes of topic {state.topic.topic_name} and do not show all of them yet"
+    message = f"brokers accepted the changes of topic {state.topic.topic_name} and do not show all of them yet"
     return ReconcileResult(Waiting("MetadataNotPropagated", message), state.facts, state.done)

@@ -1,10 +1,10 @@
-"""`TopicReconciler`: Topics of the Kubernetes API."""
+"""`TopicReconciler`: reconciles Topics of the Kubernetes API."""
 
 from collections.abc import Mapping
 
 from ottla_operator.controllers.members import MemberReconciler
 from ottla_operator.controllers.result import ReconcileResult
-from ottla_operator.controllers.topic.reconcile import AskedTopic, DeletedTopic, delete_topics, reconcile_topics
+from ottla_operator.controllers.topic.reconcile import DeletedTopic, DesiredTopic, delete_topics, reconcile_topics
 from ottla_operator.model.conditions import Reached
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster, ObjectKey
@@ -15,7 +15,7 @@ from ottla_operator.ports.broker_admin import BrokerAdmin
 
 
 class TopicReconciler(MemberReconciler[Topic]):
-    """See the module."""
+    """Reconciles Topics of one cluster, in batches."""
 
     finalizer = TOPIC_FINALIZER
 
@@ -37,13 +37,13 @@ class TopicReconciler(MemberReconciler[Topic]):
     ) -> Mapping[ObjectKey, ReconcileResult | Exception]:
         claimants = {key: self._index.allowed_claimants(topic, cluster) for key, topic in members.items()}
         deleted = {key: topic for key, topic in members.items() if topic.metadata.is_deleting}
-        asked = {key: topic for key, topic in members.items() if key not in deleted}
+        desired = {key: topic for key, topic in members.items() if key not in deleted}
 
         async def keep(topic: Topic, result: ReconcileResult) -> None:
             await self._statuses.write(documents[topic.metadata.key], result)
 
         reconciled = await reconcile_topics(
-            [AskedTopic(topic, older_claim(topic, claimants[key])) for key, topic in asked.items()],
+            [DesiredTopic(topic, older_claim(topic, claimants[key])) for key, topic in desired.items()],
             broker,
             brokers=cluster.broker_ids,
             keep=keep,

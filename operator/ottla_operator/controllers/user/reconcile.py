@@ -9,7 +9,7 @@ from ottla_operator.controllers.executor import execute_for_user
 from ottla_operator.controllers.result import ReconcileResult
 from ottla_operator.model.client_access import ClientAccess
 from ottla_operator.model.cluster_secrets import clients_ca_secret, nodes_secret
-from ottla_operator.model.conditions import Held, Reached, Refused, Waiting
+from ottla_operator.model.conditions import Held, Reached, Rejected, Waiting
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster, ObjectKey
 from ottla_operator.model.secret import Secret
@@ -18,7 +18,7 @@ from ottla_operator.model.user_secret import credential_of
 from ottla_operator.planning.plan import Plan, Step
 from ottla_operator.planning.steps.secret import DeleteSecret
 from ottla_operator.planning.steps.user import UserStep
-from ottla_operator.planning.user.plan import Draw, ObservedUser, plan_user, plan_user_deletion, reserved
+from ottla_operator.planning.user.plan import Draw, ObservedUser, plan_user, plan_user_deletion, reserved_principal
 from ottla_operator.ports.broker_admin import BrokerAdmin
 from ottla_operator.ports.secret_store import SecretStore
 from ottla_operator.ports.user_admin import UserDescription
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _ROUNDS_MAX = 3
 
-FindAccess = Callable[[], Awaitable[ClientAccess | Refused]]
+FindAccess = Callable[[], Awaitable[ClientAccess | Rejected]]
 Keep = Callable[[Document], Awaitable[None]]
 
 
@@ -48,21 +48,21 @@ async def reconcile_user(
     description: UserDescription | None = None,
     dry_run: bool = False,
 ) -> ReconcileResult:
-    """Make the user as its manifest asks, as far as brokers allow.
+    """Bring the user to its spec, as far as brokers allow.
 
     Args:
         user: the manifest.
         broker: the brokers of the cluster.
-        secrets: where the user's Secret is.
+        secrets: the store of the user's Secret.
         find_access: finds the listener of the cluster for the user's type of authentication.
-        keep: writes status facts before the first step: an operator that is killed after that step must know of them.
+        keep: writes status fields before the first step, for an operator that is killed after that step.
         super_users: principals that no manifest may have.
         draw: see `plan_user`.
         now: see `plan_user`.
-        cluster: where the user connects; None where it is known by its address only.
+        cluster: the user's cluster; None if only its address is known.
         cluster_secrets: holds the Secrets of ``cluster``.
         claimed_by: see `plan_user`.
-        description: how brokers described the user a moment ago; None: they are asked.
+        description: the brokers' description of the user, a moment old; None: it is requested.
         dry_run: plan only.
     """
     access = await _access(user, super_users, find_access)
@@ -76,13 +76,13 @@ async def reconcile_user(
         try:
             observed = await _observe(user, broker, secrets, description)
             description = None
-            if cluster is not None and not isinstance(access, Refused):
+            if cluster is not None and not isinstance(access, Rejected):
                 observed = await _with_certificate(user, observed, cluster, cluster_secrets, now)
         except EXPECTED_ERRORS as error:
             return ReconcileResult(readiness_of_error(error, f"describe user {user.name}"), facts, done)
         facts = _facts(user, observed, secrets)
         plan = plan_user(user, observed, access, draw=draw, now=now, claimed_by=claimed_by)
-        if isinstance(plan.obstacle, Refused) and plan.obstacle.reason == "UserClaimedElsewhere":
+        if isinstance(plan.obstacle, Rejected) and plan.obstacle.reason == "UserClaimedElsewhere":
             return ReconcileResult(plan.obstacle, {}, done)
         if not plan.steps:
             return ReconcileResult(plan.obstacle or _reached(user, observed), facts, done)
@@ -92,16 +92,16 @@ async def reconcile_user(
         done += execution.done
         if execution.stopped is not None:
             return ReconcileResult(execution.stopped, facts, done)
-    message = f"brokers took the changes of user {user.name} and do not show all of them yet"
+    message = f"brokers accepted the changes of user {user.name} and do not show all of them yet"
     return ReconcileResult(Waiting("MetadataNotPropagated", message), facts, done)
 
 
 async def _access(
     user: User, super_users: Collection[str], find_access: FindAccess
-) -> ClientAccess | Refused | ReconcileResult:
-    """Return the user's way to the cluster, or the result where it cannot have one or none was found out."""
-    if (refusal := reserved(user, super_users)) is not None:
-        return ReconcileResult(refusal, {}, is_seen=False)
+) -> ClientAccess | Rejected | ReconcileResult:
+    """Return the user's access to the cluster, or a result if it has none or it could not be found."""
+    if (rejection := reserved_principal(user, super_users)) is not None:
+        return ReconcileResult(rejection, {}, is_seen=False)
     try:
         return await find_access()
     except EXPECTED_ERRORS as error:
@@ -109,12 +109,12 @@ async def _access(
 
 
 def _without_execution(user: User, plan: Plan, facts: Document, *, dry_run: bool) -> ReconcileResult | None:
-    """Return the result of a plan that must not be executed; None when it may."""
+    """Return the result of a plan that must not be executed; None if it may."""
     if dry_run:
         return ReconcileResult(Waiting("DryRun", "nothing was changed"), facts, planned=plan.steps)
     if user.is_paused:
-        words = "; ".join(map(str, plan.steps))
-        return ReconcileResult(Held("Paused", f"spec.paused is true; next: {words}"), facts)
+        steps = "; ".join(map(str, plan.steps))
+        return ReconcileResult(Held("Paused", f"spec.paused is true; next: {steps}"), facts)
     return None
 
 
@@ -126,7 +126,7 @@ async def delete_user(
     heir: ObjectKey | None = None,
     description: UserDescription | None = None,
 ) -> ReconcileResult:
-    """Do what must be done before the User object may go; `Reached` when it may. See `reconcile_user`."""
+    """Execute the steps before the User object may be removed; `Reached` if it may. See `reconcile_user`."""
     try:
         observed = await _observe(user, broker, secrets, description)
     except EXPECTED_ERRORS as error:
@@ -142,7 +142,7 @@ async def delete_user(
 
 
 async def delete_user_secret(user: User, secrets: SecretStore, reason: Reached) -> ReconcileResult:
-    """Do what is left where no cluster has to be asked, because of ``reason``: the Secret goes."""
+    """Delete the Secret, if nothing is to be removed from a cluster because of ``reason``."""
     try:
         secret = await secrets.read(user.metadata.name)
     except EXPECTED_ERRORS as error:
@@ -168,7 +168,7 @@ async def _observe(
     return ObservedUser(
         description=description or (await broker.describe_users([user.name]))[user.name],
         secret=await secrets.read(user.metadata.name),
-        given_password=None if given is None else await secrets.value(given.name, given.key),
+        given_password=None if given is None else await secrets.read_entry(given.name, given.key),
     )
 
 
@@ -177,7 +177,7 @@ async def _with_certificate(
 ) -> ObservedUser:
     if not user.has_certificate:
         return observed
-    assert cluster_secrets is not None, "a cluster has its Secrets somewhere"
+    assert cluster_secrets is not None, "a cluster comes with the store of its Secrets"
     return replace(observed, certificate=await _certificate(user, observed.secret, cluster_secrets, cluster, now))
 
 
@@ -186,7 +186,7 @@ async def _certificate(
 ) -> "Leaf | Waiting | None":
     if cluster.tls is None:
         return None
-    # Only here: what makes certificates takes its time to load.
+    # Imported here: the library is slow to load.
     from ottla_operator.model.certificates import CertificateIssuer
     from ottla_operator.planning.user.certificate import user_certificate
 

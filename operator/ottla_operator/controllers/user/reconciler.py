@@ -1,4 +1,4 @@
-"""`UserReconciler`: Users of the Kubernetes API."""
+"""`UserReconciler`: reconciles Users of the Kubernetes API."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -13,7 +13,7 @@ from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster, ObjectKey, referred_cluster
 from ottla_operator.model.user import USER_FINALIZER, User
 from ottla_operator.planning.precedence import heir, older_claim
-from ottla_operator.planning.user.plan import Draw, never_let_in
+from ottla_operator.planning.user.plan import Draw, release_without_brokers
 from ottla_operator.ports.broker_admin import BrokerAdmin, Connect
 from ottla_operator.ports.host import Host
 from ottla_operator.ports.secret_store import SecretStore
@@ -22,7 +22,7 @@ from ottla_operator.runtime.members import MemberIndex
 
 
 class UserReconciler(MemberReconciler[User]):
-    """See the module."""
+    """Reconciles Users of one cluster, in batches."""
 
     finalizer = USER_FINALIZER
 
@@ -53,7 +53,8 @@ class UserReconciler(MemberReconciler[User]):
         return [
             it
             for it in found
-            if referred_cluster(it) == cluster.metadata.key and cluster.lets_in(it["metadata"].get("namespace", ""))
+            if referred_cluster(it) == cluster.metadata.key
+            and cluster.admits_namespace(it["metadata"].get("namespace", ""))
         ]
 
     def _parse(self, document: Document) -> User:
@@ -63,7 +64,7 @@ class UserReconciler(MemberReconciler[User]):
         return True
 
     def _release_without_cluster(self, member: User) -> Reached | None:
-        return never_let_in(member)
+        return release_without_brokers(member)
 
     async def _reconcile_members(
         self,

@@ -1,4 +1,4 @@
-"""The ServiceAccount of a Cluster's pods: one that nobody else uses, so that no right given to others is theirs."""
+"""The ServiceAccount of a Cluster's pods, for these only: no right granted to another account extends to them."""
 
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster

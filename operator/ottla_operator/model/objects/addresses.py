@@ -1,4 +1,4 @@
-"""Where nodes of a Cluster are found: names of its Services, host names, and ports."""
+"""Names of a Cluster's Services, host names of its nodes, and ports."""
 
 from ottla_operator.model.listeners import PLAINTEXT, Listener
 from ottla_operator.model.manifest import Cluster
@@ -21,7 +21,7 @@ def bootstrap_servers(cluster: Cluster, port: int) -> str:
 
 
 def certificate_names(cluster: Cluster) -> tuple[str, ...]:
-    """Return the host names by which nodes and their clients inside Kubernetes dial the nodes of ``cluster``."""
+    """Return the host names by which nodes and clients inside Kubernetes connect to ``cluster``."""
     namespace = cluster.metadata.namespace
     nodes, bootstrap = f"*.{nodes_service(cluster)}.{namespace}", bootstrap_service(cluster)
     forms = (f"{nodes}.svc", f"{nodes}.svc.cluster.local", bootstrap)
@@ -29,7 +29,7 @@ def certificate_names(cluster: Cluster) -> tuple[str, ...]:
 
 
 def inside_ports(cluster: Cluster) -> list[tuple[str, int]]:
-    """Return name and port of what is dialled by brokers' own names."""
+    """Return name and port of the listeners that are reached by the brokers' own host names."""
     outside = {listener.port for listener in cluster.listeners if listener.is_outside}
     return [(name, port) for name, port in broker_ports(cluster) if port not in outside]
 
@@ -40,5 +40,5 @@ def broker_ports(cluster: Cluster) -> list[tuple[str, int]]:
 
 
 def port_name(listener: Listener) -> str:
-    # The name of clusters that were there before listeners had any: pods without it would get no connections.
+    # Clusters older than named listeners use this port name; without it their pods would get no connections.
     return "kafka" if listener.name == PLAINTEXT.name else listener.name

@@ -1,4 +1,4 @@
-"""The PodDisruptionBudget of a Cluster: how many of its pods may be evicted; `planning.cluster.disruption` decides."""
+"""The PodDisruptionBudget of a Cluster; `planning.cluster.disruption` decides how many pods may be evicted."""
 
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster
@@ -7,7 +7,7 @@ from ottla_operator.model.objects.metadata import CLUSTER_LABEL, metadata
 
 
 def has_budget(desired: DesiredCluster) -> bool:
-    """Tell whether there is a budget: not for one node, whose machine could otherwise never be drained."""
+    """Tell whether there is a budget: not for a single node, whose Kubernetes node could otherwise never be drained."""
     return len(desired.nodes) > 1
 
 
@@ -19,7 +19,8 @@ def disruption_budget(cluster: Cluster, allowed: int) -> Document:
         "spec": {
             "maxUnavailable": allowed,
             "selector": {"matchLabels": {CLUSTER_LABEL: cluster.name}},
-            # Or a machine with a node that does not come up could not be drained while nobody else may be stopped.
+            # Otherwise a Kubernetes node with a pod that never becomes ready could not be drained while the budget is
+            # used up.
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
         },
     }

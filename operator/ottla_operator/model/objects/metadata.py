@@ -1,4 +1,4 @@
-"""What every object of a Cluster carries: its name, its labels, and the Cluster that owns it."""
+"""Metadata of every object of a Cluster: name, labels and owner reference."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGER = "ottla-operator"
 REVISION_ANNOTATION = "ottla.dev/revision"
 PARTS_ANNOTATION = "ottla.dev/revision-parts"
-"""What a pod runs with, part by part (`model.revision`)."""
+"""The inputs of a pod's revision, part by part (`model.revision`)."""
 CLUSTER_ID_ANNOTATION = "ottla.dev/cluster-id"
 RACK_ANNOTATION = "ottla.dev/rack"
 
@@ -39,5 +39,5 @@ def metadata(cluster: Cluster, name: str, pool: Pool | None = None) -> Mapping[s
 
 
 def owner(cluster: Cluster) -> Document:
-    """Return a reference to the Cluster; what has it goes with the Cluster."""
+    """Return an owner reference to the Cluster; objects with it are deleted with the Cluster."""
     return {"apiVersion": API_VERSION, "kind": "Cluster", "name": cluster.name, "uid": cluster.metadata.uid}

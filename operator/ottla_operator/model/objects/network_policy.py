@@ -1,4 +1,4 @@
-"""The NetworkPolicy of a Cluster: nodes and the operator where nodes talk, everybody else where the spec says so."""
+"""The NetworkPolicy of a Cluster: ports between nodes for nodes and the operator, others as the spec says."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,29 +8,29 @@ from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.objects.addresses import ADMIN_PORT, CONTROLLER_PORT, NODES_PORT
 from ottla_operator.model.objects.metadata import CLUSTER_LABEL, metadata
-from ottla_operator.model.outside import looked_at
+from ottla_operator.model.outside import probed_listeners
 
 _NAMESPACE_NAME = "kubernetes.io/metadata.name"
-"""A label that the API server itself puts on every namespace."""
+"""A label that the API server sets on every namespace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorPods:
-    """By what the pods of the operator are known."""
+    """Namespace and labels of the operator's pods."""
 
     namespace: str
     labels: Mapping[str, str]
 
 
 def network_policy(cluster: Cluster, operator: OperatorPods) -> Document:
-    """Return the policy of a cluster that asks for one (``spec.networkPolicy``)."""
-    assert cluster.network_policy is not None, "asked for"
+    """Return the policy of a cluster with ``spec.networkPolicy``."""
+    assert cluster.network_policy is not None, "callers check spec.networkPolicy"
     pods = {"matchLabels": {CLUSTER_LABEL: cluster.name}}
     operators = {
         "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME: operator.namespace}},
         "podSelector": {"matchLabels": dict(operator.labels)},
     }
-    # Without TLS nodes and the operator come in by the clients' first listener, which is everybody's.
+    # Without TLS, nodes and the operator connect to the clients' first listener.
     ports = [CONTROLLER_PORT, cluster.listeners[0].port if cluster.tls is None else NODES_PORT]
     ingress = [
         _rule(ports, [{"podSelector": pods}, operators]),
@@ -47,17 +47,17 @@ def network_policy(cluster: Cluster, operator: OperatorPods) -> Document:
 
 
 def _of_clients(cluster: Cluster, listener: Listener, operators: Json) -> tuple[Json, ...] | None:
-    """Return who may come in to a listener for clients; the operator where it looks at the certificate."""
-    if listener.allow_from is None or listener not in looked_at(cluster):
+    """Return the peers of a listener for clients, with the operator if it probes the listener's certificate."""
+    if listener.allow_from is None or listener not in probed_listeners(cluster):
         return listener.allow_from
     return (*listener.allow_from, operators)
 
 
 def _rule(ports: Sequence[int], peers: Sequence[Json] | None) -> Document:
-    """Return a rule of the policy; ``peers`` None: everybody.
+    """Return a rule of the policy; ``peers`` None: all.
 
-    Nobody is no rule at all: Kubernetes reads an empty list as everybody.
+    A listener without any peer has no rule: Kubernetes reads an empty list as all peers.
     """
-    assert peers is None or peers, "nobody has no rule"
+    assert peers is None or peers, "an empty list of peers means all peers"
     rule: Document = {"ports": [{"protocol": "TCP", "port": port} for port in ports]}
     return rule if peers is None else {**rule, "from": list(peers)}

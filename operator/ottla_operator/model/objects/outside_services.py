@@ -1,4 +1,4 @@
-"""The Services by which clients outside Kubernetes come in; see `model.outside`."""
+"""The Services of listeners for clients outside Kubernetes; see `model.outside`."""
 
 from ottla_operator.model.document import Document
 from ottla_operator.model.listeners import LOAD_BALANCER, NODE_PORT, Listener
@@ -7,11 +7,11 @@ from ottla_operator.model.nodes import DesiredCluster, node_name, node_of_name
 from ottla_operator.model.objects.addresses import port_name
 from ottla_operator.model.objects.metadata import BROKER_LABEL, CLUSTER_LABEL, metadata
 from ottla_operator.model.outside import (
-    BEGINNING,
+    BOOTSTRAP,
     Outside,
-    beginning_service,
     broker_service,
     for_node,
+    outside_bootstrap_service,
     outside_listeners,
 )
 
@@ -24,7 +24,7 @@ def outside_services(desired: DesiredCluster) -> list[Document]:
     """Return the Services of every listener that is not internal, those of brokers that leave included."""
     cluster, found = desired.cluster, []
     for listener in outside_listeners(cluster):
-        found.append(_beginning(cluster, listener, desired.outside or Outside()))
+        found.append(_bootstrap_of(cluster, listener, desired.outside or Outside()))
         for node in desired.nodes:
             if node.is_broker and (place := node_of_name(cluster, node.name)) is not None:
                 found.append(_of_a_broker(cluster, listener, *place, desired.outside or Outside()))
@@ -32,9 +32,9 @@ def outside_services(desired: DesiredCluster) -> list[Document]:
 
 
 def seen_outside(cluster: Cluster, services: list[Document], pods: list[Document], kept: dict[str, int]) -> Outside:
-    """Return what Services and pods of ``cluster`` say of addresses.
+    """Return the addresses in Services and pods of ``cluster``.
 
-    ``kept`` has ports that were allocated to Services that are gone: they are asked for again.
+    ``kept`` has node ports of deleted Services: the same ports are requested again.
     """
     ports, ingresses = dict(kept), {}
     for listener in outside_listeners(cluster):
@@ -51,10 +51,11 @@ def seen_outside(cluster: Cluster, services: list[Document], pods: list[Document
 
 
 def _machines(cluster: Cluster, pods: list[Document]) -> set[str]:
-    """Return the addresses of the machines that brokers run on.
+    """Return the addresses of the Kubernetes nodes that brokers run on.
 
-    While a broker is restarted nobody knows where it will be: what clients were told before counts until it is back, so
-    that certificates and Secrets are not written for each restart.
+    While a broker is restarted its next Kubernetes node is unknown: addresses that were advertised before count until
+    it is
+    back, so that certificates and Secrets are not rewritten at each restart.
     """
     found = [
         pod["status"]["hostIP"]
@@ -65,26 +66,26 @@ def _machines(cluster: Cluster, pods: list[Document]) -> set[str]:
     ]
     if len(found) >= len(cluster.broker_ids):
         return set(found)
-    told = [
+    advertised = [
         address.rpartition(":")[0].strip("[]")
         for listener in cluster.listeners
         if listener.type == NODE_PORT and listener.outside.advertised_host is None
         for address in cluster.known_addresses.get(listener.name, "").split(",")
     ]
-    return {*found, *filter(None, told)}
+    return {*found, *filter(None, advertised)}
 
 
 def _of_a_broker(cluster: Cluster, listener: Listener, pool: Pool, ordinal: int, outside: Outside) -> Document:
     name = broker_service(cluster, pool, ordinal, listener)
     service = _service(cluster, listener, name, str(pool.first_node_id + ordinal), outside)
     selector = {CLUSTER_LABEL: cluster.name, _POD_NAME_LABEL: node_name(cluster, pool, ordinal)}
-    # A broker may lead partitions although it is not ready; the nodes' own Service has it then, too.
+    # A broker may lead partitions although it is not ready; the headless Service publishes it then, too.
     service["spec"] |= {"publishNotReadyAddresses": True, "selector": selector}
     return service
 
 
-def _beginning(cluster: Cluster, listener: Listener, outside: Outside) -> Document:
-    service = _service(cluster, listener, beginning_service(cluster, listener), BEGINNING, outside)
+def _bootstrap_of(cluster: Cluster, listener: Listener, outside: Outside) -> Document:
+    service = _service(cluster, listener, outside_bootstrap_service(cluster, listener), BOOTSTRAP, outside)
     service["spec"]["selector"] = {CLUSTER_LABEL: cluster.name, BROKER_LABEL: "true"}
     return service
 
@@ -97,7 +98,7 @@ def _service(cluster: Cluster, listener: Listener, name: str, node: str, outside
         "protocol": "TCP",
     }
     if listener.type == NODE_PORT and name in outside.node_ports:
-        # Named, so that a Service that was removed comes back with the port that clients know.
+        # Named, so that a recreated Service keeps the port that clients know.
         port["nodePort"] = outside.node_ports[name]
     spec: Document = {"type": _TYPES[listener.type], "ports": [port]}
     if listener.outside.load_balancer_class is not None:

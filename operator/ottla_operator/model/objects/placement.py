@@ -1,7 +1,7 @@
-"""Where pods go: what the operator asks of the scheduler, what users ask for instead, and how a pod learns its rack.
+"""Scheduling of pods: spread constraints and affinity, fields that users set instead, and the rack of a pod.
 
-Everything that the operator asks for is a wish: a cluster that has fewer machines or zones than nodes runs anyway.
-Zones are no second spread constraint: of pods with such constraints the scheduler forgets all of them on machines that
+Every constraint is a preference: a cluster with fewer Kubernetes nodes or zones than brokers still runs.
+Zones are no second spread constraint: the scheduler drops all spread constraints of a pod on Kubernetes nodes that
 lack one of the labels, and many clusters have no zones (`requireAllTopologies` in PodTopologySpread of kube-scheduler).
 """
 
@@ -15,14 +15,14 @@ RACK_CONTAINER = "rack"
 _MACHINE = "kubernetes.io/hostname"
 _ZONE = "topology.kubernetes.io/zone"
 _GRACE_S = 120
-"""A broker hands its leaderships over before it ends."""
+"""A broker moves its leaderships to other brokers before it stops."""
 _POD_FILES = "/etc/ottla-pod"
 _RACK = f"metadata.annotations['{RACK_ANNOTATION}']"
 
 
 def placement(cluster: Cluster, pool: Pool) -> Document:
-    """Return the fields of a pod's spec that users may set, as they or the operator set them."""
-    # One machine that is lost should take one node with it, where there are machines to choose from.
+    """Return the fields of a pod's spec that users may set, as set by them or by default."""
+    # The loss of one Kubernetes node should cost one broker only, if there are enough Kubernetes nodes.
     spread: Document = {"maxSkew": 1, "topologyKey": _MACHINE, "whenUnsatisfiable": "ScheduleAnyway"}
     spread["labelSelector"] = _peers(cluster, pool)
     term = {"labelSelector": _peers(cluster, pool), "topologyKey": cluster.rack_key or _ZONE}
@@ -40,32 +40,32 @@ def placement(cluster: Cluster, pool: Pool) -> Document:
 
 
 def _peers(cluster: Cluster, pool: Pool) -> Document:
-    # Controllers of all pools are one quorum: together they are spread, and not pool by pool.
+    # Controllers of all pools are one quorum: they are spread together, and not pool by pool.
     together = {CONTROLLER_LABEL: "true"} if pool.is_controller else {POOL_LABEL: pool.name}
     return {"matchLabels": {CLUSTER_LABEL: cluster.name, **together}}
 
 
-def asks_for_rack(cluster: Cluster, pool: Pool) -> bool:
+def needs_rack(cluster: Cluster, pool: Pool) -> bool:
     return cluster.rack_key is not None and pool.is_broker
 
 
 def rack_arguments(cluster: Cluster, pool: Pool) -> list[str]:
-    """Return what ``ottla run`` is told of the rack, which is known only once the pod has its machine."""
-    return ["--override", "broker.rack=$(RACK)"] if asks_for_rack(cluster, pool) else []
+    """Return the arguments of ``ottla run`` for the rack, which is known only once the pod is scheduled."""
+    return ["--override", "broker.rack=$(RACK)"] if needs_rack(cluster, pool) else []
 
 
 def rack_environment(cluster: Cluster, pool: Pool) -> list[Document]:
     source = {"fieldRef": {"apiVersion": "v1", "fieldPath": _RACK}}
-    return [{"name": "RACK", "valueFrom": source}] if asks_for_rack(cluster, pool) else []
+    return [{"name": "RACK", "valueFrom": source}] if needs_rack(cluster, pool) else []
 
 
 def rack_volumes(cluster: Cluster, pool: Pool) -> list[Document]:
     file = {"path": "rack", "fieldRef": {"apiVersion": "v1", "fieldPath": _RACK}}
-    return [{"name": "pod", "downwardAPI": {"items": [file]}}] if asks_for_rack(cluster, pool) else []
+    return [{"name": "pod", "downwardAPI": {"items": [file]}}] if needs_rack(cluster, pool) else []
 
 
 def rack_container(container: Document) -> Document:
-    """Return the init container that ends when the operator has written the rack; ``container`` is the broker's."""
+    """Return the init container that ends once the operator has written the rack; ``container`` is the broker's."""
     return {
         **copy.deepcopy({name: container[name] for name in container if name not in ("env", "volumeMounts")}),
         "name": RACK_CONTAINER,
@@ -75,6 +75,6 @@ def rack_container(container: Document) -> Document:
 
 
 def rack_annotation(pod: Document, rack: str) -> Document:
-    """Return what has to be applied to a pod so that it knows its rack; nothing is made where the pod has gone."""
+    """Return the patch that gives a pod its rack; with the uid, so that it creates nothing if the pod is gone."""
     metadata = {name: pod["metadata"][name] for name in ("name", "namespace", "uid") if name in pod["metadata"]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, "annotations": {RACK_ANNOTATION: rack}}}

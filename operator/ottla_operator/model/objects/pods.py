@@ -1,4 +1,4 @@
-"""The StatefulSet of a pool, and the pods that it makes."""
+"""The StatefulSet of a pool, and its pod template."""
 
 from collections.abc import Collection
 
@@ -19,7 +19,7 @@ from ottla_operator.model.objects.metadata import (
     metadata,
 )
 from ottla_operator.model.objects.placement import (
-    asks_for_rack,
+    needs_rack,
     placement,
     rack_arguments,
     rack_container,
@@ -27,16 +27,16 @@ from ottla_operator.model.objects.placement import (
     rack_volumes,
 )
 from ottla_operator.model.objects.volumes import log_directories, mounts, volume_claim_templates
-from ottla_operator.model.outside import dials_machines
+from ottla_operator.model.outside import advertises_host_addresses
 from ottla_operator.model.quantity import canonical_quantity
 
 _USER_ID = 10_001
-"""Of the user ``ottla`` in the image, and of the files on its volumes."""
+"""User ``ottla`` of the image, and owner of the files on its volumes."""
 _CONFIGURATION = "/etc/ottla"
 FILE_END = ".properties"
-"""What follows a node's name in the name of its configuration, in the pool's ConfigMap."""
+"""Suffix of a node's configuration in the pool's ConfigMap."""
 TLS = "/etc/ottla-tls"
-"""Not inside the configuration's folder: nothing can be mounted in a volume that is read-only."""
+"""Not inside the configuration's folder: a read-only volume can hold no mount point."""
 _TLS_MODE = 0o440
 
 
@@ -45,7 +45,7 @@ def stateful_set(
 ) -> Document:
     """Return the StatefulSet of ``pool``.
 
-    ``without`` names volumes that its pods do not get yet; they are of another revision then, and are restarted later.
+    ``without`` names volumes that its pods do not have yet; such pods have another revision, and are restarted later.
     """
     name = f"{cluster.name}-{pool.name}"
     return {
@@ -84,7 +84,7 @@ def _pod(
     cluster: Cluster, pool: Pool, template: DesiredNode, config_map: str, image: str, without: Collection[str]
 ) -> Document:
     configuration = f"{_CONFIGURATION}/$(POD_NAME){FILE_END}"
-    # Not in the configuration, which pods read that have not got the volumes yet.
+    # Not in server.properties, which pods without the new volumes read as well.
     directories = ["--override", f"log.dirs={log_directories(pool, without)}"] if pool.storage.further else []
     format_arguments = ["format", "-t", cluster.cluster_id, "-c", configuration, "--ignore-formatted", *directories]
     format_arguments += template.format_arguments
@@ -104,7 +104,7 @@ def _pod(
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "initContainers": [formatting, *([rack_container(broker)] if asks_for_rack(cluster, pool) else [])],
+        "initContainers": [formatting, *([rack_container(broker)] if needs_rack(cluster, pool) else [])],
         "containers": [
             {
                 **broker,
@@ -129,8 +129,8 @@ def _pod(
 
 
 def _machine(cluster: Cluster) -> list[str]:
-    """Return the arguments that tell a node the address of the machine that it runs on, where clients dial that."""
-    return ["--override", "ottla.advertised.host=$(HOST_IP)"] if dials_machines(cluster) else []
+    """Return the arguments with the address of the Kubernetes node, if clients connect to that."""
+    return ["--override", "ottla.advertised.host=$(HOST_IP)"] if advertises_host_addresses(cluster) else []
 
 
 def _of_the_pod(variable: str, field: str) -> Document:
@@ -138,7 +138,7 @@ def _of_the_pod(variable: str, field: str) -> Document:
 
 
 def _tls_volume(cluster: Cluster) -> Document:
-    """Return the volume of the nodes' certificates; pods wait until the Secret is there."""
+    """Return the volume with the nodes' certificates; pods wait until the Secret exists."""
     return {"name": "tls", "secret": {"secretName": nodes_secret(cluster.name), "defaultMode": _TLS_MODE}}
 
 
@@ -157,9 +157,9 @@ def _container(
         "args": arguments,
         "env": [
             _of_the_pod("POD_NAME", "metadata.name"),
-            *([_of_the_pod("HOST_IP", "status.hostIP")] if dials_machines(cluster) else []),
+            *([_of_the_pod("HOST_IP", "status.hostIP")] if advertises_host_addresses(cluster) else []),
         ],
-        # The last lines of a node that ended become the reason in the Cluster's status.
+        # The last lines of a container that failed become the reason in the Cluster's status.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": {
             "allowPrivilegeEscalation": False,

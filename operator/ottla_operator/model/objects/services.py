@@ -1,4 +1,4 @@
-"""The Services of a Cluster."""
+"""The headless Service of a Cluster's nodes, and the bootstrap Service of its clients."""
 
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster
@@ -31,7 +31,7 @@ def nodes_service_object(cluster: Cluster) -> Document:
 def bootstrap_service_object(cluster: Cluster) -> Document:
     spec = {
         "type": "ClusterIP",
-        # A node that is a controller only has no door for clients.
+        # A node that is only a controller has no listener for clients.
         "selector": {CLUSTER_LABEL: cluster.name, BROKER_LABEL: "true"},
         "ports": [_service_port(name, port) for name, port in inside_ports(cluster)],
     }

@@ -1,6 +1,6 @@
-"""The volumes of a pool's nodes: claims for each pod, by the templates of its StatefulSet, and where they are mounted.
+"""The volumes of a pool's nodes: claim templates of its StatefulSet, mounts, and patches of existing claims.
 
-A StatefulSet makes the claims and never changes them: `claim_patch` is what the operator says of one that is there.
+A StatefulSet creates the claims and never changes them: `claim_patch` is the operator's change to an existing one.
 """
 
 from collections.abc import Collection, Iterator
@@ -18,7 +18,7 @@ _FURTHER = "/var/lib/ottla-volumes"
 
 
 class ClaimPlace(NamedTuple):
-    """Whose a claim is, which its name says."""
+    """Volume, pool and ordinal of a claim, from its name."""
 
     volume: str
     pool: Pool
@@ -31,7 +31,7 @@ def claim_name(cluster: Cluster, pool: Pool, volume: str, ordinal: int) -> str:
 
 
 def place_of_claim(cluster: Cluster, name: str) -> ClaimPlace | None:
-    """Return whose the claim called ``name`` is; None when it is of no pool of ``cluster``."""
+    """Return the place of the claim called ``name``; None if it belongs to no pool of ``cluster``."""
     volume, _, node = name.partition("-")
     found = node_of_name(cluster, node)
     return None if found is None else ClaimPlace(volume, *found)
@@ -56,9 +56,10 @@ def volume_claim_templates(cluster: Cluster, pool: Pool, without: Collection[str
 
 
 def claim_patch(cluster: Cluster, volume: Volume | None, found: Document) -> Document | None:
-    """Return what has to be applied to a claim that is there; None when it is as it should be.
+    """Return the patch of an existing claim; None if it is as desired.
 
-    It grows to the size of ``volume``, if the spec has that still, and is the Cluster's or nobody's.
+    It grows to the size of ``volume``, if the spec still has it; the Cluster owns it with ``deletionPolicy: Delete``
+    only.
     """
     request = found["spec"]["resources"]["requests"]["storage"]
     grows = volume is not None and compare_quantities(request, volume.size) < 0

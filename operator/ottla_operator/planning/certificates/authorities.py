@@ -1,11 +1,11 @@
-"""The life of one authority, pure: made, used, and replaced by another in three looks, each seen before the next.
+"""The life cycle of one authority, pure: created, used, and replaced in phases, each observed before the next starts.
 
-1. The new one is trusted beside the old one, which still signs (`AuthorityState.following`).
+1. The new one is trusted together with the old one, which still signs (`AuthorityState.following`).
 2. The new one signs, and the old one is still trusted (`AuthorityState.previous`).
 3. The old one is not trusted any more.
 
-All of it is in the authority's Secret: who ends anywhere goes on from what that says. What nodes trust is in theirs and
-counts more: an authority that they do not know, because its Secret was lost or put back, has to be introduced first.
+All state is in the authority's Secret: an operator that is killed continues from there. The trust in the nodes' Secret
+counts more: an authority that nodes do not know, because its Secret was lost or restored, has to be introduced first.
 """
 
 import json
@@ -14,52 +14,52 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from ottla_operator.model.certificates import SigningAuthority, certificates, facts, instant, made_authority
+from ottla_operator.model.certificates import SigningAuthority, certificates, facts, generated_authority, instant
 from ottla_operator.model.cluster_secrets import CA_CERTIFICATE, CA_KEY, CA_TRUSTED
 from ottla_operator.model.cluster_tls import Authority
 from ottla_operator.model.secret import Secret
 
 NEXT_CERTIFICATE, NEXT_KEY = "next.crt", "next.key"
-"""The new authority, until it signs."""
+"""Entries of the new authority, until it signs."""
 STATE_ANNOTATION = "ottla.dev/authority"
 
 SETTLE: Final = timedelta(seconds=10)
-"""From what all nodes show at one of their listeners to its being true of the others as well."""
+"""From when all nodes use a certificate on one of their listeners to when they use it on the others as well."""
 BLIND: Final = timedelta(minutes=10)
-"""How long it takes at most until nodes have read what cannot be seen: kubelets look for new Secrets each minute."""
+"""How long nodes take at most to read a change that cannot be observed: kubelets refresh Secrets each minute."""
 _MARGIN: Final = timedelta(days=1)
 _RENEWAL_SHARE: Final = 3
-"""A certificate is not replaced before two thirds of its time are over."""
+"""A certificate is not replaced before two thirds of its validity are over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Why an authority is the one that it is."""
+    """The settings that an authority was created from."""
 
     revision: str = ""
-    """``rotation.revision`` when the operator made it."""
+    """``rotation.revision`` when the operator created it."""
     is_own: bool = False
-    """Whether it came from a Secret of the user's."""
+    """Whether it came from a Secret of the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorityState:
-    """One authority, as its Secret has it."""
+    """One authority, as recorded in its Secret."""
 
     present: SigningAuthority
-    """Who signs."""
+    """The authority that signs."""
     origin: Origin = Origin()
     following: SigningAuthority | None = None
-    """Who will, and is trusted already."""
+    """The authority that will sign, and is trusted already."""
     following_origin: Origin = Origin()
     previous: tuple[str, ...] = ()
-    """Who signed before, PEM, and is still trusted."""
+    """Authorities that signed before and are still trusted, PEM."""
     seen_at: str = ""
-    """RFC 3339: when every node was first seen with the present look; empty before that."""
+    """RFC 3339: when all nodes were first observed in the present phase; empty before that."""
 
     @property
     def trusted(self) -> str:
-        """Every certificate that is trusted now, the one who signs first."""
+        """All trusted certificates, the signing one first."""
         following = () if self.following is None else (self.following.certificate,)
         return "".join((self.present.certificate, *following, *self.previous))
 
@@ -68,19 +68,19 @@ class AuthorityState:
         return self.following is not None or bool(self.previous)
 
     def replaced(self) -> "AuthorityState":
-        """Return the second look: the new one signs."""
-        assert self.following is not None, "there is a new one"
+        """Return the second phase: the new one signs."""
+        assert self.following is not None, "there is a following authority"
         previous = (self.present.certificate, *self.previous)
         return AuthorityState(present=self.following, origin=self.following_origin, previous=previous)
 
     @property
     def entries(self) -> dict[str, str]:
-        """The entries of the Secret that holds this."""
+        """The entries of the authority's Secret."""
         entries = {CA_CERTIFICATE: self.present.certificate, CA_TRUSTED: self.trusted}
         if self.present.key is not None:
             entries[CA_KEY] = self.present.key
         if self.following is not None:
-            assert self.following.key is not None, "who will sign has a key"
+            assert self.following.key is not None, "the following authority has a key"
             entries |= {NEXT_CERTIFICATE: self.following.certificate, NEXT_KEY: self.following.key}
         return dict(sorted(entries.items()))
 
@@ -93,12 +93,12 @@ class AuthorityState:
 
 
 def state_of(secret: Secret | None) -> AuthorityState | None:
-    """Return what the Secret says; None where it holds no authority."""
+    """Return the authority in the Secret; None if it holds none."""
     entries = {} if secret is None else secret.entries
-    present = made_authority(entries.get(CA_CERTIFICATE), entries.get(CA_KEY))
+    present = generated_authority(entries.get(CA_CERTIFICATE), entries.get(CA_KEY))
     if secret is None or present is None:
         return None
-    following = made_authority(entries.get(NEXT_CERTIFICATE), entries.get(NEXT_KEY))
+    following = generated_authority(entries.get(NEXT_CERTIFICATE), entries.get(NEXT_KEY))
     if following is not None and following.key is None:
         following = None
     said = _said(secret)
@@ -114,9 +114,9 @@ def state_of(secret: Secret | None) -> AuthorityState | None:
 
 
 def known_to_nodes(state: AuthorityState | None, nodes_trust: str | None, *, now: datetime) -> AuthorityState | None:
-    """Return ``state`` as far as nodes know it, who trust ``nodes_trust`` (PEM; None: no node has read anything).
+    """Return ``state`` as far as nodes know it; they trust ``nodes_trust`` (PEM; None: no node has read anything).
 
-    Whoever signs without being known to them would have them refuse each other.
+    Nodes would reject each other's certificates by an authority that they do not know.
     """
     trusted = [it for it in certificates(nodes_trust or "") if facts(it).not_after > now]
     if not trusted or (state is not None and state.present.certificate in trusted):
@@ -128,7 +128,7 @@ def known_to_nodes(state: AuthorityState | None, nodes_trust: str | None, *, now
     others = tuple(it for it in trusted if it != present)
     if state is None or found.key is not None or state.present.key is None:
         return AuthorityState(present=found, previous=others)
-    # What was put in the place of the one that is lost comes in like any other new one.
+    # The replacement of a lost authority is introduced like any other new one.
     return AuthorityState(
         present=found, following=state.present, following_origin=state.origin, previous=others, seen_at=""
     )
@@ -136,15 +136,15 @@ def known_to_nodes(state: AuthorityState | None, nodes_trust: str | None, *, now
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pauses:
-    """How long a look is kept at least after it was seen."""
+    """Minimum duration of the phases after all nodes were observed in them."""
 
     trusted: timedelta
-    """The new one beside the old one."""
+    """Of the phase in which the new authority is trusted, and the old one signs."""
     replaced: timedelta
-    """The old one beside the new one."""
+    """Of the phase in which the new authority signs, and the old one is trusted."""
 
 
-def advanced(
+def advance_authority(
     state: AuthorityState | None,
     wanted: Authority,
     given: SigningAuthority | None,
@@ -152,41 +152,41 @@ def advanced(
     is_seen: bool,
     pauses: Pauses,
     now: str,
-    make: Callable[[], SigningAuthority],
+    create: Callable[[], SigningAuthority],
 ) -> AuthorityState:
-    """Return what the authority is to be next: ``state`` itself while there is nothing to do, or nothing seen.
+    """Return the next state of the authority: ``state`` itself while there is nothing to do, or nothing observed.
 
     Args:
-        state: what there is, None before the first.
+        state: the present state, None before the first authority.
         wanted: the spec.
-        given: the authority that the user keeps; None where the operator makes it.
-        is_seen: whether all who have to know the present look do.
-        pauses: see there.
+        given: the authority that the user provides; None if the operator creates it.
+        is_seen: whether every node and Secret that the present phase concerns has it.
+        pauses: minimum durations.
         now: RFC 3339.
-        make: a new authority.
+        create: returns a new authority.
     """
     time = instant(now)
     origin = Origin(revision="" if given is not None else wanted.rotation, is_own=given is not None)
     if state is None or facts(state.present.certificate).not_after <= time:
         if state is not None and state.following is not None and facts(state.following.certificate).not_after > time:
-            # Everybody who could be seen trusts it, and no longer the one that signed.
+            # All observable nodes trust it, and no longer the one that signed.
             return replace(state.replaced(), previous=())
-        # Nobody trusts one that has ended: there is nothing to keep.
-        return AuthorityState(present=given or make(), origin=origin)
+        # An expired authority is trusted by no node: there is nothing to keep.
+        return AuthorityState(present=given or create(), origin=origin)
     if given is not None and given.certificate == state.present.certificate and state.present.key is None:
         state = replace(state, present=given)
     can_sign = state.present.key is not None
     if state.following is None and (not can_sign or not state.previous):
         if not can_sign or _is_outdated(state, wanted, given, time):
-            return replace(state, following=given or make(), following_origin=origin, seen_at="")
+            return replace(state, following=given or create(), following_origin=origin, seen_at="")
         return state
     if not is_seen:
         return state
     if not state.seen_at or instant(state.seen_at) > time:
-        # Where the clock jumped back, the pause begins again: it is not to last until the clock is there once more.
+        # After the clock jumped back, the pause starts again: it must not last until the clock has caught up.
         return replace(state, seen_at=now)
     pause = pauses.replaced if state.following is None else pauses.trusted
-    # An old one that ends meanwhile is no help to those who still wait.
+    # Past its end, the old one does not help those that still wait.
     end = min(facts(it).not_after for it in (state.present.certificate, *state.previous)) - _MARGIN
     if time < max(instant(state.seen_at) + SETTLE, min(instant(state.seen_at) + pause, end)):
         return state
@@ -196,7 +196,7 @@ def advanced(
 
 
 def renewal_begins(pem: str, renewal_days: int) -> datetime:
-    """Return from when on the certificate ``pem`` is to be replaced."""
+    """Return the time from which on the certificate ``pem`` is to be replaced."""
     found = facts(pem)
     return found.not_after - min(timedelta(days=renewal_days), (found.not_after - found.not_before) / _RENEWAL_SHARE)
 
@@ -209,7 +209,7 @@ def _is_outdated(state: AuthorityState, wanted: Authority, given: SigningAuthori
 
 
 def _instant_or_empty(text: object) -> str:
-    """Return a time as it is written, and what is none, as somebody may have left it in an annotation, as not seen."""
+    """Return ``text`` if it is a time; an invalid one, perhaps of an edited annotation, counts as not seen."""
     try:
         instant(str(text))
     except ValueError:

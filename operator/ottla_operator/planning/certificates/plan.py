@@ -1,8 +1,8 @@
-"""What to do about the certificates of one Cluster, pure: from its spec and the Secrets as they are to what to write.
+"""Plans the certificates of one Cluster, pure: from its spec and its present Secrets to the Secrets to write.
 
-The Secrets of the two authorities are written first, and everything else follows from them: who ends between any two
-writes finds what is left to do. Nodes get a fresh certificate whenever what they trust changes, so whichever
-certificate a node shows, it trusts what was written together with that.
+The Secrets of the two authorities are written first, and everything else is derived from them: an operator that is
+killed between two writes finds the rest to do. Nodes get a new certificate whenever their trust changes, so the
+certificate that a node presents shows which trust it has read.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,13 +26,13 @@ from ottla_operator.model.cluster_secrets import (
     trusted_entry,
 )
 from ottla_operator.model.cluster_tls import NODE_COMMON_NAME, OPERATOR_COMMON_NAME, Authority, ClusterTls
-from ottla_operator.model.conditions import AUTHORITY_CHANGING, Refused, Waiting
+from ottla_operator.model.conditions import AUTHORITY_CHANGING, Rejected, Waiting
 from ottla_operator.model.document import Document
 from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import render_properties
 from ottla_operator.model.objects.metadata import MANAGED_BY_LABEL, MANAGER
-from ottla_operator.model.outside import dials_machines, verified_listeners
+from ottla_operator.model.outside import advertises_host_addresses, verified_listeners
 from ottla_operator.model.secret import Secret, ownership
 from ottla_operator.model.user_secret import keystore_properties, truststore_properties
 from ottla_operator.planning.certificates.authorities import (
@@ -41,7 +41,7 @@ from ottla_operator.planning.certificates.authorities import (
     STATE_ANNOTATION,
     AuthorityState,
     Pauses,
-    advanced,
+    advance_authority,
     known_to_nodes,
     renewal_begins,
     state_of,
@@ -50,17 +50,17 @@ from ottla_operator.planning.steps.certificate import CertificateStep, OrderCert
 from ottla_operator.planning.steps.secret import WriteSecret
 
 LEAF_DAYS: Final = 365
-"""Certificates of nodes, the operator and Users count so long, or as long as their authority's, if that is less."""
+"""Maximum validity of certificates of nodes, the operator and Users; never longer than their authority's."""
 OPERATOR_CERTIFICATE, OPERATOR_KEY, OPERATOR_TRUST = "operator.crt", "operator.key", "ca.crt"
 ORDERS_ANNOTATION: Final = "ottla.dev/cert-manager-certificates"
-"""Of the nodes' Secret: all that cert-manager may have been asked for, separated by commas."""
+"""On the nodes' Secret: all Certificates that may have been created in cert-manager, separated by commas."""
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 _WORTH_IT: Final = timedelta(days=1)
-"""A certificate that would not count longer than that is not replaced: its authority is next."""
+"""A certificate is not replaced if the next one ends less than this later: its authority is replaced first."""
 
 
 class Issuer(Protocol):
-    """Makes keys and signs; see `model.certificates.CertificateIssuer`."""
+    """Creates keys and signs; see `model.certificates.CertificateIssuer`."""
 
     def authority(self, organization: str, what: str, *, now: datetime, days: int) -> SigningAuthority: ...
     def leaf(self, authority: SigningAuthority, request: LeafRequest, *, now: datetime, days: int) -> Leaf: ...
@@ -68,44 +68,44 @@ class Issuer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedCertificates:
-    """The Secrets of a cluster as they are, and what nodes show."""
+    """The present Secrets of a cluster, and the certificates that nodes present."""
 
     cluster_ca: Secret | None = None
     clients_ca: Secret | None = None
     nodes: Secret | None = None
     operator: Secret | None = None
     own_cluster_ca: Secret | None = None
-    """What ``spec.tls.clusterCa.secretName`` names."""
+    """The Secret named by ``spec.tls.clusterCa.secretName``."""
     own_clients_ca: Secret | None = None
     listeners: Mapping[str, Secret | None] = field(default_factory=dict)
-    """By name of the listener, where its certificate is not the cluster's."""
+    """By listener name, for listeners with a certificate of their own."""
     ordered: frozenset[str] = frozenset()
-    """The listeners whose certificate cert-manager has been asked for, as the spec says now."""
+    """The listeners whose Certificate exists in cert-manager with the present spec."""
     users: tuple[Secret, ...] = ()
-    """Those of the cluster's Users; they matter while an authority changes (`is_changing`)."""
+    """Of the cluster's Users; needed while an authority is replaced (`is_changing`)."""
     shown: Mapping[str, str | None] = field(default_factory=dict)
-    """The fingerprint of the certificate that each node shows, by the node's name, of all that run."""
+    """The fingerprint of the certificate that each running node presents, by node name."""
 
     def with_users(self, secrets: Iterable[Secret | None]) -> "ObservedCertificates":
-        """Return this with those of ``secrets`` that are there and a User's."""
+        """Return this with those of ``secrets`` that exist and belong to a User."""
         return replace(self, users=tuple(it for it in secrets if it is not None and "User" in it.owners))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificatePlan:
-    """Steps in order; what is refused or waited for; and whether nodes can be started with what there is then."""
+    """Steps in order, an obstacle, and whether nodes can be started with the certificates afterwards."""
 
     steps: tuple[CertificateStep, ...] = ()
-    obstacle: Waiting | Refused | None = None
+    obstacle: Waiting | Rejected | None = None
     is_usable: bool = True
     facts: Document = field(default_factory=dict)
     """For the status."""
     names: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """By listener for clients outside: whom the certificate is for that nodes find in their Secret then."""
+    """Names in the certificate of each listener for clients outside, by listener, once the steps are done."""
 
 
 def is_changing(observed: ObservedCertificates) -> bool:
-    """Tell whether a new authority is on its way in, so that the Secrets of Users have to be looked at."""
+    """Tell whether an authority is being replaced, so that the Secrets of Users have to be observed."""
     states = (state_of(observed.cluster_ca), state_of(observed.clients_ca))
     return any(state is not None and state.is_changing for state in states)
 
@@ -119,38 +119,38 @@ def plan_certificates(
     now: str,
     issuer: Issuer,
 ) -> CertificatePlan:
-    """Return the steps towards certificates that count, for everything in them and for a while yet.
+    """Return the steps towards certificates that are valid, for all names and long enough.
 
     Args:
         cluster: the manifest, which has TLS.
-        observed: what there is.
-        names: host names and addresses of nodes, and of all together; `former_machines` too.
-        bootstrap_servers: where the operator finds the nodes.
+        observed: the present Secrets.
+        names: host names and addresses of all nodes; including `former_host_addresses`.
+        bootstrap_servers: the operator's bootstrap address.
         now: RFC 3339.
         issuer: keys and signatures.
     """
     tls = cluster.tls
     assert tls is not None, "a cluster without TLS has no certificates"
-    if (refused := _taken(cluster, observed)) is not None:
-        return CertificatePlan(obstacle=refused, is_usable=False)
-    given: dict[str, SigningAuthority | Waiting | Refused | None] = {
+    if (rejected := _foreign_secret(cluster, observed)) is not None:
+        return CertificatePlan(obstacle=rejected, is_usable=False)
+    given: dict[str, SigningAuthority | Waiting | Rejected | None] = {
         "cluster": _given(tls.cluster_ca, observed.own_cluster_ca, now),
         "clients": _given(tls.clients_ca, observed.own_clients_ca, now),
     }
     return _Planner(cluster, tls, observed, names, bootstrap_servers, now, issuer, given).plan()
 
 
-def former_machines(cluster: Cluster, nodes: Secret | None, now: str) -> frozenset[str]:
-    """Return the addresses in the nodes' certificate, which stay until it is renewed where clients dial machines.
+def former_host_addresses(cluster: Cluster, nodes: Secret | None, now: str) -> frozenset[str]:
+    """Return the host addresses in the nodes' certificate, which stay in it until it is renewed.
 
-    A broker that is back on a machine is verified at once then. It takes a minute until it has read a new one.
+    A broker that returns to such a host is verified at once. Otherwise it takes a minute until it has read a new one.
 
     Args:
         cluster: the manifest, which has TLS.
-        nodes: the nodes' Secret as it is.
+        nodes: the nodes' present Secret.
         now: RFC 3339.
     """
-    if cluster.tls is None or not dials_machines(cluster) or (found := _leaf_of_nodes(nodes)) is None:
+    if cluster.tls is None or not advertises_host_addresses(cluster) or (found := _leaf_of_nodes(nodes)) is None:
         return frozenset()
     if instant(now) >= renewal_begins(found.certificate, cluster.tls.cluster_ca.renewal_days):
         return frozenset()
@@ -161,16 +161,16 @@ def _leaf_of_nodes(nodes: Secret | None) -> Leaf | None:
     return None if nodes is None else certificates.leaf_of(nodes.entries.get(NODE_PEM))
 
 
-def _taken(cluster: Cluster, observed: ObservedCertificates) -> Refused | None:
+def _foreign_secret(cluster: Cluster, observed: ObservedCertificates) -> Rejected | None:
     for secret in (observed.cluster_ca, observed.clients_ca, observed.nodes, observed.operator):
         if secret is not None and not secret.belongs_to(cluster.metadata):
-            message = f"Secret {secret.name} is somebody else's; remove it, or give this Cluster another name"
-            return Refused("SecretTaken", message)
+            message = f"Secret {secret.name} is not this Cluster's; remove it, or give this Cluster another name"
+            return Rejected("SecretTaken", message)
     return None
 
 
-def _given(wanted: Authority, secret: Secret | None, now: str) -> SigningAuthority | Waiting | Refused | None:
-    """Return the user's own authority, why it cannot be used, or None where the operator makes one."""
+def _given(wanted: Authority, secret: Secret | None, now: str) -> SigningAuthority | Waiting | Rejected | None:
+    """Return the authority that the user provides, why it is unusable, or None if the operator creates one."""
     if wanted.secret_name is None:
         return None
     if secret is None:
@@ -178,15 +178,15 @@ def _given(wanted: Authority, secret: Secret | None, now: str) -> SigningAuthori
         return Waiting("AuthorityMissing", message)
     entries, where = secret.entries, f"Secret {wanted.secret_name}"
     for kind, name in secret.owners.items():
-        # Nodes of two clusters that share an authority are nodes of each other.
+        # Nodes of two clusters with a shared authority could authenticate as nodes of each other.
         message = f"{where} is the operator's own, for {kind} {name}; name one that you keep yourself"
-        return Refused("CertificateUnusable", message)
-    return certificates.given_authority(entries.get("ca.crt"), entries.get("ca.key"), where, now=instant(now))
+        return Rejected("CertificateUnusable", message)
+    return certificates.user_provided_authority(entries.get("ca.crt"), entries.get("ca.key"), where, now=instant(now))
 
 
 @dataclass(slots=True)
 class _Planner:
-    """One plan in the making."""
+    """Collects the steps of one plan."""
 
     _cluster: Cluster
     _tls: ClusterTls
@@ -195,9 +195,9 @@ class _Planner:
     _bootstrap_servers: str
     _now: str
     _issuer: Issuer
-    _given: dict[str, SigningAuthority | Waiting | Refused | None]
+    _given: dict[str, SigningAuthority | Waiting | Rejected | None]
     _steps: list[CertificateStep] = field(default_factory=list)
-    _obstacles: list[Waiting | Refused] = field(default_factory=list)
+    _obstacles: list[Waiting | Rejected] = field(default_factory=list)
     _orders: list[OrderCertificate] = field(default_factory=list)
 
     def plan(self) -> CertificatePlan:
@@ -207,9 +207,9 @@ class _Planner:
         known_cluster = known_to_nodes(state_of(observed.cluster_ca), node_entries.get(CLUSTER_CA), now=now)
         known_clients = known_to_nodes(state_of(observed.clients_ca), node_entries.get(CLIENTS_CA), now=now)
         unseen = self._unseen(known_cluster, known_clients, node_entries)
-        self._refuse_key_of("cluster", known_clients)
+        self._reject_shared_key("cluster", known_clients)
         cluster_ca = self._next("cluster", known_cluster, unseen or self._users_without_trust(known_cluster))
-        self._refuse_key_of("clients", cluster_ca)
+        self._reject_shared_key("clients", cluster_ca)
         clients_ca = self._next("clients", known_clients, unseen or self._users_of_the_old(known_clients))
         if cluster_ca is None or clients_ca is None:
             return CertificatePlan(obstacle=self._obstacle(), is_usable=False)
@@ -231,7 +231,7 @@ class _Planner:
         if operator is not None:
             entries = _operator_entries(operator, cluster_ca.trusted, self._bootstrap_servers)
             self._write(operator_secret(name), observed.operator, entries)
-        # What was not noted before could not be withdrawn by who comes after this operator.
+        # Orders come after the annotation that names them: otherwise a later operator could not withdraw them.
         self._steps.extend(self._orders)
         return CertificatePlan(
             steps=tuple(self._steps),
@@ -250,53 +250,53 @@ class _Planner:
             if found is not None:
                 yield listener.name, facts(found.certificate).names
 
-    def _obstacle(self) -> Waiting | Refused | None:
-        refused = (it for it in self._obstacles if isinstance(it, Refused))
-        return next(refused, self._obstacles[0] if self._obstacles else None)
+    def _obstacle(self) -> Waiting | Rejected | None:
+        rejected = (it for it in self._obstacles if isinstance(it, Rejected))
+        return next(rejected, self._obstacles[0] if self._obstacles else None)
 
-    def _refuse_key_of(self, which: str, other: AuthorityState | None) -> None:
-        """Refuse the user's own authority where it has the key of the ``other`` one: a client could be a node."""
+    def _reject_shared_key(self, which: str, other: AuthorityState | None) -> None:
+        """Reject a user's authority with the key of the ``other`` one: a client could authenticate as a node."""
         given = self._given[which]
         if other is None or not isinstance(given, SigningAuthority):
             return
         if any(certificates.have_one_key(given.certificate, it) for it in certificates.certificates(other.trusted)):
             wanted = self._tls.cluster_ca if which == "cluster" else self._tls.clients_ca
-            self._given[which] = Refused(
+            self._given[which] = Rejected(
                 "CertificateUnusable",
-                f"Secret {wanted.secret_name} has the key of this cluster's other authority, so that whoever has a "
-                "certificate of a client could be taken for a node; put another authority there",
+                f"Secret {wanted.secret_name} has the key of this cluster's other authority, so that a client's "
+                "certificate could be taken for a node's; put another authority there",
             )
 
     def _next(self, which: str, known: AuthorityState | None, unseen: str | None) -> AuthorityState | None:
-        """Return what the authority is to be; None where there is none and none can be made."""
+        """Return the next state of the authority; None if there is none and none can be created."""
         is_cluster = which == "cluster"
         wanted, given = (self._tls.cluster_ca if is_cluster else self._tls.clients_ca), self._given[which]
-        if isinstance(given, Waiting | Refused):
-            # What there is goes on; the user's own has no part in it while it cannot be used.
+        if isinstance(given, Waiting | Rejected):
+            # The present authority continues; the user's is not considered while it is unusable.
             self._obstacles.append(given)
             if known is None or known.present.key is None:
                 return known
             given = known.present
         is_blind = known is not None and known.present.key is None
         overlap = timedelta(seconds=wanted.overlap_s)
-        # Clients have to read that they may trust the new cluster CA before they meet it, and their new certificates
-        # before the old clients CA goes.
+        # Clients have to read the new cluster CA before a node presents a certificate by it, and their new certificates
+        # before the old clients CA is removed.
         pauses = Pauses(trusted=max(BLIND if is_blind else SETTLE, overlap if is_cluster else SETTLE), replaced=SETTLE)
         if not is_cluster:
             pauses = Pauses(trusted=pauses.trusted, replaced=max(SETTLE, overlap))
-        found = advanced(
+        found = advance_authority(
             known,
             wanted,
             given,
             is_seen=unseen is None,
             pauses=pauses,
             now=self._now,
-            make=lambda: self._issuer.authority(
+            create=lambda: self._issuer.authority(
                 self._cluster.name, f"{which} CA", now=instant(self._now), days=wanted.validity_days
             ),
         )
         if is_cluster and found.following is not None and is_blind and self._found_leaf() is None:
-            # Nodes have no certificate, and nobody can sign one but the new authority: this cannot wait.
+            # Nodes have no certificate, and only the new authority can sign one: this cannot wait.
             found = found.replaced()
         if found.is_changing:
             self._obstacles.append(_changing(which, found, unseen))
@@ -305,7 +305,7 @@ class _Planner:
     def _unseen(
         self, cluster_ca: AuthorityState | None, clients_ca: AuthorityState | None, entries: Mapping[str, str]
     ) -> str | None:
-        """Return what keeps nodes from being known to have read the present look, in words; None when they have."""
+        """Describe why nodes may not have read the present phase; None when they have."""
         if cluster_ca is None or clients_ca is None:
             return "the first certificates"
         leaf = self._found_leaf()
@@ -315,18 +315,18 @@ class _Planner:
         operator: Mapping[str, str] = {} if self._observed.operator is None else self._observed.operator.entries
         signed = [leaf.certificate, *filter(None, [operator.get(OPERATOR_CERTIFICATE)])]
         is_signed = all(certificates.is_issued_by(it, cluster_ca.present.certificate) for it in signed)
-        # The operator's is written last: who was killed before that must not lock itself out with the next look.
+        # The operator's is written last: an operator killed before that must not lock itself out by the next phase.
         if not is_signed or operator.get(OPERATOR_TRUST, cluster_ca.trusted) != cluster_ca.trusted:
             return "the Secrets of nodes and operator"
         if cluster_ca.present.key is None:
-            # Nobody can sign what would show that a node has read it: `BLIND` has to do.
+            # Without the key, no certificate can show that a node has read the trust: the delay `BLIND` has to do.
             return None
         wanted = facts(leaf.certificate).fingerprint
         late = [name for name, shown in sorted(self._observed.shown.items()) if shown != wanted]
         return f"node {late[0]} to show its new certificate" if late else None
 
     def _users_without_trust(self, state: AuthorityState | None) -> str | None:
-        """Return whose Secret does not say yet that the new cluster CA is trusted."""
+        """Return the first Secret of a User that does not trust the new cluster CA yet."""
         if state is None or state.following is None:
             return None
         for secret in self._observed.users:
@@ -336,7 +336,7 @@ class _Planner:
         return None
 
     def _users_of_the_old(self, state: AuthorityState | None) -> str | None:
-        """Return whose certificate is still by an authority that goes."""
+        """Return the first Secret of a User with a certificate by an authority that is to be removed."""
         if state is None or state.following is not None:
             return None
         for secret in self._observed.users:
@@ -364,7 +364,7 @@ class _Planner:
     def _leaf(
         self, state: AuthorityState, found: Leaf | None, request: LeafRequest, *, is_fresh_needed: bool = False
     ) -> Leaf | None:
-        """Return ``found`` if it is as it should be, or a new one; ``found`` too where nobody can sign another."""
+        """Return ``found`` if it is current, or a new one; ``found`` as well if the authority cannot sign."""
         if state.present.key is None:
             return found
         wanted, is_kept = self._tls.cluster_ca, found is not None and not is_fresh_needed
@@ -373,7 +373,7 @@ class _Planner:
         return self._issuer.leaf(state.present, request, now=instant(self._now), days=leaf_days(wanted))
 
     def _listener_pems(self, entries: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
-        """Yield entry and text of each certificate that is not the cluster's; None where there is none yet."""
+        """Yield entry and PEM of each listener's own certificate; None if there is none yet."""
         for listener in self._cluster.listeners:
             if listener.certificate is None:
                 continue
@@ -385,7 +385,7 @@ class _Planner:
                 yield entry, entries.get(entry)
 
     def _listener_trust(self) -> dict[str, str]:
-        """Return whom clients have to trust where a certificate is not the cluster's, as far as its Secret says so."""
+        """Return the authorities that clients of listeners with own certificates must trust, from their Secrets."""
         trust = {}
         for listener in self._cluster.listeners:
             secret = self._observed.listeners.get(listener.name)
@@ -394,22 +394,22 @@ class _Planner:
                 trust[trusted_entry(listener)] = "".join(trusted)
         return trust
 
-    def _listener_leaf(self, listener: Listener) -> Leaf | Waiting | Refused:
-        assert listener.certificate is not None, "asked for by the caller"
+    def _listener_leaf(self, listener: Listener) -> Leaf | Waiting | Rejected:
+        assert listener.certificate is not None, "the caller passes listeners with a certificate"
         order = certificate_order(self._cluster, listener, self._names)
         if order is not None and listener.name not in self._observed.ordered:
             self._orders.append(OrderCertificate(order, self._cluster.metadata))
         name = listener.certificate.secret_name if order is None else order.secret_name
         secret = self._observed.listeners.get(listener.name)
         if secret is None:
-            who = "" if order is None else f"; cert-manager makes it, see Certificate {order.name}"
-            message = f"there is no Secret {name} with the certificate of listener {listener.name}{who}"
+            source = "" if order is None else f"; cert-manager creates it, see Certificate {order.name}"
+            message = f"there is no Secret {name} with the certificate of listener {listener.name}{source}"
             return Waiting("CertificateMissing", message)
         certificate, key = secret.entries.get("tls.crt"), secret.entries.get("tls.key")
-        return certificates.given_leaf(certificate, key, f"Secret {name}", now=instant(self._now))
+        return certificates.user_provided_leaf(certificate, key, f"Secret {name}", now=instant(self._now))
 
     def _wanted_orders(self) -> frozenset[str]:
-        """Return the names of the Certificates that listeners have, be it as the Secret of a user's own."""
+        """Return the names of the Certificates that listeners use, also those named as a user's Secret."""
         wanted = set()
         for listener in self._cluster.listeners:
             order = certificate_order(self._cluster, listener, self._names)
@@ -425,7 +425,7 @@ class _Planner:
         return frozenset(filter(None, noted.split(",")))
 
     def _orders_noted(self) -> dict[str, str]:
-        """Return the annotation that keeps what is asked for; it stays, empty, where there was one."""
+        """Return the annotation with all orders; once set it stays, even if empty."""
         wanted, nodes = self._wanted_orders(), self._observed.nodes
         had_any = nodes is not None and ORDERS_ANNOTATION in nodes.annotations
         return {ORDERS_ANNOTATION: ",".join(sorted(wanted))} if wanted or had_any else {}
@@ -451,17 +451,17 @@ class _Planner:
 
 
 def leaf_days(wanted: Authority) -> int:
-    """Return how long what the authority signs counts, at most."""
+    """Return the maximum validity of certificates that the authority signs."""
     return min(LEAF_DAYS, wanted.validity_days)
 
 
 def is_current(authority: SigningAuthority, found: Leaf, request: LeafRequest, wanted: Authority, now: str) -> bool:
-    """Tell whether the certificate ``found`` is what would be issued, and for long enough."""
+    """Tell whether the certificate ``found`` has the requested names and subject, and is valid for long enough."""
     said, time = facts(found.certificate), instant(now)
     if said.names != request.names or said.subject != certificates.subject_of(request):
         return False
     if said.not_before > time:
-        # The clock was ahead when it was made: nobody takes it yet.
+        # The clock was ahead when it was issued: no peer accepts it yet.
         return False
     if not certificates.is_issued_by(found.certificate, authority.certificate):
         return False
@@ -474,9 +474,9 @@ def is_current(authority: SigningAuthority, found: Leaf, request: LeafRequest, w
 
 
 def _changing(which: str, state: AuthorityState, unseen: str | None) -> Waiting:
-    look = "the old one is still trusted" if state.following is None else "it is trusted beside the old one"
-    wait = f"waiting for {unseen}" if unseen is not None else "everybody has it; the next look comes after a while"
-    return Waiting(AUTHORITY_CHANGING, f"the {which} CA has another key, and {look}: {wait}")
+    phase = "the old one is still trusted" if state.following is None else "both are trusted"
+    wait = f"waiting for {unseen}" if unseen is not None else "all nodes have it; the next phase follows after a pause"
+    return Waiting(AUTHORITY_CHANGING, f"the {which} CA has another key, and {phase}: {wait}")
 
 
 def _operator_entries(leaf: Leaf, trusted: str, bootstrap_servers: str) -> dict[str, str]:
@@ -501,7 +501,7 @@ def _described(
     operator: Leaf | None,
     listeners: Mapping[str, str | None],
 ) -> Iterator[Document]:
-    """Yield what the status says of each certificate."""
+    """Yield the status entry of each certificate."""
     found: dict[str, str | None] = {
         "cluster-ca": cluster_ca.present.certificate,
         "clients-ca": clients_ca.present.certificate,

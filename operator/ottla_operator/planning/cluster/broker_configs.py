@@ -1,4 +1,4 @@
-"""Configs that all brokers take while they run: what differs is altered, and nobody is restarted. Pure."""
+"""Cluster-wide dynamic configs: differences are altered through the brokers, without a restart. Pure."""
 
 from collections.abc import Mapping
 
@@ -9,13 +9,13 @@ from ottla_operator.planning.steps.cluster import AlterBrokerConfigs
 from ottla_operator.ports.cluster_view import ClusterView
 
 _KEPT = {"min.insync.replicas": "1"}
-"""Cluster-wide defaults that brokers do not let go, with what Kafka gives them (KIP-966)."""
+"""Cluster-wide defaults that brokers do not remove, with Kafka's values (KIP-966)."""
 
 
 def config_change(config: Mapping[str, str], view: ClusterView) -> AlterBrokerConfigs | None:
-    """Return how the cluster-wide defaults become those of ``config``; None when they are.
+    """Return the change from the present cluster-wide defaults to ``config``; None if they are equal.
 
-    A default that somebody set by other tools and that the manifest does not name goes, as it does with a Topic.
+    A default that was set by other tools and that the manifest does not name is removed, as with a Topic.
     """
     present = view.configs
     wanted = {key: value for key, value in _KEPT.items() if key in present} | dynamic_configs(config)
@@ -31,7 +31,7 @@ def _is_same(key: str, one: str, other: str) -> bool:
 
 
 def _value(key: str, text: str) -> ConfigValue:
-    """Return what brokers make of ``text``; what they will refuse is the text itself."""
+    """Return the value as brokers parse it; an invalid one as the string itself."""
     try:
         return parse_value(BROKER_KEYS[key], text)
     except InvalidConfigError:

@@ -1,7 +1,7 @@
-"""Which brokers get no new partitions, because they leave or are not to take part yet. Pure. Source: KIP-1066.
+"""Cordoned brokers: those that leave, or do not participate yet, get no new partitions. Pure. Source: KIP-1066.
 
-A cordon is a config of one broker, and outlives it: whoever has the same id later has it again. What the operator sets
-is in its record before, and until it was taken away again; a value that somebody else has set stays.
+A cordon is a config of one broker, and outlives it: a later broker with the same id has it again. Every cordon that the
+operator sets is recorded before it is set, and until it was removed; a value that an administrator set stays.
 """
 
 from collections.abc import Collection
@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from ottla_operator.model.scaling import ScalingRecord
-from ottla_operator.planning.cluster.temporary_settings import Remembered
+from ottla_operator.planning.cluster.temporary_settings import RecordedSettings
 from ottla_operator.planning.steps.cluster import AlterOwnConfigs
 from ottla_operator.ports.cluster_view import ClusterView
 
@@ -17,17 +17,17 @@ CORDONED: Final = "cordoned.log.dirs"
 EVERY_DIRECTORY: Final = "*"
 
 
-def cordon(wanted: Collection[int], view: ClusterView, record: ScalingRecord) -> Remembered:
-    """Return the steps after which, of the brokers that are there, just ``wanted`` are cordoned."""
+def cordon(wanted: Collection[int], view: ClusterView, record: ScalingRecord) -> RecordedSettings:
+    """Return the steps after which, of the brokers that run, exactly ``wanted`` are cordoned."""
     sets = [
         AlterOwnConfigs(node, {CORDONED: EVERY_DIRECTORY}, ())
         for node in sorted(wanted)
         if view.own_configs.get(node, {CORDONED: ""}).get(CORDONED) is None
     ]
     known = {*record.cordoned, *(step.node_id for step in sets)}
-    # What is shown may be a moment old. To take away what is not there is no harm; to leave what is there would be one.
+    # The view may be a moment old. Removing a cordon that is gone does no harm; leaving one that exists would.
     lifts = [AlterOwnConfigs(node, {}, (CORDONED,)) for node in view.live_brokers if node in known - set(wanted)]
-    return Remembered(
+    return RecordedSettings(
         sets=tuple(sets),
         lifts=tuple(lifts),
         before=replace(record, cordoned=tuple(sorted(known))),

@@ -1,7 +1,7 @@
-"""Whether less serves than should: what the condition Degraded says of a Cluster. Pure.
+"""The condition Degraded of a Cluster: capacity or redundancy below the spec. Pure.
 
-What the operator is at on purpose does not count: the nodes of `Operation.nodes`, nodes that leave, replicas that
-come. A cluster that has not come up yet is not degraded: it has never served.
+Intended outages do not count: nodes of `Operation.nodes`, leaving nodes, replicas that are being added. A cluster that
+has not come up yet is not degraded.
 """
 
 from collections.abc import Collection, Mapping, Set
@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Set
 from ottla_operator.model.conditions import QUORUM_LOST, Degradation
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.ports.cluster_view import ClusterView, PartitionView
-from ottla_operator.ports.nodes import MACHINE_LOST, NodeState, ObservedNode
+from ottla_operator.ports.nodes import KUBERNETES_NODE_LOST, NodeState, ObservedNode
 
 _SHOWN_MAX = 3
 _GONE = frozenset({NodeState.STOPPED, NodeState.STOPPING, NodeState.FAILED})
@@ -23,14 +23,14 @@ def degradation(
     *,
     is_leaderless: bool = False,
 ) -> Degradation | None:
-    """Return what is less than it should be; None when nothing is.
+    """Return the most important degradation; None without any.
 
     Args:
-        desired: the nodes that the spec asks for.
-        observed: nodes as their host sees them, by name.
-        view: what brokers say; None while none answers.
-        on_purpose: the names of the nodes that the operator is at (`Operation.nodes`).
-        is_leaderless: a broker answers, and knows nobody who leads the metadata quorum; there is no view then.
+        desired: the nodes in the spec.
+        observed: the host's view of nodes, by name.
+        view: the brokers' view; None while no broker responds.
+        on_purpose: names of the nodes that the operator works on (`Operation.nodes`).
+        is_leaderless: a broker responds, but the metadata quorum has no leader; there is no view then.
     """
     if desired.cluster.initial_controllers:
         return None
@@ -48,13 +48,13 @@ def degradation(
             "NodesDown", "; ".join(_of_node(node, observed.get(node.name)) for node in down[:_SHOWN_MAX])
         )
     if view is None:
-        return Degradation("BrokersUnreachable", "no broker answers")
+        return Degradation("BrokersUnreachable", "no broker responds")
     ours = {node.node_id for node in desired.nodes if node.name in on_purpose or node.is_leaving}
     return _of_quorum(desired, view, ours) or _of_partitions(view, ours)
 
 
 def _is_down(node: DesiredNode, seen: ObservedNode | None, view: ClusterView | None) -> bool:
-    """Tell whether ``node`` has served and does not."""
+    """Tell whether ``node`` has served before and does not now."""
     if seen is not None and seen.state is NodeState.READY:
         return node.is_broker and view is not None and view.brokers.get(node.node_id, False)
     if view is None or (seen is not None and seen.state is NodeState.UNREADY):
@@ -64,42 +64,42 @@ def _is_down(node: DesiredNode, seen: ObservedNode | None, view: ClusterView | N
 
 def _of_node(node: DesiredNode, seen: ObservedNode | None) -> str:
     if seen is not None and seen.state is NodeState.READY:
-        return f"node {node.name}: the cluster does not hear from it"
+        return f"node {node.name}: it is fenced"
     return f"node {node.name}: {'it is not there' if seen is None else seen.message or seen.state.value}"
 
 
 def _lost_quorum(
     desired: DesiredCluster, observed: Mapping[str, ObservedNode], *, is_leaderless: bool
 ) -> Degradation | None:
-    """Return that the quorum has no leader: a broker says so, or none can be asked and most controllers do not serve.
+    """Return that the quorum has no leader: by a broker, or because most controllers do not run and no broker responds.
 
-    While a node is ready, only what brokers say counts: who the voters are, nobody else knows.
+    While a node is ready only the brokers' report counts: they alone know the voters.
     """
     controllers = desired.controllers
     majority = len(controllers) // 2 + 1
     gone = [it for it in controllers if _is_gone(observed.get(it.name))]
     silent = [it for it in controllers if it in gone or observed[it.name].state is NodeState.UNREADY]
-    is_anybody_ready = any(it.state is NodeState.READY for it in observed.values())
-    if not is_leaderless and (is_anybody_ready or len(silent) < majority):
+    any_ready = any(it.state is NodeState.READY for it in observed.values())
+    if not is_leaderless and (any_ready or len(silent) < majority):
         return None
     if len(gone) >= majority:
         named, words = gone, "do not run"
         advice = f"bring back at least {len(gone) + majority - len(controllers)} of them with its own volume"
     else:
         named, words = silent, "are not ready"
-        advice = "see in the controllers' logs whether they reach each other"
+        advice = "check in the controllers' logs whether they reach each other"
     count = f"{len(named)} of {len(controllers)} controllers {words}: " if named else ""
-    who = "; ".join(_of_node(it, observed.get(it.name)) for it in named) or f"all {len(controllers)} controllers run"
+    nodes = "; ".join(_of_node(it, observed.get(it.name)) for it in named) or f"all {len(controllers)} controllers run"
     return Degradation(
         QUORUM_LOST,
-        f"the metadata quorum has no leader: {count}{who}; {advice}: until then nothing can be changed and no "
+        f"the metadata quorum has no leader: {count}{nodes}; {advice}: until then nothing can be changed and no "
         "partition gets another leader",
     )
 
 
 def _is_gone(seen: ObservedNode | None) -> bool:
-    """Tell whether nothing runs that could follow the quorum; what is starting may do so already."""
-    return seen is None or seen.state in _GONE or seen.reason == MACHINE_LOST
+    """Tell whether the node cannot follow the quorum; a starting one may do so already."""
+    return seen is None or seen.state in _GONE or seen.reason == KUBERNETES_NODE_LOST
 
 
 def _of_quorum(desired: DesiredCluster, view: ClusterView, ours: Set[int]) -> Degradation | None:

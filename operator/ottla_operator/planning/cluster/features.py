@@ -1,7 +1,7 @@
-"""Which feature levels are finalized next. Pure.
+"""The next feature levels to finalize. Pure.
 
-A level is raised only when all nodes run what the manifest asks for: there may be no way back over it, and a node of
-the former release could not read what is written from then on.
+A level is raised only when all nodes run the image of the manifest: it may be impossible to lower it again, and a node
+of the former release could not read records of the new level.
 """
 
 from ottla_operator.model.features import FeaturePolicy
@@ -10,9 +10,9 @@ from ottla_operator.ports.cluster_view import ClusterView
 
 
 def next_levels(policy: FeaturePolicy, view: ClusterView) -> UpdateFeatures | None:
-    """Return the change of levels that ``policy`` asks for, those that go down first; None when there is nothing to do.
+    """Return the next change of levels, downgrades first; None if there is nothing to do.
 
-    Brokers refuse a level that one of them does not have, and a way down that would lose something, in words.
+    Brokers reject a level that one of them does not support, and a lossy downgrade, with a message.
     """
     wanted = dict(policy.levels)
     if policy.follows_upgrades:

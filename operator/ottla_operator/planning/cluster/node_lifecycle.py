@@ -1,4 +1,4 @@
-"""Which nodes are started and stopped, and which of them are waited for. Pure."""
+"""Which nodes are started and stopped, and which are awaited. Pure."""
 
 from collections.abc import Collection, Iterator
 
@@ -10,7 +10,7 @@ from ottla_operator.ports.observed_cluster import ObservedCluster
 
 
 def surplus_nodes(desired: DesiredCluster, observed: ObservedCluster) -> list[ObservedNode]:
-    """Return the nodes that the host has and that need not run any more, sorted by name."""
+    """Return the nodes of the host that need not run any more, sorted by name."""
     wanted = {node.name for node in desired.nodes}
     return [observed.nodes[name] for name in sorted(observed.nodes.keys() - wanted)]
 
@@ -18,7 +18,7 @@ def surplus_nodes(desired: DesiredCluster, observed: ObservedCluster) -> list[Ob
 def nodes_to_stop(
     desired: DesiredCluster, observed: ObservedCluster, still_configured: Collection[str | None]
 ) -> list[ObservedNode]:
-    """Return the surplus nodes to stop now; ``still_configured`` are set up by another step first."""
+    """Return the surplus nodes to stop now; for ``still_configured`` another step comes first."""
     return [
         node
         for node in surplus_nodes(desired, observed)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ottla_operator.model.conditions import Halted, Obstacle, Refused, Underway, Waiting
+from ottla_operator.model.conditions import Halted, Obstacle, Rejected, Underway, Waiting
 from ottla_operator.model.nodes import DesiredCluster
 from ottla_operator.model.operation import Operation, Record
 from ottla_operator.planning.cluster import voters
 from ottla_operator.planning.cluster.broker_configs import config_change
-from ottla_operator.planning.cluster.draining import forgotten, surplus_name
+from ottla_operator.planning.cluster.draining import next_broker_to_unregister, surplus_name
 from ottla_operator.planning.cluster.features import next_levels
 from ottla_operator.planning.cluster.node_lifecycle import nodes_to_start, nodes_to_stop, not_ready
 from ottla_operator.planning.cluster.preferred_leaders import next_election
@@ -29,12 +29,12 @@ from ottla_operator.ports.observed_cluster import ObservedCluster
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannerInput:
-    """What sub-planners plan from."""
+    """The input of all sub-planners."""
 
     desired: DesiredCluster
     observed: ObservedCluster
     view: ClusterView | None
-    """None while no broker answers, as ``scaling`` then is."""
+    """None while no broker responds; then ``scaling`` is None, too."""
     record: Record | None
     timings: RollTimings
     scaling: ScalingPlan | None
@@ -42,19 +42,19 @@ class PlannerInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartialPlan:
-    """What one sub-planner adds to a plan; all of them together, it is the draft that the next one sees."""
+    """The addition of one sub-planner to a plan; all additions so far are the draft that the next one gets."""
 
     steps: tuple[Step, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
-    """The first one of all becomes that of the plan."""
+    """The first one of the draft is the plan's."""
     operations: tuple[Operation, ...] = ()
     overrides_obstacles: bool = False
-    """Its obstacle comes before those of all others."""
+    """Its obstacle comes before all others."""
     overrides_operations: bool = False
-    """Its operation is the one that is recorded, whichever was recorded before."""
+    """Its operation is recorded in any case."""
 
     def with_more(self, more: "PartialPlan") -> "PartialPlan":
-        """Return this draft with what the next sub-planner adds."""
+        """Return this draft with the next sub-planner's addition."""
         obstacles = (*self.obstacles, *more.obstacles)
         if more.overrides_obstacles:
             obstacles = (*more.obstacles, *self.obstacles)
@@ -75,19 +75,19 @@ def plan_cluster(
 ) -> Plan:
     """Return the steps towards ``desired``, up to where the next observation is needed.
 
-    At most one node is restarted per plan, or brokers of one rack, and none while another is on its way up, unless that
-    one needs a restart itself.
+    At most one node is restarted per plan, or brokers of one rack, and none while another is starting, unless that one
+    needs a restart itself.
 
     Args:
-        desired: the nodes that the spec asks for, and those that have to run until they are empty.
-        observed: what the host has.
-        view: what brokers say; None while none answers.
-        record: what is remembered of the operation that was under way (``status.operation``).
-        lookup: what was looked up for a rebalance.
-        timings: what the time says of restarts.
+        desired: the nodes in the spec, and those that have to run until they are drained.
+        observed: the host's view.
+        view: the brokers' view; None while no broker responds.
+        record: the recorded operation in progress (``status.operation``).
+        lookup: the input of a rebalance.
+        timings: durations and maintenance windows.
     """
     scaling = plan_scaling(desired, observed.nodes, view, lookup or ObservedRebalance()) if view is not None else None
-    if isinstance(scaling, Refused):
+    if isinstance(scaling, Rejected):
         return Plan(obstacle=scaling)
     given = PlannerInput(
         desired=desired,
@@ -125,7 +125,7 @@ def _wait_for_nodes(given: PlannerInput, _: PartialPlan) -> PartialPlan:
 
 
 def _stop_surplus_nodes(given: PlannerInput, _: PartialPlan) -> PartialPlan:
-    # A broker that is to get no new partitions is cordoned before it is stopped.
+    # A broker that gets no new partitions any more is cordoned before it is stopped.
     scaling_steps = () if given.scaling is None else given.scaling.steps
     configured = {
         surplus_name(given.desired.cluster, step.node_id) for step in scaling_steps if isinstance(step, AlterOwnConfigs)
@@ -163,7 +163,9 @@ def _scale_and_reassign(given: PlannerInput, _: PartialPlan) -> PartialPlan:
 
 
 def _unregister_brokers(given: PlannerInput, _: PartialPlan) -> PartialPlan:
-    return _partial(None if given.view is None else forgotten(given.desired, given.observed.nodes, given.view))
+    return _partial(
+        None if given.view is None else next_broker_to_unregister(given.desired, given.observed.nodes, given.view)
+    )
 
 
 def _elect_preferred_leaders(given: PlannerInput, _: PartialPlan) -> PartialPlan:
@@ -185,7 +187,7 @@ def _restart_nodes(given: PlannerInput, draft: PartialPlan) -> PartialPlan:
         obstacles=() if found.obstacle is None else (found.obstacle,),
         operations=() if operation is None else (operation,),
         overrides_obstacles=bool(found.restarts) or isinstance(found.obstacle, Halted),
-        # The nodes being restarted, and with what they then fail, must be in the record.
+        # The record must have the nodes that are restarted, and the spec with which they may then fail.
         overrides_operations=bool(found.restarts),
     )
 
@@ -209,13 +211,13 @@ SUB_PLANNERS: Final[tuple[tuple[str, SubPlanner], ...]] = (
     ("scale and reassign", _scale_and_reassign),
     ("unregister brokers", _unregister_brokers),
     ("elect preferred leaders", _elect_preferred_leaders),
-    # Behind all other requests to brokers, which may reject it.
+    # After all other requests to brokers, because brokers may reject it.
     ("alter broker configs", _alter_broker_configs),
-    # Behind whatever else has a step: a restart waits for it.
+    # After all other sub-planners: a restart waits for their steps.
     ("restart nodes", _restart_nodes),
     ("finalize features", _finalize_features),
 )
-"""By name. Steps are taken in this order; the first obstacle, and the first operation that acts, are reported."""
+"""By name. Steps are executed in this order; the first obstacle, and the first operation that acts, are reported."""
 
 
 def _partial(choice: Step | Waiting | Underway | None) -> PartialPlan:
@@ -228,7 +230,7 @@ def _partial(choice: Step | Waiting | Underway | None) -> PartialPlan:
 
 
 def _with_starts(found: Roll, record: Record | None, steps: Iterable[Step]) -> Operation | None:
-    """Return the operation of a roll, with nodes of it that an ended operator left stopped and that start again."""
+    """Return the operation of a roll, with those of its nodes that an ended operator left stopped and that start."""
     operation = found.operation
     if operation is None or record is None or record.id != operation.id:
         return operation

@@ -1,4 +1,4 @@
-"""Which partitions get their preferred leaders back. Pure."""
+"""Elections of preferred leaders. Pure."""
 
 from ottla_operator.model.nodes import DesiredCluster
 from ottla_operator.planning.steps.cluster import ElectPreferredLeaders

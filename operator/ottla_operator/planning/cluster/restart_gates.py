@@ -1,6 +1,6 @@
-"""What keeps nodes from being restarted now: who is down or behind, and what a stop would break. Pure.
+"""Gates of restarts: nodes that are down or behind, and partitions or the quorum that a stop would break. Pure.
 
-Everything answers with a `Blocker`, which names who is waited for; None when nobody is.
+Every gate returns a `Blocker`, which names what the restart waits for; None if it is open.
 """
 
 from collections.abc import Collection, Mapping, Set
@@ -13,35 +13,37 @@ from ottla_operator.ports.nodes import NodeState, ObservedNode
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """What is waited for, in words, and by its names: partitions, nodes or voters."""
+    """The reason why a restart waits, for people, and the names of the partitions, nodes or voters to wait for."""
 
-    words: str
+    message: str
     names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return self.words
+        return self.message
 
 
-def what_is_not_ready(
+def node_blocker(
     desired: DesiredCluster, observed: Mapping[str, ObservedNode], besides: Set[int] = frozenset()
 ) -> Blocker | None:
-    """Return the first node that is not ready, for clients outside too, ``besides`` left out."""
+    """Return the first node that is not ready, or unverified for clients outside; ``besides`` is left out."""
     for node in desired.nodes:
         if node.node_id in besides:
             continue
         seen = observed.get(node.name)
         if seen is None or seen.state is not NodeState.READY:
-            words = "is not there" if seen is None else seen.message or f"is {seen.state.value}"
-            return Blocker(f"waiting for node {node.name}: {words}", (node.name,))
+            state = "is not there" if seen is None else seen.message or f"is {seen.state.value}"
+            return Blocker(f"waiting for node {node.name}: {state}", (node.name,))
         if seen.unverified:
             return Blocker(f"waiting for node {node.name}: its {seen.unverified}", (node.name,))
     return None
 
 
-def what_is_wrong(desired: DesiredCluster, view: ClusterView | None, besides: Set[int] = frozenset()) -> Blocker | None:
-    """Return what keeps any node from being restarted; None when the cluster is whole, ``besides`` left out."""
+def cluster_blocker(
+    desired: DesiredCluster, view: ClusterView | None, besides: Set[int] = frozenset()
+) -> Blocker | None:
+    """Return why no node may be restarted; None if the cluster is whole, apart from ``besides``."""
     if view is None:
-        return Blocker("waiting for brokers to answer") if len(desired.nodes) > 1 else None
+        return Blocker("waiting for brokers to respond") if len(desired.nodes) > 1 else None
     for node in desired.brokers:
         if view.brokers.get(node.node_id, True) and node.node_id not in besides:
             return Blocker(f"waiting for broker {node.node_id} to join the cluster", (node.name,))
@@ -52,20 +54,20 @@ def what_is_wrong(desired: DesiredCluster, view: ClusterView | None, besides: Se
     lagging = [it for it in view.partitions if it.lagging - besides]
     if lagging:
         first = lagging[0]
-        words = (
+        message = (
             f"waiting for {len(lagging)} partitions to have all replicas in sync "
             f"(first: {first.partition}, in sync {sorted(first.isr)} of {sorted(first.replicas)})"
         )
-        return Blocker(words, tuple(str(it.partition) for it in lagging))
+        return Blocker(message, tuple(str(it.partition) for it in lagging))
     return None
 
 
-def what_stops_would_break(nodes: Collection[DesiredNode], view: ClusterView | None) -> Blocker | None:
-    """Return what would be unavailable while all of ``nodes`` are down; None when nothing would."""
+def availability_blocker(nodes: Collection[DesiredNode], view: ClusterView | None) -> Blocker | None:
+    """Return what would be unavailable while all of ``nodes`` are down; None if nothing would."""
     if view is None:
         return None
     for node in nodes:
-        reason = quorum_without(node.node_id, view) if node.is_controller else None
+        reason = quorum_loss_reason(node.node_id, view) if node.is_controller else None
         if reason is not None:
             return Blocker(reason)
     down = {node.node_id for node in nodes if not view.brokers.get(node.node_id, True)}
@@ -73,24 +75,24 @@ def what_stops_would_break(nodes: Collection[DesiredNode], view: ClusterView | N
     if not broken:
         return None
     partition, left = broken[0]
-    who = f"broker {min(down)}" if len(down) == 1 else f"brokers {', '.join(map(str, sorted(down)))}"
-    words = (
-        f"waiting for partition {partition.partition}: without {who} it would have "
+    brokers = f"broker {min(down)}" if len(down) == 1 else f"brokers {', '.join(map(str, sorted(down)))}"
+    message = (
+        f"waiting for partition {partition.partition}: without {brokers} it would have "
         f"{left} replicas in sync, and it needs {view.min_in_sync(partition)}"
     )
-    return Blocker(words, tuple(str(it.partition) for it, _ in broken))
+    return Blocker(message, tuple(str(it.partition) for it, _ in broken))
 
 
 def _too_few_left(partition: PartitionView, down: Set[int], view: ClusterView) -> int | None:
-    """Return how many replicas ``partition`` would have in sync without ``down``; None when those are enough."""
+    """Return how many in-sync replicas ``partition`` would have without ``down``; None if those are enough."""
     if not down & set(partition.isr):
         return None
     left = sum(node not in down and not view.brokers.get(node, True) for node in partition.isr)
     return left if left < view.min_in_sync(partition) else None
 
 
-def quorum_without(node_id: int, view: ClusterView) -> str | None:
-    """Return why the quorum cannot do without a voter for a while; None when it can, or cannot help it."""
+def quorum_loss_reason(node_id: int, view: ClusterView) -> str | None:
+    """Return why the quorum needs this voter now; None if it does not, or has lost its majority anyway."""
     if all(voter.node_id != node_id for voter in view.voters):
         return None
     others = [voter for voter in view.voters if voter.node_id != node_id]

@@ -1,11 +1,13 @@
-"""Which nodes are restarted next, and what that waits for. Pure.
+"""Rolling restarts: the nodes to restart next, and what they wait for. Pure.
 
-Controllers first and the active one last, one at a time; then brokers, of one rack together where that is allowed and
-no partition misses them. Nobody is stopped while anything else is down, lags or moves: a restart never takes a
-partition below ``min.insync.replicas``, or the quorum its majority. Only who has not come up, with an old configuration
-that may be the reason, is restarted whatever the others do.
+Controllers first and the active one last, one at a time; then brokers, those of one rack together if the policy allows
+it and no partition would lack replicas. No node is stopped while another is down, lags or is being reassigned: a
+restart
+never takes a partition below ``min.insync.replicas``, or the quorum its majority. Only a node that has not become
+ready,
+perhaps because of its old configuration, is restarted whatever state the others are in.
 
-A node that does not come up with what the spec asks is the last one that was touched: the roll halts.
+A node that does not come up with the new spec is the last one that was touched: the roll halts.
 """
 
 from collections.abc import Mapping, Set
@@ -13,14 +15,14 @@ from dataclasses import dataclass, replace
 
 from ottla_operator.model import revision
 from ottla_operator.model.conditions import Halted, Obstacle, Underway, Waiting
-from ottla_operator.model.images import way_back
+from ottla_operator.model.images import rollback_patch
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.model.operation import Operation, OperationKind, Record
 from ottla_operator.planning.cluster.restart_gates import (
     Blocker,
-    what_is_not_ready,
-    what_is_wrong,
-    what_stops_would_break,
+    availability_blocker,
+    cluster_blocker,
+    node_blocker,
 )
 from ottla_operator.planning.steps.cluster import RestartNode
 from ottla_operator.ports.cluster_view import ClusterView
@@ -29,14 +31,14 @@ from ottla_operator.ports.nodes import NodeState, ObservedNode
 _ROLL_WAITING = "RollWaiting"
 ROLL_HALTED = "RollHalted"
 FAILED, STUCK = "Failed", "Stuck"
-"""Steps of a roll that is halted: until the spec changes, and as long as it is seen."""
+"""Steps of a halted roll: until the spec changes, and as long as the node is stuck."""
 _STUCK_AFTER_S = 600
-"""So long a node may take to become ready; the log of one that crashed may be long."""
+"""How long a node may take to become ready; the log of one that crashed may be long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Roll:
-    """What there is to do, wait for and say of restarts."""
+    """Restarts, obstacle and operation of a roll."""
 
     restarts: tuple[RestartNode, ...] = ()
     obstacle: Obstacle | None = None
@@ -45,7 +47,7 @@ class Roll:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Why nobody is restarted now, and the names of those that are waited for."""
+    """Why no node is restarted now, and the names of what the restart waits for."""
 
     obstacle: Waiting | Underway
     names: tuple[str, ...] = ()
@@ -53,12 +55,12 @@ class Wait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollTimings:
-    """What the time says of a roll."""
+    """Durations and maintenance windows of a roll."""
 
     step_age_s: float = 0.0
     """How long the recorded operation has been at its step."""
     closed: str | None = None
-    """Why restarts that nobody asked for right now have to wait, in words; None when they need not."""
+    """Why restarts that are not urgent have to wait; None if they need not."""
 
 
 def roll(
@@ -70,15 +72,15 @@ def roll(
     *,
     comes_first: str | None = None,
 ) -> Roll:
-    """Return the next restarts, what they wait for, and the operation that they are part of.
+    """Return the next restarts, their obstacle, and the operation that they are part of.
 
     Args:
-        desired: the nodes that the spec asks for.
-        observed: nodes as their host sees them, by name.
-        view: what brokers say; None while none answers.
-        record: what is remembered of the operation that was under way, whichever that was.
-        timings: see there.
-        comes_first: another step that is taken now, and that a restart waits for.
+        desired: the nodes in the spec.
+        observed: the host's view of nodes, by name.
+        view: the brokers' view; None while no broker responds.
+        record: the recorded operation in progress, of any kind.
+        timings: durations and maintenance windows.
+        comes_first: another step of this plan, which a restart waits for.
     """
     outdated = [node for node in desired.staying if _is_outdated(node, observed.get(node.name))]
     operation = Operation(
@@ -118,7 +120,7 @@ def _settling(
     desired: DesiredCluster, observed: Mapping[str, ObservedNode], view: ClusterView | None, operation: Operation
 ) -> Roll:
     """Return the end of a roll: every node was restarted, and the last ones have to catch up."""
-    blocker = what_is_not_ready(desired, observed) or what_is_wrong(desired, view)
+    blocker = node_blocker(desired, observed) or cluster_blocker(desired, view)
     if blocker is None:
         return Roll()
     waiting = Waiting(_ROLL_WAITING, f"every node was restarted; {blocker}")
@@ -135,10 +137,11 @@ def _halted(
     record: Record | None,
     step_age_s: float,
 ) -> Roll | None:
-    """Return that the roll goes no further; None when it may.
+    """Return that the roll is halted; None if it may continue.
 
-    One that has crashed may look well for a moment: only another spec goes on from there. One that is late, because its
-    image cannot be pulled or there is no room for it, may come up after all.
+    A crashed node may look ready for a moment: only a change of the spec continues the roll. A late one, because its
+    image
+    cannot be pulled or there is no capacity for it, may still come up.
     """
     if record is None:
         return None
@@ -154,17 +157,17 @@ def _halted(
             continue
         was_late = record.step == STUCK and node.name in record.nodes
         if seen.state is NodeState.FAILED or (node.name in operation.nodes and (is_late or was_late)):
-            message = _how_to_go_back(desired, node, seen)
+            message = _rollback_advice(desired, node, seen)
             step = FAILED if seen.has_crashed else STUCK
             halted = replace(operation, step=step, message=message, nodes=(node.name,))
             return Roll(obstacle=Halted(ROLL_HALTED, message), operation=halted)
     return None
 
 
-def _how_to_go_back(desired: DesiredCluster, node: DesiredNode, seen: ObservedNode) -> str:
-    words = ": ".join(filter(None, (seen.reason, seen.message)))
+def _rollback_advice(desired: DesiredCluster, node: DesiredNode, seen: ObservedNode) -> str:
+    failure = ": ".join(filter(None, (seen.reason, seen.message)))
     way, cluster = "put back what was changed in the spec", desired.cluster
-    fields = way_back(
+    fields = rollback_patch(
         image=cluster.image,
         version=cluster.version,
         known_image=cluster.known_image,
@@ -178,7 +181,7 @@ def _how_to_go_back(desired: DesiredCluster, node: DesiredNode, seen: ObservedNo
         if cluster.image is None and "image" in fields:
             way += "; an image wins over version until it is removed again"
     return (
-        f"node {node.name} does not come up with what the spec asks ({words or seen.state.value}), and no other node "
+        f"node {node.name} does not come up with what the spec asks ({failure or seen.state.value}), and no other node "
         f"is restarted; correct the spec, or {way}"
     )
 
@@ -190,30 +193,28 @@ def next_restarts(
     *,
     closed: str | None = None,
 ) -> tuple[RestartNode, ...] | Wait:
-    """Return the next restarts, which are made together, or what they wait for; there are outdated nodes.
+    """Return the next restarts, which are executed together, or why they wait; there are outdated nodes.
 
-    ``closed`` says why restarts that nobody asked for right now have to wait; nodes that are broken do not.
+    ``closed`` is why restarts that are not urgent have to wait; those of broken nodes do not.
     """
     running = [(node, observed[node.name]) for node in desired.staying if is_running(observed.get(node.name))]
     outdated = [(node, seen) for node, seen in running if _is_outdated(node, seen)]
     broken = [(node, seen) for node, seen in outdated if seen.state is not NodeState.READY]
     if broken:
-        return _of_broken(broken, desired, observed, view)
-    due = [(node, seen) for node, seen in outdated if closed is None or _is_asked_for(node, seen)]
+        return _restart_unready(broken, desired, observed, view)
+    due = [(node, seen) for node, seen in outdated if closed is None or _is_requested(node, seen)]
     if not due:
         return Wait(Underway("WindowClosed", f"{len(outdated)} nodes have to be restarted; {closed}"))
     due.sort(key=lambda it: _order(it[0], view))
     node, _ = due[0]
-    blocker = (
-        what_is_not_ready(desired, observed) or what_is_wrong(desired, view) or what_stops_would_break([node], view)
-    )
+    blocker = node_blocker(desired, observed) or cluster_blocker(desired, view) or availability_blocker([node], view)
     if blocker is not None:
-        words = f"node {node.name} has to be restarted; {blocker}"
-        return Wait(Waiting(_ROLL_WAITING, words), blocker.names)
+        message = f"node {node.name} has to be restarted; {blocker}"
+        return Wait(Waiting(_ROLL_WAITING, message), blocker.names)
     there = {it.name: seen for it, seen in due}
     return tuple(
-        RestartNode(it, revision.words(there[it.name].parts, it.parts), there[it.name].uid)
-        for it in _together([it for it, _ in due], desired, view)
+        RestartNode(it, revision.describe_changes(there[it.name].parts, it.parts), there[it.name].uid)
+        for it in _restart_batch([it for it, _ in due], desired, view)
     )
 
 
@@ -229,9 +230,9 @@ def _is_outdated(node: DesiredNode, seen: ObservedNode | None) -> bool:
     return seen is not None and is_running(seen) and seen.revision not in (None, node.revision)
 
 
-def _is_asked_for(node: DesiredNode, seen: ObservedNode) -> bool:
-    """Tell whether somebody asked for the restart right now, by the annotation."""
-    return revision.RESTART in revision.changed(seen.parts, node.parts)
+def _is_requested(node: DesiredNode, seen: ObservedNode) -> bool:
+    """Tell whether an administrator requested the restart now, by the annotation."""
+    return revision.RESTART in revision.changed_parts(seen.parts, node.parts)
 
 
 def _order(node: DesiredNode, view: ClusterView | None) -> tuple[bool, bool, int]:
@@ -239,8 +240,8 @@ def _order(node: DesiredNode, view: ClusterView | None) -> tuple[bool, bool, int
     return not node.is_controller, is_active, node.node_id
 
 
-def _together(due: list[DesiredNode], desired: DesiredCluster, view: ClusterView | None) -> list[DesiredNode]:
-    """Return the first of ``due``, with the brokers of its rack that nobody misses besides it."""
+def _restart_batch(due: list[DesiredNode], desired: DesiredCluster, view: ClusterView | None) -> list[DesiredNode]:
+    """Return the first of ``due``, with the brokers of its rack that may be down together with it."""
     chosen, policy = due[:1], desired.cluster.rolling
     rack = view.racks.get(chosen[0].node_id) if view is not None else None
     if not policy.by_rack or rack is None or view is None or chosen[0].is_controller:
@@ -248,56 +249,56 @@ def _together(due: list[DesiredNode], desired: DesiredCluster, view: ClusterView
     for node in due[1:]:
         if len(chosen) == policy.max_unavailable:
             break
-        if view.racks.get(node.node_id) == rack and what_stops_would_break([*chosen, node], view) is None:
+        if view.racks.get(node.node_id) == rack and availability_blocker([*chosen, node], view) is None:
             chosen.append(node)
     return chosen
 
 
-def _of_broken(
+def _restart_unready(
     broken: list[tuple[DesiredNode, ObservedNode]],
     desired: DesiredCluster,
     observed: Mapping[str, ObservedNode],
     view: ClusterView | None,
 ) -> tuple[RestartNode, ...] | Wait:
-    """Return the first node that is not ready, with an old configuration, and may be restarted."""
+    """Return the restart of the first node that is not ready, has an old configuration, and may be restarted."""
     hung = {node.node_id for node, seen in broken if _is_hung(node, seen, view)}
-    blockers = [_what_a_broken_one_waits_for(node, hung, desired, observed, view) for node, _ in broken]
+    blockers = [_stalled_restart_reason(node, hung, desired, observed, view) for node, _ in broken]
     number = blockers.index(None) if None in blockers else 0
     (node, seen), blocker = broken[number], blockers[number]
     if blocker is not None:
-        words = f"node {node.name} has an old configuration and is {seen.state.value}; {blocker}"
-        return Wait(Waiting(_ROLL_WAITING, words), blocker.names)
+        message = f"node {node.name} has an old configuration and is {seen.state.value}; {blocker}"
+        return Wait(Waiting(_ROLL_WAITING, message), blocker.names)
     return (RestartNode(node, f"it is {seen.state.value} with an old configuration", seen.uid),)
 
 
-def _what_a_broken_one_waits_for(
+def _stalled_restart_reason(
     node: DesiredNode,
     hung: Set[int],
     desired: DesiredCluster,
     observed: Mapping[str, ObservedNode],
     view: ClusterView | None,
 ) -> Blocker | None:
-    """Return why ``node``, which is not ready, must not be restarted yet; None when it may.
+    """Return why ``node``, which is not ready, must not be restarted yet; None if it may.
 
-    Those that hang do not wait for each other, only for the one of them that has been restarted.
+    Hung nodes do not wait for each other, only for the one of them that has been restarted.
     """
     seen = observed[node.name]
     if seen.state is NodeState.FAILED:
         return None
-    if seen.state is NodeState.UNREADY or _is_let_in(node, view):
+    if seen.state is NodeState.UNREADY or _is_unfenced(node, view):
         besides = hung if node.node_id in hung else {node.node_id}
-        blocker = what_is_not_ready(desired, observed, besides) or what_is_wrong(desired, view, besides)
+        blocker = node_blocker(desired, observed, besides) or cluster_blocker(desired, view, besides)
         if blocker is not None:
             return blocker
-    return what_stops_would_break([node], view)
+    return availability_blocker([node], view)
 
 
-def _is_let_in(node: DesiredNode, view: ClusterView | None) -> bool:
+def _is_unfenced(node: DesiredNode, view: ClusterView | None) -> bool:
     return node.is_broker and view is not None and not view.brokers.get(node.node_id, True)
 
 
 def _is_hung(node: DesiredNode, seen: ObservedNode, view: ClusterView | None) -> bool:
-    """Tell whether a node that has served is out, as brokers say; one that lost the quorum's leader serves on."""
-    if view is None or seen.state is not NodeState.UNREADY or _is_let_in(node, view):
+    """Tell whether a node that was ready is fenced; one that only lost the quorum's leader still serves."""
+    if view is None or seen.state is not NodeState.UNREADY or _is_unfenced(node, view):
         return False
     return not any(voter.node_id == node.node_id and voter.is_caught_up for voter in view.voters)

@@ -1,14 +1,14 @@
-"""More brokers and fewer, and partitions that move for it: what to do, what goes on, and what to remember. Pure.
+"""Scaling and reassignments of a Cluster: steps, operation, and the records in the status. Pure.
 
-Brokers that leave are cordoned, then drained; brokers that come take part at once, after a rebalance, or when somebody
-moves something there (``spec.scaling.onScaleUp``). Whatever moves is throttled if the spec says so.
+Leaving brokers are cordoned, then drained; new brokers participate at once, after a rebalance, or when an administrator
+moves a partition to them (``spec.scaling.onScaleUp``). Reassignments are throttled if the spec says so.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ottla.types import TopicPartition
-from ottla_operator.model.conditions import Refused, Underway, Waiting
+from ottla_operator.model.conditions import Rejected, Underway, Waiting
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster
 from ottla_operator.model.operation import Operation, OperationKind
@@ -26,15 +26,15 @@ from ottla_operator.ports.nodes import NodeState, ObservedNode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingPlan:
-    """See the module."""
+    """Steps, obstacle and operation of scaling, and its records."""
 
     steps: tuple[Step, ...] = ()
     obstacle: Waiting | Underway | None = None
     operation: Operation | None = None
     before: Scaling
-    """To be remembered before the first step."""
+    """To be recorded before the first step."""
     after: Scaling
-    """To be remembered when all steps were done."""
+    """To be recorded after the last step."""
 
 
 def plan_scaling(
@@ -42,28 +42,28 @@ def plan_scaling(
     observed: Mapping[str, ObservedNode],
     view: ClusterView,
     lookup: ObservedRebalance,
-) -> ScalingPlan | Refused:
-    """Return what to do about brokers that come and go, and about a rebalance.
+) -> ScalingPlan | Rejected:
+    """Return the plan for new and leaving brokers, and for a rebalance.
 
     Args:
-        desired: the nodes that the spec asks for, and those that leave.
-        observed: nodes as their host sees them, by name.
-        view: what brokers say, with what is set on them where `needs_settings` asked for it.
-        lookup: the plan that is there, and what a new one needs.
+        desired: the nodes in the spec, and those that leave.
+        observed: the host's view of nodes, by name.
+        view: the brokers' view, with their own configs if `needs_settings` says so.
+        lookup: the present plan, and the input of a new one.
     """
     moves = drain(desired, view)
-    if isinstance(moves, Refused):
+    if isinstance(moves, Rejected):
         return moves
     scaling, balancing = desired.cluster.scaling, rebalance(desired, view, lookup)
     begins: Mapping[TopicPartition, tuple[int, ...]] = {}
     if isinstance(moves, ReassignPartitions):
         begins = moves.targets
     elif moves is None and _is_whole(desired, observed):
-        room = MOVES_MAX - sum(partition.is_moving for partition in view.partitions)
-        begins = {move.partition: move.after for move in balancing.left[: max(room, 0)]}
-    taking_part = _taking_part(desired, view, balancing)
-    record = replace(scaling.record, brokers=taking_part)
-    cordons = cordon(_to_be_cordoned(desired.cluster, view, taking_part), view, record)
+        capacity = MOVES_MAX - sum(partition.is_moving for partition in view.partitions)
+        begins = {move.partition: move.after for move in balancing.left[: max(capacity, 0)]}
+    participating = _participating(desired, view, balancing)
+    record = replace(scaling.record, brokers=participating)
+    cordons = cordon(_brokers_to_cordon(desired.cluster, view, participating), view, record)
     throttles = throttle(view, begins, scaling.policy.throttle_bytes_per_s, cordons.before)
     steps: list[Step] = [*cordons.sets]
     if balancing.new_plan is not None:
@@ -73,7 +73,7 @@ def plan_scaling(
         steps.append(ReassignPartitions(begins))
     steps += [*throttles.lifts, *cordons.lifts]
     after = replace(throttles.after, cordoned=cordons.after.cordoned)
-    # Whoever is told of a plan finds it.
+    # A plan is recorded only after it can be read.
     known = balancing.record if balancing.new_plan is None else scaling.rebalance
     obstacle = moves if isinstance(moves, Waiting) else _obstacle(view, balancing)
     return ScalingPlan(
@@ -86,14 +86,14 @@ def plan_scaling(
 
 
 def needs_settings(desired: DesiredCluster, view: ClusterView) -> bool:
-    """Tell whether what is set on brokers and topics has to be known: something is to be set there."""
+    """Tell whether own configs of brokers and topics are needed, because some are to be set or removed."""
     scaling = desired.cluster.scaling
     may_move = scaling.policy.throttle_bytes_per_s is not None and (
         any(it.is_moving for it in view.partitions)
         or (scaling.rebalance is not None and scaling.rebalance.phase is not RebalancePhase.DONE)
     )
-    holds_back = scaling.policy.on_scale_up is OnScaleUp.NONE and bool(newcomers(desired))
-    return may_move or holds_back or any(surplus_name(desired.cluster, node) for node in view.live_brokers)
+    is_cordoning = scaling.policy.on_scale_up is OnScaleUp.NONE and bool(newcomers(desired))
+    return may_move or is_cordoning or any(surplus_name(desired.cluster, node) for node in view.live_brokers)
 
 
 def throttled_topics(desired: DesiredCluster, view: ClusterView, lookup: ObservedRebalance) -> list[str]:
@@ -106,8 +106,8 @@ def throttled_topics(desired: DesiredCluster, view: ClusterView, lookup: Observe
     return sorted(topics)
 
 
-def _taking_part(desired: DesiredCluster, view: ClusterView, balancing: Rebalancing) -> tuple[int, ...]:
-    """Return the brokers that take part, of those that the spec asks for."""
+def _participating(desired: DesiredCluster, view: ClusterView, balancing: Rebalancing) -> tuple[int, ...]:
+    """Return the brokers of the spec that participate."""
     wanted, scaling = [node.node_id for node in desired.brokers], desired.cluster.scaling
     if scaling.record.brokers is None:
         return tuple(sorted(wanted))
@@ -122,16 +122,16 @@ def _taking_part(desired: DesiredCluster, view: ClusterView, balancing: Rebalanc
     return tuple(sorted((set(scaling.record.brokers) | new) & set(wanted)))
 
 
-def _to_be_cordoned(cluster: Cluster, view: ClusterView, taking_part: tuple[int, ...]) -> set[int]:
-    """Return the brokers that shall get no new partitions: who leaves, to the last moment, and who waits for moves."""
+def _brokers_to_cordon(cluster: Cluster, view: ClusterView, participating: tuple[int, ...]) -> set[int]:
+    """Return the brokers that get no new partitions: leaving ones, until they stop, and those that wait for moves."""
     leaving = {node for node in view.live_brokers if surplus_name(cluster, node) is not None}
     if cluster.scaling.policy.on_scale_up is not OnScaleUp.NONE:
         return leaving
-    return leaving | (set(view.live_brokers) & set(cluster.broker_ids)) - set(taking_part)
+    return leaving | (set(view.live_brokers) & set(cluster.broker_ids)) - set(participating)
 
 
 def _is_whole(desired: DesiredCluster, observed: Mapping[str, ObservedNode]) -> bool:
-    """Tell whether every node runs as it shall: a restart that is due comes before further moves."""
+    """Tell whether every node is ready with its revision: a due restart comes before further moves."""
     return all(
         (seen := observed.get(node.name)) is not None
         and seen.state is NodeState.READY
@@ -143,9 +143,9 @@ def _is_whole(desired: DesiredCluster, observed: Mapping[str, ObservedNode]) -> 
 def _obstacle(view: ClusterView, balancing: Rebalancing) -> Underway | None:
     moving = sum(partition.is_moving for partition in view.partitions)
     if balancing.is_running and balancing.record is not None:
-        words = f"plan {balancing.record.id}: {len(balancing.under_way)} partitions are on the move"
-        return Underway("Rebalancing", f"{words}, {len(balancing.left)} are to come")
-    return Underway("Reassigning", f"{moving} partitions are on the move") if moving else None
+        message = f"plan {balancing.record.id}: reassigning {len(balancing.under_way)} partitions"
+        return Underway("Rebalancing", f"{message}, {len(balancing.left)} more to start")
+    return Underway("Reassigning", f"reassigning {moving} partitions") if moving else None
 
 
 def _operation(
@@ -156,7 +156,7 @@ def _operation(
     steps: list[Step],
     obstacle: Waiting | Underway | None,
 ) -> Operation | None:
-    """Return what goes on; None when nothing does."""
+    """Return the operation in progress; None without one."""
     cluster = desired.cluster
     moving = [partition for partition in view.partitions if partition.is_moving]
     message = str(steps[0]) if steps else obstacle.message if obstacle is not None else ""
@@ -176,19 +176,19 @@ def _operation(
     if surplus:
         held = sum(any(surplus_name(cluster, node) for node in it.replicas) for it in view.partitions)
         step, names = "Draining" if held else "Stopping", tuple(sorted(surplus))
-        words = message or f"{', '.join(names)} hold nothing and go"
+        text = message or f"{', '.join(names)} hold nothing and are removed"
         kind = OperationKind.SCALE_DOWN
-        return replace(operation, kind=kind, target=sizes, step=step, message=words, nodes=names, left=held)
+        return replace(operation, kind=kind, target=sizes, step=step, message=text, nodes=names, left=held)
     absent = [node.name for node in desired.brokers if node.node_id in _absent(desired, view)]
     if absent:
-        words = f"waiting for {', '.join(absent)} to join"
+        text = f"waiting for {', '.join(absent)} to join"
         kind, left = OperationKind.SCALE_UP, len(absent)
         return replace(
             operation,
             kind=kind,
             target=sizes,
             step="Joining",
-            message=words,
+            message=text,
             nodes=tuple(absent),
             left=left,
             blocked_by=(),

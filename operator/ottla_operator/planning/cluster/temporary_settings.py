@@ -1,4 +1,4 @@
-"""Settings of brokers and topics that the operator makes for a while, and takes away again whatever happens."""
+"""Configs of brokers and topics that the operator sets for a while, and removes again after any crash."""
 
 from dataclasses import dataclass
 
@@ -10,12 +10,12 @@ Setting = AlterOwnConfigs | AlterTopicConfigs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remembered:
-    """What to set and what to take away, and the record of it."""
+class RecordedSettings:
+    """Configs to set and to remove, and the record of them."""
 
     sets: tuple[Setting, ...]
     lifts: tuple[Setting, ...]
     before: ScalingRecord
-    """To be kept before any of it is done: all that is set, and that is going to be."""
+    """To be written before the first step: all configs that are set, or will be."""
     after: ScalingRecord
-    """To be kept when all of it was done: without what was taken away."""
+    """To be written after the last step: without the removed ones."""

@@ -1,7 +1,8 @@
-"""How fast partitions move: what a broker may copy for them, and which replicas count. Pure. Source: KIP-73.
+"""Replication quotas of reassignments: the rate of each broker, and the throttled replicas. Pure. Source: KIP-73.
 
-Brokers that take part in a move get a rate, and topics the list of the replicas that move. What the operator sets is in
-its record before, and until it was taken away again; rates and lists of others stay.
+Brokers that copy for a reassignment get a rate, and topics the list of the replicas that move. Configs that the
+operator
+sets are recorded before, and until they are removed; rates and lists of others stay.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from dataclasses import replace
 from ottla.client.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS, throttled_replicas
 from ottla.types import TopicPartition
 from ottla_operator.model.scaling import ScalingRecord
-from ottla_operator.planning.cluster.temporary_settings import Remembered
+from ottla_operator.planning.cluster.temporary_settings import RecordedSettings
 from ottla_operator.planning.steps.cluster import AlterOwnConfigs
 from ottla_operator.planning.steps.topic import AlterTopicConfigs
 from ottla_operator.ports.cluster_view import ClusterView
@@ -27,18 +28,18 @@ def throttle(
     begins: Mapping[TopicPartition, Sequence[int]],
     rate_bytes_per_s: int | None,
     record: ScalingRecord,
-) -> Remembered:
-    """Return how the moves under way, and those that begin now with these targets, are held back; no others are."""
+) -> RecordedSettings:
+    """Return the configs that throttle moves in progress, and those that start now with these targets."""
     moves = {} if rate_bytes_per_s is None else _copies(view, begins)
     rates, lists = _rates(view, moves, str(rate_bytes_per_s), record), _lists(view, moves, record)
     topics = {it.partition.topic for it in view.partitions}
     brokers_known = {*record.throttled_brokers, *(step.node_id for step in rates)}
-    # A topic that is deleted has taken its lists along.
+    # The lists of a deleted topic are deleted with it.
     topics_known = {*record.throttled_topics, *(step.name for step in lists)} & topics
     throttled = {node for before, after in moves.values() for node in (*before, *after)}
     idle = [node for node in view.live_brokers if node in brokers_known - throttled]
     still = sorted(topics_known - {it.topic for it in moves})
-    return Remembered(
+    return RecordedSettings(
         sets=(*rates, *lists),
         lifts=(
             *(AlterTopicConfigs(topic, {}, LISTS) for topic in still),
@@ -54,7 +55,7 @@ def _with(record: ScalingRecord, brokers: set[int], topics: set[str]) -> Scaling
 
 
 def _copies(view: ClusterView, begins: Mapping[TopicPartition, Sequence[int]]) -> Moves:
-    """Return the moves that copy something."""
+    """Return the moves that copy data."""
     moves: dict[TopicPartition, tuple[Sequence[int], Sequence[int]]] = {}
     for it in view.partitions:
         before = [node for node in it.replicas if node not in it.adding]
@@ -65,7 +66,7 @@ def _copies(view: ClusterView, begins: Mapping[TopicPartition, Sequence[int]]) -
 
 
 def _rates(view: ClusterView, moves: Moves, rate: str, record: ScalingRecord) -> list[AlterOwnConfigs]:
-    """Return the steps that give brokers the rate; one that does not answer, or has somebody else's, gets none."""
+    """Return the steps that give brokers the rate; one that does not respond, or has a foreign rate, gets none."""
     steps = []
     for node in sorted({node for before, after in moves.values() for node in (*before, *after)}):
         configs = view.own_configs.get(node)
@@ -77,7 +78,7 @@ def _rates(view: ClusterView, moves: Moves, rate: str, record: ScalingRecord) ->
 
 
 def _lists(view: ClusterView, moves: Moves, record: ScalingRecord) -> list[AlterTopicConfigs]:
-    """Return the steps that make lists say whatever moves; a list that is long enough is not made shorter meanwhile."""
+    """Return the steps that put moving replicas into lists; a list that covers them is not shortened meanwhile."""
     steps = []
     for topic, wanted in throttled_replicas(moves).items():
         configs = view.topic_throttles.get(topic)

@@ -1,7 +1,7 @@
-"""Which brokers clients outside cannot verify: their certificate is not for the host that is dialled. Pure.
+"""Brokers that clients outside cannot verify: their certificate does not name the advertised host. Pure.
 
-A pod that comes to a machine that is new to the cluster, or a listener whose load balancer has another address, shows
-the certificate that was there before until the kubelet has brought the next one, within about a minute.
+A pod on a Kubernetes node that is new to the cluster, or a listener whose load balancer has another address, presents
+the old certificate until the kubelet has updated the Secret's volume, within about a minute.
 """
 
 from collections.abc import Iterator, Mapping, Set
@@ -16,7 +16,7 @@ from ottla_operator.ports.nodes import NodeState, ObservedNode
 from ottla_operator.ports.observed_cluster import ObservedCluster
 
 Names = Mapping[str, Set[str]]
-"""Host names and addresses that certificates are for, by listener."""
+"""Host names and addresses in certificates, by listener."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,13 @@ class _Unverified:
     host: str
 
     def __str__(self) -> str:
-        return f"listener {self.listener.name} shows a certificate that is not for {self.host}, which clients dial"
+        return f"listener {self.listener.name} presents a certificate without {self.host}, its advertised host"
 
 
 def with_unverified(desired: DesiredCluster, observed: ObservedCluster, signed: Names) -> ObservedCluster:
-    """Return ``observed`` with `ObservedNode.unverified` of the brokers that have only to read what is ``signed``.
+    """Return ``observed`` with `ObservedNode.unverified` of brokers that only have to read a ``signed`` certificate.
 
-    Who has to wait for somebody to sign does not hold up restarts: nobody knows for how long.
+    A certificate that is not signed yet does not block restarts: that may take any time.
     """
     nodes = dict(observed.nodes)
     for it in _unverified(desired, observed):
@@ -42,7 +42,7 @@ def with_unverified(desired: DesiredCluster, observed: ObservedCluster, signed: 
 
 
 def unverified(desired: DesiredCluster, observed: ObservedCluster) -> Waiting | None:
-    """Return that clients outside do not take some broker for who it is yet; all other clients are served."""
+    """Return the wait for the first broker that clients outside cannot verify yet; all other clients are served."""
     found = list(_unverified(desired, observed))
     if not found:
         return None
@@ -60,14 +60,14 @@ def _unverified(desired: DesiredCluster, observed: ObservedCluster) -> Iterator[
         if seen is None or seen.state is not NodeState.READY:
             continue
         for listener in listeners:
-            host, shown = _dialled(node, seen, listener), seen.names.get(listener.name)
+            host, shown = _advertised_host(node, seen, listener), seen.certificate_names.get(listener.name)
             if host and shown is not None and host not in shown:
                 yield _Unverified(node, listener, host)
 
 
-def _dialled(node: DesiredNode, seen: ObservedNode, listener: Listener) -> str:
-    """Return the host by which clients reach ``node``, as certificates say it; empty where nobody knows yet."""
+def _advertised_host(node: DesiredNode, seen: ObservedNode, listener: Listener) -> str:
+    """Return the advertised host of ``node``, in the form of certificates; empty while it is unknown."""
     address = node.place.outside.get(listener.name)
     if address is None:
         return ""
-    return certificate_name(address.rpartition(":")[0].strip("[]") or seen.machine)
+    return certificate_name(address.rpartition(":")[0].strip("[]") or seen.host_address)

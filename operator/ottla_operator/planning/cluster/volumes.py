@@ -1,4 +1,4 @@
-"""Volumes of nodes that have left: when they go, if the spec wants that. Pure."""
+"""Volumes of nodes that have left: when they are deleted, if the spec says so. Pure."""
 
 from ottla_operator.model.nodes import DesiredCluster, node_of_name
 from ottla_operator.model.storage import DELETE
@@ -10,14 +10,14 @@ from ottla_operator.ports.volume_claims import ObservedClaim
 def next_removal(
     desired: DesiredCluster, claims: tuple[ObservedClaim, ...], running: frozenset[str], view: ClusterView | None
 ) -> RemoveVolumes | None:
-    """Return the volumes of nodes that have left for good; None when none has to go.
+    """Return the volumes of nodes that have left for good; None if there are none to delete.
 
-    A node has left when the spec does not ask for it, its host has nothing of it (``running`` are the names of those
-    that it has), and brokers know it neither as a broker, nor as a replica of any partition, nor as a voter.
+    A node has left when the spec does not have it, its host does not run it (``running`` are the names of those that it
+    runs), and brokers know it neither as a broker, nor as a replica of any partition, nor as a voter.
     """
     if view is None or not claims:
         return None
-    # The quorum's leader tells of who has only followed for five minutes more: that is no sign of life.
+    # The quorum's leader lists former observers for five minutes: an entry there is no sign of life.
     known = {*view.brokers, *(member.node_id for member in view.voters)}
     known |= {node for partition in view.partitions for node in partition.replicas}
     wanted = {node.name for node in desired.nodes} | running

@@ -1,4 +1,4 @@
-"""The steps by which a Cluster gets its certificates; none of them prints a secret."""
+"""Steps of a Cluster's certificates; none of them prints a secret."""
 
 from dataclasses import dataclass
 
@@ -9,18 +9,18 @@ from ottla_operator.planning.steps.secret import WriteSecret
 
 @dataclass(frozen=True, slots=True)
 class OrderCertificate:
-    """Ask cert-manager for a certificate."""
+    """Create or update a Certificate of cert-manager."""
 
     order: CertificateOrder
     owner: Metadata
 
     def __str__(self) -> str:
-        return f"ask {self.order.issuer.kind} {self.order.issuer.name} for certificate {self.order.name}"
+        return f"request certificate {self.order.name} from {self.order.issuer.kind} {self.order.issuer.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class WithdrawCertificate:
-    """Tell cert-manager that a certificate is not wanted any more: it would renew it for ever."""
+    """Delete a Certificate of cert-manager, which would otherwise renew it without end."""
 
     name: str
     owner: Metadata

@@ -1,4 +1,4 @@
-"""The steps by which nodes, and the brokers as a whole, become as a Cluster asks."""
+"""Steps of a Cluster: of its nodes, and of its brokers as a whole."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from ottla_operator.ports.volume_claims import ObservedClaim
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Make the host's configuration of the cluster the desired one; starts nothing on a host that has no scheduler."""
+    """Write the desired configuration of the cluster; on a host without a scheduler this starts no node."""
 
     cluster: DesiredCluster
     outdated: tuple[str, ...]
@@ -35,7 +35,7 @@ class RestartNode:
     node: DesiredNode
     reason: str
     uid: str = ""
-    """Of the run that was seen; any where it is empty."""
+    """Of the observed run; empty: any run."""
 
     def __str__(self) -> str:
         return f"restart node {self.node.name}: {self.reason}"
@@ -43,11 +43,11 @@ class RestartNode:
 
 @dataclass(frozen=True, slots=True)
 class StopNode:
-    """Stop a node for good; the host keeps nothing of it but its data."""
+    """Stop a node for good; the host keeps only its data."""
 
     name: str
     uid: str = ""
-    """Of the run that was seen; any where it is empty."""
+    """Of the observed run; empty: any run."""
 
     def __str__(self) -> str:
         return f"stop node {self.name}"
@@ -55,7 +55,7 @@ class StopNode:
 
 @dataclass(frozen=True, slots=True)
 class RemoveVolumes:
-    """Remove volumes with everything on them; nobody has any use for that."""
+    """Delete volumes with everything on them; no node needs them any more."""
 
     claims: tuple[ObservedClaim, ...]
 
@@ -65,12 +65,12 @@ class RemoveVolumes:
 
 @dataclass(frozen=True, slots=True)
 class LimitDisruptions:
-    """Say how many nodes others may stop at the same time, 0 or 1."""
+    """Set how many nodes others may stop at the same time, 0 or 1."""
 
     cluster: DesiredCluster
     allowed: int
     reason: str
-    """Why it is none; empty where it is one."""
+    """Why it is 0; empty if it is 1."""
 
     def __str__(self) -> str:
         return "let one node at a time be evicted" if self.allowed else f"let no node be evicted: {self.reason}"
@@ -78,7 +78,7 @@ class LimitDisruptions:
 
 @dataclass(frozen=True, slots=True)
 class AlterOwnConfigs:
-    """Set what ``upserts`` holds on one broker, and take ``deletions`` away from it."""
+    """Set ``upserts`` on one broker, and remove ``deletions`` from it."""
 
     node_id: int
     upserts: Mapping[str, str]
@@ -90,7 +90,7 @@ class AlterOwnConfigs:
 
 @dataclass(frozen=True, slots=True)
 class WriteRebalancePlan:
-    """Keep a plan where people can read it."""
+    """Store a plan where people can read it."""
 
     cluster: Cluster
     plan: RebalancePlan
@@ -121,7 +121,7 @@ class AddVoter:
     directory_id: str
 
     def __str__(self) -> str:
-        return f"make node {self.node.name} a voter of the metadata quorum"
+        return f"add node {self.node.name} as a voter of the metadata quorum"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +130,12 @@ class RemoveVoter:
     directory_id: str
 
     def __str__(self) -> str:
-        return f"take voter {self.node_id} out of the metadata quorum"
+        return f"remove voter {self.node_id} from the metadata quorum"
 
 
 @dataclass(frozen=True, slots=True)
 class AlterBrokerConfigs:
-    """Change the defaults of all brokers while they run, all or nothing."""
+    """Change cluster-wide dynamic configs, all or nothing."""
 
     upserts: Mapping[str, str]
     deletions: tuple[str, ...]
@@ -146,11 +146,11 @@ class AlterBrokerConfigs:
 
 @dataclass(frozen=True, slots=True)
 class UpdateFeatures:
-    """Finalize other feature levels, all or none."""
+    """Finalize feature levels, all or none."""
 
     levels: Mapping[str, int]
     is_down: bool
-    """Whether they are lower than those that are finalized; only what loses nothing is done."""
+    """Whether they are lower than the finalized levels; brokers reject a lossy downgrade."""
 
     def __str__(self) -> str:
         return f"finalize {', '.join(f'{name}={level}' for name, level in self.levels.items())}"

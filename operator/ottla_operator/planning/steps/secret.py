@@ -1,4 +1,4 @@
-"""The steps on Secrets; none of them prints what is in one."""
+"""Steps on Secrets; none of them prints an entry."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from ottla_operator.model.secret import Secret
 
 @dataclass(frozen=True, slots=True)
 class WriteSecret:
-    """Write a Secret. That of a user comes before the password, so that none is lost on its way to the brokers."""
+    """Write a Secret. A user's is written before brokers get the password, so that no password is lost in between."""
 
     secret: Secret
     owner: Metadata

@@ -1,4 +1,4 @@
-"""The steps by which a Topic, and the partitions of a cluster, become as asked."""
+"""Steps of a Topic, and reassignments of any topic."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class CreateTopic:
 
 @dataclass(frozen=True, slots=True)
 class AdoptTopic:
-    """Look after a topic that somebody else has made: nothing is changed by that, but what differs will be, next."""
+    """Adopt a topic that the operator did not create; this changes nothing, the next steps remove differences."""
 
     name: str
     partitions: int
@@ -41,7 +41,7 @@ class AdoptTopic:
 
 @dataclass(frozen=True, slots=True)
 class AlterTopicConfigs:
-    """Set what ``upserts`` holds and put ``deletions`` back to the brokers' defaults, all or nothing."""
+    """Set ``upserts`` and reset ``deletions`` to the brokers' defaults, all or nothing."""
 
     name: str
     upserts: Mapping[str, str]
@@ -70,7 +70,7 @@ class DeleteTopic:
 
 @dataclass(frozen=True, slots=True)
 class ReassignPartitions:
-    """Start moving partitions; ``targets`` are their new replicas, the preferred leader first."""
+    """Start reassignments; ``targets`` are the new replicas, the preferred leader first."""
 
     targets: Mapping[TopicPartition, tuple[int, ...]]
 
@@ -84,5 +84,5 @@ TopicStep = CreateTopic | AdoptTopic | AlterTopicConfigs | CreatePartitions | De
 
 
 def config_changes(upserts: Mapping[str, str], deletions: tuple[str, ...]) -> list[str]:
-    """Return each change of a configuration in words."""
+    """Describe each change of a configuration."""
     return [*(f"{key}={value}" for key, value in upserts.items()), *(f"{key} to its default" for key in deletions)]

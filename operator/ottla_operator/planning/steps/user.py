@@ -1,4 +1,4 @@
-"""The steps by which a User becomes as asked; none of them prints a secret."""
+"""Steps of a User; none of them prints a secret."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ _SHOWN_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class AlterScram:
-    """Set credentials, and take others away by their mechanism."""
+    """Set credentials, and delete others by their mechanism."""
 
     user: str
     upserts: tuple[ScramSecret, ...] = field(repr=False)

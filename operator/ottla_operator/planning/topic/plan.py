@@ -1,11 +1,11 @@
-"""What to do about one Topic: pure planning from its spec and what the brokers hold."""
+"""Plans one Topic, pure: from its spec and the observed topic to steps."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ottla.client.assignment import Load, with_factor
 from ottla.types import TopicPartition
-from ottla_operator.model.conditions import Reached, Refused, Waiting
+from ottla_operator.model.conditions import Reached, Rejected, Waiting
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.topic import Topic
 from ottla_operator.planning.cluster.throttling import LISTS
@@ -26,19 +26,19 @@ from ottla_operator.ports.cluster_view import ClusterView
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedTopic:
-    """A topic as the brokers describe it."""
+    """A topic as its brokers describe it."""
 
     topic_id: str
     partitions: int
     replication_factor: int
     config: Mapping[str, str]
-    """Only what was set on this topic, not what it inherits."""
+    """Configs set on this topic, without inherited ones."""
     view: ClusterView | None = None
-    """The brokers and this topic's partitions; None where no replica is missing and none has to move."""
+    """The brokers and this topic's partitions; None if no replica is missing and none has to move."""
 
     @property
     def moving(self) -> int:
-        """How many partitions are on the move."""
+        """Number of partitions that are being reassigned."""
         return 0 if self.view is None else sum(partition.is_moving for partition in self.view.partitions)
 
 
@@ -50,19 +50,19 @@ def plan_topic(
     brokers: Collection[int] = (),
     moves_elsewhere: int = 0,
 ) -> Plan:
-    """Return the steps that make the topic what ``topic`` asks.
+    """Return the steps that bring the topic to the spec of ``topic``.
 
     Args:
         topic: the manifest.
-        observed: the topic of that name; None when there is none.
-        claimed_by: an older Topic object that has the same topic name in the same cluster; it wins.
-        brokers: ids that the Cluster asks for, who may not all be there yet; replicas are moved to nobody else. Empty
-            where there is no Cluster that says so: any broker will do.
-        moves_elsewhere: partitions of other topics that are on the move.
+        observed: the topic of that name; None without one.
+        claimed_by: an older Topic object with the same topic name in the same cluster; it wins.
+        brokers: broker ids in the Cluster's spec, of which some may not run yet; replicas move to no others. Empty
+            without a Cluster manifest: any broker will do.
+        moves_elsewhere: partitions of other topics that are being reassigned.
     """
     if claimed_by is not None:
         message = f"topic {topic.topic_name} belongs to {claimed_by}, which is older; delete one of the two objects"
-        return Plan(obstacle=Refused("TopicClaimedElsewhere", message))
+        return Plan(obstacle=Rejected("TopicClaimedElsewhere", message))
     if observed is None:
         new = NewTopic(
             name=topic.topic_name,
@@ -71,9 +71,9 @@ def plan_topic(
             config=topic.config,
         )
         return Plan((CreateTopic(new),))
-    refusal = _refusal(topic, observed, len(brokers))
-    if refusal is not None:
-        return Plan(obstacle=refusal)
+    rejection = _rejection(topic, observed, len(brokers))
+    if rejection is not None:
+        return Plan(obstacle=rejection)
     steps = _changes(topic, observed)
     if steps or observed.view is None:
         return Plan(tuple(steps))
@@ -81,9 +81,9 @@ def plan_topic(
 
 
 def adoption(topic: Topic, observed: ObservedTopic | None, steps: Sequence[TopicStep]) -> AdoptTopic | None:
-    """Return the step by which ``topic`` takes over what somebody else has made; None where it does not.
+    """Return the step by which ``topic`` adopts an existing topic; None if it does not.
 
-    ``steps`` are those that come next: what they change is named before it is changed.
+    ``steps`` are the steps that follow: their changes are named before they are executed.
     """
     if observed is None or topic.saw_none or topic.known_topic_id == observed.topic_id:
         return None
@@ -106,10 +106,11 @@ def _difference(key: str, before: str | None, after: str | None) -> str:
 
 
 def plan_topic_deletion(topic: Topic, observed: ObservedTopic | None) -> Plan:
-    """Return the steps before the object ``topic`` may go.
+    """Return the steps before the object ``topic`` may be removed.
 
-    Only the very topic that this object looked after is deleted: one of the same name that somebody made since then has
-    another id, and is kept.
+    Only the very topic that this object managed is deleted: one of the same name that was created since then has
+    another
+    id, and is kept.
     """
     if topic.deletes_topic and observed is not None and observed.topic_id == topic.known_topic_id:
         return Plan((DeleteTopic(topic.topic_name),))
@@ -117,9 +118,9 @@ def plan_topic_deletion(topic: Topic, observed: ObservedTopic | None) -> Plan:
 
 
 def retained(topic: Topic) -> Reached | None:
-    """Return why the object ``topic`` may go without asking any broker; None when it may not.
+    """Return why the object ``topic`` may be removed without any broker; None if it may not.
 
-    An object that never saw its topic has none to delete, so brokers that never came up do not keep it.
+    An object that never observed its topic has none to delete, so brokers that never came up do not block it.
     """
     if not topic.deletes_topic:
         return Reached("Retained", f"topic {topic.topic_name} and its records stay: spec.deletionPolicy is Retain")
@@ -128,9 +129,9 @@ def retained(topic: Topic) -> Reached | None:
     return None
 
 
-def _refusal(topic: Topic, observed: ObservedTopic, brokers_wanted: int) -> Refused | None:
+def _rejection(topic: Topic, observed: ObservedTopic, brokers_wanted: int) -> Rejected | None:
     if topic.partitions < observed.partitions:
-        return Refused(
+        return Rejected(
             "PartitionsCannotDecrease",
             f"topic {topic.topic_name} has {observed.partitions} partitions and the spec asks for {topic.partitions}; "
             f"Kafka cannot remove partitions: set spec.partitions to {observed.partitions} or more",
@@ -138,7 +139,7 @@ def _refusal(topic: Topic, observed: ObservedTopic, brokers_wanted: int) -> Refu
     factor, view = topic.replication_factor, observed.view
     brokers = 0 if view is None else max(len(view.brokers), brokers_wanted)
     if factor is not None and view is not None and factor > brokers:
-        return Refused(
+        return Rejected(
             "ReplicationFactorTooLarge",
             f"the spec asks for {factor} replicas of topic {topic.topic_name}, and there are {brokers} "
             f"brokers; set spec.replicationFactor to {brokers} or less, or ask for more nodes",
@@ -149,9 +150,9 @@ def _refusal(topic: Topic, observed: ObservedTopic, brokers_wanted: int) -> Refu
 def _changes(topic: Topic, observed: ObservedTopic) -> list[Step]:
     steps: list[Step] = []
     upserts = {key: value for key, value in topic.config.items() if observed.config.get(key) != value}
-    # What holds moves back is set on a topic for a while, by who moves it: its Cluster, or a person.
+    # Throttled-replica lists are set for a while, by the Cluster or an administrator that moves partitions.
     deletions = tuple(sorted(observed.config.keys() - topic.config.keys() - set(LISTS)))
-    # Configs first: they are what a broker refuses, and then no partition has been added yet.
+    # Configs first: brokers may reject them, and then no partition has been added yet.
     if upserts or deletions:
         steps.append(AlterTopicConfigs(topic.topic_name, upserts, deletions))
     if topic.partitions > observed.partitions:
@@ -159,18 +160,18 @@ def _changes(topic: Topic, observed: ObservedTopic) -> list[Step]:
     return steps
 
 
-def _moves(topic: Topic, view: ClusterView, brokers: Collection[int], room: int) -> Plan:
-    """Return the next moves towards the replication factor that the spec asks for, or how far those under way are.
+def _moves(topic: Topic, view: ClusterView, brokers: Collection[int], capacity: int) -> Plan:
+    """Return the next moves towards the replication factor of the spec, or the progress of those in progress.
 
-    ``room`` is for how many partitions more.
+    ``capacity`` is how many more partitions may be reassigned.
     """
     factor = topic.replication_factor
-    assert factor is not None, "only a factor that is asked for is looked at"
+    assert factor is not None, "the view is requested only with a factor"
     live = [node for node in view.live_brokers if not brokers or node in brokers]
     load = Load(live, (partition.target for partition in view.partitions), view.racks)
     others = [partition for partition in view.partitions if len(partition.target) != factor]
     targets: dict[TopicPartition, tuple[int, ...]] = {}
-    for partition in others[: max(0, room)]:
+    for partition in others[: max(0, capacity)]:
         target = with_factor(partition.target, partition.isr, factor, load)
         if target is None:
             return Plan(obstacle=Waiting("BrokersMissing", f"{factor} brokers are needed, and {len(live)} are there"))
@@ -182,6 +183,6 @@ def _moves(topic: Topic, view: ClusterView, brokers: Collection[int], room: int)
         return Plan()
     total = len(view.partitions)
     message = f"{total - len(others) - moving} of {total} partitions have {factor} replicas, " + (
-        f"{moving} are on the move, {len(others)} wait for others" if others else "the others are on the move"
+        f"reassigning {moving}, {len(others)} have to wait" if others else "reassigning the others"
     )
     return Plan(obstacle=Waiting("Reassigning", message))

@@ -1,4 +1,4 @@
-"""The certificate of a User of the type tls, pure: kept while it counts, and issued again when it must."""
+"""The certificate of a User of the type tls, pure: kept while it is current, else issued again."""
 
 from typing import Final
 
@@ -26,14 +26,14 @@ def user_certificate(
     now: str,
     issuer: Issuer,
 ) -> Leaf | Waiting:
-    """Return the certificate that ``user`` shall have, or why there can be none yet.
+    """Return the certificate for ``user``, or why there is none yet.
 
     Args:
         user: the manifest.
-        found: the user's Secret as it is.
+        found: the user's present Secret.
         clients_ca: the Secret of the authority that signs users.
-        nodes: the Secret of the nodes, with whom they trust.
-        wanted: what the Cluster says of the authority.
+        nodes: the Secret of the nodes, with their trust.
+        wanted: the authority's settings in the Cluster.
         now: RFC 3339.
         issuer: keys and signatures.
     """
@@ -42,12 +42,12 @@ def user_certificate(
         return Waiting(_MISSING, f"{user.cluster} has no authority yet that signs certificates of clients")
     trusted = "" if nodes is None else nodes.entries.get(CLIENTS_CA, "")
     if state.present.certificate not in certificates.certificates(trusted):
-        # Its Cluster introduces it first: what nodes refuse must not take the place of what they take.
+        # The Cluster's reconciliation introduces it first: do not replace a certificate by one that nodes reject.
         return Waiting(_MISSING, f"nodes do not trust the authority in Secret {clients_ca.name} yet")
     request = LeafRequest(common_name=user.common_name)
     entries = {} if found is None else found.entries
     leaf = certificates.leaf_of_parts(entries.get(USER_CERTIFICATE), entries.get(USER_KEY))
-    is_asked_for = found is not None and found.annotations.get(CERTIFICATE_REVISION_ANNOTATION) == user.rotation
-    if leaf is not None and is_asked_for and is_current(state.present, leaf, request, wanted, now):
+    is_requested = found is not None and found.annotations.get(CERTIFICATE_REVISION_ANNOTATION) == user.rotation
+    if leaf is not None and is_requested and is_current(state.present, leaf, request, wanted, now):
         return leaf
     return issuer.leaf(state.present, request, now=instant(now), days=leaf_days(wanted))

@@ -1,4 +1,4 @@
-"""What to do about one User: pure planning from its spec, what the brokers hold, and its Secret."""
+"""Plans one User, pure: from its spec, its entries on the brokers, and its Secret to steps."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from ottla.client.admin_security import ScramSecret
 from ottla.sasl.scram import ITERATIONS_MIN, ScramMechanism, new_salt, salted_password
 from ottla_operator.model.client_access import ClientAccess
-from ottla_operator.model.conditions import Reached, Refused, Waiting
+from ottla_operator.model.conditions import Reached, Rejected, Waiting
 from ottla_operator.model.manifest import ObjectKey
-from ottla_operator.model.node_doors import STANDARD_AUTHORIZER
+from ottla_operator.model.node_listeners import STANDARD_AUTHORIZER
 from ottla_operator.model.secret import Secret
 from ottla_operator.model.user import User
 from ottla_operator.model.user_secret import Credential, access_secret, credential_of, is_untouched
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from ottla_operator.model.certificates import Leaf
 
 Draw = Callable[[int], int]
-"""A number below the one given, that nobody can foresee (`secrets.randbelow`)."""
+"""Returns a number below the given one that cannot be predicted (`secrets.randbelow`)."""
 
-EVERYBODY = "User:*"
-"""The principal whose entries are everybody's."""
+WILDCARD_PRINCIPAL = "User:*"
+"""The wildcard principal: its entries apply to all principals."""
 PASSWORD_SIZE = 32
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
@@ -34,45 +34,45 @@ _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedUser:
-    """A user as brokers describe it, and its Secret as it is."""
+    """A user as brokers describe it, and its present Secret."""
 
     description: UserDescription
     secret: Secret | None = None
     given_password: str | None = field(default=None, repr=False)
-    """What the Secret holds that the spec refers to; None where it refers to none, or that is not there."""
+    """The password in the Secret that the spec refers to; None without a reference, or if it is missing."""
     certificate: "Leaf | Waiting | None" = None
-    """The certificate that the user shall have, or why there is none yet; None where the operator makes none."""
+    """The certificate for the user, or why there is none yet; None if the operator issues none."""
 
 
 def plan_user(
     user: User,
     observed: ObservedUser,
-    access: ClientAccess | Refused,
+    access: ClientAccess | Rejected,
     *,
     draw: Draw,
     now: str,
     claimed_by: ObjectKey | None = None,
 ) -> Plan:
-    """Return the steps that make the user what ``user`` asks.
+    """Return the steps that bring the user to the spec of ``user``.
 
     Args:
         user: the manifest.
-        observed: what there is.
-        access: how clients reach the cluster, or why this user has no door there.
-        draw: chance, for passwords and salts.
+        observed: the present state.
+        access: how clients reach the cluster, or why there is no listener for this user.
+        draw: randomness, for passwords and salts.
         now: RFC 3339, UTC, whole seconds.
-        claimed_by: an older User object that has the same principal in the same cluster; it wins.
+        claimed_by: an older User object with the same principal in the same cluster; it wins.
     """
-    refusal = _refusal(user, observed, claimed_by)
-    if refusal is not None:
-        return Plan(obstacle=refusal)
+    rejection = _rejection(user, observed, claimed_by)
+    if rejection is not None:
+        return Plan(obstacle=rejection)
     others = [*_acl_steps(user, observed.description), *_quota_steps(user, observed.description)]
-    obstacle = access if isinstance(access, Refused) else _what_keeps_the_secret(user, observed)
-    # What the user may do, and above all may not do any more, waits for no Secret, nor for one that cannot be written.
-    if isinstance(access, Refused) or obstacle is not None:
+    obstacle = access if isinstance(access, Rejected) else _secret_obstacle(user, observed)
+    # Permissions, and above all their removal, do not wait for a Secret that is missing or cannot be written.
+    if isinstance(access, Rejected) or obstacle is not None:
         return Plan(tuple(others)) if others else Plan(obstacle=obstacle)
     credential = _credential(user, observed, draw, now) if user.has_password else None
-    assert not isinstance(observed.certificate, Waiting), "that keeps the Secret from being written"
+    assert not isinstance(observed.certificate, Waiting), "the obstacle says so"
     secret = access_secret(user, access, credential, observed.certificate)
     steps: list[UserStep] = []
     if observed.secret is None or not observed.secret.covers(secret):
@@ -82,11 +82,11 @@ def plan_user(
 
 
 def plan_user_deletion(user: User, observed: ObservedUser, *, heir: ObjectKey | None = None) -> Plan:
-    """Return the steps before the object ``user`` may go; ``heir`` is another object that keeps the user."""
+    """Return the steps before the object ``user`` may be removed; ``heir`` is another object that keeps the user."""
     known, name = observed.description, user.name
     steps: list[UserStep] = []
-    if heir is None and user.principal != EVERYBODY:
-        # Who cannot log in any more needs no entries; those who are in lose them next.
+    if heir is None and user.principal != WILDCARD_PRINCIPAL:
+        # Credentials first: then no new connection can authenticate, and connected clients lose their permissions next.
         if known.scram:
             steps.append(AlterScram(name, (), tuple(sorted(known.scram))))
         if known.acls:
@@ -98,15 +98,15 @@ def plan_user_deletion(user: User, observed: ObservedUser, *, heir: ObjectKey | 
     return Plan(tuple(steps))
 
 
-def reserved(user: User, super_users: Collection[str]) -> Refused | None:
-    """Return why no object may have the principal of ``user``; None when one may.
+def reserved_principal(user: User, super_users: Collection[str]) -> Rejected | None:
+    """Return why no User may have the principal of ``user``; None if one may.
 
-    Whoever may make User objects could otherwise take rights from everybody, or set the password of a super user.
+    Otherwise any creator of User objects could revoke permissions of all principals, or set a super user's password.
     """
-    if user.principal == EVERYBODY:
-        return Refused("PrincipalReserved", f"{EVERYBODY} is everybody, and no user; delete this User")
+    if user.principal == WILDCARD_PRINCIPAL:
+        return Rejected("PrincipalReserved", f"{WILDCARD_PRINCIPAL} is the wildcard principal; delete this User")
     if user.principal in super_users:
-        return Refused(
+        return Rejected(
             "PrincipalReserved",
             f"{user.principal} is a super user of {user.cluster}, which no User can change; delete this User, "
             "or take the principal out of super.users in the Cluster's spec.config",
@@ -114,37 +114,38 @@ def reserved(user: User, super_users: Collection[str]) -> Refused | None:
     return None
 
 
-def never_let_in(user: User) -> Reached | None:
-    """Return why the object ``user`` may go without asking any broker; None when it may not.
+def release_without_brokers(user: User) -> Reached | None:
+    """Return why the object ``user`` may be removed without any broker; None if it may not.
 
-    Before anything is done in a cluster the status says who the user is there: brokers that never came up do not keep
+    The principal is recorded in the status before anything is done in a cluster: brokers that never came up do not
+    block
     the object.
     """
     if user.known_principal is None:
-        return Reached("Released", f"user {user.name} was never let in by this object")
+        return Reached("Released", f"this object never created user {user.name} on any broker")
     return None
 
 
-def _refusal(user: User, observed: ObservedUser, claimed_by: ObjectKey | None) -> Refused | None:
+def _rejection(user: User, observed: ObservedUser, claimed_by: ObjectKey | None) -> Rejected | None:
     if claimed_by is not None:
         message = f"{user.principal} belongs to {claimed_by}, which is older; delete one of the two objects"
-        return Refused("UserClaimedElsewhere", message)
+        return Rejected("UserClaimedElsewhere", message)
     if user.acls and observed.description.acls is None:
-        return Refused(
+        return Rejected(
             "SecurityDisabled",
-            f"{user.cluster} has no authorizer: everybody may do everything, whatever spec.authorization "
+            f"{user.cluster} has no authorizer: all clients may do everything, whatever spec.authorization "
             "says; give the Cluster a spec.authorization if it has spec.tls, else set authorizer.class.name: "
             f"{STANDARD_AUTHORIZER} in its spec.config, or remove the rules",
         )
     return None
 
 
-def _what_keeps_the_secret(user: User, observed: ObservedUser) -> Waiting | Refused | None:
+def _secret_obstacle(user: User, observed: ObservedUser) -> Waiting | Rejected | None:
     """Return why the Secret cannot be written."""
     found, given = observed.secret, observed.given_password
     if found is not None and not found.belongs_to(user.metadata):
-        message = f"Secret {found.name} is somebody else's; remove it, or give this User another metadata.name"
-        return Refused("SecretTaken", message)
+        message = f"Secret {found.name} is not this User's; remove it, or give this User another metadata.name"
+        return Rejected("SecretTaken", message)
     if isinstance(observed.certificate, Waiting):
         return observed.certificate
     if user.password_from is not None and given is None:
@@ -152,12 +153,12 @@ def _what_keeps_the_secret(user: User, observed: ObservedUser) -> Waiting | Refu
         return Waiting("PasswordMissing", message)
     if given is not None and not (given and given.isprintable()):
         message = f"{user.password_from} is no password: it is empty, or has a line's end or another control character"
-        return Refused("PasswordUnusable", message)
+        return Rejected("PasswordUnusable", message)
     return None
 
 
 def _credential(user: User, observed: ObservedUser, draw: Draw, now: str) -> Credential:
-    """Return the credential that the user shall have: the one it has, unless something asks for another."""
+    """Return the credential for the user: the present one, unless another is requested."""
     known = credential_of(observed.secret)
     password = observed.given_password
     if password is None and known is not None and known.revision == user.rotation:
@@ -184,7 +185,7 @@ def _credential(user: User, observed: ObservedUser, draw: Draw, now: str) -> Cre
 
 
 def _iterations(others: set[int], draw: Draw) -> int:
-    """Return a number of iterations that tells this credential from every other one."""
+    """Return a number of iterations that identifies this credential among all others."""
     free = [number for number in range(ITERATIONS_MIN, 2 * ITERATIONS_MIN) if number not in others]
     return free[draw(len(free))]
 
@@ -198,7 +199,7 @@ def _scram_steps(user: User, there: Mapping[int, int], credential: Credential | 
     upserts: tuple[ScramSecret, ...] = ()
     if credential is not None and there.get(credential.mechanism) != credential.iterations:
         upserts = (_scram_secret(credential, draw),)
-    # Also one that somebody else has put in the place of the credential before: its password is not known here.
+    # Also one that was set elsewhere in place of the previous credential: its password is unknown here.
     deletions = tuple(
         mechanism
         for mechanism, iterations in sorted(there.items())
@@ -220,7 +221,7 @@ def _scram_secret(credential: Credential, draw: Draw) -> ScramSecret:
 def _acl_steps(user: User, known: UserDescription) -> list[UserStep]:
     there = known.acls or frozenset()
     steps: list[UserStep] = []
-    # Those that stay needed under another entry are there before that one goes.
+    # Entries that replace others are created before those are deleted.
     if missing := tuple(sorted(user.acls - there)):
         steps.append(CreateAcls(user.name, missing))
     if extra := tuple(sorted(there - user.acls)):

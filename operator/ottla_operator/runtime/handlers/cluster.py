@@ -1,4 +1,4 @@
-"""Clusters, and the StatefulSets that they own, as kopf sees them change."""
+"""Handlers of Clusters, and of the StatefulSets that they own."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from ottla_operator.runtime.handlers.events import Marks, mark
 
 
 def register(registry: kopf.OperatorRegistry, marks: Marks) -> None:
-    """Mark a Cluster dirty when it appears, changes or goes, and when the state of its pods does."""
+    """Mark a Cluster dirty when it is created, changed or deleted, and when the status of its StatefulSets changes."""
 
     @kopf.on.event(GROUP, VERSION, "clusters", registry=registry)
     async def cluster_changed(event: kopf.RawEvent, **_: Any) -> None:  # noqa: ANN401 - kopf's further arguments

@@ -1,4 +1,4 @@
-"""From a watch event to a mark; what kind of change it was does not matter, except that the object is gone."""
+"""From a watch event to a mark; the type of the event does not matter, except for a deletion."""
 
 from typing import Protocol, cast
 
@@ -16,7 +16,7 @@ class Marks(Protocol):
 
 
 def mark(marks: Marks, kind: str, event: kopf.RawEvent) -> None:
-    """Mark the object of ``event`` dirty, or forget it."""
+    """Mark the object of ``event`` dirty, or remove it."""
     document = {**cast(Document, event["object"]), "apiVersion": API_VERSION, "kind": kind}
     if event["type"] == "DELETED":
         marks.gone(document)

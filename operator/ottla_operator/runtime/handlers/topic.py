@@ -1,4 +1,4 @@
-"""Topics as kopf sees them change."""
+"""Handler of Topics."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from ottla_operator.runtime.handlers.events import Marks, mark
 
 
 def register(registry: kopf.OperatorRegistry, marks: Marks) -> None:
-    """Mark every Topic dirty when it appears, changes or goes."""
+    """Mark every Topic dirty when it is created, changed or deleted."""
 
     @kopf.on.event(GROUP, VERSION, "topics", registry=registry)
     async def topic_changed(event: kopf.RawEvent, **_: Any) -> None:  # noqa: ANN401 - kopf's further arguments

@@ -1,4 +1,4 @@
-"""Users as kopf sees them change."""
+"""Handler of Users."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from ottla_operator.runtime.handlers.events import Marks, mark
 
 
 def register(registry: kopf.OperatorRegistry, marks: Marks) -> None:
-    """Mark every User dirty when it appears, changes or goes. Their Secrets are not watched: see `crds/user.md`."""
+    """Mark every User dirty when it is created, changed or deleted. Secrets are not watched: see `crds/user.md`."""
 
     @kopf.on.event(GROUP, VERSION, "users", registry=registry)
     async def user_changed(event: kopf.RawEvent, **_: Any) -> None:  # noqa: ANN401 - kopf's further arguments

@@ -1,4 +1,4 @@
-"""The thin API client: paths, verbs and content types on the wire, pages, refusals, and tokens that expire."""
+"""The thin API client: paths, verbs and content types on the wire, pages, error responses, and expiring tokens."""
 
 import asyncio
 import json
@@ -14,15 +14,15 @@ from ottla_operator.adapters.kubernetes.api import KubernetesApi
 from ottla_operator.errors import ApiError
 
 Document = dict[str, Any]
-Answer = Callable[[web.Request], web.Response]
+Responder = Callable[[web.Request], web.Response]
 
 
 class FakeServer:
-    """An HTTP server that writes down requests and answers as the test says."""
+    """An HTTP server that records requests and sends the responses of the test."""
 
     def __init__(self) -> None:
         self.requests: list[Document] = []
-        self.answers: list[tuple[int, Document | str]] = []
+        self.responses: list[tuple[int, Document | str]] = []
         self.tokens = ["first"]
         self.valid_token = "first"
         self.port = 0
@@ -59,7 +59,7 @@ class FakeServer:
                 "body": json.loads(text) if text else None,
             }
         )
-        status, body = self.answers.pop(0) if self.answers else (200, {})
+        status, body = self.responses.pop(0) if self.responses else (200, {})
         if isinstance(body, str):
             return web.Response(text=body, content_type="text/html", status=status)
         return web.json_response(body, status=status)
@@ -94,21 +94,21 @@ TOPIC: Document = {
         ("Service", "/api/v1/namespaces/kafka/services/x"),
     ],
 )
-def test_object_is_read_where_its_kind_lives(server: FakeServer, kind: str, path: str) -> None:
-    server.answers = [(200, {"found": True})]
+def test_object_is_read_at_the_path_of_its_kind(server: FakeServer, kind: str, path: str) -> None:
+    server.responses = [(200, {"found": True})]
 
     assert ask(server, lambda api: api.get(kind, "kafka", "x")) == {"found": True}
     assert (server.requests[0]["method"], server.requests[0]["path"]) == ("GET", path)
 
 
 def test_missing_object_is_none(server: FakeServer) -> None:
-    server.answers = [(404, {"reason": "NotFound", "message": "no"})]
+    server.responses = [(404, {"reason": "NotFound", "message": "no"})]
 
     assert ask(server, lambda api: api.get("Topic", "kafka", "x")) is None
 
 
-def test_listing_goes_on_until_the_last_page(server: FakeServer) -> None:
-    server.answers = [
+def test_listing_continues_until_the_last_page(server: FakeServer) -> None:
+    server.responses = [
         (200, {"apiVersion": "apps/v1", "items": [{"metadata": {"name": "a"}}], "metadata": {"continue": "next"}}),
         (200, {"apiVersion": "apps/v1", "items": [{"metadata": {"name": "b"}}], "metadata": {}}),
     ]
@@ -123,7 +123,7 @@ def test_listing_goes_on_until_the_last_page(server: FakeServer) -> None:
 
 
 def test_listing_of_all_namespaces_names_none(server: FakeServer) -> None:
-    server.answers = [(200, {"apiVersion": "v1", "items": [], "metadata": {}})]
+    server.responses = [(200, {"apiVersion": "v1", "items": [], "metadata": {}})]
     ask(server, lambda api: api.objects("Cluster"))
 
     assert server.requests[0]["path"] == "/apis/ottla.dev/v1/clusters"
@@ -138,8 +138,8 @@ def test_apply_is_server_side_by_one_manager(server: FakeServer) -> None:
     assert (request["type"], request["body"]) == ("application/apply-patch+yaml", TOPIC)
 
 
-def test_creation_takes_nothing_over(server: FakeServer) -> None:
-    server.answers = [(409, {"reason": "AlreadyExists", "message": "there"})]
+def test_creation_adopts_no_existing_object(server: FakeServer) -> None:
+    server.responses = [(409, {"reason": "AlreadyExists", "message": "there"})]
 
     with pytest.raises(ApiError, match="AlreadyExists"):
         ask(server, lambda api: api.create(TOPIC))
@@ -150,7 +150,7 @@ def test_creation_takes_nothing_over(server: FakeServer) -> None:
 
 
 def test_status_is_applied_without_spec_only_on_the_version_that_was_read(server: FakeServer) -> None:
-    server.answers = [(200, {"stored": True})]
+    server.responses = [(200, {"stored": True})]
 
     assert ask(server, lambda api: api.apply_status(TOPIC, {"partitions": 6})) == {"stored": True}
 
@@ -166,7 +166,7 @@ def test_status_is_applied_without_spec_only_on_the_version_that_was_read(server
 
 def test_part_of_a_status_is_merged_only_on_the_version_that_was_read(server: FakeServer) -> None:
     patch = {"operator": {"name": "a/b", "challenger": None}}
-    server.answers = [(200, {"merged": True})]
+    server.responses = [(200, {"merged": True})]
 
     assert ask(server, lambda api: api.patch_status(TOPIC, patch)) == {"merged": True}
 
@@ -186,7 +186,7 @@ def test_finalizers_are_replaced_only_on_the_version_that_was_read(server: FakeS
 
 
 @pytest.mark.parametrize(("uid", "conditions"), [("", {}), ("u-1", {"preconditions": {"uid": "u-1"}})])
-def test_deletion_is_of_the_object_that_was_seen(server: FakeServer, uid: str, conditions: Document) -> None:
+def test_deletion_is_conditional_on_the_observed_uid(server: FakeServer, uid: str, conditions: Document) -> None:
     ask(server, lambda api: api.delete("Pod", "kafka", "demo-main-0", uid=uid))
 
     (request,) = server.requests
@@ -219,28 +219,28 @@ def test_event_regards_its_object_and_is_short_enough(server: FakeServer, is_war
         pytest.param(403, [{"reason": "NamespaceTerminating"}], True, id="going"),
     ],
 )
-def test_namespace_that_goes_refuses_an_event_that_is_only_tried(
+def test_terminating_namespace_rejects_a_dry_run_of_an_event(
     server: FakeServer, status: int, causes: list[Document], going: bool
 ) -> None:
-    server.answers = [(status, {"reason": "Forbidden", "details": {"causes": causes}})]
+    server.responses = [(status, {"reason": "Forbidden", "details": {"causes": causes}})]
     document = {**TOPIC, "metadata": {**TOPIC["metadata"], "uid": "u-1"}}
 
-    assert ask(server, lambda api: api.is_namespace_going(document)) is going
+    assert ask(server, lambda api: api.is_namespace_terminating(document)) is going
 
     (request,) = server.requests
     assert (request["method"], request["path"]) == ("POST", "/apis/events.k8s.io/v1/namespaces/kafka/events")
     assert dict(request["query"]) == {"dryRun": "All"}
 
 
-def test_right_that_is_missing_is_no_namespace_that_goes(server: FakeServer) -> None:
-    server.answers = [(403, {"reason": "Forbidden"})]
+def test_missing_permission_is_no_terminating_namespace(server: FakeServer) -> None:
+    server.responses = [(403, {"reason": "Forbidden"})]
     document = {**TOPIC, "metadata": {**TOPIC["metadata"], "uid": "u-1"}}
 
     with pytest.raises(ApiError, match="403 Forbidden"):
-        ask(server, lambda api: api.is_namespace_going(document))
+        ask(server, lambda api: api.is_namespace_terminating(document))
 
 
-def test_notes_of_events_are_cut_by_their_bytes(server: FakeServer) -> None:
+def test_notes_of_events_are_truncated_by_bytes(server: FakeServer) -> None:
     document = {**TOPIC, "metadata": {**TOPIC["metadata"], "uid": "u-1"}}
 
     ask(server, lambda api: api.record_event(document, reason="Why", note="\N{EURO SIGN}" * 2_000, is_warning=False))
@@ -250,7 +250,7 @@ def test_notes_of_events_are_cut_by_their_bytes(server: FakeServer) -> None:
 
 @pytest.mark.parametrize("status", [200, 404], ids=["there", "gone-already"])
 def test_deletion_is_in_the_background(server: FakeServer, status: int) -> None:
-    server.answers = [(status, {"reason": "x"})]
+    server.responses = [(status, {"reason": "x"})]
     ask(server, lambda api: api.delete("Pod", "kafka", "x"))
 
     (request,) = server.requests
@@ -259,7 +259,7 @@ def test_deletion_is_in_the_background(server: FakeServer, status: int) -> None:
 
 @pytest.mark.parametrize("status", [200, 404], ids=["there", "gone"])
 def test_one_object_is_deleted_by_its_uid_and_what_it_owns_stays(server: FakeServer, status: int) -> None:
-    server.answers = [(status, {"reason": "x"})]
+    server.responses = [(status, {"reason": "x"})]
     seen = {"kind": "StatefulSet", "metadata": {"namespace": "kafka", "name": "x", "uid": "u-1"}}
     ask(server, lambda api: api.delete_only(seen))
 
@@ -277,36 +277,36 @@ def test_one_object_is_deleted_by_its_uid_and_what_it_owns_stays(server: FakeSer
         pytest.param(lambda api: api.objects("Topic"), 500, "InternalError", id="list"),
     ],
 )
-def test_refusal_carries_the_servers_words(
+def test_error_carries_the_servers_message(
     server: FakeServer, work: Callable[[KubernetesApi], Awaitable[Any]], status: int, reason: str
 ) -> None:
-    # As often as it is asked again.
-    server.answers = [(status, {"reason": reason, "message": "because"})] * 4
+    # As often as it is retried.
+    server.responses = [(status, {"reason": reason, "message": "because"})] * 4
 
-    with pytest.raises(ApiError, match="because") as refusal:
+    with pytest.raises(ApiError, match="because") as raised:
         ask(server, work)
 
-    assert (refusal.value.status, refusal.value.reason) == (status, reason)
-    assert refusal.value.is_conflict is (status == 409)
+    assert (raised.value.status, raised.value.reason) == (status, reason)
+    assert raised.value.is_conflict is (status == 409)
 
 
-def test_a_proxys_page_of_an_error_is_an_error(server: FakeServer) -> None:
-    server.answers = [(502, "<html>Bad Gateway</html>")] * 4
+def test_error_page_of_a_proxy_is_an_api_error(server: FakeServer) -> None:
+    server.responses = [(502, "<html>Bad Gateway</html>")] * 4
 
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as raised:
         ask(server, lambda api: api.get("Topic", "kafka", "x"))
 
-    assert (refusal.value.status, refusal.value.reason) == (502, "Bad Gateway")
+    assert (raised.value.status, raised.value.reason) == (502, "Bad Gateway")
 
 
-def test_a_page_in_the_place_of_an_answer_is_an_os_error(server: FakeServer) -> None:
-    server.answers = [(200, "<html>Please log in</html>")]
+def test_page_in_place_of_a_response_is_an_os_error(server: FakeServer) -> None:
+    server.responses = [(200, "<html>Please log in</html>")]
 
     with pytest.raises(OSError, match="no JSON to GET"):
         ask(server, lambda api: api.get("Topic", "kafka", "x"))
 
 
-def test_a_token_that_expires_under_several_requests_is_read_again_once(server: FakeServer) -> None:
+def test_token_that_expires_under_several_requests_is_read_again_once(server: FakeServer) -> None:
     server.tokens, server.valid_token = ["first", "second", "third"], "second"
 
     async def work(api: KubernetesApi) -> list[Document | None]:
@@ -318,7 +318,7 @@ def test_a_token_that_expires_under_several_requests_is_read_again_once(server: 
 
 def test_expired_token_is_read_again(server: FakeServer) -> None:
     server.tokens, server.valid_token = ["first", "second"], "second"
-    server.answers = [(200, {"found": True})]
+    server.responses = [(200, {"found": True})]
 
     assert ask(server, lambda api: api.get("Topic", "kafka", "x")) == {"found": True}
 
@@ -326,16 +326,16 @@ def test_expired_token_is_read_again(server: FakeServer) -> None:
 def test_token_that_stays_invalid_is_an_error(server: FakeServer) -> None:
     server.valid_token = "other"
 
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as raised:
         ask(server, lambda api: api.get("Topic", "kafka", "x"))
 
-    assert refusal.value.status == 401
+    assert raised.value.status == 401
 
 
-def test_server_that_does_not_answer_is_an_os_error() -> None:
+def test_server_that_does_not_respond_is_an_os_error() -> None:
     async def run() -> None:
         async with KubernetesApi(lambda: kopf.ConnectionInfo(server="http://127.0.0.1:1")) as api:
             await api.get("Topic", "kafka", "x")
 
-    with pytest.raises(OSError, match="did not answer GET"):
+    with pytest.raises(OSError, match="did not response GET"):
         asyncio.run(run())

@@ -1,4 +1,4 @@
-"""An API server that is busy, fails, hangs, hangs up, or refuses: what is tried again, and what the caller hears."""
+"""An API server that is busy, fails, hangs, closes connections, or rejects: what is retried, and what is raised."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -49,7 +49,7 @@ def server() -> HttpApi:
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Let no time pass between tries, and return what was to be waited."""
+    """Let no time pass between attempts, and return the delays."""
     found: list[float] = []
     sleep = asyncio.sleep
 
@@ -74,7 +74,7 @@ def ask(server: HttpApi, work: Work, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("work", [get, apply, create, delete], ids=lambda it: it.__name__)
-def test_busy_server_is_asked_again_whatever_was_asked(server: HttpApi, waits: list[float], work: Work) -> None:
+def test_every_request_is_retried_at_a_busy_server(server: HttpApi, waits: list[float], work: Work) -> None:
     server.faults = [Fault(status=429, times=2, headers={"Retry-After": "3"})]
 
     ask(server, work)
@@ -83,30 +83,30 @@ def test_busy_server_is_asked_again_whatever_was_asked(server: HttpApi, waits: l
     assert all(3 <= wait_s <= 6 for wait_s in waits)
 
 
-def test_server_that_stays_busy_is_left_alone_after_a_few_tries(server: HttpApi, waits: list[float]) -> None:
+def test_retries_at_a_busy_server_are_limited(server: HttpApi, waits: list[float]) -> None:
     server.faults = [Fault(status=429, times=100)]
 
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as raised:
         ask(server, get)
 
-    assert refusal.value.status == 429
+    assert raised.value.status == 429
     assert len(server.requests) == 4
     assert sum(waits) < 2
 
 
-def test_server_that_asks_for_a_long_wait_is_not_waited_for(server: HttpApi, waits: list[float]) -> None:
+def test_long_retry_after_is_an_error_at_once(server: HttpApi, waits: list[float]) -> None:
     server.faults = [Fault(status=429, headers={"Retry-After": "60"})]
 
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as raised:
         ask(server, get)
 
-    assert refusal.value.retry_after_s == 60
+    assert raised.value.retry_after_s == 60
     assert not waits
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
 @pytest.mark.parametrize("work", [get, apply], ids=lambda it: it.__name__)
-def test_failing_server_is_asked_again_where_twice_is_once(
+def test_repeatable_request_is_retried_at_a_failing_server(
     server: HttpApi, waits: list[float], work: Work, status: int
 ) -> None:
     server.faults = [Fault(status=status, times=3)]
@@ -118,10 +118,10 @@ def test_failing_server_is_asked_again_where_twice_is_once(
 
 @pytest.mark.parametrize("fault", [Fault(status=500), Fault(cut=True, done=True)], ids=["fails", "answer-lost"])
 @pytest.mark.parametrize("work", [create, delete], ids=lambda it: it.__name__)
-def test_what_may_have_happened_is_not_done_twice(
+def test_request_that_may_have_been_executed_is_not_repeated(
     server: HttpApi, waits: list[float], work: Work, fault: Fault
 ) -> None:
-    """A pod that was deleted may have a successor of its name by now."""
+    """A deleted pod may have a successor of its name by now."""
     server.faults = [replace(fault)]
 
     with pytest.raises((ApiError, OSError)):
@@ -131,7 +131,7 @@ def test_what_may_have_happened_is_not_done_twice(
     assert not waits
 
 
-def test_connection_that_is_lost_in_the_middle_of_an_answer_is_no_answer(server: HttpApi, waits: list[float]) -> None:
+def test_connection_lost_within_a_response_is_retried(server: HttpApi, waits: list[float]) -> None:
     server.faults = [Fault(cut=True, times=3)]
 
     assert ask(server, get)["metadata"]["name"] == "x"
@@ -141,12 +141,12 @@ def test_connection_that_is_lost_in_the_middle_of_an_answer_is_no_answer(server:
 def test_connection_that_is_always_lost_is_an_os_error(server: HttpApi, waits: list[float]) -> None:
     server.faults = [Fault(cut=True, times=9)]
 
-    with pytest.raises(OSError, match="did not answer GET /api/v1/namespaces/kafka/secrets/x"):
+    with pytest.raises(OSError, match="did not respond to GET /api/v1/namespaces/kafka/secrets/x"):
         ask(server, get)
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 409, 422])
-def test_refusal_is_not_asked_again(server: HttpApi, waits: list[float], status: int) -> None:
+def test_rejection_is_not_retried(server: HttpApi, waits: list[float], status: int) -> None:
     server.faults = [Fault(status=status, body={"reason": "No", "message": "no"})]
 
     with pytest.raises(ApiError):
@@ -155,16 +155,16 @@ def test_refusal_is_not_asked_again(server: HttpApi, waits: list[float], status:
     assert len(server.requests) == 1
 
 
-def test_hanging_server_is_given_up_by_time_and_only_once(server: HttpApi) -> None:
+def test_hanging_server_times_out_without_a_retry(server: HttpApi) -> None:
     server.faults = [Fault(hang=True, times=9)]
 
-    with pytest.raises(TimeoutError, match="did not answer GET /api/v1/namespaces/kafka/secrets/x in time"):
+    with pytest.raises(TimeoutError, match="did not respond to GET /api/v1/namespaces/kafka/secrets/x in time"):
         ask(server, get, request_timeout_s=0.2)
 
     assert len(server.requests) == 1
 
 
-def test_listing_whose_page_expired_begins_again(server: HttpApi) -> None:
+def test_listing_whose_page_expired_restarts(server: HttpApi) -> None:
     server.faults = [
         Fault(status=200, body={"apiVersion": "v1", "items": [SECRET], "metadata": {"continue": "next"}}),
         Fault(where="continue", status=410, body={"reason": "Expired", "message": "too old"}),
@@ -179,24 +179,24 @@ def test_listing_whose_page_expired_begins_again(server: HttpApi) -> None:
 def test_listing_that_always_expires_is_an_error(server: HttpApi) -> None:
     server.faults = [Fault(times=99, status=410, body={"reason": "Expired", "message": "too old"})]
 
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as raised:
         ask(server, lambda api: api.objects("Secret", "kafka"))
 
-    assert refusal.value.is_expired
+    assert raised.value.is_expired
     assert len(server.requests) == 3
 
 
-def test_creation_in_a_namespace_that_goes_is_told_from_a_missing_right(server: HttpApi) -> None:
+def test_creation_in_a_terminating_namespace_differs_from_a_missing_permission(server: HttpApi) -> None:
     server.terminating.add("kafka")
 
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as raised:
         ask(server, create)
 
-    assert (refusal.value.status, refusal.value.reason) == (403, "NamespaceTerminating")
-    assert refusal.value.is_terminating
+    assert (raised.value.status, raised.value.reason) == (403, "NamespaceTerminating")
+    assert raised.value.is_terminating
 
 
-def test_who_does_not_lead_sends_nothing_that_changes_anything(server: HttpApi) -> None:
+def test_standby_sends_no_writes(server: HttpApi) -> None:
     for work in (apply, create, delete):
         with pytest.raises(LeadershipLostError, match="is not sent: this operator does not lead"):
             ask(server, work, may_write=lambda: False)
@@ -205,7 +205,7 @@ def test_who_does_not_lead_sends_nothing_that_changes_anything(server: HttpApi) 
     assert ask(server, get, may_write=lambda: False) is not None
 
 
-def test_leadership_that_is_lost_between_two_tries_ends_them(server: HttpApi, waits: list[float]) -> None:
+def test_leadership_lost_between_two_attempts_ends_them(server: HttpApi, waits: list[float]) -> None:
     server.faults = [Fault(status=503, times=9)]
     leads = [True, False]
 
@@ -215,7 +215,7 @@ def test_leadership_that_is_lost_between_two_tries_ends_them(server: HttpApi, wa
     assert len(server.requests) == 1
 
 
-def test_replacement_is_refused_when_the_object_has_changed(server: HttpApi) -> None:
+def test_replacement_is_rejected_when_the_object_has_changed(server: HttpApi) -> None:
     async def work(api: KubernetesApi) -> None:
         read = await api.get("Secret", "kafka", "x")
         assert read is not None
@@ -228,7 +228,7 @@ def test_replacement_is_refused_when_the_object_has_changed(server: HttpApi) -> 
     assert server.stored["secrets", "kafka", "x"]["data"] == {"a": "b"}
 
 
-def test_every_request_is_told_of_in_the_words_of_rbac(server: HttpApi, waits: list[float]) -> None:
+def test_every_request_is_reported_in_rbac_terms(server: HttpApi, waits: list[float]) -> None:
     calls: list[ApiCall] = []
     server.faults = [Fault(method="PATCH", status=503), Fault(method="POST", cut=True)]
 
@@ -239,8 +239,8 @@ def test_every_request_is_told_of_in_the_words_of_rbac(server: HttpApi, waits: l
         await delete(api)
         await create(api)
 
-    with pytest.raises(OSError, match="did not answer POST"):
-        ask(server, work, told=calls.append)
+    with pytest.raises(OSError, match="did not respond to POST"):
+        ask(server, work, on_call=calls.append)
 
     assert [(it.verb, it.resource, it.namespace, it.code) for it in calls] == [
         ("list", "secrets", "", 200),
@@ -251,18 +251,18 @@ def test_every_request_is_told_of_in_the_words_of_rbac(server: HttpApi, waits: l
         ("create", "secrets", "kafka", 200),
     ]
     assert all(it.seconds >= 0 for it in calls)
-    assert [it.words for it in calls if it.words] == ["503 Service Unavailable"]
+    assert [it.error for it in calls if it.error] == ["503 Service Unavailable"]
 
 
-def test_server_that_nobody_hears_of_is_code_0() -> None:
+def test_unreachable_server_is_code_0() -> None:
     calls: list[ApiCall] = []
 
     async def run() -> None:
         async with KubernetesApi(
-            lambda: kopf.ConnectionInfo(server="http://127.0.0.1:1"), told=calls.append, request_timeout_s=1
+            lambda: kopf.ConnectionInfo(server="http://127.0.0.1:1"), on_call=calls.append, request_timeout_s=1
         ) as api:
             await api.delete("Secret", "kafka", "x")
 
-    with pytest.raises(OSError, match="did not answer DELETE"):
+    with pytest.raises(OSError, match="did not respond to DELETE"):
         asyncio.run(run())
     assert [(it.verb, it.code) for it in calls] == [("delete", 0)]

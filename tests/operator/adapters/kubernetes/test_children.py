@@ -1,4 +1,4 @@
-"""Objects that a Cluster owns: what is repaired, what is removed, and what is nobody's business."""
+"""Objects that a Cluster owns: which are repaired, which are removed, and which are left alone."""
 
 import asyncio
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def service(cluster: Cluster, name: str) -> Document:
 
 
 def round_of(children: Children, cluster: Cluster, *wanted: Document) -> list[str]:
-    """Look once and do what is to be done; return what that was."""
+    """Observe and publish once; return what was outdated."""
 
     async def both() -> list[str]:
         outdated = list(differences(wanted, await children.find(cluster, wanted)))
@@ -47,7 +47,7 @@ def round_of(children: Children, cluster: Cluster, *wanted: Document) -> list[st
     return asyncio.run(both())
 
 
-def test_what_was_wanted_before_is_removed(api: Any, children: Children, cluster: Cluster) -> None:
+def test_object_that_is_not_wanted_any_more_is_removed(api: Any, children: Children, cluster: Cluster) -> None:
     round_of(children, cluster, service(cluster, "demo-a"), service(cluster, "demo-b"))
 
     assert round_of(children, cluster, service(cluster, "demo-a")) == ["no Service/demo-b"]
@@ -70,7 +70,7 @@ def test_what_was_wanted_before_is_removed(api: Any, children: Children, cluster
         ),
     ],
 )
-def test_what_is_not_surely_ours_is_never_removed(
+def test_object_without_owner_and_labels_is_never_removed(
     api: Any, children: Children, cluster: Cluster, stranger: Document
 ) -> None:
     api.put({"kind": "Service", "metadata": {"name": "demo-x", **stranger}, "spec": {}})
@@ -81,14 +81,14 @@ def test_what_is_not_surely_ours_is_never_removed(
     assert len(api.stored) == 1
 
 
-def test_removal_that_comes_late_finds_nothing(api: Any, children: Children, cluster: Cluster) -> None:
+def test_late_removal_is_no_error(api: Any, children: Children, cluster: Cluster) -> None:
     asyncio.run(children.publish(cluster, [], ["no Service/demo-x"]))
 
     assert api.writes == []
 
 
 @pytest.mark.parametrize("damage", ["labels", "ownerReferences"])
-def test_child_that_somebody_disowned_is_repaired(api: Any, children: Children, cluster: Cluster, damage: str) -> None:
+def test_child_without_owner_or_labels_is_repaired(api: Any, children: Children, cluster: Cluster, damage: str) -> None:
     round_of(children, cluster, service(cluster, "demo-a"))
     del api.stored[ObjectKey("Service", "kafka", "demo-a")]["metadata"][damage]
 
@@ -99,30 +99,28 @@ def test_child_that_somebody_disowned_is_repaired(api: Any, children: Children, 
 @pytest.mark.parametrize(
     "stranger",
     [
-        pytest.param({"labels": {}}, id="nobodys"),
+        pytest.param({"labels": {}}, id="without-labels"),
         pytest.param({"labels": OURS, "ownerReferences": owner(name="demo-a")}, id="of-another-cluster"),
         pytest.param({"ownerReferences": owner("Deployment")}, id="of-a-deployment"),
     ],
 )
-def test_object_of_somebody_else_is_not_taken_over(
-    api: Any, children: Children, cluster: Cluster, stranger: Document
-) -> None:
+def test_foreign_object_is_not_adopted(api: Any, children: Children, cluster: Cluster, stranger: Document) -> None:
     api.put({"kind": "Service", "metadata": {"name": "demo-x", **stranger}, "spec": {}})
 
-    with pytest.raises(HostError, match="Service demo-x is somebody else's"):
+    with pytest.raises(HostError, match="Service demo-x is not this Cluster's"):
         round_of(children, cluster, service(cluster, "demo-x"))
 
 
-def test_objects_of_the_former_cluster_of_this_name_are_taken_over(
+def test_objects_of_a_former_cluster_of_the_same_name_are_adopted(
     api: Any, children: Children, cluster: Cluster
 ) -> None:
-    """It was deleted a moment ago, and what it owned has not been collected yet."""
+    """It was deleted a moment ago, and its objects have not been garbage-collected yet."""
     api.put({"kind": "Service", "metadata": {"name": "demo-x", "labels": OURS, "ownerReferences": owner(uid="u-0")}})
 
     assert round_of(children, cluster, service(cluster, "demo-x")) == ["Service/demo-x"]
     assert api.stored[ObjectKey("Service", "kafka", "demo-x")]["metadata"]["ownerReferences"][0]["uid"] == "u-1"
 
 
-def test_labels_of_those_who_apply_clusters_are_not_those_of_children(cluster: Cluster) -> None:
-    """A GitOps tool that finds its label on an object that it does not know removes the object."""
+def test_labels_of_the_cluster_are_not_copied_to_children(cluster: Cluster) -> None:
+    """A GitOps tool removes unknown objects that carry its label."""
     assert not [key for key in metadata(cluster, "demo-x")["labels"] if "argo" in key]

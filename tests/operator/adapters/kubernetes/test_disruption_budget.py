@@ -1,4 +1,4 @@
-"""The budget by which pods of a Cluster may be evicted: written where it differs, and none for one node."""
+"""The PodDisruptionBudget of a Cluster: written if it differs, and none for a single node."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def host(api: Any) -> KubernetesHost:
 
 @pytest.fixture
 def look(host: KubernetesHost, cluster_manifest: Callable[..., Document]) -> Look:
-    """Return a function that looks at a cluster of so many nodes, all of whose other objects are there."""
+    """Return a function that observes a cluster of so many nodes, all of whose other objects exist."""
 
     def at(nodes: int) -> tuple[DesiredCluster, ObservedCluster]:
         manifest = cluster_manifest(nodes=nodes)
@@ -50,7 +50,7 @@ def test_budget_is_read_back_as_it_was_written(host: KubernetesHost, api: Any, l
     assert (seen.disruptions_allowed, seen.outdated) == (allowed, ())
     spec = api.stored[BUDGET]["spec"]
     assert (spec["maxUnavailable"], spec["selector"]) == (allowed, {"matchLabels": {"ottla.dev/cluster": "demo"}})
-    assert spec["unhealthyPodEvictionPolicy"] == "AlwaysAllow", "a machine with a broken node can be drained"
+    assert spec["unhealthyPodEvictionPolicy"] == "AlwaysAllow", "a Kubernetes node with a broken pod can be drained"
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_budget_is_read_back_as_it_was_written(host: KubernetesHost, api: Any, l
         pytest.param({"maxUnavailable": 1, "unhealthyPodEvictionPolicy": "IfHealthyBudget"}, id="other-policy"),
     ],
 )
-def test_budget_that_somebody_edited_is_not_right(host: KubernetesHost, api: Any, look: Look, damage: Document) -> None:
+def test_edited_budget_is_outdated(host: KubernetesHost, api: Any, look: Look, damage: Document) -> None:
     asyncio.run(host.limit_disruptions(look(3)[0], 1))
     api.stored[BUDGET]["spec"] |= damage
 

@@ -1,4 +1,4 @@
-"""Listeners from outside on Kubernetes: Services come, go and come back, and nodes learn where clients dial them."""
+"""Outside listeners on Kubernetes: Services are created, removed and restored, and nodes get advertised addresses."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from ottla.config.properties import parse_properties
 from ottla_operator.adapters.kubernetes.host import KubernetesHost
 from ottla_operator.errors import ApiError
 from ottla_operator.model.manifest import Cluster, ObjectKey
-from ottla_operator.model.node_doors import told_by
+from ottla_operator.model.node_listeners import parse_advertised_listeners
 from ottla_operator.model.nodes import DesiredCluster
 
 Document = dict[str, Any]
@@ -21,7 +21,7 @@ MAIN = ("ConfigMap/demo-main", "StatefulSet/demo-main")
 
 
 class World:
-    """A host over an API server in memory, and what plays Kubernetes beside it."""
+    """A host over an API server in memory, and the parts of Kubernetes that allocate addresses."""
 
     def __init__(self, api: Any, manifest: Builder) -> None:
         self.api = api
@@ -30,7 +30,7 @@ class World:
         self._ports = iter(range(30_000, 32_000))
 
     def cluster(self, *, nodes: int = 1, addresses: dict[str, str] | None = None, **listener: Any) -> Cluster:
-        """Return a cluster with an internal listener and, where ``listener`` says something, another one, ``out``."""
+        """Return a cluster with an internal listener and, if ``listener`` is given, another one, ``out``."""
         listeners: list[Document] = [{"name": "in", "port": 9094}]
         listeners += [{"name": "out", "port": 9095, "tls": True, **listener}] if listener else []
         manifest = self._manifest(spec={"tls": {}, "listeners": listeners}, nodes=nodes)
@@ -40,7 +40,7 @@ class World:
         return Cluster.parse(manifest)
 
     def round(self, cluster: Cluster) -> tuple[str, ...]:
-        """Look, publish what is outdated, and let Kubernetes do its part; return what was outdated."""
+        """Observe, publish outdated objects, and let Kubernetes do its part; return the outdated names."""
         outdated = publish(self.host, cluster)
         for service in self.services():
             (port, *_) = service["spec"]["ports"]
@@ -49,7 +49,7 @@ class World:
         return outdated
 
     def settle(self, cluster: Cluster) -> DesiredCluster:
-        """Make rounds until nothing is outdated."""
+        """Repeat until nothing is outdated."""
         for _ in range(4):
             if not self.round(cluster):
                 return look(self.host, cluster)[0]
@@ -65,10 +65,12 @@ class World:
     def remove(self, name: str, kind: str = "Service") -> None:
         del self.api.stored[ObjectKey(kind, "kafka", name)]
 
-    def told(self, ordinal: int = 0) -> dict[str, str]:
-        """Return what the published configuration of a node has for its clients."""
+    def advertised_addresses(self, ordinal: int = 0) -> dict[str, str]:
+        """Return the advertised addresses in the published configuration of a node."""
         data = self.api.stored[ObjectKey("ConfigMap", "kafka", "demo-main")]["data"]
-        return told_by(parse_properties(data[f"demo-main-{ordinal}.properties"])["advertised.listeners"])
+        return parse_advertised_listeners(
+            parse_properties(data[f"demo-main-{ordinal}.properties"])["advertised.listeners"]
+        )
 
 
 @pytest.fixture
@@ -76,19 +78,19 @@ def world(api: Any, cluster_manifest: Builder) -> World:
     return World(api, cluster_manifest)
 
 
-def test_nodes_begin_with_the_ports_that_were_allocated(world: World) -> None:
+def test_nodes_start_with_the_allocated_ports(world: World) -> None:
     cluster = world.cluster(nodes=3, type="nodeport")
 
     first, second = world.round(cluster), world.round(cluster)
 
-    assert not set(MAIN) & set(first), "no pod is made before it is known what it has to tell"
+    assert not set(MAIN) & set(first), "no pod is created before its advertised address is known"
     assert second == MAIN
-    assert [world.told(number)["OUT"] for number in range(3)] == [":30001", ":30002", ":30003"]
+    assert [world.advertised_addresses(number)["OUT"] for number in range(3)] == [":30001", ":30002", ":30003"]
     assert world.round(cluster) == ()
     assert look(world.host, cluster)[1].outdated == ()
 
 
-def test_pod_tells_the_node_its_machine(world: World) -> None:
+def test_pod_passes_the_host_address_to_the_node(world: World) -> None:
     world.settle(world.cluster(type="nodeport"))
     pod = world.api.stored[ObjectKey("StatefulSet", "kafka", "demo-main")]["spec"]["template"]["spec"]
 
@@ -97,15 +99,15 @@ def test_pod_tells_the_node_its_machine(world: World) -> None:
     assert {"fieldPath": "status.hostIP", "apiVersion": "v1"} in [it["valueFrom"]["fieldRef"] for it in broker["env"]]
 
 
-def test_named_host_is_told_instead_of_the_machine(world: World) -> None:
+def test_advertised_host_replaces_the_host_address(world: World) -> None:
     world.settle(world.cluster(type="nodeport", outside={"advertisedHost": "k.example"}))
     pod = world.api.stored[ObjectKey("StatefulSet", "kafka", "demo-main")]["spec"]["template"]["spec"]
 
-    assert world.told()["OUT"] == "k.example:30001"
+    assert world.advertised_addresses()["OUT"] == "k.example:30001"
     assert "--override" not in pod["containers"][0]["args"]
 
 
-def test_clients_begin_at_the_machines_of_brokers(world: World) -> None:
+def test_bootstrap_address_has_the_hosts_of_brokers(world: World) -> None:
     cluster = world.cluster(type="nodeport")
     labels = {"ottla.dev/broker": "true"}
     world.settle(cluster)
@@ -127,7 +129,7 @@ def test_nodes_do_not_wait_for_load_balancers(world: World) -> None:
 
     world.settle(cluster)
 
-    assert "OUT" not in world.told(), "a listener is not open before its address is known"
+    assert "OUT" not in world.advertised_addresses(), "a listener is not open before its address is known"
     service, begin = world.service("demo-main-0-out"), world.service("demo-out-bootstrap")
     assert service is not None
     assert begin is not None
@@ -145,7 +147,7 @@ def test_address_of_a_load_balancer_changes_configuration_and_no_revision(world:
     assert world.round(cluster) == ("ConfigMap/demo-main",)
 
     after = look(world.host, cluster)[0]
-    assert world.told()["OUT"] == "demo-main-0-out.example:9095"
+    assert world.advertised_addresses()["OUT"] == "demo-main-0-out.example:9095"
     assert [node.revision for node in after.nodes] == [node.revision for node in before.nodes]
     assert after.nodes[0].properties != before.nodes[0].properties
 
@@ -155,12 +157,12 @@ def test_new_node_changes_nothing_of_the_others(world: World) -> None:
 
     after = world.settle(world.cluster(nodes=3, type="nodeport"))
 
-    # Which replicas there are by default depends on the number of brokers; nothing else does.
+    # Only the default replication factor depends on the number of brokers.
     assert {node.place.outside["out"] for node in after.nodes} == {":30001", ":30002", ":30003"}
     assert after.nodes[0].place == before.nodes[0].place
 
 
-def test_service_that_was_removed_has_its_port_again(world: World) -> None:
+def test_recreated_service_keeps_its_port(world: World) -> None:
     world.settle(world.cluster(nodes=2, type="nodeport"))
     cluster = world.cluster(nodes=2, addresses={"out": "10.0.0.1:30000,10.0.0.2:30000"}, type="nodeport")
     for name in ("demo-main-1-out", "demo-out-bootstrap"):
@@ -176,33 +178,33 @@ def test_service_that_was_removed_has_its_port_again(world: World) -> None:
     assert world.round(cluster) == ()
 
 
-def test_port_that_somebody_took_meanwhile_is_replaced(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_port_taken_by_another_service_is_replaced(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = world.cluster(type="nodeport")
     world.settle(cluster)
     world.remove("demo-main-0-out")
     apply = world.api.apply
 
-    async def refuse(document: Document) -> Document:
+    async def reject(document: Document) -> Document:
         if document["spec"]["ports"][0].get("nodePort") == 30_001:
             raise ApiError(422, "Invalid", "provided port is already allocated")
         written: Document = await apply(document)
         return written
 
-    monkeypatch.setattr(world.api, "apply", refuse)
+    monkeypatch.setattr(world.api, "apply", reject)
     assert world.round(cluster) == ("Service/demo-main-0-out",)
     monkeypatch.undo()
 
     world.settle(cluster)
-    assert world.told()["OUT"] == ":30002"
+    assert world.advertised_addresses()["OUT"] == ":30002"
 
 
-def test_refusal_that_is_not_about_a_port_is_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejection_that_is_not_about_a_port_is_raised(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = world.cluster(type="loadbalancer")
 
-    async def refuse(_: Document) -> Document:
+    async def reject(_: Document) -> Document:
         raise ApiError(422, "Invalid", "loadBalancerClass: unknown")
 
-    monkeypatch.setattr(world.api, "apply", refuse)
+    monkeypatch.setattr(world.api, "apply", reject)
     with pytest.raises(ApiError, match="loadBalancerClass"):
         world.round(cluster)
 
@@ -214,7 +216,7 @@ def test_refusal_that_is_not_about_a_port_is_said(world: World, monkeypatch: pyt
         pytest.param({"type": "internal"}, id="listener-becomes-internal"),
     ],
 )
-def test_listener_takes_its_services_with_it(world: World, after: Document) -> None:
+def test_services_are_removed_with_their_listener(world: World, after: Document) -> None:
     world.settle(world.cluster(nodes=2, type="nodeport"))
 
     world.settle(world.cluster(nodes=2, **after))
@@ -222,7 +224,7 @@ def test_listener_takes_its_services_with_it(world: World, after: Document) -> N
     assert {it["metadata"]["name"] for it in world.services()} == {"demo-nodes", "demo-bootstrap"}
 
 
-def test_service_of_a_broker_goes_after_the_broker(world: World) -> None:
+def test_service_of_a_broker_is_removed_after_the_broker(world: World) -> None:
     world.settle(world.cluster(nodes=3, type="nodeport"))
     fewer = world.cluster(nodes=1, type="nodeport")
 
@@ -241,10 +243,10 @@ def test_type_of_a_listener_changes_in_place(world: World) -> None:
 
     world.settle(world.cluster(type="loadbalancer", outside={"advertisedHost": "{node}.example"}))
 
-    assert world.told()["OUT"] == "0.example:9095"
+    assert world.advertised_addresses()["OUT"] == "0.example:9095"
 
 
-def test_clients_inside_are_not_sent_outside(world: World) -> None:
+def test_bootstrap_service_inside_has_no_outside_ports(world: World) -> None:
     world.settle(world.cluster(type="nodeport"))
     service = world.service("demo-bootstrap")
 

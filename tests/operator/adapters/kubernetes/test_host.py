@@ -1,4 +1,4 @@
-"""Nodes as pods: what is outdated, what pods say, and which id volumes carry."""
+"""Nodes as pods: outdated objects, node states, and the cluster id on volumes."""
 
 import asyncio
 import copy
@@ -25,7 +25,7 @@ Builder = Callable[..., Document]
 
 
 class FakeStore:
-    """Objects by kind and name; an apply stores what it is given and adds what a server would."""
+    """Objects by kind and name; an apply stores its document with the fields that a server adds."""
 
     def __init__(self) -> None:
         self.stored: dict[tuple[str, str], Document] = {}
@@ -116,13 +116,13 @@ def test_version_that_means_the_image_is_known(
     assert desired.version == version
 
 
-def test_what_is_there_is_not_written_again(host: KubernetesHost, cluster: Cluster) -> None:
+def test_objects_as_desired_are_not_written_again(host: KubernetesHost, cluster: Cluster) -> None:
     publish(host, cluster)
 
     assert look(host, cluster)[1].outdated == ()
 
 
-def test_only_what_somebody_changed_is_repaired(host: KubernetesHost, store: FakeStore, cluster: Cluster) -> None:
+def test_only_changed_objects_are_repaired(host: KubernetesHost, store: FakeStore, cluster: Cluster) -> None:
     publish(host, cluster)
     store.stored["Service", "demo-bootstrap"]["spec"]["ports"][0]["port"] = 9999
     del store.stored["ConfigMap", "demo-main"]
@@ -141,8 +141,8 @@ def test_missing_pod_is_left_to_the_stateful_set(host: KubernetesHost, cluster: 
     assert plan_cluster(desired, seen).steps == ()
 
 
-def test_pod_of_a_node_that_is_to_leave_is_missed_too(host: KubernetesHost, cluster: Cluster) -> None:
-    """Nobody may answer before it votes again: its StatefulSet must not shrink because its pod was evicted."""
+def test_missing_pod_of_a_leaving_node_is_observed(host: KubernetesHost, cluster: Cluster) -> None:
+    """The quorum may need its vote before any broker responds: an evicted pod must not shrink its StatefulSet."""
     cluster = replace(cluster, known_initial_controllers=())
     name = f"demo-main-{len(look(host, cluster)[0].nodes)}"
     desired = asyncio.run(host.desired(cluster, [name]))
@@ -160,9 +160,7 @@ def test_new_cluster_is_only_published(host: KubernetesHost, cluster: Cluster) -
     assert plan_cluster(desired, seen).steps == (Publish(desired, EVERYTHING),)
 
 
-def test_restart_and_stop_delete_the_pod_that_was_seen(
-    host: KubernetesHost, store: FakeStore, cluster: Cluster
-) -> None:
+def test_restart_and_stop_delete_the_observed_pod(host: KubernetesHost, store: FakeStore, cluster: Cluster) -> None:
     publish(host, cluster)
     store.add_pod("demo-main-0", uid="p-0")
     desired, seen = look(host, cluster)
@@ -173,14 +171,14 @@ def test_restart_and_stop_delete_the_pod_that_was_seen(
     assert store.deleted == ["Pod/demo-main-0 p-0", "Pod/demo-main-1 p-1"]
 
 
-def test_nobody_but_the_stateful_set_starts_pods(host: KubernetesHost, cluster: Cluster) -> None:
+def test_only_the_stateful_set_starts_pods(host: KubernetesHost, cluster: Cluster) -> None:
     desired, _ = look(host, cluster)
 
     with pytest.raises(HostError):
         asyncio.run(host.start_node(desired.nodes[0]))
 
 
-def test_clients_begin_at_the_bootstrap_service(host: KubernetesHost, cluster: Cluster) -> None:
+def test_bootstrap_address_is_the_bootstrap_service(host: KubernetesHost, cluster: Cluster) -> None:
     assert host.bootstrap_servers(look(host, cluster)[0], PLAINTEXT) == "demo-bootstrap.kafka.svc:9092"
 
 
@@ -193,7 +191,7 @@ def test_clients_begin_at_the_bootstrap_service(host: KubernetesHost, cluster: C
         pytest.param(["old", "old"], "old", id="two-volumes-of-one-cluster"),
     ],
 )
-def test_id_of_the_volumes_is_taken_over(
+def test_cluster_id_of_the_volumes_is_adopted(
     host: KubernetesHost, store: FakeStore, cluster: Cluster, claims: list[str | None], expected: str
 ) -> None:
     for number, cluster_id in enumerate(claims):
@@ -204,7 +202,7 @@ def test_id_of_the_volumes_is_taken_over(
     assert desired.cluster.cluster_id == (cluster.cluster_id if expected == "derived" else expected)
 
 
-def test_volumes_of_two_clusters_are_refused(host: KubernetesHost, store: FakeStore, cluster: Cluster) -> None:
+def test_volumes_of_two_clusters_are_rejected(host: KubernetesHost, store: FakeStore, cluster: Cluster) -> None:
     store.add_claim("data-demo-main-0", "one")
     store.add_claim("data-demo-main-1", "two")
 
@@ -307,7 +305,7 @@ def waiting(reason: str, message: str = "", last: str = "") -> Document:
         ),
     ],
 )
-def test_pod_says_how_its_node_is(pod: Document, state: NodeState, reason: str, message: str) -> None:
+def test_node_state_follows_from_its_pod(pod: Document, state: NodeState, reason: str, message: str) -> None:
     node = observed_node(pod, has_successor=True)
 
     assert (node.state, node.reason, node.message, node.revision) == (state, reason, message, "r")

@@ -1,4 +1,4 @@
-"""What is said of a node whose pod is in trouble, from pods as Kubernetes 1.36 writes them."""
+"""The state of a node whose pod fails, from pods as Kubernetes 1.36 writes them."""
 
 from typing import Any
 
@@ -82,20 +82,20 @@ TAINT = condition("DisruptionTarget", True, "DeletionByTaintManager", "Taint man
             NodeState.FAILED,
             "PodFailed",
             "its pod has ended",
-            id="ended-and-nobody-says-why",
+            id="ended-without-a-reason",
         ),
         pytest.param(
             pod(*SILENT, phase="Running", containerStatuses=RUNNING),
             NodeState.UNREADY,
             "MachineLost",
-            "its machine worker-2 does not answer",
+            "its Kubernetes node worker-2 does not respond",
             id="machine-silent",
         ),
         pytest.param(
             pod(*SILENT, TAINT, deleted=True, phase="Running", containerStatuses=RUNNING),
             NodeState.STARTING,
             "MachineLost",
-            "its machine worker-2 does not answer, and nobody knows whether the pod still runs there; once the machine "
+            "its Kubernetes node worker-2 does not respond, so the pod may still run there; once the host "
             "is surely off: kubectl delete node worker-2",
             id="terminating-on-a-dead-machine",
         ),
@@ -121,13 +121,13 @@ TAINT = condition("DisruptionTarget", True, "DeletionByTaintManager", "Taint man
         ),
     ],
 )
-def test_pod_in_trouble_says_what_its_node_needs(found: Document, state: NodeState, reason: str, message: str) -> None:
+def test_state_of_a_failing_pod_names_the_reason(found: Document, state: NodeState, reason: str, message: str) -> None:
     node = observed_node(found, has_successor=True)
 
     assert (node.state, node.reason, node.message) == (state, reason, message)
 
 
-def test_pod_that_ends_for_good_on_a_dead_machine_is_not_taken_for_stopped() -> None:
+def test_terminating_pod_on_a_lost_kubernetes_node_is_not_stopped() -> None:
     node = observed_node(pod(*SILENT, TAINT, deleted=True, phase="Running"), has_successor=False)
 
     assert (node.state, node.reason) == (NodeState.STOPPING, "MachineLost")

@@ -1,4 +1,4 @@
-"""Secrets of users on Kubernetes: what is written is read, and errors do not quote."""
+"""Secrets of users on Kubernetes: they are read back as written, and errors do not quote them."""
 
 import asyncio
 import base64
@@ -27,22 +27,22 @@ def secrets(api: Any) -> KubernetesSecrets:
     return KubernetesSecrets(api, "kafka")
 
 
-def test_what_is_written_is_read(secrets: KubernetesSecrets) -> None:
+def test_written_secret_is_read_back(secrets: KubernetesSecrets) -> None:
     asyncio.run(secrets.write(SECRET, OWNER))
 
     assert asyncio.run(secrets.read("alice")) == SECRET
-    assert asyncio.run(secrets.value("alice", "type")) == "kafka"
-    assert asyncio.run(secrets.value("alice", "nothing")) is None
+    assert asyncio.run(secrets.read_entry("alice", "type")) == "kafka"
+    assert asyncio.run(secrets.read_entry("alice", "nothing")) is None
     assert secrets.location("alice") == "alice"
 
 
-def test_what_is_not_there_is_none(secrets: KubernetesSecrets) -> None:
+def test_missing_secret_is_none(secrets: KubernetesSecrets) -> None:
     assert asyncio.run(secrets.read("alice")) is None
-    assert asyncio.run(secrets.value("alice", "password")) is None
+    assert asyncio.run(secrets.read_entry("alice", "password")) is None
     asyncio.run(secrets.delete("alice"))
 
 
-def test_secret_of_somebody_else_is_known_as_such(secrets: KubernetesSecrets, api: Any) -> None:
+def test_foreign_secret_has_no_owner(secrets: KubernetesSecrets, api: Any) -> None:
     api.put({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "alice"}})
     found = asyncio.run(secrets.read("alice"))
 
@@ -72,23 +72,23 @@ def test_secret_that_was_read_is_written(secrets: KubernetesSecrets) -> None:
     assert asyncio.run(secrets.read("alice")) == replace(SECRET, labels={})
 
 
-def test_bytes_that_are_no_text_are_no_password(secrets: KubernetesSecrets, api: Any) -> None:
+def test_bytes_that_are_not_utf8_are_no_password(secrets: KubernetesSecrets, api: Any) -> None:
     data = {"pw": base64.b64encode(b"\xff\xfe").decode()}
     api.put({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine"}, "data": data})
 
-    value = asyncio.run(secrets.value("mine", "pw"))
+    value = asyncio.run(secrets.read_entry("mine", "pw"))
 
     assert value is not None
     assert not value.isprintable()
 
 
-def test_words_of_the_server_are_kept_back(
+def test_error_does_not_quote_the_servers_message(
     secrets: KubernetesSecrets, api: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse(document: Any) -> None:
+    async def reject(document: Any) -> None:
         raise ApiError(422, "Invalid", f"cannot take {document}")
 
-    monkeypatch.setattr(api, "apply", refuse)
+    monkeypatch.setattr(api, "apply", reject)
 
     with pytest.raises(ApiError, match=r"^422 Invalid: Secret alice was not written$") as caught:
         asyncio.run(secrets.write(SECRET, OWNER))

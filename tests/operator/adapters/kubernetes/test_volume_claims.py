@@ -1,4 +1,4 @@
-"""Volumes of running clusters: they grow, there are more of them, and they go, wherever the operator is killed."""
+"""Volumes of running clusters: they grow, are added and are deleted, wherever the operator is killed."""
 
 import asyncio
 import copy
@@ -13,7 +13,7 @@ from kills import KilledError
 from ottla_operator.adapters.kubernetes.host import KubernetesHost
 from ottla_operator.controllers.cluster.reconcile import reconcile_cluster
 from ottla_operator.controllers.result import ReconcileResult
-from ottla_operator.model.conditions import Reached, Refused, Underway, Waiting
+from ottla_operator.model.conditions import Reached, Rejected, Underway, Waiting
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.ports.cluster_view import QuorumMember
 
@@ -24,7 +24,7 @@ UID = "00000000-0000-0000-0000-000000000001"
 
 
 class Operator:
-    """A Cluster in a Kubernetes in memory, with brokers that are always fine; a pass may be the process's last."""
+    """A Cluster in a Kubernetes in memory, with healthy brokers; any reconciliation may be the process's last."""
 
     def __init__(self, world: FakeKubernetes, brokers: Any, manifest: Document) -> None:
         self.world = world
@@ -43,7 +43,7 @@ class Operator:
         return asyncio.run(reconcile_cluster(cluster, host, self.brokers.connect))
 
     def until_done(self) -> ReconcileResult:
-        """Make passes, with time between them, until nothing is waited for."""
+        """Reconcile, with time in between, until nothing is waited for."""
         said = []
         for _ in range(PASSES_MAX):
             try:
@@ -64,7 +64,7 @@ def voters(count: int) -> tuple[QuorumMember, ...]:
 
 @pytest.fixture
 def three(brokers: Any, cluster_manifest: Builder) -> Callable[..., Operator]:
-    """Return a builder of operators whose cluster of three runs; nothing was written or restarted yet."""
+    """Return a builder of operators whose cluster of three runs, with no writes and restarts recorded yet."""
 
     def build(**pool: Any) -> Operator:
         brokers.broker_ids, brokers.voters = tuple(range(3)), voters(3)
@@ -96,7 +96,7 @@ def test_volumes_grow_and_no_pod_is_touched(three: Callable[..., Operator]) -> N
     assert isinstance(result.readiness, Reached)
     assert operator.world.sizes() == {f"data-demo-main-{number}": "2Gi" for number in range(3)}
     assert operator.world.uids("Pod") == pods
-    # New nodes get as much: the list of claims is another one's.
+    # New nodes get the same size: the StatefulSet has other claim templates.
     assert operator.world.uids("StatefulSet") != sets
     (template,) = operator.world.stored["StatefulSet", "demo-main"]["spec"]["volumeClaimTemplates"]
     assert template["spec"]["resources"]["requests"]["storage"] == "2Gi"
@@ -106,7 +106,7 @@ def test_volumes_grow_and_no_pod_is_touched(three: Callable[..., Operator]) -> N
 
 
 def killed_everywhere(three: Callable[..., Operator], storage: Document) -> list[Operator]:
-    """Ask for ``storage``, and play it once for each moment before or after a write at which the operator is killed."""
+    """Apply ``storage`` once per write, with the operator killed before or after that write."""
     undisturbed = three()
     undisturbed.ask(storage=storage)
     undisturbed.until_done()
@@ -116,13 +116,13 @@ def killed_everywhere(three: Callable[..., Operator], storage: Document) -> list
         operator.ask(storage=storage)
         operator.world.kill_at = moment
         assert isinstance(operator.until_done().readiness, Reached)
-        assert operator.world.kill_at is None, "nobody was killed"
+        assert operator.world.kill_at is None, "the operator was not killed"
         others.append(operator)
-    assert others, "there is nothing to be killed at"
+    assert others, "there is a write to be killed at"
     return others
 
 
-def test_growth_is_finished_by_the_next_operator_wherever_one_is_killed(three: Callable[..., Operator]) -> None:
+def test_growth_is_finished_by_the_next_operator_after_any_kill(three: Callable[..., Operator]) -> None:
     pods = three().world.uids("Pod")
 
     others = killed_everywhere(three, {"size": "2Gi"})
@@ -133,14 +133,14 @@ def test_growth_is_finished_by_the_next_operator_wherever_one_is_killed(three: C
         assert operator.world.uids("Pod") == pods
 
 
-def test_class_that_cannot_grow_is_a_reason_and_stops_nothing_else(three: Callable[..., Operator]) -> None:
+def test_storage_class_that_cannot_grow_is_reported_and_stops_nothing_else(three: Callable[..., Operator]) -> None:
     operator = three()
     operator.world.can_grow = False
     operator.ask(storage={"size": "2Gi"}, resources={"limits": {"memory": "1Gi"}})
 
     readiness = operator.until_done().readiness
 
-    assert isinstance(readiness, Refused)
+    assert isinstance(readiness, Rejected)
     assert readiness.reason == "VolumeCannotGrow"
     assert readiness.message.startswith("claim data-demo-main-0 and 2 more could not be changed: 403 Forbidden: only")
     assert sorted(operator.world.restarts) == [f"demo-main-{number}" for number in range(3)]
@@ -148,7 +148,7 @@ def test_class_that_cannot_grow_is_a_reason_and_stops_nothing_else(three: Callab
     assert isinstance(operator.until_done().readiness, Reached)
 
 
-def test_growth_that_takes_time_is_told_while_the_cluster_serves(three: Callable[..., Operator]) -> None:
+def test_slow_volume_growth_is_reported_while_the_cluster_serves(three: Callable[..., Operator]) -> None:
     operator = three()
     operator.ask(storage={"size": "2Gi"})
     operator.one_pass()
@@ -166,7 +166,7 @@ def test_growth_that_takes_time_is_told_while_the_cluster_serves(three: Callable
     )
 
 
-def test_set_that_waits_for_the_garbage_collector_is_waited_for(three: Callable[..., Operator]) -> None:
+def test_stateful_set_is_replaced_after_its_garbage_collection(three: Callable[..., Operator]) -> None:
     operator = three()
     pods = operator.world.uids("Pod")
     operator.world.orphaning = False
@@ -182,7 +182,7 @@ def test_set_that_waits_for_the_garbage_collector_is_waited_for(three: Callable[
 
 
 def test_nodes_are_known_while_their_set_is_replaced(three: Callable[..., Operator]) -> None:
-    """A node that is to leave may hold the only majority of the quorum: its pod must be made again."""
+    """A leaving node may hold the only majority of the quorum: its pod must be recreated."""
     operator = three()
     del operator.world.stored["StatefulSet", "demo-main"]
     del operator.world.stored["Pod", "demo-main-2"]
@@ -197,7 +197,7 @@ def test_nodes_are_known_while_their_set_is_replaced(three: Callable[..., Operat
 
 def test_disk_is_added_node_by_node_in_their_order(three: Callable[..., Operator]) -> None:
     operator = three()
-    # The active controller, 0, would be the last; pods of higher numbers could not be made before it has the disk.
+    # The active controller, 0, would be the last; but pods of higher ordinals wait until it has the volume.
     operator.ask(storage=DISKS)
 
     assert isinstance(operator.until_done().readiness, Reached)
@@ -206,17 +206,15 @@ def test_disk_is_added_node_by_node_in_their_order(three: Callable[..., Operator
     assert operator.world.restarts == ["demo-main-0", "demo-main-1", "demo-main-2"]
 
 
-def test_addition_is_finished_by_the_next_operator_wherever_one_is_killed(three: Callable[..., Operator]) -> None:
+def test_addition_is_finished_by_the_next_operator_after_any_kill(three: Callable[..., Operator]) -> None:
     for operator in killed_everywhere(three, DISKS):
         assert_all_have_two_disks(operator)
 
 
 @pytest.mark.parametrize("lost", range(3))
 @pytest.mark.parametrize("passes", range(1, 10))
-def test_pod_that_is_lost_while_disks_are_added_comes_back(
-    three: Callable[..., Operator], lost: int, passes: int
-) -> None:
-    """The controller of StatefulSets would not make it behind a pod that lacks the disk."""
+def test_pod_lost_while_volumes_are_added_is_recreated(three: Callable[..., Operator], lost: int, passes: int) -> None:
+    """The StatefulSet controller would not create it behind a pod that lacks the volume."""
     operator = three()
     operator.ask(storage=DISKS)
     for _ in range(passes):
@@ -243,7 +241,7 @@ def test_missing_pod_of_a_pool_whose_name_begins_the_same_is_another_pools(three
     assert operator.world.restarts == ["demo-main-0", "demo-main-1", "demo-main-2"]
 
 
-def test_node_that_comes_with_the_disk_does_not_wait_for_the_others(three: Callable[..., Operator]) -> None:
+def test_new_node_with_the_volume_does_not_wait_for_the_others(three: Callable[..., Operator]) -> None:
     operator = three()
     operator.ask(storage=DISKS, nodes=5)
     operator.brokers.broker_ids, operator.brokers.voters = tuple(range(5)), voters(5)
@@ -255,7 +253,7 @@ def test_node_that_comes_with_the_disk_does_not_wait_for_the_others(three: Calla
 
 
 @pytest.mark.parametrize("policy", ["Retain", "Delete"])
-def test_volumes_of_a_node_that_has_left_go_if_asked_and_not_before_it_is_unregistered(
+def test_volumes_of_a_removed_node_are_deleted_by_policy_after_it_is_unregistered(
     three: Callable[..., Operator], policy: str
 ) -> None:
     operator = three()
@@ -292,7 +290,7 @@ def test_volumes_of_another_cluster_are_never_removed(three: Callable[..., Opera
     assert "data-demo-main-7" in operator.world.sizes()
 
 
-def test_volumes_are_the_clusters_as_long_as_the_policy_says_so(three: Callable[..., Operator]) -> None:
+def test_deletion_policy_decides_whether_the_cluster_owns_volumes(three: Callable[..., Operator]) -> None:
     operator = three()
 
     def owners() -> list[list[str]]:
@@ -310,7 +308,7 @@ def test_volumes_are_the_clusters_as_long_as_the_policy_says_so(three: Callable[
     assert operator.world.restarts == []
 
 
-def test_volume_that_is_gone_is_the_reason_of_its_node(three: Callable[..., Operator]) -> None:
+def test_lost_volume_is_the_reason_of_its_node(three: Callable[..., Operator]) -> None:
     operator = three()
     claim = operator.world.stored["PersistentVolumeClaim", "data-demo-main-1"]
     claim["status"]["phase"], claim["spec"]["volumeName"] = "Lost", "pv-7"
@@ -325,15 +323,15 @@ def test_volume_that_is_gone_is_the_reason_of_its_node(three: Callable[..., Oper
 ZONE = "topology.kubernetes.io/zone"
 
 
-def with_machines(operator: Operator, label: str) -> None:
+def label_kubernetes_nodes(operator: Operator, label: str) -> None:
     for machine in operator.world.machines:
         metadata = {"name": machine, "uid": machine, "labels": {label: f"{machine}-zone"}}
         operator.world.stored["Node", machine] = {"kind": "Node", "metadata": metadata}
 
 
-def test_pods_are_told_their_racks_and_become_ready(three: Callable[..., Operator]) -> None:
+def test_pods_get_their_racks_and_become_ready(three: Callable[..., Operator]) -> None:
     operator = three()
-    with_machines(operator, ZONE)
+    label_kubernetes_nodes(operator, ZONE)
     operator.manifest["spec"]["rack"] = {"topologyKey": ZONE}
 
     assert isinstance(operator.until_done().readiness, Reached)
@@ -344,9 +342,9 @@ def test_pods_are_told_their_racks_and_become_ready(three: Callable[..., Operato
     }
 
 
-def test_machine_without_the_label_is_named(three: Callable[..., Operator]) -> None:
+def test_kubernetes_node_without_the_label_is_named(three: Callable[..., Operator]) -> None:
     operator = three()
-    with_machines(operator, "other")
+    label_kubernetes_nodes(operator, "other")
     operator.manifest["spec"]["rack"] = {"topologyKey": ZONE}
     for _ in range(4):
         readiness = operator.one_pass().readiness
@@ -355,10 +353,10 @@ def test_machine_without_the_label_is_named(three: Callable[..., Operator]) -> N
     assert isinstance(readiness, Waiting)
     assert readiness.reason == "RackMissing"
     assert readiness.message == (
-        "node demo-main-1: its machine m-1 has no label topology.kubernetes.io/zone, which names the rack; "
+        "node demo-main-1: its Kubernetes node m-1 has no label topology.kubernetes.io/zone, which names the rack; "
         "kubectl label node m-1 topology.kubernetes.io/zone=..."
     )
-    # Only one node was restarted: the others serve on, as they are.
+    # Only one node was restarted: the others keep running unchanged.
     assert operator.world.restarts == ["demo-main-1"]
-    with_machines(operator, ZONE)
+    label_kubernetes_nodes(operator, ZONE)
     assert isinstance(operator.until_done().readiness, Reached)

@@ -1,6 +1,6 @@
-"""Nodes as processes: a cluster comes up, is found again by the next command, and goes down without a trace.
+"""Nodes as processes: a cluster starts, is found again by the next command, and stops without leftovers.
 
-The program here is a stand-in for the ottla command: it formats and serves HTTP, and can be told to misbehave.
+The program here is a stand-in for the ottla command: it formats and serves HTTP, and misbehaves on request.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from ottla_operator.adapters.local.state_directory import StateDirectory
 from ottla_operator.controllers.cluster.reconcile import reconcile_cluster
 from ottla_operator.controllers.result import ReconcileResult
 from ottla_operator.errors import HostError
-from ottla_operator.model.conditions import Reached, Refused, Waiting
+from ottla_operator.model.conditions import Reached, Rejected, Waiting
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.ports.nodes import NodeState, ObservedNode
 
@@ -105,7 +105,7 @@ def cluster(cluster_manifest: Builder, brokers: Any, free_ports: Callable[..., i
 
 
 def settle(cluster: Cluster, host: LocalHost, brokers: Any) -> ReconcileResult:
-    """Make passes until the cluster is no longer waited for."""
+    """Reconcile until the cluster does not wait any more."""
 
     async def run() -> ReconcileResult:
         while True:
@@ -167,7 +167,7 @@ def test_new_configuration_restarts_the_node(
     assert log.splitlines() == ["revision 1", "revision 2"]
 
 
-def test_configuration_that_cannot_be_used_is_refused_and_the_node_runs_on(
+def test_invalid_configuration_is_rejected_and_the_node_keeps_running(
     host: LocalHost, cluster: Callable[..., Cluster], brokers: Any
 ) -> None:
     settle(cluster(), host, brokers)
@@ -175,13 +175,13 @@ def test_configuration_that_cannot_be_used_is_refused_and_the_node_runs_on(
 
     result = settle(cluster(unknown_key="1"), host, brokers)
 
-    assert isinstance(result.readiness, Refused)
+    assert isinstance(result.readiness, Rejected)
     assert result.readiness.reason == "FormatFailed"
     assert "Unknown configuration 'unknown.key'." in result.readiness.message
     assert pid(host) == before
 
 
-def test_refusal_of_one_node_leaves_no_other_half_formatted(
+def test_rejection_of_one_node_leaves_no_other_half_formatted(
     host: LocalHost, directory: StateDirectory, cluster: Callable[..., Cluster]
 ) -> None:
     (pool,) = cluster().pools
@@ -197,12 +197,12 @@ def test_refusal_of_one_node_leaves_no_other_half_formatted(
     asyncio.run(publish())
 
 
-def test_node_that_ends_at_once_leaves_its_last_words(
+def test_error_of_a_node_that_ends_at_once_has_its_last_output(
     host: LocalHost, cluster: Callable[..., Cluster], brokers: Any
 ) -> None:
     result = settle(cluster(die="1"), host, brokers)
 
-    assert isinstance(result.readiness, Refused)
+    assert isinstance(result.readiness, Rejected)
     assert result.readiness.reason == "NodeExited"
     assert "first line | the disk is on fire" in result.readiness.message
 
@@ -228,7 +228,7 @@ def test_node_that_was_killed_is_started_again(
         pytest.param('{"ready": false, "reasons": []}', '{"ready": false, "reasons": []}', id="no-reasons"),
         pytest.param("just words", "just words", id="not-json"),
         pytest.param("[]", "[]", id="other-json"),
-        pytest.param("", "it answers 503", id="empty"),
+        pytest.param("", "HTTP status 503", id="empty"),
     ],
 )
 def test_node_that_is_not_ready_says_why(
@@ -255,7 +255,7 @@ def test_node_that_is_not_ready_may_have_been(
     assert look(host, cluster())["demo-main-0"].state is state
 
 
-def test_node_that_hangs_may_have_served(
+def test_hanging_node_counts_as_unready(
     host: LocalHost, cluster: Callable[..., Cluster], brokers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settle(cluster(), host, brokers)
@@ -266,10 +266,10 @@ def test_node_that_hangs_may_have_served(
     finally:
         os.kill(pid(host), signal.SIGCONT)
 
-    assert (seen.state, seen.message) == (NodeState.UNREADY, "it does not answer yet")
+    assert (seen.state, seen.message) == (NodeState.UNREADY, "it does not respond yet")
 
 
-def test_removed_node_is_seen_no_more_and_comes_back_with_its_data(
+def test_removed_node_is_not_observed_and_keeps_its_data(
     tmp_path: Path, host: LocalHost, directory: StateDirectory, cluster: Callable[..., Cluster], brokers: Any
 ) -> None:
     settle(cluster(), host, brokers)
@@ -282,7 +282,7 @@ def test_removed_node_is_seen_no_more_and_comes_back_with_its_data(
     assert isinstance(settle(cluster(), another_command(tmp_path, directory), brokers).readiness, Reached)
 
 
-def test_stopped_node_is_still_seen(host: LocalHost, cluster: Callable[..., Cluster], brokers: Any) -> None:
+def test_stopped_node_is_still_observed(host: LocalHost, cluster: Callable[..., Cluster], brokers: Any) -> None:
     settle(cluster(), host, brokers)
 
     asyncio.run(host.stop_node("demo-main-0"))
@@ -290,14 +290,14 @@ def test_stopped_node_is_still_seen(host: LocalHost, cluster: Callable[..., Clus
     assert look(host, cluster())["demo-main-0"].state is NodeState.STOPPED
 
 
-def test_taken_port_is_named(host: LocalHost, cluster: Callable[..., Cluster], brokers: Any) -> None:
+def test_port_in_use_is_named(host: LocalHost, cluster: Callable[..., Cluster], brokers: Any) -> None:
     demo = cluster()
     with socket.socket() as other:
         other.bind(("127.0.0.1", int(demo.annotations[PORT_ANNOTATION])))
         other.listen()
         result = settle(demo, host, brokers)
 
-    assert isinstance(result.readiness, Refused)
+    assert isinstance(result.readiness, Rejected)
     assert result.readiness.reason == "PortInUse"
     assert f"port {demo.annotations[PORT_ANNOTATION]} is taken" in result.readiness.message
 
@@ -324,7 +324,7 @@ def test_lost_data_directory_is_formatted_again(
     assert isinstance(settle(cluster(), host, brokers).readiness, Reached)
 
 
-def test_stopping_what_does_not_run_is_fine(host: LocalHost, directory: StateDirectory) -> None:
+def test_stopping_a_stopped_node_is_no_error(host: LocalHost, directory: StateDirectory) -> None:
     folder = directory.node_directory("demo-main-0")
     folder.mkdir(parents=True)
 
@@ -333,7 +333,7 @@ def test_stopping_what_does_not_run_is_fine(host: LocalHost, directory: StateDir
     assert list(folder.iterdir()) == []
 
 
-def test_process_id_of_somebody_else_is_not_our_node(host: LocalHost, directory: StateDirectory) -> None:
+def test_reused_process_id_is_not_the_node(host: LocalHost, directory: StateDirectory) -> None:
     folder = directory.node_directory("demo-main-0")
     folder.mkdir(parents=True)
     record = {"pid": os.getpid(), "born": "another time", "revision": "r", "admin_port": 1}
@@ -346,18 +346,18 @@ def test_process_id_of_somebody_else_is_not_our_node(host: LocalHost, directory:
     asyncio.run(host.stop_node("demo-main-0"))
 
 
-def test_damaged_record_is_named(host: LocalHost, directory: StateDirectory) -> None:
+def test_corrupt_process_record_is_named(host: LocalHost, directory: StateDirectory) -> None:
     folder = directory.node_directory("demo-main-0")
     folder.mkdir(parents=True)
     (folder / "process.json").write_text("{}")
 
-    with pytest.raises(HostError, match=r"process\.json is damaged"):
+    with pytest.raises(HostError, match=r"process\.json is corrupt"):
         host.process("demo-main-0")
     (folder / "process.json").unlink()
 
 
 @pytest.mark.parametrize("port", ["0", "65526", "-1", "http", ""])
-def test_port_annotation_that_is_no_port_is_refused(
+def test_invalid_port_annotation_is_rejected(
     host: LocalHost, cluster_manifest: Builder, port: str, brokers: Any
 ) -> None:
     manifest = cluster_manifest()
@@ -365,17 +365,17 @@ def test_port_annotation_that_is_no_port_is_refused(
 
     result = asyncio.run(reconcile_cluster(Cluster.parse(manifest), host, brokers.connect))
 
-    assert isinstance(result.readiness, Refused)
+    assert isinstance(result.readiness, Rejected)
     assert result.readiness.reason == "InvalidPort"
 
 
-def test_node_ids_that_leave_no_port_are_what_has_to_change(host: LocalHost, cluster_manifest: Builder) -> None:
+def test_error_names_node_ids_that_leave_no_port(host: LocalHost, cluster_manifest: Builder) -> None:
     high = Cluster.parse(cluster_manifest(firstNodeId=9_999))
 
-    with pytest.raises(HostError, match="the node ids go up to 9999; on a laptop they may go up to 6552") as refusal:
+    with pytest.raises(HostError, match="the node ids go up to 9999; on a local host they go up to 6552") as raised:
         asyncio.run(host.desired(high))
 
-    assert refusal.value.reason == "InvalidPort"
+    assert raised.value.reason == "InvalidPort"
 
 
 def test_last_port_annotation_that_fits(host: LocalHost, cluster_manifest: Builder) -> None:

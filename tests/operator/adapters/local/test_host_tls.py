@@ -1,6 +1,6 @@
-"""Real nodes with the listeners of a Cluster under TLS: who is let in by which door, and what nodes show.
+"""Real nodes with a Cluster's listeners under TLS: authentication at each listener, and presented certificates.
 
-The certificates here are of a stand-in for the cluster's authorities: what a laptop's Secrets are is a folder of files.
+The certificates are of stand-ins for the cluster's authorities: on a local host, Secrets are folders of files.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ class World:
         self._written = 0
 
     def give_certificates(self) -> str:
-        """Write what nodes and operator have anew; return the fingerprint of the certificate for nodes."""
+        """Rewrite the Secrets of nodes and operator; return the fingerprint of the nodes' certificate."""
         from cryptography import x509
         from cryptography.hazmat.primitives.serialization import Encoding
 
@@ -106,10 +106,10 @@ class World:
             **self.trusting(),
         }
 
-    def client(self, door: int, properties: Mapping[str, str]) -> AdminClient:
-        """Return a client of the broker, at its ``door``: so many ports above its first."""
+    def client(self, port: int, properties: Mapping[str, str]) -> AdminClient:
+        """Return a client of the broker; ``port`` counts from the broker's first port."""
         security = ClientSecurity.from_properties(properties)
-        return AdminClient(f"localhost:{self._port + 10 + door}", security=security, request_timeout_s=10)
+        return AdminClient(f"localhost:{self._port + 10 + port}", security=security, request_timeout_s=10)
 
     def settle(self) -> ReconcileResult:
         async def run() -> ReconcileResult:
@@ -146,7 +146,7 @@ def world(
 
 
 def ask(client: AdminClient) -> None:
-    """Ask what only super users, and who may alter or describe the cluster, are told."""
+    """Send requests that need permission to describe and alter the cluster."""
 
     async def run() -> None:
         async with client:
@@ -155,7 +155,7 @@ def ask(client: AdminClient) -> None:
     asyncio.run(run())
 
 
-def test_nodes_find_each_other_and_the_operator_is_let_in(world: World) -> None:
+def test_nodes_and_operator_authenticate_with_their_certificates(world: World) -> None:
     result = world.settle()
 
     assert str(result.readiness.reason) == "Ready", result.readiness
@@ -170,32 +170,32 @@ def test_nodes_find_each_other_and_the_operator_is_let_in(world: World) -> None:
 
 
 @pytest.mark.parametrize("name", ["operator", "node", "alice"])
-def test_certificate_of_the_clients_authority_opens_no_door_of_nodes(world: World, name: str) -> None:
+def test_certificate_of_the_clients_ca_is_rejected_by_listeners_of_nodes(world: World, name: str) -> None:
     with pytest.raises(ClientError):
         ask(world.client(3, world.certified(world.clients_ca, name)))
 
 
 @pytest.mark.parametrize("name", ["alice", "admin", "ottla:node"])
-def test_other_names_are_nobody_at_the_door_of_nodes(world: World, name: str) -> None:
+def test_other_common_names_are_not_mapped_by_the_listener_of_nodes(world: World, name: str) -> None:
     with pytest.raises(ClientError):
         ask(world.client(3, world.certified(world.cluster_ca, name)))
 
 
-def test_clients_certificate_is_its_whole_name(world: World) -> None:
+def test_principal_of_a_client_certificate_is_its_whole_name(world: World) -> None:
     ask(world.client(4, world.certified(world.clients_ca, "admin")))
     for name in ("ottla:operator", "operator", "node"):
-        with pytest.raises(KafkaError) as refusal:
+        with pytest.raises(KafkaError) as raised:
             ask(world.client(4, world.certified(world.clients_ca, name)))
-        assert refusal.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert raised.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_certificate_of_nodes_opens_no_door_of_clients(world: World) -> None:
+def test_certificate_of_nodes_is_rejected_by_listeners_for_clients(world: World) -> None:
     with pytest.raises(ClientError):
         ask(world.client(4, world.certified(world.cluster_ca, "admin")))
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "SCRAM-SHA-256"])
-def test_password_lets_in_by_either_mechanism(world: World, mechanism: str) -> None:
+def test_password_authenticates_with_either_mechanism(world: World, mechanism: str) -> None:
     kind = ScramMechanism[mechanism.replace("-", "_")]
     salt, iterations = b"salt" * 4, 4_096
     salted = salted_password(kind, PASSWORD, salt, iterations)
@@ -206,22 +206,22 @@ def test_password_lets_in_by_either_mechanism(world: World, mechanism: str) -> N
             await admin.alter_scram(upserts={"alice": [secret]})
 
     asyncio.run(run())
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(KafkaError) as raised:
         ask(world.client(0, world.with_password(mechanism)))
-    assert refusal.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert raised.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     with pytest.raises(ClientError):
         ask(world.client(0, world.with_password(mechanism, "wrong")))
 
 
-def test_open_door_is_for_nobody_in_particular(world: World) -> None:
-    with pytest.raises(KafkaError) as refusal:
+def test_listener_without_authentication_has_the_anonymous_principal(world: World) -> None:
+    with pytest.raises(KafkaError) as raised:
         ask(world.client(5, {"security.protocol": "PLAINTEXT"}))
 
-    assert refusal.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert raised.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_what_clients_outside_are_shown_is_looked_at(world: World) -> None:
-    """At the door of a certificate of its own without a password; where there is none, it is the one among nodes."""
+def test_certificates_of_outside_listeners_are_read(world: World) -> None:
+    """Own certificates are read by a handshake without credentials; others are the nodes' certificate."""
     issuer = ListenerCertificate(issuer_ref=IssuerRef(name="house"))
     passwords, certs, _ = world.cluster.listeners
     ours = (replace(passwords, type=NODE_PORT, certificate=issuer), replace(certs, type=NODE_PORT))
@@ -233,12 +233,14 @@ def test_what_clients_outside_are_shown_is_looked_at(world: World) -> None:
         return (await world.host.observe(chosen)).nodes
 
     names = frozenset({"localhost", "127.0.0.1"})
-    assert asyncio.run(look(*ours))["demo-b-0"].names == {"passwords": names, "certs": names}
-    assert asyncio.run(look(*ours))["demo-c-0"].names == {}, "no client comes to a controller"
-    assert asyncio.run(look(*theirs))["demo-b-0"].names == {"passwords": names}, "who asks for one is left alone"
+    assert asyncio.run(look(*ours))["demo-b-0"].certificate_names == {"passwords": names, "certs": names}
+    assert asyncio.run(look(*ours))["demo-c-0"].certificate_names == {}, "no client comes to a controller"
+    assert asyncio.run(look(*theirs))["demo-b-0"].certificate_names == {"passwords": names}, (
+        "a listener that requires certificates is not probed"
+    )
 
 
-def test_each_node_shows_the_certificate_that_it_was_given_last(world: World) -> None:
+def test_each_node_presents_its_latest_certificate(world: World) -> None:
     given = world.give_certificates()
 
     deadline = time.monotonic() + 60

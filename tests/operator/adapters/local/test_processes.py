@@ -1,4 +1,4 @@
-"""Processes that outlive their parent's command: found, told apart, asked to end, and killed if they do not."""
+"""Processes that outlive their parent's command: found, identified, terminated, and killed if they do not end."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ def spawn(program: str, log: Path) -> int:
     return processes.spawn([sys.executable, "-c", program], log=log)
 
 
-def wait_until_it_speaks(log: Path) -> None:
+def wait_for_output(log: Path) -> None:
     while not log.exists() or not log.read_text():
         time.sleep(WAIT_S)
 
@@ -30,7 +30,7 @@ def wait_until_it_speaks(log: Path) -> None:
 def test_process_is_stopped(tmp_path: Path, program: str, grace_s: float, by_itself: bool) -> None:
     pid = spawn(program, tmp_path / "log")
     born = processes.birth(pid)
-    wait_until_it_speaks(tmp_path / "log")
+    wait_for_output(tmp_path / "log")
 
     async def scenario() -> None:
         assert processes.is_running(pid, born)
@@ -43,8 +43,8 @@ def test_process_is_stopped(tmp_path: Path, program: str, grace_s: float, by_its
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells who is a zombie")
-def test_zombie_of_somebody_else_has_ended(tmp_path: Path) -> None:
-    # A parent that never asks how its child ended, as many a container's first process.
+def test_zombie_of_another_parent_has_ended(tmp_path: Path) -> None:
+    # A parent that never collects the exit status of its child, like many a container's first process.
     parent = """
 import os, sys, time
 child = os.fork()
@@ -55,7 +55,7 @@ print(child, flush=True)
 time.sleep(600)
 """
     pid = spawn(parent, tmp_path / "log")
-    wait_until_it_speaks(tmp_path / "log")
+    wait_for_output(tmp_path / "log")
     zombie = int((tmp_path / "log").read_text())
 
     async def scenario() -> None:
@@ -103,19 +103,19 @@ def test_environment_can_be_given(tmp_path: Path) -> None:
     assert (tmp_path / "log").read_text() == "hello\n"
 
 
-def test_program_that_is_waited_for_says_how_it_ended() -> None:
+def test_run_returns_exit_code_and_output() -> None:
     program = "import sys; print('out', flush=True); sys.exit('trouble')"
 
     assert asyncio.run(processes.run([sys.executable, "-c", program])) == (1, "out\ntrouble\n")
 
 
-def test_program_does_not_outlive_who_waits_for_it(tmp_path: Path) -> None:
+def test_program_does_not_outlive_its_caller(tmp_path: Path) -> None:
     log = tmp_path / "log"
     program = f"import os, time; open({str(log)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
 
     async def scenario() -> None:
         waiting = asyncio.create_task(processes.run([sys.executable, "-c", program]))
-        await asyncio.to_thread(wait_until_it_speaks, log)
+        await asyncio.to_thread(wait_for_output, log)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting

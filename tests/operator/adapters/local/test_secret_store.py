@@ -1,4 +1,4 @@
-"""Secrets of users as files: whole, for nobody else, and gone without a trace."""
+"""Secrets of users as files: written whole, readable by their owner only, and deleted without leftovers."""
 
 import asyncio
 import stat
@@ -38,16 +38,16 @@ def write(secrets: LocalSecrets, secret: Secret = SECRET) -> None:
     asyncio.run(secrets.write(secret, OWNER))
 
 
-def test_what_is_written_is_read(secrets: LocalSecrets, folder: Path) -> None:
+def test_written_secret_is_read_back(secrets: LocalSecrets, folder: Path) -> None:
     write(secrets)
 
     assert asyncio.run(secrets.read("alice")) == SECRET
-    assert asyncio.run(secrets.value("alice", "type")) == "kafka"
+    assert asyncio.run(secrets.read_entry("alice", "type")) == "kafka"
     assert secrets.location("alice") == str(folder / "alice")
     assert (folder / "alice" / "type").read_text() == "kafka"
 
 
-def test_nobody_else_can_read_it(secrets: LocalSecrets, folder: Path) -> None:
+def test_secret_is_readable_by_its_owner_only(secrets: LocalSecrets, folder: Path) -> None:
     write(secrets)
 
     modes = {path: stat.S_IMODE(path.stat().st_mode) for path in [folder, *folder.rglob("*")] if not path.is_symlink()}
@@ -84,28 +84,28 @@ def test_deleted_secret_leaves_nothing(secrets: LocalSecrets, folder: Path) -> N
     assert asyncio.run(secrets.read("alice")) is None
 
 
-def test_folder_that_somebody_made_is_theirs(secrets: LocalSecrets, folder: Path) -> None:
+def test_folder_of_the_user_has_no_owner(secrets: LocalSecrets, folder: Path) -> None:
     (folder / "mine").mkdir(parents=True)
     (folder / "mine" / "pw").write_bytes(b"open sesame")
     found = asyncio.run(secrets.read("mine"))
 
     assert found is not None
     assert not found.belongs_to(OWNER)
-    assert asyncio.run(secrets.value("mine", "pw")) == "open sesame"
-    assert asyncio.run(secrets.value("mine", "other")) is None
+    assert asyncio.run(secrets.read_entry("mine", "pw")) == "open sesame"
+    assert asyncio.run(secrets.read_entry("mine", "other")) is None
 
 
-def test_damaged_secret_is_told_of(secrets: LocalSecrets, folder: Path) -> None:
+def test_corrupt_secret_is_named(secrets: LocalSecrets, folder: Path) -> None:
     write(secrets)
     (folder / "alice" / ".metadata.json").write_text("{")
 
-    with pytest.raises(HostError, match="is damaged; remove it"):
+    with pytest.raises(HostError, match="is corrupt; remove it"):
         asyncio.run(secrets.read("alice"))
 
 
-def test_there_is_no_cert_manager_on_a_laptop(secrets: LocalSecrets) -> None:
+def test_local_host_has_no_cert_manager(secrets: LocalSecrets) -> None:
     order = CertificateOrder(name="demo-listener-a", names=("localhost",), issuer=IssuerRef(name="acme"))
 
-    assert asyncio.run(secrets.is_ordered(order)) is False
+    assert asyncio.run(secrets.has_certificate_order(order)) is False
     with pytest.raises(HostError, match="name a Secret with secretName instead of issuerRef"):
-        asyncio.run(secrets.order(order, OWNER))
+        asyncio.run(secrets.order_certificate(order, OWNER))

@@ -44,7 +44,7 @@ def test_removed_object_is_gone(directory: StateDirectory) -> None:
 
 
 @pytest.mark.parametrize("text", ["a: [", "[]", "kind: Cluster", ""], ids=["not-yaml", "list", "other-kind", "empty"])
-def test_damaged_file_is_named(directory: StateDirectory, text: str) -> None:
+def test_corrupt_file_is_named(directory: StateDirectory, text: str) -> None:
     directory.write(topic("a"))
     path = directory.path / "objects" / "topic" / "a.yaml"
     path.write_text(text)

@@ -1,4 +1,4 @@
-"""Who tells clients another address than they have to dial, and what that changes."""
+"""Brokers that advertise an outdated address, and what changes by that."""
 
 import asyncio
 from collections.abc import Callable
@@ -30,7 +30,7 @@ PORTS = {f"demo-main-{number}-out": 30_000 + number for number in range(3)} | {"
 
 @pytest.fixture
 def desire(cluster_manifest: Callable[..., Document]) -> Desire:
-    """Return a function from what is known of Services to a cluster of three brokers with a listener by ports."""
+    """Return a function from addresses of Services to a cluster of three brokers with a listener by node ports."""
 
     def of(outside: Outside, type: str = "nodeport", host: str = "h") -> DesiredCluster:
         listener = {"name": "out", "port": 9094, "type": type, "outside": {"advertisedHost": host}}
@@ -47,7 +47,7 @@ def observed(desired: DesiredCluster, state: NodeState = NodeState.READY) -> Obs
 
 
 @pytest.mark.parametrize(
-    ("told", "is_outdated"),
+    ("advertised", "is_outdated"),
     [
         pytest.param("OUT://h:30000,NODES://x:9091", False, id="as-it-should"),
         pytest.param("NODES://x:1,OUT://h:30000", False, id="what-others-dial-does-not-matter"),
@@ -57,16 +57,16 @@ def observed(desired: DesiredCluster, state: NodeState = NodeState.READY) -> Obs
         pytest.param("", True, id="nothing"),
     ],
 )
-def test_node_that_tells_another_address_is_outdated(desire: Desire, told: str, is_outdated: bool) -> None:
+def test_node_that_advertises_another_address_is_outdated(desire: Desire, advertised: str, is_outdated: bool) -> None:
     desired = desire(Outside(node_ports=PORTS))
 
-    seen = with_advertised_addresses(desired, observed(desired), {0: told})
+    seen = with_advertised_addresses(desired, observed(desired), {0: advertised})
 
     assert [it.revision == ANOTHER_ADDRESS for it in seen.nodes.values()] == [is_outdated, False, False]
 
 
 def test_listener_that_must_not_be_open_yet_is_closed(desire: Desire) -> None:
-    """Its Service is gone for good, and with it the address that clients are told."""
+    """Its Service is gone for good, and with it the advertised address."""
     desired = desire(Outside())
 
     seen = with_advertised_addresses(desired, observed(desired), {0: "NODES://x:9091", 1: "OUT://h:30001"})
@@ -82,22 +82,22 @@ def test_node_that_does_not_run_is_not_outdated(desire: Desire) -> None:
     assert with_advertised_addresses(desired, seen, {0: "OUT://other:1"}) == seen
 
 
-def test_only_who_is_ready_is_asked_and_silence_is_no_answer(desire: Desire, brokers: Any) -> None:
+def test_only_ready_brokers_are_queried_and_errors_are_skipped(desire: Desire, brokers: Any) -> None:
     desired = desire(Outside(node_ports=PORTS))
     brokers.advertised = {0: "OUT://h:30000", 1: "OUT://h:30001", 2: "never asked"}
     seen = observed(desired)
     nodes = dict(seen.nodes) | {"demo-main-2": replace(seen.nodes["demo-main-2"], state=NodeState.UNREADY)}
 
-    told = asyncio.run(read_advertised_listeners(desired, replace(seen, nodes=nodes), brokers))
+    advertised = asyncio.run(read_advertised_listeners(desired, replace(seen, nodes=nodes), brokers))
     brokers.fails["advertised_listeners"] = BrokerUnreachableError("no")
 
-    assert told == {0: "OUT://h:30000", 1: "OUT://h:30001"}
+    assert advertised == {0: "OUT://h:30000", 1: "OUT://h:30001"}
     assert asyncio.run(read_advertised_listeners(desired, seen, brokers)) == {}
 
 
-def test_address_that_is_missing_is_said_by_its_service(desire: Desire) -> None:
+def test_missing_address_is_named_by_its_service(desire: Desire) -> None:
     desired = desire(Outside(), type="loadbalancer", host="{node}")
-    assert unknown_address(desired) is None, "names are known before there are balancers"
+    assert unknown_address(desired) is None, "configured hosts are known before load balancers exist"
     desired = desire(Outside(node_ports={"demo-main-0-out": 30_000}))
 
     waiting = unknown_address(desired)
@@ -107,7 +107,7 @@ def test_address_that_is_missing_is_said_by_its_service(desire: Desire) -> None:
     assert not is_address_known(desired, desired.cluster.listeners[0])
 
 
-def test_nothing_is_waited_for_where_there_are_no_services(desire: Desire) -> None:
+def test_host_without_services_waits_for_no_address(desire: Desire) -> None:
     on_a_laptop = replace(desire(Outside()), outside=None)
 
     assert unknown_address(on_a_laptop) is None

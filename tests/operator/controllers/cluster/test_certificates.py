@@ -1,4 +1,4 @@
-"""The controller and a Cluster with TLS: Secrets before nodes, Users with certificates, and nothing that says a key."""
+"""The controller and a Cluster with TLS: Secrets before nodes, Users with certificates, and no key in any output."""
 
 import asyncio
 import base64
@@ -80,11 +80,11 @@ def test_secrets_of_a_cluster_that_was_made_again_do_not_go_with_the_old_one(
 
     for name in SECRETS:
         (reference,) = api.stored[ObjectKey("Secret", "kafka", name)]["metadata"]["ownerReferences"]
-        assert reference["uid"] == "new", "or it is collected as garbage, with the keys in it"
+        assert reference["uid"] == "new", "otherwise it is garbage-collected with its keys"
         assert secret(api, name) == before[name]
 
 
-def test_what_cannot_be_used_stops_before_nodes_are_made(
+def test_unusable_authority_stops_before_nodes_are_created(
     controller: ControllerManager, api: Any, cluster_manifest: Builder
 ) -> None:
     api.put(cluster_manifest(spec=spec(clusterCa={"secretName": "mine"})))
@@ -116,7 +116,7 @@ def test_user_has_certificate_and_trust_in_its_secret(
     assert "ssl.keystore.key=-----BEGIN PRIVATE KEY-----" in entries["client.properties"]
     assert '"ssl.certificate.pem": "-----BEGIN CERTIFICATE-----' in entries["librdkafka.json"]
     assert entries["securityProtocol"] == "SSL"
-    assert brokers.addresses[-1] == "demo-bootstrap.kafka.svc:9091", "the operator comes in by the nodes' door"
+    assert brokers.addresses[-1] == "demo-bootstrap.kafka.svc:9091", "the operator uses the nodes' listener"
 
 
 def test_user_is_left_alone_while_nothing_changes(
@@ -133,7 +133,7 @@ def test_user_is_left_alone_while_nothing_changes(
     assert api.writes == []
 
 
-def test_user_without_a_door_has_its_rules_and_no_secret(
+def test_user_without_a_listener_has_its_rules_and_no_secret(
     controller: ControllerManager, api: Any, cluster_manifest: Builder, user_manifest: Builder, brokers: Any
 ) -> None:
     api.put(cluster_manifest(spec=spec(listener("words", "scram-sha-512"))))
@@ -149,7 +149,7 @@ def test_user_without_a_door_has_its_rules_and_no_secret(
     assert ObjectKey("Secret", "kafka", "bob") not in api.stored
 
 
-def test_users_are_looked_at_when_an_authority_changes(
+def test_users_are_observed_while_an_authority_is_replaced(
     controller: ControllerManager, api: Any, cluster_manifest: Builder, user_manifest: Builder
 ) -> None:
     api.put(cluster_manifest(spec=spec(listener())))
@@ -166,7 +166,7 @@ def test_users_are_looked_at_when_an_authority_changes(
     trusted = secret(api, "bob")["ca.crt"]
     assert trusted == secret(api, "demo-cluster-ca")["trusted.crt"]
     assert trusted.startswith(before)
-    assert trusted != before, "the new authority beside the old one"
+    assert trusted != before, "the new authority next to the old one"
 
 
 @pytest.fixture
@@ -177,7 +177,7 @@ def rotating(
     user_manifest: Builder,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Any:
-    """A cluster in the first look, whose node has read everything, and a User whose Secret was not written again."""
+    """A cluster in the first phase, whose node has read everything, and a User whose Secret was not rewritten."""
     shown: dict[str, ObservedNode] = {}
     observe = KubernetesHost.observe
 
@@ -203,7 +203,7 @@ def is_seen(api: Any) -> bool:
     return '"seenAt": "2026' in annotations["ottla.dev/authority"]
 
 
-def test_user_that_no_watch_has_told_of_is_waited_for(controller: ControllerManager, rotating: Any) -> None:
+def test_user_that_no_watch_has_reported_is_waited_for(controller: ControllerManager, rotating: Any) -> None:
     asyncio.run(controller.reconcile(DEMO))
     assert not is_seen(rotating)
 
@@ -214,7 +214,7 @@ def test_user_that_no_watch_has_told_of_is_waited_for(controller: ControllerMana
 
 
 @pytest.mark.parametrize("case", ["stalled", "going"])
-def test_user_that_cannot_be_helped_is_not_waited_for(controller: ControllerManager, rotating: Any, case: str) -> None:
+def test_stalled_or_deleted_user_is_not_waited_for(controller: ControllerManager, rotating: Any, case: str) -> None:
     if case == "going":
         rotating.stored[BOB]["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
     else:
@@ -226,7 +226,7 @@ def test_user_that_cannot_be_helped_is_not_waited_for(controller: ControllerMana
     assert is_seen(rotating)
 
 
-def test_cert_manager_is_asked_and_waited_for(
+def test_certificate_is_requested_from_cert_manager_and_waited_for(
     controller: ControllerManager, api: Any, cluster_manifest: Builder
 ) -> None:
     api.put(cluster_manifest(spec=spec(listener(certificate={"issuerRef": {"name": "acme"}}))))
@@ -259,7 +259,7 @@ def test_certificate_of_a_listener_that_is_gone_is_deleted_if_it_is_the_clusters
     assert (certificate in api.stored) == (owner != "demo")
 
 
-def test_missing_cert_manager_is_told_of(
+def test_missing_cert_manager_is_reported(
     controller: ControllerManager, api: Any, cluster_manifest: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     apply = api.apply
@@ -279,7 +279,7 @@ def test_missing_cert_manager_is_told_of(
     assert "which is not installed here; install it" in message
 
 
-def test_no_key_is_in_status_events_or_log(
+def test_no_private_key_is_in_status_events_or_log(
     controller: ControllerManager,
     api: Any,
     cluster_manifest: Builder,
@@ -297,7 +297,7 @@ def test_no_key_is_in_status_events_or_log(
     assert "BEGIN" not in said
 
 
-def test_without_tls_nothing_loads_what_makes_certificates() -> None:
+def test_certificate_library_is_not_loaded_without_tls() -> None:
     code = (
         "import sys; import ottla_operator.local, ottla_operator.local.session;"
         "import ottla_operator.controllers.user.reconcile;"

@@ -1,4 +1,4 @@
-"""The controller and a listener from outside: the status says where clients begin, or for which Service it waits."""
+"""The controller and an outside listener: the status has its bootstrap address, or the Service that it waits for."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,9 +18,9 @@ OUT: Document = {"name": "out", "port": 9095, "type": "loadbalancer"}
 def world(
     controller: ControllerManager, api: Any, brokers: Any, cluster_manifest: Callable[..., Document]
 ) -> Callable[[], Document]:
-    """Return a function that makes passes, as many as it takes, and returns the status then.
+    """Return a function that reconciles as often as it takes, and returns the status.
 
-    The cluster has no TLS, without which the API server admits no such listener: nobody shakes hands here.
+    The cluster has no TLS, without which the API server admits no such listener: so no handshake is needed here.
     """
     cluster_id = "AAAAAAAAAAAAAAAAAAAAAA"
     brokers.cluster_id = cluster_id
@@ -51,7 +51,7 @@ def add_pod(api: Any, revision: str) -> None:
     )
 
 
-def test_status_names_the_service_until_clients_can_be_told(
+def test_status_names_the_service_until_its_address_is_known(
     world: Callable[[], Document], api: Any, brokers: Any
 ) -> None:
     world()
@@ -72,7 +72,7 @@ def test_status_names_the_service_until_clients_can_be_told(
     assert waits["conditions"][0]["reason"] == "AddressUnknown"
     assert "Service demo-out-bootstrap and 1 more" in waits["conditions"][0]["message"]
     assert [it["name"] for it in waits["listeners"]] == ["in"]
-    assert restarted, "it told its clients nothing of the new address"
+    assert restarted, "it did not advertise the new address"
     assert ready["conditions"][0]["status"] == "True"
     assert {it["name"]: it["bootstrapServers"] for it in ready["listeners"]} == {
         "in": "demo-bootstrap.kafka.svc:9094",

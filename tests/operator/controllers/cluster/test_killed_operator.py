@@ -1,9 +1,9 @@
 """The operator is killed: right before each step and each write of its status, so right after all others as well.
 
-The next one goes on. A story is what users ask for, one thing after the other. It is played once as it is and once for
-each moment at which the operator can be killed, from right before the pass in which that is. However that was, the
-cluster ends as it was asked for, nothing that hurts is done twice, and what is under way is on record from before its
-first step to its end.
+The next one continues. A story is a sequence of requests of users. It is played once without a kill, and once for each
+moment at which the operator can be killed, starting right before the reconciliation with that moment. In any case the
+cluster ends as specified, no harmful step is repeated, and operations are recorded from before their first step to
+their end.
 """
 
 from collections import Counter
@@ -32,29 +32,29 @@ from ottla_operator.model.conditions import Halted, Reached
 from ottla_operator.model.document import Document
 
 ON_RECORD = ("restart", "move", "add voter", "remove voter", "stop")
-"""Steps of operations, which are written down before."""
+"""Steps of operations, which are recorded before."""
 ONCE = (*ON_RECORD, "start", "unregister")
-"""Steps that nobody is to do again because of a kill."""
+"""Steps that must not be repeated because of a kill."""
 
 
 class Turn(NamedTuple):
-    """What users do next, and what the cluster has come to when they go on."""
+    """The next request of a user, and the state in which the story continues."""
 
     ask: Callable[[Operator], None]
     is_over: Callable[[Operator], bool] = lambda operator: operator.is_settled
 
 
 def asks(document: Document) -> Turn:
-    """Return the change of the spec to ``document``, until that is so."""
+    """Change the spec to ``document``, and continue once it is reached."""
     return Turn(lambda operator: operator.ask(document))
 
 
 def play(
     operator: Operator, story: tuple[Turn, ...], check: Callable[[Operator], None], *, is_asked: bool = False
 ) -> Iterator[tuple[Turn, ...]]:
-    """Play ``story``, and check after each pass; yield what is left of it before each pass.
+    """Play ``story``, and check after each reconciliation; yield the rest of it before each reconciliation.
 
-    ``is_asked`` says that its first turn is under way.
+    ``is_asked``: the first request was made already.
     """
     for number, turn in enumerate(story):
         if number or not is_asked:
@@ -86,34 +86,34 @@ def killed_everywhere(
             other.kill_write_at = write
             for _ in play(other, left, check, is_asked=True):
                 pass
-            assert other.world.kill_at is other.kill_write_at is None, "nobody was killed"
+            assert other.world.kill_at is other.kill_write_at is None, "the operator was not killed"
             moments += 1
             yield other
-    assert moments, "there is nothing to be killed at"
+    assert moments, "there is a moment to be killed at"
 
 
 def assert_on_record(operator: Operator) -> None:
-    """Assert that whatever was begun was on record, and that no operation began twice or went back."""
+    """Assert that every started operation was recorded, and that none started twice or lost progress."""
     for step, status in zip(operator.world.steps, operator.known, strict=True):
         operation = status.get("operation")
         if step.startswith(ON_RECORD):
-            assert operation is not None, f"{step} is nowhere on record"
+            assert operation is not None, f"{step} is not recorded"
         if step.startswith("restart"):
             assert operation is not None
             nodes = operation["node"].split(",")
             assert (operation["kind"], step.removeprefix("restart ") in nodes) == ("Roll", True), operation
-    told: dict[str, list[Document]] = {}
+    recorded: dict[str, list[Document]] = {}
     for status in operator.written:
         if (operation := status.get("operation")) is not None:
-            told.setdefault(operation["id"], []).append(operation)
-    for operations in told.values():
-        assert len({it["startedAt"] for it in operations}) == 1, f"{operations[0]} was forgotten meanwhile"
+            recorded.setdefault(operation["id"], []).append(operation)
+    for operations in recorded.values():
+        assert len({it["startedAt"] for it in operations}) == 1, f"{operations[0]} was removed meanwhile"
         assert [it["done"] for it in operations] == sorted(it["done"] for it in operations)
     assert operator.operation is None, "it is over"
 
 
 def once(operator: Operator) -> Counter[str]:
-    """Return how often each step was done that is not to be done again."""
+    """Return how often each step was executed that must not be repeated."""
     return Counter(step for step in operator.done if step.startswith(ONCE))
 
 
@@ -202,7 +202,7 @@ def test_new_cluster_comes_up(document: Document) -> None:
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_change_is_finished_as_if_nobody_had_been_killed(change: Change) -> None:
+def test_change_is_finished_after_a_kill_at_any_point(change: Change) -> None:
     operator = begin(SimulatedCluster(), change)
     before = factors(operator)
 
@@ -210,7 +210,7 @@ def test_change_is_finished_as_if_nobody_had_been_killed(change: Change) -> None
 
     steps = list(operator.world.steps)
     assert isinstance(operator.one_pass().readiness, Reached)
-    assert operator.world.steps == steps != [], "nothing is done to a cluster that is as it should be"
+    assert operator.world.steps == steps != [], "a cluster as specified needs no step"
     for it in (operator, *others):
         assert isinstance(it.readiness, Reached)
         assert_as_asked(it, change.after)
@@ -231,9 +231,9 @@ def assert_one_rack_is_down_at_most(operator: Operator) -> None:
         assert len(set(there.isr) - set(down)) >= world.min_isr, f"{partition} is below min.insync.replicas"
 
 
-def test_racks_are_restarted_one_after_the_other_whoever_is_killed() -> None:
+def test_racks_are_restarted_one_after_the_other_after_any_kill() -> None:
     world = SimulatedCluster(racks={number: f"rack-{number % 3}" for number in range(6)})
-    # Broker 5 has nothing, and would be missed beside nobody: only its rack tells when its turn is.
+    # Broker 5 has no replica, and could be down with any other: only its rack decides when it is restarted.
     operator = begin(world, Change(IN_RACKS, IN_RACKS, ((0, 1, 2), (1, 2, 0), (3, 4, 2), (2, 3, 4))))
 
     others = list(killed_everywhere(operator, (asks(ROLLED_BY_RACK),), assert_one_rack_is_down_at_most))
@@ -242,21 +242,21 @@ def test_racks_are_restarted_one_after_the_other_whoever_is_killed() -> None:
     for it in (operator, *others):
         assert_as_asked(it, ROLLED_BY_RACK)
         assert_on_record(it)
-        assert sorted(it.restarts) == sorted(operator.restarts), "everybody once"
+        assert sorted(it.restarts) == sorted(operator.restarts), "each once"
 
 
 def goes_back(operator: Operator) -> None:
-    """Write the image that all nodes ran when they were last ready, once the roll has halted for all to see."""
+    """Write the image that all nodes ran when they were last ready, once the roll is reported as halted."""
     status = operator.document["status"]
     conditions = {it["type"]: (it["status"], it["reason"]) for it in status["conditions"]}
     assert conditions["Degraded"] == ("True", "RollHalted")
     assert (status["image"], status["operation"]["node"]) == ("ottla/broker:1", "c-main-1")
-    assert operator.restarts == ["main-1"], "nobody else is touched"
+    assert operator.restarts == ["main-1"], "no other node is restarted"
     operator.ask(of_image(status["image"], THREE))
 
 
 @pytest.mark.parametrize("has_crashed", [True, False], ids=["crashes", "cannot-be-pulled"])
-def test_roll_halts_at_the_first_node_and_goes_back_whoever_is_killed(has_crashed: bool) -> None:
+def test_roll_halts_at_the_first_node_and_rolls_back_after_any_kill(has_crashed: bool) -> None:
     world = SimulatedCluster(bad_images={"bad"}, has_crashed=has_crashed)
     operator = begin(world, Change(THREE, THREE, ((0, 1, 2), (1, 2, 0))))
     halts = Turn(lambda it: it.ask(of_image("bad", THREE)), lambda it: isinstance(it.readiness, Halted))
@@ -280,7 +280,7 @@ REBALANCE = (
 )
 
 
-def test_rebalance_is_planned_and_carried_out_once_whoever_is_killed() -> None:
+def test_rebalance_is_planned_and_executed_once_after_any_kill() -> None:
     throttled = scaled(FIVE, throttleBytesPerSecond=1000)
     assignments = ((0, 1, 2), (1, 2, 0), (2, 0, 1), (0, 2, 1))
     operator = begin(SimulatedCluster(), Change(throttled, throttled, assignments))
@@ -297,12 +297,12 @@ def test_rebalance_is_planned_and_carried_out_once_whoever_is_killed() -> None:
         assert (it.world.plan, it.document["status"]["rebalance"]) == (plan, record)
         assert {step for step in it.world.steps if step.startswith("propose")} == {f"propose {record['id']}"}
         assert factors(it) == replicas
-        assert_nobody_plans_who_knows_of_a_plan(it)
+        assert_no_second_plan_while_one_is_recorded(it)
         load = Counter(node for there in it.world.partitions.values() for node in there.replicas)
         assert max(load.values()) - min(load.values()) <= 1
 
 
-def assert_nobody_plans_who_knows_of_a_plan(operator: Operator) -> None:
+def assert_no_second_plan_while_one_is_recorded(operator: Operator) -> None:
     planned = [known for step, known in zip(operator.world.steps, operator.known, strict=True) if "propose" in step]
     assert planned
     assert not any("rebalance" in status for status in planned)
@@ -318,7 +318,7 @@ HALF_WAY: list[Any] = [
 
 
 @pytest.mark.parametrize("is_half_way", HALF_WAY)
-def test_cluster_grows_back_in_the_middle_of_a_drain_whoever_is_killed(is_half_way: Callable[[Operator], bool]) -> None:
+def test_cluster_grows_back_in_the_middle_of_a_drain_after_any_kill(is_half_way: Callable[[Operator], bool]) -> None:
     five, three = (scaled(it, throttleBytesPerSecond=1000) for it in (FIVE, WITHOUT_MORE))
     operator = begin(SimulatedCluster(), Change(five, five, ((10, 11, 0), (11, 1, 2), (0, 10), (2, 0))))
     replicas = factors(operator)

@@ -1,6 +1,6 @@
-"""Clusters of several nodes, simulated: whatever the spec becomes, the reconciler gets there one safe step at a time.
+"""Simulated clusters of several nodes: after any change of the spec, the reconciler gets there by safe steps.
 
-It does so too when nodes crash meanwhile. What is safe is asserted by the simulated cluster itself, at each step.
+It does so when nodes crash meanwhile, too. Safety is asserted by the simulated cluster itself, at each step.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated_cluster import SimulatedCluster
 
-from ottla_operator.model.conditions import Held, Reached, Refused, Waiting
+from ottla_operator.model.conditions import Held, Reached, Rejected, Waiting
 from ottla_operator.model.document import Document
 from ottla_operator.ports.nodes import NodeState
 
@@ -74,7 +74,7 @@ def test_roll_is_a_record_from_before_its_first_step_to_its_end() -> None:
     assert "operation" not in operator.document["status"]
 
 
-def test_roll_that_is_paused_stops_where_it_is_and_goes_on() -> None:
+def test_paused_roll_stops_and_continues_when_resumed() -> None:
     world = SimulatedCluster()
     operator = begin(world, Change(THREE, THREE, ((0, 1, 2),)))
     changed = manifest(pool("main", 3), a="1")
@@ -98,7 +98,7 @@ def test_roll_that_is_paused_stops_where_it_is_and_goes_on() -> None:
     assert_as_asked(operator, changed)
 
 
-def test_machines_are_drained_one_after_the_other_while_a_roll_goes_on() -> None:
+def test_kubernetes_nodes_are_drained_one_by_one_during_a_roll() -> None:
     world = SimulatedCluster()
     operator = begin(world, Change(THREE, THREE, ((0, 1, 2), (1, 2, 0))))
     changed, machines = manifest(pool("main", 3), a="1"), ["c-main-0", "c-main-1", "c-main-2"]
@@ -116,7 +116,7 @@ def test_machines_are_drained_one_after_the_other_while_a_roll_goes_on() -> None
     assert world.disruptions_allowed == 1
 
 
-def test_node_that_lags_keeps_others_from_being_evicted() -> None:
+def test_lagging_node_blocks_evictions() -> None:
     world = SimulatedCluster()
     operator = begin(world, Change(THREE, THREE, ((0, 1, 2),)))
     (there,) = world.partitions.values()
@@ -138,7 +138,7 @@ def passes(operator: Operator, count: int) -> None:
 
 
 @pytest.mark.parametrize("has_crashed", [True, False], ids=["crashes", "cannot-be-pulled"])
-def test_bad_image_stops_at_the_first_node_and_going_back_restarts_only_that(has_crashed: bool) -> None:
+def test_bad_image_halts_at_the_first_node_and_rollback_restarts_only_that(has_crashed: bool) -> None:
     world = SimulatedCluster(bad_images={"bad"}, has_crashed=has_crashed)
     operator = begin(world, Change(THREE, THREE, ((0, 1, 2), (1, 2, 0))))
     operator.ask(of_image("bad", THREE))
@@ -163,7 +163,7 @@ def test_bad_image_stops_at_the_first_node_and_going_back_restarts_only_that(has
 
 
 @pytest.mark.parametrize("has_crashed", [True, False], ids=["crashed", "late"])
-def test_halted_roll_goes_on_by_itself_only_where_nothing_has_crashed(has_crashed: bool) -> None:
+def test_halted_roll_resumes_by_itself_only_without_a_crash(has_crashed: bool) -> None:
     world = SimulatedCluster(bad_images={"bad"}, has_crashed=has_crashed)
     operator = begin(world, Change(THREE, THREE, ((0, 1, 2), (1, 2, 0))))
     operator.ask(of_image("bad", THREE))
@@ -186,7 +186,7 @@ IN_RACKS = [(number, (number + 1) % 9, (number + 2) % 9) for number in range(9)]
 
 
 @pytest.mark.parametrize(("parallelism", "together"), [("Rack", 3), ("Node", 1)])
-def test_brokers_of_a_rack_are_restarted_together_where_that_is_asked(parallelism: str, together: int) -> None:
+def test_brokers_of_a_rack_are_restarted_together_by_policy(parallelism: str, together: int) -> None:
     rolling = {"parallelism": parallelism}
     world = SimulatedCluster(racks={number: f"rack-{number % 3}" for number in range(9)})
     operator = begin(world, Change(RACKS, RACKS, tuple(IN_RACKS)))
@@ -222,20 +222,20 @@ def test_roll_waits_for_a_replica_that_lags_and_says_so() -> None:
     assert operator.restarts == []
 
 
-def test_nodes_that_hold_too_many_replicas_do_not_go() -> None:
+def test_nodes_are_not_removed_below_the_replication_factor() -> None:
     world = SimulatedCluster()
     operator = begin(world, Change(FIVE, FIVE, ((0, 1, 2, 10), (0, 1, 2))))
     operator.ask(manifest(pool("main", 3), pool("more", 0, "broker", 10), a="1"))
 
     readiness = operator.until_ready().readiness
 
-    assert isinstance(readiness, Refused)
+    assert isinstance(readiness, Rejected)
     assert readiness.reason == "ReplicationFactorTooLarge"
     assert "topic flights has replication factor 4, and 3 brokers would be left" in readiness.message
     assert world.steps == []
 
 
-def test_node_that_holds_something_is_started_again_to_be_drained() -> None:
+def test_stopped_node_with_replicas_is_started_to_be_drained() -> None:
     world = SimulatedCluster()
     operator = begin(world, Change(FIVE, FIVE, ((11,),)))
     world.crash("c-more-1")
@@ -302,7 +302,7 @@ def test_leaders_stay_where_they_are_if_the_spec_says_so() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_any_changes_with_crashes_between_end_as_asked(data: st.DataObject) -> None:
+def test_any_changes_with_crashes_converge_to_the_spec(data: st.DataObject) -> None:
     world = SimulatedCluster()
     operator = begin(world, Change(FIVE, FIVE, ((0, 1, 2), (10, 11, 0), (1, 2), (2, 10, 11), (11,))))
     document = FIVE
@@ -326,14 +326,14 @@ def test_any_changes_with_crashes_between_end_as_asked(data: st.DataObject) -> N
     assert_as_asked(operator, document)
 
 
-def test_config_that_brokers_take_while_they_run_restarts_nobody() -> None:
+def test_dynamic_config_restarts_no_node() -> None:
     operator = begin(SimulatedCluster(), Change(THREE, THREE, ((0, 1, 2),)))
     operator.ask(manifest(pool("main", 3), **{"log.retention.ms": "5"}))
     assert isinstance(operator.until_ready().readiness, Reached)
     assert operator.world.steps == ["configs ['log.retention.ms']"]
 
 
-def test_features_wait_until_every_node_runs_what_is_asked_for() -> None:
+def test_features_wait_until_every_node_runs_the_new_image() -> None:
     operator = begin(SimulatedCluster(), Change(THREE, LATEST, ((0, 1, 2),)))
     operator.ask(LATEST)
     assert isinstance(operator.until_ready().readiness, Reached)

@@ -11,12 +11,12 @@ from places import AddressesOfPlaces
 from ottla.errors import ErrorCode, KafkaError
 from ottla_operator.controllers.cluster.reconcile import reconcile_cluster
 from ottla_operator.controllers.result import ReconcileResult, status
-from ottla_operator.controllers.topic.reconcile import AskedTopic, DeletedTopic, delete_topics, reconcile_topics
+from ottla_operator.controllers.topic.reconcile import DeletedTopic, DesiredTopic, delete_topics, reconcile_topics
 from ottla_operator.errors import HostError, QuorumLostError
-from ottla_operator.model.conditions import Accepted, Reached, Refused, Underway, Waiting
+from ottla_operator.model.conditions import Accepted, Reached, Rejected, Underway, Waiting
 from ottla_operator.model.listeners import NODE_PORT, Listener
 from ottla_operator.model.manifest import Cluster
-from ottla_operator.model.node_doors import Place
+from ottla_operator.model.node_listeners import Place
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode, desired_cluster
 from ottla_operator.model.topic import Topic
 from ottla_operator.ports.nodes import NodeState, ObservedNode
@@ -28,7 +28,7 @@ NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"
 
 
 class FakeHost(AddressesOfPlaces):
-    """A host in memory: publishing and starting take effect at once, unless told otherwise."""
+    """A host in memory: publishing and starting take effect at once by default."""
 
     def __init__(self) -> None:
         self.diary: list[str] = []
@@ -36,18 +36,18 @@ class FakeHost(AddressesOfPlaces):
         self.states: dict[str, NodeState] = {}
         self.state_after_start = NodeState.READY
         self.fails: dict[str, Exception] = {}
-        self.refused = ""
+        self.rejected = ""
         """What is refused, by its entry of the diary."""
         self.image = ""
         self.version: str | None = None
         """Which means ``image``."""
         self.old_revision: str | None = None
         """With which nodes run that have not been restarted."""
-        self.told: dict[str, str | None] = {}
+        self.advertised: dict[str, str | None] = {}
         """What clients outside dial, by listener."""
         self.shown: dict[str, frozenset[str]] = {}
         """Whom the certificates are for that they are shown."""
-        self.storage: Refused | Underway | None = None
+        self.storage: Rejected | Underway | None = None
 
     async def desired(self, cluster: Cluster, leaving: Collection[str] = ()) -> DesiredCluster:
         place = Place(
@@ -58,7 +58,7 @@ class FakeHost(AddressesOfPlaces):
             controller_port=8,
             admin_port=7,
             log_directory="/d",
-            outside=self.told,
+            outside=self.advertised,
         )
         desired = desired_cluster(cluster, lambda pool, ordinal, node_id: place, self.image, leaving)
         return replace(desired, version=self.version)
@@ -70,7 +70,7 @@ class FakeHost(AddressesOfPlaces):
         return ObservedCluster(
             outdated=() if self.is_published else ("configuration",),
             nodes={
-                name: ObservedNode(name=name, state=state, revision=revision, names=self.shown)
+                name: ObservedNode(name=name, state=state, revision=revision, certificate_names=self.shown)
                 for name, state in self.states.items()
             },
             storage=self.storage,
@@ -96,7 +96,7 @@ class FakeHost(AddressesOfPlaces):
         self.diary.append(f"{call} {what}")
         if call in self.fails:
             raise self.fails[call]
-        if self.diary[-1] == self.refused:
+        if self.diary[-1] == self.rejected:
             raise HostError("NodeExited", "no such key")
 
 
@@ -111,7 +111,7 @@ def cluster(cluster_manifest: Builder, brokers: Any) -> Cluster:
 
 
 def topic_pass(topic: Topic, brokers: Any, **options: Any) -> ReconcileResult:
-    (outcome,) = asyncio.run(reconcile_topics([AskedTopic(topic)], brokers, **options)).values()
+    (outcome,) = asyncio.run(reconcile_topics([DesiredTopic(topic)], brokers, **options)).values()
     return outcome
 
 
@@ -132,7 +132,7 @@ def test_new_topic_is_made_in_one_pass(topic_manifest: Builder, brokers: Any) ->
     assert [str(step) for step in result.done] == ["create topic flights (6 partitions)"]
 
 
-def test_topic_that_is_right_costs_no_change(topic_manifest: Builder, brokers: Any) -> None:
+def test_topic_as_specified_causes_no_change(topic_manifest: Builder, brokers: Any) -> None:
     topic_pass(Topic.parse(topic_manifest()), brokers)
     before = list(brokers.changes)
 
@@ -147,7 +147,7 @@ def test_several_changes_are_validated_before_the_first_is_made(topic_manifest: 
 
     result = topic_pass(Topic.parse(topic_manifest(partitions=8, config={"retention.ms": "1"})), brokers)
 
-    assert isinstance(result.readiness, Refused)
+    assert isinstance(result.readiness, Rejected)
     assert result.readiness.message == "could not grow topic flights to 8 partitions: 8 partitions are too many"
     assert brokers.changes == []
     assert result.facts["partitions"] == 6
@@ -168,10 +168,10 @@ def test_replication_factor_is_waited_for_until_no_replica_moves(topic_manifest:
 
 
 def test_brokers_that_are_slow_to_show_a_topic_are_waited_for(topic_manifest: Builder, brokers: Any) -> None:
-    async def forget(*_: Any, **__: Any) -> Document:
+    async def show_none(*_: Any, **__: Any) -> Document:
         return {}
 
-    brokers.create_topics = forget
+    brokers.create_topics = show_none
 
     result = topic_pass(Topic.parse(topic_manifest()), brokers)
 
@@ -179,7 +179,7 @@ def test_brokers_that_are_slow_to_show_a_topic_are_waited_for(topic_manifest: Bu
     assert result.readiness.reason == "MetadataNotPropagated"
 
 
-def test_brokers_that_cannot_be_asked_leave_the_facts_alone(topic_manifest: Builder, brokers: Any) -> None:
+def test_unreachable_brokers_leave_status_fields_unchanged(topic_manifest: Builder, brokers: Any) -> None:
     brokers.fails["describe_topics"] = KafkaError(ErrorCode.NOT_CONTROLLER)
 
     result = topic_pass(Topic.parse(topic_manifest()), brokers)
@@ -221,14 +221,14 @@ def test_topic_that_is_gone_needs_no_deletion(topic_manifest: Builder, brokers: 
     assert deletion_pass(topic, brokers).readiness == Reached("Gone", "there is no topic flights")
 
 
-def test_deletion_that_brokers_refuse_is_told(topic_manifest: Builder, brokers: Any) -> None:
+def test_rejected_deletion_is_reported(topic_manifest: Builder, brokers: Any) -> None:
     topic_id = brokers.add_topic("flights")
     brokers.fails["delete_topic"] = KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
     topic = Topic.parse({**topic_manifest(deletionPolicy="Delete"), "status": {"topicId": topic_id}})
 
     result = deletion_pass(topic, brokers)
 
-    assert isinstance(result.readiness, Refused)
+    assert isinstance(result.readiness, Rejected)
     assert result.readiness.reason == "TopicDeletionDisabled"
 
 
@@ -255,7 +255,7 @@ def test_cluster_is_not_ready_before_clients_outside_can_verify_it(
     cluster: Cluster, host: FakeHost, brokers: Any
 ) -> None:
     outside = replace(cluster, listeners=(Listener(name="out", port=9, has_tls=True, type=NODE_PORT),))
-    host.told, host.shown = {"out": "broker.example:30000"}, {"out": frozenset({"another.example"})}
+    host.advertised, host.shown = {"out": "broker.example:30000"}, {"out": frozenset({"another.example"})}
     brokers.advertised = {0: "OUT://broker.example:30000"}
 
     before = cluster_pass(outside, host, brokers).readiness
@@ -315,21 +315,23 @@ def test_first_step_that_fails_ends_the_pass(cluster: Cluster, host: FakeHost, b
 
     result = cluster_pass(cluster, host, brokers)
 
-    assert result.readiness == Refused("FormatFailed", "could not publish configuration: no such key")
+    assert result.readiness == Rejected("FormatFailed", "could not publish configuration: no such key")
     assert host.diary == ["publish configuration"]
 
 
-def test_what_was_done_beside_a_step_that_fails_is_told(cluster: Cluster, host: FakeHost, brokers: Any) -> None:
+def test_steps_done_concurrently_with_a_failing_one_are_reported(
+    cluster: Cluster, host: FakeHost, brokers: Any
+) -> None:
     first, *_ = cluster.pools
-    host.refused = "start demo-main-0"
+    host.rejected = "start demo-main-0"
 
     result = cluster_pass(replace(cluster, pools=(replace(first, nodes=3),)), host, brokers)
 
-    assert result.readiness == Refused("NodeExited", "could not start node demo-main-0: no such key")
+    assert result.readiness == Rejected("NodeExited", "could not start node demo-main-0: no such key")
     assert [str(step) for step in result.done[1:]] == ["start node demo-main-1", "start node demo-main-2"]
 
 
-def test_host_that_cannot_be_asked_is_waited_for(cluster: Cluster, host: FakeHost, brokers: Any) -> None:
+def test_unreachable_host_is_waited_for(cluster: Cluster, host: FakeHost, brokers: Any) -> None:
     host.fails["observe"] = ConnectionResetError("reset")
 
     assert isinstance(cluster_pass(cluster, host, brokers).readiness, Waiting)
@@ -340,7 +342,7 @@ def test_brokers_of_another_cluster_are_not_taken_for_it(cluster: Cluster, host:
 
     readiness = cluster_pass(cluster, host, brokers).readiness
 
-    assert isinstance(readiness, Refused)
+    assert isinstance(readiness, Rejected)
     assert readiness.reason == "ClusterIdMismatch"
 
 

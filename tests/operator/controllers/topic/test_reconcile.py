@@ -1,4 +1,4 @@
-"""A pass over many Topics: one look serves all, each has its own readiness, and what was there before is taken over."""
+"""Reconciling many Topics: one observation for all, a readiness for each, and adoption of existing topics."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -8,9 +8,9 @@ import pytest
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla_operator.controllers.result import ReconcileResult
-from ottla_operator.controllers.topic.reconcile import AskedTopic, DeletedTopic, delete_topics, reconcile_topics
+from ottla_operator.controllers.topic.reconcile import DeletedTopic, DesiredTopic, delete_topics, reconcile_topics
 from ottla_operator.errors import BrokerUnreachableError
-from ottla_operator.model.conditions import Held, Reached, Refused, Waiting
+from ottla_operator.model.conditions import Held, Reached, Rejected, Waiting
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.topic import Topic
 from ottla_operator.ports.broker_admin import NewTopic
@@ -21,18 +21,18 @@ Topics = Callable[..., Topic]
 
 
 class Passes:
-    """Passes over topics, and what was kept before their first steps."""
+    """Reconciles topics, and records what was written before their first steps."""
 
     def __init__(self, brokers: Any) -> None:
         self.brokers = brokers
         self.kept: list[tuple[str, ReconcileResult, list[str]]] = []
-        """Of which topic, what, and what brokers had been asked to change by then."""
+        """Topic, status fields, and the changes on brokers so far."""
 
-    def over(self, *topics: Topic | AskedTopic, **options: Any) -> list[ReconcileResult]:
+    def over(self, *topics: Topic | DesiredTopic, **options: Any) -> list[ReconcileResult]:
         async def keep(topic: Topic, outcome: ReconcileResult) -> None:
             self.kept.append((topic.topic_name, outcome, list(self.brokers.changes)))
 
-        asked = [it if isinstance(it, AskedTopic) else AskedTopic(it) for it in topics]
+        asked = [it if isinstance(it, DesiredTopic) else DesiredTopic(it) for it in topics]
         return list(asyncio.run(reconcile_topics(asked, self.brokers, keep=keep, **options)).values())
 
 
@@ -66,7 +66,7 @@ class TestManyTopics:
             pytest.param([1, 5_000, 1], [1, 1, 1], id="one-that-is-too-large-by-itself"),
         ],
     )
-    def test_are_created_in_portions_that_brokers_take(
+    def test_are_created_in_batches_that_brokers_accept(
         self, passes: Passes, brokers: Any, topic: Topics, partitions: list[int], portions: list[int]
     ) -> None:
         passes.over(*(topic(f"t{number}", partitions=count) for number, count in enumerate(partitions)))
@@ -74,10 +74,10 @@ class TestManyTopics:
         asked = [int(it.split()[1]) for it in brokers.requests if it.startswith("create")]
         assert asked == portions
 
-    def test_one_that_is_refused_disturbs_no_other(self, passes: Passes, brokers: Any, topic: Topics) -> None:
+    def test_rejection_of_one_affects_no_other(self, passes: Passes, brokers: Any, topic: Topics) -> None:
         good, bad, late = passes.over(topic("good"), topic("bad", config={"wrong": "1"}), topic("late"))
 
-        assert isinstance(bad.readiness, Refused)
+        assert isinstance(bad.readiness, Rejected)
         assert bad.readiness.reason == "InvalidConfig"
         assert [type(it.readiness) for it in (good, late)] == [Reached, Reached]
         assert sorted(brokers.topics) == ["good", "late"]
@@ -90,11 +90,11 @@ class TestManyTopics:
             )
         )
 
-        assert [type(it.readiness) for it in (grows, shrinks, fine)] == [Reached, Refused, Reached]
+        assert [type(it.readiness) for it in (grows, shrinks, fine)] == [Reached, Rejected, Reached]
         assert brokers.changes == ["partitions grows 7"]
         assert (grows.facts["partitions"], fine.done) == (7, ())
 
-    def test_creation_that_nobody_answers_stops_only_creations(
+    def test_creation_without_a_response_stops_only_creations(
         self, passes: Passes, brokers: Any, topic: Topics, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         topic_id = brokers.add_topic("there", partitions=6)
@@ -109,7 +109,7 @@ class TestManyTopics:
         assert new.readiness.reason == "BrokerUnreachable"
         assert isinstance(there.readiness, Reached)
 
-    def test_share_the_room_for_moves(self, passes: Passes, brokers: Any, topic: Topics) -> None:
+    def test_share_the_limit_of_reassignments(self, passes: Passes, brokers: Any, topic: Topics) -> None:
         brokers.broker_ids = (0, 1)
         ids = {name: brokers.add_topic(name, partitions=60) for name in ("a", "b", "c")}
         topics = [
@@ -120,9 +120,9 @@ class TestManyTopics:
 
         assert len(brokers.moving) == 100
         assert [it.readiness.message for it in outcomes if isinstance(it.readiness, Waiting)] == [
-            "0 of 60 partitions have 2 replicas, the others are on the move",
-            "0 of 60 partitions have 2 replicas, 40 are on the move, 20 wait for others",
-            "0 of 60 partitions have 2 replicas, 0 are on the move, 60 wait for others",
+            "0 of 60 partitions have 2 replicas, reassigning the others",
+            "0 of 60 partitions have 2 replicas, reassigning 40, 20 have to wait",
+            "0 of 60 partitions have 2 replicas, reassigning 0, 60 have to wait",
         ]
         brokers.finish_moves()
         passes.over(*topics)
@@ -149,7 +149,7 @@ class TestManyTopics:
 
 
 class TestAdoption:
-    def test_differences_are_told_before_they_are_changed(self, passes: Passes, brokers: Any, topic: Topics) -> None:
+    def test_differences_are_named_before_they_are_removed(self, passes: Passes, brokers: Any, topic: Topics) -> None:
         brokers.add_topic("flights", partitions=6, config={"retention.ms": "5", "segment.bytes": "9"})
 
         (outcome,) = passes.over(topic(partitions=8, config={"retention.ms": "7", "cleanup.policy": "compact"}))
@@ -166,9 +166,7 @@ class TestAdoption:
         assert isinstance(outcome.readiness, Reached)
         assert [type(step).__name__ for step in outcome.done] == ["AdoptTopic", "AlterTopicConfigs", "CreatePartitions"]
 
-    def test_topic_as_specified_is_taken_over_without_a_change(
-        self, passes: Passes, brokers: Any, topic: Topics
-    ) -> None:
+    def test_topic_as_specified_is_adopted_without_a_change(self, passes: Passes, brokers: Any, topic: Topics) -> None:
         brokers.add_topic("flights", partitions=6)
 
         (outcome,) = passes.over(topic())
@@ -185,24 +183,22 @@ class TestAdoption:
             pytest.param({"partitions": 0}, id="made-just-before-a-kill"),
         ],
     )
-    def test_what_is_its_own_is_not_taken_over(
-        self, passes: Passes, brokers: Any, topic: Topics, status: Document
-    ) -> None:
+    def test_managed_topic_is_not_adopted(self, passes: Passes, brokers: Any, topic: Topics, status: Document) -> None:
         brokers.add_topic("flights", partitions=6)
 
         (outcome,) = passes.over(topic(status=status))
 
         assert (outcome.done, passes.kept, "adopted" in outcome.facts) == ((), [], False)
 
-    def test_topic_that_somebody_made_anew_is_taken_over(self, passes: Passes, brokers: Any, topic: Topics) -> None:
+    def test_recreated_topic_is_adopted(self, passes: Passes, brokers: Any, topic: Topics) -> None:
         brokers.add_topic("flights", partitions=6)
 
         (outcome,) = passes.over(topic(status={"topicId": "id-0", "partitions": 6}))
 
         assert (outcome.facts["adopted"], outcome.facts["topicId"]) == (True, "id-1")
 
-    def test_creation_is_kept_before_it_is_done(self, passes: Passes, brokers: Any, topic: Topics) -> None:
-        """Else whoever is killed in between would take its own topic for somebody else's."""
+    def test_creation_is_recorded_before_it_is_executed(self, passes: Passes, brokers: Any, topic: Topics) -> None:
+        """Otherwise an operator after a kill would take its own topic for a foreign one."""
         (outcome,) = passes.over(topic())
 
         ((_, kept, changes_before),) = passes.kept
@@ -210,25 +206,25 @@ class TestAdoption:
         assert (kept.facts["partitions"], kept.facts["topicId"]) == (0, None)
         assert "adopted" not in outcome.facts
 
-    def test_topic_with_more_partitions_is_not_taken_over(self, passes: Passes, brokers: Any, topic: Topics) -> None:
+    def test_topic_with_more_partitions_is_not_adopted(self, passes: Passes, brokers: Any, topic: Topics) -> None:
         brokers.add_topic("flights", partitions=9)
 
         (outcome,) = passes.over(topic(deletionPolicy="Delete"))
 
-        assert isinstance(outcome.readiness, Refused)
+        assert isinstance(outcome.readiness, Rejected)
         assert outcome.readiness.reason == "PartitionsCannotDecrease"
-        assert outcome.facts == {}, "so that it does not go with the object"
+        assert outcome.facts == {}, "so that it is not deleted with the object"
 
-    def test_topic_of_an_older_object_is_not_taken_over(self, passes: Passes, brokers: Any, topic: Topics) -> None:
+    def test_topic_of_an_older_object_is_not_adopted(self, passes: Passes, brokers: Any, topic: Topics) -> None:
         brokers.add_topic("flights", partitions=6)
 
-        (outcome,) = passes.over(AskedTopic(topic(), ObjectKey("Topic", "", "older")))
+        (outcome,) = passes.over(DesiredTopic(topic(), ObjectKey("Topic", "", "older")))
 
         assert (outcome.facts, outcome.done) == ({}, ())
 
 
 class TestPaused:
-    def test_topic_tells_what_differs_and_nothing_is_changed(self, passes: Passes, brokers: Any, topic: Topics) -> None:
+    def test_status_names_differences_and_nothing_is_changed(self, passes: Passes, brokers: Any, topic: Topics) -> None:
         topic_id = brokers.add_topic("flights", partitions=6)
 
         (outcome,) = passes.over(topic(paused=True, partitions=7, status={"topicId": topic_id}))
@@ -242,15 +238,13 @@ class TestPaused:
         assert isinstance(outcome.readiness, Held)
         assert (brokers.topics, passes.kept) == ({}, [])
 
-    def test_topic_that_would_be_taken_over_says_with_which_changes(
-        self, passes: Passes, brokers: Any, topic: Topics
-    ) -> None:
+    def test_status_names_the_changes_of_a_pending_adoption(self, passes: Passes, brokers: Any, topic: Topics) -> None:
         brokers.add_topic("flights", partitions=6, config={"retention.ms": "5"})
 
         (outcome,) = passes.over(topic(paused=True))
 
         assert "it differs: retention.ms is 5, and becomes its default" in outcome.readiness.message
-        assert (brokers.changes, outcome.facts) == ([], {}), "it is nobody's yet"
+        assert (brokers.changes, outcome.facts) == ([], {}), "it is not adopted yet"
 
     def test_topic_as_specified_is_ready(self, passes: Passes, brokers: Any, topic: Topics) -> None:
         topic_id = brokers.add_topic("flights", partitions=6)

@@ -1,4 +1,4 @@
-"""The controller and its Users: finalizers, Secrets, who has which name, and that nothing says a password."""
+"""The controller and its Users: finalizers, Secrets, precedence, and no password in any output."""
 
 import asyncio
 import base64
@@ -24,7 +24,7 @@ def entries(api: Any) -> dict[str, str]:
     return {key: base64.b64decode(value).decode() for key, value in api.stored[SECRET]["data"].items()}
 
 
-def test_user_is_let_in_and_has_its_secret(
+def test_user_is_created_and_has_its_secret(
     controller: ControllerManager, api: Any, brokers: Any, user_manifest: Builder, with_cluster: Document
 ) -> None:
     api.put(user_manifest(quotas={"consumerByteRate": 5}))
@@ -32,7 +32,7 @@ def test_user_is_let_in_and_has_its_secret(
     assert asyncio.run(controller.reconcile(ALICE)) is True
 
     assert api.reasons(ALICE)["Ready"] == ("True", "AsSpecified")
-    assert brokers.lets_in("alice", entries(api)["password"]) == {2}
+    assert brokers.accepting_mechanisms("alice", entries(api)["password"]) == {2}
     assert len(brokers.acls) == 1
     assert brokers.quotas == {"alice": {"consumer_byte_rate": 5.0}}
     secret = api.stored[SECRET]
@@ -106,7 +106,7 @@ def test_user_of_a_cluster_that_is_gone_is_released(
     assert api.stored[ALICE]["metadata"]["finalizers"] == []
 
 
-def test_user_that_was_never_let_in_is_released_without_brokers(
+def test_user_that_was_never_created_is_released_without_brokers(
     controller: ControllerManager, api: Any, brokers: Any, user_manifest: Builder, with_cluster: Document
 ) -> None:
     brokers.is_reachable = False
@@ -137,7 +137,7 @@ def test_younger_of_two_users_is_stalled_and_gets_the_name_later(
 
     assert asyncio.run(scenario()) == [("True", "UserClaimedElsewhere"), ("True", "AsSpecified")]
     assert len(brokers.acls) == 1, "the older object, which went, left them to its heir"
-    assert brokers.lets_in("alice", entries(api)["password"]) == {2}
+    assert brokers.accepting_mechanisms("alice", entries(api)["password"]) == {2}
     assert ObjectKey("Secret", "kafka", "older") not in api.stored
 
 
@@ -174,7 +174,7 @@ def test_users_of_one_name_and_different_certificates_do_not_meet(
 
 
 @pytest.mark.parametrize("status", [403, 422], ids=["forbidden", "immutable"])
-def test_secret_that_cannot_be_written_keeps_no_right_alive(
+def test_unwritable_secret_does_not_delay_a_revocation(
     controller: ControllerManager,
     api: Any,
     brokers: Any,
@@ -186,14 +186,14 @@ def test_secret_that_cannot_be_written_keeps_no_right_alive(
     api.put(user_manifest())
     asyncio.run(controller.reconcile(ALICE))
 
-    async def refuse(document: Document) -> Document:
-        raise ApiError(status, "Refused", "no")
+    async def reject(document: Document) -> Document:
+        raise ApiError(status, "Rejected", "no")
 
-    monkeypatch.setattr(api, "apply", refuse)
+    monkeypatch.setattr(api, "apply", reject)
     api.put(user_manifest(rules=[], secret={"labels": {"a": "b"}}))
     asyncio.run(controller.reconcile(ALICE))
 
-    assert api.reasons(ALICE)["Stalled"] == ("True", "Refused")
+    assert api.reasons(ALICE)["Stalled"] == ("True", "Rejected")
     assert brokers.acls == set()
 
 
@@ -209,10 +209,10 @@ def test_password_of_another_secret_is_used(
     data = {"pw": base64.b64encode(b"open sesame").decode()}
     api.put({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine"}, "data": data})
     assert asyncio.run(controller.reconcile(ALICE)) is True
-    assert brokers.lets_in("alice", "open sesame") == {2}
+    assert brokers.accepting_mechanisms("alice", "open sesame") == {2}
 
 
-def test_planted_password_is_in_nothing_that_the_operator_says(
+def test_password_is_in_no_output_of_the_operator(
     controller: ControllerManager,
     api: Any,
     brokers: Any,
@@ -221,7 +221,7 @@ def test_planted_password_is_in_nothing_that_the_operator_says(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Through success, refusals of both servers that quote what they got, an unexpected error, and deletion."""
+    """Through success, rejections that quote the request, an unexpected error, and deletion."""
     caplog.set_level(logging.DEBUG)
     planted = "pla'nted\"-pass\\word-7f3a"
     encoded = base64.b64encode(planted.encode()).decode()
@@ -242,7 +242,7 @@ def test_planted_password_is_in_nothing_that_the_operator_says(
         asyncio.run(controller.reconcile(ALICE))
     brokers.fails.clear()
     assert asyncio.run(controller.reconcile(ALICE)) is True
-    assert brokers.lets_in("alice", planted) == {2}
+    assert brokers.accepting_mechanisms("alice", planted) == {2}
     api.stored[ALICE]["metadata"] |= DELETED
     status = api.stored[ALICE]["status"]
     assert asyncio.run(controller.reconcile(ALICE)) is True

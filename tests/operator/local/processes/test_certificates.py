@@ -59,7 +59,7 @@ def user(name: str, kind: str) -> Document:
 
 
 class Client:
-    """A user who writes and reads all the time over the connections of the beginning, and others who come and go."""
+    """A user who writes and reads over the same connections all the time, and others who keep opening new ones."""
 
     def __init__(self, name: str, secret: Path) -> None:
         self.name = name
@@ -165,7 +165,7 @@ def entry(state_dir: Path, secret: str, name: str) -> str:
     return (state_dir / "secrets" / secret / name).read_text()
 
 
-def test_nobody_notices_that_certificates_and_authorities_change(running: Path, port: int) -> None:
+def test_clients_lose_no_connection_while_certificates_and_authorities_change(running: Path, port: int) -> None:
     before = processes(running)
     first = {name: entry(running, f"demo-{name}", "ca.crt") for name in ("cluster-ca", "clients-ca")}
     second = {"rotation": {"revision": "2", "overlapSeconds": 0}}
@@ -184,7 +184,7 @@ def test_nobody_notices_that_certificates_and_authorities_change(running: Path, 
         assert entry(running, f"demo-{name}", "trusted.crt") == entry(running, f"demo-{name}", "ca.crt")
     assert processes(running) == before, "no node was restarted"
     for client in clients:
-        assert client.troubles == [], "no connection was lost, and no newcomer refused"
+        assert client.troubles == [], "no connection was lost, and no new connection rejected"
         assert client.newcomers > 10
         assert client.delivered == set(client.sent)
         assert client.read - {"newcomer"} >= set(client.sent)

@@ -1,4 +1,4 @@
-"""A real node on this machine: the same manifests as on Kubernetes, applied twice, changed, refused, and gone again."""
+"""A real node on this host: the same manifests as on Kubernetes, applied twice, changed, rejected, and deleted."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -95,7 +95,7 @@ def test_topic_changes_as_its_manifest_does(running: Path, topic_manifest: Build
         pytest.param({"partitions": 5, "replicationFactor": 2}, "ReplicationFactorTooLarge", id="more-than-brokers"),
     ],
 )
-def test_refused_change_leaves_the_topic_as_it_was(
+def test_rejected_change_leaves_the_topic_unchanged(
     running: Path, topic_manifest: Builder, spec: Document, reason: str
 ) -> None:
     name = f"steady-{reason.lower()}-{len(spec)}"
@@ -125,7 +125,7 @@ def test_deletion_follows_the_policy(running: Path, topic_manifest: Builder, pol
     assert [" ".join(step.split()[:2]) for step in again.steps] == expected
 
 
-def test_configuration_that_the_broker_refuses_is_told_and_the_node_runs_on(running: Path) -> None:
+def test_rejected_configuration_is_reported_and_the_node_keeps_running(running: Path) -> None:
     (cluster,) = local.get("cluster", state_dir=running)
     wrong = {**cluster, "spec": {**cluster["spec"], "config": {"num.partitions": "many"}}}
 
@@ -138,9 +138,7 @@ def test_configuration_that_the_broker_refuses_is_told_and_the_node_runs_on(runn
     assert "restart" not in " ".join(repaired.steps)
 
 
-def test_topics_are_there_after_down_and_up(
-    tmp_path: Path, topic_manifest: Builder, free_ports: Callable[..., int]
-) -> None:
+def test_topics_survive_down_and_up(tmp_path: Path, topic_manifest: Builder, free_ports: Callable[..., int]) -> None:
     port = free_ports()
     local.up(state_dir=tmp_path, port=port, timeout_s=TIMEOUT_S)
     try:
@@ -173,6 +171,6 @@ def test_second_cluster_needs_a_directory_of_its_own(running: Path, cluster_mani
     assert outcome.message.endswith("ottla delete cluster ottla"), "what to do"
 
 
-def test_nothing_to_stop_and_nothing_to_show(tmp_path: Path) -> None:
+def test_empty_directory_has_nothing_to_stop_or_show(tmp_path: Path) -> None:
     assert local.down(state_dir=tmp_path / "none") == []
     assert local.status(state_dir=tmp_path / "none") is None

@@ -1,6 +1,6 @@
-"""Real clusters of several processes: they come up, roll, grow and shrink, and nothing that was written is lost.
+"""Real clusters of several processes: they start, roll, scale up and down, and no written record is lost.
 
-What is safe is asserted in `tests/operator/controllers/cluster/test_many_nodes.py`, against simulated clusters.
+Safety is asserted in `tests/operator/controllers/cluster/test_many_nodes.py`, against simulated clusters.
 """
 
 import asyncio
@@ -105,7 +105,7 @@ def test_life_of_a_cluster(state_dir: Path, topic_manifest: Any, free_ports: Cal
     assert sum(step.startswith("restart node") for step in rolled.steps) == 3
     assert write_and_read(servers, "lasting", range(100, 200)) == [b"%d" % it for it in range(200)]
 
-    # Two brokers more, and away again with what they hold.
+    # Two more brokers, and removed again after a drain.
     up(state_dir, brokers=5)
     apply(state_dir, topic_manifest("wide", 5, replicationFactor=3))
     assert any(node in (3, 4) for held, _ in replicas(servers, "wide") for node in held)

@@ -1,4 +1,4 @@
-"""Two of three controllers end at once: their Cluster says so in words, and loses nothing that was written."""
+"""Two of three controllers end at once: the Cluster's conditions say so, and no written record is lost."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ LASTING = TopicPartition("lasting", 0)
 
 @pytest.fixture(params=["together", "apart"])
 def state_dir(request: pytest.FixtureRequest, tmp_path: Path, free_ports: Callable[..., int]) -> Iterator[Path]:
-    """A state directory with three controllers, which are brokers too or run beside two."""
+    """A state directory with three controllers, which are brokers as well or run next to two brokers."""
     nodes = {"brokers": 3} if request.param == "together" else {"brokers": 2, "controllers": 3}
     outcome = local.up(state_dir=tmp_path, port=free_ports(sum(nodes.values())), timeout_s=TIMEOUT_S, **nodes)
     assert outcome.exit_code == ExitCode.OK, outcome.message
@@ -38,7 +38,7 @@ def state_dir(request: pytest.FixtureRequest, tmp_path: Path, free_ports: Callab
 
 
 def conditions(state_dir: Path) -> dict[str, tuple[str, str, str]]:
-    """Return what the Cluster's conditions say now, by type: status, reason and message."""
+    """Return the Cluster's present conditions, by type: status, reason and message."""
     (cluster,) = local.get("cluster", state_dir=state_dir)
     return {it["type"]: (it["status"], it["reason"], it["message"]) for it in cluster["status"]["conditions"]}
 
@@ -69,7 +69,7 @@ async def read(servers: str) -> list[bytes]:
     return found
 
 
-def test_lost_quorum_is_told_and_its_return_too(state_dir: Path, topic_manifest: Builder) -> None:
+def test_lost_quorum_and_its_return_are_reported(state_dir: Path, topic_manifest: Builder) -> None:
     topic = topic_manifest("lasting", 1, replicationFactor=2)
     local.apply([topic], state_dir=state_dir, timeout_s=TIMEOUT_S)
     asyncio.run(write(bootstrap(state_dir)))
@@ -78,7 +78,7 @@ def test_lost_quorum_is_told_and_its_return_too(state_dir: Path, topic_manifest:
     for node in killed:
         assert node.pid is not None
         os.kill(node.pid, signal.SIGKILL)
-    # A leader that is left alone leads until its followers' time is over, and says until then which nodes are down.
+    # An isolated leader leads until its followers' fetch time-out, and reports the nodes that are down until then.
     ends_s = time.monotonic() + LEADER_ALONE_S_MAX
     while (said := conditions(state_dir)["Degraded"])[:2] == ("True", "NodesDown"):
         assert time.monotonic() < ends_s, said
@@ -92,7 +92,7 @@ def test_lost_quorum_is_told_and_its_return_too(state_dir: Path, topic_manifest:
 
     assert outcome.exit_code == ExitCode.OK, outcome.message
     assert conditions(state_dir)["Ready"][:2] == ("True", "Ready")
-    # Ready says that every node is; those that were gone fetch what they missed before they count as in sync.
+    # Ready says that every node is; restarted ones fetch what they missed before they count as in sync.
     ends_s = time.monotonic() + IN_SYNC_S_MAX
     while (said := conditions(state_dir)["Degraded"])[:2] == ("True", "UnderReplicated"):
         assert time.monotonic() < ends_s, said

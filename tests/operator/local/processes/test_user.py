@@ -13,7 +13,7 @@ from ottla.client.admin_security import QuotaEntity
 from ottla.wire.acl_codes import Acl
 from ottla_operator import local
 from ottla_operator.local import ExitCode
-from ottla_operator.model.node_doors import STANDARD_AUTHORIZER
+from ottla_operator.model.node_listeners import STANDARD_AUTHORIZER
 
 Document = dict[str, Any]
 
@@ -25,7 +25,7 @@ TIMEOUT_S = 120
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory, free_ports: Callable[..., int]) -> Iterator[Path]:
-    """A state directory whose cluster runs, and asks an authorizer."""
+    """A state directory whose cluster runs, with an authorizer."""
     state_dir = tmp_path_factory.mktemp("cluster")
     document: Document = yaml.safe_load((EXAMPLES / "cluster.yaml").read_text())
     document["metadata"]["annotations"] = {"ottla.dev/local-port": str(free_ports())}
@@ -37,7 +37,7 @@ def running(tmp_path_factory: pytest.TempPathFactory, free_ports: Callable[..., 
 
 
 def known_to(bootstrap: str) -> tuple[list[Acl], dict[str, dict[int, int]], dict[QuotaEntity, dict[str, float]]]:
-    """Return what the node there knows of all users."""
+    """Return the node's entries of all users."""
 
     async def ask() -> tuple[list[Acl], dict[str, dict[int, int]], dict[QuotaEntity, dict[str, float]]]:
         async with AdminClient(bootstrap, client_id="test", request_timeout_s=30) as admin:
@@ -47,7 +47,7 @@ def known_to(bootstrap: str) -> tuple[list[Acl], dict[str, dict[int, int]], dict
 
 
 def test_example_user_lives_on_a_real_node(running: Path) -> None:
-    """From nothing through drift and rotation to nothing; the node's answers are what counts."""
+    """From creation through drift and rotation to deletion, as seen in the node's responses."""
     (cluster,) = local.get("cluster", state_dir=running)
     bootstrap = cluster["status"]["bootstrapServers"]
     manifest: Document = yaml.safe_load((EXAMPLES / "user.yaml").read_text())

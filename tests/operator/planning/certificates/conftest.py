@@ -1,7 +1,7 @@
-"""A little world for certificates: nodes that read files late, clients with Secrets, an operator that is killed.
+"""A small model of certificates: nodes that read files late, clients with Secrets, an operator that is killed.
 
-After each event everybody tries everybody, with the path validation of `cryptography`: any two nodes, every client
-with the Secret that it has, and the operator.
+After each event every peer verifies every other, with the path validation of `cryptography`: any two nodes, every
+client with its present Secret, and the operator.
 """
 
 import json
@@ -32,7 +32,7 @@ from ottla_operator.planning.certificates.authorities import STATE_ANNOTATION, A
 from ottla_operator.planning.certificates.plan import (
     CertificatePlan,
     ObservedCertificates,
-    former_machines,
+    former_host_addresses,
     plan_certificates,
 )
 from ottla_operator.planning.steps.certificate import OrderCertificate, WithdrawCertificate
@@ -43,7 +43,7 @@ NAMES = frozenset({"localhost", "127.0.0.1"})
 READ_WITHIN = timedelta(minutes=5)
 """How late a node may read its files."""
 AT_ONCE = Authority(overlap_s=0)
-"""Its changes wait for nobody to read a Secret."""
+"""A change of the overlap: it waits for no client to read a Secret."""
 OWNER = Metadata(kind="Cluster", name="demo", uid="u")
 CLUSTER = Cluster(
     metadata=OWNER,
@@ -58,7 +58,7 @@ CLUSTER = Cluster(
 
 @dataclass(frozen=True)
 class Node:
-    """What a node has read."""
+    """The files that a node has read."""
 
     leaf: Leaf
     cluster_trust: str
@@ -73,7 +73,7 @@ class Node:
 
 @dataclass
 class World:
-    """Secrets, nodes and time. ``users`` have certificates and, as all clients, what they trust."""
+    """Secrets, nodes and time. ``users`` have certificates and, like all clients, a trust store."""
 
     cluster: Cluster = CLUSTER
     names: frozenset[str] = NAMES
@@ -89,7 +89,7 @@ class World:
     def copy(self) -> "World":
         return replace(self, secrets=dict(self.secrets), nodes=list(self.nodes), behind_since=dict(self.behind_since))
 
-    # --- what happens
+    # --- events
 
     def plan(self) -> CertificatePlan:
         names = self.cluster.tls.cluster_ca.secret_name, self.cluster.tls.clients_ca.secret_name  # type: ignore[union-attr]
@@ -110,14 +110,14 @@ class World:
         return plan_certificates(
             self.cluster,
             observed,
-            names=self.names | former_machines(self.cluster, observed.nodes, now),
+            names=self.names | former_host_addresses(self.cluster, observed.nodes, now),
             bootstrap_servers="localhost:9091",
             now=now,
             issuer=self.issuer,
         )
 
     def operate(self, steps_max: int = 100) -> CertificatePlan:
-        """Make a pass that ends after so many writes."""
+        """Reconcile, with a kill after so many writes."""
         plan = self.plan()
         for step in plan.steps[:steps_max]:
             if isinstance(step, OrderCertificate):
@@ -130,20 +130,20 @@ class World:
         return plan
 
     def write(self, secret: Secret) -> None:
-        """Keep a Secret of the cluster; nodes read theirs some time later."""
+        """Store a Secret of the cluster; nodes read theirs some time later."""
         self.secrets[secret.name] = secret
         if secret.name == "demo-nodes":
             for number in range(len(self.nodes)):
                 self.behind_since.setdefault(number, self.now)
 
     def read(self, number: int) -> None:
-        """Have a node read its files."""
+        """Let a node read its files."""
         if "demo-nodes" in self.secrets:
             self.nodes[number] = Node.reading(self.secrets["demo-nodes"])
             self.behind_since.pop(number, None)
 
     def refresh(self, user: str) -> None:
-        """Make a pass over a User, as `planning.user.plan` does."""
+        """Reconcile a User, as `planning.user.plan` does."""
         nodes, state = self.secrets.get("demo-nodes"), state_of(self.secrets.get("demo-clients-ca"))
         if nodes is None or state is None or state.present.key is None:
             return
@@ -166,14 +166,14 @@ class World:
                 self.read(number)
 
     def start(self, nodes: int) -> None:
-        """Bring the cluster up, and a client."""
+        """Start the cluster, and a client."""
         self.operate()
         self.nodes = [Node.reading(self.secrets["demo-nodes"]) for _ in range(nodes)]
         for user in self.users:
             self.refresh(user)
 
     def settle(self, rounds: int = 60) -> CertificatePlan:
-        """Let everybody do their part until nothing is left to do; return the last plan."""
+        """Let every node, user and the operator act until nothing is left to do; return the last plan."""
         for _ in range(rounds):
             plan = self.operate()
             self.check()
@@ -193,10 +193,10 @@ class World:
         assert self.cluster.tls is not None
         self.cluster = replace(self.cluster, tls=replace(self.cluster.tls, **tls))
 
-    # --- what must be true
+    # --- invariants
 
     def check(self) -> None:
-        """Assert that everybody who has to can talk to everybody."""
+        """Assert that every pair of peers that must connect can verify each other."""
         for one in self.nodes:
             for other in self.nodes:
                 assert trusts(one.cluster_trust, other.leaf.certificate, self.now), "nodes do not trust each other"
@@ -219,7 +219,7 @@ class World:
         return found
 
     def canonical(self) -> tuple[object, ...]:
-        """Return what tells this world from others, whatever the bytes of keys are."""
+        """Return a key that distinguishes states of the model, independent of the bytes of keys."""
         numbers: dict[str, int] = {}
 
         def number(pem: str) -> int:
@@ -243,7 +243,7 @@ class World:
 
 
 def trusts(bundle: str, certificate: str, now: datetime) -> bool:
-    """Tell whether who trusts ``bundle`` accepts ``certificate`` now."""
+    """Tell whether a peer that trusts ``bundle`` accepts ``certificate`` now."""
     return _verifies(bundle, certificate, now.replace(hour=0, minute=0, second=0) + timedelta(days=1))
 
 
@@ -272,5 +272,5 @@ def _verifies(bundle: str, certificate: str, now: datetime) -> bool:
 
 @pytest.fixture
 def new_world() -> Callable[..., World]:
-    """Return what makes a world, from its fields."""
+    """Return a function that creates a model from its fields."""
     return World

@@ -1,4 +1,4 @@
-"""One authority: what its Secret says is read back, and damage is taken for what it is."""
+"""One authority: its Secret is read back, and corrupt parts are recognized."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -14,7 +14,7 @@ from ottla_operator.planning.certificates.authorities import (
     AuthorityState,
     Origin,
     Pauses,
-    advanced,
+    advance_authority,
     known_to_nodes,
     renewal_begins,
     state_of,
@@ -37,11 +37,11 @@ def stored(state: AuthorityState) -> Secret:
 
 
 @pytest.mark.parametrize("look", STATES)
-def test_what_is_written_is_read(look: str) -> None:
+def test_written_secret_is_read_back(look: str) -> None:
     assert state_of(stored(STATES[look])) == STATES[look]
 
 
-def test_the_one_who_signs_is_trusted_first() -> None:
+def test_signing_authority_is_trusted_first() -> None:
     assert FIRST.trusted == OLD.certificate + NEW.certificate
     assert FIRST.replaced().trusted == NEW.certificate + OLD.certificate
 
@@ -51,13 +51,13 @@ def test_nothing_is_no_authority() -> None:
     assert state_of(Secret(name="ca", entries={})) is None
 
 
-def test_damaged_annotation_is_as_none() -> None:
+def test_corrupt_annotation_counts_as_missing() -> None:
     secret = replace(stored(STATES["steady"]), annotations={STATE_ANNOTATION: "["})
 
     assert state_of(secret) == STATES["steady"]
 
 
-def test_new_one_without_its_key_is_only_trusted() -> None:
+def test_new_authority_without_a_key_is_only_trusted() -> None:
     entries = {key: value for key, value in stored(FIRST).entries.items() if key != "next.key"}
     found = state_of(replace(stored(FIRST), entries=entries))
 
@@ -70,7 +70,7 @@ def test_authority_that_nodes_trust_is_as_it_is() -> None:
         assert known_to_nodes(FIRST, trust, now=NOW) == FIRST
 
 
-def test_lost_authority_is_known_by_what_nodes_trust() -> None:
+def test_lost_authority_is_restored_from_the_nodes_trust() -> None:
     found = known_to_nodes(None, OLD.certificate + NEW.certificate, now=NOW)
 
     assert found == AuthorityState(
@@ -92,7 +92,7 @@ def test_key_that_is_still_there_signs_again() -> None:
     assert found == AuthorityState(present=NEW)
 
 
-def test_what_has_ended_counts_for_nothing() -> None:
+def test_expired_certificates_are_ignored() -> None:
     assert known_to_nodes(None, OLD.certificate, now=NOW + timedelta(days=101)) is None
 
 
@@ -105,14 +105,14 @@ def test_renewal_begins_before_the_end(renewal_days: int, day: int) -> None:
 
 
 def next_of(state: AuthorityState, days: float, *, is_seen: bool = True) -> AuthorityState:
-    return advanced(
+    return advance_authority(
         state,
         Authority(),
         None,
         is_seen=is_seen,
         pauses=Pauses(trusted=SETTLE, replaced=SETTLE),
         now=(NOW + timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        make=lambda: OTHER,
+        create=lambda: OTHER,
     )
 
 
@@ -120,7 +120,7 @@ def test_new_one_signs_at_the_latest_when_the_old_one_has_ended() -> None:
     later = CertificateIssuer().authority("demo", "CA", now=NOW, days=200)
     state = replace(FIRST, following=later, seen_at="")
 
-    assert next_of(state, 99, is_seen=False) == state, "somebody has not seen it"
+    assert next_of(state, 99, is_seen=False) == state, "a node has not seen it"
     assert next_of(state, 100, is_seen=False) == AuthorityState(present=later, origin=FIRST.following_origin)
     assert next_of(FIRST, 100).present == OTHER, "both have ended"
 

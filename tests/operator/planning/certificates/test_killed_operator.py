@@ -1,8 +1,9 @@
-"""The operator is killed right before each write of a Secret, while certificates are renewed or authorities change.
+"""The operator is killed right before each write of a Secret, while certificates are renewed or authorities replaced.
 
-`test_rotation` has every order of events of a small world; here are the steps of whatever brings new certificates, as
-a pass over a Cluster does them. The next operator goes on, be it only as far as to its first write, as one that is
-killed again and again. Everybody talks to everybody all the time, and nobody gets more new keys than without kills.
+`test_rotation` has every order of events in a small model; this test has the steps of everything that renews
+certificates, as the reconciliation of a Cluster executes them. The next operator continues, perhaps only to its first
+write, if it is killed repeatedly. All peers verify each other all the time, and no more keys are created than without
+kills.
 """
 
 import asyncio
@@ -33,26 +34,26 @@ Worlds = Callable[..., Any]
 ROUNDS_MAX = 30
 AUTHORITIES = ("cluster", "clients")
 LOOKS = 3
-"""So often nodes get fresh certificates while an authority changes."""
+"""How often nodes get new certificates while an authority is replaced."""
 
 
 @dataclass
 class Operator:
-    """Makes passes over the certificates of a world; the Secrets there are all that it knows. Its Secrets, and host."""
+    """Reconciles the certificates of a model; its only state are the Secrets. Implements the store and the host."""
 
     world: Any
     written: list[Secret] = field(default_factory=list)
     kill_at: int | None = None
-    """Right before which write the process is killed."""
+    """The number of the write before which the process is killed."""
     is_always_killed: bool = False
-    """Whether each process is killed right before its second write."""
+    """Whether each process is killed before its second write."""
 
     def fork(self) -> "Operator":
-        """Return another one, in a world of its own, that is where this one is."""
+        """Return a copy, in a copy of the model."""
         return Operator(self.world.copy(), list(self.written))
 
     def one_pass(self) -> Kept | None:
-        """Return what became of the certificates; None where the process was killed, which is over then."""
+        """Return the result for the certificates; None if the process was killed, which happens once."""
         world = self.world
         if self.is_always_killed:
             self.kill_at = len(self.written) + 1
@@ -75,7 +76,7 @@ class Operator:
             self.kill_at = None
             return None
 
-    # --- the port to Secrets, as far as passes need it
+    # --- the port to Secrets, as far as reconciliations need it
 
     async def read(self, name: str) -> Secret | None:
         found: Secret | None = self.world.secrets.get(name)
@@ -90,7 +91,7 @@ class Operator:
     async def _users(self) -> list[Document]:
         return [{"metadata": {"name": name}} for name in self.world.users]
 
-    # --- the port to the host, as far as passes need it
+    # --- the port to the host, as far as reconciliations need it
 
     def certificate_names(self, _: DesiredCluster) -> frozenset[str]:
         names: frozenset[str] = self.world.names
@@ -101,7 +102,7 @@ class Operator:
 
 
 def play(operator: Operator) -> Iterator[None]:
-    """Let everybody do their part until nothing is left to do; yield before each pass, and check after everything."""
+    """Let all act until nothing is left to do; yield before each reconciliation, and check after every event."""
     world = operator.world
     for _ in range(ROUNDS_MAX):
         yield
@@ -120,7 +121,7 @@ def play(operator: Operator) -> Iterator[None]:
 
 
 def killed_everywhere(operator: Operator) -> list[Operator]:
-    """Play it to the end, and once for each write before which it can be killed, and for all; return those others."""
+    """Play it to the end, once for each write before which it can be killed, and once with all; return those others."""
     others, always = [], operator.fork()
     always.is_always_killed = True
     for _ in play(operator):
@@ -131,7 +132,7 @@ def killed_everywhere(operator: Operator) -> list[Operator]:
             other.kill_at = number
             for _ in play(other):
                 pass
-            assert other.kill_at is None, "nobody was killed"
+            assert other.kill_at is None, "the operator was not killed"
             others.append(other)
     for _ in play(always):
         pass
@@ -139,7 +140,7 @@ def killed_everywhere(operator: Operator) -> list[Operator]:
 
 
 def own(world: Any, **which: str) -> None:
-    """Give the cluster authorities that the user keeps, by the names of their Secrets."""
+    """Give the cluster the user's own authorities, by the names of their Secrets."""
     for name in which.values():
         root = CertificateIssuer().authority("mine", name, now=world.now, days=1000)
         world.secrets[name] = Secret(name=name, entries={"ca.crt": root.certificate, "ca.key": root.key or ""})
@@ -163,7 +164,7 @@ EVENTS = [
 
 
 def assert_done_once(operator: Operator, changed: set[str], before: dict[str, str]) -> None:
-    """Assert that the authorities in ``changed`` are others now, each after one change, and nobody waits."""
+    """Assert that the authorities in ``changed`` were replaced, each once, and that nothing waits."""
     for which in AUTHORITIES:
         state = operator.world.state(which)
         assert not state.is_changing
@@ -175,7 +176,7 @@ def assert_done_once(operator: Operator, changed: set[str], before: dict[str, st
 
 
 @pytest.mark.parametrize(("happens", "changed"), EVENTS)
-def test_new_certificates_come_as_if_nobody_had_been_killed(
+def test_certificates_are_renewed_after_any_kill(
     new_world: Worlds, happens: Callable[[Any], None], changed: set[str]
 ) -> None:
     world = new_world()
@@ -193,7 +194,7 @@ def test_new_certificates_come_as_if_nobody_had_been_killed(
         assert it.world.secrets["demo-nodes"].entries[NODE_PEM].endswith(it.world.nodes[0].leaf.certificate)
 
 
-def test_authorities_that_end_soon_are_replaced_once_whoever_is_killed(new_world: Worlds) -> None:
+def test_expiring_authorities_are_replaced_once_after_any_kill(new_world: Worlds) -> None:
     world = new_world()
     world.asks(cluster_ca=SHORT, clients_ca=SHORT)
     world.start(nodes=2)
@@ -205,7 +206,7 @@ def test_authorities_that_end_soon_are_replaced_once_whoever_is_killed(new_world
         assert_done_once(it, {"cluster", "clients"}, before)
 
 
-def test_first_certificates_are_made_whoever_is_killed(new_world: Worlds) -> None:
+def test_first_certificates_are_created_after_any_kill(new_world: Worlds) -> None:
     operator = Operator(new_world())
     for it in (*killed_everywhere(operator), operator):
         assert Counter(secret.name for secret in it.written) == Counter(

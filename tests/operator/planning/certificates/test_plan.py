@@ -1,4 +1,4 @@
-"""Plans for the certificates of a cluster: what is written when, and what is refused or waited for."""
+"""Plans for the certificates of a cluster: what is written when, what is rejected, and what is waited for."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -10,7 +10,7 @@ import pytest
 from ottla_operator.model import certificates
 from ottla_operator.model.certificates import CertificateIssuer, LeafRequest
 from ottla_operator.model.cluster_tls import Authority
-from ottla_operator.model.conditions import Refused, Waiting
+from ottla_operator.model.conditions import Rejected, Waiting
 from ottla_operator.model.listeners import NODE_PORT, PLAINTEXT, IssuerRef, Listener, ListenerCertificate
 from ottla_operator.model.manifest import Metadata
 from ottla_operator.model.secret import Secret, ownership
@@ -39,7 +39,7 @@ def node_leaf(world: Any) -> Any:
 
 
 def named(world: Any) -> frozenset[str]:
-    """Return whom the nodes' certificate is for."""
+    """Return the names in the nodes' certificate."""
     return certificates.facts(node_leaf(world).certificate).names
 
 
@@ -47,7 +47,7 @@ def written(world: Any) -> list[str]:
     return [step.secret.name for step in world.plan().steps]
 
 
-def test_first_pass_writes_everything_and_the_second_nothing(new_world: Worlds) -> None:
+def test_first_plan_writes_everything_and_the_second_nothing(new_world: Worlds) -> None:
     world = new_world()
     assert written(world) == SECRETS
 
@@ -68,7 +68,7 @@ def test_operator_has_what_a_client_needs(world: Any) -> None:
     assert "ssl.truststore.certificates=-----BEGIN CERTIFICATE-----\\n" in properties
 
 
-def test_status_says_until_when_everything_counts_and_nothing_secret(world: Any) -> None:
+def test_status_has_expiry_times_and_no_secret(world: Any) -> None:
     said = world.plan().facts["certificates"]
 
     assert [(it["name"], it["notAfter"][:4]) for it in said] == [
@@ -136,8 +136,8 @@ def test_other_names_are_another_certificate_by_the_same_authority(world: Any) -
     assert written(world) == ["demo-nodes"]
 
 
-def test_machines_stay_in_the_certificate_until_it_is_renewed(new_world: Worlds) -> None:
-    """A pod that is back on one would show a certificate without it, until its machine has fetched another."""
+def test_host_addresses_stay_in_the_certificate_until_it_is_renewed(new_world: Worlds) -> None:
+    """A pod that returns to a host would present a certificate without it, until the kubelet has updated the Secret."""
     world = new_world()
     world.cluster = replace(world.cluster, listeners=(Listener(name="ports", port=9095, has_tls=True, type=NODE_PORT),))
     world.names |= {"10.0.0.1", "10.0.0.2", "old.example"}
@@ -157,8 +157,8 @@ def test_machines_stay_in_the_certificate_until_it_is_renewed(new_world: Worlds)
     assert named(world) == world.names
 
 
-def test_listeners_keep_former_machines_as_nodes_do(new_world: Worlds) -> None:
-    """cert-manager is not asked for another certificate with each machine that is drained."""
+def test_listeners_keep_former_host_addresses_as_nodes_do(new_world: Worlds) -> None:
+    """No new certificate is requested from cert-manager for each drained Kubernetes node."""
     world = new_world()
     out = Listener(name="out", port=9095, has_tls=True, type=NODE_PORT)
     theirs = replace(out, name="mine", certificate=ListenerCertificate(issuer_ref=IssuerRef(name="acme")))
@@ -173,10 +173,10 @@ def test_listeners_keep_former_machines_as_nodes_do(new_world: Worlds) -> None:
 
     (order,) = [step.order for step in plan.steps if isinstance(step, OrderCertificate)]
     assert set(order.names) == world.names | {"10.0.0.1"}
-    assert plan.names == {"out": world.names | {"10.0.0.1"}, "mine": {"x"}}, "whom each door is for"
+    assert plan.names == {"out": world.names | {"10.0.0.1"}, "mine": {"x"}}, "the names of each listener"
 
 
-def test_addresses_that_nobody_dials_any_more_are_in_no_certificate(world: Any) -> None:
+def test_addresses_that_are_not_advertised_any_more_are_in_no_certificate(world: Any) -> None:
     world.names |= {"10.0.0.1"}
     world.operate()
     world.names -= {"10.0.0.1"}
@@ -193,7 +193,7 @@ def test_node_that_is_waited_for_is_named(world: Any) -> None:
 
     assert isinstance(plan.obstacle, Waiting)
     assert plan.obstacle.message == (
-        "the cluster CA has another key, and it is trusted beside the old one: waiting for node node-1 to show its new "
+        "the cluster CA has another key, and both are trusted: waiting for node node-1 to show its new "
         "certificate"
     )
     assert plan.steps == ()
@@ -219,7 +219,7 @@ def test_clients_have_the_overlap_to_read_their_secrets(world: Any, which: str) 
     assert timedelta(hours=1) < world.now - began < timedelta(hours=1, minutes=10)
 
 
-def test_own_authority_takes_the_place_of_the_made_one(world: Any) -> None:
+def test_own_authority_replaces_the_generated_one(world: Any) -> None:
     world.secrets["mine"] = own_root(world)
     world.asks(cluster_ca=Authority(secret_name="mine", overlap_s=0))
     world.settle()
@@ -246,7 +246,7 @@ def test_own_authority_that_is_missing_is_waited_for(new_world: Worlds) -> None:
     )
 
 
-def test_own_authority_that_is_damaged_later_stops_nobody(world: Any) -> None:
+def test_own_authority_that_becomes_corrupt_does_not_stop_the_cluster(world: Any) -> None:
     world.secrets["mine"] = own_root(world)
     world.asks(cluster_ca=Authority(secret_name="mine", overlap_s=0))
     world.settle()
@@ -255,31 +255,31 @@ def test_own_authority_that_is_damaged_later_stops_nobody(world: Any) -> None:
 
     plan = world.operate()
 
-    assert isinstance(plan.obstacle, Refused)
+    assert isinstance(plan.obstacle, Rejected)
     assert plan.is_usable
-    assert [step.secret.name for step in plan.steps] == ["demo-nodes"], "the copy goes on signing"
+    assert [step.secret.name for step in plan.steps] == ["demo-nodes"], "the copy continues to sign"
     world.check()
 
 
-def test_secret_of_somebody_else_is_left_alone(new_world: Worlds) -> None:
+def test_foreign_secret_is_left_alone(new_world: Worlds) -> None:
     world = new_world(secrets={"demo-nodes": Secret(name="demo-nodes", entries={})})
     plan = world.plan()
 
     assert plan.steps == ()
     assert not plan.is_usable
-    assert isinstance(plan.obstacle, Refused)
-    assert plan.obstacle.message.startswith("Secret demo-nodes is somebody else's")
+    assert isinstance(plan.obstacle, Rejected)
+    assert plan.obstacle.message.startswith("Secret demo-nodes is not this Cluster's")
 
 
 @pytest.mark.parametrize("which", ["cluster_ca", "clients_ca"])
-def test_authority_of_the_operator_is_nobody_elses_own(world: Any, which: str) -> None:
+def test_authority_of_another_cluster_is_rejected(world: Any, which: str) -> None:
     other = world.secrets["demo-cluster-ca"]
     world.secrets["other-cluster-ca"] = replace(other, name="other-cluster-ca", annotations=ownership(OTHER_CLUSTER))
     world.asks(**{which: Authority(secret_name="other-cluster-ca")})
 
     plan = world.operate()
 
-    assert isinstance(plan.obstacle, Refused)
+    assert isinstance(plan.obstacle, Rejected)
     assert "Secret other-cluster-ca is the operator's own, for Cluster other" in plan.obstacle.message
     assert plan.steps == ()
 
@@ -292,12 +292,12 @@ def test_client_cannot_be_a_node_by_a_copy_of_the_other_authority(world: Any, wh
 
     plan = world.operate()
 
-    assert isinstance(plan.obstacle, Refused)
+    assert isinstance(plan.obstacle, Rejected)
     assert "could be taken for a node" in plan.obstacle.message
     assert plan.steps == ()
 
 
-def test_new_cluster_whose_authorities_are_the_same_is_not_made(new_world: Worlds) -> None:
+def test_new_cluster_with_identical_authorities_is_rejected(new_world: Worlds) -> None:
     world = new_world()
     world.secrets |= {"mine": own_root(world)}
     world.secrets["copy"] = replace(world.secrets["mine"], name="copy")
@@ -305,7 +305,7 @@ def test_new_cluster_whose_authorities_are_the_same_is_not_made(new_world: World
 
     plan = world.plan()
 
-    assert isinstance(plan.obstacle, Refused)
+    assert isinstance(plan.obstacle, Rejected)
     assert not plan.is_usable
 
 
@@ -317,7 +317,7 @@ def test_certificate_of_a_clock_that_was_ahead_is_replaced(world: Any) -> None:
     assert written(world) == ["demo-nodes", "demo-operator"]
 
 
-def test_lost_authority_and_lost_nodes_secret_begin_anew(world: Any) -> None:
+def test_lost_authority_and_lost_nodes_secret_are_created_again(world: Any) -> None:
     entries = {key: value for key, value in world.secrets["demo-cluster-ca"].entries.items() if key != "ca.key"}
     world.secrets["demo-cluster-ca"] = replace(world.secrets["demo-cluster-ca"], entries=entries)
     del world.secrets["demo-nodes"]
@@ -329,7 +329,7 @@ def test_lost_authority_and_lost_nodes_secret_begin_anew(world: Any) -> None:
     world.settle()
 
 
-def test_put_back_authority_is_introduced_like_a_new_one(world: Any) -> None:
+def test_restored_authority_is_introduced_like_a_new_one(world: Any) -> None:
     backup = world.secrets["demo-cluster-ca"]
     world.asks(cluster_ca=Authority(rotation="2", overlap_s=0))
     world.settle()
@@ -355,7 +355,7 @@ def own_leaf(world: Any) -> dict[str, str]:
     return {"tls.crt": leaf.certificate, "tls.key": leaf.key, "ca.crt": root.certificate}
 
 
-def test_listener_shows_the_certificate_that_the_user_keeps(new_world: Worlds) -> None:
+def test_listener_presents_the_certificate_of_the_user(new_world: Worlds) -> None:
     world = new_world()
     given = own_leaf(world)
     with_listener(world, ListenerCertificate(secret_name="mine"), given).operate()
@@ -384,17 +384,17 @@ def test_listener_keeps_the_certificate_that_it_had(new_world: Worlds) -> None:
     plan = world.plan()
 
     assert plan.is_usable
-    assert isinstance(plan.obstacle, Refused)
+    assert isinstance(plan.obstacle, Rejected)
     assert world.secrets["demo-nodes"].entries["listener-mine.pem"] == given["tls.key"] + given["tls.crt"]
 
 
-def test_cert_manager_is_asked_once(new_world: Worlds) -> None:
+def test_certificate_is_requested_from_cert_manager_once(new_world: Worlds) -> None:
     world = with_listener(new_world(), ListenerCertificate(issuer_ref=IssuerRef(name="acme")), None)
     plan = world.plan()
 
-    assert "ask Issuer acme for certificate demo-listener-mine" in map(str, plan.steps)
+    assert "request certificate demo-listener-mine from Issuer acme" in map(str, plan.steps)
     assert plan.obstacle is not None
-    assert plan.obstacle.message.endswith("; cert-manager makes it, see Certificate demo-listener-mine")
+    assert plan.obstacle.message.endswith("; cert-manager creates it, see Certificate demo-listener-mine")
     world.ordered = frozenset({"mine"})
     assert not [it for it in world.plan().steps if str(it).startswith("ask")]
 
@@ -405,7 +405,7 @@ def asking(world: Any) -> Any:
 
 @pytest.mark.parametrize("steps_before_the_end", range(8))
 def test_certificate_that_no_listener_has_any_more_is_withdrawn(new_world: Worlds, steps_before_the_end: int) -> None:
-    """Also where the operator was killed after any step of asking: cert-manager would renew it for ever."""
+    """Even if the operator was killed after any step of ordering it: cert-manager would renew it for ever."""
     world = asking(new_world())
     world.operate(steps_max=steps_before_the_end)
     was_ordered = bool(world.ordered)

@@ -1,6 +1,6 @@
-"""Everybody talks to everybody while authorities change, whoever is late, and wherever the operator ends.
+"""All peers verify each other while authorities are replaced, with late readers, and with kills at any point.
 
-First every order of events of a small world, then long walks through a larger one with damage in between.
+First every order of events in a small model, then long walks through a larger one with corruption in between.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,8 +41,8 @@ def test_every_order_of_events_is_sound(new_world: Worlds, which: str) -> None:
             ends += 1
             state = world.state(which)
             assert state.present.certificate != before
-            assert not state.is_changing, "nobody waits for ever"
-    assert ends == 1, "whatever happens when, it ends the same way"
+            assert not state.is_changing, "no replacement waits for ever"
+    assert ends == 1, "every order of events ends the same way"
     assert len(seen) > 40, "and many things can happen"
 
 
@@ -106,7 +106,7 @@ def _happens(world: Any, what: str, which: Any, number: int) -> None:
     elif what == "scale":
         world.names = world.names ^ {which}
     elif what == "lose nodes":
-        # With an authority lost as well nobody could know whom nodes trust, or sign anything that they do.
+        # With an authority lost as well, the nodes' trust would be unknown, and no trusted authority could sign.
         if all("ca.key" in _entries(world, name) for name in ("cluster-ca", "clients-ca")) and not world.behind_since:
             world.secrets.pop("demo-nodes", None)
     elif "node.pem" in _entries(world, "nodes") and what == "lose":

@@ -1,4 +1,4 @@
-"""The certificate of a User: kept while it counts, and issued again by whom nodes trust."""
+"""The certificate of a User: kept while it is current, and issued again by an authority that nodes trust."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -48,7 +48,7 @@ def stored(user: User, leaf: Leaf | Waiting) -> Secret:
     return access_secret(user, ACCESS, None, leaf)
 
 
-def test_certificate_is_for_who_the_cluster_knows(world: Any, bob: User) -> None:
+def test_certificate_has_the_users_principal(world: Any, bob: User) -> None:
     leaf = issued(world, bob)
 
     assert isinstance(leaf, Leaf)
@@ -58,14 +58,14 @@ def test_certificate_is_for_who_the_cluster_knows(world: Any, bob: User) -> None
     assert certificates.is_issued_by(leaf.certificate, world.state("clients").present.certificate)
 
 
-def test_certificate_that_counts_is_kept(world: Any, bob: User) -> None:
+def test_current_certificate_is_kept(world: Any, bob: User) -> None:
     leaf = issued(world, bob)
 
     assert issued(world, bob, stored(bob, leaf), now="2026-12-01T00:00:00Z") == leaf
 
 
 @pytest.mark.parametrize("case", ["revision", "time", "damaged", "foreign key"])
-def test_certificate_that_does_not_is_replaced(world: Any, bob: User, case: str) -> None:
+def test_outdated_certificate_is_replaced(world: Any, bob: User, case: str) -> None:
     leaf = issued(world, bob)
     secret, user, now = stored(bob, leaf), bob, "2026-01-02T00:00:00Z"
     if case == "revision":

@@ -1,4 +1,4 @@
-"""Configs that brokers take while they run."""
+"""Cluster-wide dynamic configs."""
 
 import pytest
 
@@ -14,14 +14,14 @@ def view(**configs: str) -> ClusterView:
     return ClusterView(cluster_id="c", brokers={0: False}, controller_id=0, voters=(), configs=present)
 
 
-def test_every_config_goes_one_way() -> None:
+def test_every_config_is_either_dynamic_or_static() -> None:
     config = {"log.retention.ms": "1000", "num.partitions": "3", "unknown.key": "x"}
     assert dynamic_configs(config) == {"log.retention.ms": "1000"}
     assert static_configs(config) == {"num.partitions": "3", "unknown.key": "x"}
 
 
 @pytest.mark.parametrize("key", sorted(key for key, it in BROKER_KEYS.items() if it.is_sensitive))
-def test_secret_is_none_that_could_be_compared(key: str) -> None:
+def test_sensitive_config_is_static(key: str) -> None:
     assert not dynamic_configs({key: "x"})
 
 
@@ -47,7 +47,7 @@ def test_defaults_become_those_of_the_manifest(
 
 
 @pytest.mark.parametrize(("present", "upserts"), [("1", {}), ("2", {"min.insync.replicas": "1"})])
-def test_default_that_cannot_go_is_put_back_to_kafkas(present: str, upserts: dict[str, str]) -> None:
+def test_default_that_cannot_be_removed_is_reset_to_kafkas(present: str, upserts: dict[str, str]) -> None:
     change = config_change({}, view(min_insync_replicas=present))
     assert change == (AlterBrokerConfigs(upserts, ()) if upserts else None)
 

@@ -1,4 +1,4 @@
-"""When a Cluster is degraded, and when what is missing is so on purpose."""
+"""When a Cluster is Degraded, and which outages are intended."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -28,7 +28,7 @@ def desired(initial: tuple[int, ...] = ()) -> DesiredCluster:
 
 
 def observed(*missing: str, **states: NodeState) -> dict[str, ObservedNode]:
-    """Return what the host has: all ready but ``missing``, which are not there, and ``n0=...``."""
+    """Return the host's view: all ready except ``missing``, which do not exist, and ``n0=...``."""
     return {
         name: ObservedNode(name=name, state=states.get(f"n{name[-1]}", NodeState.READY), message="words")
         for name in NAMES
@@ -72,7 +72,7 @@ UNREADY, FAILED, STARTING, STOPPED = NodeState.UNREADY, NodeState.FAILED, NodeSt
         pytest.param(observed(), None, "BrokersUnreachable", id="unreachable"),
     ],
 )
-def test_what_serves_less_is_degraded(
+def test_lost_capacity_is_degraded(
     nodes: dict[str, ObservedNode], seen: ClusterView | None, expected: str | None
 ) -> None:
     assert reason(degradation(desired(), nodes, seen, ())) == expected
@@ -83,15 +83,15 @@ def test_what_serves_less_is_degraded(
     [
         pytest.param(observed(n1=NodeState.STARTING), view(fenced=[1], isr=(0, 2), behind=[1]), id="restarted"),
         pytest.param(observed(), view(isr=(0, 2)), id="catching-up"),
-        pytest.param(observed(n1=NodeState.STARTING), None, id="nobody-else-to-ask"),
+        pytest.param(observed(n1=NodeState.STARTING), None, id="no-other-broker"),
     ],
 )
-def test_what_the_operator_is_at_is_not_degraded(nodes: dict[str, ObservedNode], seen: ClusterView | None) -> None:
+def test_intended_outage_is_not_degraded(nodes: dict[str, ObservedNode], seen: ClusterView | None) -> None:
     assert degradation(desired(), nodes, seen, ("c-main-1",)) is None
     assert degradation(desired(), nodes, seen, ()) is not None
 
 
-def test_other_node_that_is_down_beside_the_one_on_purpose_is_degraded() -> None:
+def test_unintended_outage_next_to_an_intended_one_is_degraded() -> None:
     nodes = observed(n1=NodeState.STARTING, n2=NodeState.FAILED)
 
     found = degradation(desired(), nodes, view(fenced=[1, 2], isr=(0,)), ("c-main-1",))
@@ -110,7 +110,7 @@ def test_new_node_that_has_not_joined_yet_is_not_degraded() -> None:
     assert degradation(desired(), observed(n2=NodeState.STARTING), without, ()) is None
 
 
-def test_replica_that_comes_is_not_missed() -> None:
+def test_replica_that_is_being_added_is_not_under_replication() -> None:
     moving = PartitionView(
         partition=TopicPartition("t", 0), leader=0, replicas=(0, 2, 1), isr=(0, 1), adding=(2,), removing=(1,)
     )
@@ -124,7 +124,7 @@ def test_replica_that_comes_is_not_missed() -> None:
         pytest.param(observed("c-main-1", "c-main-2", n0=UNREADY), "QuorumLost", id="two-are-gone"),
         pytest.param(observed(n0=UNREADY, n1=FAILED, n2=STOPPED), "QuorumLost", id="two-have-ended"),
         pytest.param(observed(n0=UNREADY, n1=UNREADY, n2=UNREADY), "QuorumLost", id="all-have-served-and-do-not"),
-        pytest.param(observed(n1=UNREADY, n2=UNREADY), "NodesDown", id="one-serves-and-does-not-answer"),
+        pytest.param(observed(n1=UNREADY, n2=UNREADY), "NodesDown", id="one-serves-and-does-not-respond"),
         pytest.param(observed("c-main-2"), "NodesDown", id="one-is-gone"),
         pytest.param(observed(n0=UNREADY, n1=STARTING, n2=STARTING), "NodesDown", id="two-come-up"),
     ],
@@ -135,7 +135,7 @@ def test_quorum_is_lost_with_the_majority_of_its_controllers(
     assert reason(degradation(desired(), nodes, None, ())) == expected
 
 
-def test_lost_quorum_is_told_with_who_is_missing_and_what_to_do() -> None:
+def test_lost_quorum_names_missing_controllers_and_advice() -> None:
     found = degradation(desired(), observed("c-main-2", n0=UNREADY, n1=FAILED), None, ())
 
     assert found == Degradation(
@@ -153,7 +153,7 @@ def test_lost_quorum_is_told_with_who_is_missing_and_what_to_do() -> None:
         pytest.param(observed(), "all 3 controllers run", id="all-run"),
     ],
 )
-def test_quorum_is_lost_where_brokers_say_that_nobody_leads(nodes: dict[str, ObservedNode], words: str) -> None:
+def test_quorum_is_lost_when_brokers_report_no_leader(nodes: dict[str, ObservedNode], words: str) -> None:
     found = degradation(desired(), nodes, None, (), is_leaderless=True)
 
     assert found is not None

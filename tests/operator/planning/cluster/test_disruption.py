@@ -1,4 +1,4 @@
-"""How many nodes others may stop: one while the cluster is whole, none otherwise, and none while the operator does."""
+"""The disruption budget: one node while the cluster is whole, none otherwise, and none during a restart."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,7 +8,7 @@ import pytest
 from places import place_of
 
 from ottla.types import TopicPartition
-from ottla_operator.model.conditions import Refused
+from ottla_operator.model.conditions import Rejected
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, desired_cluster
 from ottla_operator.model.operation import Operation, OperationKind
@@ -27,7 +27,7 @@ def desired(cluster_manifest: Callable[..., dict[str, Any]]) -> DesiredCluster:
     return desired_cluster(Cluster.parse(manifest), place_of)
 
 
-UNVERIFIED = "listener out shows a certificate that is not for 10.0.0.2, which clients dial"
+UNVERIFIED = "listener out presents a certificate without 10.0.0.2, its advertised host"
 
 
 def observed(desired: DesiredCluster, allowed: int | None, **states: NodeState) -> ObservedCluster:
@@ -63,7 +63,7 @@ def view(*partitions: PartitionView, fenced: int = -1, behind: int = -1) -> Clus
         pytest.param(view(partition((0, 1), adding=(2,))), {}, "", id="a-replica-that-comes-has-not-everything-yet"),
         pytest.param(view(), {"1": NodeState.STARTING}, "node demo-main-1 is not ready", id="node-comes-up"),
         pytest.param(view(), {"2": NodeState.UNREADY}, "node demo-main-2 is not ready", id="node-is-not-ready"),
-        pytest.param(None, {}, "no broker answers", id="nobody-answers"),
+        pytest.param(None, {}, "no broker responds", id="no-view"),
         pytest.param(view(fenced=2), {}, "broker 2 has not joined", id="broker-is-fenced"),
         pytest.param(view(behind=1), {}, "voters 1 do not follow", id="voter-is-behind"),
         pytest.param(
@@ -110,7 +110,7 @@ def test_budget_that_is_right_is_left_alone(desired: DesiredCluster, allowed: in
 
 
 @pytest.mark.parametrize("allowed", [1, -1, 2])
-def test_restart_waits_until_nobody_else_may_stop_a_node(desired: DesiredCluster, allowed: int) -> None:
+def test_restart_waits_until_the_disruption_budget_is_closed(desired: DesiredCluster, allowed: int) -> None:
     publish, restart = Publish(desired, ("x",)), RestartNode(desired.nodes[0], "its configuration changed")
     operation = Operation(
         kind=OperationKind.ROLL, target="t", step="Restarting", message="", left=1, generation=1, takes_step=True
@@ -121,11 +121,11 @@ def test_restart_waits_until_nobody_else_may_stop_a_node(desired: DesiredCluster
     second = with_disruptions(plan, desired, observed(desired, 0), view())
 
     assert first.steps == (publish, LimitDisruptions(desired, 0, str(restart)))
-    assert first.operation == replace(operation, takes_step=False), "an attempt is one that is made"
+    assert first.operation == replace(operation, takes_step=False), "an attempt is one that is executed"
     assert second is plan
 
 
-def test_refused_spec_changes_nothing(desired: DesiredCluster) -> None:
-    plan = Plan(obstacle=Refused("R", "m"))
+def test_rejected_spec_changes_nothing(desired: DesiredCluster) -> None:
+    plan = Plan(obstacle=Rejected("R", "m"))
 
     assert with_disruptions(plan, desired, observed(desired, -1), view()) is plan

@@ -1,4 +1,4 @@
-"""Which feature levels are finalized."""
+"""The next feature levels to finalize."""
 
 import pytest
 

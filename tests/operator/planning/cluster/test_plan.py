@@ -1,4 +1,4 @@
-"""The plan for a Cluster: what is published, started, restarted and stopped, and what is waited for."""
+"""The plan for a Cluster: publishing, starts, restarts, stops, and waits."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,7 +9,7 @@ import pytest
 from ottla.types import TopicPartition
 from ottla_operator.model.conditions import Waiting
 from ottla_operator.model.manifest import Cluster, Metadata, Pool
-from ottla_operator.model.node_doors import Place
+from ottla_operator.model.node_listeners import Place
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.model.operation import Operation, OperationKind, follow
 from ottla_operator.model.storage import Storage
@@ -99,7 +99,7 @@ def test_one_node_is_restarted_at_a_time() -> None:
 
 
 @pytest.mark.parametrize("state", [NodeState.STARTING, NodeState.FAILED])
-def test_nobody_is_restarted_while_another_is_on_its_way_up(state: NodeState) -> None:
+def test_no_node_is_restarted_while_another_is_starting(state: NodeState) -> None:
     plan = plan_cluster(cluster_of(2), observed(seen(0, revision="old"), seen(1, state)))
 
     assert plan.steps == ()
@@ -125,7 +125,7 @@ def with_fenced(view: ClusterView, *node_ids: int, caught_up: bool = True) -> Cl
     [
         pytest.param(NodeState.STARTING, None, "waiting for node demo-main-0: is starting", id="no-view"),
         pytest.param(NodeState.UNREADY, None, "waiting for node demo-main-0: is unready", id="no-view-two-unready"),
-        pytest.param(NodeState.READY, None, "waiting for brokers to answer", id="no-view-others-ready"),
+        pytest.param(NodeState.READY, None, "waiting for brokers to respond", id="no-view-others-ready"),
         pytest.param(NodeState.STARTING, whole(3), "waiting for node demo-main-0: is starting", id="in-use"),
         pytest.param(
             NodeState.STARTING, with_fenced(whole(3), 2), "waiting for node demo-main-0: is starting", id="fenced-votes"
@@ -200,7 +200,7 @@ def test_nodes_that_never_came_up_are_restarted_one_after_the_other() -> None:
     )
 
 
-def test_broken_node_that_nobody_misses_does_not_wait_for_one_that_others_need() -> None:
+def test_broken_node_that_is_not_needed_does_not_wait_for_one_that_is() -> None:
     there = observed(seen(0, NodeState.UNREADY, "old"), seen(1), seen(2, NodeState.FAILED, "old"))
 
     assert plan_cluster(cluster_of(3), there).steps == (RestartNode(node(2), "it is failed with an old configuration"),)
@@ -227,14 +227,14 @@ def test_waiting_says_for_which_node_and_why(there: ObservedNode, obstacle: Wait
     assert plan_cluster(cluster_of(1), observed(there)) == Plan(obstacle=obstacle)
 
 
-def test_node_that_is_not_wanted_any_more_is_stopped_until_its_host_has_it_no_more() -> None:
+def test_surplus_node_is_stopped_until_its_host_does_not_run_it() -> None:
     there = observed(seen(0), seen(1), seen(2, NodeState.STOPPED, None))
 
     assert plan_cluster(cluster_of(1), there) == Plan((StopNode("demo-main-1"), StopNode("demo-main-2")))
     assert plan_cluster(cluster_of(1), observed(seen(0))) == Plan()
 
 
-def test_node_that_was_stopped_for_good_is_waited_for_until_it_has_ended() -> None:
+def test_stopping_node_is_waited_for_until_it_has_ended() -> None:
     ending = seen(1, NodeState.STOPPING, None, reason="PodTerminating", message="its pod is shutting down")
     registered = replace(whole(1), brokers={0: False, 1: True})
 
@@ -246,7 +246,7 @@ def test_node_that_was_stopped_for_good_is_waited_for_until_it_has_ended() -> No
 
 
 @pytest.mark.parametrize("state", [NodeState.READY, NodeState.STOPPED])
-def test_all_nodes_beyond_the_spec_stay_while_nobody_says_what_they_hold(state: NodeState) -> None:
+def test_nodes_beyond_the_spec_stay_while_no_broker_responds(state: NodeState) -> None:
     there = observed(seen(0), seen(1, state))
 
     assert leaving_nodes(cluster_of(1).cluster, there.nodes, None) == ("demo-main-1",)
@@ -287,7 +287,7 @@ def operation_to(target: str, **more: Any) -> Operation:
 
 @pytest.fixture
 def plan_by(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Plan]:
-    """Return a function from what sub-planners say, in their order, to the plan."""
+    """Return a function from the results of sub-planners, in their order, to the plan."""
 
     def plan(*parts: PartialPlan, **given: Any) -> Plan:
         planners = tuple((str(number), lambda *_, part=part: part) for number, part in enumerate(parts))

@@ -1,4 +1,4 @@
-"""Who is restarted with whom, and what a roll says when it halts or waits for a window: the pure half."""
+"""Which brokers are restarted together, and the reports of a roll that halts or waits for a window."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -39,7 +39,7 @@ def desired(
 
 
 def observed(of: DesiredCluster, **others: ObservedNode) -> dict[str, ObservedNode]:
-    """Return nodes that run what ``of`` asks; ``others`` by their pools and ordinals, such as ``b0``."""
+    """Return nodes that run with the spec of ``of``; ``others`` by their pools and ordinals, such as ``b0``."""
     seen = {
         it.name: ObservedNode(name=it.name, state=NodeState.READY, revision=it.revision, parts=it.parts)
         for it in of.nodes
@@ -107,10 +107,10 @@ def test_brokers_wait_for_all_of_a_rack() -> None:
     assert (found.operation.blocked_by, found.operation.left) == (("c-b-3",), 4)
 
 
-def test_nobody_is_restarted_while_clients_outside_cannot_verify_somebody() -> None:
+def test_no_node_is_restarted_while_a_certificate_is_unverified() -> None:
     now = desired(config={"queued.max.requests": "9"})
     up = observed(now)
-    words = "listener out shows a certificate that is not for 10.0.0.2, which clients dial"
+    words = "listener out presents a certificate without 10.0.0.2, its advertised host"
     nodes = observed(desired(), q0=up["c-q-0"], b0=replace(up["c-b-0"], unverified=words))
 
     found = roll(now, nodes, view(SPREAD), None, RollTimings())
@@ -121,7 +121,7 @@ def test_nobody_is_restarted_while_clients_outside_cannot_verify_somebody() -> N
     assert found.operation.blocked_by == ("c-b-0",)
 
 
-def test_closed_window_holds_what_nobody_asked_for_right_now() -> None:
+def test_closed_window_delays_restarts_that_are_not_urgent() -> None:
     now = desired(image="new")
     closed = RollTimings(closed="the next window opens at 2026-01-02T00:00:00+00:00")
 
@@ -136,7 +136,7 @@ def test_closed_window_holds_what_nobody_asked_for_right_now() -> None:
     assert of_brokers(roll(now, observed(desired()), view(SPREAD), None, RollTimings())) == [20]
 
 
-def test_restart_that_was_asked_for_waits_for_no_window() -> None:
+def test_requested_restart_waits_for_no_window() -> None:
     found = roll(desired(restart="now"), observed(desired()), view(SPREAD), None, RollTimings(closed="closed"))
 
     assert of_brokers(found) == [20]
@@ -200,7 +200,7 @@ def test_node_that_is_not_ready_for_long_halts_the_roll(age_s: int, step: str) -
         pytest.param({"config": {"a": "1"}}, {"version": "0.1.0"}, "put back what was changed", id="something-else"),
     ],
 )
-def test_halted_roll_says_the_way_back(spec: dict[str, Any], known: dict[str, str], way: str) -> None:
+def test_halted_roll_names_the_rollback(spec: dict[str, Any], known: dict[str, str], way: str) -> None:
     now = desired(**spec, known=known)
     failed = replace(observed(now)["c-q-0"], state=NodeState.FAILED)
 

@@ -1,4 +1,4 @@
-"""Brokers that come and go, and moves for it: who takes part, who is cordoned, what is throttled, what goes on."""
+"""New and leaving brokers, and their reassignments: participation, cordons, throttles, and operations."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,12 +8,12 @@ from places import place_of
 
 from ottla.client.rebalance_plan import Move, plan_id
 from ottla.types import TopicPartition
-from ottla_operator.model.conditions import Refused, Underway, Waiting
+from ottla_operator.model.conditions import Rejected, Underway, Waiting
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, desired_cluster
 from ottla_operator.model.operation import OperationKind
 from ottla_operator.model.scaling import RebalancePhase, RebalanceRecord, ScalingRecord
-from ottla_operator.planning.cluster.draining import forgotten
+from ottla_operator.planning.cluster.draining import next_broker_to_unregister
 from ottla_operator.planning.cluster.rebalancing import ObservedRebalance
 from ottla_operator.planning.cluster.scaling import ScalingPlan, needs_settings, plan_scaling
 from ottla_operator.planning.steps.cluster import AlterOwnConfigs, UnregisterBroker, WriteRebalancePlan
@@ -28,7 +28,7 @@ CORDON = {"cordoned.log.dirs": "*"}
 
 
 def desired(nodes: int, *, leaving: int = 0, asked: str = "", status: Any = None, **scaling: Any) -> DesiredCluster:
-    """Return ``nodes`` brokers, the first of which is the controller too, and as many more that leave."""
+    """Return ``nodes`` brokers, the first of which is the controller as well, and ``leaving`` more that leave."""
     storage = {"size": "1Gi"}
     pools = [
         {"name": "first", "nodes": 1, "storage": storage, "firstNodeId": 100, "roles": ["controller"]},
@@ -117,7 +117,7 @@ class TestLeaving:
         assert found.before.record.throttled_brokers == (0, 1, 2)
         assert found.after.record == ScalingRecord(brokers=(0, 1), cordoned=(2,))
 
-    def test_rate_of_a_broker_that_is_gone_is_remembered_until_it_is_there_again(self) -> None:
+    def test_rate_of_a_missing_broker_stays_recorded_until_it_returns(self) -> None:
         status = {"scaling": {"brokers": [0, 1], "throttle": {"brokers": [2], "topics": []}}}
 
         gone = plan(desired(2, status=status), view((1, 0), brokers=2))
@@ -132,9 +132,9 @@ class TestLeaving:
         seen = view((1, 0))
         seen = replace(seen, brokers={**seen.brokers, 2: True})
 
-        assert forgotten(desired(2, leaving=leaving), {}, seen) == expected
+        assert next_broker_to_unregister(desired(2, leaving=leaving), {}, seen) == expected
 
-    def test_what_somebody_else_has_set_stays(self) -> None:
+    def test_foreign_settings_stay(self) -> None:
         asked = desired(2, leaving=1, throttleBytesPerSecond=5000, status={"scaling": {"brokers": [0, 1]}})
         seen = view(
             (2, 0),
@@ -157,7 +157,7 @@ class TestLeaving:
         found = plan(asked, view((2, 0)))
 
         assert found.steps == (AlterOwnConfigs(2, {}, ("cordoned.log.dirs",)),)
-        # Who is not there keeps its cordon, and its place in the record.
+        # A broker that does not run keeps its cordon, and its place in the record.
         assert found.after.record == ScalingRecord(brokers=(0, 1, 2), cordoned=(7,))
 
     def test_it_is_an_operation_that_counts_partitions(self) -> None:
@@ -178,10 +178,10 @@ class TestLeaving:
 
         assert ReassignPartitions({TopicPartition("t", 0): (0, 2)}) in found.steps
 
-    def test_too_few_brokers_for_a_topic_refuse_before_anything(self) -> None:
+    def test_too_few_brokers_for_a_topic_are_rejected_first(self) -> None:
         found = plan_scaling(desired(1, leaving=2), {}, view((0, 1)), ObservedRebalance())
 
-        assert isinstance(found, Refused)
+        assert isinstance(found, Rejected)
         assert found.reason == "ReplicationFactorTooLarge"
 
 
@@ -202,14 +202,14 @@ class TestComing:
         assert joining.after.record.brokers == (0, 1, 2)
         assert (joined.operation, joined.after.record.brokers) == (None, (0, 1, 2, 3))
 
-    def test_with_none_they_are_cordoned_until_something_was_moved_there(self) -> None:
+    def test_with_none_they_are_cordoned_until_a_partition_is_moved_there(self) -> None:
         asked = desired(3, onScaleUp="None", status=self.NEW)
 
-        held_back = plan(asked, view((0, 1)))
-        moved = plan(desired(3, onScaleUp="None", status=held_back.after.facts()), view((0, 2)))
+        deferred_objects = plan(asked, view((0, 1)))
+        moved = plan(desired(3, onScaleUp="None", status=deferred_objects.after.facts()), view((0, 2)))
 
-        assert held_back.steps == (AlterOwnConfigs(2, CORDON, ()),)
-        assert held_back.after.record == ScalingRecord(brokers=(0, 1), cordoned=(2,))
+        assert deferred_objects.steps == (AlterOwnConfigs(2, CORDON, ()),)
+        assert deferred_objects.after.record == ScalingRecord(brokers=(0, 1), cordoned=(2,))
         assert moved.steps == (AlterOwnConfigs(2, {}, ("cordoned.log.dirs",)),)
         assert moved.after.record == ScalingRecord(brokers=(0, 1, 2))
 
@@ -258,22 +258,22 @@ class TestRebalance:
         (step,) = first.steps
         assert isinstance(step, WriteRebalancePlan)
         stored = ObservedRebalance(can_plan=True, stored=step.plan.moves)
-        assert first.before.rebalance is None, "who is told of a plan finds it"
+        assert first.before.rebalance is None, "a plan is recorded only after it can be read"
         assert first.after.rebalance == RebalanceRecord(id=step.plan.id, request="plan", summary=step.plan.summary)
         assert plan(desired(3, asked="plan", status=first.after.facts()), seen, stored).steps == ()
         assert plan(desired(3, asked="plan once more", status=first.after.facts()), seen, stored).steps != ()
 
-    def test_plan_that_somebody_has_removed_is_made_again(self) -> None:
+    def test_removed_plan_is_created_again(self) -> None:
         found = plan(desired(3, asked="plan", status=proposed()), view((0, 1), (0, 1)))
 
         assert [type(step) for step in found.steps] == [WriteRebalancePlan]
 
-    def test_plan_in_a_phase_that_nobody_knows_is_none(self) -> None:
+    def test_plan_in_an_unknown_phase_is_ignored(self) -> None:
         found = plan(desired(3, asked="plan", status=proposed("Paused")), view((0, 1), (0, 1)), STORED)
 
         assert [type(step) for step in found.steps] == [WriteRebalancePlan]
 
-    def test_same_text_asks_again_after_it_was_gone(self) -> None:
+    def test_same_annotation_is_a_new_request_after_its_removal(self) -> None:
         gone = plan(desired(3, status=proposed("Done")), view((0, 1)))
         assert gone.after.rebalance is not None
         assert gone.after.rebalance.request == ""
@@ -282,7 +282,7 @@ class TestRebalance:
 
         assert [type(step) for step in again.steps] == [WriteRebalancePlan]
 
-    def test_id_carries_it_out(self) -> None:
+    def test_id_starts_the_moves(self) -> None:
         found = plan(desired(3, asked=ID, status=proposed()), view((0, 1), (0, 1)), STORED)
 
         assert found.steps == (ReassignPartitions({it.partition: it.after for it in MOVES}),)
@@ -290,20 +290,20 @@ class TestRebalance:
         assert (found.operation.kind, found.operation.left) == (OperationKind.REBALANCE, 2)
         assert isinstance(found.obstacle, Underway)
 
-    def test_what_is_left_goes_on_after_a_kill(self) -> None:
+    def test_remaining_moves_continue_after_a_kill(self) -> None:
         found = plan(desired(3, asked=ID, status=proposed("Running", "")), view((2, 1), (0, 1)), STORED)
 
         assert found.steps == (ReassignPartitions({MOVES[1].partition: MOVES[1].after}),)
 
     @pytest.mark.parametrize("asked", ["", "r000000000000", "stop"])
-    def test_anything_else_begins_no_further_move(self, asked: str) -> None:
+    def test_any_other_annotation_starts_no_more_moves(self, asked: str) -> None:
         found = plan(desired(3, asked=asked, status=proposed("Running", "")), view((2, 1), (0, 1)), STORED)
 
         assert found.steps == ()
         assert found.after.rebalance is not None
         assert found.after.rebalance.phase is RebalancePhase.STOPPED
 
-    def test_id_again_goes_on_with_what_was_stopped(self) -> None:
+    def test_id_again_continues_a_stopped_plan(self) -> None:
         found = plan(desired(3, asked=ID, status=proposed("Stopped", "")), view((2, 1), (0, 1)), STORED)
 
         assert [type(step) for step in found.steps] == [ReassignPartitions]
@@ -311,8 +311,8 @@ class TestRebalance:
     @pytest.mark.parametrize(
         ("seen", "lookup", "words"),
         [
-            pytest.param(view((0, 1)), STORED, "t-1 is not there any more; ask for another plan", id="topic-changed"),
-            pytest.param(view((0, 1), (1, 0)), STORED, "t-1 is on 1, 0 now", id="moved-by-somebody"),
+            pytest.param(view((0, 1)), STORED, "t-1 is not there any more; request another plan", id="topic-changed"),
+            pytest.param(view((0, 1), (1, 0)), STORED, "t-1 is on 1, 0 now", id="moved-elsewhere"),
             pytest.param(view((0, 1), (0, 1)), ObservedRebalance(can_plan=True), "was removed or changed", id="gone"),
             pytest.param(
                 view((0, 1), (0, 1)),
@@ -361,13 +361,13 @@ class TestRebalance:
         leaving = plan(desired(2, leaving=1, asked="plan", status=status), view((2, 1), own_configs={}))
         assert [type(step) for step in leaving.steps] == [ReassignPartitions]
 
-    def test_where_nothing_can_be_kept_nothing_is_planned(self) -> None:
+    def test_nothing_is_planned_without_a_plan_store(self) -> None:
         asked = desired(3, asked="plan", status={"scaling": {"brokers": [0, 1, 2]}})
 
         assert plan(asked, view((0, 1), (0, 1)), ObservedRebalance()).steps == ()
 
 
-def test_moves_of_others_are_an_operation_and_throttled_too() -> None:
+def test_reassignments_of_administrators_are_an_operation_and_throttled() -> None:
     asked = desired(3, throttleBytesPerSecond=5000, status={"scaling": {"brokers": [0, 1, 2]}})
     seen = moving(view((0,)), 0, adding=(1,), removing=())
 
@@ -375,11 +375,11 @@ def test_moves_of_others_are_an_operation_and_throttled_too() -> None:
 
     assert found.operation is not None
     assert (found.operation.kind, found.operation.left) == (OperationKind.REASSIGNMENT, 1)
-    assert found.obstacle == Underway("Reassigning", "1 partitions are on the move")
+    assert found.obstacle == Underway("Reassigning", "reassigning 1 partitions")
     assert AlterOwnConfigs(1, RATE, ()) in found.steps
 
 
-def test_quiet_cluster_is_not_asked_for_settings() -> None:
+def test_settings_of_an_idle_cluster_are_not_read() -> None:
     status = {"scaling": {"brokers": [0, 1, 2]}, "rebalance": {"id": ID, "phase": "Done"}}
 
     assert not needs_settings(desired(3, throttleBytesPerSecond=5000, status=status), view((0, 1)))

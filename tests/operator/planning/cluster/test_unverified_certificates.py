@@ -1,4 +1,4 @@
-"""Whom clients outside cannot verify yet: what is said of it, and whom it holds up."""
+"""Brokers that clients outside cannot verify yet: the message, and whether restarts wait."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +24,7 @@ OLD, NEW = frozenset({"*.demo", "10.0.0.1", "2001:db8::1", "broker-0", "broker-1
 
 @pytest.fixture
 def desire(cluster_manifest: Callable[..., Document]) -> Desire:
-    """Return a function from what the listener for clients outside says to a cluster of two brokers."""
+    """Return a function from the settings of the listener for clients outside to a cluster of two brokers."""
 
     def of(known: Outside | None = None, /, **listener: Any) -> DesiredCluster:
         seen = Outside(node_ports=PORTS) if known is None else known
@@ -37,20 +37,23 @@ def desire(cluster_manifest: Callable[..., Document]) -> Desire:
 
 
 def observed(desired: DesiredCluster, machines: str = "10.0.0.1 10.0.0.2", **node: Any) -> ObservedCluster:
-    """Return ready nodes on ``machines`` that show what was there before."""
+    """Return ready nodes on ``machines`` that present the former certificate."""
     nodes = {
-        it.name: replace(ObservedNode(name=it.name, state=NodeState.READY, machine=machine, names={"out": OLD}), **node)
+        it.name: replace(
+            ObservedNode(name=it.name, state=NodeState.READY, host_address=machine, certificate_names={"out": OLD}),
+            **node,
+        )
         for it, machine in zip(desired.nodes, machines.split(), strict=True)
     }
     return ObservedCluster(outdated=(), nodes=nodes)
 
 
-def test_broker_on_a_machine_that_is_new_is_waited_for(desire: Desire) -> None:
+def test_broker_on_a_new_kubernetes_node_is_waited_for(desire: Desire) -> None:
     desired = desire()
 
     seen = with_unverified(desired, observed(desired), {"out": OLD | {NEW}})
 
-    words = "listener out shows a certificate that is not for 10.0.0.2, which clients dial"
+    words = "listener out presents a certificate without 10.0.0.2, its advertised host"
     assert [it.unverified for it in seen.nodes.values()] == ["", words]
     waiting = unverified(desired, seen)
     assert waiting is not None
@@ -58,7 +61,7 @@ def test_broker_on_a_machine_that_is_new_is_waited_for(desire: Desire) -> None:
     assert waiting.message == f"node demo-main-1: {words}, until it has read the next one, within about a minute"
 
 
-def test_certificate_that_nobody_has_signed_holds_up_no_restart(desire: Desire) -> None:
+def test_unsigned_certificate_delays_no_restart(desire: Desire) -> None:
     desired = desire()
 
     seen = with_unverified(desired, observed(desired, "10.0.0.2 10.0.0.3"), {"out": OLD})
@@ -73,11 +76,11 @@ def test_certificate_that_nobody_has_signed_holds_up_no_restart(desire: Desire) 
     ("listener", "outside", "changes"),
     [
         pytest.param({}, None, {"machine": "10.0.0.1"}, id="machine-that-is-known"),
-        pytest.param({}, None, {"machine": ""}, id="machine-that-nobody-knows"),
-        pytest.param({}, None, {"names": {}}, id="nobody-has-looked"),
+        pytest.param({}, None, {"host_address": ""}, id="unknown-host-address"),
+        pytest.param({}, None, {"certificate_names": {}}, id="certificate-not-read"),
         pytest.param({}, None, {"state": NodeState.STARTING}, id="not-ready-anyway"),
         pytest.param({}, Outside(), {}, id="not-open-yet"),
-        pytest.param({"tls": False}, None, {"names": {}}, id="in-the-clear"),
+        pytest.param({"tls": False}, None, {"certificate_names": {}}, id="in-the-clear"),
         pytest.param({"certificate": {"secretName": "mine"}}, None, {}, id="the-user-keeps-it"),
         pytest.param({"outside": {"advertisedHost": "broker-{node}"}}, None, {}, id="by-name"),
         pytest.param(
@@ -85,7 +88,9 @@ def test_certificate_that_nobody_has_signed_holds_up_no_restart(desire: Desire) 
         ),
     ],
 )
-def test_nobody_is_waited_for(desire: Desire, listener: Document, outside: Outside | None, changes: Document) -> None:
+def test_no_broker_is_waited_for(
+    desire: Desire, listener: Document, outside: Outside | None, changes: Document
+) -> None:
     desired = desire(outside, **listener)
     seen = observed(desired, **changes)
 
@@ -106,7 +111,7 @@ def test_nobody_is_waited_for(desire: Desire, listener: Document, outside: Outsi
         pytest.param({"certificate": {"issuerRef": {"name": "house"}}}, None, "10.0.0.2", id="by-cert-manager"),
     ],
 )
-def test_every_host_that_clients_dial_is_looked_for(
+def test_every_advertised_host_is_checked(
     desire: Desire, listener: Document, outside: Outside | None, host: str
 ) -> None:
     desired = desire(outside, **listener)

@@ -1,4 +1,4 @@
-"""Volumes of nodes that have left: they go only if asked, and only when nobody knows the node any more."""
+"""Volumes of nodes that have left: deleted only by policy, and only when no broker knows the node any more."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -42,7 +42,7 @@ def three(cluster_manifest: Builder) -> Callable[..., DesiredCluster]:
     )
 
 
-def test_all_volumes_of_a_node_that_has_left_go(three: Callable[..., DesiredCluster]) -> None:
+def test_all_volumes_of_a_node_that_has_left_are_deleted(three: Callable[..., DesiredCluster]) -> None:
     step = next_removal(three("Delete"), (FIRST, *GONE), frozenset(), view())
 
     assert step == RemoveVolumes(GONE)
@@ -63,16 +63,16 @@ HELD = PartitionView(partition=TopicPartition("t", 0), leader=0, replicas=(0, 3)
         pytest.param(view(brokers={0: False, 3: True}), id="still-registered"),
         pytest.param(view(voters=(MEMBER,)), id="still-a-voter"),
         pytest.param(view(partitions=(HELD,)), id="still-a-replica"),
-        pytest.param(None, id="brokers-do-not-answer"),
+        pytest.param(None, id="brokers-do-not-respond"),
     ],
 )
-def test_volumes_stay_while_anybody_knows_their_node(
+def test_volumes_stay_while_brokers_know_their_node(
     three: Callable[..., DesiredCluster], seen: ClusterView | None
 ) -> None:
     assert next_removal(three("Delete"), GONE, frozenset(), seen) is None
 
 
-def test_volumes_go_while_the_quorum_tells_of_a_follower_that_was(three: Callable[..., DesiredCluster]) -> None:
+def test_volumes_are_deleted_while_the_quorum_lists_a_former_observer(three: Callable[..., DesiredCluster]) -> None:
     assert next_removal(three("Delete"), GONE, frozenset(), view(observers=(MEMBER,))) == RemoveVolumes(GONE)
 
 

@@ -1,4 +1,4 @@
-"""Who votes, from what the quorum's leader tells: for minutes also of replicas that have stopped to fetch."""
+"""Changes of voters, from the list of the quorum's leader, which includes stopped replicas for minutes."""
 
 import pytest
 from places import place_of
@@ -41,7 +41,7 @@ def view(voters: list[QuorumMember], observers: list[QuorumMember]) -> ClusterVi
     ("voter", "observers", "leaves"),
     [
         pytest.param(silent(1), [fetching(1, "second")], True, id="new-disk-follows"),
-        pytest.param(fetching(1, "second"), [silent(1, "first")], False, id="old-disk-is-told-of"),
+        pytest.param(fetching(1, "second"), [silent(1, "first")], False, id="old-disk-is-listed"),
         pytest.param(silent(1), [], False, id="node-is-down"),
         pytest.param(silent(1), [fetching(7, "second")], False, id="of-another-id"),
     ],
@@ -63,7 +63,7 @@ def test_voter_leaves_when_its_node_follows_from_another_directory(
         pytest.param(silent(1), silent(1, "second"), id="neither-has-everything"),
     ],
 )
-def test_who_of_two_is_of_the_past_is_waited_for(
+def test_outdated_entry_of_two_is_waited_for(
     three: DesiredCluster, voter: QuorumMember, observer: QuorumMember
 ) -> None:
     change = next_change(three, view([fetching(0), voter, fetching(2)], [observer]))
@@ -82,7 +82,7 @@ def test_directory_that_joins_is_the_one_that_follows(three: DesiredCluster, pas
     assert change.directory_id == "second"
 
 
-def test_nobody_joins_while_two_directories_of_an_id_seem_to_follow(three: DesiredCluster) -> None:
+def test_no_voter_joins_while_two_directories_of_an_id_seem_to_follow(three: DesiredCluster) -> None:
     change = next_change(three, view([fetching(0), fetching(2)], [fetching(1, "old"), fetching(1, "second")]))
 
     assert isinstance(change, Waiting)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ottla.types import TopicPartition
-from ottla_operator.model.conditions import Refused, Waiting
+from ottla_operator.model.conditions import Rejected, Waiting
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.topic import Topic
 from ottla_operator.planning.plan import Plan
@@ -61,7 +61,7 @@ def test_topic_as_specified_needs_nothing(topic_manifest: Builder, spec: dict[st
     assert plan_topic(Topic.parse(topic_manifest(**spec)), observed(**there)) == Plan()
 
 
-def test_throttle_of_a_move_is_left_to_who_moves_it(topic_manifest: Builder) -> None:
+def test_throttled_replicas_of_a_topic_are_left_alone(topic_manifest: Builder) -> None:
     there = observed(config={"leader.replication.throttled.replicas": "0:1", "a": "1"})
 
     plan = plan_topic(Topic.parse(topic_manifest()), there)
@@ -79,7 +79,7 @@ def test_partitions_never_shrink(topic_manifest: Builder) -> None:
     plan = plan_topic(Topic.parse(topic_manifest(partitions=5, config={"a": "1"})), observed(partitions=6))
 
     assert not plan.steps
-    assert isinstance(plan.obstacle, Refused)
+    assert isinstance(plan.obstacle, Rejected)
     assert plan.obstacle.reason == "PartitionsCannotDecrease"
     assert "set spec.partitions to 6 or more" in plan.obstacle.message
 
@@ -115,16 +115,16 @@ class TestReplicationFactor:
         targets = {TopicPartition("flights", 0): (0, 2), TopicPartition("flights", 1): (1, 2)}
         assert self.plan(topic_manifest, 2, seen) == Plan((ReassignPartitions(targets),))
 
-    def test_moves_under_way_are_waited_for_with_how_far_they_are(self, topic_manifest: Builder) -> None:
+    def test_moves_in_progress_are_reported(self, topic_manifest: Builder) -> None:
         seen = view(partition(0, 0, 1), partition(1, 1, 2, isr=(1,), adding=(2,)))
 
-        message = "1 of 2 partitions have 2 replicas, the others are on the move"
+        message = "1 of 2 partitions have 2 replicas, reassigning the others"
         assert self.plan(topic_manifest, 2, seen) == Plan(obstacle=Waiting("Reassigning", message))
 
     def test_replicas_that_lag_are_no_move(self, topic_manifest: Builder) -> None:
         assert self.plan(topic_manifest, 2, view(partition(0, 0, 1, isr=(0,)))) == Plan()
 
-    def test_move_to_another_factor_is_sent_anew(self, topic_manifest: Builder) -> None:
+    def test_move_to_another_factor_is_replaced(self, topic_manifest: Builder) -> None:
         seen = view(partition(0, 0, 1, 2, isr=(0,), adding=(1, 2)))
 
         plan = self.plan(topic_manifest, 2, seen)
@@ -132,13 +132,13 @@ class TestReplicationFactor:
         assert plan == Plan((ReassignPartitions({TopicPartition("flights", 0): (0, 1)}),))
 
     @pytest.mark.parametrize("live", [3, 2])
-    def test_more_replicas_than_brokers_are_refused_or_waited_for(self, topic_manifest: Builder, live: int) -> None:
-        refused = self.plan(topic_manifest, 4, view(partition(0, 0), live=live, fenced=3 - live)).obstacle
+    def test_more_replicas_than_brokers_are_rejected_or_waited_for(self, topic_manifest: Builder, live: int) -> None:
+        rejected = self.plan(topic_manifest, 4, view(partition(0, 0), live=live, fenced=3 - live)).obstacle
         plan = self.plan(topic_manifest, 3, view(partition(0, 0), live=live, fenced=3 - live))
 
-        assert isinstance(refused, Refused)
-        assert refused.reason == "ReplicationFactorTooLarge"
-        assert "set spec.replicationFactor to 3 or less" in refused.message
+        assert isinstance(rejected, Rejected)
+        assert rejected.reason == "ReplicationFactorTooLarge"
+        assert "set spec.replicationFactor to 3 or less" in rejected.message
         assert bool(plan.steps) is (live == 3)
         assert isinstance(plan.obstacle, Waiting) is (live == 2)
 
@@ -158,7 +158,7 @@ class TestReplicationFactor:
         seen = observed(view=view(partition(0, 0), live=1))
 
         assert isinstance(plan_topic(topic, seen, brokers=(0, 1, 2)).obstacle, Waiting)
-        assert isinstance(plan_topic(topic, seen, brokers=(0, 1)).obstacle, Refused)
+        assert isinstance(plan_topic(topic, seen, brokers=(0, 1)).obstacle, Rejected)
 
     def test_other_changes_come_first(self, topic_manifest: Builder) -> None:
         plan = self.plan(topic_manifest, 2, view(partition(0, 0)), partitions=8)
@@ -193,7 +193,7 @@ def test_configs_come_before_partitions(topic_manifest: Builder) -> None:
 def test_topic_of_an_older_object_is_left_alone(topic_manifest: Builder, there: ObservedTopic | None) -> None:
     plan = plan_topic(Topic.parse(topic_manifest()), there, claimed_by=ObjectKey("Topic", "default", "first"))
 
-    assert isinstance(plan.obstacle, Refused)
+    assert isinstance(plan.obstacle, Rejected)
     assert plan.obstacle.reason == "TopicClaimedElsewhere"
     assert "Topic default/first" in plan.obstacle.message
 
@@ -206,7 +206,7 @@ def test_topic_of_an_older_object_is_left_alone(topic_manifest: Builder, there: 
         pytest.param("Delete", "id-1", False, id="to-be-deleted"),
     ],
 )
-def test_objects_that_may_go_without_asking_brokers(
+def test_objects_that_are_released_without_brokers(
     topic_manifest: Builder, policy: str, known: str | None, is_retained: bool
 ) -> None:
     topic = Topic.parse({**topic_manifest(deletionPolicy=policy), "status": {"topicId": known} if known else {}})
@@ -224,7 +224,7 @@ def test_objects_that_may_go_without_asking_brokers(
         pytest.param("Retain", "id-1", observed(), False, id="retained"),
     ],
 )
-def test_deletion_takes_only_its_own_topic(
+def test_deletion_deletes_only_the_managed_topic(
     topic_manifest: Builder, policy: str, known: str | None, there: ObservedTopic | None, is_deleted: bool
 ) -> None:
     manifest = topic_manifest(deletionPolicy=policy)

@@ -1,4 +1,4 @@
-"""The planner of Users: what is there and what is asked for in, few steps out; both sides of each edge."""
+"""The planner of Users: from the present and the desired state to few steps; both sides of each edge."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ottla.sasl.scram import ScramMechanism, salted_password
 from ottla.wire.acl_codes import Acl, Operation, PatternType, PermissionType, ResourceType
 from ottla_operator.model.client_access import ClientAccess
-from ottla_operator.model.conditions import Refused, Waiting
+from ottla_operator.model.conditions import Rejected, Waiting
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.secret import Secret
 from ottla_operator.model.user import User
@@ -24,10 +24,10 @@ from ottla_operator.planning.steps.user import AlterQuotas, AlterScram, CreateAc
 from ottla_operator.planning.user.plan import (
     PASSWORD_SIZE,
     ObservedUser,
-    never_let_in,
     plan_user,
     plan_user_deletion,
-    reserved,
+    release_without_brokers,
+    reserved_principal,
 )
 from ottla_operator.ports.user_admin import UserDescription
 
@@ -57,7 +57,7 @@ def plan(user: User, seen: ObservedUser, *, now: str = NOW, seed: int = 1, **opt
 
 
 def after(steps: Plan, seen: ObservedUser) -> ObservedUser:
-    """Return what is there once ``steps`` are done."""
+    """Return the state after ``steps``."""
     known = seen.description
     secret, scram, acls, quotas = seen.secret, dict(known.scram), set(known.acls or ()), dict(known.quotas)
     for step in steps.steps:
@@ -104,14 +104,14 @@ def rotated(user_manifest: Builder, revision: str, overlap_s: int = 0) -> User:
     return User.parse(user_manifest(authentication={"rotation": rotation}))
 
 
-def test_new_user_gets_its_secret_before_brokers_hear_of_its_password(alice: User) -> None:
+def test_secret_of_a_new_user_is_written_before_brokers_get_its_password(alice: User) -> None:
     made = plan(alice, observed())
 
     assert kinds(made) == ["CreateAcls", "AlterQuotas", "WriteSecret", "AlterScram"]
     assert made.obstacle is None
 
 
-def test_user_that_is_as_asked_needs_nothing(alice: User) -> None:
+def test_user_as_specified_needs_nothing(alice: User) -> None:
     assert plan(alice, settled(alice), seed=2) == Plan()
 
 
@@ -140,7 +140,7 @@ def test_brokers_get_what_the_secret_holds(alice: User) -> None:
         pytest.param({"scram": {2: 4095}}, ["AlterScram"], id="password-changed"),
     ],
 )
-def test_drift_is_put_back(alice: User, drift: Document, expected: list[str]) -> None:
+def test_drift_is_corrected(alice: User, drift: Document, expected: list[str]) -> None:
     good = settled(alice)
     seen = replace(good, description=replace(good.description, **drift))
 
@@ -150,7 +150,7 @@ def test_drift_is_put_back(alice: User, drift: Document, expected: list[str]) ->
     assert after(made, seen) == good
 
 
-def test_password_of_another_mechanism_is_taken_away(alice: User) -> None:
+def test_password_of_another_mechanism_is_deleted(alice: User) -> None:
     good = settled(alice)
     more = replace(good.description, scram={**good.description.scram, SHA_256: 4096})
 
@@ -160,7 +160,7 @@ def test_password_of_another_mechanism_is_taken_away(alice: User) -> None:
     assert (step.upserts, step.deletions) == ((), (SHA_256,))
 
 
-def test_limits_say_what_goes(alice: User) -> None:
+def test_removed_limits_are_in_the_step(alice: User) -> None:
     good = settled(alice)
     more = replace(good.description, quotas={"producer_byte_rate": 1.0, "request_percentage": 5.0})
 
@@ -180,7 +180,7 @@ def test_lost_secret_makes_another_password(alice: User) -> None:
 
 
 @pytest.mark.parametrize("annotation", ["", "{", "[]", "{}", '{"mechanism": 5, "iterations": 1, "revision": ""}'])
-def test_damaged_secret_is_written_anew(alice: User, annotation: str) -> None:
+def test_corrupt_secret_is_written_again(alice: User, annotation: str) -> None:
     good = settled(alice)
     assert good.secret is not None
     annotations = {**good.secret.annotations, "ottla.dev/credential": annotation}
@@ -192,7 +192,7 @@ def test_damaged_secret_is_written_anew(alice: User, annotation: str) -> None:
     assert plan(alice, after(made, seen), seed=3) == Plan()
 
 
-def test_password_that_somebody_puts_into_the_secret_is_taken_over(alice: User) -> None:
+def test_password_edited_in_the_secret_is_adopted(alice: User) -> None:
     good = settled(alice)
     assert good.secret is not None
     edited = replace(good.secret, entries={**good.secret.entries, "password": "open sesame"})
@@ -214,7 +214,7 @@ def test_what_others_add_to_the_secret_stays(alice: User) -> None:
     assert plan(alice, replace(good, secret=more)) == Plan()
 
 
-def test_changed_template_and_changed_door_write_the_secret_and_no_password(
+def test_changed_template_and_changed_listener_write_the_secret_and_no_password(
     alice: User, user_manifest: Builder
 ) -> None:
     good = settled(alice)
@@ -240,7 +240,7 @@ def test_new_revision_makes_another_password_at_once(user_manifest: Builder) -> 
     assert plan(user, now, seed=3) == Plan()
 
 
-def test_with_overlap_both_passwords_let_in_until_it_is_over(user_manifest: Builder) -> None:
+def test_both_passwords_are_valid_during_the_overlap(user_manifest: Builder) -> None:
     before = settled(rotated(user_manifest, "1", 60))
     user = rotated(user_manifest, "2", 60)
 
@@ -269,14 +269,14 @@ def test_rotation_turns_back_to_the_first_mechanism(user_manifest: Builder) -> N
     assert third.description.scram[SHA_512] != second.description.scram[SHA_512]
 
 
-def test_password_that_nobody_could_use_gets_no_overlap(user_manifest: Builder) -> None:
+def test_password_that_never_reached_brokers_gets_no_overlap(user_manifest: Builder) -> None:
     before = settled(rotated(user_manifest, "1", 60))
     lost = replace(before, description=replace(before.description, scram={}))
 
     assert set(settled(rotated(user_manifest, "2", 60), lost, seed=2).description.scram) == {SHA_512}
 
 
-def test_password_before_that_somebody_changed_lets_nobody_in(user_manifest: Builder) -> None:
+def test_previous_password_changed_elsewhere_is_deleted(user_manifest: Builder) -> None:
     user = rotated(user_manifest, "2", 60)
     both = settled(user, settled(rotated(user_manifest, "1", 60)), seed=2)
     changed = replace(both.description, scram={**both.description.scram, SHA_512: 4095})
@@ -300,7 +300,7 @@ def test_given_password_is_the_password(given: User) -> None:
     assert password(settled(given, observed(password="open sesame"))) == "open sesame"
 
 
-def test_changed_given_password_is_taken_over(given: User) -> None:
+def test_changed_given_password_is_adopted(given: User) -> None:
     good = settled(given, observed(password="one"))
 
     made = plan(given, replace(good, given_password="two"), seed=2)
@@ -309,7 +309,7 @@ def test_changed_given_password_is_taken_over(given: User) -> None:
     assert password(after(made, good)) == "two"
 
 
-def test_missing_password_is_waited_for_and_holds_up_no_rule(given: User) -> None:
+def test_missing_password_is_waited_for_and_delays_no_rule(given: User) -> None:
     seen = observed(acls=frozenset({WRITE}), scram={2: 4096})
     made = plan(given, seen)
 
@@ -320,17 +320,17 @@ def test_missing_password_is_waited_for_and_holds_up_no_rule(given: User) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "two\n", "a\x00b", "\udcff"], ids=["empty", "line-end", "nul", "not-utf-8"])
-def test_text_that_is_no_password_is_refused(given: User, text: str) -> None:
+def test_unusable_password_is_rejected(given: User, text: str) -> None:
     seen = observed(password=text)
     made = plan(given, seen)
 
     assert kinds(made) == ["CreateAcls"]
     last = plan(given, after(made, seen))
-    assert isinstance(last.obstacle, Refused)
+    assert isinstance(last.obstacle, Rejected)
     assert (last.steps, last.obstacle.reason) == ((), "PasswordUnusable")
 
 
-# --- who has no password
+# --- users without a password
 
 
 @pytest.mark.parametrize("kind", ["tls", "tls-external", "oauth"])
@@ -347,13 +347,13 @@ def test_user_without_a_password_has_a_secret_and_none_in_the_cluster(user_manif
     assert plan(user, good) == Plan()
 
 
-# --- refusals
+# --- rejections
 
 
-def test_rules_in_a_cluster_without_authorizer_are_refused_and_nothing_is_done(alice: User) -> None:
+def test_rules_in_a_cluster_without_authorizer_are_rejected_and_nothing_is_done(alice: User) -> None:
     made = plan(alice, observed(acls=None))
 
-    assert isinstance(made.obstacle, Refused)
+    assert isinstance(made.obstacle, Rejected)
     assert made.obstacle.reason == "SecurityDisabled"
     assert "authorizer.class.name" in made.obstacle.message
 
@@ -368,7 +368,7 @@ def test_user_without_rules_needs_no_authorizer(user_manifest: Builder) -> None:
 def test_younger_object_changes_nothing(alice: User) -> None:
     made = plan(alice, observed(acls=frozenset({WRITE})), claimed_by=ObjectKey("User", "kafka", "older"))
 
-    assert isinstance(made.obstacle, Refused)
+    assert isinstance(made.obstacle, Rejected)
     assert made.obstacle.reason == "UserClaimedElsewhere"
 
 
@@ -381,32 +381,32 @@ def test_younger_object_changes_nothing(alice: User) -> None:
         ({"type": "tls", "userName": "node"}, "User:CN=node"),
     ],
 )
-def test_everybody_and_super_users_are_nobody_whom_a_user_can_be(
+def test_wildcard_and_super_users_are_reserved_principals(
     user_manifest: Builder, spec: Document, principal: str
 ) -> None:
-    refusal = reserved(User.parse(user_manifest(**spec)), {"User:admin", "User:CN=node"})
+    rejection = reserved_principal(User.parse(user_manifest(**spec)), {"User:admin", "User:CN=node"})
 
-    assert refusal is not None
-    assert refusal.reason == "PrincipalReserved"
-    assert principal in refusal.message
+    assert rejection is not None
+    assert rejection.reason == "PrincipalReserved"
+    assert principal in rejection.message
 
 
 @pytest.mark.parametrize(
     "spec", [{}, {"userName": "node"}, {"type": "tls", "userName": "admin"}, {"type": "tls", "userName": "*"}]
 )
-def test_whoever_is_no_super_user_can_be_one(user_manifest: Builder, spec: Document) -> None:
-    assert reserved(User.parse(user_manifest(**spec)), {"User:admin", "User:CN=node"}) is None
+def test_other_principals_are_not_reserved(user_manifest: Builder, spec: Document) -> None:
+    assert reserved_principal(User.parse(user_manifest(**spec)), {"User:admin", "User:CN=node"}) is None
 
 
-def test_secret_of_somebody_else_is_left_alone(alice: User) -> None:
+def test_foreign_secret_is_left_alone(alice: User) -> None:
     foreign = Secret(name="alice", entries={"password": "x"})
 
     seen = observed(secret=foreign, acls=frozenset({READ, WRITE}))
     made = plan(alice, seen)
 
-    assert kinds(made) == ["DeleteAcls", "AlterQuotas"], "what the user may not do any more waits for nothing"
+    assert kinds(made) == ["DeleteAcls", "AlterQuotas"], "revocations wait for nothing"
     last = plan(alice, after(made, seen))
-    assert isinstance(last.obstacle, Refused)
+    assert isinstance(last.obstacle, Rejected)
     assert (last.steps, last.obstacle.reason) == ((), "SecretTaken")
     assert plan_user_deletion(alice, observed(secret=foreign)) == Plan()
 
@@ -414,7 +414,7 @@ def test_secret_of_somebody_else_is_left_alone(alice: User) -> None:
 # --- deletion
 
 
-def test_deletion_takes_everything(alice: User) -> None:
+def test_deletion_removes_everything(alice: User) -> None:
     good = settled(alice)
 
     made = plan_user_deletion(alice, good)
@@ -425,23 +425,23 @@ def test_deletion_takes_everything(alice: User) -> None:
     assert plan_user_deletion(alice, gone) == Plan()
 
 
-def test_entries_of_everybody_stay(user_manifest: Builder) -> None:
-    everybody = User.parse(user_manifest(userName="*"))
+def test_entries_of_the_wildcard_principal_stay(user_manifest: Builder) -> None:
+    wildcard = User.parse(user_manifest(userName="*"))
     seen = observed(acls=frozenset({READ._replace(principal="User:*")}))
 
-    assert plan_user_deletion(everybody, seen) == Plan()
+    assert plan_user_deletion(wildcard, seen) == Plan()
 
 
 def test_heir_keeps_what_the_user_has(alice: User) -> None:
     assert kinds(plan_user_deletion(alice, settled(alice), heir=ObjectKey("User", "", "b"))) == ["DeleteSecret"]
 
 
-def test_object_that_never_let_anybody_in_is_released(alice: User) -> None:
-    assert never_let_in(alice) is not None
-    assert never_let_in(replace(alice, known_principal="User:alice")) is None
+def test_object_whose_user_was_never_created_is_released(alice: User) -> None:
+    assert release_without_brokers(alice) is not None
+    assert release_without_brokers(replace(alice, known_principal="User:alice")) is None
 
 
-# --- words
+# --- output of steps
 
 
 def test_no_step_prints_a_secret(alice: User) -> None:
@@ -479,7 +479,7 @@ def test_the_same_draw_gives_the_same_secret(alice: User) -> None:
     assert first.secret == access_secret(alice, ACCESS, credential_of(first.secret))
 
 
-# --- whatever there is, and whatever is asked
+# --- every state, and every change
 
 
 RULES = st.lists(
@@ -530,7 +530,7 @@ DRIFT = st.fixed_dictionaries(
 def test_every_change_ends_as_asked_in_one_plan_and_stays_so(
     changes: list[tuple[Document, Document, bool, int]], kills: list[int]
 ) -> None:
-    """Specs, drift, lost Secrets and time come in any order; an operator that ends within its steps has a successor."""
+    """Specs, drift, lost Secrets and time come in any order; a killed operator has a successor."""
     seen, minute, seeds = observed(), 0, iter(range(1_000))
     for spec, drift, is_lost, passes_s in changes:
         minute += passes_s
@@ -555,7 +555,7 @@ def test_every_change_ends_as_asked_in_one_plan_and_stays_so(
             assert seen.description.scram == {}
 
 
-def test_limits_are_told_as_they_were_written() -> None:
-    told = str(AlterQuotas("alice", {"producer_byte_rate": 1_048_576.0, "request_percentage": 12.5, "x": None}))
+def test_limits_are_printed_as_written() -> None:
+    printed = str(AlterQuotas("alice", {"producer_byte_rate": 1_048_576.0, "request_percentage": 12.5, "x": None}))
 
-    assert told == "limits of user alice: producer_byte_rate 1048576, request_percentage 12.5, no x"
+    assert printed == "limits of user alice: producer_byte_rate 1048576, request_percentage 12.5, no x"

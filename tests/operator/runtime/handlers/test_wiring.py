@@ -13,7 +13,7 @@ Document = dict[str, Any]
 
 
 class Diary:
-    """Stands in for the controller and writes down the marks."""
+    """Records marks in place of the controller."""
 
     def __init__(self) -> None:
         self.marks: list[tuple[str, ...]] = []

@@ -1,4 +1,4 @@
-"""`SimulatedApi`: one operator's client of the simulated API server, which sends again what the real one would."""
+"""`SimulatedApi`: one operator's client of the simulated API server, with the retries of the real one."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from operator_simulation.api_faults import ApiFaults
 from operator_simulation.store import Store
-from ottla_operator.adapters.kubernetes.retries import APPLY, JSON, MERGE, repeated
+from ottla_operator.adapters.kubernetes.retries import APPLY, JSON, MERGE, with_retries
 from ottla_operator.model.document import Document
 
 CALL_S = 0.002
@@ -15,7 +15,7 @@ ResultT = TypeVar("ResultT")
 
 
 class SimulatedApi:
-    """See the module; the calls of `controllers.status.StatusStore`.
+    """The calls of `controllers.status.StatusStore`.
 
     Every method raises as those of `adapters.kubernetes.api.KubernetesApi` do.
     """
@@ -52,17 +52,17 @@ class SimulatedApi:
         return await self._ask("PATCH", what, lambda: self._store.replace_finalizers(document, finalizers), MERGE)
 
     async def record_event(self, document: Document, *, reason: str, note: str, is_warning: bool) -> None:
-        """Record what nobody reads."""
+        """Do nothing: no test reads Events."""
         await self._ask("POST", f"an Event of {_name(document)}", lambda: None)
 
-    async def is_namespace_going(self, document: Document) -> bool:
+    async def is_namespace_terminating(self, document: Document) -> bool:
         return await self._ask("POST", f"an Event that is only tried, of {_name(document)}", lambda: False)
 
     async def call(
         self, method: str, what: str, effect: Callable[[], Coroutine[Any, Any, ResultT]], content_type: str = JSON
     ) -> ResultT:
-        """Have the server do ``effect``; it may be told to do so again, or go on with it when nobody waits for it."""
-        return await repeated(lambda: self._faults.carry(method, what, effect), method, content_type)
+        """Execute ``effect`` at the server; retries and time-outs of the caller may execute it again, or late."""
+        return await with_retries(lambda: self._faults.carry(method, what, effect), method, content_type)
 
     async def _ask(self, method: str, what: str, act: Callable[[], ResultT], content_type: str = JSON) -> ResultT:
         async def effect() -> ResultT:

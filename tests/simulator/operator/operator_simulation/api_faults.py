@@ -1,7 +1,7 @@
-"""`ApiFaults`: how the API server of a simulation fails, and what watches of it miss, from the run's one seed.
+"""`ApiFaults`: failures of a simulation's API server and of its watches, from the run's one seed.
 
-What is raised is what `adapters.kubernetes.api` raises: `ApiError` for a refusal, OSError caused by an
-`aiohttp.ClientError` for a connection that breaks, and TimeoutError when no answer comes in time.
+The errors are those of `adapters.kubernetes.api`: `ApiError` for a rejection, OSError caused by an
+`aiohttp.ClientError` for a connection that breaks, and TimeoutError without a response in time.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ from ottla_operator.adapters.kubernetes.api import REQUEST_TIMEOUT_S
 from ottla_operator.errors import ApiError, HostError
 
 LOOKS_STRUCK_EVERY, CHANGES_STRUCK_EVERY = 6, 2
-"""One call of so many fails in some way, on average; those that change something are few."""
+"""One of so many calls fails in some way, on average; calls that change something are rare."""
 TIMEOUTS_EVERY = 6
-"""They are rarer than other faults: while one is waited for, nothing else is done, and nothing else fails."""
+"""Rarer than other faults: while one call waits for it, nothing else is done, and nothing else fails."""
 SLOW_MS_MAX, LATE_MS_MAX = 3_000, 5_000
 RETRY_AFTER_S_MAX = 3
 PAUSE_MS, LAST_MS_MAX, AWAY_MS_MAX = 6_000, 8_000, 20_000
@@ -30,33 +30,33 @@ ResultT = TypeVar("ResultT")
 
 
 class ApiFault(Enum):
-    """What may happen; `CHANGES` only to calls that change something, `SPELLS` to all of them for a while."""
+    """Kinds of faults; `CHANGES` affect only calls that change something, `SPELLS` all of them for a while."""
 
     CONFLICT = "409 Conflict"
     BUSY = "429 Too Many Requests"
     ERROR = "500 Internal Server Error"
     UNAVAILABLE = "503 Service Unavailable"
     SLOW = "slow"
-    """It arrives late, and so does the answer."""
+    """The request arrives late, and so does the response."""
     TIMEOUT = "no answer"
-    """It never arrives."""
+    """The request never arrives."""
     LOST = "answer lost"
-    """It is done, and whoever asked hears of a failure."""
+    """The request is executed, and the caller gets an error."""
     LATE = "done late"
-    """Whoever asked hears of a failure, and it is done after that."""
+    """The caller gets an error, and the request is executed after that."""
     AWAY = "away"
     """No call arrives, and watches are closed."""
     WATCHES_HELD = "watches held"
-    """Events are told later, in order."""
+    """Events are delivered later, in order."""
     WATCHES_BROKEN = "watches broken"
-    """Events are never told; a list follows."""
+    """Events are never delivered; a list follows."""
 
 
 CHANGES = frozenset({ApiFault.CONFLICT, ApiFault.LATE})
 SPELLS = frozenset({ApiFault.AWAY, ApiFault.WATCHES_HELD, ApiFault.WATCHES_BROKEN})
 ALL = frozenset(ApiFault)
 
-_REFUSALS = {
+_ERRORS = {
     ApiFault.CONFLICT: (409, "Conflict"),
     ApiFault.BUSY: (429, "TooManyRequests"),
     ApiFault.ERROR: (500, "InternalError"),
@@ -65,7 +65,7 @@ _REFUSALS = {
 
 
 class ApiFaults:
-    """See the module; ``kinds`` strike from `start` to `stop`. ``on_watches_mended`` is called when a spell ends."""
+    """Kinds of faults strike from `start` to `stop`. ``on_watches_mended`` is called when a spell ends."""
 
     def __init__(
         self,
@@ -78,13 +78,13 @@ class ApiFaults:
     ) -> None:
         self._cluster = cluster
         self._random = random
-        # An order of its own: that of a set follows from nothing.
+        # Sorted, because the order of a set is not reproducible.
         self._kinds = [it for it in ApiFault if it in kinds]
         self._note = note
         self._on_watches_mended = on_watches_mended
         self._is_over = True
         self._spell: ApiFault | None = None
-        self._nobody: SimulatedEventLoop | None = None
+        self._server_loop: SimulatedEventLoop | None = None
         self.counts: dict[str, int] = {}
 
     @property
@@ -97,14 +97,14 @@ class ApiFaults:
 
     @property
     def strikes(self) -> bool:
-        """Tell whether there is anything that may strike."""
+        """Tell whether any fault may strike."""
         return bool(self._kinds)
 
     def start(self) -> None:
         if not self.strikes:
             return
         self._is_over = False
-        self._nobody = SimulatedEventLoop(self._cluster, _SERVER)
+        self._server_loop = SimulatedEventLoop(self._cluster, _SERVER)
         self._after(1 + self._random.randrange(PAUSE_MS), self._begin_spell)
 
     def stop(self) -> None:
@@ -112,30 +112,30 @@ class ApiFaults:
         self._end_spell()
 
     def close(self) -> None:
-        """Give up what is still to be done."""
+        """Drop everything that is still to be executed."""
         self.stop()
-        if self._nobody is not None:
-            self._nobody.kill()
-            self._nobody = None
+        if self._server_loop is not None:
+            self._server_loop.kill()
+            self._server_loop = None
 
     async def carry(self, method: str, what: str, effect: Callable[[], Coroutine[Any, Any, ResultT]]) -> ResultT:
-        """Take one request to the server, where ``effect`` is what it does, and its answer back.
+        """Take one request to the server, where ``effect`` executes it, and its response back.
 
         Raises:
-            ApiError: it is refused.
-            OSError: the connection breaks, whether it is done or not.
-            TimeoutError: there is no answer in time, whether it is done or not.
+            ApiError: it is rejected.
+            OSError: the connection breaks, whether it is executed or not.
+            TimeoutError: there is no response in time, whether it is executed or not.
         """
         fault = self._draw(method, what)
         if fault is ApiFault.SLOW:
             await self._wait(SLOW_MS_MAX)
-            answer = await effect()
+            result = await effect()
             await self._wait(SLOW_MS_MAX)
-            return answer
+            return result
         if fault is None:
             return await effect()
-        if fault in _REFUSALS:
-            self._refuse(fault)
+        if fault in _ERRORS:
+            self._reject(fault)
         if fault is ApiFault.AWAY:
             self._break(method, what, aiohttp.ClientConnectionError("nobody listens there"))
         if fault is ApiFault.TIMEOUT:
@@ -149,7 +149,7 @@ class ApiFaults:
         self._break(method, what, aiohttp.ServerDisconnectedError())
 
     def _draw(self, method: str, what: str) -> ApiFault | None:
-        """Return what strikes this call."""
+        """Return the fault of this call."""
         if self._spell is ApiFault.AWAY:
             return ApiFault.AWAY
         kinds = [it for it in self._kinds if it not in SPELLS and (method != "GET" or it not in CHANGES)]
@@ -161,26 +161,26 @@ class ApiFaults:
         ):
             return None
         fault = kinds[self._random.randrange(len(kinds))]
-        self._tell(fault, f"{method} {what}")
+        self._report(fault, f"{method} {what}")
         return fault
 
-    def _refuse(self, fault: ApiFault) -> NoReturn:
-        status, reason = _REFUSALS[fault]
+    def _reject(self, fault: ApiFault) -> NoReturn:
+        status, reason = _ERRORS[fault]
         after_s = float(1 + self._random.randrange(RETRY_AFTER_S_MAX)) if fault is ApiFault.BUSY else None
         raise ApiError(status, reason, "this is simulated", retry_after_s=after_s)
 
     def _break(self, method: str, what: str, why: aiohttp.ClientError) -> NoReturn:
-        raise OSError(f"the API server did not answer {method} {what}: {why}") from why
+        raise OSError(f"the API server did not respond to {method} {what}: {why}") from why
 
     async def _run_out_of_time(self, method: str, what: str) -> NoReturn:
         await asyncio.sleep(REQUEST_TIMEOUT_S)
-        raise TimeoutError(f"the API server did not answer {method} {what} in time")
+        raise TimeoutError(f"the API server did not respond to {method} {what} in time")
 
     async def _wait(self, delay_ms_max: int) -> None:
         await asyncio.sleep(self._random.randrange(delay_ms_max) / 1_000)
 
     def _do_unheard(self, what: str, effect: Callable[[], Awaitable[object]], delay_ms: int) -> None:
-        """Have the request done by the server, whatever becomes of who asked."""
+        """Execute the request at the server, independent of its caller."""
 
         async def do() -> None:
             await asyncio.sleep(delay_ms / 1_000)
@@ -189,8 +189,8 @@ class ApiFaults:
             except (ApiError, HostError) as error:
                 self._note(f"{what}, of which nobody hears: {error}")
 
-        assert self._nobody is not None, "nothing strikes before `start`"
-        self._nobody.create_task(do())
+        assert self._server_loop is not None, "nothing strikes before `start`"
+        self._server_loop.create_task(do())
 
     def _begin_spell(self) -> None:
         spells = [it for it in self._kinds if it in SPELLS]
@@ -198,7 +198,7 @@ class ApiFaults:
             return
         spell = self._spell = spells[self._random.randrange(len(spells))]
         last_ms = 1 + self._random.randrange(AWAY_MS_MAX if spell is ApiFault.AWAY else LAST_MS_MAX)
-        self._tell(spell, f"for {last_ms} ms")
+        self._report(spell, f"for {last_ms} ms")
         self._after(last_ms, lambda: self._next_spell(spell))
 
     def _next_spell(self, spell: ApiFault) -> None:
@@ -212,7 +212,7 @@ class ApiFaults:
             self._spell = None
             self._on_watches_mended()
 
-    def _tell(self, fault: ApiFault, what: str) -> None:
+    def _report(self, fault: ApiFault, what: str) -> None:
         self.counts[fault.value] = self.counts.get(fault.value, 0) + 1
         self._note(f"API: {fault.value}: {what}")
 

@@ -1,6 +1,6 @@
-"""`ClusterFaults`: what strikes while the operator works: nodes crash or hang, the network fails, operators end.
+"""`ClusterFaults`: faults while the operator works: nodes crash or hang, the network fails, operators end.
 
-What a node's process loses by a crash is nothing; whoever has crashed is started again by nobody but the operator.
+A crash of a node's process loses no data; only the operator restarts a crashed node.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ SLOW_MS_MAX = 300
 
 
 class ClusterFaults:
-    """See the module; one trouble each `PAUSE_MS` on average, from `start` to `stop`."""
+    """One fault each `PAUSE_MS` on average, from `start` to `stop`."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class ClusterFaults:
         self._later(PAUSE_MS, self._strike)
 
     def stop(self) -> None:
-        """Mend everything that mends without the operator."""
+        """Mend every fault that needs no operator."""
         self._is_over = True
         self._network_chaos.clear()
         self._cluster.fabric.release()
@@ -105,12 +105,12 @@ class ClusterFaults:
         self._situation.disturb(begins=1)
         self._cluster.freeze(place.node_id)
 
-        def go_on() -> None:
+        def resume() -> None:
             self._situation.disturb(begins=-1)
             if place.process is process:
                 self._cluster.thaw(place.node_id)
 
-        self._later(LAST_MS_MAX, go_on)
+        self._later(LAST_MS_MAX, resume)
         return f"node {place.node_id}"
 
     def _isolate(self) -> str:

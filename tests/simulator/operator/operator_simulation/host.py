@@ -1,8 +1,8 @@
-"""Nodes as processes of simulated machines: the `Host` port for the simulator.
+"""Nodes as processes of simulated hosts: the `Host` port for the simulator.
 
-What is on the machines (`HostState`) outlives the operator, as files and processes do; `SimulatedHost` is what one
-operator process has of it. It does what `adapters.local.host` does, in the same order: a kill between two parts leaves
-the same halves behind.
+Files and processes (`HostState`) outlive the operator, as on real hosts; `SimulatedHost` is one operator process's
+access to them. It works like `adapters.local.host`, in the same order: a kill between two parts leaves the same halves
+behind.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from ottla.types import NodeId
 from ottla_operator.errors import HostError
 from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster, Pool
-from ottla_operator.model.node_doors import Place
+from ottla_operator.model.node_listeners import Place
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode, desired_cluster, node_of_name
 from ottla_operator.ports.nodes import NodeState, ObservedNode
 from ottla_operator.ports.observed_cluster import ObservedCluster
@@ -27,14 +27,14 @@ ADMIN_PORT = 8080
 FORMAT_S, SPAWN_S, POLL_S = 0.1, 0.05, 0.02
 PROBE_S, PROBE_TIMEOUT_S = 0.001, 2.0
 BROKEN_IMAGE = "ottla:broken"
-"""Its process ends before it serves; it is started again and again, and for a while it is not seen that it ends."""
+"""Its process ends before it is ready and is restarted repeatedly, and the first ends are not observed."""
 CRASH_LOOP_S, CRASH_SEEN_S = 10.0, 7.0
 STOP_GRACE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A process as it was started."""
+    """A started process."""
 
     node_id: NodeId
     revision: str
@@ -46,25 +46,25 @@ class Run:
 
 @dataclass
 class HostState:
-    """What is on the machines, by node name. ``properties`` is what is published, ``runs`` who was started last."""
+    """Files and processes, by node name. ``properties`` are published ones, ``runs`` those of the last start."""
 
     machines: Hosts
     properties: dict[str, str] = field(default_factory=dict)
     revisions: dict[str, str] = field(default_factory=dict)
     runs: dict[str, Run] = field(default_factory=dict)
     volumes: dict[str, str] = field(default_factory=dict)
-    """The uids of the disks that were formatted and not removed since, by node."""
+    """The uids of disks that were formatted and not removed since, by node."""
     made: int = 0
-    """How many processes and disks there have been."""
+    """Number of processes and disks so far."""
     racks: int = 0
-    """In so many racks machines stand, by turns; 0: nobody says."""
+    """Number of racks, which hosts are in by turns; 0: no racks."""
 
     def new_uid(self) -> str:
         self.made += 1
         return f"uid-{self.made}"
 
     def uid_of(self, name: str) -> str:
-        """Return that of the node's process; empty where none runs."""
+        """Return the uid of the node's process; empty without one."""
         return self.runs[name].uid if self.is_running(name) or self.is_broken(name) else ""
 
     def volume_uid_of(self, name: str) -> str:
@@ -75,14 +75,14 @@ class HostState:
         return run is not None and self.machines.is_running(run.node_id)
 
     def is_broken(self, name: str) -> bool:
-        """Tell whether the node was started last with what cannot run."""
+        """Tell whether the node was last started with a broken configuration."""
         return name in self.runs and self.runs[name].image == BROKEN_IMAGE
 
     def is_ready(self, name: str) -> bool:
         return self.is_running(name) and self.machines.readiness(self.runs[name].node_id) == []
 
     def is_outdated(self, name: str) -> bool:
-        """Tell whether the process was started with something else than is published, and needs a restart for it."""
+        """Tell whether the process was started with an older configuration than the published one."""
         return self.is_running(name) and self.runs[name].revision != self.revisions[name]
 
     def rack_of(self, node_id: NodeId) -> str | None:
@@ -93,7 +93,7 @@ class HostState:
 
 
 class SimulatedHost:
-    """See the module."""
+    """One operator process's access to nodes."""
 
     def __init__(self, state: HostState) -> None:
         self._state = state
@@ -139,7 +139,7 @@ class SimulatedHost:
         """Start the process and return when it runs; readiness comes later.
 
         Raises:
-            HostError: it ended at once, with its last words.
+            HostError: it ended at once; the message has its last output.
         """
         await asyncio.sleep(SPAWN_S)
         await self._do(lambda: self._start(node))
@@ -160,7 +160,7 @@ class SimulatedHost:
             await self._do(partial(self._remove_volume, claim.node))
 
     async def stop_node(self, name: str) -> None:
-        """Stop the node cleanly; it is started again when it is wanted."""
+        """Stop the node cleanly; it is started again if the spec has it."""
         if not self._state.is_running(name):
             return
         node_id = self._state.runs[name].node_id
@@ -184,7 +184,7 @@ class SimulatedHost:
         may_have_served = reasons is None or self._machines.has_served(run.node_id)
         if reasons is None:
             await asyncio.sleep(PROBE_TIMEOUT_S)
-            reasons = ["it does not answer yet"]
+            reasons = ["it does not respond yet"]
         if not reasons:
             return ObservedNode(name=name, state=NodeState.READY, uid=run.uid, revision=run.revision, parts=run.parts)
         return ObservedNode(
@@ -247,7 +247,7 @@ class SimulatedHost:
             raise HostError("NodeExited", f"node {node.name} ended: {error}") from error
 
     async def _do(self, action: Callable[[], object]) -> None:
-        """Have ``action`` happen as an event of the simulation, of nobody's process."""
+        """Execute ``action`` as an event of the simulation that belongs to no process."""
         done = asyncio.get_running_loop().create_future()
 
         def happen() -> None:
@@ -257,7 +257,7 @@ class SimulatedHost:
             except HostError as caught:
                 error = caught
             if done.done():
-                return  # whoever waited for it was killed
+                return  # its caller was killed
             if error is None:
                 done.set_result(None)
             else:

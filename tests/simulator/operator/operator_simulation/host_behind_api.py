@@ -1,4 +1,4 @@
-"""`HostBehindApi`: a host whose calls go through the API server, as those of `adapters.kubernetes.host` do."""
+"""`HostBehindApi`: a host whose calls go through the API server, as in `adapters.kubernetes.host`."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
@@ -16,7 +16,7 @@ from ottla_operator.ports.volume_claims import ObservedClaim
 
 
 class HostBehindApi(HostWrapper):
-    """See the module. What reaches the server is done by ``host``, unless ``state`` shows another uid by then."""
+    """Calls that reach the server are executed by ``host``, unless ``state`` has another uid by then."""
 
     def __init__(self, host: Host, api: SimulatedApi, state: HostState) -> None:
         super().__init__(host)

@@ -1,4 +1,4 @@
-"""`HostWrapper`: what a host that is put around another one leaves to it: all but changes of nodes and volumes."""
+"""`HostWrapper`: base of hosts that wrap another one: passes through all calls but changes of nodes and volumes."""
 
 from collections.abc import Collection
 
@@ -11,7 +11,7 @@ from ottla_operator.ports.operator_access import OperatorAccess
 
 
 class HostWrapper:
-    """See the module."""
+    """Passes calls through to the wrapped host."""
 
     def __init__(self, host: Host) -> None:
         self._host = host

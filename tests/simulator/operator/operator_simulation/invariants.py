@@ -1,8 +1,8 @@
-"""What must hold of every change that the operator makes, whatever fails: one small class per invariant.
+"""Invariants of every change that the operator makes, under all faults: one small class per invariant.
 
-They look at the truth (processes, the newest metadata, the quorum's leader), not at what the operator was told. Where
-something else has just disturbed the cluster, the operator cannot know of it yet: then only those are strict that need
-no news.
+They check the real state (processes, the newest metadata, the quorum's leader), not the operator's view. After another
+fault has just disturbed the cluster, the operator cannot know of it yet: then only invariants that need no observation
+are strict.
 """
 
 from collections.abc import Set
@@ -21,7 +21,7 @@ from ottla.types import NodeId
 from ottla.wire.acl_codes import Acl
 from ottla_operator.model.conditions import ready_condition
 from ottla_operator.model.document import Document
-from ottla_operator.model.maintenance import closed
+from ottla_operator.model.maintenance import closed_reason
 from ottla_operator.model.manifest import Cluster as Manifest
 from ottla_operator.model.rolling_policy import RollingPolicy
 from ottla_operator.model.scaling import OnScaleUp
@@ -29,14 +29,14 @@ from ottla_operator.planning.cluster.cordons import CORDONED
 from ottla_operator.planning.cluster.rolling import ROLL_HALTED
 
 QUIET_MS = 20_000
-"""So long after a fault the operator may have looked before it, and replicas may not have caught up yet."""
+"""How long after a fault the operator's observation may be older, and replicas may not have caught up yet."""
 
 
 @dataclass
 class Situation:
-    """What the invariants look at. ``min_in_sync`` and ``replicas`` are the least that each topic ever asks for.
+    """The state that invariants check. ``min_in_sync`` and ``replicas`` are the least that each topic ever has.
 
-    ``entries`` are the access control entries that anybody ever asks for.
+    ``entries`` are the access control entries of every User at any time.
     """
 
     cluster: Cluster
@@ -46,33 +46,33 @@ class Situation:
     replicas: dict[str, int]
     entries: frozenset[Acl] = frozenset()
     newcomers: frozenset[NodeId] = frozenset()
-    """Brokers that are asked for in the end, and not at first."""
+    """Brokers of the last spec that are not in the first one."""
     asked: Manifest | None = None
-    """The Cluster as it was asked for last."""
+    """The Cluster with its latest spec."""
     unworkable: set[int] = field(default_factory=set)
-    """The generations of it that cannot come up."""
+    """The generations of the spec that cannot start."""
     disturbed_ms: int = -QUIET_MS
     going_on: int = 0
-    """How many faults have begun and not ended."""
+    """Number of faults in progress."""
     crashed: set[NodeId] = field(default_factory=set)
     """Nodes that have not caught up again since."""
     unheard_ms: int = -QUIET_MS
-    """When the API server failed last."""
+    """Time of the API server's last failure."""
 
     def ask(self, cluster: Manifest) -> None:
-        """Note what users ask for now."""
+        """Record the latest spec."""
         self.asked = cluster
         if cluster.image == BROKEN_IMAGE:
             self.unworkable.add(cluster.metadata.generation)
 
     def disturb(self, *, begins: int = 0) -> None:
-        """Note that a fault strikes, or begins (1), or ends (-1)."""
+        """Record that a fault strikes, or starts (1), or ends (-1)."""
         self.disturbed_ms = self.cluster.clock.monotonic_ms()
         self.going_on += begins
 
     @property
     def is_calm(self) -> bool:
-        """Tell whether whoever looks now, or has looked a while ago, sees no trace of any fault."""
+        """Tell whether present and recent observations show no trace of any fault."""
         self.crashed = {node_id for node_id in self.crashed if not self.is_whole(node_id)}
         if self.going_on or self.crashed:
             self.disturb()
@@ -80,7 +80,7 @@ class Situation:
 
     @property
     def hears_all(self) -> bool:
-        """Tell whether the operator may be expected to hear what it asks for."""
+        """Tell whether the operator gets responses to its requests."""
         return self.is_calm and self.cluster.clock.monotonic_ms() - self.unheard_ms >= QUIET_MS
 
     def runs(self, node_id: NodeId) -> bool:
@@ -117,7 +117,7 @@ class Situation:
         ]
 
     def too_few_without(self, down: Set[NodeId]) -> str | None:
-        """Return, in words, which partition would have too few replicas in sync without ``down``; None when none."""
+        """Describe which partition would have too few replicas in sync without ``down``; None if none would."""
         for topic in self.state_observer.image.topics.by_id.values():
             for index, partition in topic.partitions.items():
                 left = [each for each in partition.isr if each not in down and self.serves(each)]
@@ -127,12 +127,12 @@ class Situation:
         return None
 
     def needed(self, topic: str, replicas: int) -> int:
-        """Return how many replicas of a partition must stay in sync: never all, for then none could ever stop."""
+        """Return how many replicas of a partition must stay in sync: never all, or no broker could ever stop."""
         return min(self.min_in_sync.get(topic, 1), replicas - 1)
 
 
 class PlannerInvariant(Invariant):
-    """An invariant of the planner's; raises `InvariantViolation`."""
+    """Base of the planner's invariants; they raise `InvariantViolation`."""
 
     def __init__(self, situation: Situation) -> None:
         super().__init__(situation.state_observer)
@@ -142,25 +142,25 @@ class PlannerInvariant(Invariant):
         """The operator is about to make a change."""
 
     def on_node(self, place: SimulatedNode) -> None:
-        """Something happened to a node."""
+        """An event of a node occurred."""
 
     def on_stopped(self, place: SimulatedNode) -> None:
-        """A process has ended in order."""
+        """A process has ended cleanly."""
 
     def on_status(self, document: Document) -> None:
         """The status of an object was written."""
 
     def on_end(self) -> None:
-        """All is as asked, and stays so."""
+        """The spec is reached, and the cluster stays so."""
 
     def fail(self, what: str) -> InvariantViolation:
         return InvariantViolation(f"{type(self).__name__}: {what}")
 
 
 class OneNodeAtATime(PlannerInvariant):
-    """While a node is down by the planner's doing, or has not caught up again, no other one is stopped.
+    """While a node is down by a step of the planner, or has not caught up again, no other one is stopped.
 
-    Only brokers of its rack may be, where the Cluster says so and no partition misses all of them.
+    Only brokers of its rack may be, if the Cluster allows it and no partition loses its minimum of replicas.
     """
 
     def __init__(self, situation: Situation) -> None:
@@ -172,8 +172,8 @@ class OneNodeAtATime(PlannerInvariant):
         if step.kind not in (Kind.RESTART, Kind.STOP) or not situation.serves(step.node_id):
             return
         if not situation.holds(step.node_id) and step.node_id not in situation.voters():
-            return  # nobody misses it
-        self._forget_whole()
+            return  # no partition needs it
+        self._remove_whole()
         others = [other for node_id, other in self._down.items() if node_id != step.node_id]
         if others and not self._are_of_one_rack([step, *others]):
             raise self.fail(f"{step}, and {', '.join(map(str, others))} has not caught up again")
@@ -183,11 +183,11 @@ class OneNodeAtATime(PlannerInvariant):
 
     def on_node(self, place: SimulatedNode) -> None:
         if place.node_id in self._down:
-            self._forget_whole()
+            self._remove_whole()
 
     def on_image(self, before: MetadataImage, now: MetadataImage) -> None:
         if self._down:
-            self._forget_whole()
+            self._remove_whole()
 
     def _are_of_one_rack(self, steps: list[StepTaken]) -> bool:
         situation, policy = self.situation, self.situation.asked.rolling if self.situation.asked else RollingPolicy()
@@ -201,7 +201,7 @@ class OneNodeAtATime(PlannerInvariant):
             and None not in racks
         )
 
-    def _forget_whole(self) -> None:
+    def _remove_whole(self) -> None:
         for node_id in [each for each in self._down if self._is_back(each)]:
             del self._down[node_id]
 
@@ -211,16 +211,16 @@ class OneNodeAtATime(PlannerInvariant):
         return self.situation.is_whole(node_id) and not is_old
 
 
-class ABrokenVersionStopsThere(PlannerInvariant):
-    """Who does not come up with what is asked is the last node that is restarted, and the status says so throughout.
+class BrokenVersionHaltsTheRoll(PlannerInvariant):
+    """A node that does not start with the new spec is the last one that is restarted, and the status says so.
 
-    It names the version that is known to work. Strict at all times but for what is said while nobody may answer.
+    The status names the version that works. Always strict, except for the message while no broker may respond.
     """
 
     def __init__(self, situation: Situation) -> None:
         super().__init__(situation)
         self._halted = 0
-        """The generation of the spec that was last seen not to work."""
+        """The generation of the spec that was last observed to fail."""
 
     def on_step(self, step: StepTaken) -> None:
         state, asked = self.situation.state, self.situation.asked
@@ -245,12 +245,12 @@ class ABrokenVersionStopsThere(PlannerInvariant):
 
 
 class StepsAreRecordedFirst(PlannerInvariant):
-    """Who is restarted is named by ``status.operation`` before: whoever follows knows of it. Strict at all times."""
+    """A restart is named by ``status.operation`` before it happens, for the next operator; always strict."""
 
     def __init__(self, situation: Situation) -> None:
         super().__init__(situation)
         self._at: list[str] = []
-        """The nodes that the record names."""
+        """The nodes in the record."""
 
     def on_status(self, document: Document) -> None:
         if document["kind"] == "Cluster":
@@ -262,12 +262,12 @@ class StepsAreRecordedFirst(PlannerInvariant):
 
 
 class NothingIsDoneWhilePaused(PlannerInvariant):
-    """From when a Cluster says that it is paused until somebody asks for something else, it is left as it is."""
+    """A Cluster that is reported as paused is not changed until its next spec."""
 
     def __init__(self, situation: Situation) -> None:
         super().__init__(situation)
         self._paused = 0
-        """The generation of the spec that the status last said so of."""
+        """The generation of the spec for which the status last said so."""
 
     def on_status(self, document: Document) -> None:
         conditions = document["status"].get("conditions", []) if document["kind"] == "Cluster" else []
@@ -283,19 +283,19 @@ class NothingIsDoneWhilePaused(PlannerInvariant):
 
 
 class RestartsInTheirWindow(PlannerInvariant):
-    """Who serves is restarted only while a maintenance window is open, where there are any."""
+    """A ready node is restarted only while a maintenance window is open, if there are any windows."""
 
     def on_step(self, step: StepTaken) -> None:
         asked = self.situation.asked
         if step.kind is not Kind.RESTART or asked is None or not self.situation.serves(step.node_id):
             return
         now = shown(self.situation.cluster.clock.monotonic_ms() / 1_000)
-        if (why := closed(asked.maintenance_windows, now)) is not None:
+        if (why := closed_reason(asked.maintenance_windows, now)) is not None:
             raise self.fail(f"{step} at {now}; {why}")
 
 
 class EnoughInSync(PlannerInvariant):
-    """No partition is below its ``min.insync.replicas`` by the planner's doing."""
+    """No partition falls below its ``min.insync.replicas`` by a step of the planner."""
 
     def on_step(self, step: StepTaken) -> None:
         situation = self.situation
@@ -312,13 +312,13 @@ class EnoughInSync(PlannerInvariant):
                 needed = self.situation.needed(topic.name, len(partition.replicas))
                 old = before.topics.by_id.get(topic.topic_id)
                 had = old.partitions.get(index) if old is not None else None
-                # A topic that is made while brokers come up has those in sync that are up.
+                # A topic that is created while brokers start has only the running ones in sync.
                 if had is not None and len(partition.isr) < min(needed, len(had.isr)):
                     raise self.fail(f"{topic.name}-{index} has {partition.isr} in sync, and needs {needed}")
 
 
 class NoReplicaIsGivenUp(PlannerInvariant):
-    """No partition has fewer replicas than its topic ever asks for; strict at all times."""
+    """No partition has fewer replicas than its topic ever specifies; always strict."""
 
     def on_image(self, before: MetadataImage, now: MetadataImage) -> None:
         if now.topics is before.topics:
@@ -330,7 +330,7 @@ class NoReplicaIsGivenUp(PlannerInvariant):
 
 
 class QuorumKeepsItsMajority(PlannerInvariant):
-    """No voter is stopped or taken out while the others are not enough."""
+    """No voter is stopped or removed while the others are no majority."""
 
     def on_step(self, step: StepTaken) -> None:
         if step.kind not in (Kind.RESTART, Kind.STOP, Kind.REMOVE_VOTER) or not self.situation.is_calm:
@@ -367,7 +367,7 @@ class RollInOrder(PlannerInvariant):
 
 
 class DrainedFirst(PlannerInvariant):
-    """Who is stopped for good, unregistered, or loses its volumes holds no replica and does not vote; at all times."""
+    """A node that is stopped for good, unregistered, or loses its volumes has no replica and no vote; always strict."""
 
     def on_step(self, step: StepTaken) -> None:
         if step.kind not in (Kind.STOP, Kind.UNREGISTER, Kind.VOLUMES):
@@ -385,8 +385,8 @@ class DrainedFirst(PlannerInvariant):
             raise self.fail(f"{step}, and it serves")
 
 
-class WhoIsToWaitGetsNothing(PlannerInvariant):
-    """Brokers that come and are to wait for somebody to move something there hold nothing; nobody moves anything."""
+class WaitingBrokersStayEmpty(PlannerInvariant):
+    """New brokers that have to wait for an administrator's moves hold no replica; no test moves any."""
 
     def on_image(self, before: MetadataImage, now: MetadataImage) -> None:
         asked = self.situation.asked
@@ -399,7 +399,7 @@ class WhoIsToWaitGetsNothing(PlannerInvariant):
 
 
 class LeadershipMovedAway(PlannerInvariant):
-    """Who is stopped in order leads nothing any more that somebody else could lead."""
+    """A node that is stopped cleanly leads no partition that another broker could lead."""
 
     def on_stopped(self, place: SimulatedNode) -> None:
         if not self.situation.is_calm:
@@ -414,8 +414,8 @@ class LeadershipMovedAway(PlannerInvariant):
             raise self.fail(f"node {place.node_id} has stopped, and leads {', '.join(led)}")
 
 
-class NobodyIsGivenMore(PlannerInvariant):
-    """An entry that nobody has asked for is never there."""
+class NoUnrequestedEntries(PlannerInvariant):
+    """An entry of no User never exists."""
 
     def __init__(self, situation: Situation) -> None:
         super().__init__(situation)
@@ -432,7 +432,7 @@ class NobodyIsGivenMore(PlannerInvariant):
 
 
 class StatusSaysWhatItWaitsFor(PlannerInvariant):
-    """Whoever is not ready says in words for whom or what it waits."""
+    """An object that is not ready has a message that names what it waits for."""
 
     def on_status(self, document: Document) -> None:
         ready = ready_condition(document)
@@ -445,9 +445,9 @@ class StatusSaysWhatItWaitsFor(PlannerInvariant):
 
 
 class NothingIsLeftBehind(PlannerInvariant):
-    """A Cluster that is Ready, and nothing goes on, has no throttle left on topics, nor on brokers that are there.
+    """A Ready Cluster without an operation has no throttle left on topics, nor on running brokers.
 
-    Those have no cordon either, unless new ones are to wait. In the end no operation is said to go on.
+    Those have no cordon either, unless new ones have to wait. At the end no operation is recorded.
     """
 
     def __init__(self, situation: Situation) -> None:
@@ -465,10 +465,10 @@ class NothingIsLeftBehind(PlannerInvariant):
         if document["kind"] != "Cluster" or ready is None or (ready["status"], ready["reason"]) != ("True", "Ready"):
             return
         if document["status"].get("operation") is not None:
-            # Noted before the first step of a pass, which has the conditions of the one before.
+            # Written before the first step of a reconciliation, with the conditions of the one before.
             return
         image, open_brokers = self.situation.state_observer.image, set[str]()
-        # Users may have asked for something else since.
+        # The spec may have changed since.
         is_of_now = asked is not None and asked.metadata.generation == ready["observedGeneration"]
         if asked is not None and is_of_now and asked.scaling.policy.on_scale_up is not OnScaleUp.NONE:
             open_brokers = set(map(str, asked.broker_ids))
@@ -481,8 +481,8 @@ class NothingIsLeftBehind(PlannerInvariant):
                 raise self.fail(f"{resource.name} has {dict(values)}")
 
 
-class NothingIsRefused(PlannerInvariant):
-    """What can be done is never refused: a spec that works does not need another one."""
+class NothingIsRejected(PlannerInvariant):
+    """A spec that can be satisfied is never rejected."""
 
     def on_status(self, document: Document) -> None:
         for condition in document["status"].get("conditions", []):
@@ -492,7 +492,7 @@ class NothingIsRefused(PlannerInvariant):
 
 
 PLANNER_INVARIANTS: tuple[type[PlannerInvariant], ...] = (
-    ABrokenVersionStopsThere,
+    BrokenVersionHaltsTheRoll,
     OneNodeAtATime,
     StepsAreRecordedFirst,
     NothingIsDoneWhilePaused,
@@ -502,10 +502,10 @@ PLANNER_INVARIANTS: tuple[type[PlannerInvariant], ...] = (
     QuorumKeepsItsMajority,
     RollInOrder,
     DrainedFirst,
-    WhoIsToWaitGetsNothing,
+    WaitingBrokersStayEmpty,
     LeadershipMovedAway,
-    NobodyIsGivenMore,
+    NoUnrequestedEntries,
     StatusSaysWhatItWaitsFor,
     NothingIsLeftBehind,
-    NothingIsRefused,
+    NothingIsRejected,
 )

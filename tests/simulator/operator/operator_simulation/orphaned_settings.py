@@ -1,9 +1,9 @@
-"""What the operator has set for a while, and may be there in the end: only what was set on brokers that are gone.
+"""Temporary settings that may be left at the end: only those of removed brokers.
 
-It has to remember their rates, which it takes away when somebody has such an id again.
+Their rates stay recorded, and are removed when a broker with such an id runs again.
 
-Where the spec asks for a rebalance of new brokers, they have their share then; where it says that they wait, they have
-nothing, and are cordoned.
+With a rebalance of new brokers in the spec, these have their share at the end; if the spec makes them wait, they have
+no replica, and are cordoned.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from ottla_operator.planning.cluster.cordons import CORDONED
 
 
 def orphaned_settings(scenario: Scenario, newcomers: Set[NodeId], image: MetadataImage, store: Store) -> Iterator[str]:
-    """Yield, in words, what is left over or not shared out; those of ``newcomers`` that are to wait have to."""
+    """Describe settings that are left over, and shares that are wrong; ``newcomers`` that have to wait must do so."""
     remembered = set(map(str, _remembered(store))) - set(map(str, image.cluster.brokers))
     wanted, policy = scenario.wanted, scenario.wanted.scaling.policy.on_scale_up
     waiting = set(map(str, scenario.newcomers)) if policy is OnScaleUp.NONE else set[str]()
@@ -48,7 +48,7 @@ def orphaned_settings(scenario: Scenario, newcomers: Set[NodeId], image: Metadat
 
 
 def _remembered(store: Store) -> Iterator[NodeId]:
-    """Yield the brokers on which, as the status says, a rate may still be set."""
+    """Yield the brokers with a recorded rate."""
     for document in store.all():
         if document["kind"] == "Cluster":
             yield from Cluster.parse(document).scaling.record.throttled_brokers

@@ -24,7 +24,7 @@ RESYNC_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What outlives every operator."""
+    """State that outlives every operator."""
 
     state: HostState
     store: Store
@@ -33,10 +33,10 @@ class Surroundings:
 
 
 class OperatorProcess:
-    """See the module. It knows nothing but what it reads from the API server, the host and the brokers."""
+    """It knows only the responses of the API server, the host and the brokers."""
 
     def __init__(self, loop: SimulatedEventLoop, around: Surroundings, steps: StepTaker, *, name: str = "") -> None:
-        """``name`` is that of its installation, where there are several."""
+        """``name`` is that of its installation, if there are several."""
         self._loop = loop
         self._around = around
         self._events = ListingState()
@@ -57,34 +57,34 @@ class OperatorProcess:
         self._parts += [loop.create_task(work(self._controller, self._events.listed)) for _ in range(WORKERS)]
 
     def seen(self, document: Document) -> None:
-        """An event of a watch: the object was made or changed."""
-        self._tell(self._controller.seen, document)
+        """An event of a watch: the object was created or changed."""
+        self._deliver(self._controller.seen, document)
 
     def gone(self, document: Document) -> None:
-        """An event of a watch: the object is there no more."""
-        self._tell(self._controller.gone, document)
+        """An event of a watch: the object was deleted."""
+        self._deliver(self._controller.gone, document)
 
     def child_seen(self, cluster: str) -> None:
-        """An event of a watch: a node of the cluster came or went."""
-        self._tell(self._controller.child_seen, "", cluster)
+        """An event of a watch: a node of the cluster started or ended."""
+        self._deliver(self._controller.child_seen, "", cluster)
 
     def catch_up(self, cluster: str) -> None:
-        """Watches are open again: what was held back is told, and what there is is listed, as kopf does then."""
+        """Watches are open again: delayed events are delivered, and all objects are listed, as by kopf."""
         held, self._held = self._held, []
-        for mark, told in held:
-            self._loop.call_soon(mark, *told)
+        for mark, arguments in held:
+            self._loop.call_soon(mark, *arguments)
         for document in copy.deepcopy(self._around.store.all()):
-            self._tell(self._controller.seen, document)
+            self._deliver(self._controller.seen, document)
         self.child_seen(cluster)
 
-    def _tell(self, mark: Callable[..., None], *told: object) -> None:
+    def _deliver(self, mark: Callable[..., None], *arguments: object) -> None:
         if self._around.faults.holds_events:
-            self._held.append((mark, told))
+            self._held.append((mark, arguments))
         elif not self._around.faults.loses_events:
-            self._loop.call_soon(mark, *told)
+            self._loop.call_soon(mark, *arguments)
 
     def kill(self) -> None:
-        """End it as kill -9 does."""
+        """End it like kill -9."""
         self._loop.kill()
 
     def failure(self) -> BaseException | None:

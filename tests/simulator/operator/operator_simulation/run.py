@@ -1,9 +1,10 @@
-"""`PlannerRun`: one scenario from one seed: operators one after the other, a cluster that they run, and its clients.
+"""`PlannerRun`: one scenario from one seed: operators one after the other, their cluster, and its clients.
 
-First the cluster becomes what the scenario begins with. Then its users ask for the change, and whatever was ordered
-strikes: the operator is killed at a step, a node crashes at a step, or troubles come from everywhere for a while.
-After every event the invariants of the cluster and those of the planner are checked. Then everything has to become as
-asked, in bounded time, and stay so: one more operator finds nothing to do.
+First the cluster reaches the first spec of the scenario. Then its users apply the change, and the ordered faults
+strike:
+the operator is killed at a step, a node crashes at a step, or all kinds of faults strike for a while.
+After every event the invariants of the cluster and those of the planner are checked. Then the spec has to be reached in
+bounded time, and stay so: one more operator finds nothing to do.
 """
 
 import logging
@@ -42,23 +43,23 @@ from ottla_operator.model.nodes import desired_cluster
 from ottla_operator.runtime.cluster_ownership import OwnershipClaim
 
 API_SEEDS = 1 << 32
-"""Far from those of all other chance."""
+"""Far from all other seeds."""
 OPERATOR_HOST, OTHER_OPERATOR_HOST = "operator", "operator-of-others"
 FIRST, SECOND = "first/ottla", "second/ottla"
 BEGIN_LIMIT_MS = 120_000
 CHANGE_LIMIT_MS = 600_000
 INHERITED_LIMIT_MS = 1_200_000
-"""Of a change, where another operator has to take it over first."""
+"""Of a change in which another operator has to take over first."""
 CLIENTS_LIMIT_MS = 120_000
 PATIENCE_MS = 60_000
-"""So long users wait, amid troubles, for what they ask for on the way: those may keep it from ever coming so far."""
+"""How long users wait, under faults, for an intermediate spec: faults may prevent it for longer."""
 IDLE_MS = 8_000
-"""A new operator looks at everything at once, and finds what is to be done soon."""
+"""A new operator lists everything at once, and finds pending work soon."""
 TROUBLES_MS, API_FAULTS_MS = 25_000, 45_000
 SETTLE_MS = 8_000
-"""A session: what nobody knows of yet is known then."""
+"""A session time-out: undetected failures are detected by then."""
 APART_MS = (0, 0, 60, 200)
-"""How much longer, by seed, what nodes tell each other takes than what others are told: they lag, and are seen to."""
+"""By seed, how much slower messages between nodes are than others: nodes lag, and are seen to."""
 CHECK_INTERVAL_MS = 250
 AWAY_MS_MAX = 2_000
 CHANGE_DELAY_MS_MAX = 12_000
@@ -74,12 +75,12 @@ SETTINGS = {
     "broker.heartbeat.interval.ms": "1000",
     "leader.imbalance.check.interval.seconds": "3600",
 }
-"""Of every node: short timeouts, so that much happens in little time; only the operator moves leaders back."""
+"""Of every node: short time-outs, so that much happens in little time; only the operator moves leaders back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to strike. ``crash_at`` is the step at which some node crashes, a little after it began."""
+    """The faults of a run. ``crash_at`` is the step at which some node crashes, a little after its start."""
 
     kill_at: tuple[int, Moment] | None = None
     crash_at: int | None = None
@@ -101,7 +102,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended. ``failure`` is None when every invariant held."""
+    """How a run ended. ``failure`` is None if every invariant held."""
 
     scenario: str
     seed: int
@@ -111,12 +112,12 @@ class Outcome:
     """Of the change."""
     simulated_ms: int
     change_ms: int
-    """From the change of the spec until all was as asked."""
+    """From the change of the spec until it was reached."""
     digest: int
     acknowledged: int
     operators: int
     troubles: dict[str, int]
-    """How often what struck, faults of the API server included."""
+    """Number of faults by kind, including those of the API server."""
     last_events: list[str]
 
     @property
@@ -124,13 +125,13 @@ class Outcome:
         return f"python -m operator_simulation {self.scenario} --seed {self.seed} {self.order}".rstrip()
 
     def report(self) -> str:
-        """Return what a person needs to know of a run that failed."""
+        """Return a report of a failed run for people."""
         events = "\n".join(self.last_events[-80:])
         return f"{events}\n\n{self.failure}\n\nrepeat it with: {self.replay_command}"
 
 
 class PlannerRun:
-    """See the module."""
+    """A run of one scenario."""
 
     def __init__(self, scenario: Scenario, seed: int, order: Order = Order()) -> None:
         self.scenario = scenario
@@ -189,7 +190,7 @@ class PlannerRun:
         self._operator: OperatorProcess | None = None
         self._installation = FIRST if scenario.second is not None else ""
         self._other: OperatorProcess | None = None
-        """Of another installation, which has nothing to do as long as the first one is there."""
+        """Of another installation, which has nothing to do as long as the first one exists."""
         self._change_begins = 0
         self._crashes_at: int | None = None
         self._is_crash_due = False
@@ -197,7 +198,7 @@ class PlannerRun:
         self._producers: list[Producer] = []
         self._consumers: list[Consumer] = []
 
-    # --- the operator, and what it sees
+    # --- the operator, and its view
 
     def start_operator(self) -> None:
         assert self._operator is None, "one operator at a time"
@@ -210,7 +211,7 @@ class PlannerRun:
         return OperatorProcess(loop, self._surroundings, steps, name=name)
 
     def _start_other(self) -> None:
-        """Start the operator of another installation, whose steps are a broken invariant until it is the only one."""
+        """Start the operator of another installation, whose steps break an invariant until it is the only one."""
 
         def look(step: StepTaken) -> None:
             if self._other is not None:
@@ -228,7 +229,7 @@ class PlannerRun:
         self.trace.note("operator", f"{FIRST} is removed")
 
     def _watching(self) -> list[OperatorProcess]:
-        """Return the operators that hear of changes."""
+        """Return the operators with watches."""
         return [it for it in (self._operator, self._other) if it is not None]
 
     def replace_operator(self) -> None:
@@ -266,7 +267,7 @@ class PlannerRun:
             operator.catch_up(CLUSTER)
 
     def _on_claim(self, document: Document) -> None:
-        claim = OwnershipClaim.of(document)
+        claim = OwnershipClaim.parse(document)
         self.trace.note("operator", f"{claim.name} has the cluster, {claim.challenger or 'nobody'} asks for it")
         for operator in self._watching():
             operator.seen(document)
@@ -290,7 +291,7 @@ class PlannerRun:
         self._check(lambda invariant: invariant.on_status(document))
 
     def _check(self, look: Callable[[PlannerInvariant], object]) -> None:
-        """Look at every invariant. Who calls this may be the operator, which would catch what is raised: it is kept."""
+        """Check every invariant. The caller may be the operator, which would catch the exception: so it is kept."""
         for invariant in self.planner_invariants:
             try:
                 look(invariant)
@@ -320,7 +321,7 @@ class PlannerRun:
             invariant.on_stopped(place)
 
     def _look(self, place: SimulatedNode) -> None:
-        """Tell the operator's watch of nodes that came or went."""
+        """Notify the operator's watch of nodes that started or ended."""
         now = (place.process is not None, place.is_ready)
         if self._seen.get(place.node_id) != now:
             self._seen[place.node_id] = now
@@ -342,7 +343,7 @@ class PlannerRun:
                 self._change()
                 self._end()
             except InvariantViolation as violation:
-                # What follows from a broken invariant may be noticed before the operator lets go.
+                # Effects of a broken invariant may appear before the operator stops.
                 failure = str(self._failure or violation)
             except Exception as error:
                 failure = f"NothingRaises: {self.cluster.now_at}: {type(error).__name__}: {error}"
@@ -424,7 +425,7 @@ class PlannerRun:
 
     @property
     def _strikes(self) -> bool:
-        """Tell whether anything strikes again and again."""
+        """Tell whether faults strike repeatedly."""
         return self.order.troubles or self.api_faults.strikes
 
     def _go_through(self, stage: Stage) -> None:
@@ -443,12 +444,12 @@ class PlannerRun:
 
         self._until(f"what is asked for on the way is as far as {until}", is_over, CHANGE_LIMIT_MS)
         if not is_reached():
-            # Nobody has waited until those were kept out that are to get nothing: only who is there can be.
+            # Brokers that have to wait are cordoned only while they run, so wait for the running ones.
             self.situation.newcomers = frozenset()
         self._pass(stage.hold_ms)
 
     def _end(self) -> None:
-        """All clients get done, and neither this operator nor the next finds anything to do."""
+        """All clients finish, and neither this operator nor the next finds anything to do."""
         for producer in self._producers:
             producer.finish()
             producer.send_to_all()
@@ -462,7 +463,7 @@ class PlannerRun:
             lambda: all(consumer.is_done for consumer in self._consumers),
             CLIENTS_LIMIT_MS,
         )
-        # One that was killed at the very last step has a successor, who is to find nothing to do either.
+        # An operator that was killed at the very last step has a successor, which finds nothing to do either.
         self._until("an operator is there", lambda: self._operator is not None, CLIENTS_LIMIT_MS)
         count = len(self.steps.taken)
         self.replace_operator()
@@ -477,7 +478,7 @@ class PlannerRun:
         return self.store.is_settled() and not self._is_crash_due and not self._differences()
 
     def _differences(self) -> str:
-        """Return what is not as the spec asks, in words; empty when all is."""
+        """Describe the differences from the spec; empty if there are none."""
         wanted = self.scenario.wanted
         ids = {number: it for it in wanted.pools for number in it.node_ids}
         ready = {number for number, place in self.cluster.nodes.items() if place.process is not None and place.is_ready}
@@ -510,7 +511,7 @@ class PlannerRun:
         )
 
     def _misplaced(self, node_ids: set[int]) -> list[str]:
-        """Return the partitions whose replicas or leader are not where they belong."""
+        """Return the partitions whose replicas or leader are misplaced."""
         factors = self.scenario.factors_wanted
         return [
             f"{topic.name}-{index}: leader {it.leader}, replicas {it.replicas}, in sync {it.isr}"
@@ -546,7 +547,7 @@ class PlannerRun:
 
     @contextmanager
     def _of_operator_logs(self) -> Iterator[None]:
-        """Take what the operator calls an unexpected error for the failure that it is."""
+        """Count an unexpected error in the operator's log as the failure of the run."""
         handler = _Failures(lambda failure: setattr(self, "_failure", self._failure or failure))
         logger = logging.getLogger("ottla_operator")
         before = logger.propagate
@@ -560,7 +561,7 @@ class PlannerRun:
 
 
 class _Failures(logging.Handler):
-    """Hands over the exceptions that are logged."""
+    """Passes logged exceptions on."""
 
     def __init__(self, found: Callable[[BaseException], object]) -> None:
         super().__init__(logging.ERROR)
@@ -573,7 +574,7 @@ class _Failures(logging.Handler):
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Have Python's own chance, which spreads the client's retries, follow from ``seed``."""
+    """Seed Python's own randomness, which spreads the client's retries."""
     before = random.getstate()
     random.seed(seed)
     try:

@@ -1,4 +1,4 @@
-"""What users ask for in a simulation: objects as they are at first, and as they are to become."""
+"""Scenarios of a simulation: objects with their first specs, and with their last ones."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from operator_simulation.host import BROKEN_IMAGE
 from operator_simulation.steps import Kind
 from ottla_operator.model.document import API_VERSION, Document, Json
 from ottla_operator.model.manifest import Cluster
-from ottla_operator.model.node_doors import STANDARD_AUTHORIZER
+from ottla_operator.model.node_listeners import STANDARD_AUTHORIZER
 from ottla_operator.model.storage import DELETE
 from ottla_operator.model.topic import Topic
 from ottla_operator.model.user import User
@@ -53,7 +53,7 @@ def topic(name: str, partitions: int, replicas: int, min_in_sync: int) -> Docume
 
 
 def user(name: str, *topics: str, revision: str = "", overlap_s: int = 0, **spec: Json) -> Document:
-    """Return a User of that cluster who reads ``topics`` and whatever begins like them."""
+    """Return a User of that cluster who reads ``topics`` and all topics with these prefixes."""
     spec |= {
         "clusterRef": {"name": CLUSTER},
         "authentication": {
@@ -76,12 +76,12 @@ def user(name: str, *topics: str, revision: str = "", overlap_s: int = 0, **spec
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What is asked for on the way, and how long it stays: until a step of a kind is taken, or the Cluster says a word.
+    """An intermediate spec, and its end: a step of a kind, or a reason of the Cluster's condition Ready.
 
     Attributes:
         asked: the objects.
         until: a kind of step, or the reason of the Cluster's condition Ready.
-        hold_ms: so much longer.
+        hold_ms: how much longer it stays.
     """
 
     asked: tuple[Document, ...]
@@ -93,14 +93,14 @@ class Second(Enum):
     """Another installation of the operator, that watches the same objects."""
 
     BESIDE = "beside"
-    """Both are there all the time."""
+    """Both run all the time."""
     HEIR = "heir"
     """The first is removed in the middle of the change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """From ``before``, which is there when the simulation begins to look, to ``after`` and without ``gone``."""
+    """From ``before``, which exists at the start, to ``after``, without ``gone``."""
 
     name: str
     before: tuple[Document, ...]
@@ -108,42 +108,42 @@ class Scenario:
     gone: tuple[str, ...] = ()
     """Names of Users that are deleted."""
     on_the_way: tuple[Stage, ...] = ()
-    """What users ask for, one after the other, before they ask for ``after``."""
+    """Intermediate specs, one after the other, before ``after``."""
     racks: int = 0
-    """In so many racks machines stand, by turns; 0: nobody says."""
+    """Number of racks, which hosts are in by turns; 0: no racks."""
     second: Second | None = None
     api_faults: frozenset[ApiFault] = frozenset()
-    """How the API server fails meanwhile."""
+    """Faults of the API server meanwhile."""
 
     @property
     def topics(self) -> list[Topic]:
-        """The topics that are there all the time, and have users."""
+        """The topics that exist all the time, and have clients."""
         return [Topic.parse(it) for it in self.before if it["kind"] == "Topic"]
 
     @property
     def min_in_sync(self) -> dict[str, int]:
-        """By topic: the least that is ever asked for."""
+        """By topic: the minimum over all its specs."""
         return _least((it.topic_name, int(it.config["min.insync.replicas"])) for it in self._asked())
 
     @property
     def replication_factors(self) -> dict[str, int]:
-        """By topic: the least that is ever asked for."""
+        """By topic: the minimum over all its specs."""
         return _least((it.topic_name, it.replication_factor or 1) for it in self._asked())
 
     @property
     def factors_wanted(self) -> dict[str, int]:
-        """By topic: the replication factor in the end."""
+        """By topic: the replication factor at the end."""
         return {it.topic_name: it.replication_factor or 1 for it in self._asked()}
 
     @property
     def users_wanted(self) -> dict[str, User]:
-        """By the name of the object: the Users in the end."""
+        """By the name of the object: the Users at the end."""
         asked = {it.metadata.name: it for it in self.users_asked}
         return {name: it for name, it in asked.items() if name not in self.gone}
 
     @property
     def users_asked(self) -> list[User]:
-        """Every User as it is ever asked for."""
+        """Every User with each of its specs."""
         return [User.parse(it) for it in self._documents if it["kind"] == "User"]
 
     def _asked(self) -> list[Topic]:
@@ -155,7 +155,7 @@ class Scenario:
 
     @property
     def newcomers(self) -> frozenset[int]:
-        """Brokers that are asked for in the end, and not at first."""
+        """Brokers of the last spec that are not in the first one."""
         first = [Cluster.parse(it).broker_ids for it in self.before if it["kind"] == "Cluster"]
         return frozenset(self.wanted.broker_ids).difference(*first)
 
@@ -192,11 +192,11 @@ _CHANGED = {"log_retention_hours": "24"}
 _APART = (pool("quorum", 1, "controller", 20), pool("main", 4, "broker"))
 _BY_RACK = {"rolling": {"parallelism": "Rack"}}
 _AT_NEW_YEAR = {"maintenanceWindows": [{"schedule": "0 0 1 1 *", "durationMinutes": 30}]}
-"""Half a minute after a simulation begins: nodes are there by then."""
-_UNANSWERED = frozenset({ApiFault.LOST, ApiFault.LATE, ApiFault.TIMEOUT, ApiFault.SLOW})
-_REFUSED = frozenset({ApiFault.CONFLICT, ApiFault.BUSY, ApiFault.ERROR, ApiFault.UNAVAILABLE})
+"""Half a minute after the start: nodes are ready by then."""
+_LOST_RESPONSES = frozenset({ApiFault.LOST, ApiFault.LATE, ApiFault.TIMEOUT, ApiFault.SLOW})
+_ERRORS = frozenset({ApiFault.CONFLICT, ApiFault.BUSY, ApiFault.ERROR, ApiFault.UNAVAILABLE})
 _A_WHILE_MS = 12_000
-"""Long enough for an operator to look again and again at what it waits for."""
+"""Long enough for several reconciliations while the operator waits."""
 
 SCENARIOS = (
     Scenario("create", (), (cluster(_main(3)), _FLIGHTS)),
@@ -313,19 +313,19 @@ SCENARIOS = (
         "roll-unanswered",
         (cluster(_main(3)), _FLIGHTS),
         (cluster(_main(3), **_CHANGED),),
-        api_faults=_UNANSWERED,
+        api_faults=_LOST_RESPONSES,
     ),
     Scenario(
         "shrink-for-good-unanswered",
         (cluster(_kept(4)), _FLIGHTS),
         (cluster(_kept(3)),),
-        api_faults=_UNANSWERED,
+        api_faults=_LOST_RESPONSES,
     ),
     Scenario(
         "grow-refused-and-unseen",
         (cluster(_main(3), _more(0)), _FLIGHTS),
         (cluster(_main(3), _more(1)), topic("later", 4, 3, 2)),
-        api_faults=_REFUSED | SPELLS,
+        api_faults=_ERRORS | SPELLS,
     ),
     Scenario(
         "rotation-unanswered",
@@ -342,7 +342,7 @@ SCENARIOS = (
             user("dave", "flights"),
         ),
         gone=("bob",),
-        api_faults=_UNANSWERED | _REFUSED,
+        api_faults=_LOST_RESPONSES | _ERRORS,
     ),
     Scenario(
         "roll-taken-over",

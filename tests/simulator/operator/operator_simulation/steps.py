@@ -1,4 +1,4 @@
-"""Every change that the operator makes passes here: it is counted, looked at, and may be the operator's last.
+"""Interception of every change of the operator: it is counted, checked, and may be the operator's last.
 
 `WatchedHost`, `WatchedBrokers` and `WatchedSecrets` are the planner's ports with that in between.
 """
@@ -29,7 +29,7 @@ from ottla_operator.ports.volume_claims import ObservedClaim
 
 
 class Kind(Enum):
-    """What a step does."""
+    """Kinds of steps."""
 
     PUBLISH = "publish"
     START = "start"
@@ -61,17 +61,17 @@ class StepTaken(NamedTuple):
 
 
 class StepTaker(Protocol):
-    """Through whom the steps of an operator go."""
+    """Receives the steps of an operator."""
 
     async def take(self, step: StepTaken, call: Callable[[], Awaitable[None]]) -> None: ...
 
 
 class Moment(Enum):
-    """When, about a step, the operator is killed."""
+    """When, relative to a step, the operator is killed."""
 
     BEFORE = "before"
     DURING = "during"
-    """Its first part is done, or on its way."""
+    """Its first part is done, or in progress."""
     AFTER = "after"
 
 
@@ -79,10 +79,10 @@ class Steps:
     """The steps of all operators of a run.
 
     Attributes:
-        taken: in order, those that a kill prevented included.
-        kill_at: at which step, by its place in ``taken``, and when about it the operator is to be killed.
-        on_step: called before each step is taken.
-        kill: ends the operator, as soon as it lets go.
+        taken: in order, including those that a kill prevented.
+        kill_at: the step, by its place in ``taken``, and the moment relative to it at which the operator is killed.
+        on_step: called before each step.
+        kill: ends the operator, as soon as it yields.
     """
 
     DURING_MS = 3
@@ -120,7 +120,7 @@ class Steps:
 
 
 class StepsOfAnother:
-    """The steps of another installation of the operator; ``look`` sees each of them first."""
+    """The steps of another installation of the operator; ``look`` receives each of them first."""
 
     def __init__(self, steps: Steps, look: Callable[[StepTaken], object]) -> None:
         self._steps = steps
@@ -183,17 +183,17 @@ class WatchedSecrets:
     async def delete(self, name: str) -> None:
         await self._steps.take(StepTaken(Kind.SECRET, -1, f"{name}: delete"), lambda: self._secrets.delete(name))
 
-    async def value(self, name: str, key: str) -> str | None:
-        return await self._secrets.value(name, key)
+    async def read_entry(self, name: str, key: str) -> str | None:
+        return await self._secrets.read_entry(name, key)
 
-    async def is_ordered(self, order: CertificateOrder) -> bool:
-        return await self._secrets.is_ordered(order)
+    async def has_certificate_order(self, order: CertificateOrder) -> bool:
+        return await self._secrets.has_certificate_order(order)
 
-    async def order(self, order: CertificateOrder, owner: Metadata) -> None:
-        await self._secrets.order(order, owner)
+    async def order_certificate(self, order: CertificateOrder, owner: Metadata) -> None:
+        await self._secrets.order_certificate(order, owner)
 
-    async def withdraw(self, name: str, owner: Metadata) -> None:
-        await self._secrets.withdraw(name, owner)
+    async def withdraw_certificate(self, name: str, owner: Metadata) -> None:
+        await self._secrets.withdraw_certificate(name, owner)
 
     def location(self, name: str) -> str:
         return self._secrets.location(name)
@@ -267,13 +267,13 @@ class WatchedBrokers:
         await self._take(Kind.FEATURES, what, lambda: self._brokers.update_features(levels, is_down=is_down))
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Mapping[str, KafkaError]:
-        refused: dict[str, KafkaError] = {}
+        rejected: dict[str, KafkaError] = {}
 
         async def create() -> None:
-            refused.update(await self._brokers.create_topics(topics))
+            rejected.update(await self._brokers.create_topics(topics))
 
         await self._take(Kind.TOPIC, f"{', '.join(topic.name for topic in topics)}: create", create)
-        return refused
+        return rejected
 
     async def create_partitions(self, name: str, *, total: int, validate_only: bool = False) -> None:
         await self._take(

@@ -11,7 +11,7 @@ from ottla_operator.runtime.cluster_ownership import OWNERSHIP_FIELD
 
 
 class Store:
-    """See the module; operators call it by `operator_simulation.api`.
+    """Objects by kind and name; operators call it by `operator_simulation.api`.
 
     ``on_status`` is called with each status that is new, ``on_claim`` with each Cluster that an operator has claimed or
     asks for, ``on_gone`` with each object that goes.
@@ -31,10 +31,10 @@ class Store:
         self._created = 0
         self._writes = 0
 
-    # --- what users do
+    # --- actions of users
 
     def put(self, document: Document) -> Document:
-        """Create the object, or change its spec; return it as it is now."""
+        """Create the object, or change its spec; return it as stored."""
         key = _key(document)
         known = self._objects.get(key)
         if known is None:
@@ -52,7 +52,7 @@ class Store:
         return copy.deepcopy(known)
 
     def ask_to_go(self, kind: str, name: str) -> Document:
-        """Begin the deletion of an object, which ends when nothing keeps it; return it as it is now."""
+        """Start the deletion of an object, which ends when no finalizer is left; return it as stored."""
         known = self._objects[ObjectKey(kind, "", name)]
         known["metadata"]["deletionTimestamp"] = "2026-01-01T00:01:00Z"
         self._version(known)
@@ -60,14 +60,14 @@ class Store:
         return copy.deepcopy(known)
 
     def secret(self, name: str) -> Document | None:
-        """Return a Secret that the operator has written."""
+        """Return a Secret that the operator wrote."""
         return self._owned.get(ObjectKey("Secret", "", name))
 
     def all(self) -> list[Document]:
         return [it for kind in KINDS for key, it in self._objects.items() if key.kind == kind]
 
     def is_settled(self) -> bool:
-        """Tell whether every object is Ready as it was asked for last."""
+        """Tell whether every object is Ready with its latest spec."""
         return all(
             (ready := ready_condition(document)) is not None
             and ready["status"] == "True"
@@ -77,7 +77,7 @@ class Store:
         )
 
     def cluster_says(self, reason: str) -> bool:
-        """Tell whether some Cluster, as it was asked for last, says ``reason`` of whether it is Ready."""
+        """Tell whether some Cluster has ``reason`` in its condition Ready, for its latest spec."""
         return any(
             (ready := ready_condition(document)) is not None
             and ready["reason"] == reason
@@ -87,14 +87,14 @@ class Store:
         )
 
     def describe(self) -> str:
-        """Say how every object is."""
+        """Describe the state of every object."""
         said = []
         for document in self.all():
             ready = ready_condition(document) or {"status": "Unknown", "reason": "", "message": ""}
             said.append(f"{document['metadata']['name']}: {ready['status']} {ready['reason']}: {ready['message']}")
         return "; ".join(said)
 
-    # --- what operators do; `SimulatedApi` carries it here
+    # --- calls of operators, through `SimulatedApi`
 
     def get(self, kind: str, name: str) -> Document | None:
         key = ObjectKey(kind, "", name)
@@ -104,13 +104,13 @@ class Store:
         return [copy.deepcopy(it) for key, it in self._objects.items() if key.kind == kind]
 
     def create(self, document: Document) -> Document:
-        """Write what an object of the users' owns: a Secret, where there is none."""
+        """Create an object that a user's object owns: a Secret, if there is none."""
         if _key(document) in self._owned:
             raise ApiError(409, "AlreadyExists", "it is there already")
         return self._write(document)
 
     def apply(self, document: Document) -> Document:
-        """Write what an object of the users' owns, if it is of the version that ``document`` says."""
+        """Write an object that a user's object owns, if it has the version of ``document``."""
         known = self._owned.get(_key(document))
         version = None if known is None else known["metadata"]["resourceVersion"]
         if document["metadata"].get("resourceVersion", version) != version:
@@ -121,9 +121,9 @@ class Store:
         self._owned.pop(ObjectKey(kind, "", name), None)
 
     def apply_status(self, document: Document, status: Document) -> Document:
-        """Write the status, if the object is of the version that ``document`` says."""
+        """Write the status, if the object has the version of ``document``."""
         known = self._known_as(document)
-        # What was merged in is not this applier's, and stays.
+        # Merged fields have another manager, and stay.
         claim = {key: it for key, it in known.get("status", {}).items() if key == OWNERSHIP_FIELD}
         known["status"] = claim | copy.deepcopy(status)
         self._version(known)
@@ -131,7 +131,7 @@ class Store:
         return copy.deepcopy(known)
 
     def patch_status(self, document: Document, patch: Document) -> Document:
-        """Merge into the status, if the object is of the version that ``document`` says."""
+        """Merge into the status, if the object has the version of ``document``."""
         known = self._known_as(document)
         merged = {key: {name: it for name, it in part.items() if it is not None} for key, part in patch.items()}
         known["status"] = {**known.get("status", {}), **merged}
@@ -140,7 +140,7 @@ class Store:
         return copy.deepcopy(known)
 
     def replace_finalizers(self, document: Document, finalizers: list[str]) -> Document:
-        """Set them, if the object is of the version that ``document`` says."""
+        """Set them, if the object has the version of ``document``."""
         known = self._known_as(document)
         known["metadata"]["finalizers"] = list(finalizers)
         self._version(known)
@@ -148,7 +148,7 @@ class Store:
         return copy.deepcopy(known)
 
     def _known_as(self, document: Document) -> Document:
-        """Return the object, if it is of the version that ``document`` says."""
+        """Return the object, if it has the version of ``document``."""
         known = self._objects.get(_key(document))
         if known is None:
             raise ApiError(404, "NotFound", "it is not there any more")

@@ -1,4 +1,4 @@
-"""What the cluster and the Secrets hold of users, beside what their objects ask for: all of it, and nothing else."""
+"""Entries and Secrets of users in the cluster, compared with their objects: all of them, and no others."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from ottla_operator.model.user_secret import credential_of
 
 
 def user_differences(scenario: Scenario, image: MetadataImage, store: Store) -> Iterator[str]:
-    """Yield, in words, what is not as the Users of ``scenario`` ask in the end."""
+    """Describe the differences from the Users of ``scenario`` at the end."""
     wanted, names = scenario.users_wanted.values(), {it.metadata.name for it in scenario.users_asked}
     entries, asked = set(image.acls.by_id.values()), {acl for user in wanted for acl in user.acls}
     if entries != asked:
@@ -26,11 +26,11 @@ def user_differences(scenario: Scenario, image: MetadataImage, store: Store) -> 
     if left := {name for name in names - scenario.users_wanted.keys() if store.secret(name) is not None}:
         yield f"secrets {', '.join(sorted(left))} of nobody"
     for user in wanted:
-        if not _is_let_in(user.metadata.name, user.name, kept, store):
+        if not _can_authenticate(user.metadata.name, user.name, kept, store):
             yield f"the secret {user.metadata.name} does not let {user.name} in"
 
 
-def _is_let_in(secret_name: str, user: str, kept: dict[tuple[str, int], ScramCredential], store: Store) -> bool:
+def _can_authenticate(secret_name: str, user: str, kept: dict[tuple[str, int], ScramCredential], store: Store) -> bool:
     secret = store.secret(secret_name)
     known = None if secret is None else credential_of(secret_of(secret))
     there = None if known is None else kept.get((user, int(known.mechanism)))

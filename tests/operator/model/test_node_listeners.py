@@ -10,7 +10,7 @@ from ottla.config.properties import parse_properties
 from ottla.config.tls_settings import read_tls_settings
 from ottla.security.principal_mapping import NoMatchingRuleError, PrincipalMapping
 from ottla_operator.model.manifest import Cluster, Pool
-from ottla_operator.model.node_doors import Place
+from ottla_operator.model.node_listeners import Place
 from ottla_operator.model.nodes import desired_cluster
 
 Document = dict[str, Any]
@@ -59,7 +59,7 @@ def render(cluster_manifest: Builder) -> Render:
     return of
 
 
-def test_nodes_have_doors_of_their_own(render: Render) -> None:
+def test_nodes_have_listeners_of_their_own(render: Render) -> None:
     nodes = render(tls={}, listeners=[{"name": "clients", "port": 9094}, {"name": "more", "port": 9095, "tls": True}])
 
     assert {name: it["advertised.listeners"] for name, it in nodes.items()} == {
@@ -75,7 +75,7 @@ def test_nodes_have_doors_of_their_own(render: Render) -> None:
         assert properties["inter.broker.listener.name"] == "NODES"
 
 
-def test_tls_without_words_keeps_the_plain_door(render: Render) -> None:
+def test_tls_without_listeners_keeps_the_plain_listener(render: Render) -> None:
     properties = render(tls={})["b"]
 
     assert properties["listeners"] == "PLAINTEXT://0.0.0.0:9094,NODES://0.0.0.0:9091"
@@ -83,7 +83,7 @@ def test_tls_without_words_keeps_the_plain_door(render: Render) -> None:
 
 @pytest.mark.parametrize("listener", ["NODES", "CONTROLLER"])
 @pytest.mark.parametrize("pool", ["both", "b", "c"])
-def test_nodes_want_certificates_of_each_other(render: Render, pool: str, listener: str) -> None:
+def test_nodes_require_certificates_of_each_other(render: Render, pool: str, listener: str) -> None:
     properties = render(tls={}, config={"ssl.keystore.location": "/mine", "ssl.client.auth": "none"})[pool]
 
     settings = read_tls_settings(properties, listener)
@@ -112,8 +112,8 @@ def test_only_nodes_and_the_operator_are_known_there(render: Render, listener: s
 
 def test_certificates_of_clients_keep_their_whole_name(render: Render) -> None:
     rules = "RULE:^CN=(.*)$/$1/"
-    door = {"name": "certs", "port": 9094, "tls": True, "authentication": {"type": "tls"}}
-    properties = render(tls={}, listeners=[door], config={"ssl.principal.mapping.rules": rules})["both"]
+    listener = {"name": "certs", "port": 9094, "tls": True, "authentication": {"type": "tls"}}
+    properties = render(tls={}, listeners=[listener], config={"ssl.principal.mapping.rules": rules})["both"]
 
     assert mapping(properties, "certs").principal("CN=ottla:node") == "User:CN=ottla:node"
     settings = read_tls_settings(properties, "CERTS")
@@ -122,9 +122,9 @@ def test_certificates_of_clients_keep_their_whole_name(render: Render) -> None:
     assert settings.trust_store.location == "/tls/clients-ca.crt"
 
 
-def test_listener_that_asks_for_no_certificate_trusts_nobody(render: Render) -> None:
-    door = {"name": "a", "port": 9094, "tls": True, "authentication": SCRAM}
-    settings = read_tls_settings(render(tls={}, listeners=[door])["b"], "A")
+def test_listener_without_client_certificates_has_no_trust_store(render: Render) -> None:
+    listener = {"name": "a", "port": 9094, "tls": True, "authentication": SCRAM}
+    settings = read_tls_settings(render(tls={}, listeners=[listener])["b"], "A")
 
     assert (settings.client_auth, settings.trust_store) == ("none", None)
     assert settings.key_store is not None
@@ -132,23 +132,23 @@ def test_listener_that_asks_for_no_certificate_trusts_nobody(render: Render) -> 
 
 
 @pytest.mark.parametrize("certificate", [{"secretName": "mine"}, {"issuerRef": {"name": "i"}}])
-def test_certificate_of_somebody_else_is_a_file_of_its_own(render: Render, certificate: Document) -> None:
-    door = {"name": "a", "port": 9094, "tls": True, "certificate": certificate}
-    settings = read_tls_settings(render(tls={}, listeners=[door])["b"], "A")
+def test_own_certificate_of_a_listener_is_a_file_of_its_own(render: Render, certificate: Document) -> None:
+    listener = {"name": "a", "port": 9094, "tls": True, "certificate": certificate}
+    settings = read_tls_settings(render(tls={}, listeners=[listener])["b"], "A")
 
     assert settings.key_store is not None
     assert settings.key_store.location == "/tls/listener-a.pem"
-    # Its keeper decides what it is called.
+    # The issuer decides on its subject.
     assert (settings.allows_dn_changes, settings.allows_san_changes) == (True, True)
 
 
-def test_passwords_of_both_kinds_let_in(render: Render) -> None:
-    doors = [
+def test_both_scram_mechanisms_are_enabled(render: Render) -> None:
+    listeners = [
         {"name": "a", "port": 9094, "tls": True, "authentication": SCRAM},
         {"name": "b", "port": 9095, "authentication": SCRAM},
         {"name": "c", "port": 9096},
     ]
-    config = NodeConfig.from_properties(render(tls={}, listeners=doors)["both"])
+    config = NodeConfig.from_properties(render(tls={}, listeners=listeners)["both"])
 
     assert {name: it.mechanisms for name, it in config.sasl.listeners.items()} == {
         "A": ("SCRAM-SHA-512", "SCRAM-SHA-256"),
@@ -158,12 +158,12 @@ def test_passwords_of_both_kinds_let_in(render: Render) -> None:
 
 def test_tokens_count_by_their_listener(render: Render) -> None:
     other = {**OAUTH, "issuer": "https://j", "jwksUri": "https://j/keys"}
-    doors = [
+    listeners = [
         {"name": name, "port": port, "tls": True, "authentication": asked}
         for name, port, asked in (("a", 9094, OAUTH), ("b", 9095, other))
     ]
     allowed = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
-    properties = render(tls={}, listeners=doors, config={allowed: "https://k, https://i/keys"})["b"]
+    properties = render(tls={}, listeners=listeners, config={allowed: "https://k, https://i/keys"})["b"]
 
     oauth = {name: it.oauth for name, it in NodeConfig.from_properties(properties).sasl.listeners.items()}
     assert {name: (it.fetch.url, it.issuer, it.audiences) for name, it in oauth.items() if it is not None} == {
@@ -173,7 +173,7 @@ def test_tokens_count_by_their_listener(render: Render) -> None:
     assert properties[allowed] == "https://k,https://i/keys,https://j/keys"
 
 
-def test_authorization_asks_everybody_but_super_users(render: Render) -> None:
+def test_authorizer_applies_to_all_but_super_users(render: Render) -> None:
     for properties in render(tls={}, authorization={"superUsers": ["User:b", "User:CN=a"]}).values():
         config = NodeConfig.from_properties(properties)
         assert config.authorizer_class_name == "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -188,5 +188,5 @@ def test_authorizer_of_the_config_does_not_lock_nodes_out(render: Render) -> Non
     assert render(config=config)["both"]["super.users"] == "User:a"
 
 
-def test_nobody_is_asked_where_nobody_asked_for_it(render: Render) -> None:
+def test_there_is_no_authorizer_without_authorization(render: Render) -> None:
     assert not {"authorizer.class.name", "super.users"} & render(tls={})["both"].keys()

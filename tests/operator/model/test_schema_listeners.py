@@ -1,4 +1,4 @@
-"""What the CRD of Clusters says of TLS, listeners and authorization, where there is no API server."""
+"""Admission of TLS, listeners and authorization of Clusters, without an API server."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ Builder = Callable[..., Document]
 OAUTH = {"type": "oauth", "issuer": "https://i", "audience": "a", "jwksUri": "https://i/keys"}
 
 
-def doors(*listeners: Document, **more: Any) -> Document:
+def having(*listeners: Document, **more: Any) -> Document:
     """Return a spec with TLS and ``listeners``; those without name and port are called ``a``, ``b``, ... in order."""
     named = [{"name": chr(97 + at), "port": 9094 + at, **it} for at, it in enumerate(listeners)]
     return {"tls": {}, "listeners": named, **more}
@@ -39,19 +39,19 @@ def authority(name: str = "clusterCa", **spec: Any) -> Document:
         pytest.param(
             {"tls": {"clusterCa": {"secretName": "a"}, "clientsCa": {"secretName": "b"}}}, id="two-given-authorities"
         ),
-        pytest.param(doors({}), id="smallest-listener"),
-        pytest.param(doors({}, {}, {}, {}, {}, {}), id="most-listeners"),
-        pytest.param(doors({"name": "a" * 15, "port": 1_024}), id="longest-name-and-least-port"),
-        pytest.param(doors({"name": "a1", "port": 65_535}), id="highest-port"),
-        pytest.param(doors({"port": 9092}), id="the-port-of-plaintext"),
-        pytest.param(doors({"tls": True}), id="tls"),
-        pytest.param(doors({"tls": True, "authentication": {"type": "tls"}}), id="certificates"),
-        pytest.param(doors({"authentication": {"type": "scram-sha-512"}}), id="passwords-in-the-clear"),
-        pytest.param(doors({"tls": True, "authentication": OAUTH}), id="tokens"),
-        pytest.param(doors({"tls": True, "certificate": {"secretName": "mine"}}), id="own-certificate"),
-        pytest.param(doors({"tls": True, "certificate": {"issuerRef": {"name": "i"}}}), id="issuer"),
+        pytest.param(having({}), id="smallest-listener"),
+        pytest.param(having({}, {}, {}, {}, {}, {}), id="most-listeners"),
+        pytest.param(having({"name": "a" * 15, "port": 1_024}), id="longest-name-and-least-port"),
+        pytest.param(having({"name": "a1", "port": 65_535}), id="highest-port"),
+        pytest.param(having({"port": 9092}), id="the-port-of-plaintext"),
+        pytest.param(having({"tls": True}), id="tls"),
+        pytest.param(having({"tls": True, "authentication": {"type": "tls"}}), id="certificates"),
+        pytest.param(having({"authentication": {"type": "scram-sha-512"}}), id="passwords-in-the-clear"),
+        pytest.param(having({"tls": True, "authentication": OAUTH}), id="tokens"),
+        pytest.param(having({"tls": True, "certificate": {"secretName": "mine"}}), id="own-certificate"),
+        pytest.param(having({"tls": True, "certificate": {"issuerRef": {"name": "i"}}}), id="issuer"),
         pytest.param(
-            doors({"tls": True, "certificate": {"issuerRef": {"name": "i", "kind": "ClusterIssuer", "group": "g"}}}),
+            having({"tls": True, "certificate": {"issuerRef": {"name": "i", "kind": "ClusterIssuer", "group": "g"}}}),
             id="issuer-in-full",
         ),
         pytest.param({"tls": {}, "authorization": {}}, id="authorization-without-super-users"),
@@ -82,46 +82,46 @@ def test_cluster_is_admitted_as_it_is(cluster_manifest: Builder, spec: Document)
         pytest.param(
             {"tls": {"clusterCa": {"secretName": "a"}, "clientsCa": {"secretName": "a"}}}, "taken for a node", id="one"
         ),
-        pytest.param(doors(), "listeners", id="no-listeners"),
-        pytest.param(doors({}, {}, {}, {}, {}, {}, {}), "listeners", id="too-many-listeners"),
-        pytest.param(doors({"name": "a" * 16}), "name", id="too-long-name"),
+        pytest.param(having(), "listeners", id="no-listeners"),
+        pytest.param(having({}, {}, {}, {}, {}, {}, {}), "listeners", id="too-many-listeners"),
+        pytest.param(having({"name": "a" * 16}), "name", id="too-long-name"),
         *(
-            pytest.param(doors({"name": name}), "must match", id=f"name-{name}")
+            pytest.param(having({"name": name}), "must match", id=f"name-{name}")
             for name in ("1a", "A", "a-b", "a.b", "")
         ),
         *(
-            pytest.param(doors({"name": name}), "have anyway", id=f"taken-{name}")
+            pytest.param(having({"name": name}), "have anyway", id=f"taken-{name}")
             for name in ("nodes", "controller", "http", "kafka")
         ),
         *(
-            pytest.param(doors({"port": port}), "nodes' own ports", id=f"taken-{port}") for port in (9091, 9093, 8080)
+            pytest.param(having({"port": port}), "nodes' own ports", id=f"taken-{port}") for port in (9091, 9093, 8080)
         ),
-        pytest.param(doors({"port": 1_023}), "at least 1024", id="port-of-root"),
-        pytest.param(doors({"port": 65_536}), "at most 65535", id="port-of-nobody"),
-        pytest.param(doors({}, {"port": 9094}), "the same port", id="same-port-twice"),
-        pytest.param(doors({"authentication": {"type": "tls"}}), "show certificates", id="certificates-in-the-clear"),
+        pytest.param(having({"port": 1_023}), "at least 1024", id="port-of-root"),
+        pytest.param(having({"port": 65_536}), "at most 65535", id="port-beyond-the-range"),
+        pytest.param(having({}, {"port": 9094}), "the same port", id="same-port-twice"),
+        pytest.param(having({"authentication": {"type": "tls"}}), "show certificates", id="certificates-in-the-clear"),
         pytest.param(
-            doors({"tls": False, "authentication": {"type": "tls"}}), "show certificates", id="certificates-without-tls"
+            having({"tls": False, "authentication": {"type": "tls"}}), "show certificates", id="certificates-without-tls"
         ),
-        pytest.param(doors({"certificate": {"secretName": "a"}}), "can only be shown", id="certificate-in-the-clear"),
-        pytest.param(doors({"tls": True, "certificate": {}}), "not from both", id="certificate-from-nowhere"),
+        pytest.param(having({"certificate": {"secretName": "a"}}), "can only be shown", id="certificate-in-the-clear"),
+        pytest.param(having({"tls": True, "certificate": {}}), "not from both", id="certificate-from-nowhere"),
         pytest.param(
-            doors({"tls": True, "certificate": {"secretName": "a", "issuerRef": {"name": "b"}}}), "not from both",
+            having({"tls": True, "certificate": {"secretName": "a", "issuerRef": {"name": "b"}}}), "not from both",
             id="certificate-from-both",
         ),
-        pytest.param(doors({"authentication": {"type": "plain"}}), "must be one of scram-sha-512", id="unknown-type"),
+        pytest.param(having({"authentication": {"type": "plain"}}), "must be one of scram-sha-512", id="unknown-type"),
         *(
             pytest.param(
-                doors({"authentication": {it: OAUTH[it] for it in OAUTH if it != absent}}), "needs all three",
+                having({"authentication": {it: OAUTH[it] for it in OAUTH if it != absent}}), "needs all three",
                 id=f"without-{absent}",
             )
             for absent in ("issuer", "audience", "jwksUri")
         ),
         pytest.param(
-            doors({"authentication": {"type": "scram-sha-512", "issuer": "i"}}), "belong to the type oauth",
+            having({"authentication": {"type": "scram-sha-512", "issuer": "i"}}), "belong to the type oauth",
             id="issuer-of-passwords",
         ),
-        pytest.param(doors({"authentication": {**OAUTH, "jwksUri": "http://i"}}), "must match", id="keys-in-the-clear"),
+        pytest.param(having({"authentication": {**OAUTH, "jwksUri": "http://i"}}), "must match", id="keys-in-the-clear"),
         *(
             pytest.param({"tls": {}, "authorization": {"superUsers": [name]}}, "must match", id=f"super-{name}")
             for name in ("admin", "User:", "User:a;User:b", "User: a", "User:a\n", "Group:a")
@@ -132,22 +132,22 @@ def test_cluster_is_admitted_as_it_is(cluster_manifest: Builder, spec: Document)
         ),
     ],
 )  # fmt: skip
-def test_cluster_is_refused(cluster_manifest: Builder, spec: Document, said: str) -> None:
-    with pytest.raises(ManifestError) as refusal:
+def test_cluster_is_rejected(cluster_manifest: Builder, spec: Document, said: str) -> None:
+    with pytest.raises(ManifestError) as raised:
         schema.admit(cluster_manifest(spec=spec))
 
-    assert said in str(refusal.value)
+    assert said in str(raised.value)
 
 
 def test_names_are_there_once(cluster_manifest: Builder) -> None:
-    with pytest.raises(ManifestError) as refusal:
+    with pytest.raises(ManifestError) as raised:
         schema.admit(
             cluster_manifest(
-                spec=doors({"name": "a"}, {"name": "a"}, authorization={"superUsers": ["User:a", "User:b", "User:a"]})
+                spec=having({"name": "a"}, {"name": "a"}, authorization={"superUsers": ["User:a", "User:b", "User:a"]})
             )
         )
 
-    assert {it.field: it.message for it in refusal.value.violations} == {
+    assert {it.field: it.message for it in raised.value.violations} == {
         "spec.listeners[1]": "the list has name a already",
         "spec.authorization.superUsers[2]": "the list has 'User:a' already",
     }
@@ -164,15 +164,15 @@ def test_names_are_there_once(cluster_manifest: Builder) -> None:
 def test_tls_comes_and_goes_with_the_cluster(cluster_manifest: Builder, before: Document, now: Document) -> None:
     stored = schema.admit(cluster_manifest(spec=before))
 
-    with pytest.raises(ManifestError) as refusal:
+    with pytest.raises(ManifestError) as raised:
         schema.admit(cluster_manifest(spec=now), stored)
 
-    assert [it.field for it in refusal.value.violations] == ["spec.tls"]
+    assert [it.field for it in raised.value.violations] == ["spec.tls"]
 
 
-def test_doors_may_change(cluster_manifest: Builder) -> None:
-    stored = schema.admit(cluster_manifest(spec=doors({}, {"tls": True})))
-    now = doors({"tls": True, "authentication": {"type": "tls"}}, authorization={}) | authority(renewalDays=5)
+def test_listeners_may_change(cluster_manifest: Builder) -> None:
+    stored = schema.admit(cluster_manifest(spec=having({}, {"tls": True})))
+    now = having({"tls": True, "authentication": {"type": "tls"}}, authorization={}) | authority(renewalDays=5)
 
     assert schema.admit(cluster_manifest(spec=now), stored)["spec"]["listeners"] == now["listeners"]
 
