@@ -12,8 +12,7 @@ Terms: a *reconciliation* observes an object, plans, executes the steps, and obs
 and status fields. A *host* runs nodes. *Members* are the Topics and Users of a Cluster.
 
 Invariants: one operator writes at a time (leadership), and one operator owns a Cluster (``status.operator``); nothing
-is
-remembered between reconciliations outside of the objects' status; a rejected change changes nothing.
+is remembered between reconciliations outside of the objects' status; a rejected change changes nothing.
 
 Start with `controllers.topic.reconcile`, the smallest reconciler, and `planning.topic.plan`; operator/README.md has the
 reading order. `local` is the interface of the ``ottla`` command line: apply, get, delete, up, down and status.

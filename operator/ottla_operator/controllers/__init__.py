@@ -14,6 +14,5 @@ and only over the version that it was computed from; events and logs are written
 Start with `topic.reconcile`, then `cluster.reconcile`; `manager` is the entry from the work queue.
 
 Surprising: a rejection is planned twice before it is believed, because a broker may lag behind the controller. A
-conflict
-of a write is no error: the object is read and reconciled again.
+conflict of a write is no error: the object is read and reconciled again.
 """

@@ -125,8 +125,7 @@ async def execute_on_cluster(
     """Execute ``steps`` in order, up to the first failure.
 
     Consecutive starts are executed concurrently, and so are consecutive restarts. ``broker`` may be None if no step is
-    for
-    brokers, ``plans`` if no plan is written.
+    for brokers, ``plans`` if no plan is written.
     """
     done: list[Step] = []
     for _, group in groupby(enumerate(steps), key=lambda it: _group(*it)):

@@ -189,8 +189,8 @@ class MemberReconciler(ABC, Generic[MemberT]):
         """
         if self._namespaces and key.namespace not in self._namespaces:
             rejected = Rejected(
+                NAMESPACE_NOT_WATCHED,
                 f"this operator watches the namespaces {', '.join(self._namespaces)}, and {key} is elsewhere; add "
-                f"this operator looks after the namespaces {', '.join(self._namespaces)}, and {key} is elsewhere; add "
                 f"{key.namespace} to watchNamespaces of the operator, or refer to a Cluster in one of them",
             )
             return ReconcileResult(rejected, {}, is_seen=False)

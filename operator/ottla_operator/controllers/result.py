@@ -14,8 +14,7 @@ class ReconcileResult:
     readiness: Readiness
     facts: Document
     """Observed status fields, by the CRD's names; fields that could not be observed are absent, and those without a
-    value
-    any more are None."""
+    value any more are None."""
     done: tuple[Step, ...] = ()
     planned: tuple[Step, ...] = ()
     """With ``dry_run``: the steps that would have been executed."""

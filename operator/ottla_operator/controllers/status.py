@@ -32,8 +32,7 @@ class StatusWriter:
     A status replaces only the version that it was computed from: a write that the API server executes late, after the
     operator gave it up, replaces nothing newer, and a record that was written before a step stays. Every method raises
     `ApiError` of a conflict if the object has changed otherwise; it has to be read again then. ``document`` is updated
-    to
-    the stored object, so that the next write of the same reconciliation follows it.
+    to the stored object, so that the next write of the same reconciliation follows it.
     """
 
     def __init__(

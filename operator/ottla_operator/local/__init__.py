@@ -8,8 +8,8 @@ Terms: *outcome*: the typed result of a command for one object (`outcome`); *ses
 directory (`session`); *stamped*: with uid, generation and creation time, as the API server adds them (`manifests`).
 
 Invariants: one command at a time changes a state directory, under its lock; a rejected manifest is not stored; a dry
-run
-changes and stores nothing. These functions block (inside an event loop, run them in a thread), and none of them prints.
+run changes and stores nothing. These functions block (inside an event loop, run them in a thread), and none of them
+prints.
 
 Start with `apply`, then `session.Session`.
 

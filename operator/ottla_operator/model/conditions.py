@@ -134,8 +134,7 @@ def conditions(
     """Return Ready, Progressing, Degraded and Paused, then Reconciling or Stalled while one of them is True.
 
     A spec that is rejected after the object has been ready is Degraded, whatever ``degradation`` says: it is not
-    served.
-    ``lastTransitionTime`` is ``now`` (RFC 3339) only where the status differs from ``previous``, so that an
+    served. ``lastTransitionTime`` is ``now`` (RFC 3339) only where the status differs from ``previous``, so that an
     unchanged readiness is an unchanged list and need not be written.
     """
     since = {condition["type"]: condition for condition in previous}

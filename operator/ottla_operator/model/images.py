@@ -27,8 +27,7 @@ def rollback_patch(
     """Return the merge patch of a spec that makes all nodes run the last known image; empty if nothing is to change.
 
     The patch is empty, too, when that image is not known. An image would win over each later version: only a Cluster
-    that
-    names an image alone gets one, or one whose last image no version means.
+    that names an image alone gets one, or one whose last image no version means.
 
     Args:
         image: ``spec.image``.

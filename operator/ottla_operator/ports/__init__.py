@@ -9,8 +9,7 @@ Terms:
 
 Invariants: every call may be repeated after a crash in its middle, and then finishes the work. `HostError` means that
 waiting does not help; `ApiError`, OSError and `BrokerUnreachableError` are transient. Calls that change a node carry
-the
-uid of the observed run: another run is left alone.
+the uid of the observed run: another run is left alone.
 
 Start with `host`, `broker_admin`, `nodes` and `cluster_view`. The implementations are in `adapters`; tests replace them
 with doubles.

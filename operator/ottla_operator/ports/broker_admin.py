@@ -56,8 +56,7 @@ class BrokerAdmin(UserAdmin, Protocol):
         """Return the brokers' view of the cluster, and of the partitions of ``topics`` (None: all).
 
         The topics' min.insync.replicas are requested only if ``with_min_isr`` is set; configs of all brokers and
-        features
-        only if ``with_settings`` is.
+        features only if ``with_settings`` is.
 
         Raises:
             QuorumLostError: brokers respond, but the metadata quorum has no leader.

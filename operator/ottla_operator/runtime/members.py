@@ -1,8 +1,7 @@
 """`MemberIndex`: every Topic and User as last observed, by cluster and by claim.
 
 Topics and Users are the members of a Cluster. Only facts that other objects need are kept: the member's cluster, and
-the
-topic or principal that it claims; everything else is read when it is reconciled.
+the topic or principal that it claims; everything else is read when it is reconciled.
 """
 
 from collections import defaultdict

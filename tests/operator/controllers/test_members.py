@@ -20,7 +20,7 @@ GOING = {"deletionTimestamp": "2026-01-02T00:00:00Z"}
 
 
 @pytest.fixture
-def allow_namespaces(api: Any, cluster_manifest: Builder) -> Callable[..., None]:
+def allow(api: Any, cluster_manifest: Builder) -> Callable[..., None]:
     """Return a function that sets spec.allowedNamespaces of the Cluster of namespace kafka to ``namespaces``."""
 
     def allow(*namespaces: str) -> None:
@@ -45,12 +45,12 @@ def abroad(api: Any, topic_manifest: Builder, user_manifest: Builder) -> Callabl
 
 
 @pytest.fixture
-def overdue(api: Any, brokers: Any, allow_namespaces: Callable[..., None]) -> Callable[[str], ControllerManager]:
+def overdue(api: Any, brokers: Any, allow: Callable[..., None]) -> Callable[[str], ControllerManager]:
     """Return a builder of a controller at a moment of the day on which everything was deleted at midnight.
 
     Brokers accept members of team-a, and do not respond.
     """
-    allow_namespaces("team-a")
+    allow("team-a")
     brokers.is_reachable = False
 
     def at(time: str) -> ControllerManager:
@@ -179,11 +179,11 @@ def test_topic_of_an_allowed_namespace_is_created(
     controller: ControllerManager,
     api: Any,
     brokers: Any,
-    allow_namespaces: Callable[..., None],
+    allow: Callable[..., None],
     abroad: Builder,
     namespaces: tuple[str, ...],
 ) -> None:
-    allow_namespaces(*namespaces)
+    allow(*namespaces)
     abroad("Topic")
 
     assert asyncio.run(controller.reconcile(TOPIC)) is True
@@ -197,12 +197,12 @@ def test_message_names_the_field_that_would_allow_the_namespace(
     controller: ControllerManager,
     api: Any,
     brokers: Any,
-    allow_namespaces: Callable[..., None],
+    allow: Callable[..., None],
     abroad: Builder,
     namespaces: tuple[str, ...],
     key: ObjectKey,
 ) -> None:
-    allow_namespaces(*namespaces)
+    allow(*namespaces)
     abroad(key.kind)
 
     assert asyncio.run(controller.reconcile(key)) is True
@@ -212,9 +212,9 @@ def test_message_names_the_field_that_would_allow_the_namespace(
 
 
 def test_own_namespace_is_always_allowed(
-    controller: ControllerManager, api: Any, allow_namespaces: Callable[..., None], topic_manifest: Builder
+    controller: ControllerManager, api: Any, allow: Callable[..., None], topic_manifest: Builder
 ) -> None:
-    allow_namespaces("team-a")
+    allow("team-a")
     api.put(topic_manifest(clusterRef=ABROAD))
 
     assert asyncio.run(controller.reconcile(ObjectKey("Topic", "kafka", "flights"))) is True
@@ -222,9 +222,9 @@ def test_own_namespace_is_always_allowed(
 
 
 def test_member_of_a_namespace_removed_from_the_list_is_stalled_and_unchanged(
-    controller: ControllerManager, api: Any, brokers: Any, allow_namespaces: Callable[..., None], abroad: Builder
+    controller: ControllerManager, api: Any, brokers: Any, allow: Callable[..., None], abroad: Builder
 ) -> None:
-    allow_namespaces("team-a")
+    allow("team-a")
     abroad("Topic", spec={"deletionPolicy": "Delete"})
     abroad("User")
 
@@ -233,7 +233,7 @@ def test_member_of_a_namespace_removed_from_the_list_is_stalled_and_unchanged(
         await controller.reconcile(USER)
 
     asyncio.run(both())
-    allow_namespaces("team-b")
+    allow("team-b")
     api.stored[TOPIC]["spec"]["partitions"] = 9
     brokers.changes.clear()
     asyncio.run(both())
@@ -250,15 +250,15 @@ def test_member_of_a_namespace_removed_from_the_list_is_stalled_and_unchanged(
 
 
 def test_change_of_allowed_namespaces_marks_members(
-    controller: ControllerManager, api: Any, allow_namespaces: Callable[..., None], abroad: Builder
+    controller: ControllerManager, api: Any, allow: Callable[..., None], abroad: Builder
 ) -> None:
-    allow_namespaces()
+    allow()
 
     async def scenario() -> list[ObjectKey]:
         controller.seen(abroad("Topic"))
         controller.seen(abroad("User", "stranger", spec={"clusterRef": {"name": "demo"}}))
         controller.queue._waiting_since.clear()
-        allow_namespaces("team-a")
+        allow("team-a")
         await controller.reconcile(ObjectKey("Cluster", "kafka", "demo"))
         return list(controller.queue._waiting_since)
 
@@ -266,11 +266,7 @@ def test_change_of_allowed_namespaces_marks_members(
 
 
 def test_members_of_one_cluster_are_one_group_in_all_namespaces(
-    controller: ControllerManager,
-    allow_namespaces: Callable[..., None],
-    abroad: Builder,
-    topic_manifest: Builder,
-    api: Any,
+    controller: ControllerManager, allow: Callable[..., None], abroad: Builder, topic_manifest: Builder, api: Any
 ) -> None:
     async def scenario() -> set[object]:
         for document in (abroad("Topic"), abroad("User"), api.put(topic_manifest("home"))):
@@ -281,13 +277,9 @@ def test_members_of_one_cluster_are_one_group_in_all_namespaces(
 
 
 def test_claims_are_of_the_cluster_and_not_of_the_namespace(
-    controller: ControllerManager,
-    api: Any,
-    allow_namespaces: Callable[..., None],
-    abroad: Builder,
-    topic_manifest: Builder,
+    controller: ControllerManager, api: Any, allow: Callable[..., None], abroad: Builder, topic_manifest: Builder
 ) -> None:
-    allow_namespaces("team-a")
+    allow("team-a")
     abroad("Topic", creationTimestamp="2026-01-01T00:00:01Z")
     api.put(topic_manifest())
     elsewhere = api.put(topic_manifest(), namespace="team-b")
@@ -308,14 +300,14 @@ def test_claims_are_of_the_cluster_and_not_of_the_namespace(
 def test_claim_of_a_namespace_that_is_not_allowed_does_not_count(
     controller: ControllerManager,
     api: Any,
-    allow_namespaces: Callable[..., None],
+    allow: Callable[..., None],
     abroad: Builder,
     topic_manifest: Builder,
     user_manifest: Builder,
     kind: str,
 ) -> None:
     """Otherwise any namespace could reserve a name against the cluster's own members."""
-    allow_namespaces()
+    allow()
     abroad(kind)
     mine = topic_manifest() if kind == "Topic" else user_manifest()
     key = ObjectKey(kind, "kafka", mine["metadata"]["name"])
@@ -330,9 +322,9 @@ def test_claim_of_a_namespace_that_is_not_allowed_does_not_count(
 
 
 def test_secret_is_where_the_user_is(
-    controller: ControllerManager, api: Any, brokers: Any, allow_namespaces: Callable[..., None], abroad: Builder
+    controller: ControllerManager, api: Any, brokers: Any, allow: Callable[..., None], abroad: Builder
 ) -> None:
-    allow_namespaces("*")
+    allow("*")
     abroad("User")
 
     assert asyncio.run(controller.reconcile(USER)) is True
@@ -403,7 +395,7 @@ class TestSomeNamespaces:
         controller: ControllerManager,
         api: Any,
         abroad: Builder,
-        allow_namespaces: Callable[..., None],
+        allow: Callable[..., None],
         cluster_manifest: Builder,
     ) -> None:
         manifest = cluster_manifest(spec={"allowedNamespaces": ["team-b"]})

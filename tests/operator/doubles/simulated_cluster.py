@@ -11,6 +11,7 @@ from typing import Any
 
 from kills import KilledError
 from places import AddressesOfPlaces, place_of
+from simulated_nodes import SimulatedNode, SimulatedPartition
 
 from ottla.client.rebalance_plan import RebalancePlan, moves_json
 from ottla.types import Endpoint, TopicPartition
@@ -22,36 +23,6 @@ from ottla_operator.ports.nodes import NodeState, ObservedNode
 from ottla_operator.ports.observed_cluster import ObservedCluster
 
 START_TICKS = 2
-
-
-@dataclass
-class SimulatedNode:
-    """One node, running or not, with the contents of its disk."""
-
-    node_id: int
-    is_broker: bool
-    is_controller: bool
-    directory_id: str
-    state: NodeState = NodeState.STOPPED
-    revision: str | None = None
-    parts: str = ""
-    ticks_left: int = 0
-    is_synced: bool = False
-    """Whether its metadata log is caught up."""
-
-    @property
-    def is_ready(self) -> bool:
-        return self.state is NodeState.READY
-
-
-@dataclass
-class SimulatedPartition:
-    """One partition, and its reassignment in progress."""
-
-    replicas: list[int]
-    isr: list[int]
-    leader: int
-    target: list[int] | None = None
 
 
 @dataclass

@@ -15,7 +15,7 @@ Builder = Callable[..., Document]
 OAUTH = {"type": "oauth", "issuer": "https://i", "audience": "a", "jwksUri": "https://i/keys"}
 
 
-def having(*listeners: Document, **more: Any) -> Document:
+def given(*listeners: Document, **more: Any) -> Document:
     """Return a spec with TLS and ``listeners``; those without name and port are called ``a``, ``b``, ... in order."""
     named = [{"name": chr(97 + at), "port": 9094 + at, **it} for at, it in enumerate(listeners)]
     return {"tls": {}, "listeners": named, **more}
@@ -39,19 +39,19 @@ def authority(name: str = "clusterCa", **spec: Any) -> Document:
         pytest.param(
             {"tls": {"clusterCa": {"secretName": "a"}, "clientsCa": {"secretName": "b"}}}, id="two-given-authorities"
         ),
-        pytest.param(having({}), id="smallest-listener"),
-        pytest.param(having({}, {}, {}, {}, {}, {}), id="most-listeners"),
-        pytest.param(having({"name": "a" * 15, "port": 1_024}), id="longest-name-and-least-port"),
-        pytest.param(having({"name": "a1", "port": 65_535}), id="highest-port"),
-        pytest.param(having({"port": 9092}), id="the-port-of-plaintext"),
-        pytest.param(having({"tls": True}), id="tls"),
-        pytest.param(having({"tls": True, "authentication": {"type": "tls"}}), id="certificates"),
-        pytest.param(having({"authentication": {"type": "scram-sha-512"}}), id="passwords-in-the-clear"),
-        pytest.param(having({"tls": True, "authentication": OAUTH}), id="tokens"),
-        pytest.param(having({"tls": True, "certificate": {"secretName": "mine"}}), id="own-certificate"),
-        pytest.param(having({"tls": True, "certificate": {"issuerRef": {"name": "i"}}}), id="issuer"),
+        pytest.param(given({}), id="smallest-listener"),
+        pytest.param(given({}, {}, {}, {}, {}, {}), id="most-listeners"),
+        pytest.param(given({"name": "a" * 15, "port": 1_024}), id="longest-name-and-least-port"),
+        pytest.param(given({"name": "a1", "port": 65_535}), id="highest-port"),
+        pytest.param(given({"port": 9092}), id="the-port-of-plaintext"),
+        pytest.param(given({"tls": True}), id="tls"),
+        pytest.param(given({"tls": True, "authentication": {"type": "tls"}}), id="certificates"),
+        pytest.param(given({"authentication": {"type": "scram-sha-512"}}), id="passwords-in-the-clear"),
+        pytest.param(given({"tls": True, "authentication": OAUTH}), id="tokens"),
+        pytest.param(given({"tls": True, "certificate": {"secretName": "mine"}}), id="own-certificate"),
+        pytest.param(given({"tls": True, "certificate": {"issuerRef": {"name": "i"}}}), id="issuer"),
         pytest.param(
-            having({"tls": True, "certificate": {"issuerRef": {"name": "i", "kind": "ClusterIssuer", "group": "g"}}}),
+            given({"tls": True, "certificate": {"issuerRef": {"name": "i", "kind": "ClusterIssuer", "group": "g"}}}),
             id="issuer-in-full",
         ),
         pytest.param({"tls": {}, "authorization": {}}, id="authorization-without-super-users"),
@@ -82,46 +82,46 @@ def test_cluster_is_admitted_as_it_is(cluster_manifest: Builder, spec: Document)
         pytest.param(
             {"tls": {"clusterCa": {"secretName": "a"}, "clientsCa": {"secretName": "a"}}}, "taken for a node", id="one"
         ),
-        pytest.param(having(), "listeners", id="no-listeners"),
-        pytest.param(having({}, {}, {}, {}, {}, {}, {}), "listeners", id="too-many-listeners"),
-        pytest.param(having({"name": "a" * 16}), "name", id="too-long-name"),
+        pytest.param(given(), "listeners", id="no-listeners"),
+        pytest.param(given({}, {}, {}, {}, {}, {}, {}), "listeners", id="too-many-listeners"),
+        pytest.param(given({"name": "a" * 16}), "name", id="too-long-name"),
         *(
-            pytest.param(having({"name": name}), "must match", id=f"name-{name}")
+            pytest.param(given({"name": name}), "must match", id=f"name-{name}")
             for name in ("1a", "A", "a-b", "a.b", "")
         ),
         *(
-            pytest.param(having({"name": name}), "have anyway", id=f"taken-{name}")
+            pytest.param(given({"name": name}), "have anyway", id=f"taken-{name}")
             for name in ("nodes", "controller", "http", "kafka")
         ),
         *(
-            pytest.param(having({"port": port}), "nodes' own ports", id=f"taken-{port}") for port in (9091, 9093, 8080)
+            pytest.param(given({"port": port}), "nodes' own ports", id=f"taken-{port}") for port in (9091, 9093, 8080)
         ),
-        pytest.param(having({"port": 1_023}), "at least 1024", id="port-of-root"),
-        pytest.param(having({"port": 65_536}), "at most 65535", id="port-beyond-the-range"),
-        pytest.param(having({}, {"port": 9094}), "the same port", id="same-port-twice"),
-        pytest.param(having({"authentication": {"type": "tls"}}), "show certificates", id="certificates-in-the-clear"),
+        pytest.param(given({"port": 1_023}), "at least 1024", id="port-of-root"),
+        pytest.param(given({"port": 65_536}), "at most 65535", id="port-beyond-the-range"),
+        pytest.param(given({}, {"port": 9094}), "the same port", id="same-port-twice"),
+        pytest.param(given({"authentication": {"type": "tls"}}), "show certificates", id="certificates-in-the-clear"),
         pytest.param(
-            having({"tls": False, "authentication": {"type": "tls"}}), "show certificates", id="certificates-without-tls"
+            given({"tls": False, "authentication": {"type": "tls"}}), "show certificates", id="certificates-without-tls"
         ),
-        pytest.param(having({"certificate": {"secretName": "a"}}), "can only be shown", id="certificate-in-the-clear"),
-        pytest.param(having({"tls": True, "certificate": {}}), "not from both", id="certificate-from-nowhere"),
+        pytest.param(given({"certificate": {"secretName": "a"}}), "can only be shown", id="certificate-in-the-clear"),
+        pytest.param(given({"tls": True, "certificate": {}}), "not from both", id="certificate-from-nowhere"),
         pytest.param(
-            having({"tls": True, "certificate": {"secretName": "a", "issuerRef": {"name": "b"}}}), "not from both",
+            given({"tls": True, "certificate": {"secretName": "a", "issuerRef": {"name": "b"}}}), "not from both",
             id="certificate-from-both",
         ),
-        pytest.param(having({"authentication": {"type": "plain"}}), "must be one of scram-sha-512", id="unknown-type"),
+        pytest.param(given({"authentication": {"type": "plain"}}), "must be one of scram-sha-512", id="unknown-type"),
         *(
             pytest.param(
-                having({"authentication": {it: OAUTH[it] for it in OAUTH if it != absent}}), "needs all three",
+                given({"authentication": {it: OAUTH[it] for it in OAUTH if it != absent}}), "needs all three",
                 id=f"without-{absent}",
             )
             for absent in ("issuer", "audience", "jwksUri")
         ),
         pytest.param(
-            having({"authentication": {"type": "scram-sha-512", "issuer": "i"}}), "belong to the type oauth",
+            given({"authentication": {"type": "scram-sha-512", "issuer": "i"}}), "belong to the type oauth",
             id="issuer-of-passwords",
         ),
-        pytest.param(having({"authentication": {**OAUTH, "jwksUri": "http://i"}}), "must match", id="keys-in-the-clear"),
+        pytest.param(given({"authentication": {**OAUTH, "jwksUri": "http://i"}}), "must match", id="keys-in-the-clear"),
         *(
             pytest.param({"tls": {}, "authorization": {"superUsers": [name]}}, "must match", id=f"super-{name}")
             for name in ("admin", "User:", "User:a;User:b", "User: a", "User:a\n", "Group:a")
@@ -143,7 +143,7 @@ def test_names_are_there_once(cluster_manifest: Builder) -> None:
     with pytest.raises(ManifestError) as raised:
         schema.admit(
             cluster_manifest(
-                spec=having({"name": "a"}, {"name": "a"}, authorization={"superUsers": ["User:a", "User:b", "User:a"]})
+                spec=given({"name": "a"}, {"name": "a"}, authorization={"superUsers": ["User:a", "User:b", "User:a"]})
             )
         )
 
@@ -171,8 +171,8 @@ def test_tls_comes_and_goes_with_the_cluster(cluster_manifest: Builder, before: 
 
 
 def test_listeners_may_change(cluster_manifest: Builder) -> None:
-    stored = schema.admit(cluster_manifest(spec=having({}, {"tls": True})))
-    now = having({"tls": True, "authentication": {"type": "tls"}}, authorization={}) | authority(renewalDays=5)
+    stored = schema.admit(cluster_manifest(spec=given({}, {"tls": True})))
+    now = given({"tls": True, "authentication": {"type": "tls"}}, authorization={}) | authority(renewalDays=5)
 
     assert schema.admit(cluster_manifest(spec=now), stored)["spec"]["listeners"] == now["listeners"]
 

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from hunting import Apply, SetAttribute, measure
-from operator_simulation.run import Order, Outcome, PlannerRun
+from operator_simulation.outcome import Order, Outcome
+from operator_simulation.run import PlannerRun
 from operator_simulation.scenarios import BY_NAME
 from ottla.wire.acl_codes import Operation
 from ottla_operator.controllers.cluster import observation, reconcile

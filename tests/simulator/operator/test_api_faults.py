@@ -9,7 +9,8 @@ import pytest
 from operator_simulation import api_faults
 from operator_simulation.api import SimulatedApi
 from operator_simulation.api_faults import ALL, LATE_MS_MAX, ApiFault, ApiFaults
-from operator_simulation.run import Order, PlannerRun
+from operator_simulation.outcome import Order
+from operator_simulation.run import PlannerRun
 from operator_simulation.scenarios import BY_NAME
 from operator_simulation.store import Store
 from ottla.simulator.world.cluster import Cluster

@@ -16,7 +16,8 @@ import pytest
 
 from operator_simulation.__main__ import main
 from operator_simulation.host import SimulatedHost
-from operator_simulation.run import Order, Outcome, PlannerRun
+from operator_simulation.outcome import Order, Outcome
+from operator_simulation.run import PlannerRun
 from operator_simulation.scenarios import BY_NAME, SCENARIOS, Scenario
 from operator_simulation.steps import Kind, Moment
 from ottla_operator.model.nodes import DesiredNode
@@ -255,7 +256,8 @@ def test_a_broker_that_leaves_is_cordoned_drained_stopped_and_unregistered() -> 
 
 def test_the_same_seed_gives_the_same_run_in_every_process() -> None:
     code = (
-        "from operator_simulation.run import *; from operator_simulation.scenarios import BY_NAME; "
+        "from operator_simulation.outcome import Order; from operator_simulation.run import PlannerRun; "
+        "from operator_simulation.scenarios import BY_NAME; "
         "o = PlannerRun(BY_NAME['roll'], 3, Order(troubles=True, api_faults=True)).run(); "
         "print(o.digest, o.simulated_ms, o.steps)"
     )

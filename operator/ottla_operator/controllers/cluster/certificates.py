@@ -19,7 +19,7 @@ from ottla_operator.ports.observed_cluster import ObservedCluster
 from ottla_operator.ports.secret_store import SecretStore
 
 if TYPE_CHECKING:
-    from ottla_operator.planning.certificates.plan import ObservedCertificates
+    from ottla_operator.planning.certificates.observed import ObservedCertificates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,8 @@ async def keep_certificates(
         return CertificateResult()
     # Imported here: the library is slow to load, and most local clusters have no TLS.
     from ottla_operator.model.certificates import CertificateIssuer
-    from ottla_operator.planning.certificates.plan import former_host_addresses, plan_certificates
+    from ottla_operator.planning.certificates.observed import former_host_addresses
+    from ottla_operator.planning.certificates.plan import plan_certificates
 
     nodes = await keeper.secret_store.read(nodes_secret(cluster.name))
     # Listeners with a certificate of their own have the same names.
@@ -98,7 +99,7 @@ async def _observe(
     nodes: Secret | None,
     keeper: CertificateKeeper,
 ) -> "ObservedCertificates":
-    from ottla_operator.planning.certificates.plan import ObservedCertificates, is_changing
+    from ottla_operator.planning.certificates.observed import ObservedCertificates, is_changing
 
     store, tls = keeper.secret_store, cluster.tls
     assert tls is not None, "the caller checks spec.tls"

@@ -47,15 +47,14 @@ def seen_outside(cluster: Cluster, services: list[Document], pods: list[Document
                 ports[name] = port
             for ingress in service.get("status", {}).get("loadBalancer", {}).get("ingress", ())[:1]:
                 ingresses[name] = ingress.get("hostname") or ingress.get("ip")
-    return Outside(node_ports=ports, ingresses=ingresses, machines=tuple(sorted(_machines(cluster, pods))))
+    return Outside(node_ports=ports, ingresses=ingresses, host_addresses=tuple(sorted(_host_addresses(cluster, pods))))
 
 
-def _machines(cluster: Cluster, pods: list[Document]) -> set[str]:
+def _host_addresses(cluster: Cluster, pods: list[Document]) -> set[str]:
     """Return the addresses of the Kubernetes nodes that brokers run on.
 
     While a broker is restarted its next Kubernetes node is unknown: addresses that were advertised before count until
-    it is
-    back, so that certificates and Secrets are not rewritten at each restart.
+    it is back, so that certificates and Secrets are not rewritten at each restart.
     """
     found = [
         pod["status"]["hostIP"]

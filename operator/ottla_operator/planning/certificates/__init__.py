@@ -11,10 +11,9 @@ Terms:
 Invariants: no certificate is signed by an authority that nodes do not trust yet; an authority is removed only after its
 certificates are replaced everywhere; all state is in Secrets and their annotations, so a killed operator continues.
 
-Start with `authorities`, then `plan`.
+Start with `authorities`, then `plan`, which signs by the rules of `leaves` from what is `observed`.
 
 Surprising: nodes get a new certificate whenever their trust changes, because the certificate that a node presents is
-the
-only sign that it has read both. An authority whose key is lost cannot be confirmed that way, so a fixed delay is used
-(`authorities.BLIND`).
+the only sign that it has read both. An authority whose key is lost cannot be confirmed that way, so a fixed delay is
+used (`authorities.BLIND`).
 """

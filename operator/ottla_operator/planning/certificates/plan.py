@@ -5,13 +5,13 @@ killed between two writes finds the rest to do. Nodes get a new certificate when
 certificate that a node presents shows which trust it has read.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from typing import Final, Protocol
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
 
 from ottla_operator.model import certificates
-from ottla_operator.model.certificate_order import certificate_order, is_address
+from ottla_operator.model.certificate_order import certificate_order
 from ottla_operator.model.certificates import Leaf, LeafRequest, SigningAuthority, facts, instant
 from ottla_operator.model.cluster_secrets import (
     CLIENT_PROPERTIES,
@@ -32,7 +32,7 @@ from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import render_properties
 from ottla_operator.model.objects.metadata import MANAGED_BY_LABEL, MANAGER
-from ottla_operator.model.outside import advertises_host_addresses, verified_listeners
+from ottla_operator.model.outside import verified_listeners
 from ottla_operator.model.secret import Secret, ownership
 from ottla_operator.model.user_secret import keystore_properties, truststore_properties
 from ottla_operator.planning.certificates.authorities import (
@@ -43,52 +43,17 @@ from ottla_operator.planning.certificates.authorities import (
     Pauses,
     advance_authority,
     known_to_nodes,
-    renewal_begins,
     state_of,
 )
+from ottla_operator.planning.certificates.leaves import Issuer, is_current, leaf_days
+from ottla_operator.planning.certificates.observed import ObservedCertificates, leaf_of_nodes
 from ottla_operator.planning.steps.certificate import CertificateStep, OrderCertificate, WithdrawCertificate
 from ottla_operator.planning.steps.secret import WriteSecret
 
-LEAF_DAYS: Final = 365
-"""Maximum validity of certificates of nodes, the operator and Users; never longer than their authority's."""
 OPERATOR_CERTIFICATE, OPERATOR_KEY, OPERATOR_TRUST = "operator.crt", "operator.key", "ca.crt"
 ORDERS_ANNOTATION: Final = "ottla.dev/cert-manager-certificates"
 """On the nodes' Secret: all Certificates that may have been created in cert-manager, separated by commas."""
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
-_WORTH_IT: Final = timedelta(days=1)
-"""A certificate is not replaced if the next one ends less than this later: its authority is replaced first."""
-
-
-class Issuer(Protocol):
-    """Creates keys and signs; see `model.certificates.CertificateIssuer`."""
-
-    def authority(self, organization: str, what: str, *, now: datetime, days: int) -> SigningAuthority: ...
-    def leaf(self, authority: SigningAuthority, request: LeafRequest, *, now: datetime, days: int) -> Leaf: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedCertificates:
-    """The present Secrets of a cluster, and the certificates that nodes present."""
-
-    cluster_ca: Secret | None = None
-    clients_ca: Secret | None = None
-    nodes: Secret | None = None
-    operator: Secret | None = None
-    own_cluster_ca: Secret | None = None
-    """The Secret named by ``spec.tls.clusterCa.secretName``."""
-    own_clients_ca: Secret | None = None
-    listeners: Mapping[str, Secret | None] = field(default_factory=dict)
-    """By listener name, for listeners with a certificate of their own."""
-    ordered: frozenset[str] = frozenset()
-    """The listeners whose Certificate exists in cert-manager with the present spec."""
-    users: tuple[Secret, ...] = ()
-    """Of the cluster's Users; needed while an authority is replaced (`is_changing`)."""
-    shown: Mapping[str, str | None] = field(default_factory=dict)
-    """The fingerprint of the certificate that each running node presents, by node name."""
-
-    def with_users(self, secrets: Iterable[Secret | None]) -> "ObservedCertificates":
-        """Return this with those of ``secrets`` that exist and belong to a User."""
-        return replace(self, users=tuple(it for it in secrets if it is not None and "User" in it.owners))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,12 +67,6 @@ class CertificatePlan:
     """For the status."""
     names: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Names in the certificate of each listener for clients outside, by listener, once the steps are done."""
-
-
-def is_changing(observed: ObservedCertificates) -> bool:
-    """Tell whether an authority is being replaced, so that the Secrets of Users have to be observed."""
-    states = (state_of(observed.cluster_ca), state_of(observed.clients_ca))
-    return any(state is not None and state.is_changing for state in states)
 
 
 def plan_certificates(
@@ -124,7 +83,7 @@ def plan_certificates(
     Args:
         cluster: the manifest, which has TLS.
         observed: the present Secrets.
-        names: host names and addresses of all nodes; including `former_host_addresses`.
+        names: host names and addresses of all nodes; including `observed.former_host_addresses`.
         bootstrap_servers: the operator's bootstrap address.
         now: RFC 3339.
         issuer: keys and signatures.
@@ -138,27 +97,6 @@ def plan_certificates(
         "clients": _given(tls.clients_ca, observed.own_clients_ca, now),
     }
     return _Planner(cluster, tls, observed, names, bootstrap_servers, now, issuer, given).plan()
-
-
-def former_host_addresses(cluster: Cluster, nodes: Secret | None, now: str) -> frozenset[str]:
-    """Return the host addresses in the nodes' certificate, which stay in it until it is renewed.
-
-    A broker that returns to such a host is verified at once. Otherwise it takes a minute until it has read a new one.
-
-    Args:
-        cluster: the manifest, which has TLS.
-        nodes: the nodes' present Secret.
-        now: RFC 3339.
-    """
-    if cluster.tls is None or not advertises_host_addresses(cluster) or (found := _leaf_of_nodes(nodes)) is None:
-        return frozenset()
-    if instant(now) >= renewal_begins(found.certificate, cluster.tls.cluster_ca.renewal_days):
-        return frozenset()
-    return frozenset(filter(is_address, facts(found.certificate).names))
-
-
-def _leaf_of_nodes(nodes: Secret | None) -> Leaf | None:
-    return None if nodes is None else certificates.leaf_of(nodes.entries.get(NODE_PEM))
 
 
 def _foreign_secret(cluster: Cluster, observed: ObservedCertificates) -> Rejected | None:
@@ -346,7 +284,7 @@ class _Planner:
         return None
 
     def _found_leaf(self) -> Leaf | None:
-        return _leaf_of_nodes(self._observed.nodes)
+        return leaf_of_nodes(self._observed.nodes)
 
     def _node_leaf(
         self, cluster_ca: AuthorityState, clients_ca: AuthorityState, entries: Mapping[str, str]
@@ -448,29 +386,6 @@ class _Planner:
         )
         if found is None or not found.covers(wanted):
             self._steps.append(WriteSecret(wanted, owner))
-
-
-def leaf_days(wanted: Authority) -> int:
-    """Return the maximum validity of certificates that the authority signs."""
-    return min(LEAF_DAYS, wanted.validity_days)
-
-
-def is_current(authority: SigningAuthority, found: Leaf, request: LeafRequest, wanted: Authority, now: str) -> bool:
-    """Tell whether the certificate ``found`` has the requested names and subject, and is valid for long enough."""
-    said, time = facts(found.certificate), instant(now)
-    if said.names != request.names or said.subject != certificates.subject_of(request):
-        return False
-    if said.not_before > time:
-        # The clock was ahead when it was issued: no peer accepts it yet.
-        return False
-    if not certificates.is_issued_by(found.certificate, authority.certificate):
-        return False
-    if time < renewal_begins(found.certificate, wanted.renewal_days):
-        return True
-    return (
-        min(time + timedelta(days=leaf_days(wanted)), facts(authority.certificate).not_after)
-        < said.not_after + _WORTH_IT
-    )
 
 
 def _changing(which: str, state: AuthorityState, unseen: str | None) -> Waiting:

@@ -22,14 +22,13 @@ def leaving_nodes(cluster: Cluster, observed: Mapping[str, ObservedNode], view: 
     """Return the names of the nodes beyond the spec that still have to run.
 
     While no broker responds, those are all nodes of the host, running or not: their partitions are unknown, and the
-    quorum
-    may need their votes. Only a node that was stopped for good is known to hold nothing.
+    quorum may need their votes. Only a node that was stopped for good is known to hold nothing.
     """
     if view is None:
         there = (node.name for node in observed.values() if node.state is not NodeState.STOPPING)
         return tuple(name for name in sorted(there) if _is_surplus(cluster, name))
     holders = {node for partition in view.partitions for node in partition.replicas}
-    # A config of a broker can be removed only while it runs; otherwise the next broker with its id would have it.
+    holders |= {voter.node_id for voter in view.voters}
     # A config of a broker can be removed only while it runs; otherwise the next broker with its id would have it.
     holders |= set(cluster.scaling.record.throttled_brokers) & set(view.live_brokers)
     return tuple(sorted(name for node in holders if (name := surplus_name(cluster, node)) is not None))

@@ -2,8 +2,8 @@
 
 Controllers first and the active one last, one at a time; then brokers, those of one rack together if the policy allows
 it and no partition would lack replicas. No node is stopped while another is down, lags or is being reassigned: a
-restart
-never takes a partition below ``min.insync.replicas``, or the quorum its majority. Only a node that has not become
+restart never takes a partition below ``min.insync.replicas``, or the quorum its majority. Only a node that has not
+become
 ready,
 perhaps because of its old configuration, is restarted whatever state the others are in.
 
@@ -140,8 +140,7 @@ def _halted(
     """Return that the roll is halted; None if it may continue.
 
     A crashed node may look ready for a moment: only a change of the spec continues the roll. A late one, because its
-    image
-    cannot be pulled or there is no capacity for it, may still come up.
+    image cannot be pulled or there is no capacity for it, may still come up.
     """
     if record is None:
         return None

@@ -1,8 +1,7 @@
 """Replication quotas of reassignments: the rate of each broker, and the throttled replicas. Pure. Source: KIP-73.
 
 Brokers that copy for a reassignment get a rate, and topics the list of the replicas that move. Configs that the
-operator
-sets are recorded before, and until they are removed; rates and lists of others stay.
+operator sets are recorded before, and until they are removed; rates and lists of others stay.
 """
 
 from collections.abc import Mapping, Sequence

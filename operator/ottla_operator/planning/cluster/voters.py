@@ -74,8 +74,7 @@ def _first_lost(wanted: Mapping[int, DesiredNode], view: ClusterView) -> RemoveV
     """Return the removal of the first voter whose node has another directory now, or why it waits.
 
     The quorum's leader lists stopped replicas for minutes, so a voter and an observer of the same id may both be
-    outdated:
-    the one that is caught up is the one that runs.
+    outdated: the one that is caught up is the one that runs.
     """
     for voter in sorted(view.voters, key=lambda it: it.node_id):
         others = [it for it in view.observers if it.node_id == voter.node_id and voter.node_id in wanted]

@@ -5,8 +5,7 @@ and `certificate.CertificateStep` are the unions by kind of object; `secret` has
 
 Invariants: steps are immutable values, compared by equality in tests; every step is safe to repeat, because an operator
 that was killed after it executes it again; none prints a password or a key. A step that stops or restarts a node
-carries
-the uid of the observed run.
+carries the uid of the observed run.
 
 Start with `topic`, then `cluster`; `controllers.executor` executes them.
 

@@ -5,8 +5,7 @@ Terms: *adoption*: a Topic takes over a topic that it did not create; the differ
 
 Invariants: a topic is deleted only with the id in ``status.topicId``: a recreated topic of the same name is kept.
 Partitions are never removed; fewer in the spec are a rejection. Configs come before partitions, so that a rejected
-config
-leaves no new partitions. Throttled-replica lists are left alone: the Cluster or an administrator set them.
+config leaves no new partitions. Throttled-replica lists are left alone: the Cluster or an administrator set them.
 
 Start with `plan.plan_topic`. `ObservedTopic.view` is there only when the replication factor may have to change.
 

@@ -11,6 +11,5 @@ No step, message or log contains a password.
 Start with `plan.plan_user`; `certificate` is for Users of the type tls.
 
 Surprising: the number of SCRAM iterations identifies a credential, because brokers show it and never the password; it
-is
-therefore chosen at random, and a password set by other tools is detected and replaced.
+is therefore chosen at random, and a password set by other tools is detected and replaced.
 """

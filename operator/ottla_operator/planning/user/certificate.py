@@ -11,7 +11,7 @@ from ottla_operator.model.secret import Secret
 from ottla_operator.model.user import User
 from ottla_operator.model.user_secret import CERTIFICATE_REVISION_ANNOTATION, USER_CERTIFICATE, USER_KEY
 from ottla_operator.planning.certificates.authorities import state_of
-from ottla_operator.planning.certificates.plan import Issuer, is_current, leaf_days
+from ottla_operator.planning.certificates.leaves import Issuer, is_current, leaf_days
 
 _MISSING: Final = "AuthorityMissing"
 

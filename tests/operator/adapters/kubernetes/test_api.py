@@ -302,7 +302,7 @@ def test_error_page_of_a_proxy_is_an_api_error(server: FakeServer) -> None:
 def test_page_in_place_of_a_response_is_an_os_error(server: FakeServer) -> None:
     server.responses = [(200, "<html>Please log in</html>")]
 
-    with pytest.raises(OSError, match="no JSON to GET"):
+    with pytest.raises(OSError, match="is not JSON"):
         ask(server, lambda api: api.get("Topic", "kafka", "x"))
 
 
@@ -337,5 +337,5 @@ def test_server_that_does_not_respond_is_an_os_error() -> None:
         async with KubernetesApi(lambda: kopf.ConnectionInfo(server="http://127.0.0.1:1")) as api:
             await api.get("Topic", "kafka", "x")
 
-    with pytest.raises(OSError, match="did not response GET"):
+    with pytest.raises(OSError, match="did not respond to GET"):
         asyncio.run(run())

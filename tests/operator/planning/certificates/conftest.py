@@ -29,12 +29,8 @@ from ottla_operator.model.cluster_tls import Authority, ClusterTls
 from ottla_operator.model.manifest import Cluster, Metadata
 from ottla_operator.model.secret import Secret, ownership
 from ottla_operator.planning.certificates.authorities import STATE_ANNOTATION, AuthorityState, state_of
-from ottla_operator.planning.certificates.plan import (
-    CertificatePlan,
-    ObservedCertificates,
-    former_host_addresses,
-    plan_certificates,
-)
+from ottla_operator.planning.certificates.observed import ObservedCertificates, former_host_addresses
+from ottla_operator.planning.certificates.plan import CertificatePlan, plan_certificates
 from ottla_operator.planning.steps.certificate import OrderCertificate, WithdrawCertificate
 
 START = "2026-01-01T00:00:00Z"

@@ -16,7 +16,7 @@ from typing import Any, cast
 import pytest
 from kills import KilledError
 
-from ottla_operator.controllers.cluster.certificates import CertificateKeeper, Kept, keep_certificates
+from ottla_operator.controllers.cluster.certificates import CertificateKeeper, CertificateResult, keep_certificates
 from ottla_operator.model.certificates import CertificateIssuer, facts
 from ottla_operator.model.cluster_secrets import NODE_PEM
 from ottla_operator.model.cluster_tls import Authority
@@ -52,7 +52,7 @@ class Operator:
         """Return a copy, in a copy of the model."""
         return Operator(self.world.copy(), list(self.written))
 
-    def one_pass(self) -> Kept | None:
+    def one_pass(self) -> CertificateResult | None:
         """Return the result for the certificates; None if the process was killed, which happens once."""
         world = self.world
         if self.is_always_killed:

@@ -193,8 +193,7 @@ def test_node_that_is_waited_for_is_named(world: Any) -> None:
 
     assert isinstance(plan.obstacle, Waiting)
     assert plan.obstacle.message == (
-        "the cluster CA has another key, and both are trusted: waiting for node node-1 to show its new "
-        "certificate"
+        "the cluster CA has another key, and both are trusted: waiting for node node-1 to show its new certificate"
     )
     assert plan.steps == ()
 

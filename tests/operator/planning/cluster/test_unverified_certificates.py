@@ -69,13 +69,13 @@ def test_unsigned_certificate_delays_no_restart(desire: Desire) -> None:
     assert not any(it.unverified for it in seen.nodes.values())
     waiting = unverified(desired, seen)
     assert waiting is not None
-    assert waiting.message.endswith("dial, until another one is signed, as 1 more do")
+    assert waiting.message.endswith("its advertised host, until another one is signed, as 1 more do")
 
 
 @pytest.mark.parametrize(
     ("listener", "outside", "changes"),
     [
-        pytest.param({}, None, {"machine": "10.0.0.1"}, id="machine-that-is-known"),
+        pytest.param({}, None, {"host_address": "10.0.0.1"}, id="known-host-address"),
         pytest.param({}, None, {"host_address": ""}, id="unknown-host-address"),
         pytest.param({}, None, {"certificate_names": {}}, id="certificate-not-read"),
         pytest.param({}, None, {"state": NodeState.STARTING}, id="not-ready-anyway"),
@@ -119,4 +119,4 @@ def test_every_advertised_host_is_checked(
     waiting = unverified(desired, observed(desired))
 
     assert waiting is not None
-    assert f"is not for {host}, which" in waiting.message
+    assert f"without {host}, its advertised host" in waiting.message

@@ -1,7 +1,7 @@
 """The planner of Users: from the present and the desired state to few steps; both sides of each edge."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,99 +9,31 @@ import pytest
 from hypothesis import given as any_of
 from hypothesis import settings
 from hypothesis import strategies as st
+from planned_users import ACCESS, NOW, READ, SHA_256, SHA_512, WRITE, after, kinds, observed, password, plan, settled
 
-from ottla.sasl.scram import ScramMechanism, salted_password
-from ottla.wire.acl_codes import Acl, Operation, PatternType, PermissionType, ResourceType
-from ottla_operator.model.client_access import ClientAccess
-from ottla_operator.model.conditions import Rejected, Waiting
+from ottla.sasl.scram import salted_password
+from ottla_operator.model.conditions import Rejected
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.secret import Secret
 from ottla_operator.model.user import User
 from ottla_operator.model.user_secret import access_secret, credential_of
 from ottla_operator.planning.plan import Plan
-from ottla_operator.planning.steps.secret import DeleteSecret, WriteSecret
-from ottla_operator.planning.steps.user import AlterQuotas, AlterScram, CreateAcls, DeleteAcls
+from ottla_operator.planning.steps.user import AlterQuotas, AlterScram, CreateAcls
 from ottla_operator.planning.user.plan import (
     PASSWORD_SIZE,
-    ObservedUser,
     plan_user,
     plan_user_deletion,
     release_without_brokers,
     reserved_principal,
 )
-from ottla_operator.ports.user_admin import UserDescription
 
 Document = dict[str, Any]
 Builder = Callable[..., Document]
-
-ACCESS = ClientAccess(bootstrap_servers="demo:9092")
-NOW = "2026-01-01T00:00:00Z"
-SHA_256, SHA_512 = ScramMechanism
-READ = Acl(ResourceType.TOPIC, "flights", PatternType.LITERAL, "User:alice", "*", Operation.READ, PermissionType.ALLOW)
-WRITE = READ._replace(operation=Operation.WRITE)
-
-
-def observed(
-    secret: Secret | None = None,
-    scram: Mapping[int, int] | None = None,
-    acls: frozenset[Acl] | None = frozenset(),
-    quotas: Mapping[str, float] | None = None,
-    password: str | None = None,
-) -> ObservedUser:
-    description = UserDescription(acls=acls, scram=scram or {}, quotas=quotas or {})
-    return ObservedUser(description=description, secret=secret, given_password=password)
-
-
-def plan(user: User, seen: ObservedUser, *, now: str = NOW, seed: int = 1, **options: Any) -> Plan:
-    return plan_user(user, seen, ACCESS, draw=random.Random(seed).randrange, now=now, **options)
-
-
-def after(steps: Plan, seen: ObservedUser) -> ObservedUser:
-    """Return the state after ``steps``."""
-    known = seen.description
-    secret, scram, acls, quotas = seen.secret, dict(known.scram), set(known.acls or ()), dict(known.quotas)
-    for step in steps.steps:
-        match step:
-            case WriteSecret(written, _):
-                secret = written
-            case DeleteSecret():
-                secret = None
-            case AlterScram(_, upserts, deletions):
-                scram |= {it.mechanism: it.iterations for it in upserts}
-                scram = {key: value for key, value in scram.items() if key not in deletions}
-            case CreateAcls(_, given):
-                acls |= set(given)
-            case DeleteAcls(_, taken):
-                acls -= set(taken)
-            case AlterQuotas(_, limits):
-                quotas = {key: limit for key, limit in {**quotas, **limits}.items() if limit is not None}
-    description = UserDescription(acls=frozenset(acls) if known.acls is not None else None, scram=scram, quotas=quotas)
-    return replace(seen, description=description, secret=secret)
-
-
-def settled(user: User, seen: ObservedUser | None = None, **options: Any) -> ObservedUser:
-    start = seen or observed()
-    return after(plan(user, start, **options), start)
-
-
-def kinds(made: Plan) -> list[str]:
-    return [type(step).__name__ for step in made.steps]
-
-
-def password(seen: ObservedUser) -> str:
-    credential = credential_of(seen.secret)
-    assert credential is not None
-    return credential.password
 
 
 @pytest.fixture
 def alice(user_manifest: Builder) -> User:
     return User.parse(user_manifest(quotas={"producerByteRate": 1000}))
-
-
-def rotated(user_manifest: Builder, revision: str, overlap_s: int = 0) -> User:
-    rotation = {"revision": revision, "overlapSeconds": overlap_s}
-    return User.parse(user_manifest(authentication={"rotation": rotation}))
 
 
 def test_secret_of_a_new_user_is_written_before_brokers_get_its_password(alice: User) -> None:
@@ -223,131 +155,6 @@ def test_changed_template_and_changed_listener_write_the_secret_and_no_password(
 
     assert kinds(plan(labelled, good)) == kinds(moved) == ["WriteSecret"]
     assert kinds(plan(alice, settled(labelled))) == ["WriteSecret"]
-
-
-# --- rotation
-
-
-def test_new_revision_makes_another_password_at_once(user_manifest: Builder) -> None:
-    good = settled(rotated(user_manifest, "1"))
-    user = rotated(user_manifest, "2")
-
-    now = settled(user, good, seed=2)
-
-    assert password(now) != password(good)
-    assert list(now.description.scram) == [SHA_512]
-    assert now.description.scram != good.description.scram
-    assert plan(user, now, seed=3) == Plan()
-
-
-def test_both_passwords_are_valid_during_the_overlap(user_manifest: Builder) -> None:
-    before = settled(rotated(user_manifest, "1", 60))
-    user = rotated(user_manifest, "2", 60)
-
-    both = settled(user, before, seed=2)
-
-    assert set(both.description.scram) == {SHA_256, SHA_512}
-    assert both.description.scram[SHA_512] == before.description.scram[SHA_512]
-    assert both.secret is not None
-    assert both.secret.entries["saslMechanism"] == "SCRAM-SHA-256"
-    assert plan(user, both, now="2026-01-01T00:00:59Z") == Plan()
-    assert kinds(plan(user, both, now="2026-01-01T00:01:00Z")) == ["WriteSecret", "AlterScram"]
-    last = settled(user, both, now="2026-01-01T00:01:00Z")
-    assert set(last.description.scram) == {SHA_256}
-    assert password(last) == password(both)
-    assert plan(user, last, now="2026-01-01T00:01:00Z") == Plan()
-
-
-def test_rotation_turns_back_to_the_first_mechanism(user_manifest: Builder) -> None:
-    first = settled(rotated(user_manifest, "1", 60))
-    second = settled(rotated(user_manifest, "2", 60), first, seed=2)
-    third = settled(rotated(user_manifest, "3", 60), second, seed=3)
-
-    assert third.secret is not None
-    assert third.secret.entries["saslMechanism"] == "SCRAM-SHA-512"
-    assert third.description.scram[SHA_256] == second.description.scram[SHA_256]
-    assert third.description.scram[SHA_512] != second.description.scram[SHA_512]
-
-
-def test_password_that_never_reached_brokers_gets_no_overlap(user_manifest: Builder) -> None:
-    before = settled(rotated(user_manifest, "1", 60))
-    lost = replace(before, description=replace(before.description, scram={}))
-
-    assert set(settled(rotated(user_manifest, "2", 60), lost, seed=2).description.scram) == {SHA_512}
-
-
-def test_previous_password_changed_elsewhere_is_deleted(user_manifest: Builder) -> None:
-    user = rotated(user_manifest, "2", 60)
-    both = settled(user, settled(rotated(user_manifest, "1", 60)), seed=2)
-    changed = replace(both.description, scram={**both.description.scram, SHA_512: 4095})
-
-    (step,) = plan(user, replace(both, description=changed)).steps
-
-    assert isinstance(step, AlterScram)
-    assert (step.upserts, step.deletions) == ((), (SHA_512,))
-
-
-# --- passwords from elsewhere
-
-
-@pytest.fixture
-def given(user_manifest: Builder) -> User:
-    reference = {"valueFrom": {"secretKeyRef": {"name": "mine", "key": "pw"}}}
-    return User.parse(user_manifest(authentication={"password": reference}))
-
-
-def test_given_password_is_the_password(given: User) -> None:
-    assert password(settled(given, observed(password="open sesame"))) == "open sesame"
-
-
-def test_changed_given_password_is_adopted(given: User) -> None:
-    good = settled(given, observed(password="one"))
-
-    made = plan(given, replace(good, given_password="two"), seed=2)
-
-    assert kinds(made) == ["WriteSecret", "AlterScram"]
-    assert password(after(made, good)) == "two"
-
-
-def test_missing_password_is_waited_for_and_delays_no_rule(given: User) -> None:
-    seen = observed(acls=frozenset({WRITE}), scram={2: 4096})
-    made = plan(given, seen)
-
-    assert kinds(made) == ["CreateAcls", "DeleteAcls"]
-    last = plan(given, after(made, seen))
-    message = "there is no key pw of Secret mine, which is to hold the password of user alice"
-    assert (last.steps, last.obstacle) == ((), Waiting("PasswordMissing", message))
-
-
-@pytest.mark.parametrize("text", ["", "two\n", "a\x00b", "\udcff"], ids=["empty", "line-end", "nul", "not-utf-8"])
-def test_unusable_password_is_rejected(given: User, text: str) -> None:
-    seen = observed(password=text)
-    made = plan(given, seen)
-
-    assert kinds(made) == ["CreateAcls"]
-    last = plan(given, after(made, seen))
-    assert isinstance(last.obstacle, Rejected)
-    assert (last.steps, last.obstacle.reason) == ((), "PasswordUnusable")
-
-
-# --- users without a password
-
-
-@pytest.mark.parametrize("kind", ["tls", "tls-external", "oauth"])
-def test_user_without_a_password_has_a_secret_and_none_in_the_cluster(user_manifest: Builder, kind: str) -> None:
-    user = User.parse(user_manifest(type=kind))
-
-    made = plan(user, observed(scram={1: 4096}))
-
-    assert kinds(made) == ["CreateAcls", "WriteSecret", "AlterScram"]
-    good = after(made, observed(scram={1: 4096}))
-    assert good.description.scram == {}
-    assert good.secret is not None
-    assert "password" not in good.secret.entries
-    assert plan(user, good) == Plan()
-
-
-# --- rejections
 
 
 def test_rules_in_a_cluster_without_authorizer_are_rejected_and_nothing_is_done(alice: User) -> None:

@@ -4,7 +4,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from operator_simulation.run import Order, Outcome, PlannerRun
+from operator_simulation.outcome import Order, Outcome
+from operator_simulation.run import PlannerRun
 from operator_simulation.scenarios import BY_NAME
 from operator_simulation.steps import Moment
 

@@ -5,7 +5,7 @@ A crash of a node's process loses no data; only the operator restarts a crashed 
 
 from collections.abc import Callable
 
-from operator_simulation.invariants import Situation
+from operator_simulation.situation import Situation
 from ottla.simulator.faults.network_chaos import NetworkChaos
 from ottla.simulator.world.node import SimulatedNode
 from ottla.simulator.world.random_source import SeededRandom

@@ -1,28 +1,26 @@
 """`PlannerRun`: one scenario from one seed: operators one after the other, their cluster, and its clients.
 
 First the cluster reaches the first spec of the scenario. Then its users apply the change, and the ordered faults
-strike:
-the operator is killed at a step, a node crashes at a step, or all kinds of faults strike for a while.
-After every event the invariants of the cluster and those of the planner are checked. Then the spec has to be reached in
+strike: the operator is killed at a step, a node crashes at a step, or all kinds of faults strike for a while. After
+every event the invariants of the cluster and those of the planner are checked. Then the spec has to be reached in
 bounded time, and stay so: one more operator finds nothing to do.
 """
 
 import logging
-import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from operator_simulation.api_faults import ALL, ApiFaults
 from operator_simulation.cluster_faults import ClusterFaults
-from operator_simulation.host import HostState, place_of
-from operator_simulation.invariants import PLANNER_INVARIANTS, PlannerInvariant, Situation
-from operator_simulation.orphaned_settings import orphaned_settings
+from operator_simulation.differences import differences
+from operator_simulation.host import HostState
+from operator_simulation.invariants import PLANNER_INVARIANTS, PlannerInvariant
+from operator_simulation.operator_logs import failures_in_logs, seeded
+from operator_simulation.outcome import Order, Outcome
 from operator_simulation.process import OperatorProcess, Surroundings
 from operator_simulation.scenarios import CLUSTER, Scenario, Second, Stage
-from operator_simulation.steps import Moment, Steps, StepsOfAnother, StepTaken, StepTaker
+from operator_simulation.situation import Situation
+from operator_simulation.steps import Steps, StepsOfAnother, StepTaken, StepTaker
 from operator_simulation.store import Store
-from operator_simulation.users import user_differences
 from ottla.simulator.clients.client_host import ClientHost
 from ottla.simulator.clients.consumer import Consumer
 from ottla.simulator.clients.producer import Producer
@@ -39,7 +37,6 @@ from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import Endpoint
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster
-from ottla_operator.model.nodes import desired_cluster
 from ottla_operator.runtime.cluster_ownership import OwnershipClaim
 
 API_SEEDS = 1 << 32
@@ -78,62 +75,10 @@ SETTINGS = {
 """Of every node: short time-outs, so that much happens in little time; only the operator moves leaders back."""
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """The faults of a run. ``crash_at`` is the step at which some node crashes, a little after its start."""
-
-    kill_at: tuple[int, Moment] | None = None
-    crash_at: int | None = None
-    troubles: bool = False
-    api_faults: bool = False
-
-    def __str__(self) -> str:
-        said = []
-        if self.kill_at is not None:
-            said.append(f"--kill {self.kill_at[0]}:{self.kill_at[1].value}")
-        if self.crash_at is not None:
-            said.append(f"--crash {self.crash_at}")
-        if self.troubles:
-            said.append("--troubles")
-        if self.api_faults:
-            said.append("--api-faults")
-        return " ".join(said)
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a run ended. ``failure`` is None if every invariant held."""
-
-    scenario: str
-    seed: int
-    order: Order
-    failure: str | None
-    steps: tuple[StepTaken, ...]
-    """Of the change."""
-    simulated_ms: int
-    change_ms: int
-    """From the change of the spec until it was reached."""
-    digest: int
-    acknowledged: int
-    operators: int
-    troubles: dict[str, int]
-    """Number of faults by kind, including those of the API server."""
-    last_events: list[str]
-
-    @property
-    def replay_command(self) -> str:
-        return f"python -m operator_simulation {self.scenario} --seed {self.seed} {self.order}".rstrip()
-
-    def report(self) -> str:
-        """Return a report of a failed run for people."""
-        events = "\n".join(self.last_events[-80:])
-        return f"{events}\n\n{self.failure}\n\nrepeat it with: {self.replay_command}"
-
-
 class PlannerRun:
     """A run of one scenario."""
 
-    def __init__(self, scenario: Scenario, seed: int, order: Order = Order()) -> None:
+    def __init__(self, scenario: Scenario, seed: int, order: Order = Order()) -> None:  # noqa: B008 - a value
         self.scenario = scenario
         self.seed = seed
         self.order = order
@@ -153,9 +98,7 @@ class PlannerRun:
             entries=frozenset(acl for user in scenario.users_asked for acl in user.acls),
             newcomers=scenario.newcomers,
         )
-        self.planner_invariants: list[PlannerInvariant] = [
-            invariant(self.situation) for invariant in PLANNER_INVARIANTS
-        ]
+        self.planner_invariants: list[PlannerInvariant] = [it(self.situation) for it in PLANNER_INVARIANTS]
         self.state_observer.invariants = [
             *(invariant(self.state_observer) for invariant in INVARIANTS),
             *self.planner_invariants,
@@ -328,6 +271,9 @@ class PlannerRun:
             for operator in self._watching():
                 operator.child_seen(CLUSTER)
 
+    def _on_failure(self, failure: BaseException) -> None:
+        self._failure = self._failure or failure
+
     # --- running
 
     def run(self) -> Outcome:
@@ -335,8 +281,8 @@ class PlannerRun:
         failure: str | None = None
         with (
             self.trace.of_logs(lambda: self.cluster.now_at or "simulator"),
-            self._of_operator_logs(),
-            _seeded(self.seed),
+            failures_in_logs(self._on_failure),
+            seeded(self.seed),
         ):
             try:
                 self._begin()
@@ -478,50 +424,7 @@ class PlannerRun:
         return self.store.is_settled() and not self._is_crash_due and not self._differences()
 
     def _differences(self) -> str:
-        """Describe the differences from the spec; empty if there are none."""
-        wanted = self.scenario.wanted
-        ids = {number: it for it in wanted.pools for number in it.node_ids}
-        ready = {number for number, place in self.cluster.nodes.items() if place.process is not None and place.is_ready}
-        registered = {
-            number for number, broker in self.state_observer.image.cluster.brokers.items() if not broker.is_fenced
-        } | {-1 for broker in self.state_observer.image.cluster.brokers.values() if broker.is_fenced}
-        desired = desired_cluster(wanted, place_of, wanted.image or "")
-        said = [
-            f"{what} {sorted(there)} instead of {sorted(asked)}"
-            for what, there, asked in (
-                ("ready nodes", ready, set(ids)),
-                ("brokers", registered, {number for number, it in ids.items() if it.is_broker}),
-                ("voters", set(self.situation.voters()), {number for number, it in ids.items() if it.is_controller}),
-                ("running", {n for n, it in self.cluster.nodes.items() if it.process is not None}, set(ids)),
-            )
-            if there != asked
-        ]
-        said += [
-            f"node {node.name} has old properties"
-            for node in desired.nodes
-            if node.name in self.state.runs and self.state.runs[node.name].revision != node.revision
-        ]
-        return "; ".join(
-            (
-                *said,
-                *self._misplaced(set(ids)),
-                *user_differences(self.scenario, self.state_observer.image, self.store),
-                *orphaned_settings(self.scenario, self.situation.newcomers, self.state_observer.image, self.store),
-            )
-        )
-
-    def _misplaced(self, node_ids: set[int]) -> list[str]:
-        """Return the partitions whose replicas or leader are misplaced."""
-        factors = self.scenario.factors_wanted
-        return [
-            f"{topic.name}-{index}: leader {it.leader}, replicas {it.replicas}, in sync {it.isr}"
-            for topic in self.state_observer.image.topics.by_id.values()
-            for index, it in topic.partitions.items()
-            if sorted(it.isr) != sorted(it.replicas)
-            or it.leader != it.replicas[0]
-            or not set(it.replicas) <= node_ids
-            or len(it.replicas) != factors.get(topic.name, len(it.replicas))
-        ]
+        return differences(self.scenario, self.situation, self.store)
 
     def _until(self, what: str, condition: Callable[[], bool], limit_ms: int) -> None:
         """Let time pass until ``condition`` holds.
@@ -544,40 +447,3 @@ class PlannerRun:
         failure = self._failure or next((it for it in failures if it is not None), None)
         if failure is not None:
             raise failure
-
-    @contextmanager
-    def _of_operator_logs(self) -> Iterator[None]:
-        """Count an unexpected error in the operator's log as the failure of the run."""
-        handler = _Failures(lambda failure: setattr(self, "_failure", self._failure or failure))
-        logger = logging.getLogger("ottla_operator")
-        before = logger.propagate
-        logger.addHandler(handler)
-        logger.propagate = False
-        try:
-            yield
-        finally:
-            logger.removeHandler(handler)
-            logger.propagate = before
-
-
-class _Failures(logging.Handler):
-    """Passes logged exceptions on."""
-
-    def __init__(self, found: Callable[[BaseException], object]) -> None:
-        super().__init__(logging.ERROR)
-        self._found = found
-
-    def emit(self, record: logging.LogRecord) -> None:
-        error = record.exc_info[1] if record.exc_info else None
-        self._found(error or RuntimeError(record.getMessage()))
-
-
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """Seed Python's own randomness, which spreads the client's retries."""
-    before = random.getstate()
-    random.seed(seed)
-    try:
-        yield
-    finally:
-        random.setstate(before)
