@@ -352,13 +352,13 @@ REJECTED = [
         "authorizer.class.name and super.users follow from spec.authorization",
         id="super-users-in-two-places",
     ),
-    pytest.param(listener(name="http"), "names of ports that nodes have anyway", id="listener-of-a-taken-name"),
+    pytest.param(listener(name="http"), "names of ports that every node has", id="listener-of-a-taken-name"),
     pytest.param(listener(port=9093), "8080, 9091 and 9093 are the nodes' own ports", id="listener-at-a-taken-port"),
     pytest.param(
-        listener(authentication=CERTIFICATES), "clients can only show certificates", id="certificates-in-the-clear"
+        listener(authentication=CERTIFICATES), "clients can only present certificates", id="certificates-in-the-clear"
     ),
     pytest.param(
-        listener(certificate={"secretName": "mine"}), "a certificate can only be shown", id="certificate-to-nobody"
+        listener(certificate={"secretName": "mine"}), "a certificate can only be presented", id="certificate-to-nobody"
     ),
     pytest.param(
         listener(tls=True, certificate={}), "from secretName or from issuerRef", id="certificate-from-nowhere"
@@ -384,7 +384,9 @@ REJECTED = [
         "the authority comes from a Secret",
         id="given-authority-rotated",
     ),
-    pytest.param(cluster_with(tls=GIVEN_TWICE), "whoever has one is taken for a node", id="one-authority-for-both"),
+    pytest.param(
+        cluster_with(tls=GIVEN_TWICE), "every holder of one is accepted as a node", id="one-authority-for-both"
+    ),
     pytest.param(
         cluster({"default.replication.factor": "1", "min.insync.replicas": "2"}),
         "raise default.replication.factor or lower min.insync.replicas",

@@ -99,7 +99,7 @@ def test_class_of_load_balancers_stays(
     if is_taken:
         schema.admit(of(now), stored)
     else:
-        with pytest.raises(ManifestError, match="make another listener"):
+        with pytest.raises(ManifestError, match="create another listener"):
             schema.admit(of(now), stored)
 
 

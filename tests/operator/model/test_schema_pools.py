@@ -72,7 +72,7 @@ def test_pools_with_roles_are_admitted(described: list[Document]) -> None:
         pytest.param(
             [{"name": "a", "nodes": 3}, {"name": "b", "nodes": 1, "firstNodeId": 3}], "odd number", id="even-in-all"
         ),
-        pytest.param([{"name": "rebalance", "nodes": 1}], "has the cluster's plans", id="the-name-of-plans"),
+        pytest.param([{"name": "rebalance", "nodes": 1}], "has the cluster's rebalance plans", id="the-name-of-plans"),
     ],
 )
 def test_pools_that_do_not_fit_together_are_rejected(described: list[Document], said: str) -> None:
@@ -176,5 +176,5 @@ def test_volumes_grow_and_are_added(
 
 @pytest.mark.parametrize("name", ["data", "tls", "D1", "d-1", "d" * 13])
 def test_disk_has_a_name_of_its_own(cluster_manifest: Builder, name: str) -> None:
-    with pytest.raises(ManifestError, match=r"must match|that nodes have anyway|too long"):
+    with pytest.raises(ManifestError, match=r"must match|that every node has|too long"):
         schema.admit(cluster_manifest(storage=disks(name)))

@@ -63,7 +63,7 @@ def test_user_is_admitted(user_manifest: Builder, spec: Document) -> None:
     [
         pytest.param({"type": "plain"}, "must be one of scram-sha-512", id="unknown-type"),
         pytest.param({"type": "tls", "authentication": {"password": REFERENCE}}, "has a password", id="tls-password"),
-        pytest.param({"type": "oauth", "authentication": {"rotation": {}}}, "to rotate", id="oauth-rotation"),
+        pytest.param({"type": "oauth", "authentication": {"rotation": {}}}, "can be rotated", id="oauth-rotation"),
         pytest.param(
             {"type": "tls", "authentication": {"rotation": {"overlapSeconds": 1}}}, "no overlap", id="tls-overlap"
         ),
@@ -77,21 +77,21 @@ def test_user_is_admitted(user_manifest: Builder, spec: Document) -> None:
         pytest.param({"authentication": {"rotation": {"overlapSeconds": 2_592_001}}}, "at most", id="long-overlap"),
         pytest.param({"userName": ""}, "userName", id="empty-name"),
         pytest.param({"userName": "u" * 250}, "userName", id="too-long-name"),
-        pytest.param({"userName": "*"}, "is everybody", id="everybody"),
+        pytest.param({"userName": "*"}, "stands for all users", id="everybody"),
         pytest.param({"userName": " a"}, "must match", id="space-first"),
         pytest.param({"userName": "a\nb"}, "must match", id="line-end-in-name"),
         pytest.param({"rules": [rule()] * 101}, "rules", id="too-many-rules"),
-        pytest.param({"rules": [rule("topic", "ClusterAction")]}, "a topic knows no such", id="topic-operation"),
-        pytest.param({"rules": [rule("group", "Write")]}, "a group knows no such", id="group-operation"),
-        pytest.param({"rules": [rule("cluster", "Read")]}, "the cluster knows no such", id="cluster-operation"),
-        pytest.param({"rules": [rule("transactionalId", "Read")]}, "a transactional id knows", id="transaction"),
+        pytest.param({"rules": [rule("topic", "ClusterAction")]}, "topics have no such", id="topic-operation"),
+        pytest.param({"rules": [rule("group", "Write")]}, "groups have no such", id="group-operation"),
+        pytest.param({"rules": [rule("cluster", "Read")]}, "the cluster has no such", id="cluster-operation"),
+        pytest.param({"rules": [rule("transactionalId", "Read")]}, "transactional ids have", id="transaction"),
         pytest.param({"rules": [rule("topic", "read")]}, "must be one of All", id="small-letter"),
         pytest.param({"rules": [rule("user")]}, "must be one of topic", id="unknown-resource"),
         pytest.param({"rules": [{**rule(), "operations": []}]}, "operations", id="no-operations"),
         pytest.param({"rules": [rule("cluster", resource={"name": "x"})]}, "unless it is the cluster", id="named"),
-        pytest.param({"rules": [{**rule(), "resource": {"type": "topic"}}]}, "has a name", id="nameless"),
+        pytest.param({"rules": [{**rule(), "resource": {"type": "topic"}}]}, "needs a name", id="nameless"),
         pytest.param(
-            {"rules": [rule("cluster", resource={"patternType": "prefix"})]}, "is no prefix", id="cluster-prefix"
+            {"rules": [rule("cluster", resource={"patternType": "prefix"})]}, "cannot have a prefix", id="cluster-prefix"
         ),
         pytest.param({"rules": [rule(type="refuse")]}, "must be one of allow, deny", id="unknown-permission"),
         pytest.param({"quotas": {"producerByteRate": 0}}, "at least 1", id="no-bytes"),
