@@ -39,7 +39,7 @@ annotations:
 {{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default .root.Chart.AppVersion }}{{ end -}}
 {{- end }}
 
-{{- /* What the operator may do, in each namespace that it looks after. */ -}}
+{{- /* The permissions of the operator in each watched namespace. */ -}}
 {{- define "ottla-operator.rules" -}}
 - apiGroups: [ottla.dev]
   resources: [clusters, topics, users]
@@ -51,11 +51,11 @@ annotations:
 - apiGroups: [ottla.dev]
   resources: [clusters/status, topics/status, users/status]
   verbs: [patch]
-# Deleted without their pods, and made again, when nodes get larger or more volumes.
+# Deleted without their pods, and recreated, when nodes get larger or more volumes.
 - apiGroups: [apps]
   resources: [statefulsets]
   verbs: [get, list, watch, create, patch, delete]
-# Those of listeners that are gone are found by their labels, and removed.
+# Those of removed listeners are found by their labels, and deleted.
 - apiGroups: [""]
   resources: [services]
   verbs: [get, list, create, patch, delete]
@@ -65,23 +65,23 @@ annotations:
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [get, list, create, patch, delete]
-# The accounts of nodes have no rights, and nothing here gives any.
+# The accounts of nodes have no permissions, and the operator cannot grant any.
 - apiGroups: [""]
   resources: [configmaps, serviceaccounts]
   verbs: [get, create, patch]
-# Those of Users and of Clusters with TLS, and those that their specs name, each by its name: nothing lists or watches them.
+# Those of Users and of Clusters with TLS, and those that their specs name, each by its name; without list and watch.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, create, patch, delete]
-# For listeners whose certificate is cert-manager's; deleted when no listener has it any more.
+# For listeners whose certificate is cert-manager's; deleted when no listener refers to it any more.
 - apiGroups: [cert-manager.io]
   resources: [certificates]
   verbs: [get, create, patch, delete]
-# Deleted to restart nodes; patched with the annotation that tells a node its rack.
+# Deleted to restart nodes; patched with the annotation that has a node's rack.
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, patch, delete]
-# Patched to grow and to have an owner; deleted where onScaleDown says so.
+# Patched to grow and to have an owner; deleted if onScaleDown is Delete.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [list, patch, delete]
