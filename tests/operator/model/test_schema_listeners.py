@@ -80,7 +80,7 @@ def test_cluster_is_admitted_as_it_is(cluster_manifest: Builder, spec: Document)
         pytest.param(authority(secretName="m", validityDays=9), "change it there", id="given-with-validity"),
         pytest.param(authority(secretName="M"), "must match", id="no-name-of-a-secret"),
         pytest.param(
-            {"tls": {"clusterCa": {"secretName": "a"}, "clientsCa": {"secretName": "a"}}}, "accepted as a node", id="one"
+            {"tls": {"clusterCa": {"secretName": "a"}, "clientsCa": {"secretName": "a"}}}, "as a node", id="one"
         ),
         pytest.param(given(), "listeners", id="no-listeners"),
         pytest.param(given({}, {}, {}, {}, {}, {}, {}), "listeners", id="too-many-listeners"),
@@ -99,11 +99,11 @@ def test_cluster_is_admitted_as_it_is(cluster_manifest: Builder, spec: Document)
         pytest.param(given({"port": 1_023}), "at least 1024", id="port-of-root"),
         pytest.param(given({"port": 65_536}), "at most 65535", id="port-beyond-the-range"),
         pytest.param(given({}, {"port": 9094}), "the same port", id="same-port-twice"),
-        pytest.param(given({"authentication": {"type": "tls"}}), "present certificates", id="certificates-in-the-clear"),
+        pytest.param(given({"authentication": {"type": "tls"}}), "only present", id="certificates-in-the-clear"),
         pytest.param(
-            given({"tls": False, "authentication": {"type": "tls"}}), "present certificates", id="certificates-without-tls"
+            given({"tls": False, "authentication": {"type": "tls"}}), "only present", id="certificates-without-tls"
         ),
-        pytest.param(given({"certificate": {"secretName": "a"}}), "can only be presented", id="certificate-in-the-clear"),
+        pytest.param(given({"certificate": {"secretName": "a"}}), "only be presented", id="certificate-in-the-clear"),
         pytest.param(given({"tls": True, "certificate": {}}), "not from both", id="certificate-from-nowhere"),
         pytest.param(
             given({"tls": True, "certificate": {"secretName": "a", "issuerRef": {"name": "b"}}}), "not from both",

@@ -91,7 +91,7 @@ def test_user_is_admitted(user_manifest: Builder, spec: Document) -> None:
         pytest.param({"rules": [rule("cluster", resource={"name": "x"})]}, "unless it is the cluster", id="named"),
         pytest.param({"rules": [{**rule(), "resource": {"type": "topic"}}]}, "needs a name", id="nameless"),
         pytest.param(
-            {"rules": [rule("cluster", resource={"patternType": "prefix"})]}, "cannot have a prefix", id="cluster-prefix"
+            {"rules": [rule("cluster", resource={"patternType": "prefix"})]}, "have a prefix", id="cluster-prefix"
         ),
         pytest.param({"rules": [rule(type="refuse")]}, "must be one of allow, deny", id="unknown-permission"),
         pytest.param({"quotas": {"producerByteRate": 0}}, "at least 1", id="no-bytes"),
