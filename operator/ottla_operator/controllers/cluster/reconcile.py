@@ -93,9 +93,8 @@ async def reconcile_cluster(
                 facts = {**_cluster_facts(host, observation), **certificates.facts}
                 done += certificates.execution.done if is_first else ()
                 if (stop := certificates.blocker or observation.rejected) is not None:
-                    return ReconcileResult(
-                        stop, facts, done, certificates.planned, _degradation(observation, journal.nodes)
-                    )
+                    degradation = _degradation(observation, journal.nodes)
+                    return ReconcileResult(stop, facts, done, certificates.planned, degradation)
                 timings = RollTimings(step_age_s=journal.step_age_s, closed=closed)
                 plan = plan_cluster(
                     observation.desired,
@@ -119,9 +118,8 @@ async def reconcile_cluster(
                 done += execution.done
                 if execution.stopped is not None:
                     facts |= {**cluster.scaling.facts(), **journal.facts(plan.operation)}
-                    return ReconcileResult(
-                        execution.stopped, facts, done, degradation=_degradation(observation, journal.nodes)
-                    )
+                    degradation = _degradation(observation, journal.nodes)
+                    return ReconcileResult(execution.stopped, facts, done, degradation=degradation)
                 cluster = _recorded_after(cluster, plan)
     except EXPECTED_ERRORS as error:
         facts |= cluster.scaling.facts()
