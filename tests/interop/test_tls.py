@@ -204,7 +204,7 @@ def test_client_without_a_required_certificate_is_rejected(node: TlsNode) -> Non
     with pytest.raises(KafkaException):
         AdminClient(settings | {"log_level": 0}).list_topics(timeout=3)
 
-    assert "the client showed no certificate, and ssl.client.auth is required" in node.log_text()
+    assert "the client presented no certificate, and ssl.client.auth is required" in node.log_text()
 
 
 def test_java_client_without_a_required_certificate_gets_the_reason(

@@ -1,7 +1,7 @@
 """A snapshot as Prometheus metrics, under the names that the JMX exporter gives to Kafka's.
 
 The names are those of Strimzi's rules for the exporter (``kafka_<domain>_<type>_<name>``, in lower case, meters as
-``_total``), so that dashboards and alerts made for Kafka work. The rows are the packages' (`ottla.admin.metrics`).
+``_total``), so that dashboards and alerts written for Kafka work. The rows are the packages' (`ottla.admin.metrics`).
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ SourceT = TypeVar("SourceT")
 
 
 class MetricsPage(CollectorRegistry):
-    """What the encoders of prometheus-client ask: the node's families, then the process's."""
+    """The registry that prometheus-client's encoders read: the node's families, then the process's."""
 
     def __init__(self, snapshot: NodeSnapshot, *, loop_delay_s: float) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class MetricsPage(CollectorRegistry):
 def node_metrics(snapshot: NodeSnapshot, *, loop_delay_s: float) -> Iterator[Metric]:
     """Yield every family of a node.
 
-    ``loop_delay_s``: how long the node's loop took to answer the page's first question.
+    ``loop_delay_s``: how long the node's event loop took to run the page's first call.
     """
     page = PageSample(snapshot, loop_delay_s)
     for section in SECTIONS:

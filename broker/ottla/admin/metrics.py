@@ -1,4 +1,4 @@
-"""`SECTIONS`: the rows of every package, and what of a snapshot they read; the page and docs/metrics.md walk them."""
+"""`SECTIONS`: the metric rows of every package with their part of the snapshot, for the page and docs/metrics.md."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

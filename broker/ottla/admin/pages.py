@@ -1,4 +1,4 @@
-"""The admin pages themselves, served by aiohttp in an event loop of their own. Slow to import: see `admin.server`."""
+"""The admin pages, served by aiohttp in an event loop of their own. Slow to import: see `admin.server`."""
 
 import asyncio
 import socket
@@ -17,22 +17,22 @@ from ottla.node.node import Node
 T = TypeVar("T")
 
 
-class NoAnswerError(Exception):
-    """The node's loop does not answer; the message says why not."""
+class LoopStuckError(Exception):
+    """The node's event loop did not run a call; the message says why."""
 
 
 class AdminPages:
-    """Asks the node through ``post``, which runs an action on the node's loop soon."""
+    """The HTTP handlers; they read the node through ``post``, which runs an action on the node's loop soon."""
 
-    def __init__(self, node: Node, post: Callable[[Callable[[], None]], None], *, answer_timeout_s: float) -> None:
+    def __init__(self, node: Node, post: Callable[[Callable[[], None]], None], *, loop_timeout_s: float) -> None:
         self._node = node
         self._post = post
-        self._answer_timeout_s = answer_timeout_s
-        self._asked: set[asyncio.Future[Any]] = set()
+        self._loop_timeout_s = loop_timeout_s
+        self._pending: set[asyncio.Future[Any]] = set()
         self._is_stopping = False
 
     async def serve(self, listening: socket.socket, until: asyncio.Event) -> None:
-        """Serve on a socket that listens already."""
+        """Serve on a listening socket."""
         application = web.Application()
         application.add_routes(
             [web.get("/healthz", self._healthz), web.get("/readyz", self._readyz), web.get("/metrics", self._metrics)]
@@ -43,81 +43,83 @@ class AdminPages:
             await web.SockSite(runner, listening).start()
             await until.wait()
         finally:
-            self._dismiss()
+            self._fail_pending_calls()
             await runner.cleanup()
 
-    def _dismiss(self) -> None:
-        """Let nobody wait for a loop that has ended: cleaning up would wait with them."""
+    def _fail_pending_calls(self) -> None:
+        """Fail the calls that wait for a loop that has ended: the cleanup waits for their requests."""
         self._is_stopping = True
-        for answer in self._asked:
-            if not answer.done():
-                answer.set_exception(_stopping())
+        for result in self._pending:
+            if not result.done():
+                result.set_exception(_stopping())
 
     async def _healthz(self, _: web.Request) -> web.Response:
         try:
-            await self._ask(lambda: None)
-        except NoAnswerError as error:
+            await self._call_on_loop(lambda: None)
+        except LoopStuckError as error:
             return web.json_response({"alive": False, "reasons": [str(error)]}, status=503)
         return web.json_response({"alive": True})
 
     async def _readyz(self, _: web.Request) -> web.Response:
         try:
-            reasons = await self._ask(self._node.readiness)
-        except NoAnswerError as error:
+            reasons = await self._call_on_loop(self._node.readiness)
+        except LoopStuckError as error:
             reasons = [str(error)]
-        # Whoever restarts nodes needs to know who has only lost the quorum's leader and who never came up.
+        # Programs that restart nodes must distinguish a node without the quorum's leader from one that never served.
         page = {"ready": not reasons, "reasons": reasons, "hasServed": self._node.has_served}
         return web.json_response(page, status=503 if reasons else 200)
 
     async def _metrics(self, request: web.Request) -> web.Response:
         try:
             page = await self._metrics_page()
-        except NoAnswerError as error:
+        except LoopStuckError as error:
             return web.json_response({"reasons": [str(error)]}, status=503)
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         return web.Response(body=encode(page), headers={"Content-Type": content_type})
 
     async def _metrics_page(self) -> MetricsPage:
-        asked_at_s = time.monotonic()
-        loop_delay_s = await self._ask(time.monotonic) - asked_at_s
+        called_at_s = time.monotonic()
+        loop_delay_s = await self._call_on_loop(time.monotonic) - called_at_s
         taken: list[NodeSnapshot] = []
         slices = take_snapshot(self._node, taken)
         while not taken:
-            await self._ask(lambda: next(slices, None))
+            await self._call_on_loop(lambda: next(slices, None))
         return MetricsPage(taken[0], loop_delay_s=loop_delay_s)
 
-    async def _ask(self, question: Callable[[], T]) -> T:
-        """Return what ``question`` returns on the node's loop.
+    async def _call_on_loop(self, function: Callable[[], T]) -> T:
+        """Call ``function`` on the node's event loop and return its result.
 
         Raises:
-            NoAnswerError: the loop does not turn, or not any more.
+            LoopStuckError: the loop does not run the call in time, or has stopped.
         """
         if self._is_stopping:
             raise _stopping()
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[T] = loop.create_future()
+        result: asyncio.Future[T] = loop.create_future()
 
         def deliver(set_result: Callable[[Any], None], value: object) -> None:
-            if not answer.done():
+            if not result.done():
                 set_result(value)
 
-        def ask() -> None:
+        def call() -> None:
             try:
-                outcome: tuple[Callable[[Any], None], object] = (answer.set_result, question())
+                outcome: tuple[Callable[[Any], None], object] = (result.set_result, function())
             except Exception as error:
-                outcome = (answer.set_exception, error)
-            with suppress(RuntimeError):  # the pages are closed meanwhile
+                outcome = (result.set_exception, error)
+            with suppress(RuntimeError):  # the pages' event loop has been closed meanwhile
                 loop.call_soon_threadsafe(deliver, *outcome)
 
-        self._asked.add(answer)
+        self._pending.add(result)
         try:
-            self._post(ask)
-            return await asyncio.wait_for(answer, self._answer_timeout_s)
+            self._post(call)
+            return await asyncio.wait_for(result, self._loop_timeout_s)
         except TimeoutError:
-            raise NoAnswerError(f"the node's loop has not answered for {self._answer_timeout_s:g} seconds") from None
+            raise LoopStuckError(
+                f"the node's event loop has not responded for {self._loop_timeout_s:g} seconds"
+            ) from None
         finally:
-            self._asked.discard(answer)
+            self._pending.discard(result)
 
 
-def _stopping() -> NoAnswerError:
-    return NoAnswerError("the node is stopping")
+def _stopping() -> LoopStuckError:
+    return LoopStuckError("the node is stopping")

@@ -1,12 +1,12 @@
-"""The admin HTTP of a node: whether it lives, whether it serves clients, and its metrics.
+"""The admin HTTP server of a node: liveness, readiness and metrics.
 
-    GET /healthz   200 while the node's loop turns, else 503: restart it
+    GET /healthz   200 while the node's event loop responds, else 503: restart the node
     GET /readyz    200 when clients are served, else 503 with the reasons
-    GET /metrics   Prometheus text, or OpenMetrics where the client asks for it
+    GET /metrics   Prometheus text, or OpenMetrics if the client accepts it
 
-The pages run in a thread of their own and ask the node in slices that its loop does not feel. Importing them keeps the
-interpreter busy for a third of a second, so the thread begins with that only when the node is ready or a grace has
-passed; the socket listens from the start, so that early callers wait and do not fail.
+The pages run in a thread of their own and read the node in slices that are too short to delay its loop. Importing them
+takes a third of a second of CPU time, so the thread imports them only when the node is ready or a grace period has
+passed; the socket listens from the start, so that early clients wait and do not fail.
 """
 
 import logging
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ANSWER_TIMEOUT_S = 5.0
+LOOP_TIMEOUT_S = 5.0
 START_GRACE_S = 1.0
 _STOP_TIMEOUT_S = 5.0
 _SWITCH_INTERVAL_S = 0.0005
-"""How long this thread may keep the interpreter from the node's loop; Python's own 5 ms would be felt by requests."""
+"""How long this thread may hold the GIL while the node's loop wants it; Python's default of 5 ms delays requests."""
 _BACKLOG = 64
 
 
-def open_admin_door(endpoint: Endpoint) -> socket.socket:
-    """Return a socket that listens at ``endpoint``, on any free port where its port is 0.
+def open_admin_listener(endpoint: Endpoint) -> socket.socket:
+    """Return a socket that listens on ``endpoint``; port 0 means any free port.
 
     Raises:
         ConfigurationError: the address cannot be bound; its cause is the OSError that says why.
@@ -45,33 +45,33 @@ def open_admin_door(endpoint: Endpoint) -> socket.socket:
         return socket.create_server(endpoint, family=family, backlog=_BACKLOG)
     except OSError as error:
         raise ConfigurationError(
-            f"ottla.admin.listener={endpoint} cannot be opened: {error.strerror or error}. Stop what listens there, or "
-            "choose another port."
+            f"ottla.admin.listener={endpoint} cannot be opened: {error.strerror or error}. Stop the "
+            "program that listens there, or choose another port."
         ) from error
 
 
 class AdminServer:
-    """See the module.
+    """Thread that serves the admin pages; see the module.
 
     Args of the constructor:
         post: runs an action on the node's loop soon, from any thread.
-        door: made by `open_admin_door`; `stop` closes it.
+        listening: the socket of `open_admin_listener`; `stop` closes it.
     """
 
     def __init__(
         self,
         node: Node,
         post: Callable[[Callable[[], None]], None],
-        door: socket.socket,
+        listening: socket.socket,
         *,
         start_grace_s: float = START_GRACE_S,
-        answer_timeout_s: float = ANSWER_TIMEOUT_S,
+        loop_timeout_s: float = LOOP_TIMEOUT_S,
     ) -> None:
         self._node = node
         self._post = post
-        self._socket = door
+        self._socket = listening
         self._start_grace_s = start_grace_s
-        self._answer_timeout_s = answer_timeout_s
+        self._loop_timeout_s = loop_timeout_s
         self._thread = threading.Thread(target=self._run, name="admin", daemon=True)
         self._may_import = threading.Event()
         self._is_stopping = False
@@ -80,27 +80,27 @@ class AdminServer:
 
     @property
     def port(self) -> int:
-        """The port that is really listened on."""
+        """The port that the socket is bound to."""
         port: int = self._socket.getsockname()[1]
         return port
 
     def start(self) -> None:
-        """Begin to serve soon; who comes earlier waits."""
+        """Start the thread; clients that connect before the pages are loaded wait."""
         self._thread.start()
 
     def node_is_ready(self) -> None:
-        """Do not hold back any longer what would have slowed the node's start."""
+        """Allow the import of the pages, which was postponed so as not to slow the node's start."""
         self._may_import.set()
 
     def stop(self) -> None:
-        """Close the door."""
+        """Stop serving, wait for the thread and close the socket."""
         with self._lock:
             self._is_stopping = True
             running = self._running
         self._may_import.set()
         if running is not None:
             loop, until = running
-            with suppress(RuntimeError):  # the event loop has ended by itself
+            with suppress(RuntimeError):  # the event loop has already ended
                 loop.call_soon_threadsafe(until.set)
         if self._thread.is_alive():
             self._thread.join(_STOP_TIMEOUT_S)
@@ -116,7 +116,7 @@ class AdminServer:
 
             asyncio.run(self._serve())
         except Exception:
-            # The data path goes on without its admin pages; probes will tell.
+            # The data path continues without its admin pages; failing probes report it.
             logger.exception("the admin server ended")
 
     async def _serve(self) -> None:
@@ -129,5 +129,5 @@ class AdminServer:
             if self._is_stopping:
                 return
             self._running = asyncio.get_running_loop(), until
-        pages = AdminPages(self._node, self._post, answer_timeout_s=self._answer_timeout_s)
+        pages = AdminPages(self._node, self._post, loop_timeout_s=self._loop_timeout_s)
         await pages.serve(self._socket, until)

@@ -1,7 +1,7 @@
-"""What the metrics page shows, taken on the node's loop in slices that keep no request waiting.
+"""The numbers on the metrics page, taken on the node's loop in slices that delay no request.
 
-The loop only copies numbers; names, labels and text are made on the admin thread. A metadata image never changes, so
-it is handed over as it is and counted there as well. The samples are the packages' own (their ``metrics.py``).
+The loop only copies numbers; names, labels and text are formatted on the admin thread. A metadata image is immutable,
+so it is handed over as it is and counted there as well. The samples are the packages' own (their ``metrics.py``).
 """
 
 from collections import Counter
@@ -77,12 +77,12 @@ class NodeSnapshot:
 
     @property
     def replicas(self) -> ReplicasSample:
-        """All replicas, beside what the metadata assigns to the node."""
+        """All replicas, compared with the metadata's assignments to the node."""
         return ReplicasSample(self.node_id, self.metadata, self.partitions, bool(self.directories.offline))
 
 
 def take_snapshot(node: Node, into: list[NodeSnapshot]) -> Iterator[None]:
-    """Take a snapshot a slice at a time, each on the node's loop; the finished one is put ``into`` the list."""
+    """Take a snapshot slice by slice, each on the node's loop; append the finished snapshot to ``into``."""
     snapshot = _whole_node(node)
     yield
     partitions = list(node.replicas)

@@ -112,14 +112,14 @@ class RequestContext:
         services, charge = self.services, self.charge
         if charge is None:
             return OffLoop(services.background, services.work_memory, services.clock)
-        return OffLoop(services.background, services.work_memory, services.clock, charge.work)
+        return OffLoop(services.background, services.work_memory, services.clock, charge.add_work_time)
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Return whether who asked is allowed to do this with that resource; a refusal is counted and logged."""
         if self.would_be_allowed(operation, resource_type, name):
             return True
         asking = self.connection
-        self.services.denials.note(asking.principal, asking.host, operation, resource_type, name)
+        self.services.denials.record_denial(asking.principal, asking.host, operation, resource_type, name)
         return False
 
     def would_be_allowed(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:

@@ -208,7 +208,7 @@ class ConnectionLogin:
             answer = self._evaluate(token)
         except AuthenticationFailedError as error:
             stage = "re-authentication" if self._is_renewal else "authentication"
-            message = error.told or (
+            message = error.client_message or (
                 f"Authentication failed during {stage} due to invalid credentials with SASL mechanism {self._mechanism}"
             )
             response = SaslAuthenticateResponse(
@@ -226,11 +226,11 @@ class ConnectionLogin:
             AuthenticationFailedError: as the exchange's, or a renewal changes mechanism or user.
         """
         if self._wrong_mechanism is not None:
-            told = (
+            message = (
                 f"SASL mechanism '{self._wrong_mechanism}' requested by client is not supported for re-authentication "
                 f"of mechanism '{self._mechanism}'"
             )
-            raise AuthenticationFailedError(told, told=told)
+            raise AuthenticationFailedError(message, client_message=message)
         assert self._exchange is not None
         if len(token) > self._listener.receive_bytes_max:
             raise AuthenticationFailedError(f"a token of {len(token)} bytes")
@@ -244,7 +244,8 @@ class ConnectionLogin:
         if self._is_renewal and exchange.user != self._user:
             raise AuthenticationFailedError(
                 "the renewal is another user's",
-                told=f"Cannot change principals during re-authentication from User.{self._user}: User.{exchange.user}",
+                client_message="Cannot change principals during re-authentication from "
+                f"User.{self._user}: User.{exchange.user}",
             )
         owner, connection = self._owner, self._connection
         counters = owner.count(connection.info.listener, self._mechanism)

@@ -277,7 +277,7 @@ class ConnectionManager:
         if now_ms >= self._next_idle_check_ms:
             self._next_idle_check_ms = now_ms + _IDLE_CHECK_INTERVAL_MS
             self._to_check.extend(self._connections.values())
-            self._services.quotas.forget_idle(now_ms)
+            self._services.quotas.evict_idle(now_ms)
         if self._to_check:
             self._close_idle(now_ms - self.config.idle_ms_max)
         return now_ms

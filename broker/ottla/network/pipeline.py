@@ -137,7 +137,9 @@ class Pipeline:
         route.request_bytes += len(frame)
         context = RequestContext(api_key, version, correlation_id, client_id, info, self._services, now_ms)
         if self._quotas.is_enabled:
-            context.charge = self._quotas.begin(api_key, info.principal, client_id, is_exempt=_is_exempt(context))
+            context.charge = self._quotas.start_charge(
+                api_key, info.principal, client_id, is_exempt=_is_exempt(context)
+            )
             context.size_bytes = len(frame)
         answer: _Outcome
         try:
@@ -266,7 +268,7 @@ class Pipeline:
     def _run(self, connection: Connection, route: Route, context: RequestContext, steps: Steps[Any]) -> _Outcome:
         """Run ``steps`` in slices; return their result where the first slice was enough."""
         charge = context.charge
-        on_slice = None if charge is None else charge.work
+        on_slice = None if charge is None else charge.add_work_time
         result = self.steps.start(self._guarded(connection, route, steps), on_slice=on_slice)
         return result.value if result.is_complete else _Running(result)
 
@@ -287,7 +289,7 @@ class Pipeline:
             self._finish(connection, route, context, answer)
             return
         if context.charge is not None:
-            context.charge.handled()
+            context.charge.record_handler_return()
         is_running = isinstance(answer, _Running)
         if isinstance(answer, _Running):
             delayed = answer.result
@@ -313,7 +315,7 @@ class Pipeline:
         elif isinstance(answer, CloseConnection):
             self._on_close(connection, answer.reason)
         elif context.charge is not None:
-            self.flow.throttle(connection, context.charge.settle(produced_bytes=context.size_bytes, is_answered=False))
+            self.flow.throttle(connection, context.charge.settle(produced_bytes=context.size_bytes, has_response=False))
         return None
 
     def _reject_version(self, connection: Connection, api_key: int, version: int, correlation_id: int) -> None:
@@ -356,7 +358,7 @@ class Pipeline:
             return None
         self._send_response(connection, route, context, out, splices)
         if charge is not None:
-            charge.sent(began_ns)
+            charge.record_response_write(began_ns)
         return None
 
     def _encode_in_steps(self, route: Route, context: RequestContext, response: Message) -> Steps[_Outcome]:
@@ -381,9 +383,11 @@ class Pipeline:
     def _settle(self, connection: Connection, context: RequestContext, response: Message) -> None:
         """Hold the answer against its client's quotas, say in it how long it is to wait, and mute it for as long."""
         assert context.charge is not None
-        by_controller_ms: int = getattr(response, "throttle_time_ms", 0)
+        controller_throttle_ms: int = getattr(response, "throttle_time_ms", 0)
         produced_bytes = context.size_bytes if context.api_key == _PRODUCE else 0
-        throttle_ms = context.charge.settle(produced_bytes=produced_bytes, by_controller_ms=by_controller_ms)
+        throttle_ms = context.charge.settle(
+            produced_bytes=produced_bytes, controller_throttle_ms=controller_throttle_ms
+        )
         if throttle_ms > 0:
             if "throttle_time_ms" in response.fields:
                 response.throttle_time_ms = throttle_ms  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ from itertools import chain
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from ottla.admin.server import AdminServer, open_admin_door
+from ottla.admin.server import AdminServer, open_admin_listener
 from ottla.config.listeners import Listener
 from ottla.config.node_config import NodeConfig
 from ottla.config.tls_settings import listeners_with_tls
@@ -80,7 +80,7 @@ def run_node(config: NodeConfig, *, on_ready: Callable[[NodeHandle], None] | Non
     try:
         listeners = _open_doors(config, reactor)
         if config.ottla_admin_listener is not None:
-            admin_door = open_admin_door(config.ottla_admin_listener)
+            admin_door = open_admin_listener(config.ottla_admin_listener)
         run = _Run(
             config,
             clock,

@@ -4,5 +4,5 @@ Terms: an *exchange* is one authentication, token by token (`exchange`); a *logi
 (`client_login`), a password or a token.
 
 Start reading at `registry`: a mechanism is added there. Surprising: a SCRAM server plays on with a made-up credential
-for a user that it does not have (`scram_decoys`), so that nothing tells which users exist.
+for a user that it does not have (`scram_decoys`), so that clients cannot find out which users exist.
 """

@@ -1,4 +1,4 @@
-"""`Login`: what one needs to log in elsewhere, a password or a token, and the exchange that does it."""
+"""`Login`: what a client authenticates with, a password or a token, and the SASL exchange for it."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -9,10 +9,10 @@ from ottla.sasl.registry import MECHANISMS
 
 
 class Login(Protocol):
-    """Whatever one can log in with: a `ClientLogin` or a `TokenLogin`.
+    """Credentials that a client authenticates with: a `ClientLogin` or a `TokenLogin`.
 
     Attributes:
-        user: whom it names, for logs; empty where it does not say.
+        user: the user, for logs; empty if it is not known, as with a token.
     """
 
     @property
@@ -22,18 +22,18 @@ class Login(Protocol):
     def user(self) -> str: ...
 
     async def prepare(self) -> None:
-        """Have at hand what a login shows; a client waits for it before each. Of a node it always is at hand."""
+        """Obtain the credentials; a client awaits this before each authentication. A node always has them."""
 
     def new_exchange(self, randrange: Callable[[int], int]) -> ClientExchange:
-        """Begin one login.
+        """Start one exchange.
 
         Raises:
-            AuthenticationFailedError: there is nothing to show at the moment, such as a token.
+            AuthenticationFailedError: no credentials are available at the moment, for instance no token.
         """
 
 
 class ClientLogin:
-    """A user and a password, for a mechanism that takes them. Never prints itself."""
+    """A user and a password, for a mechanism that takes them. Its repr shows no secret."""
 
     __slots__ = ("_new_exchange", "mechanism", "user")
 
@@ -52,7 +52,7 @@ class ClientLogin:
 
 
 class TokenLogin:
-    """A token, which ``current_token`` is asked for at every login, at once. Never prints itself."""
+    """A token, which ``current_token`` returns at once for each authentication. Its repr shows no secret."""
 
     __slots__ = ("_current_token", "mechanism")
 

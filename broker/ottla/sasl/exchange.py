@@ -1,7 +1,7 @@
-"""A SASL login as an exchange of tokens, one side at a time, without I/O.
+"""A SASL exchange: tokens between a client and a server, one side at a time, without I/O.
 
-The server's side is given each token that comes and returns the one to send; the client's side begins. Either side ends
-with success or with an `AuthenticationFailedError`, whatever bytes it is given.
+The server evaluates each token that it receives and returns the one to send; the client sends first. Either side ends
+with success or with an `AuthenticationFailedError`, whatever bytes it receives.
 
 Source: RFC 4422; SaslServer and SaslClient of Java, as Apache Kafka 4.3 uses them.
 """
@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from ottla.errors import OttlaError
 
 TOKEN_BYTES_MAX: Final = 1 << 20
-"""Longer tokens are refused unread by either side; servers have a lower limit, ``sasl.server.max.receive.size``."""
+"""Either side rejects longer tokens without parsing; servers have a lower limit, ``sasl.server.max.receive.size``."""
 
 SASL_NAME: Final = r"(?:[^\x00=,]|=2C|=3D)+"
 """A name within a message of SCRAM or OAUTHBEARER, as a pattern: RFC 5802's saslname."""
@@ -21,22 +21,22 @@ class AuthenticationFailedError(OttlaError):
     """The other side did not prove who it is, or did not speak the mechanism.
 
     Attributes:
-        reason: for this side's log; holds no secret.
-        told: what the client may be told; None for the one sentence that gives nothing away.
+        reason: for this side's log; contains no secret.
+        client_message: what the response may say; None for the general message, which reveals nothing.
     """
 
-    def __init__(self, reason: str, *, told: str | None = None) -> None:
+    def __init__(self, reason: str, *, client_message: str | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.told = told
+        self.client_message = client_message
 
 
 class ServerExchange(Protocol):
-    """One login, seen from the server.
+    """The server's side of one exchange.
 
     Attributes:
-        user: whom the client claims to be, as far as is known; proven once ``is_complete``.
-        expires_at_ms: wall clock time at which what was shown ends; None where it does not.
+        user: the user that the client claims to be, once known; proven once ``is_complete``.
+        expires_at_ms: wall clock time at which the credentials expire; None if they do not.
     """
 
     user: str | None
@@ -47,20 +47,20 @@ class ServerExchange(Protocol):
         """Return what to send for ``token``; never called again after success or failure.
 
         Raises:
-            AuthenticationFailedError: the login has failed.
+            AuthenticationFailedError: authentication has failed.
         """
 
 
 class ClientExchange(Protocol):
-    """One login, seen from the client."""
+    """The client's side of one exchange."""
 
     is_complete: bool
 
     def first(self) -> bytes:
-        """Return the token that begins the exchange."""
+        """Return the first token of the exchange."""
 
     def evaluate(self, challenge: bytes) -> bytes | None:
-        """Return what to send for ``challenge``; None when nothing is to be sent any more.
+        """Return what to send for ``challenge``; None when nothing more is to be sent.
 
         Raises:
             AuthenticationFailedError: the server did not prove who it is, or does not speak the mechanism.
@@ -68,17 +68,17 @@ class ClientExchange(Protocol):
 
 
 def decode_text(token: bytes, mechanism: str) -> str:
-    """Return a token that has to be text.
+    """Return a token decoded as UTF-8.
 
     Raises:
-        AuthenticationFailedError: it is too long, or no UTF-8.
+        AuthenticationFailedError: it is too long, or not UTF-8.
     """
     if len(token) > TOKEN_BYTES_MAX:
         raise AuthenticationFailedError(f"a {mechanism} token of {len(token)} bytes")
     try:
         return token.decode("utf-8")
     except UnicodeDecodeError:
-        raise AuthenticationFailedError(f"a {mechanism} token that is no UTF-8") from None
+        raise AuthenticationFailedError(f"a {mechanism} token that is not UTF-8") from None
 
 
 def escape_name(name: str) -> str:

@@ -1,4 +1,4 @@
-"""PLAIN (RFC 4616): the client sends its name and its password; only for connections that nobody can read.
+"""PLAIN (RFC 4616): the client sends its name and its password; only for encrypted or trusted connections.
 
 A token is ``authorization id NUL user NUL password``.
 Source: PlainSaslServer and PlainServerCallbackHandler of Apache Kafka 4.3, whose error texts these are.
@@ -31,8 +31,8 @@ class PlainServer:
         """See `exchange.ServerExchange.evaluate`."""
         parts = decode_text(token, PLAIN).split("\0")
         if len(parts) != 3:
-            told = f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}"
-            raise AuthenticationFailedError(told, told=told)
+            message = f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}"
+            raise AuthenticationFailedError(message, client_message=message)
         authorization_id, user, password = parts
         if not user:
             raise _failure("username not specified")
@@ -40,7 +40,7 @@ class PlainServer:
         if not password:
             raise _failure("password not specified")
         expected = self._password_of(user)
-        # A user that is not there takes as long as a wrong password.
+        # An unknown user takes as long as a wrong password: the time must not reveal which users exist.
         is_right = hmac.compare_digest((password if expected is None else expected).encode(), password.encode())
         if expected is None or not is_right:
             raise _failure("Invalid username or password")
@@ -63,13 +63,13 @@ class PlainClient:
         return self._token
 
     def evaluate(self, challenge: bytes) -> bytes | None:
-        """Take the server's consent, which is empty."""
+        """Accept the server's empty challenge."""
         if challenge:
-            raise AuthenticationFailedError("the server answered PLAIN with a challenge")
+            raise AuthenticationFailedError("the server responded to PLAIN with a challenge")
         self.is_complete = True
         return None
 
 
 def _failure(why: str) -> AuthenticationFailedError:
     text = f"Authentication failed: {why}"
-    return AuthenticationFailedError(text, told=text)
+    return AuthenticationFailedError(text, client_message=text)

@@ -20,7 +20,7 @@ NewClientExchange: TypeAlias = Callable[[Randrange], ClientExchange]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerCredentials:
-    """What the mechanisms of one listener check clients with.
+    """Sources of credentials with which the mechanisms of one listener authenticate clients.
 
     Attributes:
         password_of: the users of its JAAS entry.

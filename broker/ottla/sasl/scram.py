@@ -1,6 +1,6 @@
 """SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677): both sides prove that they know the password.
 
-The server keeps neither the password nor anything that a login could be made with (`ScramCredential`):
+The server stores neither the password nor anything that a client could authenticate with (`ScramCredential`):
 
 =============== ===================================================== ==================================================
 token           from                                                  form
@@ -11,9 +11,9 @@ client-final    client                                                ``c=HEADER
 server-final    server                                                ``v=SIGNATURE``
 =============== ===================================================== ==================================================
 
-Where a user is not there, the server plays on with a made-up credential (`ottla.sasl.scram_decoys`), which costs as
-much and fails in the end as a wrong password does. Passwords are taken as they are, in UTF-8, as Kafka does: there is
-no SASLprep. Channel binding is not offered; delegation tokens are not served.
+For an unknown user the server continues with a decoy credential (`ottla.sasl.scram_decoys`), which takes as long and
+fails in the end as a wrong password does. Passwords are used as they are, in UTF-8, without SASLprep, as in Kafka.
+Channel binding is not offered; delegation tokens are not served.
 Source: ScramSaslServer, ScramSaslClient, ScramFormatter and ScramMessages of Apache Kafka 4.3.
 """
 
@@ -36,7 +36,7 @@ _SALT_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _SALT_PAIRS: Final = [high + low for high in _SALT_DIGITS for low in _SALT_DIGITS]
 _SALT_PAIR_COUNT: Final = len(_SALT_PAIRS)
 TOOLS_SALT: Final = re.compile(rb"[0-9a-z]{1,26}")
-"""The form of the salts that Kafka's tools make, and `new_salt`."""
+"""The form of salts created by Kafka's tools, and by `new_salt`."""
 
 
 class ScramMechanism(IntEnum):
@@ -47,10 +47,10 @@ class ScramMechanism(IntEnum):
 
     def __init__(self, _: int) -> None:
         self.mechanism_name = self._name_.replace("_", "-")
-        """The name that SASL knows it by."""
+        """The mechanism's name in SASL."""
         self.hash_name = self._name_.removeprefix("SCRAM_").replace("_", "").lower()
         self.hash: Callable[[bytes], hashlib._Hash] = getattr(hashlib, self.hash_name)
-        """Asked by its name for each login, it would take twice as long."""
+        """The hash's constructor: looking it up by name for each authentication would take twice as long."""
         self.hash_bytes: int = self.hash(b"").digest_size
 
 
@@ -59,7 +59,7 @@ SCRAM_MECHANISMS: Final = {mechanism.mechanism_name: mechanism for mechanism in 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScramCredential:
-    """What the server knows of one user's password. Never prints itself."""
+    """The server's record of one user's password. Its repr shows no secret."""
 
     salt: bytes
     stored_key: bytes
@@ -68,16 +68,16 @@ class ScramCredential:
 
 
 CredentialOf = Callable[[str], ScramCredential | None]
-"""Returns a user's credential; None where it has none."""
+"""Returns a user's credential; None if the user has none."""
 
 
 def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
-    """Return RFC 5802's Hi(password, salt, iterations): milliseconds of work, on purpose."""
+    """Return RFC 5802's Hi(password, salt, iterations): milliseconds of work, by design."""
     return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
 
 
 def credential(mechanism: ScramMechanism, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
-    """Return what a server keeps of a salted password."""
+    """Return what a server stores of a salted password."""
     name = mechanism.hash_name
     client_key = hmac.digest(salted, b"Client Key", name)
     stored_key = mechanism.hash(client_key).digest()
@@ -85,12 +85,12 @@ def credential(mechanism: ScramMechanism, salted: bytes, salt: bytes, iterations
 
 
 def new_salt(randrange: Callable[[int], int]) -> bytes:
-    """Return a salt of the form that Kafka's tools make: up to 26 letters and digits."""
+    """Return a salt as Kafka's tools create it: up to 26 letters and digits."""
     return _base_36(randrange(1 << _SALT_BITS))
 
 
 def new_nonce(randrange: Callable[[int], int]) -> str:
-    """Return what makes one login unlike any other: printable, without a comma."""
+    """Return a nonce, unique to one exchange: printable, without a comma."""
     return f"{randrange(1 << _NONCE_BITS):x}"
 
 
@@ -103,7 +103,7 @@ def _base_36(number: int) -> bytes:
     return ("".join(pairs).lstrip("0") or "0").encode()
 
 
-# Possessive: what looks like one may be the proof, and is then given back whole, not character by character.
+# Possessive quantifiers: an extension that turns out to be the proof is backtracked as a whole, not by character.
 _EXTENSIONS = r"(?:,[A-Za-z]+=[^\x00,]++)*"
 _NONCE = r"[\x21-\x2b\x2d-\x7e]+"
 _BASE64 = r"[A-Za-z0-9/+]*={0,2}"
@@ -124,9 +124,9 @@ class ScramServer:
     """See `exchange.ServerExchange`.
 
     Args of the constructor:
-        credential_of: asked once, when the client has said who it is.
+        credential_of: called once, when the client has sent its user name.
         nonce: a `new_nonce`.
-        decoy_of: returns the credential to play on with where a user has none.
+        decoy_of: returns the credential to continue with for a user that has none.
     """
 
     __slots__ = (
@@ -171,19 +171,19 @@ class ScramServer:
     def _begin(self, text: str) -> bytes:
         first = _CLIENT_FIRST.fullmatch(text)
         if first is None:
-            raise AuthenticationFailedError("no SCRAM client-first message, or one that asks for channel binding")
+            raise AuthenticationFailedError("no SCRAM client-first message, or one that requests channel binding")
         if "tokenauth=true" in first["extensions"].lower().split(","):
             raise AuthenticationFailedError("a delegation token, which this release does not serve")
         self._first = first
         self.user = unescape_name(first["name"])
         found = self._credential_of(self.user)
-        # Made for those who are there as well: the time that it takes must not tell them apart.
+        # Computed for existing users as well: the time must not reveal which users exist.
         decoy = self._decoy_of(self.user)
         self._is_known = found is not None
         self._credential = found or decoy
         if first["authzid"] is not None and unescape_name(first["authzid"]) != self.user:
-            told = "Authentication failed: Client requested an authorization id that is different from username"
-            raise AuthenticationFailedError(told, told=told)
+            message = "Authentication failed: Client requested an authorization id that is different from username"
+            raise AuthenticationFailedError(message, client_message=message)
         salt = _encode(self._credential.salt)
         self._server_first = f"r={first['nonce']}{self._nonce},s={salt},i={self._credential.iterations}"
         return self._server_first.encode()
@@ -196,11 +196,11 @@ class ScramServer:
             raise AuthenticationFailedError("no SCRAM client-final message")
         own, both = self._first["nonce"], self._first["nonce"] + self._nonce
         if final["nonce"] == own + both:
-            raise AuthenticationFailedError("its nonce comes twice, as librdkafka sends it before version 2.6.1")
+            raise AuthenticationFailedError("its nonce is duplicated, as librdkafka before version 2.6.1 sends it")
         if final["nonce"] != both:
             raise AuthenticationFailedError("the nonce of another exchange")
         if _decode(final["channel"]) != self._first["header"].encode():
-            raise AuthenticationFailedError("another header than the one that the exchange began with")
+            raise AuthenticationFailedError("its header differs from the one in client-first")
         name = self._mechanism.hash_name
         messages = f"{self._first['bare']},{self._server_first},{final['unproven']}".encode()
         signature = hmac.digest(self._credential.stored_key, messages, name)
@@ -216,7 +216,7 @@ class ScramServer:
 
 
 class ScramSecret:
-    """A client's name and password, with the salted password that was made last: making it takes milliseconds."""
+    """A client's name and password, with the last salted password: computing it takes milliseconds."""
 
     __slots__ = ("_password", "_salted", "_salted_for", "mechanism", "user")
 
@@ -271,7 +271,7 @@ class ScramClient:
         iterations = int(first["iterations"])
         if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
             raise AuthenticationFailedError(
-                f"the server asks for {iterations} iterations; {ITERATIONS_MIN} to {ITERATIONS_MAX} are allowed"
+                f"the server requests {iterations} iterations; {ITERATIONS_MIN} to {ITERATIONS_MAX} are allowed"
             )
         mechanism, salt = self._secret.mechanism, _decode(first["salt"])
         name = mechanism.hash_name
@@ -292,11 +292,11 @@ def _decode(text: str) -> bytes:
     try:
         return binascii.a2b_base64(text, strict_mode=True)
     except ValueError:
-        raise AuthenticationFailedError("a part of a SCRAM message that is no base64") from None
+        raise AuthenticationFailedError("a part of a SCRAM message that is not base64") from None
 
 
 def _xor(one: bytes, other: bytes) -> bytes:
-    """Return the bytes of both, added without carry; a length that differs makes a proof that proves nothing."""
+    """Return the XOR of both; if the lengths differ, the result is a proof that does not verify."""
     if len(one) != len(other):
         return bytes(len(one))
     return (int.from_bytes(one, "big") ^ int.from_bytes(other, "big")).to_bytes(len(one), "big")

@@ -1,8 +1,8 @@
-"""JSON Web Tokens (RFC 7519): which are valid, by whose keys.
+"""JSON Web Tokens (RFC 7519): validation against an issuer's keys and the rules of a listener.
 
 A token is valid when a key of the issuer's key set has signed it with one of `ALGORITHMS`, which all need a private key
-that only the issuer has, and when its claims are as the rules want them and the clock says. ``none`` and HMAC are no
-algorithms here: a token that names them is refused whatever it holds.
+that only the issuer has, and when its claims satisfy the rules at the current time. ``none`` and HMAC are not among
+them: a token that names one of these is rejected whatever it contains.
 Source: BrokerJwtValidator and RefreshingHttpsJwksVerificationKeyResolver of Apache Kafka 4.3; RFC 8725.
 """
 
@@ -19,31 +19,31 @@ _RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 ALGORITHMS: Final = (*_RSA, *_CURVES)
 RSA_BITS_MIN: Final = 2_048
 TOKEN_CHARS_MAX: Final = 16 * 1024
-"""Longer tokens are refused unread: they are looked at before anybody has logged in."""
+"""Longer tokens are rejected without parsing: they are evaluated before the client has authenticated."""
 KEYS_MAX: Final = 100
-"""Keys of one set that are looked at; issuers have a handful."""
+"""Keys of one set that are considered; issuers have a handful."""
 
 
 class InvalidTokenError(OttlaError):
-    """The token must not be believed; the message says why, for this side's log, and holds no part of the signature."""
+    """The token is not valid; the message says why, for this side's log, and contains no part of the signature."""
 
 
 class UnknownKeyError(InvalidTokenError):
-    """No key of the set has the token's id: the issuer may have a new one."""
+    """No key of the set has the token's key id: the issuer may have a new key."""
 
 
 class KeySetError(OttlaError):
-    """What was fetched is no set of keys (RFC 7517); the message says why."""
+    """The document is not a JSON Web Key Set (RFC 7517); the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRules:
-    """What a token must say.
+    """The claims that a token must have.
 
     Attributes:
-        issuer: the only issuer; None for any.
-        audiences: one of them must be named; where there is none, a token that names an audience is for somebody else.
-        skew_ms: difference of clocks that is tolerated.
+        issuer: the only issuer that is accepted; None for any.
+        audiences: one of them must be named; if there are none, a token that names an audience is rejected.
+        skew_ms: the clock skew that is tolerated.
         subject_claim: the claim that holds the user.
     """
 
@@ -56,14 +56,14 @@ class TokenRules:
 
 @dataclass(frozen=True, slots=True)
 class ValidToken:
-    """What a token says that is valid; the time is the wall clock's."""
+    """The claims of a valid token; the time is wall clock time."""
 
     subject: str
     expires_at_ms: int
 
 
 class SigningKey(NamedTuple):
-    """A public key of an issuer, and what it may sign with."""
+    """A public key of an issuer, and the algorithms that it may be used with."""
 
     key_id: str | None
     algorithms: frozenset[str]
@@ -83,12 +83,12 @@ class SigningKeys:
         return len(self._keys)
 
     def find(self, key_id: object, algorithm: str) -> SigningKey:
-        """Return the key that a token of this header was signed with.
+        """Return the key that a token with this header was signed with.
 
-        A token without an id is one of the only key that fits.
+        Without a key id, the set must have exactly one key for the algorithm.
 
         Raises:
-            InvalidTokenError: there is none; UnknownKeyError where the id is not known.
+            InvalidTokenError: there is none; UnknownKeyError if the key id is not known.
         """
         if key_id is None:
             fitting = [key for key in self._keys if algorithm in key.algorithms]
@@ -104,16 +104,16 @@ class SigningKeys:
 
 
 def read_signing_keys(data: bytes) -> SigningKeys:
-    """Read a JSON Web Key Set; keys that are not for the signatures of `ALGORITHMS` are passed over.
+    """Read a JSON Web Key Set; keys that are not for signatures with `ALGORITHMS` are skipped.
 
     Raises:
-        KeySetError: it is none, or has no key of use.
+        KeySetError: it is not a key set, or has no usable key.
     """
     try:
         rows = json.loads(data)["keys"]
         rows = [row for row in rows if isinstance(row, dict)][:KEYS_MAX]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise KeySetError(f"it is no JSON Web Key Set: {type(error).__name__}") from None
+        raise KeySetError(f"it is not a JSON Web Key Set: {type(error).__name__}") from None
     keys = [key for row in rows if (key := _read_key(row)) is not None]
     if not keys:
         raise KeySetError(f"none of its {len(rows)} keys is a public RSA or EC key for signatures")
@@ -121,7 +121,7 @@ def read_signing_keys(data: bytes) -> SigningKeys:
 
 
 def _read_key(row: Mapping[str, Any]) -> SigningKey | None:
-    """Return a key of the set; None where it is of no use here."""
+    """Return a key of the set; None if it is not usable."""
     from jwt import PyJWK
     from jwt.exceptions import PyJWTError
 
@@ -147,10 +147,10 @@ def _read_key(row: Mapping[str, Any]) -> SigningKey | None:
 
 
 def validate_token(token: str, *, keys: SigningKeys, rules: TokenRules, now_ms: int) -> ValidToken:
-    """Return what ``token`` says, if ``rules`` hold at ``now_ms`` of the wall clock.
+    """Return the claims of ``token`` if it satisfies ``rules`` at ``now_ms`` of the wall clock.
 
     Raises:
-        InvalidTokenError: the token must not be believed.
+        InvalidTokenError: the token is not valid.
     """
     from jwt.api_jws import PyJWS
     from jwt.exceptions import PyJWTError
@@ -162,7 +162,7 @@ def validate_token(token: str, *, keys: SigningKeys, rules: TokenRules, now_ms: 
     if algorithm not in ALGORITHMS:
         raise InvalidTokenError(f"its algorithm is {str(algorithm)[:20]!r}; allowed are {', '.join(ALGORITHMS)}")
     if "crit" in header or "b64" in header:
-        raise InvalidTokenError("its header demands an extension")
+        raise InvalidTokenError("its header requires an extension")
     key = keys.find(header.get("kid"), algorithm)
     try:
         payload = PyJWS().decode_complete(token, key.key, algorithms=[algorithm])["payload"]
@@ -170,19 +170,19 @@ def validate_token(token: str, *, keys: SigningKeys, rules: TokenRules, now_ms: 
     except (PyJWTError, ValueError, TypeError, RecursionError) as error:
         raise InvalidTokenError(f"its signature or payload is not valid: {type(error).__name__}") from None
     if not isinstance(claims, dict):
-        raise InvalidTokenError("its payload is no set of claims")
+        raise InvalidTokenError("its payload is not a JSON object of claims")
     return _check_claims(claims, rules, now_ms)
 
 
 def _read_header(token: str) -> Mapping[str, Any]:
-    """Return what comes before the first dot; the rest is not looked at until it is known whose key it needs."""
+    """Return the header, before the first dot; the rest is not decoded before the key is known."""
     text = token.partition(".")[0]
     try:
         header = json.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     except (ValueError, RecursionError):
         header = None
     if not isinstance(header, dict):
-        raise InvalidTokenError("it is no JSON Web Token")
+        raise InvalidTokenError("it is not a JSON Web Token")
     return header
 
 
@@ -194,19 +194,19 @@ def _check_claims(claims: Mapping[str, Any], rules: TokenRules, now_ms: int) -> 
     if max(issued_ms, begins_ms) > now_ms + rules.skew_ms:
         raise InvalidTokenError("it is not valid yet")
     if rules.issuer is not None and claims.get("iss") != rules.issuer:
-        raise InvalidTokenError("it is of another issuer")
+        raise InvalidTokenError("it was issued by another issuer")
     _check_audience(claims.get("aud"), rules.audiences)
     scopes = claims.get(rules.scope_claim, [])
     if not isinstance(scopes, str) and not (
         isinstance(scopes, list) and all(isinstance(each, str) and each.strip() for each in scopes)
     ):
-        raise InvalidTokenError(f"its claim {rules.scope_claim} is neither a text nor a list of texts")
+        raise InvalidTokenError(f"its claim {rules.scope_claim} is neither a string nor a list of strings")
     subject = claims.get(rules.subject_claim)
     if not isinstance(subject, str) or not subject.strip():
-        raise InvalidTokenError(f"its claim {rules.subject_claim} names nobody")
-    # Which signs are blanks is said differently everywhere: nobody is to become another by them.
+        raise InvalidTokenError(f"its claim {rules.subject_claim} names no user")
+    # Definitions of white space differ between systems: trimming must not turn one user into another.
     if subject != subject.strip() or not _is_encodable(subject):
-        raise InvalidTokenError(f"its claim {rules.subject_claim} has blanks around it, or is no text")
+        raise InvalidTokenError(f"its claim {rules.subject_claim} has blanks around it, or is not encodable")
     return ValidToken(subject, expires_ms)
 
 
@@ -221,7 +221,7 @@ def _is_encodable(text: str) -> bool:
 def _time_ms(claims: Mapping[str, Any], name: str) -> int:
     value = claims.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e11:
-        raise InvalidTokenError(f"its claim {name} is missing, or no time")
+        raise InvalidTokenError(f"its claim {name} is missing, or not a time")
     return int(value * 1_000)
 
 

@@ -1,1 +1,6 @@
-"""Who is at the other end, and what they may do."""
+"""Principals, permissions and quotas.
+
+`principal_mapping` derives a principal from a client certificate; SASL users come from `ottla.sasl`. `authorizer`
+evaluates the ACLs of the metadata, `denials` counts and logs denied operations, `quotas` limits clients. Start reading
+at `authorizer`.
+"""

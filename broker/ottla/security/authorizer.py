@@ -1,11 +1,11 @@
-"""`Authorizer`: may this principal, from this host, do this with that resource?
+"""`Authorizer`: whether a principal, from a host, may perform an operation on a resource.
 
-A denial that matches outweighs every permission; without either the answer is no, unless no entry speaks of the
-resource at all and ``allow.everyone.if.no.acl.found`` is set. Super users are never refused.
+A matching DENY entry outweighs every ALLOW entry; if neither matches, the operation is denied, unless no entry matches
+the resource at all and ``allow.everyone.if.no.acl.found`` is set. Super users may perform every operation.
 
-Entries are found by resource: the literal name, ``*``, and every prefix of the name that an entry has. What was
-answered once is answered from memory until an entry changes: a partition of a Produce costs one look-up.
-Until the metadata has been read once, everybody but super users is told to ask again.
+Entries are looked up by resource: the literal name, ``*``, and every prefix of the name that an entry has. Results are
+cached until an entry changes: a partition of a Produce request costs one look-up. Until the metadata has been loaded,
+requests of all principals but super users fail with a retriable error.
 
 Source: StandardAuthorizerData and Authorizer.authorizeByResourceType of Apache Kafka 4.3.
 """
@@ -20,21 +20,21 @@ from ottla.metadata.image import MetadataImage
 from ottla.types import Uuid
 from ottla.wire.acl_codes import WILDCARD, WILDCARD_PRINCIPAL, Acl, Operation, PatternType, PermissionType, ResourceType
 
-REMEMBERED_MAX: Final = 100_000
-REMEMBERED_CHARACTERS_MAX: Final = 4 * 1024 * 1024
-"""Answers, and the characters of the names in them: some 36 MiB at most. Clients that ask about ever new names, or very
-long ones, must not fill the memory."""
+CACHED_RESULTS_MAX: Final = 100_000
+CACHED_CHARACTERS_MAX: Final = 4 * 1024 * 1024
+"""Bounds of the cache and of the characters of the names in it: some 36 MiB at most. Clients that use ever new names,
+or very long ones, must not fill the memory."""
 
 _NAME_OF_NOTHING: Final = "hardcode"
-"""The resource that Kafka asks about to find super users and those who may do everything."""
+"""The resource name with which Kafka checks for super users and for principals that may access every resource."""
 
 _IMPLIED_BY: Final = {
     Operation.DESCRIBE: frozenset({Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.ALTER_CONFIGS}),
 }
-"""To whom one of these is allowed, the operation is allowed as well. A denial implies nothing."""
+"""An entry that allows one of these also allows the operation. A DENY entry implies nothing."""
 
-# Looking a member up in its class takes ten times as long as a name of the module.
+# Looking up an enum member takes ten times as long as a module's name.
 _ALL: Final = Operation.ALL
 _DENY: Final = PermissionType.DENY
 
@@ -43,12 +43,12 @@ _ByPrincipal: TypeAlias = "dict[str, list[Acl]]"
 
 
 class Authorizer(Protocol):
-    """What handlers ask."""
+    """The permission checks of handlers."""
 
     is_enabled: bool
-    """Whether there are entries to ask at all; without an authorizer everybody may do everything."""
+    """Whether entries are evaluated at all; without an authorizer every operation is allowed."""
     changes: int
-    """How often entries have changed so far: while it stays, so do the answers."""
+    """How often entries have changed so far: results stay valid until this number changes."""
 
     def authorize(
         self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str
@@ -56,17 +56,17 @@ class Authorizer(Protocol):
         """Return whether ``principal`` (``User:name``) may do this from ``host``, an address as Java writes it.
 
         Raises:
-            KafkaError: UNKNOWN_SERVER_ERROR where it is not known yet.
+            KafkaError: UNKNOWN_SERVER_ERROR while the entries are not loaded.
         """
 
     def authorize_by_resource_type(
         self, principal: str, host: str, operation: Operation, resource_type: ResourceType
     ) -> bool:
-        """Return whether there is any resource of that type with which this is allowed; raises as `authorize` does."""
+        """Return whether the operation is allowed on any resource of that type; raises as `authorize` does."""
 
 
 class AllowEveryone:
-    """The authorizer of a node that has none."""
+    """The authorizer of a node without ``authorizer.class.name``."""
 
     is_enabled = False
     changes = 0
@@ -79,7 +79,7 @@ class AllowEveryone:
 
 
 class AclAuthorizer:
-    """See the module; a publisher of the metadata loader."""
+    """Authorizer that evaluates the ACLs of the metadata; see the module. A publisher of the metadata loader."""
 
     is_enabled = True
 
@@ -90,17 +90,17 @@ class AclAuthorizer:
         self._is_loaded = False
         self._acls: dict[Uuid, Acl] = {}
         self._resources = {resource_type: _Resources() for resource_type in ResourceType}
-        self._remembered: dict[tuple[object, ...], bool] = {}
+        self._cache: dict[tuple[object, ...], bool] = {}
         self._characters = 0
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Take in what was added and removed."""
-        # A log may begin with records of the quorum alone: the cluster's own come with its levels.
+        """Add and remove the entries that changed."""
+        # A metadata log may start with the quorum's control records alone: ACLs are loaded once feature levels are.
         self._is_loaded = self._is_loaded or bool(image.features.levels)
         if not delta.acls.changes:
             return
         self.changes += 1
-        self._remembered.clear()
+        self._cache.clear()
         self._characters = 0
         for acl_id, acl in delta.acls.changes.items():
             gone = self._acls.pop(acl_id, None)
@@ -114,27 +114,27 @@ class AclAuthorizer:
         self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str
     ) -> bool:
         """See `Authorizer.authorize`."""
-        question = (principal, host, operation, resource_type, name)
-        answer = self._remembered.get(question)
-        if answer is None:
-            answer = principal in self._super_users or self._decide(principal, host, operation, resource_type, name)
-            self._remember(question, answer, len(name))
-        return answer
+        key = (principal, host, operation, resource_type, name)
+        result = self._cache.get(key)
+        if result is None:
+            result = principal in self._super_users or self._decide(principal, host, operation, resource_type, name)
+            self._cache_result(key, result, len(name))
+        return result
 
-    def _remember(self, question: tuple[object, ...], answer: bool, characters: int) -> None:
+    def _cache_result(self, key: tuple[object, ...], result: bool, characters: int) -> None:
         self._characters += characters
-        if len(self._remembered) >= REMEMBERED_MAX or self._characters > REMEMBERED_CHARACTERS_MAX:
-            self._remembered.clear()
+        if len(self._cache) >= CACHED_RESULTS_MAX or self._characters > CACHED_CHARACTERS_MAX:
+            self._cache.clear()
             self._characters = characters
-        self._remembered[question] = answer
+        self._cache[key] = result
 
     def _decide(self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         if not self._is_loaded:
-            # As Kafka tells its AuthorizerNotReadyException. Neither a denial nor that there is no entry is known yet.
+            # Kafka's code for AuthorizerNotReadyException. Neither denials nor missing entries are known yet.
             raise KafkaError(
-                ErrorCode.UNKNOWN_SERVER_ERROR, "This node has not read the access control entries yet: ask again."
+                ErrorCode.UNKNOWN_SERVER_ERROR, "This node has not loaded the access control entries yet: retry."
             )
-        patterns = self._resources[resource_type].about(name)
+        patterns = self._resources[resource_type].matching(name)
         is_allowed = False
         for pattern in patterns:
             for each in (principal, WILDCARD_PRINCIPAL):
@@ -153,27 +153,27 @@ class AclAuthorizer:
         self, principal: str, host: str, operation: Operation, resource_type: ResourceType
     ) -> bool:
         """See `Authorizer.authorize_by_resource_type`; entries that only imply ``operation`` do not count."""
-        question = (principal, host, operation, resource_type)
-        answer = self._remembered.get(question)
-        if answer is None:
-            answer = self.authorize(
+        key = (principal, host, operation, resource_type)
+        result = self._cache.get(key)
+        if result is None:
+            result = self.authorize(
                 principal, host, operation, resource_type, _NAME_OF_NOTHING
             ) or self._is_any_allowed(principal, host, operation, resource_type)
-            self._remember(question, answer, 0)
-        return answer
+            self._cache_result(key, result, 0)
+        return result
 
     def _is_any_allowed(self, principal: str, host: str, operation: Operation, resource_type: ResourceType) -> bool:
         resources = self._resources[resource_type]
-        fitting = (
+        matching = (
             acl
-            for acl in resources.of(principal)
+            for acl in resources.entries_of(principal)
             if acl.host in (WILDCARD, host) and (acl.operation is operation or acl.operation is _ALL)
         )
         if not resources.denials:
-            return next(fitting, None) is not None
+            return next(matching, None) is not None
         allowed: list[Acl] = []
         denied: set[tuple[PatternType, str]] = set()
-        for acl in fitting:
+        for acl in matching:
             if acl.permission_type is _DENY:
                 denied.add((acl.pattern_type, acl.resource_name))
             else:
@@ -193,7 +193,7 @@ class _Resources:
         self.prefixed: dict[str, _ByPrincipal] = {}
         self.prefix_lengths: Counter[int] = Counter()
         self.denials = 0
-        """How many entries deny."""
+        """Number of DENY entries."""
 
     def add(self, acl: Acl) -> None:
         self.denials += acl.permission_type is _DENY
@@ -221,8 +221,8 @@ class _Resources:
             if not self.prefix_lengths[length]:
                 del self.prefix_lengths[length]
 
-    def about(self, name: str) -> list[_ByPrincipal]:
-        """Return what every pattern that stands for the resource ``name`` says."""
+    def matching(self, name: str) -> list[_ByPrincipal]:
+        """Return the entries of every pattern that matches the resource ``name``."""
         literal, prefixed, size = self.literal, self.prefixed, len(name)
         found = [literal[name]] if name in literal else []
         if WILDCARD in literal and name != WILDCARD:
@@ -232,8 +232,8 @@ class _Resources:
                 found.append(prefixed[prefix])
         return found
 
-    def of(self, principal: str) -> Iterator[Acl]:
-        """Yield every entry that speaks of ``principal``."""
+    def entries_of(self, principal: str) -> Iterator[Acl]:
+        """Yield every entry for ``principal`` or for all principals."""
         principals = {principal, WILDCARD_PRINCIPAL}
         for patterns in (self.literal, self.prefixed):
             for by_principal in patterns.values():
@@ -245,7 +245,7 @@ class _Resources:
 
 
 def _is_dominated(acl: Acl, denied: set[tuple[PatternType, str]]) -> bool:
-    """Return whether a denial covers everything that ``acl`` allows."""
+    """Return whether a DENY entry covers everything that ``acl`` allows."""
     name = acl.resource_name
     if acl.pattern_type is PatternType.LITERAL:
         if name == WILDCARD:

@@ -1,6 +1,6 @@
-"""`Denials`: who was refused what, counted, and logged at most once a second.
+"""`Denials`: counts of denied operations, logged at most once a second.
 
-Source: the audit log of StandardAuthorizerData in Apache Kafka 4.3, which writes a line for every refusal.
+Source: the audit log of StandardAuthorizerData in Apache Kafka 4.3, which writes a line for every denial.
 """
 
 import logging
@@ -15,20 +15,22 @@ logger = logging.getLogger(__name__)
 
 
 class Denials:
-    """``counts`` by what was wanted; there are only so many operations and kinds of resources."""
+    """``counts`` by operation and resource type; both are enumerations, so it is bounded."""
 
     def __init__(self, clock: Clock) -> None:
         self.counts: Counter[tuple[Operation, ResourceType]] = Counter()
         self._lines = LineLimit(clock)
 
-    def note(self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str) -> None:
-        """Take note of one refusal."""
+    def record_denial(
+        self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str
+    ) -> None:
+        """Count and log one denial."""
         self.counts[operation, resource_type] += 1
         if not self._lines.take():
             return
         logger.warning(
             "denied: %s from %s may not %s the %s %s; an access control entry would allow it (ottla acl add); "
-            "%d refusals so far",
+            "%d denials so far",
             quoted(principal),
             host,
             operation.name,

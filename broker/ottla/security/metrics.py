@@ -8,7 +8,7 @@ from ottla.security.quotas.throttles import Throttles
 
 
 class QuotaSample(NamedTuple):
-    """What quotas did, by the key of the quota."""
+    """Effects of quotas, by the key of the quota."""
 
     throttles: dict[str, tuple[int, int]]
     """How often, and for how many ms in all, clients were throttled."""

@@ -1,8 +1,8 @@
 """From a certificate's distinguished name to a principal: ``ssl.principal.mapping.rules``.
 
 Rules are separated by commas, and the first one that fits counts: ``DEFAULT`` is the whole name, and
-``RULE:pattern/replacement/[LU]`` takes what ``$1`` ... stand for, in lower or upper case where a letter says so.
-Source: SslPrincipalMapper of Apache Kafka, whose patterns are Java's: what Python's cannot say is refused.
+``RULE:pattern/replacement/[LU]`` is the replacement with ``$1`` ... expanded, in lower (L) or upper (U) case.
+Source: SslPrincipalMapper of Apache Kafka, with Java's patterns: those that Python cannot express are rejected.
 """
 
 import re
@@ -19,7 +19,7 @@ _RULE = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?).*?|(?:.*?)"
 
 
 class NoMatchingRuleError(Exception):
-    """No rule fits; the message names the distinguished name."""
+    """No rule matches; the message contains the distinguished name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +42,20 @@ class _Rule:
 
 
 class PrincipalMapping:
-    """The rules of one listener; without any, nobody who shows a certificate is let in.
+    """The rules of one listener; if none matches, a client with a certificate is rejected.
 
     Raises of the constructor:
-        ConfigurationError: a rule that cannot be read; it is named.
+        ConfigurationError: a rule cannot be parsed; the message names it.
     """
 
     def __init__(self, rules: str) -> None:
         self._rules = tuple(_parse(rules.strip()))
 
     def principal(self, distinguished_name: str | None) -> str:
-        """Return ``User:name`` for the subject of a certificate; `ANONYMOUS_PRINCIPAL` for a client that showed none.
+        """Return ``User:name`` for the subject of a certificate; `ANONYMOUS_PRINCIPAL` for a client without one.
 
         Raises:
-            NoMatchingRuleError: no rule fits; such a client is not let in.
+            NoMatchingRuleError: no rule matches; the client is rejected.
         """
         if distinguished_name is None:
             return ANONYMOUS_PRINCIPAL
@@ -63,7 +63,7 @@ class PrincipalMapping:
             name = rule.apply(distinguished_name)
             if name is not None:
                 return f"User:{name}"
-        raise NoMatchingRuleError(f"no rule of {KEY} fits {distinguished_name[:_SAID_CHARS_MAX]!a}")
+        raise NoMatchingRuleError(f"no rule of {KEY} matches {distinguished_name[:_SAID_CHARS_MAX]!a}")
 
 
 def _parse(text: str) -> list[_Rule]:
@@ -74,8 +74,8 @@ def _parse(text: str) -> list[_Rule]:
         if match is None or match.end() != len(rule):
             unread = rule if match is None else rule[match.end() :]
             raise ConfigurationError(
-                f"{KEY} has the rule {rule!r} with {unread!r} in it, which cannot be read; a rule is DEFAULT or "
-                "RULE:pattern/replacement/, and L or U behind that"
+                f"{KEY} has the rule {rule!r} with {unread!r} in it, which cannot be parsed; a rule is DEFAULT or "
+                "RULE:pattern/replacement/, optionally followed by L or U"
             )
         if match[1] is not None:
             rules.append(_Rule())
@@ -87,16 +87,16 @@ def _parse(text: str) -> list[_Rule]:
 def _compile(pattern: str, rule: str) -> re.Pattern[str]:
     try:
         with warnings.catch_warnings():
-            # Python warns of what it reads in another way than Java does: [a-z&&[^x]].
+            # Python warns about patterns that Java interprets differently: [a-z&&[^x]].
             warnings.simplefilter("error")
-            # Java writes a named group without the P.
+            # Java's named groups have no P.
             return re.compile(re.sub(r"\(\?<(?![=!])", "(?P<", pattern), re.ASCII)
     except (re.error, Warning) as error:
-        raise ConfigurationError(f"{KEY} has the rule {rule!r}, whose pattern is none: {error}") from error
+        raise ConfigurationError(f"{KEY} has the rule {rule!r}, whose pattern is not valid: {error}") from error
 
 
 def _expand(replacement: str, match: re.Match[str]) -> str:
-    """Put groups in place of ``$1``; a reference to a group that is not there, and what follows a backslash, stay."""
+    """Expand ``$1``; references to groups that do not exist, and escaped characters, are kept."""
     parts, position = [], 0
     while position < len(replacement):
         sign, behind = replacement[position], replacement[position + 1 : position + 2]
@@ -113,7 +113,7 @@ def _expand(replacement: str, match: re.Match[str]) -> str:
 
 
 def _read_group(replacement: str, position: int, groups: int) -> tuple[int, int]:
-    """Return the number at ``position`` and where it ends: as Java, with as many digits as there are groups for."""
+    """Return the group number at ``position`` and its end; as in Java, only as many digits as name a group."""
     group = 0
     while replacement[position : position + 1].isdigit() and group * 10 + int(replacement[position]) <= groups:
         group = group * 10 + int(replacement[position])

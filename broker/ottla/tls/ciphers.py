@@ -1,4 +1,4 @@
-"""``ssl.cipher.suites``: names of Java, which are those of the IANA registry, as OpenSSL has them.
+"""``ssl.cipher.suites``: Java's cipher suite names, which are those of the IANA registry, mapped to OpenSSL's.
 
 Source: RFC 5246 and RFC 8446 for the names; OpenSSL's ciphers(1).
 """
@@ -16,24 +16,24 @@ _CIPHER: Final = re.compile(r"(?P<name>AES|CAMELLIA|ARIA)_(?P<bits>\d+)_(?P<mode
 
 
 def openssl_cipher_list(suites: Iterable[str], place: str) -> tuple[list[str], bool]:
-    """Return OpenSSL's names of those for TLS 1.2, and whether any is one of TLS 1.3.
+    """Return OpenSSL's names of the suites for TLS 1.2, and whether any suite is for TLS 1.3.
 
     Raises:
-        ConfigurationError: some, but not all of those for TLS 1.3 are named, which Python cannot tell OpenSSL.
+        ConfigurationError: some, but not all suites of TLS 1.3 are named; Python's ``ssl`` cannot select among them.
     """
     named = list(suites)
     tls13 = TLS13_SUITES.intersection(named)
     if tls13 and tls13 != TLS13_SUITES:
         missing = ", ".join(sorted(TLS13_SUITES - tls13))
         raise ConfigurationError(
-            f"{place}: ssl.cipher.suites names {', '.join(sorted(tls13))} but not {missing}; those of TLS "
-            "1.3 go together here. Name all three, or none and leave TLSv1.3 out."
+            f"{place}: ssl.cipher.suites names {', '.join(sorted(tls13))} but not {missing}; suites of TLS "
+            "1.3 are enabled together here. Name all three, or none and leave TLSv1.3 out."
         )
     return [openssl_cipher(name) for name in named if name not in TLS13_SUITES], bool(tls13)
 
 
 def openssl_cipher(name: str) -> str:
-    """Return OpenSSL's name of a suite; one that is not written as Java writes it stays as it is."""
+    """Return OpenSSL's name of a suite; a name that is not in Java's form is returned unchanged."""
     suite = _SUITE.fullmatch(name)
     if suite is None:
         return name

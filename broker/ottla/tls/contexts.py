@@ -1,4 +1,4 @@
-"""Contexts for TLS, made of settings and key material: what a listener, or a client, secures its connections with.
+"""SSL contexts of listeners and clients, built from settings and key material.
 
 Source: SslFactory and DefaultSslEngineFactory of Apache Kafka 4.3.
 """
@@ -29,7 +29,7 @@ _CLIENT_AUTH: Final = {
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Contexts:
-    """One listener or client, secured: settings, what they were read to, and the contexts made of it."""
+    """The SSL contexts of one listener or client, with the settings and the key material that they were built from."""
 
     settings: TlsSettings
     stamp: tuple[tuple[int, int, int] | None, ...]
@@ -39,9 +39,9 @@ class Contexts:
 
 
 def make_contexts(settings: TlsSettings, *, opened: bool) -> Contexts:
-    """Read the files that ``settings`` name and make what connections are secured with.
+    """Read the files that ``settings`` name and build the SSL contexts.
 
-    ``opened`` is False for a listener that this node only dials, and for a client.
+    ``opened`` is False for a listener that this node only connects to, and for a client.
 
     Raises:
         ConfigurationError: see `load_key_material` and `load_trusted`; or OpenSSL cannot use the key or the ciphers.
@@ -63,9 +63,9 @@ def _new_context(
     context = ssl.SSLContext(side)
     versions = [_VERSIONS[version] for version in settings.versions]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
-    # A client that asks for a new handshake on an open connection would have it cost as much as it likes.
+    # A client that may request new handshakes on an open connection could cost the node unbounded CPU time.
     context.options |= ssl.OP_NO_RENEGOTIATION
-    # As Java: whatever is in the trust store is trusted, its issuer need not be.
+    # As Java: every certificate in the trust store is trusted, even if its issuer is not.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if settings.cipher_suites:
         _choose_ciphers(context, settings)
@@ -99,13 +99,13 @@ def _choose_ciphers(context: ssl.SSLContext, settings: TlsSettings) -> None:
 
 
 def _load_key(context: ssl.SSLContext, settings: TlsSettings, material: KeyMaterial) -> None:
-    """Hand the key to OpenSSL, which reads it from a file only: one in memory that no other process can name."""
+    """Load the key into OpenSSL, which reads files only, from an in-memory file that no other process can name."""
     with _file_in_memory(material.chain_pem + material.key_pem) as path:
         try:
             context.load_cert_chain(path)
         except ssl.SSLError as error:
             raise ConfigurationError(
-                f"{settings.place}: OpenSSL does not take the certificate or its key: {explain(error)}"
+                f"{settings.place}: OpenSSL rejects the certificate or its key: {explain(error)}"
             ) from error
 
 

@@ -1,8 +1,8 @@
 """The subject of a certificate as Kafka prints it: RFC 2253, as Java's ``X500Principal.getName()`` writes it.
 
-The last part of the name comes first: ``CN=client,OU=tests,C=DE``. Nine attributes have names; any other is written as
-its number and the value's bytes in hexadecimal: ``1.2.840.113549.1.9.1=#1603...``.
-Source: RFC 2253, X.690 (DER); the edges were asked of the JVM.
+The last part of the name comes first: ``CN=client,OU=tests,C=DE``. Nine attributes have names; others are written as
+their OID and the value's bytes in hexadecimal: ``1.2.840.113549.1.9.1=#1603...``.
+Source: RFC 2253, X.690 (DER); edge cases were checked with the JVM.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def subject_of(certificate: bytes) -> str:
     """Return the subject of an X.509 certificate in DER.
 
     Raises:
-        ValueError: it is no certificate.
+        ValueError: the bytes are not a certificate.
     """
     try:
         return format_name(_subject_bytes(certificate))
@@ -46,7 +46,7 @@ def _subject_bytes(certificate: bytes) -> bytes:
 
 
 def format_name(name: bytes) -> str:
-    """Return a Name, given by the content of its SEQUENCE."""
+    """Return a Name as text, given the content of its SEQUENCE."""
     parts = []
     for _, attributes, _ in _elements(name):
         parts.append("+".join(_format_attribute(attribute) for _, attribute, _ in _elements(attributes)))
@@ -59,12 +59,12 @@ def _format_attribute(attribute: bytes) -> str:
     name = _NAMES.get(oid)
     if name is None or tag not in _STRINGS:
         return f"{oid if name is None else name}=#{whole_value.hex()}"
-    # Java takes every kind of string for UTF-8, even those that are not.
+    # Java decodes every string type as UTF-8, even BMPString.
     return f"{name}={escape(value.decode(errors='replace'))}"
 
 
 def escape(value: str) -> str:
-    """Return the value of an attribute as it stands in a name."""
+    """Return the value of an attribute, escaped as in a distinguished name."""
     escaped = "".join(f"\\{sign}" if sign in ',=+<>#;"\\' else sign for sign in value).replace("\0", "\\00")
     stripped = escaped.strip(" ")
     leading = len(escaped) - len(escaped.lstrip(" "))
@@ -84,12 +84,12 @@ def _format_oid(content: bytes) -> str:
 
 
 def _elements(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """Yield tag and content of each element, and all of its bytes."""
+    """Yield each element's tag, content and whole encoding."""
     position = 0
     while position < len(data):
         start = position
         if len(data) < position + 2:
-            raise ValueError("an element is cut off")
+            raise ValueError("an element is truncated")
         tag, length = data[position], data[position + 1]
         position += 2
         if length & 0x80:
@@ -98,6 +98,6 @@ def _elements(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
             position += count
         end = position + length
         if end > len(data):
-            raise ValueError("an element is cut off")
+            raise ValueError("an element is truncated")
         yield tag, data[position:end], data[start:end]
         position = end

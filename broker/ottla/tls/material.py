@@ -1,4 +1,4 @@
-"""Keys and certificates, from PEM or PKCS #12 to what a TLS context is made of; each way that can go wrong, in a line.
+"""Keys and certificates from PEM or PKCS #12, loaded and checked; each possible error is one line for the operator.
 
 Source: DefaultSslEngineFactory (Kafka 4.3) for what a store may hold; RFC 7468 (PEM), RFC 7292 (PKCS #12).
 """
@@ -33,7 +33,7 @@ T = TypeVar("T")
 _JKS: Final = (bytes.fromhex("feedfeed"), bytes.fromhex("cececece"))
 _DER_SEQUENCE: Final = b"\x30"
 _PEM: Final = b"-----BEGIN "
-# What lies between the lines may be broken anywhere, by blanks as well: so it stands in a properties file.
+# The body may be split anywhere, also by blanks: a PEM value of a properties file has no line breaks.
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
 _LINE: Final = 64
 _FILE_BYTES_MAX: Final = 1 << 20
@@ -41,11 +41,11 @@ _FILE_BYTES_MAX: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, repr=False)
 class KeyMaterial:
-    """A private key and its certificate with those that lead to its authority. It never prints itself."""
+    """A private key and its certificate chain. Its repr never shows the key."""
 
     key_pem: bytes
     chain: tuple[x509.Certificate, ...]
-    """The one of the key first."""
+    """The key's own certificate is the first."""
 
     @property
     def chain_pem(self) -> bytes:
@@ -53,7 +53,7 @@ class KeyMaterial:
 
     @property
     def expires_at_ms(self) -> int:
-        """When the first of the certificates ends, Unix time."""
+        """Unix time at which the first of the certificates to expire does so."""
         return min(int(it.not_valid_after_utc.timestamp() * 1000) for it in self.chain)
 
     @property
@@ -62,12 +62,12 @@ class KeyMaterial:
 
     @property
     def alternative_names(self) -> frozenset[str]:
-        """The names and addresses that the key's certificate is for."""
+        """The names and addresses in the certificate's subjectAltName."""
         return _alternative_names(self.chain[0])
 
 
 def pem_of(certificates: Iterable[x509.Certificate]) -> bytes:
-    """Return certificates one after the other in PEM."""
+    """Return the certificates concatenated in PEM."""
     return b"".join(certificate.public_bytes(Encoding.PEM) for certificate in certificates)
 
 
@@ -75,7 +75,7 @@ def load_key_material(settings: TlsSettings) -> KeyMaterial | None:
     """Return this node's key and certificates; None where none are configured.
 
     Raises:
-        ConfigurationError: a file is missing or is no such store, a password is wrong, key and certificate differ.
+        ConfigurationError: a file is missing or not a store, a password is wrong, key and certificate do not match.
     """
     store = settings.key_store
     if store is None:
@@ -90,7 +90,7 @@ def load_key_material(settings: TlsSettings) -> KeyMaterial | None:
 
 
 def load_trusted(settings: TlsSettings) -> tuple[x509.Certificate, ...] | None:
-    """Return the certificates that are trusted; None where it is left to the system.
+    """Return the trusted certificates; None for the system's default trust store.
 
     Raises:
         ConfigurationError: as `load_key_material`; or there is no certificate in the store.
@@ -128,12 +128,16 @@ def _read_file(store: Store, place: str) -> bytes:
     except OSError as error:
         raise _wrong(store, place, f"cannot be read: {error.strerror or error}") from error
     if len(data) > _FILE_BYTES_MAX:
-        raise _wrong(store, place, f"is larger than {_FILE_BYTES_MAX} bytes: take the one with only what is needed")
+        raise _wrong(
+            store,
+            place,
+            f"is larger than {_FILE_BYTES_MAX} bytes: keep only the needed certificates",
+        )
     return data
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Open as `open` does, but never wait for the other end of a pipe."""
+    """Open as `open` does, but never block on a pipe without a writer."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
@@ -142,7 +146,7 @@ def _read_text(store: Store, place: str) -> str:
     if data.startswith(_JKS):
         raise _wrong(store, place, _how_to_convert(store))
     if _PEM not in data:
-        raise _wrong(store, place, f"is no PEM: there is no BEGIN line in it; see {store.what}.type")
+        raise _wrong(store, place, f"is not PEM: it has no BEGIN line; see {store.what}.type")
     return data.decode("ascii", errors="replace")
 
 
@@ -182,12 +186,12 @@ def _read_certificates(store: Store, place: str, text: str) -> list[x509.Certifi
 
 
 def _blocks(text: str) -> list[tuple[str, bytes]]:
-    """Return label and PEM of every block, its lines as PEM wants them."""
+    """Return label and PEM of every block, with the line breaks that PEM requires."""
     blocks = []
     for match in _BLOCK.finditer(text):
         label, body = match[1], match[2]
         if ":" not in body:
-            # No header lines of the old form of encryption, whose own line breaks count.
+            # Headers of traditional encrypted keys (Proc-Type) are left alone: their line breaks are significant.
             joined = "".join(body.split())
             body = "\n" + "\n".join(joined[at : at + _LINE] for at in range(0, len(joined), _LINE)) + "\n"
         blocks.append((label, f"-----BEGIN {label}-----{body}-----END {label}-----\n".encode()))
@@ -198,7 +202,7 @@ def _blocks(text: str) -> list[tuple[str, bytes]]:
 
 
 def _require_pkcs12(store: Store, data: bytes, place: str) -> None:
-    """Refuse what is no PKCS #12; Java reads it under the type JKS as well."""
+    """Reject anything but PKCS #12, which Java also accepts under the type JKS."""
     if data.startswith(_JKS):
         raise _wrong(store, place, _how_to_convert(store))
     if _PEM in data[:4096]:
@@ -209,7 +213,7 @@ def _require_pkcs12(store: Store, data: bytes, place: str) -> None:
 
 def _how_to_convert(store: Store) -> str:
     return (
-        "is a JKS store, which only Java reads. Convert it: keytool -importkeystore "
+        "is a JKS store, which only Java can read. Convert it: keytool -importkeystore "
         f"-srckeystore {store.location} -destkeystore {store.what.removeprefix('ssl.')}.p12 -deststoretype PKCS12, and "
         f"set {store.what}.type=PKCS12"
     )
@@ -238,7 +242,7 @@ def _try(action: Callable[[], T], store: Store, place: str, what: str) -> T:
 
 
 def _checked(store: Store, place: str, key: PrivateKeyTypes, certificates: list[x509.Certificate]) -> KeyMaterial:
-    """Put the key's own certificate first; refuse a store that has none for it."""
+    """Put the key's own certificate first; reject a store without one."""
     public = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
     def is_own(certificate: x509.Certificate) -> bool:
@@ -253,7 +257,7 @@ def _checked(store: Store, place: str, key: PrivateKeyTypes, certificates: list[
 
 
 def _in_order(first: x509.Certificate, others: list[x509.Certificate]) -> list[x509.Certificate]:
-    """Put each certificate's issuer behind it; what nobody was issued by is left out."""
+    """Return the chain, each certificate followed by its issuer; certificates that issued none of it are left out."""
     chain, left = [first], list(others)
     while chain[-1].issuer != chain[-1].subject:
         issuer = next((it for it in left if it.subject == chain[-1].issuer), None)
@@ -273,7 +277,7 @@ def _alternative_names(certificate: x509.Certificate) -> frozenset[str]:
 
 
 def stamp_of(settings: TlsSettings) -> tuple[tuple[int, int, int] | None, ...]:
-    """Return what changes when one of the files does: inode, size and time of change; None for a missing file."""
+    """Return a stamp that changes with any of the files: inode, size and modification time; None for a missing file."""
     stamps: list[tuple[int, int, int] | None] = []
     for store in (settings.key_store, settings.trust_store):
         if store is None or store.location is None:

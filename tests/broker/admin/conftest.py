@@ -5,30 +5,30 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ottla.admin.server import AdminServer, open_admin_door
+from ottla.admin.server import AdminServer, open_admin_listener
 from ottla.simulator.world.single_node import RunningNode
 from ottla.types import Endpoint
 
 Post = Callable[[Callable[[], None]], None]
 
 
-def at_once(action: Callable[[], None]) -> None:
-    """Stand in for the loop of a node that nobody else drives."""
+def run_at_once(action: Callable[[], None]) -> None:
+    """Stand in for the loop of a node that no other thread drives."""
     action()
 
 
 @pytest.fixture
 def new_admin(running: RunningNode) -> Iterator[Callable[..., AdminServer]]:
-    """Start admin servers on ports of their own; ``post`` may stand for another loop."""
+    """Start admin servers on ports of their own; ``post`` may replace the loop."""
     started = []
 
-    def start(post: Post = at_once, *, answer_timeout_s: float = 5.0, start_grace_s: float = 0.0) -> AdminServer:
+    def start(post: Post = run_at_once, *, loop_timeout_s: float = 5.0, start_grace_s: float = 0.0) -> AdminServer:
         server = AdminServer(
             running.node,
             post,
-            open_admin_door(Endpoint("127.0.0.1", 0)),
+            open_admin_listener(Endpoint("127.0.0.1", 0)),
             start_grace_s=start_grace_s,
-            answer_timeout_s=answer_timeout_s,
+            loop_timeout_s=loop_timeout_s,
         )
         server.start()
         started.append(server)

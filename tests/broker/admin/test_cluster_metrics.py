@@ -1,4 +1,4 @@
-"""The numbers of several nodes: the quorum's roles, what controllers see, and what leaders count of their followers."""
+"""Metrics of several nodes: the quorum's roles, the controllers' view of the cluster, the leaders' of followers."""
 
 import pytest
 
@@ -12,7 +12,7 @@ Figures = dict[tuple[str, str], float]
 
 @pytest.fixture
 def cluster() -> Cluster:
-    """Three nodes that are both, a broker apart, and a topic on three of them."""
+    """Three combined nodes, a broker, and a topic on three of them."""
     made = Cluster(seed=5, brokers=4, controllers=3)
     made.start()
     made.run_until_ready()
@@ -33,7 +33,7 @@ def figures(cluster: Cluster, node_id: int) -> Figures:
     }
 
 
-def test_the_quorums_roles_are_shown(cluster: Cluster) -> None:
+def test_quorum_roles_are_shown(cluster: Cluster) -> None:
     leader = cluster.leader_id()
     states = {
         node_id: next(
@@ -52,7 +52,7 @@ def test_the_quorums_roles_are_shown(cluster: Cluster) -> None:
         assert shown["kafka_server_raftmetrics_number_of_voters", ""] == 3
 
 
-def test_one_controller_is_active_and_all_know_the_cluster(cluster: Cluster) -> None:
+def test_one_controller_is_active_and_all_see_the_cluster(cluster: Cluster) -> None:
     name = "kafka_controller_kafkacontroller_"
     shown = {node_id: figures(cluster, node_id) for node_id in cluster.nodes}
 
@@ -62,7 +62,7 @@ def test_one_controller_is_active_and_all_know_the_cluster(cluster: Cluster) -> 
     assert shown[1]["ottla_replicas", "online"] == 12
 
 
-def test_a_lost_broker_shows_everywhere(cluster: Cluster) -> None:
+def test_lost_broker_is_visible_on_all_nodes(cluster: Cluster) -> None:
     leader = cluster.leader_id()
     assert leader is not None
     cluster.kill(4)

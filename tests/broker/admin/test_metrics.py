@@ -1,4 +1,4 @@
-"""The metrics page: Kafka's names, the node's numbers, and slices that never hold the loop for long."""
+"""The metrics page: Kafka's names, the node's numbers, and slices that never block the loop for long."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,8 +26,8 @@ def figures_of(page: str) -> Figures:
 
 def create_topic(running: RunningNode, name: str, partitions: int) -> None:
     topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
-    answer = running.connect().ask(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), CreateTopicsResponse, 7)
-    assert [result.error_code for result in answer.topics] == [0]
+    response = running.connect().ask(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), CreateTopicsResponse, 7)
+    assert [result.error_code for result in response.topics] == [0]
     running.run_until(lambda: len(running.node.replicas) >= partitions)
 
 
@@ -38,8 +38,8 @@ def produce(running: RunningNode, topic: str, partition: int, records: int) -> i
     request = ProduceRequest(
         acks=-1, timeout_ms=1_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
     )
-    answer = running.connect().ask(request, ProduceResponse, 9)
-    assert answer.responses[0].partition_responses[0].error_code == 0
+    response = running.connect().ask(request, ProduceResponse, 9)
+    assert response.responses[0].partition_responses[0].error_code == 0
     return len(batch)
 
 
@@ -56,9 +56,7 @@ def page(running: RunningNode, new_admin: Any, get: Any) -> Callable[[], Figures
     return page
 
 
-def test_what_producers_sent_is_counted_for_the_topic_and_in_all(
-    running: RunningNode, page: Callable[[], Figures]
-) -> None:
+def test_produced_bytes_are_counted_per_topic_and_in_total(running: RunningNode, page: Callable[[], Figures]) -> None:
     create_topic(running, "flights", 2)
     size_bytes = produce(running, "flights", 1, records=3)
 
@@ -77,9 +75,7 @@ def test_what_producers_sent_is_counted_for_the_topic_and_in_all(
     assert figures["kafka_log_log_size", place] == size_bytes
 
 
-def test_partitions_are_counted_as_the_broker_and_as_the_controller_see_them(
-    running: RunningNode, page: Callable[[], Figures]
-) -> None:
+def test_partitions_are_counted_by_broker_and_by_controller(running: RunningNode, page: Callable[[], Figures]) -> None:
     create_topic(running, "flights", 6)
 
     figures = page()
@@ -141,13 +137,15 @@ def test_connections_are_counted_by_listener_while_they_are_open(
     assert figures["ottla_connections_closed_for_errors_total", ()] == 1
 
 
-def test_the_memory_of_requests_is_on_the_page(running: RunningNode, page: Callable[[], Figures]) -> None:
+def test_request_memory_is_on_the_page(running: RunningNode, page: Callable[[], Figures]) -> None:
     for _ in range(3):
         running.connect().send_bytes((60 << 20).to_bytes(4, "big") + b"begun")
 
     figures = page()
 
-    assert figures["kafka_network_socketserver_memorypoolused", ()] == (120 << 20) + 9, "two, and what the third sent"
+    assert figures["kafka_network_socketserver_memorypoolused", ()] == (120 << 20) + 9, (
+        "two, and the bytes of the third"
+    )
     assert figures["kafka_network_socketserver_memorypoolavailable", ()] == (136 << 20) - 9
     assert figures["ottla_connections_waiting_for_memory", ()] == 1
     assert figures["ottla_waits_for_memory_total", ()] == 1
@@ -156,7 +154,7 @@ def test_the_memory_of_requests_is_on_the_page(running: RunningNode, page: Calla
     assert page()["ottla_connections_closed_for_slow_requests_total", ()] > 0
 
 
-def test_the_process_is_on_the_page(page: Callable[[], Figures]) -> None:
+def test_process_metrics_are_on_the_page(page: Callable[[], Figures]) -> None:
     figures = page()
 
     assert figures["process_resident_memory_bytes", ()] > 0
@@ -164,7 +162,7 @@ def test_the_process_is_on_the_page(page: Callable[[], Figures]) -> None:
     assert figures["ottla_loop_delay_seconds", ()] >= 0
 
 
-def test_open_metrics_is_served_to_who_asks_for_it(new_admin: Any, get: Any) -> None:
+def test_open_metrics_is_served_if_the_client_accepts_it(new_admin: Any, get: Any) -> None:
     status, content_type, body = get(new_admin(), "/metrics", Accept="application/openmetrics-text; version=1.0.0")
 
     assert status == 200
@@ -172,7 +170,7 @@ def test_open_metrics_is_served_to_who_asks_for_it(new_admin: Any, get: Any) -> 
     assert body.endswith("# EOF\n")
 
 
-def test_a_snapshot_takes_a_bounded_number_of_partitions_at_a_time(running: RunningNode) -> None:
+def test_slice_of_a_snapshot_copies_a_bounded_number_of_partitions(running: RunningNode) -> None:
     create_topic(running, "wide", 2 * PARTITIONS_PER_SLICE + 1)
     taken: list[NodeSnapshot] = []
 
@@ -182,7 +180,7 @@ def test_a_snapshot_takes_a_bounded_number_of_partitions_at_a_time(running: Runn
     assert len(taken[0].partitions) == 2 * PARTITIONS_PER_SLICE + 1
 
 
-def test_a_topic_that_goes_while_a_snapshot_is_taken_is_no_error(running: RunningNode) -> None:
+def test_topic_deleted_during_a_snapshot_is_no_error(running: RunningNode) -> None:
     create_topic(running, "wide", PARTITIONS_PER_SLICE + 1)
     taken: list[NodeSnapshot] = []
     slices = take_snapshot(running.node, taken)
@@ -196,7 +194,7 @@ def test_a_topic_that_goes_while_a_snapshot_is_taken_is_no_error(running: Runnin
     assert len(taken[0].partitions) <= PARTITIONS_PER_SLICE + 1
 
 
-def test_what_came_of_the_sockets_is_on_the_page(running: RunningNode, page: Callable[[], Figures]) -> None:
+def test_socket_counters_are_on_the_page(running: RunningNode, page: Callable[[], Figures]) -> None:
     network = running.node.network_metrics
     network.unread_bytes = 5
     network.closed_unread["memory"] += 2
@@ -210,7 +208,7 @@ def test_what_came_of_the_sockets_is_on_the_page(running: RunningNode, page: Cal
     assert figures["ottla_listener_pauses_total", (("listener", "PLAINTEXT"),)] == 3
 
 
-def test_what_came_of_tls_is_counted_by_listener(running: RunningNode, page: Callable[[], Figures]) -> None:
+def test_tls_handshakes_are_counted_by_listener(running: RunningNode, page: Callable[[], Figures]) -> None:
     tls = running.node.tls_metrics
     tls.handshakes["SSL"] += 3
     tls.failed_handshakes["SSL"] += 2
@@ -228,7 +226,7 @@ def test_what_came_of_tls_is_counted_by_listener(running: RunningNode, page: Cal
     assert 6_900 < figures["ottla_tls_certificate_ends_in_seconds", listener] <= 7_000
 
 
-def test_what_came_of_logins_is_counted_by_listener_and_mechanism(
+def test_authentications_are_counted_by_listener_and_mechanism(
     running: RunningNode, page: Callable[[], Figures]
 ) -> None:
     authentication = running.node.connections.authentication
@@ -248,8 +246,8 @@ def test_what_came_of_logins_is_counted_by_listener_and_mechanism(
     assert figures["ottla_sasl_logins_open", ()] == 0
 
 
-def test_who_is_held_back_by_a_quota_is_counted_by_kind(running: RunningNode, page: Callable[[], Figures]) -> None:
-    running.node.services.quotas.throttles.note("producer_byte_rate", 1_500, "client 'c'")
+def test_throttled_clients_are_counted_by_quota(running: RunningNode, page: Callable[[], Figures]) -> None:
+    running.node.services.quotas.throttles.record("producer_byte_rate", 1_500, "client 'c'")
 
     figures = page()
 

@@ -1,4 +1,4 @@
-"""The admin pages answer what a probe asks, and say why not, whatever state the node is in."""
+"""The admin pages respond to probes with the reasons of a failure, in every state of the node."""
 
 import json
 import socket
@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from ottla.admin.server import open_admin_door
+from ottla.admin.server import open_admin_listener
 from ottla.errors import ConfigurationError
 from ottla.simulator.world.single_node import RunningNode
 from ottla.types import Endpoint
 
 
-def test_a_node_that_serves_is_ready(new_admin: Any, get: Any) -> None:
+def test_serving_node_is_ready(new_admin: Any, get: Any) -> None:
     server = new_admin()
 
     assert get(server, "/healthz")[::2] == (200, '{"alive": true}')
     assert get(server, "/readyz")[::2] == (200, '{"ready": true, "reasons": [], "hasServed": true}')
 
 
-def test_a_node_that_shuts_down_is_alive_but_not_ready(new_admin: Any, get: Any, running: RunningNode) -> None:
+def test_node_that_shuts_down_is_alive_but_not_ready(new_admin: Any, get: Any, running: RunningNode) -> None:
     server = new_admin()
     running.node.begin_shutdown()
 
@@ -34,18 +34,18 @@ def test_a_node_that_shuts_down_is_alive_but_not_ready(new_admin: Any, get: Any,
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
-def test_a_loop_that_does_not_turn_is_told(new_admin: Any, get: Any, path: str) -> None:
-    server = new_admin(lambda action: None, answer_timeout_s=0.05)
+def test_blocked_loop_is_reported(new_admin: Any, get: Any, path: str) -> None:
+    server = new_admin(lambda action: None, loop_timeout_s=0.05)
 
     status, _, body = get(server, path)
 
     assert status == 503
-    assert json.loads(body)["reasons"] == ["the node's loop has not answered for 0.05 seconds"]
+    assert json.loads(body)["reasons"] == ["the node's event loop has not responded for 0.05 seconds"]
 
 
-def test_an_answer_that_comes_too_late_hurts_nobody(new_admin: Any, get: Any) -> None:
+def test_late_result_is_ignored(new_admin: Any, get: Any) -> None:
     kept: list[Callable[[], None]] = []
-    server = new_admin(kept.append, answer_timeout_s=0.05)
+    server = new_admin(kept.append, loop_timeout_s=0.05)
     assert get(server, "/healthz")[0] == 503
 
     for action in kept:
@@ -57,7 +57,7 @@ def test_an_answer_that_comes_too_late_hurts_nobody(new_admin: Any, get: Any) ->
     assert kept
 
 
-def test_a_question_that_fails_is_a_500_and_the_next_is_answered(
+def test_failed_call_is_a_500_and_the_next_request_succeeds(
     new_admin: Any, get: Any, running: RunningNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = new_admin()
@@ -68,7 +68,7 @@ def test_a_question_that_fails_is_a_500_and_the_next_is_answered(
     assert get(server, "/readyz")[0] == 200
 
 
-def test_callers_before_the_grace_has_passed_wait_and_are_answered(new_admin: Any, get: Any) -> None:
+def test_requests_before_the_grace_has_passed_wait_and_succeed(new_admin: Any, get: Any) -> None:
     server = new_admin(start_grace_s=3600.0)
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as early:
         early.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
@@ -77,22 +77,22 @@ def test_callers_before_the_grace_has_passed_wait_and_are_answered(new_admin: An
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
-def test_who_asked_a_loop_that_has_ended_is_told_when_the_server_stops(new_admin: Any, get: Any, path: str) -> None:
+def test_request_to_an_ended_loop_fails_when_the_server_stops(new_admin: Any, get: Any, path: str) -> None:
     asked = threading.Event()
-    server = new_admin(lambda action: asked.set(), answer_timeout_s=3600.0)
-    answers: list[tuple[int, str, str]] = []
-    caller = threading.Thread(target=lambda: answers.append(get(server, path)))
+    server = new_admin(lambda action: asked.set(), loop_timeout_s=3600.0)
+    responses: list[tuple[int, str, str]] = []
+    caller = threading.Thread(target=lambda: responses.append(get(server, path)))
     caller.start()
     asked.wait(30)
 
     server.stop()
 
     caller.join(30)
-    assert answers[0][0] == 503
-    assert json.loads(answers[0][2])["reasons"] == ["the node is stopping"]
+    assert responses[0][0] == 503
+    assert json.loads(responses[0][2])["reasons"] == ["the node is stopping"]
 
 
-def test_it_stops_before_it_has_begun(new_admin: Any) -> None:
+def test_server_can_stop_before_it_has_started(new_admin: Any) -> None:
     server = new_admin(start_grace_s=3600.0)
     port = server.port
     server.stop()
@@ -102,12 +102,12 @@ def test_it_stops_before_it_has_begun(new_admin: Any) -> None:
         socket.create_connection(("127.0.0.1", port), timeout=1)
 
 
-def test_an_address_in_use_is_told_by_its_key() -> None:
+def test_address_in_use_is_reported_with_its_key() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         endpoint = Endpoint("127.0.0.1", taken.getsockname()[1])
         with pytest.raises(ConfigurationError, match=r"ottla\.admin\.listener=127\.0\.0\.1:\d+ cannot be opened"):
-            open_admin_door(endpoint)
+            open_admin_listener(endpoint)
 
 
-def test_an_unknown_page_is_not_found(new_admin: Any, get: Any) -> None:
+def test_unknown_page_is_not_found(new_admin: Any, get: Any) -> None:
     assert get(new_admin(), "/")[0] == 404

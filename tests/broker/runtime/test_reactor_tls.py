@@ -116,7 +116,7 @@ def test_without_a_certificate_a_client_is_let_in_where_it_is_only_requested(
 @pytest.mark.parametrize(
     ("shown", "said"),
     [
-        pytest.param(None, "the client showed no certificate", id="none"),
+        pytest.param(None, "the client presented no certificate", id="none"),
         pytest.param("stranger", "the peer's certificate is not trusted", id="of-another-authority"),
         pytest.param("expired", "the peer's certificate is not trusted: certificate has expired", id="expired"),
     ],

@@ -1,4 +1,4 @@
-"""A client that shows a token."""
+"""The client's side of OAUTHBEARER."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from ottla.sasl.oauthbearer import OauthClient
 TOKEN = "aaa.bbb-_.ccc"
 
 
-def test_token_is_shown_and_taken() -> None:
+def test_token_is_presented_and_accepted() -> None:
     exchange = TokenLogin(lambda: f"{TOKEN}\n").new_exchange(lambda stop: 0)
     assert exchange.first() == b"n,,\x01auth=Bearer aaa.bbb-_.ccc\x01\x01"
     assert not exchange.is_complete
@@ -17,7 +17,7 @@ def test_token_is_shown_and_taken() -> None:
     assert exchange.is_complete
 
 
-def test_refusal_is_acknowledged_and_then_reported_without_the_token() -> None:
+def test_rejection_is_acknowledged_and_then_raised_without_the_token() -> None:
     exchange = OauthClient(TOKEN)
     assert exchange.evaluate(b'{"status":"invalid_token"}') == b"\x01"
     with pytest.raises(AuthenticationFailedError, match="invalid_token") as caught:
@@ -27,12 +27,12 @@ def test_refusal_is_acknowledged_and_then_reported_without_the_token() -> None:
 
 
 @pytest.mark.parametrize("token", ["", "two words", "bad\x01token"], ids=["empty", "blank", "separator"])
-def test_what_is_no_token_is_not_sent(token: str) -> None:
-    with pytest.raises(AuthenticationFailedError, match="no token to show"):
+def test_malformed_token_is_not_sent(token: str) -> None:
+    with pytest.raises(AuthenticationFailedError, match="no token to present"):
         TokenLogin(lambda: token).new_exchange(lambda stop: 0)
 
 
-def test_every_login_asks_for_the_token_of_that_time() -> None:
+def test_each_authentication_requests_the_current_token() -> None:
     tokens = iter(["first", "second"])
     login = TokenLogin(lambda: next(tokens))
     assert b"first" in login.new_exchange(lambda stop: 0).first()

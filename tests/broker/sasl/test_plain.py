@@ -1,4 +1,4 @@
-"""PLAIN: three parts, one of which has to be right; Kafka's words for what is wrong."""
+"""PLAIN: users, passwords and Kafka's error messages."""
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ USERS = {"alice": "secret", "": "", "nopassword": ""}
 
 
 @pytest.mark.parametrize("authorization_id", ["", "alice"])
-def test_the_right_password_lets_in(authorization_id: str) -> None:
+def test_right_password_authenticates(authorization_id: str) -> None:
     server = PlainServer(USERS.get)
 
     assert server.evaluate(f"{authorization_id}\0alice\0secret".encode()) == b""
@@ -21,7 +21,7 @@ def test_the_right_password_lets_in(authorization_id: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("token", "told"),
+    ("token", "client_message"),
     [
         ("\0alice\0wrong", "Authentication failed: Invalid username or password"),
         ("\0nobody\0secret", "Authentication failed: Invalid username or password"),
@@ -37,37 +37,37 @@ def test_the_right_password_lets_in(authorization_id: str) -> None:
         ("", "Invalid SASL/PLAIN response: expected 3 tokens, got 1"),
     ],
 )
-def test_everything_else_is_refused_in_kafka_s_words(token: str, told: str | None) -> None:
+def test_other_tokens_are_rejected_with_kafkas_message(token: str, client_message: str | None) -> None:
     server = PlainServer(USERS.get)
     with pytest.raises(AuthenticationFailedError) as failed:
         server.evaluate(token.encode())
 
-    assert failed.value.told == told
+    assert failed.value.client_message == client_message
     assert not server.is_complete
 
 
 @given(token=st.binary(max_size=100))
-def test_garbage_is_refused(token: bytes) -> None:
+def test_garbage_is_rejected(token: bytes) -> None:
     server = PlainServer({}.get)
 
     with pytest.raises(AuthenticationFailedError):
         server.evaluate(token)
 
 
-def test_a_huge_token_is_refused_unread() -> None:
+def test_huge_token_is_rejected_without_parsing() -> None:
     with pytest.raises(AuthenticationFailedError, match="bytes"):
         PlainServer(USERS.get).evaluate(bytes(TOKEN_BYTES_MAX + 1))
 
 
-def test_a_failure_never_shows_the_password() -> None:
+def test_failure_never_shows_the_password() -> None:
     with pytest.raises(AuthenticationFailedError) as failed:
         PlainServer(USERS.get).evaluate(b"\0alice\0hunter2")
 
-    assert "hunter2" not in f"{failed.value!r}{failed.value.reason}{failed.value.told}"
+    assert "hunter2" not in f"{failed.value!r}{failed.value.reason}{failed.value.client_message}"
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
-def test_a_client_s_login_begins_an_exchange_of_its_mechanism(mechanism: str) -> None:
+def test_client_login_starts_an_exchange_of_its_mechanism(mechanism: str) -> None:
     login = ClientLogin(mechanism, "alice", "secret")
     first = login.new_exchange(SeededRandom(1).randrange).first()
 
@@ -75,7 +75,7 @@ def test_a_client_s_login_begins_an_exchange_of_its_mechanism(mechanism: str) ->
     assert "secret" not in repr(login)
 
 
-def test_a_client_expects_nothing_but_consent() -> None:
+def test_client_rejects_a_challenge_in_response_to_plain() -> None:
     client = PlainClient("alice", "secret")
     with pytest.raises(AuthenticationFailedError):
         client.evaluate(b"more")

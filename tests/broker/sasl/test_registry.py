@@ -50,13 +50,13 @@ def test_both_sides_of_every_mechanism_authenticate_each_other(row: SaslMechanis
 
 
 @pytest.mark.parametrize("row", MECHANISMS.values(), ids=lambda row: row.name)
-def test_every_mechanism_has_its_users_in_one_place_and_takes_one_kind_of_secret(row: SaslMechanism) -> None:
+def test_every_mechanism_has_one_source_of_users_and_one_type_of_secret(row: SaslMechanism) -> None:
     assert [row.has_jaas_users, row.has_scram_users, row.has_issuer].count(True) == 1
     assert (row.with_password is None) != (row.with_token is None)
     assert parse_jaas("sasl.jaas.config", f"{row.login_module} required;").is_for(row.name)
 
 
-def test_only_the_registry_tells_mechanisms_apart() -> None:
+def test_only_the_registry_compares_mechanism_names() -> None:
     """A comparison with a mechanism's name elsewhere would be a second place to change for a new mechanism."""
     name = r"""(["'](PLAIN|OAUTHBEARER|SCRAM-SHA-\d+)["']|OAUTHBEARER\b)"""
     comparison = re.compile(rf"(==|!=|\bin) *{name}|{name} *(==|!=|(not )?in\b)")

@@ -1,4 +1,4 @@
-"""SCRAM: the RFCs' exchanges byte for byte, both sides agree, and no bytes at all are more than one refusal."""
+"""SCRAM: the RFCs' exchanges byte for byte, agreement of both sides, and garbage that is always rejected."""
 
 import base64
 import hmac
@@ -46,7 +46,7 @@ def server_of(
     return ScramServer(mechanism, credential_of=lookup, nonce="server", decoy_of=decoys(mechanism))
 
 
-def log_in(server: ScramServer, client: ScramClient) -> None:
+def authenticate(server: ScramServer, client: ScramClient) -> None:
     token: bytes | None = client.first()
     while token is not None:
         token = client.evaluate(server.evaluate(token))
@@ -65,7 +65,7 @@ def log_in(server: ScramServer, client: ScramClient) -> None:
         ),
     ],
 )
-def test_the_rfc_s_exchange_is_reproduced(
+def test_exchange_of_the_rfc_is_reproduced(
     mechanism: ScramMechanism, salt: str, nonces: tuple[str, str], proof: str, signature: str
 ) -> None:
     stored = known(mechanism, "pencil", base64.b64decode(salt))
@@ -83,25 +83,25 @@ def test_the_rfc_s_exchange_is_reproduced(
 
 @pytest.mark.parametrize("mechanism", ScramMechanism, ids=lambda mechanism: mechanism.mechanism_name)
 @pytest.mark.parametrize("user", ["bob", "a,b=c", "=2C", "Jos\u00e9", "\u540d\u524d"])
-def test_both_sides_agree_whatever_the_name(mechanism: ScramMechanism, user: str) -> None:
+def test_both_sides_agree_for_any_user_name(mechanism: ScramMechanism, user: str) -> None:
     server = server_of(mechanism, {user: BOB[mechanism]}.get)
     client = ScramClient(ScramSecret(mechanism, user, "pencil"), nonce="client")
-    log_in(server, client)
+    authenticate(server, client)
 
     assert server.is_complete
     assert client.is_complete
     assert server.user == user
 
 
-def test_a_wrong_password_is_refused() -> None:
+def test_wrong_password_is_rejected() -> None:
     server = server_of()
     with pytest.raises(AuthenticationFailedError, match="wrong password"):
-        log_in(server, ScramClient(ScramSecret(SHA_256, "bob", "pen"), nonce="client"))
+        authenticate(server, ScramClient(ScramSecret(SHA_256, "bob", "pen"), nonce="client"))
 
     assert not server.is_complete
 
 
-def test_nobody_can_tell_a_user_that_is_not_there_from_a_wrong_password() -> None:
+def test_unknown_user_is_indistinguishable_from_a_wrong_password() -> None:
     def attempt(user: str) -> tuple[bytes, str | None]:
         server = server_of()
         client = ScramClient(ScramSecret(SHA_256, user, "pen"), nonce="client")
@@ -110,19 +110,19 @@ def test_nobody_can_tell_a_user_that_is_not_there_from_a_wrong_password() -> Non
         assert final is not None
         with pytest.raises(AuthenticationFailedError) as failed:
             server.evaluate(final)
-        return first, failed.value.told
+        return first, failed.value.client_message
 
-    there, told_there = attempt("bob")
-    missing, told_missing = attempt("eve")
+    there, existing_message = attempt("bob")
+    missing, missing_message = attempt("eve")
 
-    assert told_there is told_missing is None
+    assert existing_message is missing_message is None
     assert there.endswith(b",i=4096")
     assert missing.endswith(b",i=4096")
-    assert attempt("eve")[0] == missing, "a made-up salt that changes gives it away"
+    assert attempt("eve")[0] == missing, "a decoy salt that changes reveals that the user does not exist"
     assert attempt("mallory")[0] != missing
 
 
-def test_a_server_that_does_not_know_the_password_is_found_out() -> None:
+def test_client_rejects_a_server_that_does_not_know_the_password() -> None:
     client = ScramClient(ScramSecret(SHA_256, "bob", "pencil"), nonce="client")
     client.evaluate(server_of().evaluate(client.first()))
 
@@ -145,7 +145,7 @@ def test_a_server_that_does_not_know_the_password_is_found_out() -> None:
         pytest.param("", id="nothing"),
     ],
 )
-def test_what_is_not_offered_is_refused_at_once(first: str) -> None:
+def test_unsupported_client_first_is_rejected(first: str) -> None:
     with pytest.raises(AuthenticationFailedError):
         server_of().evaluate(first.encode())
 
@@ -162,7 +162,7 @@ def test_what_is_not_offered_is_refused_at_once(first: str) -> None:
         pytest.param(lambda _: b"", id="nothing"),
     ],
 )
-def test_a_changed_final_message_proves_nothing(change: Callable[[bytes], bytes]) -> None:
+def test_changed_client_final_is_rejected(change: Callable[[bytes], bytes]) -> None:
     server = server_of()
     client = ScramClient(ScramSecret(SHA_256, "bob", "pencil"), nonce="client")
     final = client.evaluate(server.evaluate(client.first()))
@@ -173,7 +173,7 @@ def test_a_changed_final_message_proves_nothing(change: Callable[[bytes], bytes]
     assert not server.is_complete
 
 
-def test_the_nonce_of_an_old_librdkafka_is_refused_by_its_name() -> None:
+def test_duplicated_nonce_of_old_librdkafka_is_rejected_with_its_version() -> None:
     server = server_of()
     client = ScramClient(ScramSecret(SHA_256, "bob", "pencil"), nonce="client")
     final = client.evaluate(server.evaluate(client.first()))
@@ -184,7 +184,7 @@ def test_the_nonce_of_an_old_librdkafka_is_refused_by_its_name() -> None:
 
 
 @pytest.mark.parametrize("iterations", [4095, 16385, 999_999_999])
-def test_a_client_does_no_more_work_than_is_sane(iterations: int) -> None:
+def test_client_rejects_iterations_out_of_bounds(iterations: int) -> None:
     client = ScramClient(ScramSecret(SHA_256, "bob", "pencil"), nonce="client")
 
     with pytest.raises(AuthenticationFailedError, match="iterations"):
@@ -192,7 +192,7 @@ def test_a_client_does_no_more_work_than_is_sane(iterations: int) -> None:
 
 
 @given(tokens=st.lists(st.binary(max_size=200), min_size=1, max_size=4))
-def test_garbage_is_one_refusal_and_nothing_else(tokens: list[bytes]) -> None:
+def test_garbage_only_raises_authentication_failed(tokens: list[bytes]) -> None:
     server = server_of()
 
     def exchange() -> None:
@@ -207,7 +207,7 @@ def test_garbage_is_one_refusal_and_nothing_else(tokens: list[bytes]) -> None:
 @given(
     challenge=st.one_of(st.binary(max_size=200), st.text(alphabet="r=client,sd4096iv+/A", max_size=80).map(str.encode))
 )
-def test_garbage_from_a_server_is_one_refusal_as_well(challenge: bytes) -> None:
+def test_garbage_from_a_server_only_raises_authentication_failed(challenge: bytes) -> None:
     client = ScramClient(ScramSecret(SHA_256, "bob", "pencil"), nonce="client")
 
     with pytest.raises(AuthenticationFailedError):
@@ -215,8 +215,8 @@ def test_garbage_from_a_server_is_one_refusal_as_well(challenge: bytes) -> None:
     assert not client.is_complete
 
 
-def test_a_login_costs_the_server_no_salted_password(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The slow part is the client's, so that a flood of logins costs a server little."""
+def test_server_computes_no_salted_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slow part is the client's: a flood of authentications costs a server little."""
     client = ScramClient(ScramSecret(SHA_256, "bob", "pencil"), nonce="client")
     server = server_of()
     final = client.evaluate(server.evaluate(client.first()))
@@ -230,7 +230,7 @@ def test_a_login_costs_the_server_no_salted_password(monkeypatch: pytest.MonkeyP
     assert len(calls) == 2
 
 
-def test_salts_have_the_form_of_kafka_s_tools() -> None:
+def test_salts_have_the_form_of_kafkas_tools() -> None:
     salt = new_salt(SeededRandom(1).randrange)
 
     assert 20 <= len(salt) <= 26
@@ -238,7 +238,7 @@ def test_salts_have_the_form_of_kafka_s_tools() -> None:
     assert new_salt(lambda _: 0) == b"0"
 
 
-def test_a_credential_does_not_print_itself() -> None:
+def test_credential_repr_shows_no_secret() -> None:
     assert b"salt" not in repr(BOB[SHA_512]).encode()
     assert BOB[SHA_512].iterations == ITERATIONS_MIN
     assert sorted(SCRAM_MECHANISMS) == ["SCRAM-SHA-256", "SCRAM-SHA-512"]

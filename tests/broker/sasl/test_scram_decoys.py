@@ -1,4 +1,4 @@
-"""Who begins a login under any name learns nothing of who is there: made-up credentials look like the others."""
+"""Decoy credentials look like real ones: clients cannot find out which users exist."""
 
 import re
 from collections import Counter
@@ -18,7 +18,7 @@ def of(user: str, secret: bytes = b"secret", forms: dict[CredentialForm, int] | 
     return decoy(SHA_512, user, secret=secret, forms=forms or {TOOLS: 1})
 
 
-def test_the_same_name_is_shown_the_same_with_the_same_secret() -> None:
+def test_same_name_and_secret_give_the_same_decoy() -> None:
     assert of("eve") == of("eve")
     assert len({of(user).salt for user in NAMES}) == len(NAMES)
     assert of("eve").salt != of("eve", secret=b"another").salt
@@ -35,18 +35,18 @@ def test_the_same_name_is_shown_the_same_with_the_same_secret() -> None:
         pytest.param(b"A0", 4096, CredentialForm(4096, 2), id="capitals"),
     ],
 )
-def test_form_is_what_a_login_shows(salt: bytes, iterations: int, form: CredentialForm) -> None:
+def test_form_is_what_a_client_sees(salt: bytes, iterations: int, form: CredentialForm) -> None:
     assert form_of(ScramCredential(salt, b"stored", b"server", iterations)) == form
 
 
 @pytest.mark.parametrize("forms", [{}, {TOOLS: 3}, {LIBRDKAFKA: 1}], ids=["none", "tools", "librdkafka"])
-def test_where_users_have_one_form_every_decoy_has_it(forms: dict[CredentialForm, int]) -> None:
+def test_every_decoy_has_the_form_that_all_users_have(forms: dict[CredentialForm, int]) -> None:
     shown = Counter(form_of(each) for each in (decoy(SHA_256, user, secret=b"secret", forms=forms) for user in NAMES))
 
     assert shown == {next(iter(forms), CredentialForm(4096, 0)): len(NAMES)}
 
 
-def test_salts_as_kafka_s_tools_make_them_begin_and_end_like_them() -> None:
+def test_decoy_salts_in_the_form_of_kafkas_tools_start_and_end_like_real_ones() -> None:
     random = SeededRandom(2)
     real = Counter((len(salt), salt[:1] == b"1") for salt in (new_salt(random.randrange) for _ in NAMES))
     shown = Counter((len(salt), salt[:1] == b"1") for salt in (of(user).salt for user in NAMES))
@@ -55,14 +55,14 @@ def test_salts_as_kafka_s_tools_make_them_begin_and_end_like_them() -> None:
     assert all(abs(real[kind] - shown[kind]) < len(NAMES) // 10 for kind in real | shown)
 
 
-def test_each_form_is_shown_as_often_as_users_have_it() -> None:
+def test_each_form_is_as_frequent_among_decoys_as_among_users() -> None:
     shown = Counter(form_of(of(user, forms={TOOLS: 30, LIBRDKAFKA: 10})) for user in NAMES)
 
     assert shown[LIBRDKAFKA] == pytest.approx(len(NAMES) / 4, rel=0.2)
     assert shown[TOOLS] + shown[LIBRDKAFKA] == len(NAMES)
 
 
-def test_a_user_more_changes_few_decoys() -> None:
+def test_an_added_user_changes_few_decoys() -> None:
     before, after = {TOOLS: 30, LIBRDKAFKA: 10}, {TOOLS: 31, LIBRDKAFKA: 10}
     changed = [user for user in NAMES if of(user, forms=before) != of(user, forms=after)]
 

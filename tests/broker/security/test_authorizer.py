@@ -1,4 +1,4 @@
-"""Who may do what, by Kafka's rules: a denial outweighs, some operations imply others, no entry is an answer too."""
+"""Permissions by Kafka's rules: a denial outweighs, some operations imply others, resources without entries."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.features import FeaturesImage
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.metadata.metadata_version import LATEST_METADATA_VERSION, METADATA_VERSION
-from ottla.security.authorizer import REMEMBERED_MAX, AclAuthorizer, AllowEveryone
+from ottla.security.authorizer import CACHED_RESULTS_MAX, AclAuthorizer, AllowEveryone
 from ottla.types import Uuid
 from ottla.wire.acl_codes import Acl, Operation, PatternType, PermissionType, ResourceType
 from ottla.wire.messages.metadata_log import RemoveAccessControlEntryRecord
@@ -33,8 +33,8 @@ def entry(
     )
 
 
-class Changed:
-    """An authorizer and the image that it was told of."""
+class PublishedAcls:
+    """An authorizer and the image that was published to it."""
 
     def __init__(self, authorizer: AclAuthorizer, *acls: Acl, image: MetadataImage = IMAGE) -> None:
         self.authorizer = authorizer
@@ -65,9 +65,9 @@ class Changed:
         return self.authorizer.authorize(principal, host, Operation[operation], ResourceType.TOPIC, name)
 
 
-def having(*acls: Acl, allow_if_no_acl_found: bool = False) -> Changed:
+def having(*acls: Acl, allow_if_no_acl_found: bool = False) -> PublishedAcls:
     authorizer = AclAuthorizer(super_users=["User:admin"], allow_if_no_acl_found=allow_if_no_acl_found)
-    return Changed(authorizer, *acls)
+    return PublishedAcls(authorizer, *acls)
 
 
 @pytest.mark.parametrize(
@@ -100,12 +100,12 @@ def test_entries_decide(acls: list[Acl], operation: str, is_allowed: bool) -> No
 
 
 @pytest.mark.parametrize("operation", ["READ", "WRITE", "DELETE", "ALTER", "DESCRIBE", "ALL"])
-def test_describe_is_implied(operation: str) -> None:
+def test_describe_is_implied_by_other_operations(operation: str) -> None:
     assert having(entry(operation=operation)).may("DESCRIBE")
 
 
 @pytest.mark.parametrize("operation", ["CREATE", "ALTER_CONFIGS", "DESCRIBE_CONFIGS", "CLUSTER_ACTION"])
-def test_describe_is_not_implied_by_others(operation: str) -> None:
+def test_describe_is_not_implied_by_unrelated_operations(operation: str) -> None:
     assert not having(entry(operation=operation)).may("DESCRIBE")
 
 
@@ -114,21 +114,21 @@ def test_describe_configs_is_implied_by_alter_configs_only() -> None:
     assert not having(entry(operation="ALTER")).may("DESCRIBE_CONFIGS")
 
 
-def test_a_denial_implies_nothing() -> None:
+def test_denial_implies_no_other_denial() -> None:
     changed = having(entry("DENY", "READ"), entry("ALLOW", "DESCRIBE"))
 
     assert changed.may("DESCRIBE")
     assert not changed.may("READ")
 
 
-def test_super_users_are_never_refused() -> None:
+def test_super_users_are_always_authorized() -> None:
     changed = having(entry("DENY", "ALL", name="*", principal="User:*"))
 
     assert changed.may("READ", principal="User:admin")
     assert not changed.may("READ", principal="User:adminx")
 
 
-def test_resources_without_entries_may_be_open_to_everybody() -> None:
+def test_resources_without_entries_are_open_if_configured() -> None:
     changed = having(entry(principal="User:bob"), allow_if_no_acl_found=True)
 
     assert changed.may("WRITE", "other")
@@ -136,45 +136,45 @@ def test_resources_without_entries_may_be_open_to_everybody() -> None:
 
 
 @pytest.mark.parametrize("allow_if_no_acl_found", [True, False])
-def test_nobody_but_super_users_is_answered_before_the_metadata_was_read(allow_if_no_acl_found: bool) -> None:
+def test_only_super_users_are_authorized_before_the_metadata_is_loaded(allow_if_no_acl_found: bool) -> None:
     """As StandardAuthorizerData.authorize: AuthorizerNotReadyException until the initial load is complete."""
     authorizer = AclAuthorizer(super_users=["User:admin"], allow_if_no_acl_found=allow_if_no_acl_found)
-    quorum_alone = Changed(authorizer, image=EMPTY_IMAGE)
+    quorum_alone = PublishedAcls(authorizer, image=EMPTY_IMAGE)
 
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         quorum_alone.may("READ")
-    assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
-    with pytest.raises(KafkaError, match="ask again"):
-        may_write_somewhere(authorizer)
+    assert rejected.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    with pytest.raises(KafkaError, match="retry"):
+        may_write_to_any_topic(authorizer)
     assert quorum_alone.may("READ", principal="User:admin")
-    assert may_write_somewhere(authorizer, "User:admin")
+    assert may_write_to_any_topic(authorizer, "User:admin")
 
-    loaded = Changed(authorizer, entry("DENY"))
+    loaded = PublishedAcls(authorizer, entry("DENY"))
     assert not loaded.may("READ")
     assert loaded.may("READ", "other") is allow_if_no_acl_found
-    assert may_write_somewhere(authorizer) is allow_if_no_acl_found
+    assert may_write_to_any_topic(authorizer) is allow_if_no_acl_found
 
 
-def may_write_somewhere(authorizer: AclAuthorizer, principal: str = ALICE) -> bool:
+def may_write_to_any_topic(authorizer: AclAuthorizer, principal: str = ALICE) -> bool:
     return authorizer.authorize_by_resource_type(principal, HOST, Operation.WRITE, ResourceType.TOPIC)
 
 
-def test_what_may_be_done_somewhere_is_remembered_until_entries_change() -> None:
+def test_result_by_resource_type_is_cached_until_entries_change() -> None:
     changed = having(entry(operation="WRITE"))
     resources = changed.authorizer._resources[ResourceType.TOPIC]
-    assert may_write_somewhere(changed.authorizer)
+    assert may_write_to_any_topic(changed.authorizer)
 
     changed.authorizer._resources[ResourceType.TOPIC] = None  # type: ignore[assignment]
-    assert may_write_somewhere(changed.authorizer), "without a look at the entries"
+    assert may_write_to_any_topic(changed.authorizer), "the entries are not evaluated again"
 
     changed.authorizer._resources[ResourceType.TOPIC] = resources
     ids = changed.add(entry("DENY", "ALL"))
-    assert not may_write_somewhere(changed.authorizer)
+    assert not may_write_to_any_topic(changed.authorizer)
     changed.remove(*ids)
-    assert may_write_somewhere(changed.authorizer)
+    assert may_write_to_any_topic(changed.authorizer)
 
 
-def test_an_answer_is_forgotten_when_entries_change() -> None:
+def test_cached_result_is_evicted_when_entries_change() -> None:
     changed = having(entry())
     assert changed.may("READ")
 
@@ -186,24 +186,24 @@ def test_an_answer_is_forgotten_when_entries_change() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name_size", "count", "remembered"),
+    ("name_size", "count", "cached"),
     [
-        pytest.param(10, REMEMBERED_MAX, REMEMBERED_MAX, id="as-many-as-there-may-be"),
-        pytest.param(10, REMEMBERED_MAX + 1, 1, id="one-more"),
+        pytest.param(10, CACHED_RESULTS_MAX, CACHED_RESULTS_MAX, id="as-many-as-there-may-be"),
+        pytest.param(10, CACHED_RESULTS_MAX + 1, 1, id="one-more"),
         pytest.param(32_768, 128, 128, id="as-long-as-they-may-be"),
         pytest.param(32_768, 129, 1, id="one-more-of-these"),
     ],
 )
-def test_answers_are_remembered_within_bounds(name_size: int, count: int, remembered: int) -> None:
+def test_cache_of_results_is_bounded(name_size: int, count: int, cached: int) -> None:
     authorizer = having(entry()).authorizer
 
     for number in range(count):
         authorizer.authorize(ALICE, HOST, Operation.READ, ResourceType.TOPIC, f"{number:0{name_size}}")
 
-    assert len(authorizer._remembered) == remembered
+    assert len(authorizer._cache) == cached
 
 
-def test_a_removed_prefix_counts_no_more() -> None:
+def test_removed_prefix_no_longer_matches() -> None:
     changed = having()
     first, second = changed.add(entry(name="ord", pattern="PREFIXED"), entry(name="ord", pattern="PREFIXED"))
 
@@ -231,14 +231,14 @@ def test_a_removed_prefix_counts_no_more() -> None:
         pytest.param([entry(operation="WRITE", host="10.0.0.2")], False, id="from-elsewhere"),
     ],
 )
-def test_some_resource_is_enough(acls: list[Acl], is_allowed: bool) -> None:
+def test_one_allowed_resource_authorizes_by_type(acls: list[Acl], is_allowed: bool) -> None:
     authorizer = having(*acls).authorizer
 
     assert authorizer.authorize_by_resource_type(ALICE, HOST, Operation.WRITE, ResourceType.TOPIC) is is_allowed
 
 
-def test_without_an_authorizer_everybody_may_do_everything() -> None:
-    nobody = AllowEveryone()
+def test_without_an_authorizer_every_operation_is_allowed() -> None:
+    no_authorizer = AllowEveryone()
 
-    assert nobody.authorize(ALICE, HOST, Operation.ALTER, ResourceType.CLUSTER, "kafka-cluster")
-    assert nobody.authorize_by_resource_type(ALICE, HOST, Operation.WRITE, ResourceType.TOPIC)
+    assert no_authorizer.authorize(ALICE, HOST, Operation.ALTER, ResourceType.CLUSTER, "kafka-cluster")
+    assert no_authorizer.authorize_by_resource_type(ALICE, HOST, Operation.WRITE, ResourceType.TOPIC)

@@ -1,4 +1,4 @@
-"""From the name in a certificate to a principal: rules as Kafka documents them, and what its code says of others."""
+"""From the name in a certificate to a principal: rules that Kafka documents, and others compared with its code."""
 
 import os
 import shutil
@@ -66,16 +66,16 @@ def apply(rules: str, name: str) -> str:
         pytest.param(None, ANONYMOUS_PRINCIPAL, id="no-certificate"),
     ],
 )
-def test_the_documented_rules_give_the_documented_names(name: str | None, principal: str) -> None:
+def test_documented_rules_give_the_documented_names(name: str | None, principal: str) -> None:
     assert PrincipalMapping(DOCUMENTED).principal(name) == principal
 
 
-def test_a_name_that_no_rule_fits_is_refused_by_name() -> None:
-    with pytest.raises(NoMatchingRuleError, match="fits 'OU=nobody'"):
+def test_distinguished_name_without_matching_rule_is_rejected_and_named() -> None:
+    with pytest.raises(NoMatchingRuleError, match="matches 'OU=nobody'"):
         PrincipalMapping("RULE:^CN=(.*)$/$1/").principal("OU=nobody")
 
 
-def test_a_name_makes_no_line_of_its_own_in_the_log() -> None:
+def test_distinguished_name_cannot_forge_log_lines() -> None:
     with pytest.raises(NoMatchingRuleError) as failed:
         PrincipalMapping("RULE:^CN=(.*)$/$1/").principal("OU=x\nERROR \u2028" + "y" * 1_000)
     assert str(failed.value).isprintable()
@@ -91,7 +91,7 @@ def test_a_name_makes_no_line_of_its_own_in_the_log() -> None:
         pytest.param("RULE:^CN=([a-z&&[^x]]*)$/$1/", id="a-class-that-java-reads-in-another-way"),
     ],
 )
-def test_a_rule_that_cannot_be_read_is_refused_at_the_start(rules: str) -> None:
+def test_malformed_rule_is_rejected_at_startup(rules: str) -> None:
     with pytest.raises(ConfigurationError, match=r"ssl\.principal\.mapping\.rules has the rule"):
         PrincipalMapping(rules)
 
@@ -100,8 +100,8 @@ def test_a_rule_that_cannot_be_read_is_refused_at_the_start(rules: str) -> None:
     KAFKA_LIBS is None or shutil.which("javac") is None,
     reason="OTTLA_KAFKA_LIBS names no folder of Kafka's jars, or there is no JDK",
 )
-def test_every_rule_gives_what_kafkas_mapper_gives() -> None:
-    source = Path(__file__).with_name("AskPrincipalMapper.java")
+def test_every_rule_maps_as_in_kafka() -> None:
+    source = Path(__file__).with_name("PrintMappedPrincipals.java")
     ran = subprocess.run(
         ["java", "-cp", f"{KAFKA_LIBS}/*", str(source)],
         input="\n".join([str(len(NAMES)), *NAMES, *RULES, ""]),

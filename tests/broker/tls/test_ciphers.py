@@ -1,4 +1,4 @@
-"""Java's names of cipher suites become OpenSSL's, and OpenSSL knows every one of them."""
+"""Java's names of cipher suites are mapped to OpenSSL's, and OpenSSL supports each of them."""
 
 import ssl
 
@@ -25,7 +25,7 @@ from ottla.tls.ciphers import TLS13_SUITES, openssl_cipher, openssl_cipher_list
         ("ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-GCM-SHA256"),
     ],
 )
-def test_a_name_of_java_becomes_one_that_openssl_knows(java: str, openssl: str) -> None:
+def test_java_cipher_suite_name_maps_to_openssl_name(java: str, openssl: str) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_ciphers("ALL:@SECLEVEL=0")
 
@@ -33,10 +33,10 @@ def test_a_name_of_java_becomes_one_that_openssl_knows(java: str, openssl: str) 
     assert openssl in {cipher["name"] for cipher in context.get_ciphers()}
 
 
-def test_those_of_tls_1_3_are_told_apart() -> None:
+def test_tls_1_3_suites_are_recognized() -> None:
     assert openssl_cipher_list(["AES128-SHA", *TLS13_SUITES], "listener SSL") == (["AES128-SHA"], True)
 
 
-def test_some_of_tls_1_3_alone_are_refused_for_python_offers_all() -> None:
-    with pytest.raises(ConfigurationError, match=r"those of TLS 1\.3 go together"):
+def test_subset_of_tls_1_3_suites_is_rejected() -> None:
+    with pytest.raises(ConfigurationError, match=r"suites of TLS 1\.3 are enabled together"):
         openssl_cipher_list(["TLS_AES_256_GCM_SHA384"], "listener SSL")

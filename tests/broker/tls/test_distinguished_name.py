@@ -82,30 +82,30 @@ def ours(name: x509.Name) -> str:
     return format_name(encoded[header:])
 
 
-@pytest.mark.skipif(shutil.which("javac") is None, reason="no JDK to ask")
+@pytest.mark.skipif(shutil.which("javac") is None, reason="no JDK to compare with")
 def test_every_name_is_written_as_java_writes_it() -> None:
-    source = Path(__file__).with_name("AskPrincipalNames.java")
-    asked = names()
+    source = Path(__file__).with_name("PrintPrincipalNames.java")
+    all_names = names()
     ran = subprocess.run(
         ["java", str(source)],
-        input="".join(f"{der(name).hex()}\n" for name in asked),
+        input="".join(f"{der(name).hex()}\n" for name in all_names),
         check=True,
         capture_output=True,
         text=True,
         timeout=120,
     )
 
-    assert ran.stdout.splitlines() == [ours(name).encode().hex() for name in asked]
+    assert ran.stdout.splitlines() == [ours(name).encode().hex() for name in all_names]
 
 
-def test_the_subject_of_a_certificate_begins_with_its_last_part(authority: Any) -> None:
+def test_subject_of_a_certificate_begins_with_its_last_part(authority: Any) -> None:
     certificate = x509.load_pem_x509_certificate(authority.issue("CN=client,OU=tests,C=DE").certificate.encode())
 
     assert subject_of(certificate.public_bytes(Encoding.DER)) == "CN=client,OU=tests,C=DE"
 
 
 @pytest.mark.parametrize(
-    ("der", "words"),
+    ("der", "message"),
     [
         pytest.param("", "elements are missing", id="nothing"),
         pytest.param("3000", "elements are missing", id="an-empty-certificate"),
@@ -114,16 +114,16 @@ def test_the_subject_of_a_certificate_begins_with_its_last_part(authority: Any) 
         pytest.param("3016301402010130003000300030093107300506000c0178", "elements are missing", id="an-empty-number"),
     ],
 )
-def test_odd_der_is_refused_in_one_way(der: str, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
+def test_malformed_der_raises_value_error(der: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         subject_of(bytes.fromhex(der))
 
 
 @pytest.mark.parametrize(
     "cut", [lambda der: der[:-1], lambda der: der[:40], lambda der: b"\x30"], ids=["end", "middle", "start"]
 )
-def test_what_is_no_certificate_is_refused(authority: Any, cut: Callable[[bytes], bytes]) -> None:
+def test_bytes_that_are_no_certificate_are_rejected(authority: Any, cut: Callable[[bytes], bytes]) -> None:
     certificate = authority.certificate.public_bytes(Encoding.DER)
 
-    with pytest.raises(ValueError, match="cut off"):
+    with pytest.raises(ValueError, match="truncated"):
         subject_of(cut(certificate))

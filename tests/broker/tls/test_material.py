@@ -1,4 +1,4 @@
-"""Keys and certificates from every kind of store; each way that can go wrong says in one line what to do."""
+"""Keys and certificates from every type of store; each error says in one line what to do."""
 
 import os
 from collections.abc import Callable
@@ -46,7 +46,7 @@ def pem_of(material: KeyMaterial) -> str:
     return material.chain_pem.decode()
 
 
-def test_a_pem_file_holds_key_and_chain_in_any_order(authority: Any, tmp_path: Path) -> None:
+def test_pem_file_holds_key_and_chain_in_any_order(authority: Any, tmp_path: Path) -> None:
     issued = authority.issue()
     first = loaded(of_file(tmp_path / "1.pem", issued.key + issued.chain))
     second = loaded(of_file(tmp_path / "2.pem", authority.pem + issued.certificate + issued.key))
@@ -66,7 +66,7 @@ def test_pem_in_the_configuration_may_have_blanks_for_line_breaks(authority: Any
 
 
 @pytest.mark.parametrize("where", ["file", "inline"])
-def test_an_encrypted_key_is_opened_by_its_password(authority: Any, tmp_path: Path, where: str) -> None:
+def test_encrypted_key_is_decrypted_with_its_password(authority: Any, tmp_path: Path, where: str) -> None:
     issued = authority.issue(password="open sesame")
     if where == "file":
         said = of_file(tmp_path / "k.pem", issued.both, key_password="open sesame")
@@ -78,7 +78,7 @@ def test_an_encrypted_key_is_opened_by_its_password(authority: Any, tmp_path: Pa
 
 @pytest.mark.parametrize("kind", ["PKCS12", "JKS"])
 @pytest.mark.parametrize("password", ["secret", None], ids=["password", "no-password"])
-def test_a_pkcs12_file_is_read_under_javas_default_type_as_well(
+def test_pkcs12_file_is_also_read_under_javas_default_type(
     authority: Any, tmp_path: Path, kind: str, password: str | None
 ) -> None:
     issued = authority.issue()
@@ -111,7 +111,7 @@ def test_trusted_certificates_come_from_pem_from_the_configuration_and_from_pkcs
     assert [load_trusted(store) for store in stores] == [tuple(certificates)] * 3
 
 
-def test_without_stores_there_is_nothing_to_load() -> None:
+def test_without_stores_nothing_is_loaded() -> None:
     said = read_tls_settings({}, "CONTROLLER", opened=False)
 
     assert load_key_material(said) is None
@@ -119,7 +119,7 @@ def test_without_stores_there_is_nothing_to_load() -> None:
     assert stamp_of(said) == ()
 
 
-def test_a_stamp_changes_with_the_file_and_with_its_end(authority: Any, tmp_path: Path) -> None:
+def test_stamp_changes_when_a_file_changes_or_disappears(authority: Any, tmp_path: Path) -> None:
     said = of_file(tmp_path / "k.pem", authority.issue().both)
     stamps = [stamp_of(said), stamp_of(said)]
     (tmp_path / "new").write_text(authority.issue().both)
@@ -139,7 +139,7 @@ def test_a_stamp_changes_with_the_file_and_with_its_end(authority: Any, tmp_path
         pytest.param(lambda it: it.key, {}, "has no certificate in it", id="no-certificate"),
         pytest.param(lambda it: it.chain, {}, "has 0 private keys in it", id="no-key"),
         pytest.param(lambda it: it.key + it.both, {}, "has 2 private keys in it", id="two-keys"),
-        pytest.param(lambda it: "hello", {}, "is no PEM: there is no BEGIN line", id="no-pem"),
+        pytest.param(lambda it: "hello", {}, "is not PEM: it has no BEGIN line", id="no-pem"),
         pytest.param(lambda it: b"\xfe\xed\xfe\xed....", {}, "is a JKS store, which only Java reads", id="jks-as-pem"),
         pytest.param(
             lambda it: b"\xfe\xed\xfe\xed....",
@@ -172,20 +172,20 @@ def test_a_stamp_changes_with_the_file_and_with_its_end(authority: Any, tmp_path
         ),
     ],
 )
-def test_a_bad_store_is_refused_in_one_line(
+def test_bad_store_is_rejected_with_one_line(
     authority: Any, tmp_path: Path, broken: Callable[[Any], Any], said: dict[str, str], expected: str
 ) -> None:
     bad = of_file(tmp_path / "store", broken(authority.issue()), **said)
 
-    with pytest.raises(ConfigurationError) as refused:
+    with pytest.raises(ConfigurationError) as failed:
         load_key_material(bad)
 
-    assert expected in str(refused.value)
-    assert str(tmp_path / "store") in str(refused.value)
-    assert "\n" not in str(refused.value)
+    assert expected in str(failed.value)
+    assert str(tmp_path / "store") in str(failed.value)
+    assert "\n" not in str(failed.value)
 
 
-def test_a_key_of_another_certificate_is_refused(authority: Any, tmp_path: Path) -> None:
+def test_key_of_another_certificate_is_rejected(authority: Any, tmp_path: Path) -> None:
     said = of_file(tmp_path / "k.pem", authority.issue().key + authority.issue().chain)
 
     with pytest.raises(ConfigurationError, match="that do not belong together"):
@@ -199,26 +199,26 @@ def test_a_key_of_another_certificate_is_refused(authority: Any, tmp_path: Path)
         pytest.param({"key_password": "wrong"}, "that ssl.key.password does not open", id="wrong"),
     ],
 )
-def test_an_encrypted_key_without_its_password_is_refused(
+def test_encrypted_key_without_its_password_is_rejected(
     authority: Any, tmp_path: Path, password: dict[str, str], expected: str
 ) -> None:
     said = of_file(tmp_path / "k.pem", authority.issue(password="right").both, **password)
 
-    with pytest.raises(ConfigurationError) as refused:
+    with pytest.raises(ConfigurationError) as failed:
         load_key_material(said)
 
-    assert expected in str(refused.value)
-    assert "wrong" not in str(refused.value)
+    assert expected in str(failed.value)
+    assert "wrong" not in str(failed.value)
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_missing_file_is_named_in_the_error(tmp_path: Path) -> None:
     said = settings(keystore_location=str(tmp_path / "nowhere.pem"))
 
     with pytest.raises(ConfigurationError, match=r"nowhere\.pem cannot be read: No such file"):
         load_key_material(said)
 
 
-def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+def test_pipe_is_rejected_without_blocking(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.pem")
 
     with pytest.raises(ConfigurationError, match=r"pipe\.pem is no regular file"):
@@ -226,14 +226,14 @@ def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["keystore_location", "truststore_location"])
-def test_a_file_without_end_is_refused(key: str) -> None:
+def test_endless_file_is_rejected(key: str) -> None:
     said = settings(**{"keystore_location": "/dev/zero", key: "/dev/zero"})
 
     with pytest.raises(ConfigurationError, match="/dev/zero is no regular file"):
         load_key_material(said) if key == "keystore_location" else load_trusted(said)
 
 
-def test_a_file_of_a_mebibyte_is_read_and_none_that_is_larger(authority: Any, tmp_path: Path) -> None:
+def test_file_of_one_mebibyte_is_read_and_a_larger_one_is_not(authority: Any, tmp_path: Path) -> None:
     issued = authority.issue()
     padded = issued.both.ljust((1 << 20) - 1) + "\n"
 
@@ -242,7 +242,7 @@ def test_a_file_of_a_mebibyte_is_read_and_none_that_is_larger(authority: Any, tm
         loaded(of_file(tmp_path / "k.pem", padded + "\n"))
 
 
-def test_an_empty_trust_store_is_refused(tmp_path: Path) -> None:
+def test_empty_trust_store_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "t.pem").write_text("-----BEGIN NOTHING-----\n-----END NOTHING-----\n")
     own = {"keystore_key": "k", "keystore_certificate_chain": "c"}
 

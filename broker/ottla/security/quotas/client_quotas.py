@@ -1,8 +1,8 @@
-"""`ClientQuotas`: the limits of this node's clients as the newest metadata has them, and what they have used.
+"""`ClientQuotas`: the limits of this node's clients in the newest metadata, and their usage.
 
-Each node measures what goes through itself; a limit holds on each of them. ``is_enabled`` is all that a request looks
-at where there is no limit. When a limit changes, what was used so far stays, and is held against the new one; who is
-muted at that moment stays so for the time that was told.
+Each node measures its own traffic; a limit applies to each node by itself. Without limits a request only reads
+``is_enabled``. When a limit changes, the usage so far counts towards the new limit; a connection that is muted at that
+moment stays muted for the throttle time that was sent.
 
 Source: ClientQuotaManager and ClientQuotaMetadataManager of Apache Kafka 4.3.
 """
@@ -48,7 +48,7 @@ _BETWEEN_NODES: Final = frozenset(
         ApiKey.ENVELOPE,
     }
 )
-"""What only nodes ask. A follower's Fetch says so itself."""
+"""APIs that only nodes call. A follower's Fetch is recognized by its replica id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class QuotaConfig:
 
 
 class ClientQuotas:
-    """See the module; a publisher of the metadata loader."""
+    """Limits and usage of this node's clients; see the module. A publisher of the metadata loader."""
 
     def __init__(self, clock: Clock, config: QuotaConfig | None = None) -> None:
         self.clock = clock
@@ -81,7 +81,7 @@ class ClientQuotas:
         return WindowedRate(window_count=self._config.window_count, window_ms=self._window_ms)
 
     def publish(self, delta: MetadataDelta, _: MetadataImage) -> None:
-        """Take in limits that were set and removed."""
+        """Apply the limits that were set and removed."""
         for entity, changes in delta.client_quotas.changes.items():
             for key, value in changes.items():
                 if key == CONNECTION_CREATION_RATE:
@@ -90,13 +90,13 @@ class ClientQuotas:
                     self._limits[key].set(entity, value)
         self.is_enabled = any(self._limits.values())
 
-    def begin(self, api_key: int, principal: str, client_id: str | None, *, is_exempt: bool = False) -> Charge:
-        """Return what is held against a request that has just come in. Only to be called where ``is_enabled``."""
+    def start_charge(self, api_key: int, principal: str, client_id: str | None, *, is_exempt: bool = False) -> Charge:
+        """Return the charge of a request that has just arrived. Only to be called while ``is_enabled``."""
         user = principal.partition(":")[2]
         return Charge(self, user, client_id or "", is_exempt=is_exempt or api_key in _BETWEEN_NODES)
 
     def record(self, kind: str, user: str, client_id: str, value: float) -> int:
-        """Record what was used; return for how long its user is to be held back."""
+        """Record usage; return the throttle time."""
         limit = self._limits[kind].find(user, client_id)
         if limit is None:
             return 0
@@ -106,22 +106,22 @@ class ClientQuotas:
         throttle_ms = rate.wait_ms(limit.rate, now_ms)
         return min(throttle_ms, self._window_ms) if kind == REQUEST_PERCENTAGE else throttle_ms
 
-    def take_back(self, kind: str, user: str, client_id: str, value: float) -> None:
-        """Forget that so much was used."""
+    def undo_record(self, kind: str, user: str, client_id: str, value: float) -> None:
+        """Subtract usage that was recorded."""
         limit = self._limits[kind].find(user, client_id)
         if limit is not None:
             now_ms = self.clock.monotonic_ms()
             self._rates[kind].of(limit.shared_by, now_ms).record(-value, now_ms)
 
     def fetch_bytes_max(self, user: str, client_id: str) -> int | None:
-        """Return what a client that has used nothing may fetch at once; more would never be let through."""
+        """Return the most that an idle client may fetch at once; a larger response would always be throttled."""
         limit = self._limits[CONSUMER_BYTE_RATE].find(user, client_id)
         if limit is None:
             return None
         return int(limit.rate * (self._config.window_count - 1) * self._config.window_size_seconds)
 
     def mutations(self, principal: str, client_id: str | None, *, is_strict: bool) -> Mutations | None:
-        """Return what a request may change of topics; None for anything."""
+        """Return the quota for a request's partition mutations; None for no limit."""
         limits = self._limits[CONTROLLER_MUTATION_RATE]
         limit = limits.find(principal.partition(":")[2], client_id or "") if limits else None
         if limit is None:
@@ -130,18 +130,18 @@ class ClientQuotas:
         burst_s = self._config.mutation_window_count * self._config.mutation_window_size_seconds
         return Mutations(bucket, self.clock, rate=limit.rate, burst_s=burst_s, is_strict=is_strict)
 
-    def note(self, kind: str, throttle_ms: int, user: str, client_id: str) -> None:
-        self.throttles.note(kind, throttle_ms, f"client {quoted(client_id)} of user {quoted(user)}")
+    def record_throttle(self, kind: str, throttle_ms: int, user: str, client_id: str) -> None:
+        self.throttles.record(kind, throttle_ms, f"client {quoted(client_id)} of user {quoted(user)}")
 
-    def forget_idle(self, now_ms: int) -> None:
-        """Forget what nobody has used for an hour."""
+    def evict_idle(self, now_ms: int) -> None:
+        """Evict measurements that have been idle for an hour."""
         for rates in self._rates.values():
-            rates.forget_idle(now_ms)
-        self._buckets.forget_idle(now_ms)
-        self.connection_rates.forget_idle(now_ms)
+            rates.evict_idle(now_ms)
+        self._buckets.evict_idle(now_ms)
+        self.connection_rates.evict_idle(now_ms)
 
     def measured(self) -> dict[str, int]:
-        """Return how many measurements there are, by kind."""
+        """Return the number of measurements by kind."""
         counts = {kind: len(measurements) for kind, measurements in self._rates.items()}
         counts[CONTROLLER_MUTATION_RATE] = len(self._buckets)
         counts[CONNECTION_CREATION_RATE] = len(self.connection_rates)

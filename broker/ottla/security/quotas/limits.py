@@ -1,6 +1,6 @@
-"""`Limits`: which limit of one kind holds for a user and a client id, and who shares it.
+"""`Limits`: the limit of one kind for a user and a client id, and which clients share it.
 
-The first entity of this list that has the limit decides; what its type leaves out does not tell clients apart:
+The first entity of this list that has the limit decides. Clients that it does not distinguish share a measurement:
 
 ===================================== ===================
 entity                                measured together
@@ -22,12 +22,12 @@ from typing import Final, NamedTuple
 
 from ottla.metadata.client_quotas import CLIENT_ID, USER, QuotaEntity
 
-_REMEMBERED_MAX: Final = 10_000
-"""Answers; clients that come with ever new ids must not fill the memory."""
+_CACHED_LIMITS_MAX: Final = 10_000
+"""Bound of the cache: clients that use ever new ids must not fill the memory."""
 
 
 class Limit(NamedTuple):
-    """``rate`` a second, for whoever has this ``shared_by``: user and client id, None where it does not matter."""
+    """``rate`` per second for all clients of ``shared_by``: user and client id, None for any."""
 
     shared_by: tuple[str | None, str | None]
     rate: float
@@ -36,32 +36,32 @@ class Limit(NamedTuple):
 class Limits:
     """The limits of one kind, by entity."""
 
-    __slots__ = ("_by_entity", "_remembered")
+    __slots__ = ("_by_entity", "_cache")
 
     def __init__(self) -> None:
         self._by_entity: dict[QuotaEntity, float] = {}
-        self._remembered: dict[tuple[str, str], Limit | None] = {}
+        self._cache: dict[tuple[str, str], Limit | None] = {}
 
     def __bool__(self) -> bool:
-        """Return whether there are any."""
+        """Return whether any limit is set."""
         return bool(self._by_entity)
 
     def set(self, entity: QuotaEntity, rate: float | None) -> None:
         """Set one limit, or remove it (None)."""
-        self._remembered.clear()
+        self._cache.clear()
         if rate is None:
             self._by_entity.pop(entity, None)
         else:
             self._by_entity[entity] = rate
 
     def find(self, user: str, client_id: str) -> Limit | None:
-        """Return what holds for a client; None for no limit."""
-        who = user, client_id
-        if who not in self._remembered:
-            if len(self._remembered) >= _REMEMBERED_MAX:
-                self._remembered.clear()
-            self._remembered[who] = self._find(user, client_id)
-        return self._remembered[who]
+        """Return the limit of a client; None for no limit."""
+        client = user, client_id
+        if client not in self._cache:
+            if len(self._cache) >= _CACHED_LIMITS_MAX:
+                self._cache.clear()
+            self._cache[client] = self._find(user, client_id)
+        return self._cache[client]
 
     def _find(self, user: str, client_id: str) -> Limit | None:
         either = (CLIENT_ID, client_id), (CLIENT_ID, None)

@@ -1,9 +1,9 @@
-"""`Mutations`: what one request may change at the active controller: partitions created and deleted (KIP-599).
+"""`Mutations`: the quota of one request for partitions created and deleted at the active controller (KIP-599).
 
 Each limit is a bucket of tokens that fills at the limit's rate, up to what the controller's window holds (eleven
-seconds' worth by default). A request takes one for each partition; what it takes beyond is owed. While a bucket owes, a
-strict request is refused topic by topic, with THROTTLING_QUOTA_EXCEEDED and how long to wait. A permissive one, of a
-version that does not know that error, is let through, and its client muted for as long.
+seconds' worth by default). A request takes one for each partition; what it takes beyond is owed. While tokens are owed,
+a strict request is rejected topic by topic, with THROTTLING_QUOTA_EXCEEDED and a throttle time. A permissive request,
+of a version without that error, is executed, and its client is muted for the throttle time.
 
 Source: TokenBucket, StrictControllerMutationQuota and PermissiveControllerMutationQuota of Apache Kafka 4.3.
 """
@@ -14,7 +14,7 @@ from ottla.ports import Clock
 
 
 class TokenBucket:
-    """Full at the begin; ``tokens`` below zero are owed."""
+    """A token bucket, initially full; ``tokens`` below zero are owed."""
 
     __slots__ = ("_filled_ms", "_tokens")
 
@@ -23,7 +23,7 @@ class TokenBucket:
         self._filled_ms = 0
 
     def tokens(self, rate: float, burst_s: float, now_ms: int) -> float:
-        """Return what is in it, under a limit of ``rate`` a second that may be saved up for ``burst_s``."""
+        """Return the tokens in the bucket, which fills at ``rate`` per second for up to ``burst_s``."""
         burst = rate * burst_s
         if self._tokens is None:
             self._tokens = burst
@@ -36,7 +36,7 @@ class TokenBucket:
 
 
 class Mutations:
-    """One request's; ask for it with `ClientQuotas.mutations`."""
+    """The quota of one request; created by `ClientQuotas.mutations`."""
 
     __slots__ = ("_bucket", "_burst_s", "_clock", "_is_strict", "_rate", "_recorded_ms", "_throttle_ms")
 
@@ -50,27 +50,27 @@ class Mutations:
         self._recorded_ms = 0
 
     def record(self, partition_count: int) -> None:
-        """Take the tokens for a change of so many partitions.
+        """Take the tokens for a mutation of ``partition_count`` partitions.
 
         Raises:
-            KafkaError: THROTTLING_QUOTA_EXCEEDED: it is not to be made now.
+            KafkaError: THROTTLING_QUOTA_EXCEEDED: the mutation must not be applied now.
         """
         now_ms = self._clock.monotonic_ms()
         if self._is_strict:
             if self._bucket.tokens(self._rate, self._burst_s, now_ms) < 0:
-                self._hold_back(now_ms)
+                self._set_throttle(now_ms)
                 raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
             self._bucket.take(partition_count, self._rate, self._burst_s, now_ms)
         else:
             self._bucket.take(partition_count, self._rate, self._burst_s, now_ms)
             if self._bucket.tokens(self._rate, self._burst_s, now_ms) < 0:
-                self._hold_back(now_ms)
+                self._set_throttle(now_ms)
 
     def throttle_ms(self) -> int:
-        """Return how long the client is to wait from now on."""
+        """Return the throttle time that is left."""
         return max(0, self._throttle_ms - (self._clock.monotonic_ms() - self._recorded_ms))
 
-    def _hold_back(self, now_ms: int) -> None:
+    def _set_throttle(self, now_ms: int) -> None:
         owed = -self._bucket.tokens(self._rate, self._burst_s, now_ms)
         self._throttle_ms = int(min(owed / self._rate * 1000 + 0.5, WAIT_MS_MAX))
         self._recorded_ms = now_ms

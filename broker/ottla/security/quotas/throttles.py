@@ -1,4 +1,4 @@
-"""`Throttles`: how often, and for how long, quotas held clients back; logged at most once a second."""
+"""`Throttles`: how often, and for how long, quotas throttled clients; logged at most once a second."""
 
 import logging
 from dataclasses import dataclass
@@ -29,23 +29,23 @@ _KINDS: Final = (
 
 @dataclass(slots=True)
 class ThrottleCounters:
-    """Of one kind; they only grow."""
+    """Counters of one kind of quota; they only grow."""
 
     count: int = 0
     time_ms: int = 0
 
 
 class Throttles:
-    """``by_kind``: all kinds, by the key of the limit."""
+    """Counters of all kinds, ``by_kind`` of the limit's key."""
 
     def __init__(self, clock: Clock) -> None:
         self.by_kind = {kind: ThrottleCounters() for kind in _KINDS}
         self._lines = LineLimit(clock)
 
-    def note(self, kind: str, throttle_ms: int, whom: str) -> None:
-        """Take note that ``whom`` is held back; names in it are to be `quoted`."""
+    def record(self, kind: str, throttle_ms: int, client: str) -> None:
+        """Record that ``client`` is throttled; names in it have to be `quoted`."""
         counters = self.by_kind[kind]
         counters.count += 1
         counters.time_ms += throttle_ms
         if self._lines.take():
-            logger.info("%s is held back for %d ms by %s; %d times so far", whom, throttle_ms, kind, counters.count)
+            logger.info("%s is throttled for %d ms by %s; %d times so far", client, throttle_ms, kind, counters.count)

@@ -1,4 +1,4 @@
-"""Limits out of the metadata held against requests: both sides of each edge, changes while somebody is held back."""
+"""Requests charged to the limits of the metadata: both sides of each edge, changes while a client is throttled."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ SetLimit = Callable[..., None]
 
 
 class WorkingClock(SimulatedClock):
-    """One whose nanoseconds pass as the test says."""
+    """A clock whose nanoseconds advance as the test sets them."""
 
     worked_ns = 0
 
@@ -45,10 +45,10 @@ def set_limit(quotas: ClientQuotas) -> SetLimit:
 
 
 def produce(quotas: ClientQuotas, size_bytes: int, user: str = "u", client_id: str = "c") -> int:
-    return quotas.begin(ApiKey.PRODUCE, f"User:{user}", client_id).settle(produced_bytes=size_bytes)
+    return quotas.start_charge(ApiKey.PRODUCE, f"User:{user}", client_id).settle(produced_bytes=size_bytes)
 
 
-def test_without_limits_nobody_asks(quotas: ClientQuotas, set_limit: SetLimit) -> None:
+def test_without_limits_quotas_are_disabled(quotas: ClientQuotas, set_limit: SetLimit) -> None:
     assert not quotas.is_enabled
     set_limit({"user": "u"}, "producer_byte_rate", 1)
     assert quotas.is_enabled
@@ -60,7 +60,7 @@ def test_without_limits_nobody_asks(quotas: ClientQuotas, set_limit: SetLimit) -
 
 
 @pytest.mark.parametrize(("size_bytes", "throttle_ms"), [(10_000, 0), (10_001, 1), (20_000, 10_000)])
-def test_a_produce_above_the_rate_waits(
+def test_produce_above_the_rate_is_throttled(
     quotas: ClientQuotas, set_limit: SetLimit, size_bytes: int, throttle_ms: int
 ) -> None:
     set_limit({"user": "u"}, "producer_byte_rate", 1_000)
@@ -68,7 +68,7 @@ def test_a_produce_above_the_rate_waits(
     assert produce(quotas, size_bytes) == throttle_ms
 
 
-def test_a_user_shares_one_measurement_and_others_do_not(quotas: ClientQuotas, set_limit: SetLimit) -> None:
+def test_clients_of_one_user_share_a_measurement(quotas: ClientQuotas, set_limit: SetLimit) -> None:
     set_limit({"user": None}, "producer_byte_rate", 1_000)
     assert produce(quotas, 10_000, client_id="a") == 0
 
@@ -76,13 +76,13 @@ def test_a_user_shares_one_measurement_and_others_do_not(quotas: ClientQuotas, s
     assert produce(quotas, 1_000, user="v", client_id="a") == 0
 
 
-def test_nobody_is_anonymous_a_user_like_others(quotas: ClientQuotas, set_limit: SetLimit) -> None:
+def test_anonymous_is_a_user_like_others(quotas: ClientQuotas, set_limit: SetLimit) -> None:
     set_limit({"user": "ANONYMOUS"}, "producer_byte_rate", 1_000)
 
     assert produce(quotas, 11_000, user="ANONYMOUS") == 1_000
 
 
-def test_a_new_limit_judges_what_was_used_before(quotas: ClientQuotas, set_limit: SetLimit) -> None:
+def test_new_limit_counts_earlier_usage(quotas: ClientQuotas, set_limit: SetLimit) -> None:
     set_limit({"user": "u"}, "producer_byte_rate", 1_000)
     assert produce(quotas, 20_000) == 10_000
 
@@ -94,60 +94,60 @@ def test_a_new_limit_judges_what_was_used_before(quotas: ClientQuotas, set_limit
     assert produce(quotas, 1_000_000) == 0
 
 
-def test_a_fetch_above_the_rate_gets_nothing_and_is_not_charged(quotas: ClientQuotas, set_limit: SetLimit) -> None:
+def test_fetch_above_the_rate_is_empty_and_not_charged(quotas: ClientQuotas, set_limit: SetLimit) -> None:
     set_limit({"client-id": "c"}, "consumer_byte_rate", 1_000)
-    charge = quotas.begin(ApiKey.FETCH, "User:u", "c")
+    charge = quotas.start_charge(ApiKey.FETCH, "User:u", "c")
     assert charge.fetch_bytes_max() == 10_000
     assert charge.charge_fetch(10_000) == 0
 
-    assert quotas.begin(ApiKey.FETCH, "User:u", "c").charge_fetch(500) == 500
-    assert quotas.begin(ApiKey.FETCH, "User:u", "c").charge_fetch(500) == 500, "what was not given out does not count"
-    assert quotas.begin(ApiKey.FETCH, "User:u", "d").fetch_bytes_max() is None
+    assert quotas.start_charge(ApiKey.FETCH, "User:u", "c").charge_fetch(500) == 500
+    assert quotas.start_charge(ApiKey.FETCH, "User:u", "c").charge_fetch(500) == 500, "empty response is not counted"
+    assert quotas.start_charge(ApiKey.FETCH, "User:u", "d").fetch_bytes_max() is None
 
 
-def test_a_fetch_is_charged_once(quotas: ClientQuotas, set_limit: SetLimit) -> None:
+def test_fetch_is_charged_once(quotas: ClientQuotas, set_limit: SetLimit) -> None:
     set_limit({"client-id": "c"}, "consumer_byte_rate", 1_000)
-    charge = quotas.begin(ApiKey.FETCH, "User:u", "c")
+    charge = quotas.start_charge(ApiKey.FETCH, "User:u", "c")
     throttle_ms = charge.charge_fetch(11_000)
 
-    assert charge.settle(by_controller_ms=throttle_ms) == 1_000
+    assert charge.settle(controller_throttle_ms=throttle_ms) == 1_000
     assert quotas.throttles.by_kind["consumer_byte_rate"].count == 1
 
 
 @pytest.mark.parametrize(("worked_ms", "throttle_ms"), [(100, 0), (105, 500), (500, 1_000)])
-def test_time_on_the_loop_is_a_share_of_one_second_and_the_wait_a_sample_at_most(
+def test_request_time_is_charged_and_throttled_for_at_most_a_sample(
     quotas: ClientQuotas, set_limit: SetLimit, clock: WorkingClock, worked_ms: int, throttle_ms: int
 ) -> None:
     set_limit({"user": "u"}, "request_percentage", 1)
-    charge = quotas.begin(ApiKey.METADATA, "User:u", None)
+    charge = quotas.start_charge(ApiKey.METADATA, "User:u", None)
     clock.worked_ns += worked_ms * 1_000_000
-    charge.handled()
+    charge.record_handler_return()
     clock.worked_ns += 10**12
 
-    assert charge.settle() == throttle_ms, "what passes until the answer is there does not count"
+    assert charge.settle() == throttle_ms, "the time until the delayed response does not count"
 
 
-def test_the_time_of_writing_an_answer_counts_for_the_next(
+def test_time_of_writing_a_response_counts_for_the_next_request(
     quotas: ClientQuotas, set_limit: SetLimit, clock: WorkingClock
 ) -> None:
     set_limit({"user": "u"}, "request_percentage", 1)
-    charge = quotas.begin(ApiKey.METADATA, "User:u", None)
+    charge = quotas.start_charge(ApiKey.METADATA, "User:u", None)
     assert charge.settle() == 0
     began_ns = clock.monotonic_ns()
     clock.worked_ns += 105_000_000
-    charge.sent(began_ns)
+    charge.record_response_write(began_ns)
 
-    assert quotas.begin(ApiKey.METADATA, "User:u", None).settle() == 500
+    assert quotas.start_charge(ApiKey.METADATA, "User:u", None).settle() == 500
 
 
 @pytest.mark.parametrize("api_key", [ApiKey.VOTE, ApiKey.BROKER_HEARTBEAT, ApiKey.ENVELOPE, ApiKey.ALTER_PARTITION])
-def test_nodes_are_not_held_back(
+def test_requests_between_nodes_are_not_throttled(
     quotas: ClientQuotas, set_limit: SetLimit, clock: WorkingClock, api_key: ApiKey
 ) -> None:
     set_limit({"user": None}, "request_percentage", 1)
-    charge = quotas.begin(api_key, "User:ANONYMOUS", "node")
+    charge = quotas.start_charge(api_key, "User:ANONYMOUS", "node")
     clock.worked_ns += 10**9
-    charge.sent(0)
+    charge.record_response_write(0)
 
     assert charge.settle() == 0
     assert quotas.measured()["request_percentage"] == 0
@@ -158,16 +158,16 @@ def test_acks_0_is_charged_for_bytes_but_not_for_time(
 ) -> None:
     set_limit({"user": "u"}, "request_percentage", 1)
     set_limit({"user": "u"}, "producer_byte_rate", 1_000)
-    charge = quotas.begin(ApiKey.PRODUCE, "User:u", "c")
+    charge = quotas.start_charge(ApiKey.PRODUCE, "User:u", "c")
     clock.worked_ns += 10**9
 
-    assert charge.settle(produced_bytes=10_010, is_answered=False) == 10
+    assert charge.settle(produced_bytes=10_010, has_response=False) == 10
 
 
-def test_the_longest_wait_counts(quotas: ClientQuotas, set_limit: SetLimit, clock: WorkingClock) -> None:
+def test_longest_throttle_time_counts(quotas: ClientQuotas, set_limit: SetLimit, clock: WorkingClock) -> None:
     set_limit({"user": "u"}, "request_percentage", 1)
     set_limit({"user": "u"}, "producer_byte_rate", 1_000)
-    charge = quotas.begin(ApiKey.PRODUCE, "User:u", "c")
+    charge = quotas.start_charge(ApiKey.PRODUCE, "User:u", "c")
     clock.worked_ns += 105_000_000
 
     assert charge.settle(produced_bytes=10_010) == 500
@@ -175,7 +175,7 @@ def test_the_longest_wait_counts(quotas: ClientQuotas, set_limit: SetLimit, cloc
     assert quotas.throttles.by_kind["producer_byte_rate"].count == 0
 
 
-def test_mutations_are_asked_for_by_user_and_client_id(quotas: ClientQuotas, set_limit: SetLimit) -> None:
+def test_mutation_quota_is_found_by_user_and_client_id(quotas: ClientQuotas, set_limit: SetLimit) -> None:
     assert quotas.mutations("User:u", "c", is_strict=True) is None
     set_limit({"user": "u", "client-id": "c"}, "controller_mutation_rate", 1)
 
@@ -186,7 +186,7 @@ def test_mutations_are_asked_for_by_user_and_client_id(quotas: ClientQuotas, set
     assert permissive.throttle_ms() == 1_000
 
 
-def test_the_windows_are_those_of_the_configuration(clock: WorkingClock) -> None:
+def test_windows_follow_the_configuration(clock: WorkingClock) -> None:
     quotas = ClientQuotas(clock, QuotaConfig(window_count=3, window_size_seconds=2, mutation_window_count=5))
     delta = MetadataDelta(EMPTY_IMAGE)
     for key in ("producer_byte_rate", "controller_mutation_rate"):
@@ -200,7 +200,7 @@ def test_the_windows_are_those_of_the_configuration(clock: WorkingClock) -> None
     assert permissive.throttle_ms() == 100
 
 
-def test_what_nobody_has_used_for_an_hour_is_forgotten(
+def test_measurements_idle_for_an_hour_are_evicted(
     quotas: ClientQuotas, set_limit: SetLimit, clock: WorkingClock
 ) -> None:
     set_limit({"client-id": None}, "producer_byte_rate", 1_000)
@@ -208,6 +208,6 @@ def test_what_nobody_has_used_for_an_hour_is_forgotten(
         produce(quotas, 1, client_id=str(number))
     assert quotas.measured()["producer_byte_rate"] == 5
     clock.advance(IDLE_MS_MAX)
-    quotas.forget_idle(clock.monotonic_ms())
+    quotas.evict_idle(clock.monotonic_ms())
 
     assert set(quotas.measured().values()) == {0}

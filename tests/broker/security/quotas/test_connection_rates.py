@@ -1,4 +1,4 @@
-"""How fast connections may come: to a node, to a listener, from an address."""
+"""Limits on new connections per second: by node, by listener, by address."""
 
 import pytest
 
@@ -20,7 +20,9 @@ def rates(throttles: Throttles) -> ConnectionRates:
     )
 
 
-def test_an_address_above_its_rate_is_closed_and_does_not_count(rates: ConnectionRates, throttles: Throttles) -> None:
+def test_connection_above_its_address_rate_is_closed_and_not_counted(
+    rates: ConnectionRates, throttles: Throttles
+) -> None:
     rates.set_limit("10.0.0.1", 2)
     waits = [rates.close_after_ms("10.0.0.1", 0) for _ in range(23)]
 
@@ -29,7 +31,7 @@ def test_an_address_above_its_rate_is_closed_and_does_not_count(rates: Connectio
     assert throttles.by_kind["connection_creation_rate"].count == 3
 
 
-def test_the_default_holds_for_each_address_and_an_own_limit_wins(rates: ConnectionRates) -> None:
+def test_default_applies_to_each_address_unless_it_has_its_own_limit(rates: ConnectionRates) -> None:
     rates.set_limit(None, 1)
     rates.set_limit("10.0.0.1", 2)
 
@@ -39,7 +41,7 @@ def test_the_default_holds_for_each_address_and_an_own_limit_wins(rates: Connect
     assert len(rates) == 3
 
 
-def test_a_removed_limit_holds_nobody(rates: ConnectionRates) -> None:
+def test_removed_limit_no_longer_applies(rates: ConnectionRates) -> None:
     rates.set_limit("10.0.0.1", 1)
     assert rates.is_enabled
     rates.set_limit("10.0.0.1", None)
@@ -48,7 +50,7 @@ def test_a_removed_limit_holds_nobody(rates: ConnectionRates) -> None:
     assert not any(rates.close_after_ms("10.0.0.1", 0) for _ in range(30))
 
 
-def test_above_the_nodes_rate_nobody_is_accepted_for_a_while(rates: ConnectionRates, throttles: Throttles) -> None:
+def test_accepting_pauses_above_the_nodes_rate(rates: ConnectionRates, throttles: Throttles) -> None:
     rates.set_rates(1, {})
     waits = [rates.accept_wait_ms("CLIENTS", 0, is_privileged=False) for _ in range(12)]
 
@@ -57,7 +59,7 @@ def test_above_the_nodes_rate_nobody_is_accepted_for_a_while(rates: ConnectionRa
     assert throttles.by_kind[BROKER_CONNECTION_RATE].time_ms == 2_000
 
 
-def test_a_listener_has_a_rate_of_its_own(rates: ConnectionRates) -> None:
+def test_listener_has_its_own_rate(rates: ConnectionRates) -> None:
     rates.set_rates(RATE_UNLIMITED, {"CLIENTS": 10})
 
     assert [rates.accept_wait_ms("CLIENTS", 0, is_privileged=False) for _ in range(101)] == [0] * 100 + [100]
@@ -72,7 +74,7 @@ def test_a_listener_has_a_rate_of_its_own(rates: ConnectionRates) -> None:
         pytest.param("::ffff:10.0.0.1", "10.0.0.1", id="mapped"),
     ],
 )
-def test_an_address_is_the_same_however_it_is_spelled(rates: ConnectionRates, named: str, peer: str) -> None:
+def test_spellings_of_one_address_share_a_limit(rates: ConnectionRates, named: str, peer: str) -> None:
     rates.set_limit(named, 1)
 
     assert any(rates.close_after_ms(peer, 0) for _ in range(30))

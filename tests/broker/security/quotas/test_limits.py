@@ -1,4 +1,4 @@
-"""Which limit holds for whom, in Kafka's order, and who shares it."""
+"""The limit of each client, in Kafka's order, and the clients that share it."""
 
 import pytest
 
@@ -25,22 +25,22 @@ def limits_of(*entities: dict[str, str | None]) -> Limits:
 
 
 @pytest.mark.parametrize("first", range(len(IN_ORDER)), ids=[str(entity) for entity, _ in IN_ORDER])
-def test_the_first_in_kafkas_order_decides_and_says_who_shares(first: int) -> None:
+def test_first_limit_in_kafkas_order_applies_and_determines_sharing(first: int) -> None:
     limits = limits_of(*(entity for entity, _ in IN_ORDER[first:]))
 
     assert limits.find("u", "c") == Limit(IN_ORDER[first][1], 1)
 
 
 @pytest.mark.parametrize(("user", "client_id"), [("other", "c"), ("u", "other"), ("", "c")])
-def test_a_limit_for_somebody_is_not_anybody_elses(user: str, client_id: str) -> None:
+def test_limit_of_one_client_does_not_apply_to_others(user: str, client_id: str) -> None:
     assert limits_of({USER: "u", CLIENT_ID: "c"}).find(user, client_id) is None
 
 
-def test_who_has_no_client_id_falls_under_the_default() -> None:
+def test_client_without_client_id_has_the_default_limit() -> None:
     assert limits_of({CLIENT_ID: None}).find("u", "") == Limit((None, ""), 1)
 
 
-def test_a_change_and_a_removal_hold_at_once() -> None:
+def test_change_and_removal_apply_at_once() -> None:
     limits = limits_of({USER: "u"}, {USER: None})
     assert limits.find("u", "c") == Limit(("u", None), 1)
 
@@ -55,10 +55,10 @@ def test_a_change_and_a_removal_hold_at_once() -> None:
     assert not limits
 
 
-def test_the_memory_of_answers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.security.quotas.limits._REMEMBERED_MAX", 3)
+def test_cache_of_limits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.security.quotas.limits._CACHED_LIMITS_MAX", 3)
     limits = limits_of({CLIENT_ID: None})
     for number in range(10):
         assert limits.find("u", str(number)) == Limit((None, str(number)), 1)
 
-    assert len(limits._remembered) <= 3
+    assert len(limits._cache) <= 3

@@ -1,4 +1,4 @@
-"""Changes of partitions as tokens of a bucket: what strict requests are refused, and permissive ones pay for."""
+"""Partition mutations as tokens of a bucket: strict requests are rejected, permissive ones are throttled."""
 
 import pytest
 
@@ -16,24 +16,24 @@ def clock() -> SimulatedClock:
     return SimulatedClock()
 
 
-def test_a_strict_request_may_overdraw_once_and_then_waits(clock: SimulatedClock) -> None:
+def test_strict_request_may_overdraw_once_and_is_then_rejected(clock: SimulatedClock) -> None:
     bucket = TokenBucket()
     first = mutations(bucket, clock, is_strict=True)
     first.record(22)
     first.record(10)
     assert first.throttle_ms() == 0
 
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         first.record(1)
 
-    assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    assert refused.value.message is None
+    assert rejected.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert rejected.value.message is None
     assert first.throttle_ms() == 5_000
     clock.advance(2_000)
-    assert first.throttle_ms() == 3_000, "what has passed since need not be waited for again"
+    assert first.throttle_ms() == 3_000, "time that has passed since is subtracted"
 
 
-def test_a_bucket_that_owes_nothing_lets_a_strict_request_through(clock: SimulatedClock) -> None:
+def test_strict_request_is_allowed_when_no_tokens_are_owed(clock: SimulatedClock) -> None:
     bucket = TokenBucket()
     mutations(bucket, clock, is_strict=True).record(32)
     clock.advance(4_000)
@@ -44,7 +44,7 @@ def test_a_bucket_that_owes_nothing_lets_a_strict_request_through(clock: Simulat
     mutations(bucket, clock, is_strict=True).record(1)
 
 
-def test_a_permissive_request_is_let_through_and_pays(clock: SimulatedClock) -> None:
+def test_permissive_request_is_executed_and_throttled(clock: SimulatedClock) -> None:
     bucket = TokenBucket()
     permissive = mutations(bucket, clock, is_strict=False)
     permissive.record(22)
@@ -54,14 +54,14 @@ def test_a_permissive_request_is_let_through_and_pays(clock: SimulatedClock) -> 
     assert permissive.throttle_ms() == 500
 
 
-def test_no_more_is_saved_up_than_a_window_holds(clock: SimulatedClock) -> None:
+def test_bucket_never_exceeds_its_burst(clock: SimulatedClock) -> None:
     bucket = TokenBucket()
     clock.advance(1_000_000)
 
     assert bucket.tokens(2, 11, clock.monotonic_ms()) == 22
 
 
-def test_a_wait_fits_the_field_that_carries_it(clock: SimulatedClock) -> None:
+def test_throttle_time_fits_its_field(clock: SimulatedClock) -> None:
     permissive = mutations(TokenBucket(), clock, is_strict=False, rate=1e-9)
     permissive.record(100_000)
 

@@ -1,4 +1,4 @@
-"""Who is held back is counted each time, and logged at most once a second."""
+"""Every throttle is counted; at most one per second is logged."""
 
 import logging
 
@@ -8,16 +8,16 @@ from ottla.security.quotas.throttles import Throttles
 from ottla.simulator.world.clock import SimulatedClock
 
 
-def test_one_line_a_second_and_every_one_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_every_throttle_is_counted_and_one_per_second_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     clock = SimulatedClock()
     throttles = Throttles(clock)
     with caplog.at_level(logging.INFO):
         for _ in range(5):
-            throttles.note("producer_byte_rate", 40, "client 'c'")
+            throttles.record("producer_byte_rate", 40, "client 'c'")
         clock.advance(1_000)
-        throttles.note("producer_byte_rate", 40, "client 'c'")
+        throttles.record("producer_byte_rate", 40, "client 'c'")
 
     assert len(caplog.messages) == 2
-    assert "client 'c' is held back for 40 ms by producer_byte_rate; 6 times so far" in caplog.messages[1]
+    assert "client 'c' is throttled for 40 ms by producer_byte_rate; 6 times so far" in caplog.messages[1]
     assert throttles.by_kind["producer_byte_rate"].count == 6
     assert throttles.by_kind["producer_byte_rate"].time_ms == 240

@@ -6,7 +6,7 @@ import java.util.List;
 
 import org.apache.kafka.common.security.ssl.SslPrincipalMapper;
 
-public class AskPrincipalMapper {
+public class PrintMappedPrincipals {
     static String apply(String rules, String name) {
         SslPrincipalMapper mapper;
         try {

@@ -6,7 +6,7 @@ import java.util.HexFormat;
 
 import javax.security.auth.x500.X500Principal;
 
-public class AskPrincipalNames {
+public class PrintPrincipalNames {
     public static void main(String[] arguments) throws Exception {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
