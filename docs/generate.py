@@ -19,7 +19,7 @@ from ottla.cli.kubernetes.main import cli as kubectl_ottla
 from ottla.cli.lazy import ExampleCommand
 from ottla.cli.main import SECTIONS, cli
 from ottla.config.broker_keys import BROKER_KEYS
-from ottla.config.key import ConfigKey, Standing
+from ottla.config.key import ConfigKey, SupportLevel
 from ottla.config.topic_keys import TOPIC_KEYS
 from ottla.groups.classic.state import TRANSITIONS as CLASSIC_GROUP_TRANSITIONS
 from ottla.raft.quorum_state import TRANSITIONS as QUORUM_TRANSITIONS
@@ -135,10 +135,10 @@ STATE_MACHINES = (
     ),
 )
 
-STANDINGS = {
-    Standing.ACTED_ON: ("acted on", ("key", "type", "default", "dynamic", "what it does")),
-    Standing.KNOWN: ("known, without effect", ("key", "default", "what it is for")),
-    Standing.REFUSED: ("rejected", ("key", "default", "why")),
+SUPPORT_TITLES = {
+    SupportLevel.ACTED_ON: ("acted on", ("key", "type", "default", "dynamic", "what it does")),
+    SupportLevel.KNOWN: ("known, without effect", ("key", "default", "what it is for")),
+    SupportLevel.REJECTED: ("rejected", ("key", "default", "why")),
 }
 
 
@@ -206,20 +206,20 @@ def configuration_page() -> str:
 
 
 def _tables(keys: list[ConfigKey]) -> Iterator[tuple[str, str]]:
-    order = list(STANDINGS)
-    for standing, group in groupby(sorted(keys, key=lambda key: (order.index(key.standing), key.name)), _standing):
-        title, columns = STANDINGS[standing]
+    order = list(SUPPORT_TITLES)
+    for support, group in groupby(sorted(keys, key=lambda key: (order.index(key.support), key.name)), _support):
+        title, columns = SUPPORT_TITLES[support]
         lines = [_row(*columns), _row(*["---"] * len(columns))]
         yield title, "\n".join(lines + [_key_row(key) for key in group]) + "\n"
 
 
-def _standing(key: ConfigKey) -> Standing:
-    return key.standing
+def _support(key: ConfigKey) -> SupportLevel:
+    return key.support
 
 
 def _key_row(key: ConfigKey) -> str:
     name, default, reason = f"`{key.name}`", _default_text(key), key.reason.replace("|", "\\|")
-    if key.standing is not Standing.ACTED_ON:
+    if key.support is not SupportLevel.ACTED_ON:
         return _row(name, default, reason)
     dynamic = {"read-only": "", "per-broker": "one", "cluster-wide": "all"}[key.dynamic.value]
     return _row(name, key.type.name.lower(), default, dynamic, reason)

@@ -1,7 +1,7 @@
-"""What AlterConfigs and IncrementalAlterConfigs may change, and the values that result.
+"""Changes by AlterConfigs and IncrementalAlterConfigs: which are allowed, and the values that result.
 
 Source: ConfigurationControlManager, ControllerConfigurationValidator, DynamicBrokerConfig (Kafka 4.3), whose error
-codes and texts these are.
+codes and messages these are.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ottla.config.broker_keys import BROKER_KEYS
 from ottla.config.group_keys import CLIENT_METRICS_KEYS, GROUP_KEYS
-from ottla.config.key import ConfigKey, ConfigType, Dynamic, InvalidConfigError, Standing, parse_value
+from ottla.config.key import ConfigKey, ConfigType, Dynamic, InvalidConfigError, SupportLevel, parse_value
 from ottla.config.layers import BrokerLayers, find_broker_key, topic_values
 from ottla.config.resource_type import ConfigResourceType
 from ottla.config.topic_keys import SYNONYMS, TOPIC_KEYS
@@ -63,9 +63,9 @@ def apply_alterations(
     alterations: Iterable[Alteration],
     layers: BrokerLayers | None = None,
 ) -> dict[str, str]:
-    """Return ``current`` (a resource's own values) after ``alterations``; nothing is checked but lists being lists.
+    """Return ``current`` (a resource's own values) after ``alterations``; only types of lists are checked.
 
-    ``layers`` gives the inherited value that APPEND and SUBTRACT start from where a topic has none of its own.
+    ``layers`` gives the inherited value that APPEND and SUBTRACT start from if a topic has none of its own.
 
     Raises:
         InvalidConfigError: APPEND or SUBTRACT on a key whose type is not LIST.
@@ -102,7 +102,7 @@ def _alter_list(
     if operation is AlterOperation.APPEND:
         known = set(entries)
         return ",".join([*entries, *dict.fromkeys(entry for entry in changed if entry not in known)])
-    # As Kafka: of an entry that is there several times, each one named takes one away, the first.
+    # As Kafka: each named entry removes one occurrence, the first.
     taken = Counter(changed)
     kept = []
     for entry in entries:
@@ -158,7 +158,7 @@ def validate_broker_config(values: Mapping[str, str], *, per_broker: bool) -> No
     """Check dynamic values of one broker (``per_broker``) or of the cluster-wide default.
 
     Raises:
-        KafkaError: INVALID_REQUEST with Kafka's text: a key that only a restart can change, a bad value, a key that
+        KafkaError: INVALID_REQUEST with Kafka's message: a key that only a restart can change, a bad value, a key that
             belongs to single brokers, or one whose feature is not in this release and must not be ignored.
     """
     fixed = sorted(name for name in values if _is_read_only(name))
@@ -185,8 +185,8 @@ def validate_broker_config(values: Mapping[str, str], *, per_broker: bool) -> No
             parse_value(key, text)
         except InvalidConfigError as error:
             raise InvalidRequestError(error.message or "") from error
-        if key.standing is Standing.REFUSED and text != (key.default or ""):
-            raise InvalidRequestError(f"{name}={cut_name(text)} is refused: {key.reason}")
+        if key.support is SupportLevel.REJECTED and text != (key.default or ""):
+            raise InvalidRequestError(f"{name}={cut_name(text)} is rejected: {key.reason}")
 
 
 ONLY_FOR_A_LISTENER = frozenset(
@@ -229,16 +229,16 @@ THREAD_COUNTS = (
     "remote.log.reader.threads",
     CLEANER_THREADS,
 )
-"""Counts that a running broker changes by steps: at most to double, at least to half (rounded down)."""
+"""Thread counts that a running broker changes in steps: at most to double, at least to half (rounded down)."""
 
 
 def check_thread_counts(before: BrokerLayers, after: BrokerLayers) -> None:
-    """Check how far one change of a broker's values takes its thread counts; ``before`` is what it runs with.
+    """Check that one change of a broker's values does not change thread counts too far; ``before`` is in effect.
 
-    Values that are none are left to `validate_broker_config`.
+    Malformed values are left to `validate_broker_config`.
 
     Raises:
-        KafkaError: INVALID_REQUEST, with the sentences of Kafka's DynamicThreadPool and LogCleaner.
+        KafkaError: INVALID_REQUEST, with the messages of Kafka's DynamicThreadPool and LogCleaner.
     """
     for name in THREAD_COUNTS:
         if before.text(name) == after.text(name):

@@ -25,15 +25,15 @@ ottla.acks.fsync BOOLEAN false - - read-only acted-on unlisted
 ottla.admin.listener STRING "" - - read-only acted-on unlisted
     host:port of the admin HTTP server (health, readiness, metrics); empty turns it off.
 ottla.advertised.host STRING "" - - read-only acted-on unlisted
-    Whom clients are told to dial by listeners that have no host in advertised.listeners; the machine's name when empty.
+    Advertised host of listeners that have none in advertised.listeners; the machine's host name when empty.
 ottla.advertise.dialled.address BOOLEAN false - - read-only acted-on unlisted
-    Tell each client to dial the address that it has dialled; for one node that is reached by several names.
+    Advertise to each client the address that it has connected to; for one node that is reached by several names.
 ottla.fetch.session.cache.bytes LONG 33554432 0.. bytes read-only acted-on unlisted
-    Bytes that the partitions of all fetch sessions may take, some 400 for each; consumers beyond it have no sessions.
+    Memory for the partitions of all fetch sessions, some 400 bytes each; consumers beyond it have no sessions.
 ottla.oauthbearer.private.addresses.allow BOOLEAN false - - read-only acted-on unlisted
     Fetch the keys of tokens also from addresses that are not public: loopback, private, link-local.
 ottla.request.entries.max INT 100000 1000.. - read-only acted-on unlisted
-    Entries (topics, partitions, names) that one request may list, over all its arrays; one with more is not served.
+    Entries (topics, partitions, names) of one request, over all its arrays; a request with more is rejected.
 """
 
 OAUTH_ROWS = """
@@ -44,7 +44,7 @@ org.apache.kafka.sasl.oauthbearer.allowed.urls LIST "" list - read-only acted-on
 
 AUTHORIZER_ROWS = """
 allow.everyone.if.no.acl.found BOOLEAN false - - read-only acted-on unlisted
-    Whether everybody may do with a resource what they like while no access control entry speaks of it.
+    Whether every operation on a resource is allowed as long as no access control entry matches it.
 super.users STRING "" - - read-only acted-on unlisted
     Principals that may do everything, as User:a;User:b. Nodes belong here where they authenticate to each other.
 """
@@ -71,10 +71,10 @@ BROKER_KEYS |= OTTLA_KEYS | AUTHORIZER_KEYS | OAUTH_KEYS
 
 
 def parse_broker_value(key: str, text: str | None) -> ConfigValue:
-    """Return the value that ``text`` means for ``key``, None its default.
+    """Return the value of ``text`` for ``key``; None stands for the default.
 
     Raises:
-        ConfigurationError: ``text`` is nothing that the key takes.
+        ConfigurationError: ``text`` is not a value of the key.
     """
     row = BROKER_KEYS[key]
     try:

@@ -1,4 +1,4 @@
-"""``cordoned.log.dirs``: the directories that get no new replicas unless somebody names their broker (KIP-1066)."""
+"""``cordoned.log.dirs``: directories without new replicas, unless an assignment names the broker (KIP-1066)."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ def cordoned_directories(entries: Sequence[str], log_dirs: Sequence[str]) -> tup
     """Return which of ``log_dirs`` the value of ``cordoned.log.dirs`` names.
 
     Raises:
-        InvalidConfigError: with Kafka's words: an entry that is none of them, or ``*`` beside others.
+        InvalidConfigError: with Kafka's message: an entry that is none of them, or ``*`` together with others.
     """
     if EVERY_DIRECTORY in entries:
         if len(entries) > 1:

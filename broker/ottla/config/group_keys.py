@@ -8,9 +8,9 @@ from ottla.config.table import read_table
 
 GROUP_ROWS = """
 consumer.assignment.interval.ms INT 1000 0.. ms cluster-wide known
-    Rest between assignments (KIP-848).
+    Least time between assignments (KIP-848).
 consumer.heartbeat.interval.ms INT 5000 1.. ms cluster-wide known
-    Heartbeat that members are asked for (KIP-848).
+    Heartbeat interval of members (KIP-848).
 consumer.session.timeout.ms INT 45000 1.. ms cluster-wide known
     Silence after which a member is removed (KIP-848).
 share.assignment.interval.ms INT 1000 0.. ms cluster-wide known
@@ -18,7 +18,7 @@ share.assignment.interval.ms INT 1000 0.. ms cluster-wide known
 share.auto.offset.reset STRING latest offset-reset - cluster-wide known
     Where a new share group starts.
 share.delivery.count.limit INT 5 2.. - cluster-wide known
-    How often a record is tried.
+    How often a record is delivered.
 share.heartbeat.interval.ms INT 5000 1.. ms cluster-wide known
     Heartbeat that members are asked for.
 share.isolation.level STRING read_uncommitted read_committed|read_uncommitted - cluster-wide known
@@ -28,7 +28,7 @@ share.partition.max.record.locks INT 2000 100.. - cluster-wide known
 share.record.lock.duration.ms INT 30000 1000.. ms cluster-wide known
     How long a member may hold a record.
 share.renew.acknowledge.enable BOOLEAN true - - cluster-wide known
-    Members may hold a record for longer by asking.
+    Whether members may renew their lock of a record.
 share.session.timeout.ms INT 45000 1.. ms cluster-wide known
     Silence after which a member is removed.
 streams.assignment.interval.ms INT 1000 0.. ms cluster-wide known

@@ -27,20 +27,20 @@ _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LoginModule:
-    """One entry: the Java class that Kafka would load, and its options. Never prints itself: it holds passwords."""
+    """One entry: the Java class that Kafka would load, and its options. Its repr shows no secret."""
 
     name: str
     options: Mapping[str, str]
 
     def is_for(self, mechanism: str) -> bool:
-        """Return whether the class is the mechanism's, in whatever package."""
+        """Return whether the class is the mechanism's, in any package."""
         return self.name.rpartition(".")[2] == MECHANISMS[mechanism].login_module.rpartition(".")[2]
 
     def name_and_password(self, key: str, hint: str) -> tuple[str, str]:
-        """Return whom the entry logs in, and with what.
+        """Return the user name and the password of the entry.
 
         Raises:
-            ConfigurationError: names ``key`` and what is missing, and goes on with ``hint``.
+            ConfigurationError: one is missing; the message names ``key`` and ends with ``hint``.
         """
         missing = [name for name in ("username", "password") if not self.options.get(name)]
         if missing:
@@ -58,7 +58,7 @@ def parse_jaas(key: str, text: str) -> LoginModule:
     """Read the only entry of ``text``, which the configuration gives for ``key``.
 
     Raises:
-        ConfigurationError: names ``key``, what is missing and at which character.
+        ConfigurationError: the syntax is wrong; the message names ``key``, what is missing and the position.
     """
     tokens = list(_tokens(key, text))
     if not tokens:
@@ -67,7 +67,7 @@ def parse_jaas(key: str, text: str) -> LoginModule:
         raise ConfigurationError(f"{key}: Login module not specified in JAAS config. {_FORM}")
     if len(tokens) < 2 or tokens[1].text.lower() not in CONTROL_FLAGS:
         raise ConfigurationError(
-            f"{key}: Login module control flag not specified in JAAS config: {', '.join(CONTROL_FLAGS)} is due behind "
+            f"{key}: Login module control flag not specified in JAAS config: {', '.join(CONTROL_FLAGS)} must follow "
             "the login module's class"
         )
     options: dict[str, str] = {}
@@ -77,8 +77,8 @@ def parse_jaas(key: str, text: str) -> LoginModule:
         rest = tokens[position + 1 : position + 3]
         if len(rest) < 2 or rest[0].text != "=" or not rest[0].is_sign or rest[1].is_sign:
             raise ConfigurationError(
-                f"{key}: Value not specified for the option that begins at character {tokens[position].position} of "
-                f"the JAAS config, behind {len(options)} whole options; each is NAME=VALUE, values with blanks or "
+                f"{key}: Value not specified for the option that starts at character {tokens[position].position} of "
+                f"the JAAS config, after {len(options)} whole options; each is NAME=VALUE, values with blanks or "
                 "signs in quotes"
             )
         options[name] = rest[1].text
@@ -90,7 +90,7 @@ def parse_jaas(key: str, text: str) -> LoginModule:
     return LoginModule(tokens[0].text, options)
 
 
-_FORM: Final = 'it is to be `LOGIN_MODULE_CLASS required NAME="VALUE" ...;`'
+_FORM: Final = 'it must be `LOGIN_MODULE_CLASS required NAME="VALUE" ...;`'
 
 
 def _tokens(key: str, text: str) -> Iterator[_Token]:

@@ -1,6 +1,6 @@
-"""One configuration key: a row of a table, and how its text becomes a value.
+"""One configuration key: a row of a table, and the parsing of its value.
 
-Bounds are written so that a reader and the parser both understand them:
+Bounds are written for readers and for the parser:
 
 ====================  ==========================================================================================
 ``""``                anything of the type
@@ -8,12 +8,12 @@ Bounds are written so that a reader and the parser both understand them:
 ``"1..9|-1"``         1 to 9, or -1
 ``"a|b"``             one of these words; ``"i:a|b"`` in any case
 ``"list"``            any list; ``"list+"`` one that is not empty; ``"list:a|b"``, ``"list+:a|b"`` of these words
-``"text+"``           a text that is not empty
+``"text+"``           a string that is not empty
 ``"replicas"``        ``*`` or ``partition:broker,...``
 ``"offset-reset"``    earliest, latest or ``by_duration:`` with an ISO-8601 duration
 ====================  ==========================================================================================
 
-The error texts are Kafka's (ConfigDef of Kafka 4.3), because its tools and its users' scripts show them.
+The error messages are Kafka's (ConfigDef of Kafka 4.3), because its tools and its users' scripts show them.
 """
 
 import math
@@ -46,25 +46,25 @@ class ConfigType(IntEnum):
 
 
 class Dynamic(StrEnum):
-    """Whether a running broker takes a new value."""
+    """Whether the value can be changed on a running broker."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
     CLUSTER_WIDE = "cluster-wide"
 
 
-class Standing(StrEnum):
-    """What this release does with a key that is set to something other than its default."""
+class SupportLevel(StrEnum):
+    """How this release treats a key that is set to a value other than its default."""
 
     ACTED_ON = "acted on"
     KNOWN = "known"
-    """Accepted with a warning: ignoring it harms nobody's data."""
-    REFUSED = "refused"
-    """An error: ignoring it would quietly drop a guarantee that the operator asked for."""
+    """Accepted with a warning: ignoring the key harms no data."""
+    REJECTED = "rejected"
+    """An error: ignoring the key would silently drop a guarantee that the administrator requested."""
 
 
 class ConfigKey(NamedTuple):
-    """One row. ``default`` is the text as ``server.properties`` would give it, None where there is none."""
+    """One row. ``default`` is written as in ``server.properties``, None if there is none."""
 
     name: str
     type: ConfigType
@@ -72,10 +72,10 @@ class ConfigKey(NamedTuple):
     bounds: str
     unit: str
     dynamic: Dynamic
-    standing: Standing
+    support: SupportLevel
     reason: str
     is_unlisted: bool = False
-    """Kafka does not show it in DescribeConfigs unless somebody set it."""
+    """Kafka shows it in DescribeConfigs only while it is set."""
 
     @property
     def is_sensitive(self) -> bool:
@@ -83,24 +83,24 @@ class ConfigKey(NamedTuple):
 
 
 class InvalidConfigError(KafkaError):
-    """A value that a key does not take; ``message`` is Kafka's."""
+    """A value is not valid for its key; ``message`` is Kafka's."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INVALID_CONFIG, message)
 
 
 def parse_value(key: ConfigKey, text: str | None) -> ConfigValue:
-    """Return the value of ``text``: a bool, int, float, str, or a tuple for a list (None where there is no value).
+    """Return the value of ``text``: a bool, int, float, str, or a tuple for a list (None for no value).
 
     Raises:
-        InvalidConfigError: with Kafka's words, e.g. ``Invalid value -5 for configuration retention.ms: Value must be
+        InvalidConfigError: with Kafka's message, e.g. ``Invalid value -5 for configuration retention.ms: Value must be
             at least -1``.
     """
     if text is None:
         return None
     value = _parse_type(key, text)
     if "\0" in text and key.name.endswith(_PATH_ENDINGS):
-        # No system call takes it, and Python's `open` raises a ValueError, which is no OSError.
+        # No system call accepts NUL, and Python's `open` raises a ValueError for it, not an OSError.
         raise _invalid(key, escape_unprintable(text), "A path cannot contain a NUL character")
     _check_bounds(key, value)
     return value
@@ -138,7 +138,7 @@ def _parse_integer(key: ConfigKey, text: str) -> int:
 
 
 class _Bounds(NamedTuple):
-    """`ConfigKey.bounds`, read."""
+    """The parsed `ConfigKey.bounds`."""
 
     lowest: float | None = None
     highest: float | None = None

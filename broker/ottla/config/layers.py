@@ -1,7 +1,7 @@
-"""Where a value comes from: default <- static broker <- dynamic default <- dynamic broker <- topic; the last one wins.
+"""The layers of a value: default <- static broker <- dynamic default <- dynamic broker <- topic; the last one wins.
 
 `BrokerLayers` is one broker's three layers. `topic_values` gives what a topic's log runs with; the ``describe_*``
-functions answer DescribeConfigs. Source: ConfigHelper, DynamicBrokerConfig, LogConfig (Kafka 4.3).
+functions return what DescribeConfigs shows. Source: ConfigHelper, DynamicBrokerConfig, LogConfig (Kafka 4.3).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -41,7 +41,7 @@ class ConfigSynonym(NamedTuple):
 
 
 class DescribedConfig(NamedTuple):
-    """One line of DescribeConfigs; ``synonyms`` come in the order in which they win."""
+    """One entry of DescribeConfigs; ``synonyms`` are in order of precedence."""
 
     name: str
     value: str | None
@@ -55,7 +55,7 @@ class DescribedConfig(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BrokerLayers:
-    """One broker's values as texts, by key.
+    """One broker's raw values, by key.
 
     ``static`` is `NodeConfig.originals`; the other two come from the metadata log: the config records of the broker
     resource ``""`` and of this broker's id.
@@ -66,7 +66,7 @@ class BrokerLayers:
     dynamic_broker: Mapping[str, str] = field(default_factory=dict)
 
     def synonyms(self, names: Iterable[str]) -> tuple[ConfigSynonym, ...]:
-        """Return every layer's values for ``names``, the winning one first: layers first, then the order of names."""
+        """Return every layer's values for ``names`` in order of precedence: by layer, then by the order of names."""
         return tuple(self._synonyms(tuple(names)))
 
     def _synonyms(self, names: tuple[str, ...]) -> Iterator[ConfigSynonym]:
@@ -83,11 +83,11 @@ class BrokerLayers:
                 yield ConfigSynonym(name, default, ConfigSource.DEFAULT_CONFIG)
 
     def text(self, name: str) -> str | None:
-        """Return the winning text of one broker key, None where no layer has one."""
+        """Return the effective raw value of one broker key, None if no layer has one."""
         return next((synonym.value for synonym in self._synonyms((name,))), None)
 
     def dynamic(self) -> dict[str, str]:
-        """Return what was changed while brokers run, for `NodeConfig.with_dynamic`."""
+        """Return the dynamic values, for `NodeConfig.with_dynamic`."""
         return {**self.dynamic_default, **self.dynamic_broker}
 
 
@@ -106,7 +106,7 @@ def topic_values(layers: BrokerLayers, overrides: Mapping[str, str]) -> dict[str
     return values
 
 
-# Keys of a topic that other parts than the log act on, or nobody.
+# Keys of a topic that are not settings of its log.
 _NOT_FOR_THE_LOG = frozenset(
     {
         "follower.replication.throttled.replicas",
@@ -138,7 +138,7 @@ def log_settings(values: Mapping[str, ConfigValue]) -> dict[str, Any]:
 
 
 def _inherited_value(layers: BrokerLayers, key: ConfigKey) -> ConfigValue:
-    """Return what a topic without the key gets: the first broker synonym that is set in any layer, else the default."""
+    """Return the value of a topic without the key: the first broker synonym set in any layer, else the default."""
     for broker_name, factor in SYNONYMS.get(key.name, ()):
         for synonym in layers.synonyms((broker_name,)):
             try:
@@ -168,13 +168,13 @@ def describe_topic(layers: BrokerLayers, overrides: Mapping[str, str]) -> list[D
 
 
 def _inherited_synonyms(layers: BrokerLayers, name: str) -> tuple[ConfigSynonym, ...]:
-    """Return what a topic's key takes from the broker, as the broker itself would list it."""
+    """Return the broker's synonyms of a topic's key, as the broker itself lists them."""
     broker_names = tuple(broker_name for broker_name, _ in SYNONYMS.get(name, ()))
     return _own_first(layers.synonyms(broker_names), broker_names[0]) if broker_names else ()
 
 
 def describe_broker(layers: BrokerLayers) -> list[DescribedConfig]:
-    """Return every key of one broker, sorted by name; unknown keys that somebody set are shown without their value."""
+    """Return every key of one broker, sorted by name; unknown keys that are set are shown without their value."""
     set_names = {*layers.static, *layers.dynamic_default, *layers.dynamic_broker}
     listed = {name for name, key in BROKER_KEYS.items() if not key.is_unlisted}
     return [_describe_broker_key(layers, name) for name in sorted(listed | set_names)]
@@ -198,16 +198,16 @@ _BROKER_FAMILIES = {
     )
     for name in family
 } | {"log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")}
-"""Broker keys that stand for one setting in several units, by each of them, the one that wins first."""
+"""Broker keys of one setting in several units, by each of these keys, in order of precedence."""
 
 
 def _own_first(synonyms: tuple[ConfigSynonym, ...], name: str) -> tuple[ConfigSynonym, ...]:
-    """Leave out what wins over ``name`` under another name: Kafka lists a key's synonyms from its own value on."""
+    """Omit synonyms of other names before ``name``: Kafka lists a key's synonyms from its own value on."""
     return tuple(dropwhile(lambda synonym: synonym.name != name, synonyms))
 
 
 def describe_broker_defaults(dynamic_default: Mapping[str, str]) -> list[DescribedConfig]:
-    """Return the cluster-wide dynamic values, which is what the broker resource ``""`` has; sorted by name."""
+    """Return the cluster-wide dynamic values (the broker resource ``""``), sorted by name."""
     layers = BrokerLayers(dynamic_default=dynamic_default)
     return [
         described._replace(synonyms=described.synonyms[:1])
@@ -240,7 +240,7 @@ def describe_client_metrics(overrides: Mapping[str, str]) -> list[DescribedConfi
 
 
 def find_broker_key(name: str) -> ConfigKey | None:
-    """Return the row of a broker key, also of one that is written for one listener, ``listener.name.external.KEY``."""
+    """Return the row of a broker key, also with a listener prefix (``listener.name.external.KEY``)."""
     key = BROKER_KEYS.get(name)
     if key is None and name.startswith(LISTENER_PREFIX):
         # The key may follow the listener's name, or the listener's name and a SASL mechanism.

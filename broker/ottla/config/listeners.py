@@ -21,7 +21,7 @@ _HOST_PORT = r"^(?:\[(?P<ipv6>[0-9a-fA-F:%.]+)\]|(?P<host>[^\[\]:]+)):(?P<port>\
 
 
 class Listener(NamedTuple):
-    """One door of a node. An empty ``host`` means every address; port 0 means any free port."""
+    """A listener. An empty ``host`` means every address; port 0 means any free port."""
 
     name: str
     security_protocol: str
@@ -93,7 +93,7 @@ def parse_listeners(key: str, entries: Iterable[str], protocols: Mapping[str, st
 
 
 def require_distinct_ports(listeners: Iterable[Listener]) -> None:
-    """Refuse two listeners on one port, unless one is IPv4 and the other IPv6 by literal address.
+    """Reject two listeners on one port, unless one is IPv4 and the other IPv6 by literal address.
 
     Raises:
         ConfigurationError: names both listeners.
@@ -124,7 +124,7 @@ def parse_voters(entries: Iterable[str]) -> tuple[QuorumVoter, ...]:
                 "Each entry should be in the form `{id}@{host}:{port}`."
             )
         voter = QuorumVoter(int(node_id), _parse_endpoint("controller.quorum.voters", host_port, "{id}@{host}:{port}"))
-        if voter.endpoint.host in ("0.0.0.0", "::"):  # noqa: S104 - refused here, not bound
+        if voter.endpoint.host in ("0.0.0.0", "::"):  # noqa: S104 - rejected here, not bound
             raise ConfigurationError(f"controller.quorum.voters: {entry!r} is not an address to connect to")
         voters[voter.node_id] = voter
     return tuple(voters[node_id] for node_id in sorted(voters))

@@ -1,4 +1,4 @@
-"""`NodeConfig`: one node's ``server.properties``, read and checked as a whole. What the rest of the node reads.
+"""`NodeConfig`: one node's ``server.properties``, parsed and validated as a whole. The rest of the node reads this.
 
 A field is named as its key with underscores for dots (``broker.session.timeout.ms`` is ``broker_session_timeout_ms``)
 and has the key's unit. Settings that topics inherit (``log.segment.bytes`` ...) are not fields: they go through
@@ -24,36 +24,36 @@ CONTROLLER_ROLE = "controller"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class NodeConfig:
-    """One node's settings; make it with `from_text` or `from_properties`. Never prints itself: it holds secrets."""
+    """One node's settings; created by `from_text` or `from_properties`. Its repr shows nothing: there are secrets."""
 
     originals: Mapping[str, str]
-    """What ``server.properties`` says, text by key: the static layer of DescribeConfigs."""
+    """The raw values of ``server.properties`` by key: the static layer of DescribeConfigs."""
     dynamic: Mapping[str, str] = field(default_factory=dict)
-    """What was changed while the node runs, text by key: it wins over `originals`. For keys without a field."""
+    """Raw values that were changed while the node runs; they override `originals`. For keys without a field."""
     warnings: tuple[str, ...] = ()
     """One sentence per key that is accepted but not acted on; the runtime logs them."""
 
-    # Who this node is, and where it listens.
+    # Identity and listeners of this node.
     node_id: NodeId
     process_roles: frozenset[str]
     broker_rack: str | None
     listeners: tuple[Listener, ...]
-    """Every door that this node opens, in the order of the file."""
+    """Every listener that this node opens, in the order of the file."""
     advertised_listeners: tuple[Listener, ...]
-    """What brokers tell clients to dial; an empty host stands for this machine's name, which the runtime knows."""
+    """The addresses that brokers advertise; an empty host stands for the host's name, which the runtime knows."""
     advertised_controller_listeners: tuple[Listener, ...]
     controller_listener_names: tuple[str, ...]
     inter_broker_listener_name: str
     listener_security_protocol_map: Mapping[str, str]
     sasl: SaslSettings
-    """What listeners with SASL offer, and how this node logs in at other nodes."""
+    """Mechanisms of listeners with SASL, and this node's own logins at other nodes."""
     controller_quorum_voters: tuple[QuorumVoter, ...]
     """Static voters (kraft.version 0); empty where the voter set is in the metadata log."""
     controller_quorum_bootstrap_servers: tuple[Endpoint, ...]
     log_dirs: tuple[str, ...]
     metadata_log_dir: str
     cordoned_log_dirs: tuple[str, ...]
-    """As configured; `cordoned_directories` are meant."""
+    """As configured; `cordoned_directories` resolves it."""
 
     # Ottla's own.
     ottla_acks_fsync: bool
@@ -64,7 +64,7 @@ class NodeConfig:
     ottla_fetch_session_cache_bytes: int
     ottla_request_entries_max: int
 
-    # Who may do what.
+    # Authorization.
     authorizer_class_name: str
     """Empty for none."""
     super_users: str
@@ -89,7 +89,7 @@ class NodeConfig:
     max_incremental_fetch_session_cache_slots: int
     max_request_partition_size_limit: int
 
-    # Being a broker of a cluster.
+    # Registration and heartbeats of brokers.
     broker_heartbeat_interval_ms: int
     broker_session_timeout_ms: int
     initial_broker_registration_timeout_ms: int
@@ -141,7 +141,7 @@ class NodeConfig:
     controller_quorum_request_timeout_ms: int
     controller_quorum_retry_backoff_ms: int
     controller_quorum_append_linger_ms: int
-    """Kafka's default unless set; the quorum then waits for nothing."""
+    """Kafka's default unless set; only if it is set does the quorum wait."""
     controller_quorum_fetch_max_bytes: int
     controller_quorum_fetch_snapshot_max_bytes: int
     controller_quorum_auto_join_enable: bool
@@ -168,10 +168,10 @@ class NodeConfig:
 
     @classmethod
     def from_text(cls, text: str) -> "NodeConfig":
-        """Read and check the text of a ``server.properties``.
+        """Parse and validate the text of a ``server.properties``.
 
         Raises:
-            ConfigurationError: the first thing wrong, naming the key, the value and what is allowed.
+            ConfigurationError: names the first wrong key, its value and what is allowed.
         """
         return cls.from_properties(parse_properties(text))
 
@@ -199,33 +199,33 @@ class NodeConfig:
         """The log directories that take no new replicas.
 
         Raises:
-            InvalidConfigError: a dynamic value names one that is not there.
+            InvalidConfigError: a dynamic value names a directory that does not exist.
         """
         return cordoned_directories(self.cordoned_log_dirs, self.log_dirs)
 
     @property
     def super_user_principals(self) -> tuple[str, ...]:
-        """The principals that may do everything."""
+        """The principals that may perform every operation."""
         return tuple(filter(None, (name.strip() for name in self.super_users.split(";"))))
 
     @property
     def broker_listeners(self) -> tuple[Listener, ...]:
-        """The doors for clients and other brokers."""
-        return tuple(door for door in self.listeners if door.name not in self.controller_listener_names)
+        """The listeners for clients and other brokers."""
+        return tuple(listener for listener in self.listeners if listener.name not in self.controller_listener_names)
 
     @property
     def controller_listeners(self) -> tuple[Listener, ...]:
-        """The doors of the quorum."""
-        return tuple(door for door in self.listeners if door.name in self.controller_listener_names)
+        """The listeners of the quorum."""
+        return tuple(listener for listener in self.listeners if listener.name in self.controller_listener_names)
 
     def with_dynamic(self, dynamic: Mapping[str, str]) -> "NodeConfig":
-        """Return these settings with a running broker's changes laid over them.
+        """Return these settings overridden by a running broker's changes.
 
         ``dynamic`` is dynamic defaults and this broker's dynamic values, merged; keys that are not fields are ignored
         here (topics' inherited settings are read by `layers`).
 
         Raises:
-            InvalidConfigError: a value that its key does not take.
+            InvalidConfigError: a value is not valid for its key.
         """
         names = plain_fields()
         changes: dict[str, Any] = {
@@ -235,7 +235,7 @@ class NodeConfig:
 
     @property
     def properties(self) -> dict[str, str]:
-        """The texts of all keys as they are now."""
+        """The current raw values of all keys."""
         return {**self.originals, **self.dynamic}
 
 
@@ -262,4 +262,4 @@ COMPUTED_KEYS = frozenset(
         "max.connections.per.ip.overrides",
     }
 )
-"""Keys whose field is worked out in `validation` from more than their own text."""
+"""Keys whose field `validation` computes from more than their own value."""

@@ -1,8 +1,7 @@
-"""What ``server.properties`` says about OAUTHBEARER on one listener: whose tokens count, and where the keys are.
+"""OAUTHBEARER settings of one listener: the rules for tokens, and the source of the issuer's keys.
 
-A node's own token comes from a file. Keys come over https from a public address, or from a file; files are named twice:
-in the URL, and in
-``org.apache.kafka.sasl.oauthbearer.allowed.urls`` (which is a system property of Kafka's JVM, and a key here).
+A node's own token comes from a file. Keys come over https from a public address, or from a file, which has to be listed
+in ``org.apache.kafka.sasl.oauthbearer.allowed.urls`` (a system property of Kafka's JVM, and a key here).
 Source: SaslConfigs, OAuthBearerUtils.validateUrl of Apache Kafka 4.3.
 """
 
@@ -27,14 +26,14 @@ _TIMEOUT_MS: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OauthSettings:
-    """How one listener comes to believe a token.
+    """Settings with which one listener validates tokens.
 
     Attributes:
         issuer: sasl.oauthbearer.expected.issuer; None for any.
         audiences: sasl.oauthbearer.expected.audience.
         skew_ms: sasl.oauthbearer.clock.skew.seconds, in ms.
         refresh_ms: sasl.oauthbearer.jwks.endpoint.refresh.ms.
-        retry_backoff_ms: rest after the first failed fetch; it doubles.
+        retry_backoff_ms: backoff after the first failed fetch; it doubles.
     """
 
     fetch: KeyFetch
@@ -49,10 +48,10 @@ class OauthSettings:
 
 
 def read_oauth_settings(originals: Mapping[str, str], listener: str) -> OauthSettings:
-    """Return what holds for ``listener``.
+    """Return the settings of ``listener``.
 
     Raises:
-        ConfigurationError: there is no place for the keys, or one that is not allowed.
+        ConfigurationError: the source of the keys is missing or not allowed.
     """
 
     def text(key: str) -> str | None:
@@ -86,22 +85,23 @@ def read_oauth_settings(originals: Mapping[str, str], listener: str) -> OauthSet
 
 
 def read_token_path(originals: Mapping[str, str], listener: str) -> str:
-    """Return the file with the token that this node shows at other nodes' ``listener``.
+    """Return the file with the token that this node presents to other nodes' ``listener``.
 
-    A token endpoint would have to be asked with a secret of this node's, and off its loop; whoever runs the node has a
-    token put in a file and renewed, as Kubernetes does with the tokens of service accounts.
+    A token endpoint would need a secret of this node's, and requests off its loop. Instead another process writes the
+    token to a file and renews it, as Kubernetes does with the tokens of service accounts.
 
     Raises:
         ConfigurationError: there is no such file, or one that is not allowed.
     """
     text = mechanism_text(originals, listener, OAUTHBEARER, TOKEN_URL)
-    hint = "set it to file:///PATH of a token that somebody else renews"
+    hint = "set it to file:///PATH of a token that another process renews"
     if not text:
         raise ConfigurationError(f"{TOKEN_URL} is missing: this node logs in with OAUTHBEARER on {listener}; {hint}")
     parts = _split(TOKEN_URL, text)
     if parts.scheme != "file":
         raise ConfigurationError(
-            f"{TOKEN_URL} for listener {listener} is of the form {parts.scheme}:; nodes ask no token endpoint: {hint}"
+            f"{TOKEN_URL} for listener {listener} is of the form {parts.scheme}:; "
+            f"nodes request no token endpoint: {hint}"
         )
     _require_allowed(originals, TOKEN_URL, listener, text, parts)
     return unquote(parts.path)
@@ -116,17 +116,19 @@ def _url(originals: Mapping[str, str], listener: str, text: str | None) -> str:
     parts = _split(_URL, text)
     if parts.scheme not in ("https", "file"):
         raise ConfigurationError(
-            f"{_URL} for listener {listener} is of the form {parts.scheme}:; it may be https: or file:, for whoever "
-            "changes the keys on their way lets in whom they like"
+            f"{_URL} for listener {listener} is of the form {parts.scheme}:; it may be https: or file:, so that "
+            "keys cannot be replaced in transit"
         )
     _require_allowed(originals, _URL, listener, text, parts)
     if parts.scheme == "https" and (not parts.hostname or parts.username is not None):
-        raise ConfigurationError(f"{_URL} for listener {listener} is to be https://host[:port]/path, without a login")
+        raise ConfigurationError(
+            f"{_URL} for listener {listener} must be https://host[:port]/path, without user information"
+        )
     return text
 
 
 def _require_allowed(originals: Mapping[str, str], key: str, listener: str, text: str, parts: SplitResult) -> None:
-    """Refuse a file that is not named a second time, and whatever is not where there is a list of what may be."""
+    """Reject a file that is not in the list of allowed URLs, and any other URL that is not in a list that is set."""
     allowed = [url.strip() for url in originals.get(ALLOWED_URLS, "").split(",") if url.strip()]
     if (parts.scheme == "file" or allowed) and text not in allowed:
         raise ConfigurationError(

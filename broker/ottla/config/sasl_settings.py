@@ -1,7 +1,7 @@
-"""What ``server.properties`` says about SASL: for each listener what it offers, and how this node logs in elsewhere.
+"""SASL settings: the mechanisms of each listener, and this node's own logins at other nodes.
 
 Mechanisms, limits and JAAS entries are read per listener (``listener.name.LISTENER.``), a JAAS entry per mechanism
-as well, as Kafka does. Two things are easier than in Kafka: a SCRAM mechanism needs no JAAS entry unless this node logs
+as well, as Kafka does. In two respects this is simpler: a SCRAM mechanism needs no JAAS entry unless this node logs
 in with it, and neither does OAUTHBEARER.
 Source: BrokerSecurityConfigs, SaslConfigs, JaasContext and SaslServerAuthenticator of Apache Kafka 4.3.
 """
@@ -23,14 +23,14 @@ _USER_OPTION: Final = "user_"
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SaslListener:
-    """One door with SASL.
+    """Settings of one listener with SASL.
 
     Attributes:
         mechanisms: offered there, in the configuration's order.
         receive_bytes_max: sasl.server.max.receive.size, for frames before the login is complete.
         jaas_users: password by user, by mechanism, from the JAAS entries of mechanisms that have their users there.
-        oauth: the issuer whose tokens count, where a mechanism takes tokens.
-        reauth_ms_max: connections.max.reauth.ms by mechanism; 0 for ever.
+        oauth: the issuer whose tokens are accepted, if a mechanism takes tokens.
+        reauth_ms_max: connections.max.reauth.ms by mechanism; 0 for no limit.
     """
 
     mechanisms: tuple[str, ...]
@@ -42,7 +42,7 @@ class SaslListener:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class NodeLogin:
-    """How this node logs in at other nodes' listener of one name: with a name and a password, or a file's token."""
+    """This node's login at other nodes' listener of one name: a name and a password, or a token in a file."""
 
     mechanism: str
     user: str = ""
@@ -52,7 +52,7 @@ class NodeLogin:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SaslSettings:
-    """By listener: what is offered there, and how this node logs in there. Neither has a listener without SASL."""
+    """Settings and logins by listener; listeners without SASL are in neither."""
 
     listeners: Mapping[str, SaslListener] = field(default_factory=dict)
     logins: Mapping[str, NodeLogin] = field(default_factory=dict)
@@ -66,11 +66,11 @@ def read_sasl_settings(
     inter_broker: str | None,
     controllers: tuple[str, ...],
 ) -> SaslSettings:
-    """Return what holds for ``listeners`` and for the listeners through which nodes reach each other.
+    """Return the settings of ``listeners``, and the logins for listeners through which nodes reach each other.
 
     Args:
         originals: ``server.properties``.
-        listeners: this node's doors.
+        listeners: this node's listeners.
         protocols: listener.security.protocol.map.
         inter_broker: inter.broker.listener.name; None for a node that is no broker.
         controllers: controller.listener.names.
@@ -85,20 +85,21 @@ def read_sasl_settings(
     for name in controllers:
         if _has_sasl(protocols, name):
             logins[name] = reader.login(name, "sasl.mechanism.controller.protocol")
-    doors = {door.name: reader.listener(door.name) for door in listeners if _has_sasl(protocols, door.name)}
+    names = [listener.name for listener in listeners if _has_sasl(protocols, listener.name)]
+    with_sasl = {name: reader.listener(name) for name in names}
     for name, login in logins.items():
-        if name in doors and login.mechanism not in doors[name].mechanisms:
+        if name in with_sasl and login.mechanism not in with_sasl[name].mechanisms:
             raise ConfigurationError(
                 f"this node is to log in with {login.mechanism} on {name}, whose sasl.enabled.mechanisms has only "
-                f"{', '.join(doors[name].mechanisms)}"
+                f"{', '.join(with_sasl[name].mechanisms)}"
             )
-    return SaslSettings(listeners=doors, logins=logins)
+    return SaslSettings(listeners=with_sasl, logins=logins)
 
 
 def read_sasl_listeners(
     properties: Mapping[str, str], listeners: tuple[Listener, ...], protocols: Mapping[str, str]
 ) -> Mapping[str, SaslListener]:
-    """Return what doors with SASL offer by ``properties``, changes of a running node included.
+    """Return the settings of ``listeners`` with SASL from ``properties``, which include a running node's changes.
 
     Raises:
         ConfigurationError: as `read_sasl_settings`.
@@ -111,7 +112,7 @@ def _has_sasl(protocols: Mapping[str, str], listener: str) -> bool:
 
 
 class _Reader:
-    """Reads keys for one listener, or one listener and mechanism."""
+    """Reader of keys for one listener, or for one mechanism of it."""
 
     def __init__(self, originals: Mapping[str, str]) -> None:
         self._originals = originals
@@ -132,7 +133,7 @@ class _Reader:
         )
 
     def login(self, listener: str, key: str) -> NodeLogin:
-        """Return how nodes log in at ``listener`` with the mechanism that ``key`` names."""
+        """Return this node's login at ``listener`` with the mechanism that ``key`` names."""
         mechanism = str(parse_broker_value(key, listener_text(self._originals, listener, key)))
         _require_served(mechanism, f"{key} for listener {listener}")
         if MECHANISMS[mechanism].with_token is not None:
@@ -151,7 +152,7 @@ class _Reader:
         value = parse_broker_value(key, listener_text(self._originals, listener, key))
         assert isinstance(value, tuple)
         if not value:
-            raise ConfigurationError(f"{key} for listener {listener} is empty: nobody could log in there")
+            raise ConfigurationError(f"{key} for listener {listener} is empty: no client could authenticate there")
         for mechanism in value:
             _require_served(mechanism, f"{key} for listener {listener}")
         return value
@@ -170,7 +171,7 @@ class _Reader:
         }
 
     def _module(self, listener: str, mechanism: str) -> tuple[str, LoginModule | None]:
-        """Return the key of a JAAS entry and the entry, None where there is none."""
+        """Return the key of a JAAS entry, and the entry or None."""
         key = listener_key(listener, "sasl.jaas.config", mechanism=mechanism)
         text = self._originals.get(key)
         if text is None:

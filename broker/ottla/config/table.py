@@ -1,19 +1,19 @@
-"""How the tables of keys are written down, and read: two lines per key.
+"""Format and parser of the tables of keys: two lines per key.
 
-    name TYPE default bounds unit dynamic standing [unlisted]
-        What it does, or why this release does not act on it.
+    name TYPE default bounds unit dynamic support [unlisted]
+        Description, or why this release does not support the key.
 
 ``-`` stands for no default, no bounds, no unit; ``""`` for a default that is empty.
 """
 
 from collections.abc import Iterator
 
-from ottla.config.key import ConfigKey, ConfigType, Dynamic, Standing
+from ottla.config.key import ConfigKey, ConfigType, Dynamic, SupportLevel
 
-# Looked up some hundred times on every import, so not through the enums' constructors.
+# Some hundred look-ups on every import: dictionaries are faster than the enums' constructors.
 _TYPES = {kind.name: kind for kind in ConfigType}
 _DYNAMICS = {dynamic.value: dynamic for dynamic in Dynamic}
-_STANDINGS = {"acted-on": Standing.ACTED_ON, "known": Standing.KNOWN, "refused": Standing.REFUSED}
+_SUPPORT_LEVELS = {"acted-on": SupportLevel.ACTED_ON, "known": SupportLevel.KNOWN, "rejected": SupportLevel.REJECTED}
 
 
 def read_table(rows: str) -> dict[str, ConfigKey]:
@@ -35,7 +35,7 @@ def _read_rows(rows: str) -> Iterator[ConfigKey]:
 
 
 def _make_key(columns: list[str], reason: str) -> ConfigKey:
-    name, type_name, default, bounds, unit, dynamic, standing, *flags = columns
+    name, type_name, default, bounds, unit, dynamic, support, *flags = columns
     return ConfigKey(
         name,
         _TYPES[type_name],
@@ -43,7 +43,7 @@ def _make_key(columns: list[str], reason: str) -> ConfigKey:
         "" if bounds == "-" else bounds,
         "" if unit == "-" else unit,
         _DYNAMICS[dynamic],
-        _STANDINGS[standing],
+        _SUPPORT_LEVELS[support],
         reason,
         bool(flags),
     )

@@ -1,7 +1,7 @@
-"""What ``server.properties`` says about TLS on one listener: versions, ciphers, key and trusted certificates, checks.
+"""TLS settings of one listener: versions, ciphers, key and trusted certificates, verification.
 
-A client's settings have the same keys. Nothing is read from the files here: `ottla.tls.material` does that.
-Source: SslConfigs, DefaultSslEngineFactory (Kafka 4.3), whose combinations of keys are the ones that are refused.
+A client's settings have the same keys. The files are not read here but by `ottla.tls.material`.
+Source: SslConfigs, DefaultSslEngineFactory (Kafka 4.3), which reject the same combinations of keys.
 """
 
 from collections.abc import Mapping
@@ -23,9 +23,9 @@ STORE_TYPES: Final = ("PEM", "PKCS12", "JKS")
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Store:
-    """Where key or trusted certificates are: a file of ``type``, or PEM texts in the configuration itself.
+    """Location of a key or of trusted certificates: a file of ``type``, or PEM in the configuration itself.
 
-    ``what`` is ``ssl.keystore`` or ``ssl.truststore``. It never prints itself: it holds secrets.
+    The prefix of its keys, ``what``, is ``ssl.keystore`` or ``ssl.truststore``. Its repr shows no secret.
     """
 
     what: str
@@ -33,9 +33,9 @@ class Store:
     location: str | None
     password: str | None
     key: str | None = None
-    """PEM of the private key, where it is written in the configuration."""
+    """PEM of the private key, if it is in the configuration."""
     certificates: str | None = None
-    """PEM of the chain, or of the trusted certificates, where they are written in the configuration."""
+    """PEM of the chain, or of the trusted certificates, if they are in the configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -44,13 +44,13 @@ class TlsSettings:
 
     listener: str
     versions: tuple[str, ...]
-    """Of `SERVED_VERSIONS`."""
+    """A subset of `SERVED_VERSIONS`."""
     cipher_suites: tuple[str, ...]
-    """Names of Java or of OpenSSL; empty leaves them to the library."""
+    """Names of Java or of OpenSSL; empty for the library's default."""
     client_auth: str
     """``none``, ``requested`` or ``required``."""
     verifies_host: bool
-    """As a client: whether the server's certificate must be for the name that was dialled."""
+    """As a client: whether the server's certificate must be for the host name that it connects to."""
     key_store: Store | None
     key_password: str | None
     trust_store: Store | None
@@ -59,13 +59,13 @@ class TlsSettings:
 
     @property
     def place(self) -> str:
-        """Whose settings these are, for errors."""
+        """The listener or client of these settings, for errors."""
         return _place(self.listener)
 
 
 def listeners_with_tls(config: "NodeConfig") -> list[str]:
-    """Return the names of the listeners that this node opens or dials under TLS, sorted."""
-    names = {door.name for door in config.listeners}
+    """Return the names of the listeners that this node opens, or connects to, with TLS, sorted."""
+    names = {listener.name for listener in config.listeners}
     names.add(config.controller_listener_names[0])
     if config.is_broker:
         names.add(config.inter_broker_listener_name)
@@ -74,19 +74,19 @@ def listeners_with_tls(config: "NodeConfig") -> list[str]:
 
 
 def check_tls_settings(config: "NodeConfig") -> None:
-    """Read the settings of every listener under TLS; raises as `read_tls_settings`."""
-    opened = {door.name for door in config.listeners}
+    """Check the settings of every listener with TLS; raises as `read_tls_settings`."""
+    opened = {listener.name for listener in config.listeners}
     for name in listeners_with_tls(config):
         read_tls_settings(config.originals, name, opened=name in opened)
 
 
 def read_tls_settings(properties: Mapping[str, str], listener: str, *, opened: bool = True) -> TlsSettings:
-    """Return the settings of ``listener``, from the texts of ``server.properties`` and what was changed since.
+    """Return the settings of ``listener`` from ``server.properties`` with a running node's changes.
 
-    ``opened`` is False for a listener that this node only dials, which needs no certificate of its own.
+    ``opened`` is False for a listener that this node only connects to, which needs no certificate of its own.
 
     Raises:
-        ConfigurationError: a value that its key does not take, or keys that do not go together.
+        ConfigurationError: a value is not valid for its key, or keys contradict each other.
     """
     values = {
         key: _parse(properties, listener, key)
@@ -113,7 +113,7 @@ def read_tls_settings(properties: Mapping[str, str], listener: str, *, opened: b
 
 
 def read_client_tls_settings(properties: Mapping[str, str]) -> TlsSettings:
-    """Return what a client's properties say about TLS; raises as `read_tls_settings`."""
+    """Return the TLS settings of a client's properties; raises as `read_tls_settings`."""
     return read_tls_settings(properties, "", opened=False)
 
 
@@ -138,10 +138,10 @@ def _words(value: ConfigValue) -> tuple[str, ...]:
 
 def _versions(values: Mapping[str, ConfigValue], listener: str) -> tuple[str, ...]:
     wanted = _words(values["ssl.enabled.protocols"]) or SERVED_VERSIONS
-    refused = [version for version in wanted if version not in SERVED_VERSIONS]
-    if refused:
+    insecure = [version for version in wanted if version not in SERVED_VERSIONS]
+    if insecure:
         raise ConfigurationError(
-            f"{_place(listener)}: ssl.enabled.protocols has {', '.join(refused)}, which is not secure any more; it "
+            f"{_place(listener)}: ssl.enabled.protocols has {', '.join(insecure)}, which is not secure any more; it "
             f"may be {', '.join(SERVED_VERSIONS)}"
         )
     if values["ssl.protocol"] not in ("TLS", *SERVED_VERSIONS):
@@ -185,7 +185,7 @@ def _trust_store(values: Mapping[str, ConfigValue]) -> Store | None:
 
 
 def _require_pem_alone(what: str, inline: str, values: Mapping[str, ConfigValue]) -> None:
-    """Refuse PEM in the configuration beside a file, a password for it, or another type."""
+    """Reject PEM in the configuration together with a file, a password or another type."""
     if values[f"{what}.type"] != "PEM":
         raise ConfigurationError(f"{inline} is PEM: set {what}.type=PEM (it is {values[f'{what}.type']})")
     for other in (f"{what}.location", f"{what}.password"):
@@ -218,6 +218,6 @@ def _require_complete(settings: TlsSettings) -> None:
         )
     if settings.client_auth != "none" and settings.trust_store is None:
         raise ConfigurationError(
-            f"listener {settings.listener} has ssl.client.auth={settings.client_auth} and nobody to trust: set "
-            "ssl.truststore.location, or ssl.truststore.certificates, to the certificates of those who sign clients'"
+            f"listener {settings.listener} has ssl.client.auth={settings.client_auth} and no trust store: set "
+            "ssl.truststore.location, or ssl.truststore.certificates, to the certificates of the clients' CAs"
         )

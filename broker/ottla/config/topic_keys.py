@@ -62,7 +62,7 @@ remote.log.copy.disable BOOLEAN false - - cluster-wide known
     Stop copying segments to the remote tier; there is none in this release.
 remote.log.delete.on.disable BOOLEAN false - - cluster-wide known
     Delete remote segments when the tier is turned off; there is none in this release.
-remote.storage.enable BOOLEAN false - - cluster-wide refused
+remote.storage.enable BOOLEAN false - - cluster-wide rejected
     Tiered storage is not in this release: segments would never reach the remote tier.
 retention.bytes LONG -1 - bytes cluster-wide acted-on
     Keep at least this much of a partition; -1 everything.
@@ -77,7 +77,7 @@ segment.jitter.ms LONG 0 0.. ms cluster-wide acted-on
 segment.ms LONG 604800000 1.. ms cluster-wide acted-on
     A segment is rolled at this age even if it is not full.
 unclean.leader.election.enable BOOLEAN false - - cluster-wide acted-on
-    Let a replica that is not in sync lead when nobody else can; loses records.
+    Elect a leader that is not in sync if no other replica can lead; loses records.
 """
 
 TOPIC_KEYS: dict[str, ConfigKey] = read_table(ROWS)

@@ -1,4 +1,4 @@
-"""From the texts of ``server.properties`` to a `NodeConfig`: defaults that depend on other keys, and what must agree.
+"""Validation of ``server.properties``, which results in a `NodeConfig`: dependent defaults and contradictions.
 
 Each check names the key, the value and what is allowed. Source: KafkaConfig.validateValues, AbstractKafkaConfig,
 QuorumConfig (Kafka 4.3).
@@ -9,7 +9,7 @@ from typing import Any
 
 from ottla.config.broker_keys import BROKER_KEYS, parse_broker_value
 from ottla.config.cordon import cordoned_directories
-from ottla.config.key import ConfigValue, InvalidConfigError, Standing, parse_value
+from ottla.config.key import ConfigValue, InvalidConfigError, SupportLevel, parse_value
 from ottla.config.layers import find_broker_key
 from ottla.config.listeners import (
     Listener,
@@ -27,20 +27,20 @@ from ottla.types import Endpoint
 
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-META_ADDRESSES = frozenset({"0.0.0.0", "::", "0:0:0:0:0:0:0:0"})  # noqa: S104 - refused as advertised addresses
+META_ADDRESSES = frozenset({"0.0.0.0", "::", "0:0:0:0:0:0:0:0"})  # noqa: S104 - rejected as advertised addresses
 
 
 def read_node_config(properties: Mapping[str, str]) -> NodeConfig:
-    """Return the checked configuration; see `NodeConfig.from_properties`."""
+    """Return the validated configuration; see `NodeConfig.from_properties`."""
     originals = _with_node_id(dict(properties))
     values = _parse_all(originals)
     _require(values, "process.roles", "broker, controller, or broker,controller")
     _require(values, "node.id", "a number from 0, different for each node")
-    warnings = _judge_standing(originals, values)
-    door_settings = _read_listeners(originals, values)
+    warnings = _check_support(originals, values)
+    listener_settings = _read_listeners(originals, values)
     settings = {
         **{name: values[key] for key, name in plain_fields().items()},
-        **door_settings,
+        **listener_settings,
         **_read_quorum(values),
         **_read_directories(values),
         "process_roles": frozenset(_words(values, "process.roles")),
@@ -54,7 +54,7 @@ def read_node_config(properties: Mapping[str, str]) -> NodeConfig:
 
 
 def _with_node_id(originals: dict[str, str]) -> dict[str, str]:
-    """Let node.id and broker.id stand for each other."""
+    """Set node.id and broker.id to the same value if only one is given."""
     node_id, broker_id = originals.get("node.id"), originals.get("broker.id")
     if node_id is not None and broker_id is not None and node_id.strip() != broker_id.strip():
         raise ConfigurationError(
@@ -75,8 +75,8 @@ def _require(values: Mapping[str, ConfigValue], name: str, allowed: str) -> None
         )
 
 
-def _judge_standing(originals: Mapping[str, str], values: Mapping[str, ConfigValue]) -> list[str]:
-    """Return a sentence per key that is set but not acted on; refuse those that must not be ignored."""
+def _check_support(originals: Mapping[str, str], values: Mapping[str, ConfigValue]) -> list[str]:
+    """Return a warning for each key that is set but not supported; reject keys that must not be ignored."""
     warnings = []
     for name, text in originals.items():
         key = find_broker_key(name)
@@ -87,9 +87,9 @@ def _judge_standing(originals: Mapping[str, str], values: Mapping[str, ConfigVal
         if same or (not text.strip() and not key.default):
             continue
         shown = "[hidden]" if key.is_sensitive else text
-        if key.standing is Standing.REFUSED:
-            raise ConfigurationError(f"{name}={shown} is refused: {key.reason} Remove the key to start without it.")
-        if key.standing is Standing.KNOWN:
+        if key.support is SupportLevel.REJECTED:
+            raise ConfigurationError(f"{name}={shown} is rejected: {key.reason} Remove the key to start without it.")
+        if key.support is SupportLevel.KNOWN:
             warnings.append(f"{name}={shown} has no effect in this release. ({key.reason})")
     return warnings
 
@@ -112,13 +112,13 @@ def _read_listeners(originals: Mapping[str, str], values: Mapping[str, ConfigVal
     _check_roles(roles, listeners, controller_names)
     advertised = _advertised(values, listeners, protocols)
     inter_broker = _inter_broker_name(originals, values, protocols)
-    broker_advertised = tuple(door for door in advertised if door.name not in controller_names)
+    broker_advertised = tuple(listener for listener in advertised if listener.name not in controller_names)
     if BROKER_ROLE in roles:
         _check_advertised(broker_advertised, inter_broker)
-    for door in advertised:
-        if door.host in META_ADDRESSES and (BROKER_ROLE in roles or values["advertised.listeners"] is not None):
+    for listener in advertised:
+        if listener.host in META_ADDRESSES and (BROKER_ROLE in roles or values["advertised.listeners"] is not None):
             raise ConfigurationError(
-                f"advertised.listeners has {door}: nobody can dial the meta-address {door.host}. "
+                f"advertised.listeners has {listener}: clients cannot connect to the meta-address {listener.host}. "
                 "Set advertised.listeners to an address that clients reach."
             )
     return {
@@ -143,7 +143,7 @@ def _protocols(
 ) -> dict[str, str]:
     protocols = parse_security_protocol_map(str(values["listener.security.protocol.map"]))
     if "listener.security.protocol.map" not in originals:
-        # Kafka's courtesy: without a map of one's own, the quorum's listeners are PLAINTEXT.
+        # As Kafka: without a configured map the quorum's listeners are PLAINTEXT.
         for name in controller_names:
             protocols.setdefault(name, "PLAINTEXT")
     return protocols
@@ -185,9 +185,9 @@ def _advertised(
 def _advertised_controllers(
     advertised: tuple[Listener, ...], listeners: tuple[Listener, ...], controller_names: tuple[str, ...]
 ) -> tuple[Listener, ...]:
-    """Return where the quorum's listeners can be dialled: as advertised, else where they listen."""
-    by_name = {door.name: door for door in (*listeners, *advertised) if door.name in controller_names}
-    opened = {door.name for door in listeners}
+    """Return the addresses of the quorum's listeners: as advertised, else as opened."""
+    by_name = {listener.name: listener for listener in (*listeners, *advertised) if listener.name in controller_names}
+    opened = {listener.name for listener in listeners}
     return tuple(by_name[name] for name in controller_names if name in opened)
 
 
@@ -215,7 +215,7 @@ def _check_advertised(advertised: tuple[Listener, ...], inter_broker: str) -> No
             "listeners: There must be at least one broker advertised listener. "
             "Perhaps all listeners appear in controller.listener.names?"
         )
-    names = [door.name for door in advertised]
+    names = [listener.name for listener in advertised]
     if inter_broker not in names:
         raise ConfigurationError(
             f"inter.broker.listener.name is {inter_broker}, which must be a listener name defined in "
@@ -233,7 +233,7 @@ def _read_quorum(values: Mapping[str, ConfigValue]) -> dict[str, Any]:
     if not voters and not servers:
         raise ConfigurationError(
             "Set controller.quorum.bootstrap.servers to the controllers' host:port,... (or controller.quorum.voters to "
-            "id@host:port,... for a fixed set of voters): neither says where the quorum is"
+            "id@host:port,... for a fixed set of voters): without either the quorum cannot be found"
         )
     node_id, roles = values["node.id"], _words(values, "process.roles")
     voter_ids = [voter.node_id for voter in voters]
@@ -281,7 +281,7 @@ def _read_admin_listener(values: Mapping[str, ConfigValue]) -> Endpoint | None:
 
 
 def _check_relations(config: NodeConfig, values: Mapping[str, ConfigValue]) -> None:
-    """Refuse values that are fine alone and wrong together."""
+    """Reject values that are valid alone and contradict each other."""
     at_most = (
         (
             "replica.fetch.wait.max.ms",
@@ -316,14 +316,14 @@ def _check_relations(config: NodeConfig, values: Mapping[str, ConfigValue]) -> N
     selector = config.replica_selector_class
     if selector not in (None, "", RACK_AWARE_SELECTOR):
         raise ConfigurationError(
-            f"replica.selector.class={selector} is a Java class, which this release would not ask; it may be empty or "
+            f"replica.selector.class={selector} is a Java class, which this release would not call; it may be empty or "
             f"{RACK_AWARE_SELECTOR}"
         )
     codec = values["offsets.topic.compression.codec"]
     if codec not in range(5):
         raise ConfigurationError(
-            f"offsets.topic.compression.codec={codec} is no codec; it may be 0 (none), 1 (gzip), 2 (snappy), 3 (lz4) "
-            "or 4 (zstd)"
+            f"offsets.topic.compression.codec={codec} is not a codec; it may be 0 (none), 1 (gzip), 2 (snappy), "
+            "3 (lz4) or 4 (zstd)"
         )
     _check_times(values)
 
@@ -331,8 +331,8 @@ def _check_relations(config: NodeConfig, values: Mapping[str, ConfigValue]) -> N
 def _check_authorization(config: NodeConfig) -> None:
     if config.authorizer_class_name not in ("", STANDARD_AUTHORIZER):
         raise ConfigurationError(
-            f"authorizer.class.name={config.authorizer_class_name} is a Java class, which this release would not ask; "
-            f"it may be empty, and everybody may do everything, or {STANDARD_AUTHORIZER}"
+            f"authorizer.class.name={config.authorizer_class_name} is a Java class, which this release would not call; "
+            f"it may be empty, which allows every operation, or {STANDARD_AUTHORIZER}"
         )
     for principal in config.super_user_principals:
         if ":" not in principal:

@@ -1,4 +1,4 @@
-"""Changing configs: lists grow and shrink, and what must not change is refused in Kafka's words."""
+"""Changing configs: lists grow and shrink; other changes are rejected with Kafka's messages."""
 
 import pytest
 
@@ -19,7 +19,7 @@ from ottla.errors import ErrorCode, KafkaError
 
 LAYERS = BrokerLayers()
 LONGEST_LIST = ",".join(f"{number:x}" for number in range(6_900))[:32_767]
-"""With each entry held against each, seconds of the one loop; from a client that may alter one topic."""
+"""Comparing each entry with each other would block the loop for seconds, by a client that may alter one topic."""
 
 
 def alter(current: dict[str, str], name: str, operation: AlterOperation, value: str | None) -> dict[str, str]:
@@ -114,14 +114,14 @@ def test_only_lists_grow_and_shrink(operation: AlterOperation, message: str) -> 
         ),
     ],
 )
-def test_bad_topic_config_is_refused(overrides: dict[str, str | None], message: str) -> None:
+def test_bad_topic_config_is_rejected(overrides: dict[str, str | None], message: str) -> None:
     with pytest.raises(InvalidConfigError) as caught:
         validate_topic_config(LAYERS, overrides)
 
     assert (caught.value.code, caught.value.message) == (ErrorCode.INVALID_CONFIG, message)
 
 
-def test_equal_compaction_lags_are_fine() -> None:
+def test_equal_compaction_lags_are_accepted() -> None:
     assert not validate_topic_config(LAYERS, {"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "10"})
 
 
@@ -147,23 +147,23 @@ def test_equal_compaction_lags_are_fine() -> None:
         ),
     ],
 )
-def test_bad_broker_config_is_refused(values: dict[str, str], message: str) -> None:
+def test_bad_broker_config_is_rejected(values: dict[str, str], message: str) -> None:
     with pytest.raises(KafkaError) as caught:
         validate_broker_config(values, per_broker=False)
 
     assert (caught.value.code, caught.value.message) == (ErrorCode.INVALID_REQUEST, message)
 
 
-def test_broker_config_that_would_be_ignored_is_refused() -> None:
-    with pytest.raises(KafkaError, match="refused"):
+def test_broker_config_that_would_be_ignored_is_rejected() -> None:
+    with pytest.raises(KafkaError, match="rejected"):
         validate_broker_config({"principal.builder.class": "com.example.Mine"}, per_broker=True)
 
 
-def test_unknown_broker_config_is_taken_for_a_plugins() -> None:
+def test_unknown_broker_config_is_accepted_for_plugins() -> None:
     assert not validate_broker_config({"no.such.key": "1"}, per_broker=True)
 
 
-def test_unknown_group_config_is_refused() -> None:
+def test_unknown_group_config_is_rejected() -> None:
     with pytest.raises(InvalidConfigError, match="Unknown group config name: nope"):
         validate_group_config({"nope": "1"})
 
@@ -178,7 +178,7 @@ def test_unknown_group_config_is_refused() -> None:
         pytest.param({"match": "foo=1"}, ErrorCode.INVALID_CONFIG, id="bad-parameter"),
     ],
 )
-def test_bad_client_metrics_config_is_refused(values: dict[str, str], code: ErrorCode) -> None:
+def test_bad_client_metrics_config_is_rejected(values: dict[str, str], code: ErrorCode) -> None:
     with pytest.raises(KafkaError) as caught:
         validate_client_metrics_config(values)
 
@@ -186,7 +186,7 @@ def test_bad_client_metrics_config_is_refused(values: dict[str, str], code: Erro
 
 
 @pytest.mark.parametrize("interval_ms", ["100", "3600000"])
-def test_client_metrics_interval_at_its_edges_is_fine(interval_ms: str) -> None:
+def test_client_metrics_interval_at_its_bounds_is_accepted(interval_ms: str) -> None:
     assert not validate_client_metrics_config({"interval.ms": interval_ms, "match": "client_id=a.*"})
 
 
@@ -197,11 +197,11 @@ def test_client_metrics_interval_at_its_edges_is_fine(interval_ms: str) -> None:
         pytest.param("num.io.threads", "8", "4", id="half"),
         pytest.param("num.network.threads", "3", "1", id="half-rounded-down"),
         pytest.param("log.cleaner.threads", "1", "2", id="double-the-cleaner"),
-        pytest.param("num.io.threads", "8", "many", id="no-number-is-refused-elsewhere"),
+        pytest.param("num.io.threads", "8", "many", id="no-number-is-rejected-elsewhere"),
         pytest.param("group.coordinator.threads", "1", "9", id="not-changed-at-run-time"),
     ],
 )
-def test_a_thread_count_may_double_or_halve(name: str, now: str, after: str) -> None:
+def test_thread_count_may_double_or_halve(name: str, now: str, after: str) -> None:
     check_thread_counts(BrokerLayers({name: now}), BrokerLayers({name: now}, {}, {name: after}))
 
 
@@ -238,20 +238,20 @@ FURTHER = "Dynamic thread count update validation failed for"
         ("log.cleaner.threads", "1", "0", "Log cleaner threads should be at least 1"),
     ],
 )
-def test_a_thread_count_may_not_go_further(name: str, now: str, after: str, message: str) -> None:
-    with pytest.raises(KafkaError) as refused:
+def test_larger_change_of_a_thread_count_is_rejected(name: str, now: str, after: str, message: str) -> None:
+    with pytest.raises(KafkaError) as rejected:
         check_thread_counts(BrokerLayers({name: now}), BrokerLayers({name: now}, {name: after}))
 
-    assert (refused.value.code, refused.value.message) == (ErrorCode.INVALID_REQUEST, message)
+    assert (rejected.value.code, rejected.value.message) == (ErrorCode.INVALID_REQUEST, message)
 
 
-def test_a_default_that_the_broker_does_not_use_may_be_anything() -> None:
+def test_thread_count_default_that_the_broker_overrides_is_not_checked() -> None:
     own = {"num.io.threads": "8"}
 
     check_thread_counts(BrokerLayers({}, {}, own), BrokerLayers({}, {"num.io.threads": "99"}, own))
 
 
-def test_taking_back_what_hid_a_far_default_is_refused() -> None:
+def test_removing_an_override_of_a_distant_default_is_rejected() -> None:
     far = {"num.io.threads": "99"}
 
     with pytest.raises(KafkaError, match=r"num\.io\.threads=99, value should not be greater than double .* value 8"):

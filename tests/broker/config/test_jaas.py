@@ -1,4 +1,4 @@
-"""JAAS entries: as Java reads them; what is wrong is named by place, never by value."""
+"""JAAS entries: parsed as in Java; errors name the position, never the value."""
 
 import pytest
 from hypothesis import given
@@ -25,7 +25,7 @@ PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
         pytest.param(f"{PLAIN} required a=x/y;", {"a": "x/y"}, id="a-slash"),
     ],
 )
-def test_an_entry_is_read(text: str, options: dict[str, str]) -> None:
+def test_entry_is_parsed(text: str, options: dict[str, str]) -> None:
     module = parse_jaas("key", text)
 
     assert module.options == options
@@ -48,7 +48,7 @@ def test_an_entry_is_read(text: str, options: dict[str, str]) -> None:
         (f'{PLAIN} required password="a"; {PLAIN} required;', "should be 1 module"),
     ],
 )
-def test_what_is_wrong_is_said_without_the_secret(text: str, message: str) -> None:
+def test_syntax_error_names_no_secret(text: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message) as error:
         parse_jaas("key", text)
 
@@ -57,7 +57,7 @@ def test_what_is_wrong_is_said_without_the_secret(text: str, message: str) -> No
 
 
 @given(text=st.text(alphabet="ab =;\"'\\/*\n", max_size=60))
-def test_any_text_is_an_entry_or_one_error(text: str) -> None:
+def test_any_text_is_an_entry_or_a_configuration_error(text: str) -> None:
     try:
         module = parse_jaas("key", f"{PLAIN} required {text}")
     except ConfigurationError:
@@ -65,5 +65,5 @@ def test_any_text_is_an_entry_or_one_error(text: str) -> None:
     assert module.is_for("PLAIN")
 
 
-def test_an_entry_does_not_print_itself() -> None:
+def test_entry_repr_shows_no_secret() -> None:
     assert "hunter2" not in repr(parse_jaas("key", f'{PLAIN} required password="hunter2";'))

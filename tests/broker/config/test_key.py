@@ -1,4 +1,4 @@
-"""A key's text becomes a value, or Kafka's own words about why not (texts asked of Kafka 4.3.1)."""
+"""Parsing of values, with Kafka's own error messages (recorded from Kafka 4.3.1)."""
 
 import pytest
 
@@ -31,7 +31,7 @@ THROTTLED = (
         pytest.param("leader.replication.throttled.replicas", "*", ("*",), id="all-replicas"),
     ],
 )
-def test_topic_value_is_read(name: str, text: str, value: ConfigValue) -> None:
+def test_topic_value_is_parsed(name: str, text: str, value: ConfigValue) -> None:
     assert parse_value(TOPIC_KEYS[name], text) == value
 
 
@@ -102,7 +102,7 @@ def test_topic_value_is_read(name: str, text: str, value: ConfigValue) -> None:
         ),
     ],
 )
-def test_bad_topic_value_is_refused_in_kafkas_words(name: str, text: str, message: str) -> None:
+def test_bad_topic_value_is_rejected_with_kafkas_message(name: str, text: str, message: str) -> None:
     with pytest.raises(InvalidConfigError) as caught:
         parse_value(TOPIC_KEYS[name], text)
 
@@ -110,17 +110,17 @@ def test_bad_topic_value_is_refused_in_kafkas_words(name: str, text: str, messag
 
 
 @pytest.mark.parametrize("text", ["earliest", "latest", "by_duration:PT1H", "by_duration:P1DT2H3M4.5S"])
-def test_offset_reset_takes_words_and_durations(text: str) -> None:
+def test_offset_reset_accepts_names_and_durations(text: str) -> None:
     assert parse_value(GROUP_KEYS["share.auto.offset.reset"], text) == text
 
 
 @pytest.mark.parametrize("text", ["none", "by_duration:", "by_duration:PT", "by_duration:-PT1H", "by_duration:xx"])
-def test_offset_reset_refuses_the_rest(text: str) -> None:
+def test_offset_reset_rejects_other_values(text: str) -> None:
     with pytest.raises(InvalidConfigError, match=r"by_duration:<PnDTnHnMn\.nS>"):
         parse_value(GROUP_KEYS["share.auto.offset.reset"], text)
 
 
-def test_words_in_any_case_are_taken_where_kafka_takes_them() -> None:
+def test_values_are_case_insensitive_where_kafkas_are() -> None:
     assert parse_value(BROKER_KEYS["group.consumer.migration.policy"], "DisAbled") == "DisAbled"
 
 

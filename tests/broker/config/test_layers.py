@@ -1,4 +1,4 @@
-"""Which layer's value wins, and how DescribeConfigs shows the layers below it."""
+"""Precedence of layers, and how DescribeConfigs shows the layers below."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_topic_inherits_from_the_brokers_layers(layers: BrokerLayers, retention_
     assert topic_values(layers, {})["retention.ms"] == retention_ms
 
 
-def test_topics_own_value_wins() -> None:
+def test_topics_own_value_takes_precedence() -> None:
     layers = BrokerLayers({"log.retention.ms": "4"}, {"log.retention.ms": "5"}, {"log.retention.ms": "6"})
 
     assert topic_values(layers, {"retention.ms": "7"})["retention.ms"] == 7
@@ -59,7 +59,7 @@ def test_internal_segment_size_reaches_the_log() -> None:
     assert log_settings(topic_values(BrokerLayers(), {"internal.segment.bytes": "100"}))["segment_bytes"] == 100
 
 
-def test_described_topic_shows_its_synonyms_in_winning_order() -> None:
+def test_described_topic_shows_its_synonyms_in_order_of_precedence() -> None:
     layers = BrokerLayers({}, {"log.retention.ms": "5"}, {"log.retention.ms": "6"})
 
     line = one(describe_topic(layers, {"retention.ms": "7"}), "retention.ms")
@@ -141,12 +141,12 @@ def test_client_metrics_show_what_was_set() -> None:
         pytest.param("listener.name.external.plain.sasl.jaas.config", "sasl.jaas.config", id="listener-and-mechanism"),
     ],
 )
-def test_listeners_own_key_is_found(name: str, key: str) -> None:
+def test_key_with_listener_prefix_is_found(name: str, key: str) -> None:
     found = find_broker_key(name)
 
     assert found is not None
     assert found.name == key
 
 
-def test_nonsense_behind_a_listener_is_not_found() -> None:
+def test_unknown_key_with_listener_prefix_is_not_found() -> None:
     assert find_broker_key("listener.name.external.no.such.key") is None

@@ -1,4 +1,4 @@
-"""A key written for one listener, or for one mechanism of it, comes before the key alone."""
+"""A key for one listener, or for one mechanism of it, takes precedence over the key alone."""
 
 import pytest
 
@@ -21,7 +21,7 @@ PROPERTIES = {
         pytest.param("INSIDE", "ssl.keystore.location", None, id="nowhere"),
     ],
 )
-def test_a_listeners_own_key_comes_first(listener: str, key: str, text: str | None) -> None:
+def test_key_of_a_listener_takes_precedence(listener: str, key: str, text: str | None) -> None:
     assert listener_text(PROPERTIES, listener, key) == text
 
 
@@ -33,5 +33,5 @@ def test_a_listeners_own_key_comes_first(listener: str, key: str, text: str | No
         pytest.param("INSIDE", "PLAIN", "for all", id="that-of-all"),
     ],
 )
-def test_a_mechanisms_own_key_comes_first(listener: str, mechanism: str, text: str) -> None:
+def test_key_of_a_mechanism_takes_precedence(listener: str, mechanism: str, text: str) -> None:
     assert mechanism_text(PROPERTIES, listener, mechanism, "sasl.jaas.config") == text

@@ -25,7 +25,7 @@ PROTOCOLS = {"PLAINTEXT": "PLAINTEXT", "EXTERNAL": "SASL_SSL"}
         pytest.param("PLAINTEXT://[::1]:65535", Listener("PLAINTEXT", "PLAINTEXT", "::1", 65535), id="ipv6"),
     ],
 )
-def test_listener_is_read(entry: str, listener: Listener) -> None:
+def test_listener_is_parsed(entry: str, listener: Listener) -> None:
     assert parse_listeners("listeners", [entry], PROTOCOLS) == (listener,)
 
 
@@ -40,7 +40,7 @@ def test_listener_is_read(entry: str, listener: Listener) -> None:
         pytest.param(["PLAINTEXT://:1", "PLAINTEXT://:2"], "must have a different name", id="name-twice"),
     ],
 )
-def test_bad_listener_is_refused(entries: list[str], message: str) -> None:
+def test_bad_listener_is_rejected(entries: list[str], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         parse_listeners("listeners", entries, PROTOCOLS)
 
@@ -54,28 +54,28 @@ def test_one_port_may_not_be_shared_otherwise() -> None:
         require_distinct_ports([Listener("A", "PLAINTEXT", "", 9), Listener("B", "PLAINTEXT", "::1", 9)])
 
 
-def test_port_zero_is_free_for_all() -> None:
+def test_port_zero_may_be_shared() -> None:
     require_distinct_ports([Listener("A", "PLAINTEXT", "", 0), Listener("B", "PLAINTEXT", "", 0)])
 
 
-def test_security_protocol_map_is_read() -> None:
+def test_security_protocol_map_is_parsed() -> None:
     assert parse_security_protocol_map("a:plaintext, B:SSL") == {"A": "PLAINTEXT", "B": "SSL"}
 
 
 @pytest.mark.parametrize("text", ["A", "A:FOO", ":SSL"], ids=["no-protocol", "unknown-protocol", "no-name"])
-def test_bad_security_protocol_map_is_refused(text: str) -> None:
+def test_bad_security_protocol_map_is_rejected(text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"listener\.security\.protocol\.map"):
         parse_security_protocol_map(text)
 
 
-def test_voters_are_sorted_and_the_last_of_two_counts() -> None:
+def test_voters_are_sorted_and_the_last_of_two_duplicates_counts() -> None:
     voters = parse_voters(["2@b:9093", "1@a:9093", "2@[::1]:1"])
 
     assert voters == (QuorumVoter(1, Endpoint("a", 9093)), QuorumVoter(2, Endpoint("::1", 1)))
 
 
 @pytest.mark.parametrize("entry", ["x", "1@h", "@h:1", "-1@h:1", "1@0.0.0.0:1", "1@h:65536"])
-def test_bad_voter_is_refused(entry: str) -> None:
+def test_bad_voter_is_rejected(entry: str) -> None:
     with pytest.raises(ConfigurationError, match=r"controller\.quorum\.voters"):
         parse_voters([entry])
 

@@ -1,4 +1,4 @@
-"""A whole server.properties: defaults that follow from other keys, contradictions refused, ignored keys named."""
+"""A whole server.properties: dependent defaults, rejected contradictions, warnings for ignored keys."""
 
 import pytest
 
@@ -57,8 +57,8 @@ def test_advertised_listeners_replace_the_addresses_that_the_node_binds() -> Non
         }
     )
 
-    assert [str(door) for door in config.advertised_listeners] == ["PLAINTEXT://broker.example:1"]
-    assert [str(door) for door in config.advertised_controller_listeners] == ["CONTROLLER://quorum.example:2"]
+    assert [str(listener) for listener in config.advertised_listeners] == ["PLAINTEXT://broker.example:1"]
+    assert [str(listener) for listener in config.advertised_controller_listeners] == ["CONTROLLER://quorum.example:2"]
 
 
 def test_voters_name_the_quorum_where_bootstrap_servers_do_not() -> None:
@@ -121,9 +121,13 @@ def test_broker_id_stands_for_node_id() -> None:
         pytest.param({"node.id": "x"}, "Not a number of type INT", id="id-is-no-number"),
         pytest.param({"controller.listener.names": None}, "controller.listener.names", id="no-controller-listener"),
         pytest.param({"listeners": "PLAINTEXT://:9092"}, "does not open", id="controller-listener-not-opened"),
-        pytest.param({"process.roles": "broker"}, "does not run a controller", id="broker-opens-the-quorums-door"),
-        pytest.param({"process.roles": "controller"}, "may only have those of", id="controller-opens-a-brokers-door"),
-        pytest.param({"listeners": "CONTROLLER://:9093"}, "at least one broker advertised", id="no-door-for-clients"),
+        pytest.param({"process.roles": "broker"}, "does not run a controller", id="broker-opens-the-quorums-listener"),
+        pytest.param(
+            {"process.roles": "controller"}, "may only have those of", id="controller-opens-a-brokers-listener"
+        ),
+        pytest.param(
+            {"listeners": "CONTROLLER://:9093"}, "at least one broker advertised", id="no-listener-for-clients"
+        ),
         pytest.param({"listeners": "PLAINTEXT://0.0.0.0:1,CONTROLLER://:2"}, "meta-address", id="undiallable"),
         pytest.param({"inter.broker.listener.name": "FOO"}, "not found in", id="inter-broker-unknown"),
         pytest.param({"inter.broker.listener.name": "CONTROLLER"}, "valid options", id="inter-broker-is-quorum"),
@@ -132,7 +136,7 @@ def test_broker_id_stands_for_node_id() -> None:
             "Only one of",
             id="inter-broker-twice",
         ),
-        pytest.param({"controller.quorum.bootstrap.servers": None}, "where the quorum is", id="no-quorum"),
+        pytest.param({"controller.quorum.bootstrap.servers": None}, "cannot be found", id="no-quorum"),
         pytest.param({"controller.quorum.voters": "2@h:1"}, "must be included", id="not-among-its-voters"),
         pytest.param({"log.dirs": ""}, "must not be empty", id="no-directory"),
         pytest.param(
@@ -141,7 +145,7 @@ def test_broker_id_stands_for_node_id() -> None:
         pytest.param({"cordoned.log.dirs": "*,/a"}, "must not contain other values", id="cordons-all-and-one"),
         pytest.param({"replica.lag.time.max.ms": "499"}, r"replica\.fetch\.wait\.max\.ms=500", id="wait-above-lag"),
         pytest.param({"broker.heartbeat.interval.ms": "4501"}, "at most half", id="heartbeat-above-half-session"),
-        pytest.param({"replica.selector.class": "com.example.Mine"}, "would not ask", id="somebody-elses-selector"),
+        pytest.param({"replica.selector.class": "com.example.Mine"}, "would not call", id="unknown-selector"),
         pytest.param({"queued.max.request.bytes": "104857599"}, "never be read", id="queue-below-largest-request"),
         pytest.param({"max.connections.per.ip": "0"}, "overrides property", id="no-connection-at-all"),
         pytest.param({"max.connections.per.ip.overrides": "a:x"}, "host:count", id="bad-override"),
@@ -151,7 +155,7 @@ def test_broker_id_stands_for_node_id() -> None:
         pytest.param({"ottla.admin.listener": "8080"}, r"ottla\.admin\.listener", id="admin-port-alone"),
     ],
 )
-def test_contradiction_is_refused(changes: dict[str, str | None], message: str) -> None:
+def test_contradiction_is_rejected(changes: dict[str, str | None], message: str) -> None:
     properties = {key: value for key, value in {**COMBINED, **changes}.items() if value is not None}
 
     with pytest.raises(ConfigurationError, match=message):
@@ -171,7 +175,7 @@ def test_contradiction_is_refused(changes: dict[str, str | None], message: str) 
         pytest.param({"log.roll.ms": "1"}, id="roll-every-millisecond"),
     ],
 )
-def test_edge_is_allowed(changes: dict[str, str]) -> None:
+def test_value_at_its_bound_is_accepted(changes: dict[str, str]) -> None:
     assert NodeConfig.from_properties({**COMBINED, **changes}).node_id == 1
 
 
@@ -188,7 +192,7 @@ def test_edge_is_allowed(changes: dict[str, str]) -> None:
         ),
     ],
 )
-def test_guarantee_that_would_be_dropped_is_refused(changes: dict[str, str]) -> None:
+def test_key_whose_guarantee_would_be_dropped_is_rejected(changes: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match="this release"):
         NodeConfig.from_properties({**COMBINED, **changes})
 
@@ -211,7 +215,7 @@ def test_secret_is_not_shown_in_a_warning() -> None:
     assert "hunter2" not in config.warnings[0]
 
 
-def test_dynamic_values_are_laid_over_the_file() -> None:
+def test_dynamic_values_override_the_file() -> None:
     config = NodeConfig.from_properties(COMBINED)
 
     changed = config.with_dynamic({"max.connections": "7", "log.segment.bytes": "9999999"})
@@ -220,7 +224,7 @@ def test_dynamic_values_are_laid_over_the_file() -> None:
     assert config.max_connections == 2**31 - 1
 
 
-def test_text_is_read_as_properties() -> None:
+def test_text_is_parsed_as_properties() -> None:
     text = "\n".join(f"{key}={value}" for key, value in COMBINED.items()) + "\nottla.admin.listener=127.0.0.1:8080\n"
 
     assert NodeConfig.from_text(text).ottla_admin_listener == Endpoint("127.0.0.1", 8080)

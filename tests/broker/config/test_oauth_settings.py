@@ -1,4 +1,4 @@
-"""OAUTHBEARER's settings: where keys may come from, and what is never guessed."""
+"""OAUTHBEARER settings: allowed sources of keys, and settings without a default."""
 
 import pytest
 
@@ -9,7 +9,7 @@ URL = "sasl.oauthbearer.jwks.endpoint.url"
 ALLOWED = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 
 
-def test_defaults_are_kafka_s() -> None:
+def test_defaults_are_kafkas() -> None:
     settings = read_oauth_settings({URL: "https://issuer/keys"}, "CLIENTS")
 
     assert (settings.issuer, settings.audiences, settings.skew_ms) == (None, (), 30_000)
@@ -18,7 +18,7 @@ def test_defaults_are_kafka_s() -> None:
     assert not settings.fetch.allows_private_addresses
 
 
-def test_a_listener_and_its_mechanism_may_say_otherwise() -> None:
+def test_listener_and_mechanism_override_the_defaults() -> None:
     settings = read_oauth_settings(
         {
             URL: "https://issuer/keys",
@@ -46,18 +46,18 @@ def test_a_listener_and_its_mechanism_may_say_otherwise() -> None:
         pytest.param({URL: "https://a/", ALLOWED: "https://b/"}, "is not in org.apache.kafka", id="another-url"),
         pytest.param({URL: "file://host/keys", ALLOWED: "file://host/keys"}, "absolute", id="a-file-elsewhere"),
         pytest.param({URL: "https:///keys"}, "https://host", id="no-host"),
-        pytest.param({URL: "https://me:hunter2@issuer/"}, "without a login", id="a-login-in-it"),
+        pytest.param({URL: "https://me:hunter2@issuer/"}, "without user information", id="user-information"),
         pytest.param({URL: "https://issuer:x/"}, "no URL", id="no-port"),
     ],
 )
-def test_other_places_of_keys_are_refused(said: dict[str, str], message: str) -> None:
+def test_disallowed_sources_of_keys_are_rejected(properties: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message) as error:
-        read_oauth_settings(said, "CLIENTS")
+        read_oauth_settings(properties, "CLIENTS")
     assert "hunter2" not in str(error.value)
 
 
 @pytest.mark.parametrize("url", ["file:///etc/keys.json", "https://issuer/keys"])
-def test_what_is_allowed_by_name_is_taken(url: str) -> None:
+def test_allowed_urls_are_accepted(url: str) -> None:
     settings = read_oauth_settings({URL: url, ALLOWED: f"https://other/, {url}"}, "CLIENTS")
 
     assert settings.fetch.url == url

@@ -31,15 +31,15 @@ from ottla.errors import ConfigurationError
         pytest.param("a=1\r\nb=2\rc=3", {"a": "1", "b": "2", "c": "3"}, id="all-line-ends"),
     ],
 )
-def test_text_is_read_as_java_reads_it(text: str, properties: dict[str, str]) -> None:
+def test_text_is_parsed_as_in_java(text: str, properties: dict[str, str]) -> None:
     assert parse_properties(text) == properties
 
 
-def test_half_an_escape_names_its_line() -> None:
+def test_incomplete_escape_names_its_line() -> None:
     with pytest.raises(ConfigurationError, match="line 2"):
         parse_properties("a=1\nb=\\u12")
 
 
 @given(st.dictionaries(st.text(min_size=1), st.text()))
-def test_written_properties_read_back(properties: dict[str, str]) -> None:
+def test_formatted_properties_parse_back(properties: dict[str, str]) -> None:
     assert parse_properties(format_properties(properties)) == properties

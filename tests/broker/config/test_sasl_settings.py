@@ -1,4 +1,4 @@
-"""SASL settings: per listener and mechanism, complete before the node starts, and never shown."""
+"""SASL settings: per listener and mechanism, validated before the node starts, and never shown."""
 
 import pytest
 
@@ -46,14 +46,14 @@ def test_each_listener_has_its_own_mechanisms() -> None:
     assert not [line for line in config.warnings if "sasl" in line or "reauth" in line]
 
 
-def test_a_node_logs_in_where_nodes_meet_and_nowhere_else() -> None:
+def test_node_logs_in_only_at_listeners_between_nodes() -> None:
     login = read().sasl.logins["NODES"]
 
     assert set(read().sasl.logins) == {"NODES"}
     assert (login.mechanism, login.user, login.password) == ("SCRAM-SHA-512", "node", "hunter2")
 
 
-def test_a_broker_logs_in_at_controllers_that_it_does_not_run() -> None:
+def test_broker_logs_in_at_remote_controllers() -> None:
     config = read(
         process_roles="broker",
         listeners="CLIENTS://localhost:9092,NODES://localhost:9094",
@@ -77,7 +77,7 @@ WITH_TOKEN = {
 TOKEN_KEY = "listener_name_nodes_oauthbearer_sasl_oauthbearer_token_endpoint_url"
 
 
-def test_a_node_logs_in_with_the_token_in_a_file() -> None:
+def test_node_logs_in_with_the_token_in_a_file() -> None:
     login = read(**WITH_TOKEN).sasl.logins["NODES"]
 
     assert (login.mechanism, login.token_path) == ("OAUTHBEARER", "/var/run/token of node")
@@ -87,7 +87,7 @@ def test_a_node_logs_in_with_the_token_in_a_file() -> None:
     ("changes", "message"),
     [
         pytest.param({TOKEN_KEY: None}, "token.endpoint.url is missing", id="none"),
-        pytest.param({TOKEN_KEY: "https://issuer/token"}, "nodes ask no token endpoint", id="https"),
+        pytest.param({TOKEN_KEY: "https://issuer/token"}, "nodes request no token endpoint", id="https"),
         pytest.param({TOKEN_KEY: "file:///other"}, "not in org.apache.kafka.sasl.oauthbearer.allowed.urls", id="other"),
         pytest.param(
             {
@@ -99,7 +99,7 @@ def test_a_node_logs_in_with_the_token_in_a_file() -> None:
         ),
     ],
 )
-def test_a_token_that_no_file_has_is_refused_before_the_start(changes: dict[str, str | None], message: str) -> None:
+def test_token_from_anything_but_an_allowed_file_is_rejected(changes: dict[str, str | None], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         read(**{**WITH_TOKEN, **changes})
 
@@ -133,14 +133,14 @@ JAAS_KEY = "listener_name_nodes_scram__sha__512_sasl_jaas_config"
         pytest.param({"sasl_server_max_receive_size": "x"}, "Not a number", id="no-number"),
     ],
 )
-def test_what_could_not_work_is_refused_before_the_start(changes: dict[str, str | None], message: str) -> None:
+def test_incomplete_sasl_configuration_is_rejected(changes: dict[str, str | None], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message) as error:
         read(**changes)
 
     assert "hunter2" not in str(error.value)
 
 
-def test_settings_do_not_print_themselves() -> None:
+def test_repr_of_settings_shows_no_secret() -> None:
     sasl = read().sasl
 
     assert "hunter2" not in f"{sasl!r}{sasl.logins['NODES']!r}{sasl.listeners['NODES']!r}"

@@ -1,4 +1,4 @@
-"""Our tables beside Kafka's own definitions, key by key, value by value, message by message.
+"""Our tables compared with Kafka's own definitions, key by key, value by value, message by message.
 
 Runs where ``OTTLA_KAFKA_LIBS`` names a folder with Kafka's jars, and a JDK is there to compile one small file.
 """
@@ -28,7 +28,7 @@ OURS: dict[str, dict[str, ConfigKey]] = {
     "client-metrics": CLIENT_METRICS_KEYS,
 }
 
-# What only a running broker has (quotas that are set dynamically), and what `validation` checks with more words.
+# Keys that only a running broker has (quotas that are set dynamically), and keys with other messages in `validation`.
 DYNAMIC_ONLY = {
     "follower.replication.throttled.rate",
     "leader.replication.throttled.rate",
@@ -40,17 +40,17 @@ CLASS_MESSAGE = "could not be found"
 
 
 @pytest.fixture(scope="module")
-def answers() -> list[list[str]]:
-    """Return the lines of AskConfigDefs, split."""
-    source = Path(__file__).with_name("AskConfigDefs.java")
+def kafka_definitions() -> list[list[str]]:
+    """Return the lines of PrintConfigDefs, split."""
+    source = Path(__file__).with_name("PrintConfigDefs.java")
     ran = subprocess.run(
         ["java", "-cp", f"{KAFKA_LIBS}/*", str(source)], check=True, capture_output=True, text=True, timeout=120
     )
     return [line.split("\t") for line in ran.stdout.splitlines()]
 
 
-def test_keys_types_and_defaults_are_kafkas(answers: list[list[str]]) -> None:
-    theirs = {(row[1], row[2]): tuple(row[3:]) for row in answers if row[0] == "key"}
+def test_keys_types_and_defaults_are_kafkas(kafka_definitions: list[list[str]]) -> None:
+    theirs = {(row[1], row[2]): tuple(row[3:]) for row in kafka_definitions if row[0] == "key"}
     ours = {
         (kind, key.name): (
             key.type.name,
@@ -65,9 +65,9 @@ def test_keys_types_and_defaults_are_kafkas(answers: list[list[str]]) -> None:
     assert ours == theirs
 
 
-def test_every_value_is_judged_as_kafka_judges_it(answers: list[list[str]]) -> None:
+def test_every_value_is_validated_as_in_kafka(kafka_definitions: list[list[str]]) -> None:
     different = []
-    for row in answers:
+    for row in kafka_definitions:
         if row[0] != "value" or row[2] in CHECKED_ELSEWHERE or CLASS_MESSAGE in row[4]:
             continue
         _, kind, name, text, theirs = row
@@ -82,16 +82,16 @@ def test_every_value_is_judged_as_kafka_judges_it(answers: list[list[str]]) -> N
     assert not different, "\n".join(map(str, different))
 
 
-def test_the_same_keys_change_at_run_time(answers: list[list[str]]) -> None:
-    theirs = {row[1]: row[2] for row in answers if row[0] == "dynamic"}
+def test_same_keys_are_dynamic_as_in_kafka(kafka_definitions: list[list[str]]) -> None:
+    theirs = {row[1]: row[2] for row in kafka_definitions if row[0] == "dynamic"}
     ours = {name: key.dynamic.value for name, key in BROKER_KEYS.items() if key.dynamic is not Dynamic.READ_ONLY}
 
     assert ours == theirs
 
 
-def test_topics_inherit_from_the_same_keys(answers: list[list[str]]) -> None:
+def test_topics_inherit_from_the_same_keys_as_in_kafka(kafka_definitions: list[list[str]]) -> None:
     theirs: dict[str, list[tuple[str, str]]] = {}
-    for row in answers:
+    for row in kafka_definitions:
         if row[0] == "synonym":
             theirs.setdefault(row[1], []).append((row[2], row[3]))
 
@@ -102,8 +102,8 @@ def test_topics_inherit_from_the_same_keys(answers: list[list[str]]) -> None:
     assert ours == theirs
 
 
-def test_every_default_is_shown_as_kafka_shows_it(answers: list[list[str]]) -> None:
-    theirs = {(row[1], row[2]): row[4] for row in answers if row[0] == "key" and row[4] != "<none>"}
+def test_every_default_is_shown_as_in_kafka(kafka_definitions: list[list[str]]) -> None:
+    theirs = {(row[1], row[2]): row[4] for row in kafka_definitions if row[0] == "key" and row[4] != "<none>"}
     ours = {
         where: format_value(parse_value(OURS[where[0]][where[1]], OURS[where[0]][where[1]].default)) for where in theirs
     }

@@ -1,4 +1,4 @@
-"""TLS settings of a listener: its own keys come first, and what does not go together is refused in a line."""
+"""TLS settings of a listener: precedence of its own keys, and contradictions rejected in one line."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from ottla.errors import ConfigurationError
 FILES = {"ssl.keystore.type": "PEM", "ssl.keystore.location": "/keys.pem"}
 
 
-def test_without_more_than_a_certificate_the_rest_is_kafkas_default() -> None:
+def test_settings_besides_the_certificate_have_kafkas_defaults() -> None:
     settings = read_tls_settings(FILES, "SSL")
 
     assert settings.versions == ("TLSv1.2", "TLSv1.3")
@@ -19,7 +19,7 @@ def test_without_more_than_a_certificate_the_rest_is_kafkas_default() -> None:
     assert settings.trust_store is None
 
 
-def test_what_is_said_for_the_listener_comes_first() -> None:
+def test_key_of_the_listener_takes_precedence() -> None:
     own = {
         "listener.name.outside.ssl.keystore.location": "/outside.pem",
         "listener.name.outside.ssl.client.auth": "none",
@@ -30,11 +30,11 @@ def test_what_is_said_for_the_listener_comes_first() -> None:
     assert (settings.key_store.location, settings.client_auth) == ("/outside.pem", "none")
 
 
-def test_an_empty_algorithm_accepts_a_certificate_for_any_name() -> None:
+def test_empty_algorithm_accepts_a_certificate_for_any_name() -> None:
     assert not read_tls_settings({**FILES, "ssl.endpoint.identification.algorithm": ""}, "SSL").verifies_host
 
 
-def test_a_listener_that_is_only_dialled_needs_no_certificate() -> None:
+def test_listener_of_other_nodes_needs_no_certificate() -> None:
     assert read_tls_settings({}, "CONTROLLER", opened=False).key_store is None
 
 
@@ -44,11 +44,13 @@ def test_a_listener_that_is_only_dialled_needs_no_certificate() -> None:
         pytest.param({}, "has no certificate: set ssl.keystore.type=PEM", id="no-certificate"),
         pytest.param(
             {**FILES, "ssl.client.auth": "required"},
-            "ssl.client.auth=required and nobody to trust",
-            id="nobody-to-trust",
+            "ssl.client.auth=required and no trust store",
+            id="required-without-trust-store",
         ),
         pytest.param(
-            {**FILES, "ssl.client.auth": "requested"}, "ssl.client.auth=requested and nobody", id="requested-and-nobody"
+            {**FILES, "ssl.client.auth": "requested"},
+            "ssl.client.auth=requested and no trust store",
+            id="requested-without-trust-store",
         ),
         pytest.param({**FILES, "ssl.client.auth": "maybe"}, "listener SSL: Invalid value maybe", id="bad-value"),
         pytest.param(
@@ -76,12 +78,12 @@ def test_a_listener_that_is_only_dialled_needs_no_certificate() -> None:
         ),
     ],
 )
-def test_what_does_not_go_together_is_refused_in_one_line(properties: dict[str, str], said: str) -> None:
-    with pytest.raises(ConfigurationError) as refused:
+def test_contradicting_settings_are_rejected_with_one_line(properties: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigurationError) as rejected:
         read_tls_settings(properties, "SSL")
 
-    assert said in str(refused.value)
-    assert "\n" not in str(refused.value)
+    assert said in str(rejected.value)
+    assert "\n" not in str(rejected.value)
 
 
 def node(**more: str) -> dict[str, str]:
@@ -98,16 +100,16 @@ def node(**more: str) -> dict[str, str]:
     }
 
 
-def test_a_broker_needs_contexts_for_what_it_opens_and_for_what_it_dials() -> None:
+def test_broker_has_contexts_for_its_own_listeners_and_for_those_it_connects_to() -> None:
     assert listeners_with_tls(NodeConfig.from_properties({**node(), **FILES})) == ["CONTROLLER", "INSIDE"]
 
 
-def test_a_node_is_refused_whose_listener_has_no_certificate() -> None:
+def test_tls_listener_without_certificate_is_rejected() -> None:
     with pytest.raises(ConfigurationError, match="listener INSIDE is for TLS and has no certificate"):
         NodeConfig.from_properties(node())
 
 
-def test_neither_settings_nor_stores_print_their_secrets() -> None:
+def test_repr_of_settings_and_stores_shows_no_secret() -> None:
     secret = "hush-hush"
     inline = {"ssl.keystore.type": "PEM", "ssl.keystore.key": secret, "ssl.keystore.certificate.chain": secret}
     settings = read_tls_settings({**inline, "ssl.key.password": secret}, "SSL")

@@ -6,7 +6,7 @@ group.consumer.assignment.interval.ms INT 1000 0.. ms cluster-wide known
 group.consumer.assignors LIST uniform,range list+ - read-only known
     Server-side assignors (KIP-848).
 group.consumer.heartbeat.interval.ms INT 5000 1.. ms read-only known
-    Heartbeat that a broker asks of consumers (KIP-848).
+    Heartbeat interval of consumers (KIP-848).
 group.consumer.max.assignment.interval.ms INT 15000 0.. ms read-only known
     Upper bound of a group's own value.
 group.consumer.max.heartbeat.interval.ms INT 15000 1.. ms read-only known
@@ -40,19 +40,19 @@ group.coordinator.threads INT 4 1.. - read-only known
 group.initial.rebalance.delay.ms INT 3000 - ms read-only acted-on
     How long a new group waits for more members.
 group.max.session.timeout.ms INT 1800000 - ms read-only acted-on
-    Longest session timeout that a member may ask for.
+    Longest session timeout that a member may request.
 group.max.size INT 2147483647 1.. - read-only acted-on
     Members of one classic group.
 group.min.session.timeout.ms INT 6000 - ms read-only acted-on
-    Shortest session timeout that a member may ask for.
+    Shortest session timeout that a member may request.
 offset.metadata.max.bytes INT 4096 - bytes read-only acted-on
-    Longest text beside a committed offset.
+    Longest metadata of a committed offset.
 offsets.commit.timeout.ms INT 5000 1.. ms read-only acted-on
     How long a commit waits for its replicas.
 offsets.load.buffer.size INT 5242880 1.. bytes read-only known
     Read size of Kafka's coordinator when it loads.
 offsets.retention.check.interval.ms LONG 600000 1.. ms read-only acted-on
-    How often old offsets are looked for.
+    How often expired offsets are searched for.
 offsets.retention.minutes INT 10080 1.. min read-only acted-on
     Offsets of an empty group are dropped after this long.
 offsets.topic.compression.codec INT 0 - - read-only known

@@ -2,7 +2,7 @@
 
 ROWS = """
 auto.create.topics.enable BOOLEAN true - - read-only acted-on
-    Make a topic when a client asks for one that is missing.
+    Create a topic when a client requests one that does not exist.
 auto.leader.rebalance.enable BOOLEAN true - - read-only acted-on
     Give leadership back to preferred replicas from time to time.
 compression.gzip.level INT -1 1..9|-1 - cluster-wide acted-on
@@ -14,17 +14,17 @@ compression.type STRING producer uncompressed|zstd|lz4|snappy|gzip|producer - cl
 compression.zstd.level INT 3 -131072..22 - cluster-wide acted-on
     Level for zstd where the broker compresses.
 controller.socket.timeout.ms INT 30000 - ms read-only known
-    Kafka's wait for answers of controller channels.
+    Kafka's timeout for responses of controller channels.
 cordoned.log.dirs LIST "" list - per-broker acted-on
-    Those of log.dirs that take no new replicas, * for all; a broker without another is passed over by new topics.
+    Those of log.dirs that take no new replicas, * for all; new topics avoid a broker without another directory.
 default.replication.factor INT 1 - - read-only acted-on
-    Replicas of a topic that is made without saying how many.
+    Replicas of a topic that is created without a replication factor.
 delete.records.purgatory.purge.interval.requests INT 1 - - read-only known
     Kafka's purgatory housekeeping; ours needs none.
 delete.topic.enable BOOLEAN true - - read-only acted-on
     Whether topics can be deleted.
 fetch.max.bytes INT 57671680 1024.. bytes read-only acted-on
-    Most record bytes in one Fetch answer.
+    Most record bytes in one Fetch response.
 fetch.purgatory.purge.interval.requests INT 1000 - - read-only known
     Kafka's purgatory housekeeping; ours needs none.
 leader.imbalance.check.interval.seconds LONG 300 1.. s read-only acted-on
@@ -66,13 +66,13 @@ log.flush.interval.ms LONG - - ms cluster-wide acted-on
 log.flush.offset.checkpoint.interval.ms INT 60000 0.. ms read-only acted-on
     How often recovery points are written.
 log.flush.scheduler.interval.ms LONG 9223372036854775807 - ms read-only acted-on
-    How often logs are looked at for flushing.
+    How often logs are checked for flushing.
 log.flush.start.offset.checkpoint.interval.ms INT 60000 0.. ms read-only acted-on
     How often log start offsets are written.
 log.index.interval.bytes INT 4096 0.. bytes cluster-wide acted-on
     Records between two index entries; more than 65536 counts as 65536.
 log.index.size.max.bytes INT 10485760 4.. bytes cluster-wide acted-on
-    Room for one index file.
+    Size of one index file.
 log.initial.task.delay.ms LONG 30000 0.. ms read-only known unlisted
     Rest after start before the log manager's first tasks.
 log.local.retention.bytes LONG -2 -2.. bytes cluster-wide known
@@ -90,7 +90,7 @@ log.preallocate BOOLEAN false - - cluster-wide known
 log.retention.bytes LONG -1 - bytes cluster-wide acted-on
     Keep at least this much of a partition; -1 everything.
 log.retention.check.interval.ms LONG 300000 1.. ms read-only acted-on
-    How often old segments are looked for.
+    How often expired segments are searched for.
 log.retention.hours INT 168 - h read-only acted-on
     log.retention.ms in hours, where neither ms nor minutes are set.
 log.retention.minutes INT - - min read-only acted-on
@@ -110,15 +110,15 @@ log.segment.bytes INT 1073741824 1048576.. bytes cluster-wide acted-on
 log.segment.delete.delay.ms LONG 60000 0.. ms cluster-wide acted-on
     A deleted segment keeps its bytes this long, for reads under way.
 max.incremental.fetch.session.cache.slots INT 1000 0.. - read-only acted-on
-    Fetch sessions that a broker remembers.
+    Fetch sessions in a broker's cache.
 max.request.partition.size.limit INT 2000 1.. - read-only acted-on
-    Partitions in one DescribeTopicPartitions answer.
+    Partitions in one DescribeTopicPartitions response.
 message.max.bytes INT 1048588 0.. bytes cluster-wide acted-on
     Largest record batch.
 min.insync.replicas INT 1 1.. - cluster-wide acted-on
     In-sync replicas that acks=all needs.
 num.partitions INT 1 1.. - read-only acted-on
-    Partitions of a topic that is made without saying how many.
+    Partitions of a topic that is created without a number of partitions.
 num.recovery.threads.per.data.dir INT 2 1.. - cluster-wide known
     Kafka's recovery threads; ours recovers on one.
 num.replica.alter.log.dirs.threads INT - - - read-only known
@@ -126,19 +126,19 @@ num.replica.alter.log.dirs.threads INT - - - read-only known
 num.replica.fetchers INT 1 1.. - cluster-wide acted-on
     Connections to each leader that a follower fetches on.
 producer.id.expiration.check.interval.ms INT 600000 1.. ms read-only acted-on unlisted
-    How often silent producers are forgotten.
+    How often producers that have expired are removed.
 producer.id.expiration.ms INT 86400000 1.. ms cluster-wide acted-on
-    A silent idempotent producer is forgotten after this long.
+    The state of an idempotent producer expires after this long without a record.
 producer.purgatory.purge.interval.requests INT 1000 - - read-only known
     Kafka's purgatory housekeeping; ours needs none.
 replica.fetch.backoff.ms INT 1000 0.. ms read-only acted-on
     Rest of a follower after a failed fetch.
 replica.fetch.max.bytes INT 1048576 0.. bytes read-only acted-on
-    A follower asks for this much of a partition.
+    Most bytes of a partition that a follower fetches at once.
 replica.fetch.min.bytes INT 1 - bytes read-only acted-on
-    A follower's fetch waits for this much.
+    A follower's fetch waits for this many bytes.
 replica.fetch.response.max.bytes INT 10485760 0.. bytes read-only acted-on
-    A follower asks for this much in all.
+    Most bytes that a follower fetches at once.
 replica.fetch.wait.max.ms INT 500 - ms read-only acted-on
     A follower's fetch waits this long.
 replica.high.watermark.checkpoint.interval.ms LONG 5000 - ms read-only acted-on
@@ -150,9 +150,9 @@ replica.selector.class STRING - - - read-only acted-on
 replica.socket.receive.buffer.bytes INT 65536 - bytes read-only known
     Receive buffer of a follower's socket.
 replica.socket.timeout.ms INT 30000 - ms read-only acted-on
-    How long a follower waits for its leader's answer.
+    How long a follower waits for its leader's response.
 unclean.leader.election.enable BOOLEAN false - - cluster-wide acted-on
-    Let a replica that is not in sync lead when nobody else can; loses records.
+    Elect a leader that is not in sync if no other replica can lead; loses records.
 unclean.leader.election.interval.ms LONG 300000 1.. ms read-only acted-on unlisted
     How often unclean elections are tried.
 """

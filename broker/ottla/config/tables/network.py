@@ -2,25 +2,25 @@
 
 ROWS = """
 advertised.listeners LIST - list+ - read-only acted-on
-    What brokers tell clients to dial; listeners when not set.
+    Addresses that brokers advertise to clients; listeners when not set.
 background.threads INT 10 1.. - cluster-wide known
     Kafka's threads for background work.
 connection.failed.authentication.delay.ms INT 100 0.. ms read-only acted-on
-    How long a failed login waits for its answer, to slow down guessing.
+    Delay of the response to a failed authentication, to slow down guessing.
 connections.max.idle.ms LONG 600000 - ms read-only acted-on
     A connection that is silent for this long is closed; below 0 never.
 connections.max.reauth.ms LONG 0 - ms read-only acted-on
-    How long a SASL login holds before the client must repeat it; 0 for ever.
+    How long a SASL session lasts before the client must reauthenticate; 0 for no limit.
 early.start.listeners LIST - list - read-only known
     Listeners that open before authorization data is loaded.
 listener.security.protocol.map STRING SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT - - per-broker acted-on
     Which security protocol each listener name speaks.
 listeners LIST PLAINTEXT://:9092 list+ - per-broker acted-on
-    The doors that this node opens, as NAME://host:port.
+    The listeners that this node opens, as NAME://host:port.
 max.connection.creation.rate INT 2147483647 0.. 1/s cluster-wide acted-on
-    New connections per second that this broker takes.
+    New connections per second that this broker accepts.
 max.connections INT 2147483647 0.. - cluster-wide acted-on
-    Connections that this broker holds at once; the listeners that only nodes use take more. Lowered to what the limit of descriptors leaves beside files.
+    Open connections of this broker; listeners that only nodes use accept more. Lowered to the limit of file descriptors less those for files.
 max.connections.per.ip INT 2147483647 0.. - cluster-wide acted-on
     Connections from one address.
 max.connections.per.ip.overrides STRING "" - - cluster-wide acted-on
@@ -30,11 +30,11 @@ num.io.threads INT 8 1.. - cluster-wide known
 num.network.threads INT 3 1.. - cluster-wide known
     Kafka's socket threads. One Ottla node has one event loop.
 queued.max.request.bytes LONG -1 - bytes read-only acted-on
-    Bytes that requests on their way in may hold, over all connections; those for which there is no room are not read. -1 (Kafka: no bound) stands for 256 MiB, or twice socket.request.max.bytes where that is more, and a quarter of the limit of memory of the control group at most.
+    Bytes of requests that are being received, over all connections; without capacity for a request its connection is not read. -1 (Kafka: no bound) stands for 256 MiB, or twice socket.request.max.bytes where that is more, and a quarter of the limit of memory of the control group at most.
 queued.max.requests INT 500 1.. - read-only known
-    Kafka's queue between its socket threads and its request threads. An Ottla node serves a request when its last byte is there: there is no such queue. What requests hold on their way in is bounded by queued.max.request.bytes.
+    Kafka's queue between its socket threads and its request threads. An Ottla node processes a request when its last byte has arrived: there is no such queue. Memory of requests that are being received is bounded by queued.max.request.bytes.
 request.timeout.ms INT 30000 - ms read-only acted-on
-    How long this node waits for another node's answer.
+    How long this node waits for another node's response.
 socket.connection.setup.timeout.max.ms LONG 30000 - ms read-only known
     Longest wait for a connection to another node, after back-off.
 socket.connection.setup.timeout.ms LONG 10000 - ms read-only acted-on

@@ -8,14 +8,14 @@ controller.performance.always.log.threshold.ms LONG 2000 0.. ms read-only known 
 controller.performance.sample.period.ms LONG 60000 100.. ms read-only known unlisted
     Kafka's log of slow controller events.
 controller.quorum.append.linger.ms INT 25 0.. ms read-only acted-on
-    How long the leader gathers metadata records before it syncs them. Without the key it waits for nothing: what is
-    asked for during one sync shares the next.
+    How long the leader gathers metadata records before it syncs them. Without the key it does not wait: what is
+    appended during one sync shares the next.
 controller.quorum.auto.join.enable BOOLEAN false - - read-only acted-on
-    A controller that is no voter asks to become one when it starts.
+    Whether a controller that is an observer joins the voters when it starts.
 controller.quorum.bootstrap.servers LIST "" list - read-only acted-on
     Where to find the quorum, as host:port,...
 controller.quorum.election.backoff.max.ms INT 1000 0.. ms read-only acted-on
-    Longest rest after a lost election.
+    Longest backoff after a lost election.
 controller.quorum.election.timeout.ms INT 1000 0.. ms read-only acted-on
     How long an election may take.
 controller.quorum.fetch.max.bytes INT 1048576 1.. bytes read-only acted-on
@@ -23,11 +23,11 @@ controller.quorum.fetch.max.bytes INT 1048576 1.. bytes read-only acted-on
 controller.quorum.fetch.snapshot.max.bytes INT 1048576 1.. bytes read-only acted-on
     Most bytes in one piece of a snapshot.
 controller.quorum.fetch.timeout.ms INT 2000 0.. ms read-only acted-on
-    Silence of the leader after which a voter stands for election.
+    Time without a successful fetch after which a voter becomes a candidate.
 controller.quorum.request.timeout.ms INT 2000 0.. ms read-only acted-on
-    How long a voter waits for another's answer.
+    How long a voter waits for another's response.
 controller.quorum.retry.backoff.ms INT 20 0.. ms read-only acted-on
-    Rest before a quorum request is sent again.
+    Backoff before a quorum request is sent again.
 controller.quorum.voters LIST "" list - read-only acted-on
     Voters by id, as id@host:port,...; where the voter set is fixed.
 internal.metadata.delete.delay.millis LONG 60000 - ms read-only known unlisted

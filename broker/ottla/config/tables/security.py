@@ -34,7 +34,7 @@ sasl.login.class CLASS - - - read-only known
 sasl.login.connect.timeout.ms INT - - ms read-only acted-on
     Wait for a connection to a token endpoint.
 sasl.login.read.timeout.ms INT - - ms read-only acted-on
-    Wait for a token endpoint's answer.
+    Timeout of a token endpoint's response.
 sasl.login.refresh.buffer.seconds SHORT 300 - s per-broker known
     A token is renewed this long before it ends.
 sasl.login.refresh.min.period.seconds SHORT 60 - s per-broker known
@@ -42,7 +42,7 @@ sasl.login.refresh.min.period.seconds SHORT 60 - s per-broker known
 sasl.login.refresh.window.factor DOUBLE 0.8 - - per-broker known
     Share of a token's life after which it is renewed.
 sasl.login.refresh.window.jitter DOUBLE 0.05 - - per-broker known
-    Chance in that share.
+    Jitter of that share.
 sasl.login.retry.backoff.max.ms LONG 10000 - ms read-only known
     Longest rest after a failed login.
 sasl.login.retry.backoff.ms LONG 100 - ms read-only known
@@ -78,7 +78,7 @@ sasl.oauthbearer.client.credentials.client.id STRING - - - read-only known
 sasl.oauthbearer.client.credentials.client.secret PASSWORD - - - read-only known
     Client secret at the token endpoint.
 sasl.oauthbearer.clock.skew.seconds INT 30 - s read-only acted-on
-    Difference of clocks that is tolerated in tokens.
+    Clock skew that is tolerated in tokens.
 sasl.oauthbearer.expected.audience LIST "" list - read-only acted-on
     Audiences that a token may be for.
 sasl.oauthbearer.expected.issuer STRING - - - read-only acted-on
@@ -96,17 +96,17 @@ sasl.oauthbearer.jwt.retriever.class CLASS org.apache.kafka.common.security.oaut
 sasl.oauthbearer.jwt.validator.class CLASS org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator - - read-only known
     A Java class that checks tokens.
 sasl.oauthbearer.scope STRING - - - read-only known
-    Scope that a client asks for.
+    Scope that a client requests.
 sasl.oauthbearer.scope.claim.name STRING scope - - read-only acted-on
     Claim that holds the scope.
 sasl.oauthbearer.sub.claim.name STRING sub - - read-only acted-on
     Claim that holds the subject.
 sasl.oauthbearer.token.endpoint.url STRING - - - read-only acted-on
-    Where the token is that this node logs in with at others: a file.
+    File with the token that this node authenticates with at other nodes.
 sasl.server.callback.handler.class CLASS - - - read-only known
     A Java class for SASL servers.
 sasl.server.max.receive.size INT 524288 - bytes read-only acted-on
-    Largest SASL message before a login is complete.
+    Largest SASL message before authentication is complete.
 ssl.allow.dn.changes BOOLEAN false - - read-only acted-on
     A new certificate may have another distinguished name.
 ssl.allow.san.changes BOOLEAN false - - read-only acted-on
@@ -114,13 +114,13 @@ ssl.allow.san.changes BOOLEAN false - - read-only acted-on
 ssl.cipher.suites LIST "" list - per-broker acted-on
     Ciphers, by Java's or by OpenSSL's names; empty leaves them to the library. Those of TLS 1.3 go together.
 ssl.client.auth STRING none required|requested|none - per-broker acted-on
-    Whether clients must show a certificate: none, requested or required.
+    Whether clients must present a certificate: none, requested or required.
 ssl.enabled.protocols LIST TLSv1.2,TLSv1.3 list - per-broker acted-on
     Versions of TLS: TLSv1.2, TLSv1.3.
 ssl.endpoint.identification.algorithm STRING https - - per-broker acted-on
-    https checks that another node's certificate is for the name that was dialled; empty does not.
-ssl.engine.factory.class CLASS - - - per-broker refused
-    A Java class that makes TLS engines, which would not be asked.
+    https checks that another node's certificate is for the host name that it connects to; empty does not.
+ssl.engine.factory.class CLASS - - - per-broker rejected
+    A Java class that creates TLS engines, which would not be called.
 ssl.key.password PASSWORD - - - per-broker acted-on
     Password of the private key in a PEM file or in ssl.keystore.key.
 ssl.keymanager.algorithm STRING SunX509 - - per-broker known
@@ -130,11 +130,11 @@ ssl.keystore.certificate.chain PASSWORD - - - per-broker acted-on
 ssl.keystore.key PASSWORD - - - per-broker acted-on
     Private key as PEM (PKCS #8).
 ssl.keystore.location STRING - - - per-broker acted-on
-    File with private key and certificates; looked at every few seconds for new ones.
+    File with private key and certificates; checked every few seconds for new ones.
 ssl.keystore.password PASSWORD - - - per-broker acted-on
     Password of a PKCS12 file.
 ssl.keystore.type STRING JKS - - per-broker acted-on
-    PEM or PKCS12; a file of Java's own JKS is refused.
+    PEM or PKCS12; a file of Java's own JKS is rejected.
 ssl.principal.mapping.rules STRING DEFAULT - - read-only acted-on
     How the name in a client's certificate becomes a principal: DEFAULT or RULE:pattern/replacement/[LU], ...
 ssl.protocol STRING TLSv1.3 - - per-broker acted-on
@@ -142,15 +142,15 @@ ssl.protocol STRING TLSv1.3 - - per-broker acted-on
 ssl.provider STRING - - - per-broker known
     Java's TLS provider.
 ssl.secure.random.implementation STRING - - - per-broker known
-    Java's source of chance.
+    Java's source of randomness.
 ssl.trustmanager.algorithm STRING PKIX - - per-broker known
     Java's trust manager.
 ssl.truststore.certificates PASSWORD - - - per-broker acted-on
     Trusted certificates as PEM.
 ssl.truststore.location STRING - - - per-broker acted-on
-    File with trusted certificates; looked at every few seconds for new ones.
+    File with trusted certificates; checked every few seconds for new ones.
 ssl.truststore.password PASSWORD - - - per-broker acted-on
     Password of a PKCS12 file.
 ssl.truststore.type STRING JKS - - per-broker acted-on
-    PEM or PKCS12; a file of Java's own JKS is refused.
+    PEM or PKCS12; a file of Java's own JKS is rejected.
 """  # noqa: E501 - some of Kafka's defaults are long

@@ -8,7 +8,7 @@ remote.fetch.max.wait.ms INT 500 1.. ms cluster-wide known
 remote.list.offsets.request.timeout.ms LONG 30000 1.. ms cluster-wide known
     Wait for an offset from the remote tier.
 remote.log.index.file.cache.total.size.bytes LONG 1073741824 1.. bytes cluster-wide known
-    Room for indexes of remote segments.
+    Size of the cache for indexes of remote segments.
 remote.log.index.file.cache.ttl.ms LONG 900000 -1.. ms read-only known unlisted
     Life of a cached index of a remote segment.
 remote.log.manager.copier.thread.pool.size INT 10 1.. - cluster-wide known
@@ -36,7 +36,7 @@ remote.log.manager.task.retry.backoff.max.ms LONG 30000 1.. ms read-only known u
 remote.log.manager.task.retry.backoff.ms LONG 500 1.. ms read-only known unlisted
     First rest after failed remote work.
 remote.log.manager.task.retry.jitter DOUBLE 0.2 0..0.5 - read-only known unlisted
-    Chance in those rests.
+    Jitter of those backoffs.
 remote.log.manager.thread.pool.size INT 2 1.. - read-only known
     Threads of the remote log manager.
 remote.log.metadata.custom.metadata.max.bytes INT 128 0.. bytes read-only known
@@ -59,6 +59,6 @@ remote.log.storage.manager.class.path STRING - - - read-only known
     Where that class is found.
 remote.log.storage.manager.impl.prefix STRING rsm.config. text+ - read-only known
     Prefix of that class's keys.
-remote.log.storage.system.enable BOOLEAN false - - read-only refused
+remote.log.storage.system.enable BOOLEAN false - - read-only rejected
     Tiered storage is not in this release: segments that topics hand to the remote tier would never get there.
 """  # noqa: E501 - some of Kafka's defaults are long

@@ -12,7 +12,7 @@ transaction.max.timeout.ms INT 900000 1.. ms read-only known
 transaction.partition.verification.enable BOOLEAN true - - cluster-wide known
     Check with the coordinator before a transactional append.
 transaction.remove.expired.transaction.cleanup.interval.ms INT 3600000 1.. ms read-only known
-    How often idle transactional ids are forgotten.
+    How often idle transactional ids are expired.
 transaction.state.log.load.buffer.size INT 5242880 1.. bytes read-only known
     Read size of the transaction coordinator when it loads.
 transaction.state.log.min.isr INT 2 1.. - read-only known
@@ -23,8 +23,8 @@ transaction.state.log.replication.factor SHORT 3 1.. - read-only known
     Replicas of __transaction_state.
 transaction.state.log.segment.bytes INT 104857600 1.. bytes read-only known
     Segment size of __transaction_state.
-transaction.two.phase.commit.enable BOOLEAN false - - read-only refused
-    Prepared transactions would not survive as promised: two-phase commit is not in this release.
+transaction.two.phase.commit.enable BOOLEAN false - - read-only rejected
+    Prepared transactions would not survive as guaranteed: two-phase commit is not in this release.
 transactional.id.expiration.ms INT 604800000 1.. ms read-only known
-    An idle transactional id is forgotten after this long.
+    An idle transactional id expires after this long.
 """

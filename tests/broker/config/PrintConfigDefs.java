@@ -1,4 +1,4 @@
-// Prints, tab separated, every key that Kafka defines and what it says of some values. Control characters are escaped.
+// Prints, tab separated, every key that Kafka defines and the result of validating some values. Control characters are escaped.
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
@@ -7,7 +7,7 @@ import java.util.TreeMap;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigException;
 
-public class AskConfigDefs {
+public class PrintConfigDefs {
     static final List<String> VALUES = List.of(
         "", "0", "1", "-1", "-2", "-3", "2", "5", "10", "100", "1024", "1048576", "2147483647", "2147483648", "32768",
         "9223372036854775807", "9223372036854775808", "0.5", "1.5", "true", "FALSE", "yes", "a", "a,b", "a,,b", " 7 ",
