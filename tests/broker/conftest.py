@@ -90,12 +90,12 @@ class MemoryCoordinatorLog:
     def __init__(self) -> None:
         self.batches: dict[int, list[RecordBatch]] = {}
         self.is_held = False
-        self.refuses_with = ErrorCode.NONE
+        self.append_error = ErrorCode.NONE
         self._held: list[Delayed[ErrorCode]] = []
 
     def append(self, partition: int, batch: bytes) -> Delayed[ErrorCode]:
-        if self.refuses_with is not ErrorCode.NONE:
-            return Delayed.of(self.refuses_with)
+        if self.append_error is not ErrorCode.NONE:
+            return Delayed.of(self.append_error)
         parsed = parse_batch(bytearray(batch))
         parsed.check_crc()
         written = self.batches.setdefault(partition, [])

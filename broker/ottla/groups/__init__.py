@@ -3,14 +3,14 @@
 **Terms.** A *classic group* has members that join in *generations*; the leader among them, a client, assigns the
 partitions. A *rebalance* leads from one generation to the next: join phase, then sync phase. A *static member* has an
 instance id and may return under a new member id without a rebalance (KIP-345). A *simple consumer* commits offsets and
-joins nothing.
+does not join a group.
 
 **Start reading** at `coordinator.py`: it routes each API to the service of its protocol.
 
 ============================== =========================================================================================
 `coordinator.py`               `GroupCoordinator`: routes requests, and events of the node
 `classic/service.py`           JoinGroup, SyncGroup, Heartbeat, LeaveGroup; one file for each beside it
-`classic/rebalance.py`         what moves a group from one generation to the next, and the timers of it
+`classic/rebalance.py`         the transition from one generation to the next, with its timers
 `classic/group.py`             members, generation, leader and protocol of one group
 `classic/state.py`             the table of transitions; drawn in `docs/states.md`
 `offsets/service.py`           OffsetCommit, OffsetFetch, OffsetDelete; `offsets/expiry.py` removes old offsets
@@ -28,8 +28,8 @@ route in `coordinator.py`, its records in `log.py`, and its state in `shard.py`.
 2. A group is Stable only when its assignments are committed.
 3. Committed offsets survive every restart; assignments do, members' timers start again.
 
-**What surprises.** Members, generations and timers of classic groups are ahead of the log, as in Kafka: they are soft
+**Surprises.** Members, generations and timers of classic groups are ahead of the log, as in Kafka: they are soft
 until SyncGroup stores them. A heartbeat during loading succeeds, because no session expires then. A group that only has
 offsets has no record of its own. Members keep the order in which they joined, so that the same requests always elect
-the same leader; Kafka takes any.
+the same leader; Kafka chooses any.
 """

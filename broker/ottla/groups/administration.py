@@ -24,7 +24,7 @@ _STATE_LENGTH_MAX: Final = 32
 
 
 class GroupAdministration:
-    """What tools see of groups, and how they delete them."""
+    """Administration of groups: list, describe and delete."""
 
     def __init__(self, *, runtime: CoordinatorRuntime[GroupCoordinatorShard]) -> None:
         self._runtime = runtime
@@ -48,7 +48,7 @@ class GroupAdministration:
         return response
 
     def describe_group(self, group_id: str) -> DescribedGroup:
-        """Return a group; one that does not exist is Dead, with GROUP_ID_NOT_FOUND."""
+        """Return a group; a group that does not exist is Dead, with GROUP_ID_NOT_FOUND."""
         try:
             group = self._runtime.context_for(group_id).shard.rebalancer.groups.get(group_id)
             if group is None:
@@ -87,7 +87,7 @@ def _delete_group(shard: GroupCoordinatorShard, group_id: str) -> CoordinatorRes
 
 
 def _known_in(names: list[str], known: set[str]) -> Steps[set[str]]:
-    """Return which of ``known`` a client's filter names, in any case."""
+    """Return those of ``known`` that are in a client's filter, case-insensitively."""
     found: set[str] = set()
     for number, name in enumerate(names, 1):
         if len(name) <= _STATE_LENGTH_MAX and name.lower() in known:

@@ -1,4 +1,4 @@
-"""`Client`: who sends a request, as far as groups care."""
+"""`Client`: the sender of a request, as groups identify it."""
 
 from dataclasses import dataclass
 

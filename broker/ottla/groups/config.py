@@ -1,4 +1,4 @@
-"""What the group coordinator is told by the node's configuration; keys and defaults are Kafka's."""
+"""Settings of the group coordinator; keys and defaults are Kafka's."""
 
 from dataclasses import dataclass
 
@@ -26,4 +26,4 @@ class GroupConfig:
     offset_commit_timeout_ms: int = 5_000
     """``offsets.commit.timeout.ms``: how long a response waits for its records to be committed."""
     new_member_join_timeout_ms: int = 300_000
-    """Kafka's constant: the session of a new member, which has no id to send heartbeats with until its join ends."""
+    """Kafka's constant: the session of a new member, which cannot send heartbeats before it has received its id."""

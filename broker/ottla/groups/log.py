@@ -38,14 +38,14 @@ GROUP_METADATA_VALUE_VERSION: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class GroupRecord:
-    """One record: what it is about, and what became of it; None is a tombstone."""
+    """One record: its key and its value; None is a tombstone."""
 
     key: Message
     value: Message | None
 
 
 def offset_commit_record(group_id: str, topic: str, partition: int, value: OffsetCommitValue | None) -> GroupRecord:
-    """Return the record that stores an offset, or forgets it."""
+    """Return the record that stores an offset, or removes it."""
     return GroupRecord(OffsetCommitKey(group=group_id, topic=topic, partition=partition), value)
 
 
@@ -76,7 +76,7 @@ def decode(key: bytes, value: bytes | None) -> GroupRecord | None:
         return None
     message = key_type.decode(key, _KEY_VERSION, _INT16.size)
     if isinstance(message, LegacyOffsetCommitKey):
-        # Kafka reads it as what it became; the two have the same fields.
+        # Kafka reads the older type as the newer one; they have the same fields.
         message = OffsetCommitKey(group=message.group, topic=message.topic, partition=message.partition)
     return GroupRecord(message, None if value is None else _decode_value(_VALUE_TYPES[key_type], value))
 

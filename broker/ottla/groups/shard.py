@@ -1,4 +1,4 @@
-"""`GroupCoordinatorShard`: the groups and offsets of one partition of ``__consumer_offsets``, as its leader holds them.
+"""`GroupCoordinatorShard`: the groups and offsets of one partition of ``__consumer_offsets``, in its leader's memory.
 
 Offsets change by `replay` only. Members, generations and timers of classic groups are ahead of the log, as in Kafka:
 they are soft until SyncGroup stores them, and clients join again when they are lost.
@@ -58,7 +58,7 @@ class GroupCoordinatorShard:
             assert value is None or isinstance(value, OffsetCommitValue), "log.decode pairs keys and values"
             self._replay_offset(OffsetKey(key.group, key.topic, key.partition), value, producer_id)
         elif isinstance(key, GroupMetadataKey):
-            self.rebalancer.discard(key.group)
+            self.rebalancer.discard_group(key.group)
             if value is not None:
                 assert isinstance(value, GroupMetadataValue), "log.decode pairs keys and values"
                 self.rebalancer.groups[key.group] = group_of(key.group, value)
@@ -83,7 +83,7 @@ class GroupCoordinatorShard:
         self._timer.schedule(("expiry",), self._config.offsets_retention_check_interval_ms, self._expire)
 
     def _expire(self) -> GroupResult:
-        """Return the tombstones of offsets and groups that have expired; what cannot be written is tried next time."""
+        """Return the tombstones of expired offsets and groups; if the write fails, the next check retries."""
         self._schedule_expiry()
         now_ms, retention_ms = self._clock.wall_ms(), self._config.offsets_retention_ms
         expired: list[GroupRecord] = []

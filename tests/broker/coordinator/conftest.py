@@ -39,7 +39,7 @@ def decode(key: bytes, value: bytes | None) -> Counter | None:
     if key == b"unknown":
         return None
     if value is not None and not value.isdigit():
-        raise ProtocolError(f"{value!r} is no number")
+        raise ProtocolError(f"{value!r} is not a number")
     return Counter(key.decode(), None if value is None else int(value))
 
 

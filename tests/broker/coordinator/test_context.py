@@ -60,10 +60,10 @@ def test_rejected_write_changes_nothing(
     node: Any, rejected_with: ErrorCode, responded: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     node.increment()
-    node.log.refuses_with = rejected_with
+    node.log.append_error = rejected_with
 
     assert node.increment().value == responded
-    node.log.refuses_with = ErrorCode.NONE
+    node.log.append_error = ErrorCode.NONE
     assert node.read().value == "a=1"
     assert f"rejected 1 records: {rejected_with.name}" in caplog.text
 
@@ -121,9 +121,9 @@ def test_rejected_batch_does_not_keep_the_next_one_from_being_written(node: Any)
 
     def reject_first(partition: int, batch: bytes) -> Any:
         node.log.append = append
-        node.log.refuses_with = ErrorCode.NOT_ENOUGH_REPLICAS
+        node.log.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
         rejected = append(partition, batch)
-        node.log.refuses_with = ErrorCode.NONE
+        node.log.append_error = ErrorCode.NONE
         return rejected
 
     node.log.append = reject_first
@@ -178,7 +178,7 @@ def test_on_append_writes_again_after_the_commit(node: Any, write_with_follow_up
 
 
 def test_on_append_sees_the_error_of_a_rejected_write(node: Any, write_with_follow_up: Any) -> None:
-    node.log.refuses_with = ErrorCode.NOT_ENOUGH_REPLICAS
+    node.log.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
 
     assert write_with_follow_up() == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
 

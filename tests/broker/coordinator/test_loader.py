@@ -82,7 +82,7 @@ def test_corrupt_record_ends_the_loading(idle_node: Any, caplog: pytest.LogCaptu
     idle_node.elect()
 
     assert idle_node.read().value == "NOT_COORDINATOR"
-    assert "b'many' is no number" in caplog.text
+    assert "b'many' is not a number" in caplog.text
 
 
 def test_contents_are_logged_at_the_end(idle_node: Any, caplog: pytest.LogCaptureFixture) -> None:

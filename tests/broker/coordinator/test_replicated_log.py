@@ -19,19 +19,19 @@ PARTITION = TopicPartition("__counters", 0)
 
 
 class StubReplicas:
-    """The replicas of a node: those in ``partitions``; ``unmade`` have no log yet."""
+    """The replicas of a node: those in ``partitions``; ``without_log`` have no log yet."""
 
     def __init__(self) -> None:
         self.partitions: dict[TopicPartition, Any] = {}
-        self.unmade: set[TopicPartition] = set()
+        self.without_log: set[TopicPartition] = set()
         self.appended: list[tuple[TopicPartition, bytes]] = []
 
     def find(self, topic: str, partition: int) -> Any:
-        assert TopicPartition(topic, partition) not in self.unmade, "to look for it creates its log"
+        assert TopicPartition(topic, partition) not in self.without_log, "to look for it creates its log"
         return self.partitions.get(TopicPartition(topic, partition))
 
     def is_yet_to_be_created(self, topic_partition: TopicPartition) -> bool:
-        return topic_partition in self.unmade
+        return topic_partition in self.without_log
 
     def append_committed(self, topic_partition: TopicPartition, batch: bytes) -> Delayed[ErrorCode]:
         self.appended.append((topic_partition, batch))
@@ -109,7 +109,7 @@ def test_batches_that_are_appended_later_are_not_loaded(
 def test_log_that_is_yet_to_be_created_is_empty(
     coordinator_log: ReplicatedCoordinatorLog, replicas: StubReplicas
 ) -> None:
-    replicas.unmade.add(PARTITION)
+    replicas.without_log.add(PARTITION)
 
     batches = coordinator_log.read_at_election(0)
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from ottla.coordinator.timers import Timers
 
 
-def test_a_timer_runs_at_its_deadline_and_never_before() -> None:
+def test_timer_runs_at_its_deadline_and_never_before() -> None:
     timers, ran = Timers(), []
     timers.schedule("a", 100, lambda: ran.append("a"))
 
@@ -17,7 +17,7 @@ def test_a_timer_runs_at_its_deadline_and_never_before() -> None:
     assert timers.next_deadline_ms() is None
 
 
-def test_scheduling_again_moves_the_deadline_later_or_sooner() -> None:
+def test_scheduling_again_moves_the_deadline() -> None:
     timers, ran = Timers(), []
     timers.schedule("later", 100, lambda: ran.append("old"))
     timers.schedule("later", 200, lambda: ran.append("later"))
@@ -31,7 +31,7 @@ def test_scheduling_again_moves_the_deadline_later_or_sooner() -> None:
     assert ran == ["sooner", "later"]
 
 
-def test_a_cancelled_timer_does_not_run() -> None:
+def test_cancelled_timer_does_not_run() -> None:
     timers, ran = Timers(), []
     timers.schedule(("x", 1), 100, lambda: ran.append(1))
     timers.schedule(("x", 2), 100, lambda: ran.append(2))
@@ -46,7 +46,7 @@ def test_a_cancelled_timer_does_not_run() -> None:
     assert len(timers) == 0
 
 
-def test_what_a_timer_schedules_for_now_still_runs() -> None:
+def test_timer_scheduled_by_a_timer_for_now_still_runs() -> None:
     timers, ran = Timers(), []
     timers.schedule("a", 100, lambda: timers.schedule("b", 100, lambda: ran.append("b")))
 
@@ -54,7 +54,7 @@ def test_what_a_timer_schedules_for_now_still_runs() -> None:
     assert ran == ["b"]
 
 
-def test_heartbeats_do_not_pile_up() -> None:
+def test_rescheduled_timers_do_not_accumulate() -> None:
     timers = Timers()
     for now_ms in range(10_000):
         timers.schedule("member", now_ms + 1000, lambda: None)

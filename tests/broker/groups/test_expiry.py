@@ -1,4 +1,4 @@
-"""Offsets expire when nobody has read for the retention time: both sides of the millisecond."""
+"""Offsets expire when no member has used them for the retention time: both sides of the millisecond."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,11 +22,11 @@ def config(check_interval_ms: int) -> GroupConfig:
 
 @pytest.fixture
 def node(new_group_node: Callable[..., Any]) -> Any:
-    """A node that looks for expired offsets every millisecond."""
+    """A node that checks for expired offsets every millisecond."""
     return new_group_node(config=config(1))
 
 
-def test_offsets_of_a_simple_consumer_expire_by_their_commit(node: Any) -> None:
+def test_offsets_of_a_simple_consumer_expire_after_their_commit(node: Any) -> None:
     node.commit("t", 0)
     node.advance(10)
     node.commit("t", 1)
@@ -39,7 +39,7 @@ def test_offsets_of_a_simple_consumer_expire_by_their_commit(node: Any) -> None:
     assert node.offsets() == {}
 
 
-def test_a_group_without_members_and_offsets_goes(node: Any) -> None:
+def test_group_without_members_and_offsets_is_removed(node: Any) -> None:
     node.commit()
 
     node.advance(RETENTION_MS - 1)
@@ -50,7 +50,7 @@ def test_a_group_without_members_and_offsets_goes(node: Any) -> None:
     assert node.describe().error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_offsets_of_a_group_expire_by_when_it_became_empty(node: Any) -> None:
+def test_offsets_of_a_group_expire_after_it_became_empty(node: Any) -> None:
     (member,) = node.stable_group(session_timeout_ms=1_000_000)
     node.commit(member_id=member, generation=1)
     node.advance(2 * RETENTION_MS)
@@ -65,7 +65,7 @@ def test_offsets_of_a_group_expire_by_when_it_became_empty(node: Any) -> None:
     assert node.describe().error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_members_keep_the_offsets_of_what_they_subscribe_to_and_no_others(node: Any) -> None:
+def test_only_offsets_of_subscribed_topics_are_kept(node: Any) -> None:
     (member,) = node.stable_group(session_timeout_ms=1_000_000)
     node.commit("t", member_id=member, generation=1)
     node.commit("u", member_id=member, generation=1)
@@ -88,7 +88,7 @@ def test_nothing_expires_while_a_group_rebalances(node: Any) -> None:
     assert node.offsets() == {("u", 0): 1}
 
 
-def test_nothing_of_a_group_with_members_of_another_kind_expires(node: Any) -> None:
+def test_offsets_of_groups_of_other_protocol_types_do_not_expire(node: Any) -> None:
     (member,) = node.stable_group(session_timeout_ms=1_000_000, protocol_type="connect", protocols={"default": ["x"]})
     node.commit(member_id=member, generation=1)
 
@@ -97,7 +97,7 @@ def test_nothing_of_a_group_with_members_of_another_kind_expires(node: Any) -> N
     assert node.offsets() == {("t", 0): 1}
 
 
-def test_a_retention_that_the_client_asked_for_counts_instead(node: Any) -> None:
+def test_retention_requested_by_the_client_takes_precedence(node: Any) -> None:
     node.commit("t", 0, retention_time_ms=50)
     node.commit("t", 1, retention_time_ms=2 * RETENTION_MS)
 
@@ -111,19 +111,19 @@ def test_a_retention_that_the_client_asked_for_counts_instead(node: Any) -> None
     assert node.offsets() == {}
 
 
-def test_a_refused_expiry_is_tried_again(node: Any) -> None:
+def test_rejected_expiry_is_retried(node: Any) -> None:
     node.commit()
-    node.log.refuses_with = ErrorCode.NOT_ENOUGH_REPLICAS
+    node.log.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     node.advance(RETENTION_MS + 10)
     assert node.offsets() == {("t", 0): 1}
 
-    node.log.refuses_with = ErrorCode.NONE
+    node.log.append_error = ErrorCode.NONE
     node.advance(1)
 
     assert node.offsets() == {}
 
 
-def test_many_expired_offsets_go_in_batches_of_a_bounded_size(new_group_node: Callable[..., Any]) -> None:
+def test_expired_offsets_are_removed_in_bounded_batches(new_group_node: Callable[..., Any]) -> None:
     node = new_group_node(config=config(RETENTION_MS))
     for number in range(1_200):
         node.commit(group=f"g{number}")

@@ -1,7 +1,7 @@
-"""Any order of joins, syncs, heartbeats, departures, silences, commits, slow and lost writes, and restarts.
+"""A group in any order of joins, syncs, heartbeats, leaves, time-outs, commits, slow and lost writes, and restarts.
 
-Whatever happens: members agree on generation, leader and protocol; each receives what the leader of its generation
-assigned to it; every request is answered in the end; committed offsets and stored assignments survive a restart.
+Invariants: members agree on generation, leader and protocol; each receives what the leader of its generation
+assigned to it; every request receives a response; committed offsets and stored assignments survive a restart.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ JOINED = (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE)
 
 @dataclass
 class Generation:
-    """What members were told about one generation."""
+    """The responses of members about one generation."""
 
     leader: str
     protocol: str
@@ -49,9 +49,9 @@ class GroupModel(RuleBasedStateMachine):
         self.uncommitted: list[tuple[int, int]] = []
         self.next_offset = 1
 
-    def _watch(self, answer: Any, note: Any) -> None:
-        self.waiting.append(answer)
-        answer.on_complete(note)
+    def _watch(self, response: Any, note: Any) -> None:
+        self.waiting.append(response)
+        response.on_complete(note)
 
     def _joined(self, response: Any) -> None:
         if response.error_code != ErrorCode.NONE:
@@ -64,35 +64,35 @@ class GroupModel(RuleBasedStateMachine):
             assert response.member_id in generation.members
         self.generation_of[response.member_id] = number
 
-    # What clients do
+    # Clients
 
     @rule(target=members, assignors=st.sampled_from(["range", "range,sticky", "sticky"]))
     def join(self, assignors: str) -> Any:
         protocols = {name: ["t"] for name in assignors.split(",")}
-        answer = self.node.join(protocols=protocols, session_timeout_ms=SESSION_MS, rebalance_timeout_ms=REBALANCE_MS)
-        self._watch(answer, self._joined)
+        response = self.node.join(protocols=protocols, session_timeout_ms=SESSION_MS, rebalance_timeout_ms=REBALANCE_MS)
+        self._watch(response, self._joined)
         member_id = self._newest_member_id()
         return multiple() if member_id is None else (member_id, assignors)
 
     @rule(instance=st.sampled_from(["i1", "i2"]))
     def join_as_static_member(self, instance: str) -> None:
         protocols = {"range": ["t"], "sticky": ["t"]}
-        answer = self.node.join(
+        response = self.node.join(
             instance=instance, protocols=protocols, session_timeout_ms=SESSION_MS, rebalance_timeout_ms=REBALANCE_MS
         )
-        self._watch(answer, lambda _: None)
+        self._watch(response, lambda _: None)
 
     @rule(member=members)
     def rejoin(self, member: tuple[str, str]) -> None:
         member_id, assignors = member
         protocols = {name: ["t"] for name in assignors.split(",")}
-        answer = self.node.join(
+        response = self.node.join(
             member_id=member_id,
             protocols=protocols,
             session_timeout_ms=SESSION_MS,
             rebalance_timeout_ms=REBALANCE_MS,
         )
-        self._watch(answer, self._joined)
+        self._watch(response, self._joined)
 
     @rule(member=members, salt=st.integers(0, 255))
     def sync(self, member: tuple[str, str], salt: int) -> None:
@@ -131,7 +131,7 @@ class GroupModel(RuleBasedStateMachine):
     @rule(member=members, partition=st.integers(0, 2))
     def commit(self, member: tuple[str, str], partition: int) -> None:
         offset, self.next_offset = self.next_offset, self.next_offset + 1
-        answer = self.node.commit(
+        response = self.node.commit(
             partition=partition,
             offset=offset,
             member_id=member[0],
@@ -142,11 +142,11 @@ class GroupModel(RuleBasedStateMachine):
             if response.topics[0].partitions[0].error_code == ErrorCode.NONE:
                 self.committed["t", partition] = offset
 
-        self._watch(answer, note)
+        self._watch(response, note)
 
     @rule(salt=st.integers(0, 255), leader_syncs=st.booleans())
-    def everybody_joins_and_syncs(self, salt: int, leader_syncs: bool) -> None:
-        """What well-behaved members do in a rebalance; the leader comes last."""
+    def all_members_join_and_sync(self, salt: int, leader_syncs: bool) -> None:
+        """Rebalance as well-behaved members do; the leader comes last."""
         group = self._group()
         if group is None or self.node.log.is_held:
             return
@@ -158,25 +158,25 @@ class GroupModel(RuleBasedStateMachine):
             if leader_syncs or member_id != group.leader_id:
                 self.sync((member_id, ""), salt)
 
-    # What happens to them
+    # Time, log and failures
 
     @rule(milliseconds=st.sampled_from([1, 499, 501, SESSION_MS - 1, SESSION_MS, REBALANCE_MS, 3 * REBALANCE_MS]))
-    def time_passes(self, milliseconds: int) -> None:
+    def advance_time(self, milliseconds: int) -> None:
         if not self.node.log.is_held:
             self.node.advance(milliseconds)
 
     @rule()
-    def log_gets_slow(self) -> None:
+    def pause_commits(self) -> None:
         self.node.log.is_held = True
 
     @rule()
-    def log_catches_up(self) -> None:
+    def resume_commits(self) -> None:
         self.node.log.is_held = False
         self.node.log.commit()
 
     @rule()
     def restart(self) -> None:
-        self.log_catches_up()
+        self.resume_commits()
         before = self._group()
         for partition in range(self.node.PARTITIONS):
             self.node.groups.on_resigned(partition)
@@ -191,16 +191,16 @@ class GroupModel(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "node"):
             return
-        self.log_catches_up()
+        self.resume_commits()
         self.node.advance(ALL_TIMEOUTS_MS)
-        assert all(answer.is_complete for answer in self.waiting), "a request was never answered"
+        assert all(response.is_complete for response in self.waiting), "a request never received its response"
         group = self._group()
         assert group is None or not (group.members or group.pending_join or group.pending_sync)
 
-    # What is always true
+    # Invariants
 
     @invariant()
-    def the_group_agrees_with_itself(self) -> None:
+    def group_is_consistent(self) -> None:
         group = self._group() if hasattr(self, "node") else None
         if group is None:
             return
@@ -223,7 +223,7 @@ class GroupModel(RuleBasedStateMachine):
             assert not any(member.awaiting_sync for member in members)
 
     @invariant()
-    def committed_offsets_are_there(self) -> None:
+    def committed_offsets_are_stored(self) -> None:
         if not hasattr(self, "node") or self.node.log.is_held:
             return
         found = self.node.offsets()
@@ -245,7 +245,7 @@ class GroupModel(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("steps", [50])
-def test_a_group_survives_any_order_of_events(new_group_node: Any, steps: int) -> None:
+def test_group_is_consistent_after_any_order_of_events(new_group_node: Any, steps: int) -> None:
     class Model(GroupModel):
         new_node = staticmethod(new_group_node)
 

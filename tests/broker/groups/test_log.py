@@ -55,14 +55,14 @@ TOPIC_ID = bytes.fromhex("e829c3e0a36b4462b954b9cf4168a4d9")
         ),
     ],
 )
-def test_a_record_has_kafkas_bytes(record: GroupRecord, key: str, value: str | None) -> None:
+def test_record_has_kafkas_bytes(record: GroupRecord, key: str, value: str | None) -> None:
     expected = (bytes.fromhex(key), None if value is None else bytes.fromhex(value))
 
     assert encode(record) == expected
     assert decode(*expected) == record
 
 
-def test_a_group_keeps_everything_about_its_members() -> None:
+def test_group_record_preserves_all_properties_of_members() -> None:
     member = MemberMetadata(
         member_id="m",
         group_instance_id="i",
@@ -79,7 +79,7 @@ def test_a_group_keeps_everything_about_its_members() -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_older_versions_of_offsets_are_read(version: int) -> None:
+def test_older_versions_of_offsets_are_decoded(version: int) -> None:
     key = b"\0\1" + OffsetCommitKey(group="g", topic="t", partition=2).encode(0)
     value = version.to_bytes(2, "big") + OffsetCommitValue(offset=9, metadata="x", commit_timestamp=4).encode(version)
 
@@ -90,7 +90,7 @@ def test_older_versions_of_offsets_are_read(version: int) -> None:
     assert (record.value.offset, record.value.metadata, record.value.expire_timestamp) == (9, "x", -1)
 
 
-def test_the_oldest_key_type_reads_as_the_newer_one() -> None:
+def test_oldest_key_type_is_decoded_as_the_newer_one() -> None:
     old = b"\0\0" + OffsetCommitKey(group="g", topic="t", partition=2).encode(0)
     value = b"\0\0" + OffsetCommitValue(offset=9).encode(0)
 
@@ -99,7 +99,7 @@ def test_the_oldest_key_type_reads_as_the_newer_one() -> None:
     assert record == offset_commit_record("g", "t", 2, OffsetCommitValue(offset=9))
 
 
-def test_records_of_newer_group_types_are_passed_over() -> None:
+def test_records_of_newer_group_types_are_skipped() -> None:
     key = b"\0\3" + ConsumerGroupMetadataKey(group_id="g").encode(0)
 
     assert decode(key, b"\0\0" + ConsumerGroupMetadataValue(epoch=1).encode(0)) is None
@@ -117,12 +117,12 @@ def test_records_of_newer_group_types_are_passed_over() -> None:
         pytest.param(b"\0\2\0\1g", b"\0\3\0", id="cut-value"),
     ],
 )
-def test_damaged_records_are_refused(key: bytes, value: bytes | None) -> None:
+def test_corrupt_records_are_rejected(key: bytes, value: bytes | None) -> None:
     with pytest.raises(ProtocolError):
         decode(key, value)
 
 
-def test_a_batch_holds_all_records_with_one_timestamp() -> None:
+def test_batch_contains_all_records_with_one_timestamp() -> None:
     records = [offset_commit_record("g", "t", n, OffsetCommitValue(offset=n)) for n in range(3)]
 
     batch = parse_batch(GROUP_RECORD_SERDE.encode_batch(records, timestamp_ms=1234))

@@ -1,4 +1,4 @@
-"""Of consumers' metadata the coordinator reads the topics, in any version, and lives with what it cannot read."""
+"""The coordinator decodes the topics in consumers' metadata, in any version, and tolerates malformed metadata."""
 
 from typing import Any
 
@@ -21,26 +21,26 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_topics_are_read_in_every_version(version: int) -> None:
+def test_topics_are_decoded_in_every_version(version: int) -> None:
     data = version.to_bytes(2, "big") + ConsumerProtocolSubscription(topics=["t", "u"], user_data=b"x").encode(version)
 
     assert subscribed_topics([data, data]) == {"t", "u"}
 
 
-def test_a_version_of_the_future_is_read_as_far_as_known() -> None:
+def test_unknown_newer_version_is_decoded_as_far_as_known() -> None:
     data = b"\x00\x63" + ConsumerProtocolSubscription(topics=["t"]).encode(3) + b"more"
 
     assert subscribed_topics([data]) == {"t"}
 
 
 @pytest.mark.parametrize("metadata", MALFORMED)
-def test_malformed_metadata_is_refused(metadata: bytes) -> None:
+def test_malformed_metadata_is_rejected(metadata: bytes) -> None:
     with pytest.raises(ProtocolError):
         subscribed_topics([metadata])
 
 
 @pytest.mark.parametrize("metadata", MALFORMED)
-def test_members_whose_metadata_is_malformed_form_a_group_all_the_same(group_node: Any, metadata: bytes) -> None:
+def test_members_with_malformed_metadata_can_form_a_group(group_node: Any, metadata: bytes) -> None:
     joined = group_node.call(
         JoinGroupRequest(
             group_id="g",

@@ -12,7 +12,7 @@ GROUP_TYPE = "classic"
 
 
 def describe(group: ClassicGroup) -> DescribedGroup:
-    """Return state and members; protocol and metadata only of a Stable group, where they fit together."""
+    """Return state and members; protocol and metadata only of a Stable group, whose members agree on them."""
     name = group.protocol_name if group.state is ClassicGroupState.STABLE else None
     return DescribedGroup(
         group_id=group.group_id,

@@ -1,6 +1,6 @@
-"""`ClassicGroup`: members, generation, leader and protocol of one group, and what is true of them.
+"""`ClassicGroup`: members, generation, leader and protocol of one group, and their invariants.
 
-It has no timers and writes no records: `rebalance` decides when it moves. Members keep the order in which they came,
+It has no timers and writes no records: `rebalance` decides on transitions. Members keep the order in which they joined,
 so that the same requests always elect the same leader.
 
 Source: ClassicGroup of Kafka; KIP-62, KIP-134, KIP-345, KIP-394.
@@ -21,12 +21,12 @@ CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 NO_MEMBER_ID: Final = ""
 
 
-def refused_join(error: ErrorCode, member_id: str) -> JoinGroupResponse:
+def join_error_response(error: ErrorCode, member_id: str) -> JoinGroupResponse:
     return JoinGroupResponse(protocol_name=None, member_id=member_id, error_code=int(error))
 
 
 class ClassicGroup:
-    """One group. ``awaiting_join_count`` members wait for the answer to a JoinGroup."""
+    """One group. ``awaiting_join_count`` members wait for the response to a JoinGroup."""
 
     __slots__ = (
         "_protocol_support",
@@ -48,12 +48,12 @@ class ClassicGroup:
     )
 
     def __init__(self, group_id: str) -> None:
-        """Make an empty group of generation 0 that nobody has joined yet."""
+        """Create an empty group of generation 0 without members."""
         self.group_id = group_id
         self.state = ClassicGroupState.EMPTY
         self.previous_state = ClassicGroupState.DEAD
         self.state_timestamp_ms: int | None = None
-        """Wall clock; None where the log does not say."""
+        """Wall clock; None if the log has no timestamp."""
         self.generation_id = 0
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
@@ -62,14 +62,14 @@ class ClassicGroup:
         self.static_members: dict[str, str] = {}
         """Member id by group instance id."""
         self.pending_join: dict[str, None] = {}
-        """Ids that were given out with MEMBER_ID_REQUIRED and have not come back yet."""
+        """Ids that were sent with MEMBER_ID_REQUIRED and have not joined yet."""
         self.pending_sync: dict[str, None] = {}
         """Members of the current generation that have not sent SyncGroup yet."""
         self.awaiting_join_count = 0
         self.new_member_added = False
-        """Whether somebody came while the first generation was being delayed: the delay starts anew."""
+        """Whether a member joined during the initial rebalance delay: the delay starts again."""
         self.subscribed_topics: frozenset[str] | None = None
-        """None where the members' metadata is not that of consumers."""
+        """None if the members' metadata is not that of consumers."""
         self._protocol_support: Counter[str] = Counter()
 
     # State
@@ -93,7 +93,7 @@ class ClassicGroup:
         self.state_timestamp_ms = wall_ms
 
     def start_next_generation(self, *, wall_ms: int) -> None:
-        """Count the generation up and choose its protocol; Empty when there is no member, else CompletingRebalance."""
+        """Increment the generation and select its protocol; Empty without members, else CompletingRebalance."""
         self.generation_id += 1
         self.protocol_name = self.select_protocol() if self.members else None
         self.refresh_subscribed_topics()
@@ -113,7 +113,7 @@ class ClassicGroup:
         return len(self.members) == self.awaiting_join_count and not self.pending_join
 
     def add(self, member: ClassicMember, awaiting_join: Delayed[JoinGroupResponse] | None = None) -> None:
-        """Let ``member`` in; the first one decides the protocol type and leads."""
+        """Add ``member``; the first one determines the protocol type and is the leader."""
         if not self.members:
             self.protocol_type = member.protocol_type
         assert self.protocol_type == member.protocol_type, f"group {self.group_id}: another protocol type"
@@ -128,14 +128,14 @@ class ClassicGroup:
         self.pending_join.pop(member.member_id, None)
 
     def remove(self, member_id: str) -> None:
-        """Forget a member or pending member; no error when there is none such.
+        """Remove a member or pending member, if it exists.
 
-        What it waits for is answered with UNKNOWN_MEMBER_ID: should it be alive, it joins anew.
+        Its waiting requests complete with UNKNOWN_MEMBER_ID: if it is alive, it joins again.
         """
         member = self.members.pop(member_id, None)
         if member is not None:
-            self.answer_join(member, refused_join(ErrorCode.UNKNOWN_MEMBER_ID, NO_MEMBER_ID))
-            self.answer_sync(member, SyncGroupResponse(error_code=int(ErrorCode.UNKNOWN_MEMBER_ID)))
+            self.complete_join_future(member, join_error_response(ErrorCode.UNKNOWN_MEMBER_ID, NO_MEMBER_ID))
+            self.complete_sync_future(member, SyncGroupResponse(error_code=int(ErrorCode.UNKNOWN_MEMBER_ID)))
             self._count_support(member, -1)
             if member.group_instance_id is not None:
                 self.static_members.pop(member.group_instance_id, None)
@@ -153,11 +153,11 @@ class ClassicGroup:
         session_timeout_ms: int,
         awaiting_join: Delayed[JoinGroupResponse] | None,
     ) -> None:
-        """Take over what a member says when it joins again.
+        """Update a member from its new JoinGroup.
 
-        A JoinGroup of it that waits already is answered: nobody but a client that gave up on it sends another.
+        Its earlier JoinGroup, if it still waits, completes: the client has given up on it.
         """
-        self.answer_join(member, refused_join(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+        self.complete_join_future(member, join_error_response(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
         self._count_support(member, -1)
         member.protocols = protocols
         self._count_support(member, 1)
@@ -166,10 +166,10 @@ class ClassicGroup:
         self._await_join(member, awaiting_join)
 
     def replace_static_member(self, instance_id: str, old_id: str, new_id: str) -> ClassicMember:
-        """Give a static member a new id; whoever still waits under the old one is fenced."""
+        """Give a static member a new id; requests that wait under the old id are fenced."""
         old = self.members.pop(old_id)
-        self.answer_join(old, refused_join(ErrorCode.FENCED_INSTANCE_ID, old_id))
-        self.answer_sync(old, SyncGroupResponse(error_code=int(ErrorCode.FENCED_INSTANCE_ID)))
+        self.complete_join_future(old, join_error_response(ErrorCode.FENCED_INSTANCE_ID, old_id))
+        self.complete_sync_future(old, SyncGroupResponse(error_code=int(ErrorCode.FENCED_INSTANCE_ID)))
         new = ClassicMember(
             member_id=new_id,
             group_instance_id=instance_id,
@@ -191,7 +191,7 @@ class ClassicGroup:
         return new
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that the leader is one who has joined; return whether there is such a member."""
+        """Keep a leader that has joined, or elect one; return whether a member has joined."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].awaiting_join is not None:
@@ -207,7 +207,7 @@ class ClassicGroup:
 
         Raises:
             KafkaError: UNKNOWN_MEMBER_ID: there is no such member, or no such instance; FENCED_INSTANCE_ID: the
-                instance has another member id by now.
+                instance has another member id now.
         """
         if group_instance_id is not None:
             current = self.static_members.get(group_instance_id)
@@ -220,15 +220,15 @@ class ClassicGroup:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         return member
 
-    def answer_join(self, member: ClassicMember, response: JoinGroupResponse) -> None:
-        """Answer the JoinGroup that ``member`` waits for, if it waits for one."""
+    def complete_join_future(self, member: ClassicMember, response: JoinGroupResponse) -> None:
+        """Complete the JoinGroup that ``member`` waits for, if any."""
         waiting = member.awaiting_join
         if waiting is not None:
             self._await_join(member, None)
             waiting.complete(response)
 
-    def answer_sync(self, member: ClassicMember, response: SyncGroupResponse) -> bool:
-        """Answer the SyncGroup that ``member`` waits for; return whether it waited for one."""
+    def complete_sync_future(self, member: ClassicMember, response: SyncGroupResponse) -> bool:
+        """Complete the SyncGroup that ``member`` waits for; return whether there was one."""
         waiting = member.awaiting_sync
         if waiting is None:
             return False
@@ -237,7 +237,7 @@ class ClassicGroup:
         return True
 
     def members_for_leader(self) -> list[JoinGroupResponseMember]:
-        """Return every member with its metadata for the chosen protocol: what a leader assigns from."""
+        """Return every member with its metadata for the selected protocol, for the leader's assignment."""
         assert self.protocol_name is not None, f"group {self.group_id} has no protocol in state {self.state}"
         return [
             JoinGroupResponseMember(
@@ -261,14 +261,14 @@ class ClassicGroup:
     def select_protocol(self) -> str:
         """Return the protocol with the most votes among those that every member supports.
 
-        Among equals, the one that got its first vote first.
+        Among equals, the protocol that received its first vote first.
         """
         candidates = {name for name, count in self._protocol_support.items() if count == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
     def refresh_subscribed_topics(self) -> None:
-        """Read from the members' metadata which topics they want; None where that is not known."""
+        """Read the subscribed topics from the members' metadata; None if they are not known."""
         if not self.uses_consumer_protocol:
             self.subscribed_topics = None
         elif not self.members:
@@ -283,7 +283,7 @@ class ClassicGroup:
                 self.subscribed_topics = None
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Return whether members read ``topic``; consumers whose subscription cannot be read may read any."""
+        """Return whether members read ``topic``; consumers with malformed subscriptions may read any."""
         if self.subscribed_topics is None:
             return self.uses_consumer_protocol
         return topic in self.subscribed_topics

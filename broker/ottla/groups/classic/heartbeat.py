@@ -1,4 +1,4 @@
-"""Heartbeat for classic groups: prolongs the member's session, and tells it to join again while a rebalance is on.
+"""Heartbeat for classic groups: renews the member's session, and makes it join again during a rebalance.
 
 Source: GroupMetadataManager.classicGroupHeartbeat.
 """
@@ -10,10 +10,10 @@ from ottla.wire.messages.heartbeat import HeartbeatRequest
 
 
 def heartbeat(rebalancer: Rebalancer, request: HeartbeatRequest) -> ErrorCode:
-    """Return NONE, or REBALANCE_IN_PROGRESS with the session prolonged all the same.
+    """Renew the session; return NONE, or REBALANCE_IN_PROGRESS.
 
     Raises:
-        KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or ILLEGAL_GENERATION; the session is as it was.
+        KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or ILLEGAL_GENERATION; the session is not renewed.
     """
     group = rebalancer.groups.get(request.group_id)
     if group is None:

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def leave(rebalancer: Rebalancer, request: LeaveGroupRequest) -> CoordinatorResult[GroupRecord, LeaveGroupResponse]:
-    """Remove the members that ``request.members`` names, each with an error of its own."""
+    """Remove the members of ``request.members``, each with an error of its own."""
     group = rebalancer.groups.get(request.group_id)
     members = []
     left = []
@@ -43,10 +43,10 @@ def leave(rebalancer: Rebalancer, request: LeaveGroupRequest) -> CoordinatorResu
 
 
 def _leave(rebalancer: Rebalancer, group: ClassicGroup, identity: MemberIdentity) -> ErrorCode:
-    """Remove one member; return what to tell about it."""
+    """Remove one member; return its error code."""
     member_id, instance_id = identity.member_id, identity.group_instance_id
     if member_id in group.pending_join:
-        rebalancer.forget(group, member_id)
+        rebalancer.remove_member(group, member_id)
         return ErrorCode.NONE
     if member_id == NO_MEMBER_ID:
         # An administrator knows instance ids, not member ids.
@@ -61,5 +61,5 @@ def _leave(rebalancer: Rebalancer, group: ClassicGroup, identity: MemberIdentity
         quoted(member_id),
         quoted(identity.reason or "not provided"),
     )
-    rebalancer.forget(group, member_id)
+    rebalancer.remove_member(group, member_id)
     return ErrorCode.NONE

@@ -10,11 +10,11 @@ from ottla.wire.messages.sync_group import SyncGroupResponse
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ClassicMember:
-    """What a member has told about itself, its assignment, and the answers that it waits for."""
+    """A member: the properties that it sent, its assignment, and the responses that it waits for."""
 
     member_id: str
     group_instance_id: str | None
-    """Set for a static member (KIP-345): it may come back under a new member id without a rebalance."""
+    """Set for a static member (KIP-345): it may return under a new member id without a rebalance."""
     client_id: str
     client_host: str
     rebalance_timeout_ms: int
@@ -24,7 +24,7 @@ class ClassicMember:
     """The protocols (for consumers: assignors) that it supports, the preferred one first, each with its metadata."""
     assignment: bytes = b""
     is_new: bool = False
-    """Whether it waits for its first generation: until then it cannot send heartbeats, but its join may time out."""
+    """Whether it waits for its first generation: it cannot send heartbeats yet, but its join may time out."""
     awaiting_join: Delayed[JoinGroupResponse] | None = None
     awaiting_sync: Delayed[SyncGroupResponse] | None = None
 
@@ -34,7 +34,7 @@ class ClassicMember:
 
     @property
     def has_satisfied_heartbeat(self) -> bool:
-        """Whether it shows that it lives by waiting for an answer; a new member does not."""
+        """Whether a waiting request proves that it is alive; a new member's does not."""
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
 
     def metadata(self, protocol_name: str) -> bytes:
@@ -42,5 +42,5 @@ class ClassicMember:
         return next(protocol.metadata for protocol in self.protocols if protocol.name == protocol_name)
 
     def vote(self, candidates: Container[str]) -> str:
-        """Return the first of its protocols that is a candidate; one is, for candidates have every member's support."""
+        """Return the first of its protocols that is a candidate; one is, since every member supports each candidate."""
         return next(protocol.name for protocol in self.protocols if protocol.name in candidates)

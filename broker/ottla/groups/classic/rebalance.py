@@ -1,9 +1,9 @@
-"""How a classic group goes from one generation to the next, and who is dropped on the way.
+"""The rebalance of a classic group: the transition to the next generation, and the removal of members.
 
-A rebalance has two phases. Join: members send JoinGroup and wait, until all have or the longest rebalance timeout is
-over; who did not come is dropped, except static members. Sync: the leader sends assignments, the others wait for
-theirs. The first rebalance of an empty group is held back (``group.initial.rebalance.delay.ms``), each newcomer
-prolonging it up to the rebalance timeout, so that a fleet that starts together gets one generation.
+A rebalance has two phases. Join: members send JoinGroup and wait until all have joined or the longest rebalance timeout
+has expired; members that have not joined are removed, except static members. Sync: the leader sends assignments, the
+others wait for theirs. The first rebalance of an empty group is delayed (``group.initial.rebalance.delay.ms``); each
+new member prolongs the delay up to the rebalance timeout, so that a fleet that starts together gets one generation.
 
 Operations return the `GroupResult` to write, or None.
 
@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from ottla.coordinator.result import CoordinatorResult
 from ottla.coordinator.shard import CoordinatorTimer
 from ottla.errors import ErrorCode
-from ottla.groups.classic.group import ClassicGroup, refused_join
+from ottla.groups.classic.group import ClassicGroup, join_error_response
 from ottla.groups.classic.member import ClassicMember
 from ottla.groups.classic.records import record_of
 from ottla.groups.classic.state import ClassicGroupState
@@ -34,7 +34,7 @@ _JOINED = (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE)
 
 
 class Rebalancer:
-    """The classic groups of one shard, and the timers that move them."""
+    """The classic groups of one shard, and their timers."""
 
     def __init__(
         self, *, config: GroupConfig, clock: Clock, random: Random, timer: CoordinatorTimer[GroupRecord]
@@ -48,13 +48,13 @@ class Rebalancer:
     # Rebalances
 
     def rebalance_or_complete_join(self, group: ClassicGroup, reason: str) -> GroupResult | None:
-        """Start a rebalance, or, when one is on, see whether everybody is there now; `quoted` names in ``reason``."""
+        """Start a rebalance, or complete the current join phase if all have joined; ``reason`` has `quoted` names."""
         if group.can_rebalance:
             return self.prepare_rebalance(group, reason)
         return self.maybe_complete_join(group)
 
     def prepare_rebalance(self, group: ClassicGroup, reason: str) -> GroupResult | None:
-        """Start the join phase: members learn of it from their heartbeats and join again."""
+        """Start the join phase: members are notified by their heartbeats and join again."""
         if group.state is ClassicGroupState.COMPLETING_REBALANCE:
             self.fail_sync(group, ErrorCode.REBALANCE_IN_PROGRESS)
         group.pending_sync.clear()
@@ -73,23 +73,23 @@ class Rebalancer:
         return None
 
     def maybe_complete_join(self, group: ClassicGroup) -> GroupResult | None:
-        """End the join phase when all members are there; the first one of a group ends by time only."""
+        """End the join phase if all members have joined; a group's first one ends only by its timer."""
         is_joining = group.state is ClassicGroupState.PREPARING_REBALANCE
         if not is_joining or group.previous_state is ClassicGroupState.EMPTY or not group.all_members_joined:
             return None
         return self.complete_join(group)
 
     def complete_join(self, group: ClassicGroup) -> GroupResult | None:
-        """End the join phase: drop who has not joined, start the next generation and answer every JoinGroup."""
+        """End the join phase: remove members that have not joined, start the next generation, complete JoinGroups."""
         self.timer.cancel(_join_key(group))
         late = [member for member in group.members.values() if member.awaiting_join is None and not member.is_static]
         for member in late:
-            self.forget(group, member.member_id)
+            self.remove_member(group, member.member_id)
             log.info(
                 "Group %s drops %s, which did not rejoin in time", quoted(group.group_id), quoted(member.member_id)
             )
         if group.members and not group.elect_joined_leader():
-            # Only static members are left and none has joined: wait on, until one does or its session ends.
+            # Only static members are left and none has joined: wait until one joins or its session expires.
             self.timer.schedule(_join_key(group), group.rebalance_timeout_ms, lambda: self.complete_join(group))
             return None
         group.start_next_generation(wall_ms=self.clock.wall_ms())
@@ -101,7 +101,7 @@ class Rebalancer:
         )
         for member in list(group.members.values()):
             members = group.members_for_leader() if member.member_id == group.leader_id else []
-            group.answer_join(member, self.joined(group, member.member_id, members=members))
+            group.complete_join_future(member, self.join_response(group, member.member_id, members=members))
             self.renew_session(group, member)
             member.is_new = False
             group.pending_sync[member.member_id] = None
@@ -111,7 +111,7 @@ class Rebalancer:
         )
         return None
 
-    def joined(
+    def join_response(
         self,
         group: ClassicGroup,
         member_id: str,
@@ -120,7 +120,7 @@ class Rebalancer:
         leader: str | None = None,
         skip_assignment: bool = False,
     ) -> JoinGroupResponse:
-        """Return the answer that tells a member the current generation; ``leader`` when it is not the group's."""
+        """Return the response with the current generation; ``leader`` overrides the group's leader."""
         return JoinGroupResponse(
             generation_id=group.generation_id,
             protocol_type=group.protocol_type,
@@ -134,22 +134,22 @@ class Rebalancer:
     # Assignments
 
     def assign(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
-        """Give every member its assignment (empty where the leader has none for it) and answer the waiting ones."""
+        """Set every member's assignment (empty if the leader sent none) and complete the waiting SyncGroups."""
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
             response = SyncGroupResponse(
                 protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=member.assignment
             )
-            self._answer_sync(group, member, response)
+            self._complete_sync_and_renew(group, member, response)
 
     def fail_sync(self, group: ClassicGroup, error: ErrorCode) -> None:
-        """Take every assignment back and answer the waiting members with ``error``."""
+        """Remove every assignment and complete the waiting SyncGroups with ``error``."""
         for member in group.members.values():
             member.assignment = b""
-            self._answer_sync(group, member, SyncGroupResponse(error_code=int(error)))
+            self._complete_sync_and_renew(group, member, SyncGroupResponse(error_code=int(error)))
 
-    def sync_received(self, group: ClassicGroup, member_id: str) -> None:
-        """Note that a member has sent its SyncGroup; when it was the last one, nobody is waited for any longer."""
+    def record_sync(self, group: ClassicGroup, member_id: str) -> None:
+        """Record a member's SyncGroup; cancel the sync time-out when it was the last one."""
         group.pending_sync.pop(member_id, None)
         if group.state not in _JOINED or not group.pending_sync:
             self.timer.cancel(_sync_key(group))
@@ -157,18 +157,18 @@ class Rebalancer:
     # Sessions
 
     def renew_session(self, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None) -> None:
-        """Give ``member`` its session timeout (or ``timeout_ms``) from now on."""
+        """Start the session timeout (or ``timeout_ms``) of ``member`` again."""
         timeout_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
         member_id = member.member_id
         self.timer.schedule(_session_key(group, member_id), timeout_ms, lambda: self._expire_session(group, member_id))
 
     def await_pending_member(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
-        """Keep the id that a newcomer was given (KIP-394) for ``timeout_ms``."""
+        """Reserve the id of a new member (KIP-394) for ``timeout_ms``."""
         group.pending_join[member_id] = None
         self.timer.schedule(_session_key(group, member_id), timeout_ms, lambda: self._expire_session(group, member_id))
 
-    def forget(self, group: ClassicGroup, member_id: str) -> None:
-        """Remove a member or pending member, and its session; what it waits for is answered."""
+    def remove_member(self, group: ClassicGroup, member_id: str) -> None:
+        """Remove a member or pending member, and its session; its waiting requests complete."""
         group.remove(member_id)
         self.timer.cancel(_session_key(group, member_id))
 
@@ -179,7 +179,7 @@ class Rebalancer:
         self.renew_session(group, member)
         return member
 
-    # Coming and going of whole groups
+    # Groups
 
     def get_or_create(self, group_id: str) -> ClassicGroup:
         group = self.groups.get(group_id)
@@ -189,7 +189,7 @@ class Rebalancer:
         return group
 
     def start(self) -> list[GroupResult]:
-        """Start the sessions of all members that were loaded; shrink groups that are larger than allowed by now."""
+        """Start the sessions of all loaded members; rebalance groups that exceed the current ``group.max.size``."""
         results = []
         for group in self.groups.values():
             for member in group.members.values():
@@ -202,26 +202,26 @@ class Rebalancer:
         return results
 
     def stop(self) -> None:
-        """Answer everybody who waits with NOT_COORDINATOR; every group is Dead then."""
+        """Complete all waiting requests with NOT_COORDINATOR and make every group Dead."""
         error = ErrorCode.NOT_COORDINATOR
         for group in self.groups.values():
             group.transition_to(ClassicGroupState.DEAD, wall_ms=self.clock.wall_ms())
             for member in list(group.members.values()):
-                group.answer_join(member, refused_join(error, member.member_id))
-                group.answer_sync(member, SyncGroupResponse(error_code=int(error)))
+                group.complete_join_future(member, join_error_response(error, member.member_id))
+                group.complete_sync_future(member, SyncGroupResponse(error_code=int(error)))
 
-    def discard(self, group_id: str) -> None:
-        """Drop a group that was deleted; nobody is in it."""
+    def discard_group(self, group_id: str) -> None:
+        """Remove a deleted group, which has no members."""
         group = self.groups.pop(group_id, None)
         if group is None:
             return
         for member_id in [*group.members, *group.pending_join]:
-            self.forget(group, member_id)
+            self.remove_member(group, member_id)
         self.timer.cancel(_join_key(group))
         self.timer.cancel(_sync_key(group))
         group.transition_to(ClassicGroupState.DEAD, wall_ms=self.clock.wall_ms())
 
-    # What timers do
+    # Expiry of timers
 
     def _delay_initial_join(self, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
         def end_or_delay_again() -> GroupResult | None:
@@ -245,7 +245,7 @@ class Rebalancer:
         if member is None or member.has_satisfied_heartbeat:
             return None
         log.info("Group %s drops %s, whose session timed out", quoted(group.group_id), quoted(member_id))
-        self.forget(group, member_id)
+        self.remove_member(group, member_id)
         if group.state in _JOINED:
             return self.rebalance_or_complete_join(group, f"the session of {quoted(member_id)} timed out")
         return self._complete_join_without(group)
@@ -259,12 +259,12 @@ class Rebalancer:
             return None
         silent = list(group.pending_sync)
         for member_id in silent:
-            self.forget(group, member_id)
+            self.remove_member(group, member_id)
         return self.prepare_rebalance(group, f"{quoted(', '.join(silent))} sent no SyncGroup in time")
 
-    def _answer_sync(self, group: ClassicGroup, member: ClassicMember, response: SyncGroupResponse) -> None:
-        # A session that ended while the member waited was let pass and has no timer any longer: start it anew.
-        if group.answer_sync(member, response):
+    def _complete_sync_and_renew(self, group: ClassicGroup, member: ClassicMember, response: SyncGroupResponse) -> None:
+        # A session that expired while the member waited was kept and has no timer any more: start it again.
+        if group.complete_sync_future(member, response):
             self.renew_session(group, member)
 
 

@@ -1,4 +1,4 @@
-"""A classic group as its record in ``__consumer_offsets``, there and back.
+"""Conversion between a classic group and its record in ``__consumer_offsets``.
 
 Source: GroupCoordinatorRecordHelpers.newGroupMetadataRecord, GroupMetadataManager.replay(GroupMetadataKey).
 """
@@ -19,7 +19,7 @@ NOT_SET: Final = -1
 
 
 def record_of(group: ClassicGroup, assignments: Mapping[str, bytes]) -> GroupRecord:
-    """Return the record of ``group`` as it is, with the ``assignments`` (by member id) that it is about to have."""
+    """Return the record of ``group`` with its next ``assignments``, by member id."""
     name = group.protocol_name
     members = [] if name is None else [_stored(group.members[id_], name, assignments[id_]) for id_ in group.members]
     return group_metadata_record(
@@ -49,7 +49,7 @@ def _stored(member: ClassicMember, protocol_name: str, assignment: bytes) -> Mem
 
 
 def new_group_record(group: ClassicGroup) -> GroupRecord:
-    """Return the record that makes a group known before it has had a generation."""
+    """Return the record that creates a group before its first generation."""
     return group_metadata_record(
         group.group_id,
         GroupMetadataValue(
@@ -61,7 +61,7 @@ def new_group_record(group: ClassicGroup) -> GroupRecord:
 
 
 def group_of(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
-    """Return the group that a record describes: Stable with members, else Empty.
+    """Return the group of a record: Stable with members, else Empty.
 
     Raises:
         ProtocolError: two of its members have the same id or instance id.

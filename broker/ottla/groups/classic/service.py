@@ -1,4 +1,4 @@
-"""`ClassicGroupService`: JoinGroup, SyncGroup, Heartbeat and LeaveGroup: the protocol whose members assign themselves.
+"""`ClassicGroupService`: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
 Source: GroupCoordinatorService of Kafka.
 """
@@ -24,13 +24,13 @@ from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
 class ClassicGroupShard(CoordinatorShard[GroupRecord], Protocol):
-    """What this service needs of a shard."""
+    """The part of a shard that this service uses."""
 
     rebalancer: Rebalancer
 
 
 class ClassicGroupService:
-    """Runs the operations of classic groups; an empty group id is an INVALID_GROUP_ID."""
+    """Operations of classic groups; an empty group id is an INVALID_GROUP_ID."""
 
     def __init__(self, *, runtime: CoordinatorRuntime[ClassicGroupShard], config: GroupConfig) -> None:
         self._runtime = runtime
@@ -42,14 +42,14 @@ class ClassicGroupService:
         timeout_ms = request.session_timeout_ms
         is_in_range = self._config.min_session_timeout_ms <= timeout_ms <= self._config.max_session_timeout_ms
         if not request.group_id:
-            joining.refuse(ErrorCode.INVALID_GROUP_ID, request.member_id)
+            joining.reject(ErrorCode.INVALID_GROUP_ID, request.member_id)
         elif not is_in_range:
-            joining.refuse(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
+            joining.reject(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
         else:
             try:
                 context = self._runtime.context_for(request.group_id)
             except KafkaError as error:
-                joining.refuse(error.code, request.member_id)
+                joining.reject(error.code, request.member_id)
             else:
                 context.write_if_any(join(context.shard.rebalancer, joining))
         return joining.response
@@ -78,7 +78,7 @@ class ClassicGroupService:
         )
 
     def leave_group(self, request: LeaveGroupRequest) -> Delayed[LeaveGroupResponse]:
-        """Remove members; ``request.members`` names them, also for versions that name one only."""
+        """Remove the members of ``request.members``, which the handler also sets for versions with a single member."""
         if not request.group_id:
             return Delayed.of(LeaveGroupResponse(error_code=int(ErrorCode.INVALID_GROUP_ID)))
         return self._runtime.run_write_operation(

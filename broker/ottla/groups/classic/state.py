@@ -1,4 +1,4 @@
-"""The states of a classic group, and which may follow which: `docs/states.md` has the diagram of `TRANSITIONS`.
+"""The states of a classic group and their transitions; `docs/states.md` has the diagram of `TRANSITIONS`.
 
 Source: ClassicGroupState of Kafka.
 """
@@ -8,7 +8,7 @@ from typing import Final
 
 
 class ClassicGroupState(StrEnum):
-    """Named as DescribeGroups and ListGroups show it."""
+    """A state, with its name in DescribeGroups and ListGroups."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -28,4 +28,4 @@ TRANSITIONS: Final[dict[tuple[ClassicGroupState, ClassicGroupState], str]] = {
     (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.PREPARING_REBALANCE): "a member joins, leaves or fails",
     (ClassicGroupState.STABLE, ClassicGroupState.PREPARING_REBALANCE): "a member joins, leaves or fails",
 } | {(state, ClassicGroupState.DEAD): "deleted, or its partition has another leader" for state in ClassicGroupState}
-"""What leads from a state to the next. No other transition happens."""
+"""The event of each transition. Other transitions do not happen."""

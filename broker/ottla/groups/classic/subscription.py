@@ -1,6 +1,6 @@
-"""What the coordinator may know of consumers' metadata: the topics. The rest is between the members.
+"""The subscribed topics in consumers' metadata, which is otherwise opaque to the coordinator.
 
-Every version of the subscription starts with what version 0 has, so any version is read as 0, newer ones too.
+Every version of the subscription starts with the fields of version 0, so any version is read as 0, newer ones too.
 
 Source: ClassicGroup.computeSubscribedTopics, ConsumerProtocol.
 """
@@ -13,14 +13,14 @@ from ottla.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 
 _VERSION_SIZE_BYTES: Final = 2
 _SUBSCRIPTION_ENTRIES_MAX: Final = 100_000
-"""Topics and partitions; no client has more, and who says so may be anybody."""
+"""Bound of topics and partitions: no real client has more, and the metadata is not trusted."""
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str]:
-    """Return the union of the topics in ``subscriptions``, each behind its int16 version.
+    """Return the union of the topics in ``subscriptions``, each after its int16 version.
 
     Raises:
-        ProtocolError: one of them is not the consumers' format.
+        ProtocolError: one of them is malformed.
     """
     topics: set[str] = set()
     for data in subscriptions:

@@ -1,4 +1,4 @@
-"""SyncGroup for classic groups: the leader's assignments are stored, then everybody receives its own.
+"""SyncGroup for classic groups: the leader's assignments are stored, then every member receives its own.
 
 Source: GroupMetadataManager.classicGroupSync.
 """
@@ -15,7 +15,7 @@ from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
 def sync(rebalancer: Rebalancer, request: SyncGroupRequest, response: Delayed[SyncGroupResponse]) -> GroupResult | None:
-    """Take a member's SyncGroup; ``response`` completes now, or when the assignment is stored."""
+    """Handle a member's SyncGroup; ``response`` completes now, or when the assignments are stored."""
     group = rebalancer.groups.get(request.group_id)
     try:
         group = _check(group, request)
@@ -23,7 +23,7 @@ def sync(rebalancer: Rebalancer, request: SyncGroupRequest, response: Delayed[Sy
         response.complete(SyncGroupResponse(error_code=int(error.code)))
         return None
     member = group.members[request.member_id]
-    rebalancer.sync_received(group, member.member_id)
+    rebalancer.record_sync(group, member.member_id)
     if group.state is ClassicGroupState.STABLE:
         response.complete(
             SyncGroupResponse(
@@ -33,7 +33,7 @@ def sync(rebalancer: Rebalancer, request: SyncGroupRequest, response: Delayed[Sy
         return None
     replaced, member.awaiting_sync = member.awaiting_sync, response
     if replaced is not None:
-        # The member has asked again over another connection; nobody reads the first answer any longer.
+        # The member has sent the request again over another connection; the first response is no longer read.
         replaced.complete(SyncGroupResponse(error_code=int(ErrorCode.REBALANCE_IN_PROGRESS)))
     return _store_assignments(rebalancer, group, request) if group.leader_id == request.member_id else None
 
@@ -44,11 +44,11 @@ def _check(group: ClassicGroup | None, request: SyncGroupRequest) -> ClassicGrou
     group.check_member(request.member_id, request.group_instance_id)
     if request.generation_id != group.generation_id:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
-    for asked, chosen in (
+    for requested, selected in (
         (request.protocol_type, group.protocol_type),
         (request.protocol_name, group.protocol_name),
     ):
-        if asked is not None and asked != chosen:
+        if requested is not None and requested != selected:
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if group.state is ClassicGroupState.PREPARING_REBALANCE:
         raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -56,13 +56,13 @@ def _check(group: ClassicGroup | None, request: SyncGroupRequest) -> ClassicGrou
 
 
 def _store_assignments(rebalancer: Rebalancer, group: ClassicGroup, request: SyncGroupRequest) -> GroupResult:
-    """Write the group with its assignments; only when that is committed is it Stable."""
+    """Write the group with its assignments; it becomes Stable when they are committed."""
     given = {assignment.member_id: assignment.assignment for assignment in request.assignments}
     assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
     generation_id = group.generation_id
 
     def on_append(error: ErrorCode) -> GroupResult | None:
-        # Meanwhile somebody may have joined: then the assignments belong to the past.
+        # Meanwhile a member may have joined: then the assignments are obsolete.
         if group.state is not ClassicGroupState.COMPLETING_REBALANCE or group.generation_id != generation_id:
             return None
         if error is not ErrorCode.NONE:

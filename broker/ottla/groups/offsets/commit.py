@@ -1,4 +1,4 @@
-"""OffsetCommit: checks who commits, and turns each offset into a record.
+"""OffsetCommit: validates the member and converts each offset to a record.
 
 Source: OffsetMetadataManager.commitOffset, ClassicGroup.validateOffsetCommit.
 """
@@ -75,7 +75,7 @@ def failed_commit(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommi
 
 
 def java_length(text: str) -> int:
-    """Return Java's ``String.length``: what Kafka compares with ``offset.metadata.max.bytes``, despite its name."""
+    """Return Java's ``String.length``, which Kafka compares with ``offset.metadata.max.bytes``, despite its name."""
     return len(text.encode("utf-16-be", "surrogatepass")) // 2
 
 
@@ -90,14 +90,14 @@ def _value(partition: OffsetCommitRequestPartition, now_ms: int, expire_ms: int)
 
 
 def _check(rebalancer: Rebalancer, request: OffsetCommitRequest, api_version: int) -> None:
-    """Let members of the current generation commit, and anybody while the group has no members."""
+    """Allow commits by members of the current generation, and by any client while the group has no members."""
     generation_id = request.generation_id_or_member_epoch
     group = rebalancer.groups.get(request.group_id)
     if group is None:
         if generation_id >= 0:
             is_new = api_version >= FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION)
-        # A consumer that assigns its partitions itself, or an administrator: replay makes the group.
+        # A consumer that assigns its partitions itself, or an administrator: replay creates the group.
         return
     if generation_id < 0 and group.is_empty:
         return

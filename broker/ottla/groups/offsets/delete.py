@@ -1,4 +1,4 @@
-"""OffsetDelete: offsets that an administrator removes, of topics that no member reads.
+"""OffsetDelete: removes offsets of topics that no member reads.
 
 Source: OffsetMetadataManager.deleteOffsets; KIP-496.
 """
@@ -19,10 +19,10 @@ from ottla.wire.messages.offset_delete import (
 def delete_offsets(
     store: OffsetStore, group: ClassicGroup | None, request: OffsetDeleteRequest
 ) -> CoordinatorResult[GroupRecord, OffsetDeleteResponse]:
-    """Return the tombstones of the offsets to delete; what members of the group are subscribed to stays.
+    """Return the tombstones of the offsets to delete; offsets of subscribed topics are kept.
 
     Raises:
-        KafkaError: GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP: it has members whose topics cannot be known.
+        KafkaError: GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP: it has members whose topics are unknown.
     """
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)

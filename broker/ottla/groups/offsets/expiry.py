@@ -1,7 +1,7 @@
-"""Offsets and groups expire when no member reads on.
+"""Expiry of offsets and groups.
 
-An offset expires ``offsets.retention.minutes`` after the group became empty; after its own commit where the group has
-no members of which to know that, or reads other topics by now. A group without members and offsets goes too.
+An offset expires ``offsets.retention.minutes`` after its group became empty; if the group never had members, or now
+subscribes to other topics, after its own commit. A group without members and offsets is removed too.
 
 Source: OffsetMetadataManager.cleanupExpiredOffsets; ClassicGroup.offsetExpirationCondition; KIP-211.
 """
@@ -19,11 +19,11 @@ from ottla.wire.messages.group_log import OffsetCommitValue
 NOT_SET: Final = -1
 
 RetentionStart: TypeAlias = Callable[[OffsetCommitValue], int]
-"""The wall clock's time from which an offset's retention counts."""
+"""Returns the wall clock time at which an offset's retention starts."""
 
 
 def expire_offsets(store: OffsetStore, group: ClassicGroup, *, now_ms: int, retention_ms: int) -> list[GroupRecord]:
-    """Return the tombstones of what has expired by ``now_ms`` (wall clock), the group's own included."""
+    """Return the tombstones of all that has expired at ``now_ms`` (wall clock), including the group's own."""
     retention_start = _retention_start(group)
     expired: list[GroupRecord] = []
     are_all_expired = not store.has_open_transaction(group.group_id)
@@ -43,7 +43,7 @@ def expire_offsets(store: OffsetStore, group: ClassicGroup, *, now_ms: int, rete
 
 
 def _retention_start(group: ClassicGroup) -> RetentionStart | None:
-    """Return from when retention counts; None where nothing expires, because members may come back to it."""
+    """Return the start of retention; None if no offset expires because members may return."""
     if group.protocol_type is not None and group.is_empty:
         emptied_ms = group.state_timestamp_ms
         return _commit_time if emptied_ms is None else lambda _: emptied_ms

@@ -20,9 +20,9 @@ NO_OFFSET: Final = -1
 def fetch_offsets(
     store: OffsetStore, request: OffsetFetchRequestGroup, *, require_stable: bool
 ) -> OffsetFetchResponseGroup:
-    """Return what is asked for, -1 where there is no offset.
+    """Return the requested offsets, -1 for none.
 
-    With ``require_stable``, what an open transaction would change is answered with UNSTABLE_OFFSET_COMMIT.
+    With ``require_stable``, an offset that an open transaction may change has the error UNSTABLE_OFFSET_COMMIT.
     """
     response = OffsetFetchResponseGroup(group_id=request.group_id)
     for topic in request.topics or ():

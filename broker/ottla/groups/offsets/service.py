@@ -1,4 +1,4 @@
-"""`OffsetService`: OffsetCommit, OffsetFetch, OffsetDelete, and what becomes of the offsets of deleted topics.
+"""`OffsetService`: OffsetCommit, OffsetFetch, OffsetDelete, and the removal of deleted topics' offsets.
 
 Source: GroupCoordinatorService of Kafka.
 """
@@ -27,14 +27,14 @@ from ottla.wire.messages.offset_fetch import (
 
 
 class OffsetShard(CoordinatorShard[GroupRecord], Protocol):
-    """What this service needs of a shard: the offsets, and the groups that decide which member may commit."""
+    """The part of a shard that this service uses: offsets, and groups that validate commits."""
 
     offsets: OffsetStore
     rebalancer: Rebalancer
 
 
 class OffsetService:
-    """Runs the operations on committed offsets.
+    """Operations on committed offsets.
 
     Old simple consumers may commit to and fetch from the group whose id is empty.
     """
@@ -53,11 +53,11 @@ class OffsetService:
     def fetch_offsets(
         self, request: OffsetFetchRequestGroup, *, require_stable: bool
     ) -> Delayed[OffsetFetchResponseGroup]:
-        """Return a group's offsets of the topics that ``request`` names."""
+        """Return a group's offsets of the topics in ``request``."""
 
         def failed(error: ErrorCode) -> OffsetFetchResponseGroup:
             if error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
-                # Consumers before 3.9 know only this one.
+                # Consumers before 3.9 know only this error code.
                 error = ErrorCode.NOT_COORDINATOR
             return OffsetFetchResponseGroup(group_id=request.group_id, error_code=int(error))
 
@@ -68,7 +68,7 @@ class OffsetService:
         )
 
     def committed_partitions(self, group_id: str) -> list[OffsetFetchRequestTopics]:
-        """Return the partitions that a group has offsets of; none where this node does not serve the group."""
+        """Return the partitions with offsets of a group; none if this node is not its coordinator."""
         try:
             shard = self._runtime.context_for(group_id).shard
         except KafkaError:

@@ -1,4 +1,4 @@
-"""`OffsetStore`: how far each group has read, and what open transactions would change about it.
+"""`OffsetStore`: the committed offsets of groups, and the pending offsets of open transactions.
 
 An offset is kept as the value of its record. Offsets that a transaction commits (KIP-447) wait, by producer id, for
 the transaction's end.
@@ -17,7 +17,7 @@ TopicOffsets: TypeAlias = dict[str, dict[int, OffsetCommitValue]]
 
 
 class OffsetKey(NamedTuple):
-    """Whose offset in what."""
+    """Group, topic and partition of an offset."""
 
     group_id: str
     topic: str
@@ -35,7 +35,7 @@ class OffsetStore:
         self._by_group.setdefault(key.group_id, {}).setdefault(key.topic, {})[key.partition] = value
 
     def remove(self, key: OffsetKey) -> None:
-        """Forget an offset, those of open transactions too; no error when there is none."""
+        """Remove an offset, also from open transactions, if it exists."""
         for pending in self._pending.values():
             pending.pop(key, None)
         topics = self._by_group.get(key.group_id, {})
@@ -50,11 +50,11 @@ class OffsetStore:
         return self._by_group.get(key.group_id, {}).get(key.topic, {}).get(key.partition)
 
     def of_group(self, group_id: str) -> TopicOffsets:
-        """Return the group's offsets; not to be changed."""
+        """Return the group's offsets; callers must not change them."""
         return self._by_group.get(group_id, {})
 
     def keys_of_group(self, group_id: str) -> Iterator[OffsetKey]:
-        """Yield what the group has offsets for, those of open transactions at the end."""
+        """Yield the keys of the group's offsets, those of open transactions last."""
         for topic, partitions in self.of_group(group_id).items():
             for partition in partitions:
                 yield OffsetKey(group_id, topic, partition)
@@ -63,7 +63,7 @@ class OffsetStore:
                 yield key
 
     def keys_of_topics(self, topics: frozenset[str]) -> Iterator[OffsetKey]:
-        """Yield what any group has offsets for in ``topics``."""
+        """Yield the keys of all groups' offsets in ``topics``."""
         for group_id, offsets in self._by_group.items():
             for topic in topics & offsets.keys():
                 for partition in offsets[topic]:
@@ -75,11 +75,11 @@ class OffsetStore:
     # Transactions
 
     def put_pending(self, producer_id: ProducerId, key: OffsetKey, value: OffsetCommitValue) -> None:
-        """Keep an offset for the end of the producer's transaction."""
+        """Store an offset until the end of the producer's transaction."""
         self._pending.setdefault(producer_id, {})[key] = value
 
     def end_transaction(self, producer_id: ProducerId, *, commit: bool) -> None:
-        """Make the producer's offsets those of their groups, or drop them."""
+        """Commit the producer's offsets to their groups, or drop them."""
         for key, value in self._pending.pop(producer_id, {}).items():
             if commit:
                 self.put(key, value)

@@ -1,0 +1,260 @@
+"""Commands of recorded scenarios, as requests to a group coordinator."""
+
+import re
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from ottla.wire.codec import Message
+from ottla.wire.messages import (
+    delete_groups,
+    describe_groups,
+    heartbeat,
+    join_group,
+    leave_group,
+    list_groups,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    sync_group,
+)
+
+UUID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+
+
+class Names:
+    """Makes recordings comparable: member ids are replaced by the name of their client."""
+
+    def __init__(self, group_suffix: str = "") -> None:
+        self.group_suffix = group_suffix
+        self.member_ids: dict[str, str] = {}
+        self.topic_ids: dict[str, bytes] = {}
+        self._shown: dict[str, str] = {}
+
+    def learn(self, client: str, member_id: str) -> None:
+        if UUID.search(member_id):
+            count = sum(shown.rstrip("'") == f"${client}" for shown in self._shown.values())
+            self._shown.setdefault(member_id, f"${client}" + "'" * count)
+            self.member_ids[client] = member_id
+
+    def member_id(self, text: str) -> str:
+        """Return the member id for ``text`` in a command."""
+        by_shown = {shown: member_id for member_id, shown in self._shown.items()}
+        if text == "-":
+            return ""
+        return self.member_ids.get(text.removeprefix("$")) or by_shown.get(text, text)
+
+    def shown(self, member_id: str) -> str:
+        return self._shown.get(member_id) or UUID.sub("-?", member_id) or "-"
+
+    def topic(self, topic: Any) -> str:
+        names = {topic_id: name for name, topic_id in self.topic_ids.items()}
+        return topic.name or names.get(topic.topic_id, "?")
+
+
+class Command:
+    """One line: a client and its request."""
+
+    def __init__(self, line: str) -> None:
+        self.client, self.api, *pairs = line.split()
+        self.options = dict(pair.split("=", 1) for pair in pairs)
+
+    def get(self, key: str, default: str = "-") -> str:
+        return self.options.get(key, default)
+
+    def version(self, latest: int) -> int:
+        return int(self.options.get("v", latest))
+
+    def text(self, key: str) -> str:
+        value = self.get(key)
+        return "" if value == "-" else value
+
+    def pairs(self, key: str) -> list[tuple[str, str]]:
+        """Return ``x:1,y`` as (x, 1), (y, "")."""
+        return [(part.partition(":")[0], part.partition(":")[2]) for part in self.text(key).split(",") if part]
+
+
+def group_of(command: Command, names: Names) -> str:
+    group = command.text("group")
+    return group + names.group_suffix if group else ""
+
+
+def join(command: Command, names: Names) -> tuple[Message, int]:
+    session_ms = int(command.get("session", "30000"))
+    return join_group.JoinGroupRequest(
+        group_id=group_of(command, names),
+        session_timeout_ms=session_ms,
+        rebalance_timeout_ms=int(command.get("rebalance", "60000")) if command.version(9) else -1,
+        member_id=names.member_id(command.get("member")),
+        group_instance_id=command.options.get("instance"),
+        protocol_type=command.get("type", "consumer"),
+        protocols=[
+            join_group.JoinGroupRequestProtocol(name=name, metadata=metadata_of(text))
+            for name, text in command.pairs("protocols")
+        ],
+        reason=command.options.get("reason"),
+    ), command.version(9)
+
+
+def metadata_of(text: str) -> bytes:
+    """Return a subscription to the topics ``x+y``, or, with a leading ``!``, malformed bytes."""
+    if text.startswith("!"):
+        return text[1:].encode()
+    topics = [topic for topic in text.split("+") if topic]
+    encoded = b"".join(struct.pack(">h", len(topic)) + topic.encode() for topic in topics)
+    return struct.pack(">hi", 0, len(topics)) + encoded + struct.pack(">i", -1)
+
+
+def sync(command: Command, names: Names) -> tuple[Message, int]:
+    version = command.version(5)
+    return sync_group.SyncGroupRequest(
+        group_id=group_of(command, names),
+        generation_id=int(command.get("generation", "1")),
+        member_id=names.member_id(command.get("member", f"${command.client}")),
+        group_instance_id=command.options.get("instance"),
+        protocol_type=command.options.get("type", "consumer" if version >= 5 else None),
+        protocol_name=command.options.get("protocol", "range" if version >= 5 else None),
+        assignments=[
+            sync_group.SyncGroupRequestAssignment(member_id=names.member_id(member), assignment=text.encode())
+            for member, text in command.pairs("assign")
+        ],
+    ), version
+
+
+def beat(command: Command, names: Names) -> tuple[Message, int]:
+    return heartbeat.HeartbeatRequest(
+        group_id=group_of(command, names),
+        generation_id=int(command.get("generation", "1")),
+        member_id=names.member_id(command.get("member", f"${command.client}")),
+        group_instance_id=command.options.get("instance"),
+    ), command.version(4)
+
+
+def leave(command: Command, names: Names) -> tuple[Message, int]:
+    version = command.version(5)
+    members = command.text("members").split(",") if "members" in command.options else [f"${command.client}"]
+    if version < 3:
+        return leave_group.LeaveGroupRequest(
+            group_id=group_of(command, names), member_id=names.member_id(members[0])
+        ), version
+    identities = []
+    for member in members:
+        member_id, _, instance = member.partition("@")
+        identities.append(
+            leave_group.MemberIdentity(
+                member_id=names.member_id(member_id or "-"),
+                group_instance_id=instance or None,
+                reason=command.options.get("reason"),
+            )
+        )
+    return leave_group.LeaveGroupRequest(group_id=group_of(command, names), members=identities), version
+
+
+def commit(command: Command, names: Names) -> tuple[Message, int]:
+    version = command.version(9)
+    topics: dict[str, list[offset_commit.OffsetCommitRequestPartition]] = {}
+    for topic, rest in command.pairs("offsets"):
+        partition, offset, *metadata = rest.split(":")
+        text = metadata[0] if metadata else ""
+        if match := re.fullmatch(r"(.+)\*(\d+)", text):
+            text = match[1] * int(match[2])
+        topics.setdefault(topic, []).append(
+            offset_commit.OffsetCommitRequestPartition(
+                partition_index=int(partition),
+                committed_offset=int(offset),
+                committed_leader_epoch=int(command.get("epoch", "-1")),
+                committed_metadata=None if text == "null" else text,
+            )
+        )
+    return offset_commit.OffsetCommitRequest(
+        group_id=group_of(command, names),
+        generation_id_or_member_epoch=int(command.get("generation", "-1")),
+        member_id=names.member_id(command.get("member")),
+        group_instance_id=command.options.get("instance"),
+        topics=[
+            offset_commit.OffsetCommitRequestTopic(
+                name=name, topic_id=names.topic_ids.get(name, bytes(15) + b"\x7f"), partitions=partitions
+            )
+            for name, partitions in topics.items()
+        ],
+    ), version
+
+
+def fetch(command: Command, names: Names) -> tuple[Message, int]:
+    version = command.version(9)
+    requested = None
+    if command.get("topics") != "all":
+        requested = {topic: [int(index) for index in rest.split(":")] for topic, rest in command.pairs("topics")}
+    stable = command.get("stable") == "yes"
+    if version < 8:
+        topics = (
+            None
+            if requested is None
+            else [
+                offset_fetch.OffsetFetchRequestTopic(name=name, partition_indexes=indexes)
+                for name, indexes in requested.items()
+            ]
+        )
+        group = group_of(command, names)
+        return offset_fetch.OffsetFetchRequest(group_id=group, topics=topics, require_stable=stable), version
+    groups = [
+        offset_fetch.OffsetFetchRequestGroup(
+            group_id=group + names.group_suffix if group else "",
+            topics=None
+            if requested is None
+            else [
+                offset_fetch.OffsetFetchRequestTopics(
+                    name=name, topic_id=names.topic_ids.get(name, bytes(15) + b"\x7f"), partition_indexes=indexes
+                )
+                for name, indexes in requested.items()
+            ],
+        )
+        for group in command.text("group").split(",")
+    ]
+    return offset_fetch.OffsetFetchRequest(groups=groups, require_stable=stable), version
+
+
+def list_(command: Command, names: Names) -> tuple[Message, int]:
+    return list_groups.ListGroupsRequest(
+        states_filter=[part for part in command.text("states").split(",") if part],
+        types_filter=[part for part in command.text("types").split(",") if part],
+    ), command.version(5)
+
+
+def describe(command: Command, names: Names) -> tuple[Message, int]:
+    groups = [group + names.group_suffix if group else "" for group in command.text("groups").split(",")]
+    return describe_groups.DescribeGroupsRequest(groups=groups), command.version(6)
+
+
+def delete(command: Command, names: Names) -> tuple[Message, int]:
+    groups = [group + names.group_suffix if group else "" for group in command.text("groups").split(",")]
+    return delete_groups.DeleteGroupsRequest(groups_names=groups), command.version(2)
+
+
+def delete_offsets(command: Command, names: Names) -> tuple[Message, int]:
+    return offset_delete.OffsetDeleteRequest(
+        group_id=group_of(command, names),
+        topics=[
+            offset_delete.OffsetDeleteRequestTopic(
+                name=topic,
+                partitions=[
+                    offset_delete.OffsetDeleteRequestPartition(partition_index=int(index)) for index in rest.split(":")
+                ],
+            )
+            for topic, rest in command.pairs("topics")
+        ],
+    ), 0
+
+
+REQUESTS: dict[str, Callable[[Command, Names], tuple[Message, int]]] = {
+    "join": join,
+    "sync": sync,
+    "heartbeat": beat,
+    "leave": leave,
+    "commit": commit,
+    "fetch": fetch,
+    "list": list_,
+    "describe": describe,
+    "delete": delete,
+    "delete_offsets": delete_offsets,
+}

@@ -1,0 +1,149 @@
+"""Responses of a group coordinator, as lines of recorded scenarios."""
+
+from collections.abc import Callable
+from typing import Any
+
+from group_requests import Names
+from ottla.errors import ErrorCode
+from ottla.wire.messages import (
+    delete_groups,
+    describe_groups,
+    join_group,
+    leave_group,
+    list_groups,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    sync_group,
+)
+
+
+def show(client: str, response: Any, names: Names) -> list[str]:
+    """Return a response as lines; lists in arbitrary order are sorted."""
+    kind = type(response).__name__.removesuffix("Response")
+    if kind == "JoinGroup":
+        names.learn(client, response.member_id)
+    lines = [part for part in SHOW[kind](response, names) if part]
+    text = [line.replace(names.group_suffix, "") if names.group_suffix else line for line in lines]
+    return [f"{client} <- {kind} {text[0]}", *(f"    {line}" for line in text[1:])]
+
+
+def code(value: int) -> str:
+    return ErrorCode(value).name
+
+
+def show_join(response: join_group.JoinGroupResponse, names: Names) -> list[str]:
+    protocol = {None: "null", "": "-"}.get(response.protocol_name, response.protocol_name)
+    if response.error_code:
+        return [f"{code(response.error_code)} member={names.shown(response.member_id)} protocol={protocol}"]
+    skip = " skip_assignment" if response.skip_assignment else ""
+    members = sorted(
+        f"{names.shown(member.member_id)}"
+        + (f" instance={member.group_instance_id}" if member.group_instance_id else "")
+        + f" {member.metadata.hex()}"
+        for member in response.members
+    )
+    return [
+        f"NONE generation={response.generation_id} type={response.protocol_type} protocol={protocol} "
+        f"leader={names.shown(response.leader)} member={names.shown(response.member_id)}{skip}",
+        *members,
+    ]
+
+
+def show_sync(response: sync_group.SyncGroupResponse, names: Names) -> list[str]:
+    if response.error_code:
+        return [code(response.error_code)]
+    assigned = response.assignment.decode() or "-"
+    return [f"NONE type={response.protocol_type} protocol={response.protocol_name} assignment={assigned}"]
+
+
+def show_leave(response: leave_group.LeaveGroupResponse, names: Names) -> list[str]:
+    members = [
+        f"{names.shown(member.member_id)} instance={member.group_instance_id} {code(member.error_code)}"
+        for member in response.members
+    ]
+    return [code(response.error_code), *members]
+
+
+def show_commit(response: offset_commit.OffsetCommitResponse, names: Names) -> list[str]:
+    partitions = sorted_partitions(response.topics, names, lambda part: code(part.error_code))
+    return [f"{len(response.topics)} topics", *partitions]
+
+
+def show_fetch(response: offset_fetch.OffsetFetchResponse, names: Names) -> list[str]:
+    def offset(part: Any) -> str:
+        if part.error_code:
+            return f"{part.committed_offset} {code(part.error_code)}"
+        return f"{part.committed_offset} epoch={part.committed_leader_epoch} metadata={part.metadata!r}"
+
+    if not response.groups:
+        return [code(response.error_code), *sorted_partitions(response.topics, names, offset)]
+    lines = [f"{len(response.groups)} groups"]
+    for group in response.groups:
+        lines.append(f"{group.group_id or '-'} {code(group.error_code)}")
+        lines += [f"  {line}" for line in sorted_partitions(group.topics, names, offset)]
+    return lines
+
+
+def sorted_partitions(topics: list[Any], names: Names, describe_one: Callable[[Any], str]) -> list[str]:
+    def name_of(topic: Any) -> str:
+        return topic.name if not hasattr(topic, "topic_id") else names.topic(topic)
+
+    return sorted(
+        f"{name_of(topic)}-{part.partition_index} {describe_one(part)}" for topic in topics for part in topic.partitions
+    )
+
+
+def show_list(response: list_groups.ListGroupsResponse, names: Names) -> list[str]:
+    return [
+        code(response.error_code),
+        *sorted(
+            f"{group.group_id} type={group.group_type or '-'} protocol={group.protocol_type or '-'} "
+            f"state={group.group_state or '-'}"
+            for group in response.groups
+            if group.group_id.endswith(names.group_suffix)
+        ),
+    ]
+
+
+def show_describe(response: describe_groups.DescribeGroupsResponse, names: Names) -> list[str]:
+    lines = [f"{len(response.groups)} groups"]
+    for group in sorted(response.groups, key=lambda one: one.group_id):
+        lines.append(
+            f"{group.group_id or '-'} {code(group.error_code)} state={group.group_state or '-'} "
+            f"type={group.protocol_type or '-'} protocol={group.protocol_data or '-'}"
+            + (f" message={group.error_message!r}" if group.error_message else "")
+        )
+        lines += sorted(
+            f"  {names.shown(member.member_id)} instance={member.group_instance_id} client={member.client_id} "
+            f"host={member.client_host} metadata={member.member_metadata.hex() or '-'} "
+            f"assignment={member.member_assignment.decode() or '-'}"
+            for member in group.members
+        )
+    return lines
+
+
+def show_delete(response: delete_groups.DeleteGroupsResponse, names: Names) -> list[str]:
+    results = sorted(f"{result.group_id or '-'} {code(result.error_code)}" for result in response.results)
+    return [f"{len(results)} groups", *results]
+
+
+def show_delete_offsets(response: offset_delete.OffsetDeleteResponse, names: Names) -> list[str]:
+    return [
+        code(response.error_code),
+        *sorted_partitions(response.topics, names, lambda part: code(part.error_code)),
+    ]
+
+
+SHOW: dict[str, Callable[[Any, Names], list[str]]] = {
+    "JoinGroup": show_join,
+    "SyncGroup": show_sync,
+    "Heartbeat": lambda response, names: [code(response.error_code)],
+    "LeaveGroup": show_leave,
+    "OffsetCommit": show_commit,
+    "OffsetFetch": show_fetch,
+    "ListGroups": show_list,
+    "DescribeGroups": show_describe,
+    "DeleteGroups": show_delete,
+    "OffsetDelete": show_delete_offsets,
+}
