@@ -1,4 +1,4 @@
-"""Where a client is told to find a broker: on the listener that it came in by."""
+"""The address of a broker that is advertised to a client: the one of the client's own listener."""
 
 from ottla.handlers.api import RequestContext
 from ottla.metadata.cluster import BrokerRegistration
@@ -6,10 +6,10 @@ from ottla.types import Endpoint
 
 
 def advertised_endpoint(context: RequestContext, broker: BrokerRegistration) -> Endpoint | None:
-    """Return the broker's advertised address for this client; None where it has no such listener.
+    """Return the broker's advertised address for this client; None if it has no such listener.
 
-    With ``ottla.advertise.dialled.address`` (development) this node says of itself the address that the client
-    dialled, which worked at least once: from a container, through a forwarded port, by any name.
+    With ``ottla.advertise.dialled.address`` (development) this node advertises for itself the address that the client
+    has connected to, which is reachable: from a container, through a forwarded port, by any name.
     """
     config = context.services.config
     if config.ottla_advertise_dialled_address and broker.broker_id == config.node_id:

@@ -5,8 +5,8 @@ Source: AlterClientQuotasRequest.json; ControllerApis.handleAlterClientQuotas of
 """
 
 from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.ask_controller import ask_controller
-from ottla.handlers.in_parts import Entries, ask_in_parts
+from ottla.handlers.controller_forwarding import forward_to_controller
+from ottla.handlers.in_parts import Entries, forward_in_parts
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
 from ottla.wire.acl_codes import Operation
@@ -20,5 +20,7 @@ _ENTRIES = Entries("entries", "entries", key="")
 def alter_client_quotas(
     context: RequestContext, request: AlterClientQuotasRequest
 ) -> Delayed[Message] | Steps[Message]:
-    """Pass the request on to the active controller."""
-    return ask_in_parts(request, _ENTRIES, lambda part: ask_controller(context, part, requires=Operation.ALTER_CONFIGS))
+    """Forward the request to the active controller."""
+    return forward_in_parts(
+        request, _ENTRIES, lambda part: forward_to_controller(context, part, requires=Operation.ALTER_CONFIGS)
+    )

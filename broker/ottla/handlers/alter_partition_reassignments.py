@@ -1,12 +1,12 @@
-"""AlterPartitionReassignments (api key 45, v0-v1): move replicas to other brokers, or stop moving them (KIP-455).
+"""AlterPartitionReassignments (api key 45, v0-v1): start or cancel reassignments of replicas (KIP-455).
 
 v1 allow_replication_factor_change (KIP-860). Decided by `ottla.controller.reassignments`.
 Source: AlterPartitionReassignmentsRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.ask_controller import ask_controller
-from ottla.handlers.in_parts import Entries, ask_in_parts
+from ottla.handlers.controller_forwarding import forward_to_controller
+from ottla.handlers.in_parts import Entries, forward_in_parts
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
 from ottla.wire.acl_codes import Operation
@@ -20,5 +20,7 @@ _PARTITIONS = Entries("topics", "responses", key="name", nested=Entries("partiti
 def alter_partition_reassignments(
     context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> Delayed[Message] | Steps[Message]:
-    """Pass the request on to the active controller."""
-    return ask_in_parts(request, _PARTITIONS, lambda part: ask_controller(context, part, requires=Operation.ALTER))
+    """Forward the request to the active controller."""
+    return forward_in_parts(
+        request, _PARTITIONS, lambda part: forward_to_controller(context, part, requires=Operation.ALTER)
+    )

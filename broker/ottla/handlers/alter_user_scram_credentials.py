@@ -6,8 +6,8 @@ Decided by `ottla.controller.scram`. Source: AlterUserScramCredentialsRequest.js
 from types import SimpleNamespace
 
 from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.ask_controller import ask_controller
-from ottla.handlers.in_parts import Entries, ask_in_parts
+from ottla.handlers.controller_forwarding import forward_to_controller
+from ottla.handlers.in_parts import Entries, forward_in_parts
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
 from ottla.wire.acl_codes import Operation
@@ -25,13 +25,13 @@ _CHANGES = Entries("changes", "results", key="name")
 def alter_user_scram_credentials(
     context: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> Delayed[Message] | Steps[Message]:
-    """Pass the request on to the active controller; both lists are one, in which no user may come twice."""
+    """Forward the request to the active controller; no user may be in both lists, so they are split together."""
 
-    def ask(part: SimpleNamespace) -> Delayed[Message]:
+    def forward(part: SimpleNamespace) -> Delayed[Message]:
         changes = AlterUserScramCredentialsRequest(
             deletions=[each for each in part.changes if isinstance(each, ScramCredentialDeletion)],
             upsertions=[each for each in part.changes if isinstance(each, ScramCredentialUpsertion)],
         )
-        return ask_controller(context, changes, requires=Operation.ALTER)
+        return forward_to_controller(context, changes, requires=Operation.ALTER)
 
-    return ask_in_parts(SimpleNamespace(changes=[*request.deletions, *request.upsertions]), _CHANGES, ask)
+    return forward_in_parts(SimpleNamespace(changes=[*request.deletions, *request.upsertions]), _CHANGES, forward)

@@ -1,13 +1,13 @@
-"""What every handler shares: `serves` registers it, `RequestContext` is all that it may touch.
+"""The interface of handlers: `serves` registers one, `RequestContext` is all that it may access.
 
 A handler takes the context and the decoded request and returns the response, a `Delayed` of it, or None for "no
 response at all" (Produce with acks=0). It has no state, no clock and does no I/O.
 
 A handler that may take longer than a millisecond is a generator function (`purgatory.steps`) with the same result: it
-yields after each entry or few, and the pipeline runs it a slice at a time. A `Delayed` may have such `Steps` as its
-value, too. What yields nothing must be done within 5 ms of CPU at every limit; `tests/broker/network/test_slices.py`
-runs each handler and measures. Until it has returned, no further request of that connection is handled, and the
-request, records included, stays as it is.
+yields after each entry or a few, and the pipeline runs it in slices. A `Delayed` may have such `Steps` as its value,
+too. A handler that does not yield must finish within 5 ms of CPU at every limit;
+`tests/broker/network/test_slices.py` measures each handler. Until it has returned, no further request of its connection
+is handled, and the request, records included, does not change.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CloseConnection:
-    """An answer: close the connection, because the protocol has no other way to say ``reason``."""
+    """A result: close the connection, because the protocol has no other way to report ``reason``."""
 
     reason: str
 
@@ -43,29 +43,29 @@ HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
 
 
 class ListenerRole(Enum):
-    """Whose APIs a listener serves; the values are those of Kafka's message definitions."""
+    """The role whose APIs a listener serves; the values are those of Kafka's message definitions."""
 
     BROKER = "broker"
     CONTROLLER = "controller"
 
 
 class Login(Protocol):
-    """A connection's SASL login, as its two handlers see it; implemented by `server.authentication`."""
+    """A connection's SASL authentication, as its two handlers use it; implemented by `network.authentication`."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether it is known who the client is; a renewal changes nothing about that."""
+        """Whether the client is authenticated; reauthentication does not change that."""
 
     def choose(self, mechanism: str, *, version: int) -> Answer:
-        """Return the answer to a SaslHandshake of ``version``."""
+        """Return the result of a SaslHandshake of ``version``."""
 
     def authenticate(self, token: bytes) -> Answer:
-        """Return the answer to a SaslAuthenticate."""
+        """Return the result of a SaslAuthenticate."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ConnectionInfo:
-    """Who is at the other end, and of which of our doors."""
+    """The client of a connection, and the listener that it is connected to."""
 
     connection: ConnectionId
     peer: Endpoint
@@ -73,7 +73,7 @@ class ConnectionInfo:
     role: ListenerRole
     security_protocol: str
     dialled: Endpoint | None
-    """The address of ours that the peer connected to; None where nobody will ask (`advertised_endpoint`)."""
+    """The address of this node that the peer connected to; None if it is not needed (`advertised_endpoint`)."""
     principal: str = ANONYMOUS_PRINCIPAL
     heartbeats_of: tuple[NodeId, Offset] | None = None
     """The broker, by id and epoch, whose heartbeats came over this connection."""
@@ -82,9 +82,9 @@ class ConnectionInfo:
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"
     login: Login | None = None
-    """None where the listener has no SASL."""
+    """None if the listener has no SASL."""
     host: str = field(init=False)
-    """The peer's address as Java writes it: that is how entries, groups and logs have it."""
+    """The peer's address as Java writes it, for ACL entries, groups and logs."""
 
     def __post_init__(self) -> None:
         self.host = host_address(self.peer.host)
@@ -92,7 +92,7 @@ class ConnectionInfo:
 
 @dataclass(slots=True)
 class RequestContext:
-    """One request, seen by its handler; the pipeline makes one for each, and keywords would double what that costs."""
+    """The context of one request; created with positional arguments, since keywords would double its cost."""
 
     api_key: int
     api_version: int
@@ -103,19 +103,19 @@ class RequestContext:
     received_at_ms: int
     """Monotonic."""
     charge: "Charge | None" = None
-    """The request, as quotas hold it against the client; None where nobody has any."""
+    """The cost of the request to the client's quotas; None if there are no quotas."""
     size_bytes: int = 0
-    """Of the request's frame; only counted for ``charge``."""
+    """The size of the request's frame; only set for ``charge``."""
 
     def off_loop(self) -> OffLoop:
-        """Return where work off the loop is done for this request, at its client's expense."""
+        """Return the executor of this request's work off the loop, which is charged to its client."""
         services, charge = self.services, self.charge
         if charge is None:
             return OffLoop(services.background, services.work_memory, services.clock)
         return OffLoop(services.background, services.work_memory, services.clock, charge.add_work_time)
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Return whether who asked is allowed to do this with that resource; a refusal is counted and logged."""
+        """Return whether the client may perform the operation on the resource; a denial is counted and logged."""
         if self.would_be_allowed(operation, resource_type, name):
             return True
         asking = self.connection
@@ -123,7 +123,7 @@ class RequestContext:
         return False
 
     def would_be_allowed(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Return whether it is allowed, where nobody asked for it: to list what may be seen, to try other ways."""
+        """Return the same without recording a denial: for filtering lists, and for alternative permissions."""
         authorizer = self.services.authorizer
         if not authorizer.is_enabled:
             return True
@@ -140,7 +140,7 @@ class RequestContext:
         return self.may(operation, _CLUSTER, CLUSTER_NAME)
 
     def require_on_cluster(self, operation: Operation) -> None:
-        """Raise unless who asked is allowed to do this with the cluster.
+        """Raise unless the client may perform the operation on the cluster.
 
         Raises:
             KafkaError: CLUSTER_AUTHORIZATION_FAILED.
@@ -152,7 +152,7 @@ class RequestContext:
             )
 
     def require_on_group(self, operation: Operation, group_id: str) -> None:
-        """Raise unless who asked is allowed to do this with the group.
+        """Raise unless the client may perform the operation on the group.
 
         Raises:
             KafkaError: GROUP_AUTHORIZATION_FAILED.
@@ -161,7 +161,7 @@ class RequestContext:
             raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED, MESSAGES[ErrorCode.GROUP_AUTHORIZATION_FAILED])
 
     def require_on_topic(self, operation: Operation, topic: str) -> None:
-        """Raise unless who asked is allowed to do this with the topic.
+        """Raise unless the client may perform the operation on the topic.
 
         Raises:
             KafkaError: TOPIC_AUTHORIZATION_FAILED.
@@ -172,7 +172,7 @@ class RequestContext:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One API as this node serves it."""
+    """The handler of one API, and the versions that it serves."""
 
     api_key: int
     first_version: int
@@ -191,8 +191,8 @@ def serves(*, api_key: int, versions: range, has_few_entries: bool = False) -> C
     Args:
         api_key: of the API.
         versions: its stop is one past the last version.
-        has_few_entries: the request is handled in one go, and no honest client lists thousands of anything in it. One
-            that is too large to be decoded in one go gets INVALID_REQUEST, and the handler never sees it.
+        has_few_entries: the request is handled without yielding, since legitimate requests list few entries. A request
+            that is too large to be decoded without yielding fails with INVALID_REQUEST before it reaches the handler.
     """
 
     def register(handler: HandlerT) -> HandlerT:

@@ -1,8 +1,8 @@
 """ApiVersions (api key 18, v0-v4): what this node serves, and the features of its cluster.
 
 v3 flexible body, client software name and version (KIP-511), features (KIP-584); v4 lists features whose minimum is 0.
-The response header is always version 0, and a version that we do not know is answered in version 0 with error 35, so
-that every client can go on from there. Produce is listed from version 0 although 0-2 are not served: librdkafka
+The response header is always version 0. The response to an unknown version is version 0 with error 35, so that every
+client can retry with a lower version. Produce is listed from version 0 although 0-2 are not served: librdkafka
 otherwise believes that compressed batches are not understood (KAFKA-18659).
 
 Source: ApiVersionsRequest.json, ApiVersionManager and ApiVersionsRequest.isValid of Apache Kafka 4.3.
@@ -33,7 +33,7 @@ _FIRST_VERSION_WITH_ZERO_MINIMUM = 4
 
 @serves(api_key=18, versions=range(0, 5))
 def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """Note who the client is; list APIs and features."""
+    """Record the client's software; list APIs and features."""
     if context.api_version >= _FIRST_VERSION_WITH_SOFTWARE:
         name, version = request.client_software_name, request.client_software_version
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
@@ -51,7 +51,7 @@ def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVer
 
 
 def _finalized_features(context: RequestContext) -> list[FinalizedFeatureKey]:
-    """Return the finalized features; kraft.version is the quorum's own and counts from 1 on (KIP-853)."""
+    """Return the finalized features; kraft.version is the quorum's own and starts at 1 (KIP-853)."""
     levels = dict(context.services.metadata.image.features.levels)
     if context.services.raft.kraft_version > 0:
         levels[KRAFT_VERSION] = context.services.raft.kraft_version
@@ -62,7 +62,7 @@ def _finalized_features(context: RequestContext) -> list[FinalizedFeatureKey]:
 
 
 def unsupported_version_response() -> ApiVersionsResponse:
-    """Return the answer, to be encoded in version 0, for a version that is not served."""
+    """Return the response, to be encoded in version 0, to a version that is not served."""
     mine = CATALOG[ApiKey.API_VERSIONS]
     return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION,

@@ -1,12 +1,12 @@
-"""AssignReplicasToDirs (api key 73, v0): a broker says which of its log directories hold which replicas (KIP-858).
+"""AssignReplicasToDirs (api key 73, v0): a broker reports the log directories of its replicas (KIP-858).
 
 Between nodes only. Decided by `ottla.controller.directories`, each replica for itself.
 Source: AssignReplicasToDirsRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.ask_controller import ask_controller
-from ottla.handlers.in_parts import Entries, ask_in_parts
+from ottla.handlers.controller_forwarding import forward_to_controller
+from ottla.handlers.in_parts import Entries, forward_in_parts
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
 from ottla.wire.acl_codes import Operation
@@ -25,7 +25,7 @@ _REPLICAS = Entries(
 def assign_replicas_to_dirs(
     context: RequestContext, request: AssignReplicasToDirsRequest
 ) -> Delayed[Message] | Steps[Message]:
-    """Pass the request on to the active controller, one of many replicas in parts."""
-    return ask_in_parts(
-        request, _REPLICAS, lambda part: ask_controller(context, part, requires=Operation.CLUSTER_ACTION)
+    """Forward the request to the active controller, a large one in parts."""
+    return forward_in_parts(
+        request, _REPLICAS, lambda part: forward_to_controller(context, part, requires=Operation.CLUSTER_ACTION)
     )

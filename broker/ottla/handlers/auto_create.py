@@ -1,8 +1,8 @@
-"""Creating a topic because a client asked about it (auto.create.topics.enable), or because groups need theirs.
+"""Creation of topics that clients request metadata of (auto.create.topics.enable), and of the groups' topic.
 
-Nobody waits for the answer: the topics come with the metadata, and clients ask again. A topic whose creation has no
-answer yet is not asked for again, however many clients ask about it. What a client's Metadata request creates, the
-controller decides as if the client had asked for it: by its permissions, and within its controller_mutation_rate.
+No request waits for the creation: the topics arrive with the metadata, and clients retry. A topic whose creation is in
+flight is not requested again, however many clients need it. The controller authorizes a creation that a Metadata
+request causes as if the client had sent CreateTopics, and charges its controller_mutation_rate.
 Source: DefaultAutoTopicCreationManager, GroupCoordinatorService.groupMetadataTopicConfigs of Apache Kafka 4.3.
 """
 
@@ -33,24 +33,24 @@ _BROKER_DEFAULT = -1
 
 
 def create_missing_topics(context: RequestContext, names: list[str]) -> None:
-    """Ask the controller, in the client's name, for topics of these (legal) names, with the broker's defaults.
+    """Request topics of these (legal) names from the controller as the client, with the broker's defaults.
 
-    Of very many only some, which the controller decides in one go: clients ask again for those that are still missing.
+    Only so many at once as the controller decides without yielding: clients retry for topics that are still missing.
     ``__transaction_state`` belongs to a coordinator that this release does not have.
     """
     creation = replace(context, api_key=CreateTopicsRequest.api_key, api_version=CreateTopicsRequest.versions.last)
     config = context.services.config
     topics = [_topic(config, name) for name in names[:ENTRIES_PER_PART] if name != TRANSACTION_STATE_TOPIC]
-    _ask_once(context.services, topics, lambda request: create_at_once(creation, request))
+    _request_topics_once(context.services, topics, lambda request: create_at_once(creation, request))
 
 
 def create_consumer_offsets(services: Services) -> None:
-    """Ask the controller for the groups' topic, in this node's own name."""
-    _ask_once(services, [_topic(services.config, CONSUMER_OFFSETS_TOPIC)], services.controller.send)
+    """Request the groups' topic from the controller as this node."""
+    _request_topics_once(services, [_topic(services.config, CONSUMER_OFFSETS_TOPIC)], services.controller.send)
 
 
-def _ask_once(
-    services: Services, topics: list[CreatableTopic], ask: Callable[[CreateTopicsRequest], Delayed[Message]]
+def _request_topics_once(
+    services: Services, topics: list[CreatableTopic], create: Callable[[CreateTopicsRequest], Delayed[Message]]
 ) -> None:
     in_flight = services.topics_in_flight
     topics = [topic for topic in topics if topic.name not in in_flight]
@@ -64,13 +64,13 @@ def _ask_once(
         _report(response)
 
     in_flight.update(names)
-    ask(CreateTopicsRequest(topics=topics, timeout_ms=services.config.request_timeout_ms)).on_complete(finish)
+    create(CreateTopicsRequest(topics=topics, timeout_ms=services.config.request_timeout_ms)).on_complete(finish)
 
 
 def _topic(config: NodeConfig, name: str) -> CreatableTopic:
     if name != CONSUMER_OFFSETS_TOPIC:
         return CreatableTopic(name=name, num_partitions=_BROKER_DEFAULT, replication_factor=_BROKER_DEFAULT)
-    # Compaction and fast loading ask for settings of its own.
+    # Compaction and fast loading need settings of its own.
     settings = {
         "cleanup.policy": "compact",
         "compression.type": "producer",

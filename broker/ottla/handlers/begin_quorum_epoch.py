@@ -1,11 +1,11 @@
-"""BeginQuorumEpoch (api key 53, v0-v1): a voter has been elected and says so (KIP-595).
+"""BeginQuorumEpoch (api key 53, v0-v1): a voter announces that it has been elected (KIP-595).
 
-Between controllers only. v1 flexible, directory ids and the leader's endpoints (KIP-853). Answered by `ottla.raft`.
+Between controllers only. v1 flexible, directory ids and the leader's endpoints (KIP-853). Handled by `ottla.raft`.
 Source: BeginQuorumEpochRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.quorum_answers import without_endpoints
+from ottla.handlers.quorum_responses import without_endpoints
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 

@@ -1,8 +1,8 @@
-"""The APIs that this release serves: one row per API key. A handler's module is imported when its first request comes.
+"""The APIs that this release serves: one row per API key. A handler's module is imported upon its first request.
 
-An idle node imports the others as soon as it is ready: out of descriptors it could not.
-The versions stand here as well as at the handler so that ApiVersions can answer without importing sixty modules;
-`find` refuses to serve when the two differ, and a test walks every row.
+An idle node imports the others as soon as it is ready: without free file descriptors it could not do so later.
+The versions are listed here as well as at the handler, so that ApiVersions does not import sixty modules; `find` fails
+if the two differ, and a test checks every row.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from ottla.wire.messages.registry import ApiKey
 
 
 class Row(NamedTuple):
-    """A served API: the module below `ottla.handlers` and the versions that it answers."""
+    """A served API: the module in `ottla.handlers`, and the versions that it serves."""
 
     module: str
     first_version: int
@@ -100,7 +100,7 @@ CONTROLLER_ONLY_APIS = frozenset(
         ApiKey.UPDATE_RAFT_VOTER,
     }
 )
-"""Spoken between nodes, on the controllers' listeners only."""
+"""APIs between nodes, on the controllers' listeners only."""
 
 CONTROLLER_APIS = CONTROLLER_ONLY_APIS | {
     ApiKey.FETCH,
@@ -133,23 +133,23 @@ CONTROLLER_APIS = CONTROLLER_ONLY_APIS | {
     ApiKey.ADD_RAFT_VOTER,
     ApiKey.REMOVE_RAFT_VOTER,
 }
-"""Everything that a controller's listener answers; Fetch there is for the metadata log only."""
+"""All APIs of a controller's listener; Fetch is for the metadata log only there."""
 
 
 def is_served_to(role: ListenerRole, api_key: ApiKey) -> bool:
-    """Return whether a listener of ``role`` answers ``api_key`` (if this release does at all)."""
+    """Return whether a listener of ``role`` serves ``api_key`` (if this release does at all)."""
     return api_key in CONTROLLER_APIS if role is ListenerRole.CONTROLLER else api_key not in CONTROLLER_ONLY_APIS
 
 
 def import_handlers() -> Iterator[None]:
-    """Import the module of every handler, and what it answers with, one at a time: 80 ms of CPU, in a few ms each."""
+    """Import the module of every handler, and its response types, one at a time: 80 ms of CPU, in a few ms each."""
     for row in CATALOG.values():
         import_module(f"ottla.handlers.{row.module}")
         yield
 
 
 def find(api_key: int, api_version: int) -> Served | None:
-    """Return the handler of an API, or None where this release does not serve that key in that version."""
+    """Return the handler of an API, or None if this release does not serve that version of it."""
     served = SERVED.get(api_key)
     if served is None:
         try:

@@ -1,4 +1,4 @@
-"""What the config APIs share: which layers a broker has, and which resources this node may answer for."""
+"""Shared by the config APIs: the layers of a broker, and the checks of resources to describe or alter."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -13,7 +13,7 @@ from ottla.config.resource_type import ConfigResourceType
 from ottla.config.sasl_settings import read_sasl_listeners
 from ottla.errors import ConfigurationError, ErrorCode, KafkaError
 from ottla.handlers.api import ListenerRole, RequestContext
-from ottla.handlers.ask_controller import ask_controller
+from ottla.handlers.controller_forwarding import forward_to_controller
 from ottla.metadata.configs import EVERY_BROKER, ConfigResource
 from ottla.purgatory import Delayed
 from ottla.quoting import cut_name
@@ -28,8 +28,8 @@ class AlteredResource(Protocol):
     resource_name: str
 
 
-class AlteredAnswer(Protocol):
-    """The answer for one of them."""
+class AlteredResult(Protocol):
+    """The result for one of them."""
 
     def __init__(
         self,
@@ -48,10 +48,10 @@ _OF_THE_CLUSTER = (
 )
 
 ResourceT = TypeVar("ResourceT", bound=AlteredResource)
-AnswerT = TypeVar("AnswerT", bound=AlteredAnswer)
+ResultT = TypeVar("ResultT", bound=AlteredResult)
 
 ValuesAfter: TypeAlias = Callable[[ResourceT, Mapping[str, str]], Mapping[str, str]]
-"""A broker's own values after a request, by the resource in it and the values before."""
+"""Returns a broker's own values after a request, given the request's resource and the values before."""
 
 
 def broker_layers(context: RequestContext) -> BrokerLayers:
@@ -66,7 +66,7 @@ def broker_layers(context: RequestContext) -> BrokerLayers:
 
 
 def require_on_resource(context: RequestContext, operation: Operation, resource_type: int, name: str) -> None:
-    """Raise unless the client is allowed to do this with what has the configuration.
+    """Raise unless the client may perform the operation on the configured resource.
 
     Raises:
         KafkaError: TOPIC_, GROUP_ or CLUSTER_AUTHORIZATION_FAILED.
@@ -80,10 +80,10 @@ def require_on_resource(context: RequestContext, operation: Operation, resource_
 
 
 def check_alterable(context: RequestContext, resource_type: int, name: str) -> None:
-    """Refuse what must be asked of another broker, or nobody can change; a controller takes it for any broker.
+    """Reject a resource of another broker, or one that cannot be changed; a controller accepts it for any broker.
 
     Raises:
-        KafkaError: INVALID_REQUEST, with Kafka's words.
+        KafkaError: INVALID_REQUEST, with Kafka's message.
     """
     if resource_type == ConfigResourceType.BROKER_LOGGER:
         raise KafkaError(
@@ -104,13 +104,13 @@ def check_alterable(context: RequestContext, resource_type: int, name: str) -> N
 
 
 def _check_for_this_broker(context: RequestContext, resource: ResourceT, values_after: ValuesAfter[ResourceT]) -> None:
-    """Refuse what does not fit this broker as it runs; a controller takes it, as Kafka's does.
+    """Reject values that this running broker cannot apply; a controller accepts them, as Kafka's does.
 
-    Of whoever may not alter the cluster nothing is looked at: that costs time and opens files, and the controller
-    refuses it anyway.
+    Requests of clients that may not alter the cluster are not checked: the check takes time and opens files, and the
+    controller rejects these requests anyway.
 
     Raises:
-        KafkaError: INVALID_REQUEST: steps of thread counts that are too large, cordoned directories that are not there,
+        KafkaError: INVALID_REQUEST: steps of thread counts that are too large, cordoned directories that do not exist,
             certificates that cannot be used.
     """
     if resource.resource_type != ConfigResourceType.BROKER or context.connection.role is not ListenerRole.BROKER:
@@ -124,7 +124,7 @@ def _check_for_this_broker(context: RequestContext, resource: ResourceT, values_
         else:
             after = replace(before, dynamic_default=values_after(resource, before.dynamic_default))
     except (InvalidConfigError, ValueError):
-        # Not a change at all; the controller says why.
+        # The change itself is invalid; the controller reports why.
         return
     check_thread_counts(before, after)
     try:
@@ -145,22 +145,22 @@ def pass_on_alterable(
     resources: list[ResourceT],
     *,
     values_after: ValuesAfter[ResourceT],
-    answer_type: type[AnswerT],
+    result_type: type[ResultT],
     request_for: Callable[[list[ResourceT]], Message],
-    answers_in: Callable[[Message], list[AnswerT]],
-) -> Delayed[list[AnswerT]]:
-    """Refuse the resources that this broker must not pass on, send the rest to the active controller.
+    results_in: Callable[[Message], list[ResultT]],
+) -> Delayed[list[ResultT]]:
+    """Reject the resources that this broker must not forward; forward the rest to the active controller.
 
     Args:
         context: of the request.
-        resources: as the client names them.
-        values_after: what a broker's own values would be.
-        answer_type: of one resource.
-        request_for: makes the controller's request of the rest.
-        answers_in: takes the answers out of the controller's response.
+        resources: of the client's request.
+        values_after: returns a broker's own values after the change.
+        result_type: the type of a resource's result.
+        request_for: builds the controller's request for the rest.
+        results_in: returns the results in the controller's response.
 
     Returns:
-        An answer for each resource, in the client's order.
+        A result for each resource, in the client's order.
     """
 
     def check(resource: ResourceT) -> None:
@@ -170,36 +170,36 @@ def pass_on_alterable(
     def authorize(resource: ResourceT) -> None:
         require_on_resource(context, Operation.ALTER_CONFIGS, resource.resource_type, resource.resource_name)
 
-    passed = _Checked(resources, check, answer_type)
+    passed = _Checked(resources, check, result_type)
 
     def decide(_: Message) -> Delayed[Message]:
-        allowed = _Checked(passed.rest, authorize, answer_type)
+        allowed = _Checked(passed.rest, authorize, result_type)
 
-        def with_refused(response: Message) -> Message:
-            answers = answers_in(response)
-            answers[:] = allowed.merged(answers)
+        def with_rejected(response: Message) -> Message:
+            results = results_in(response)
+            results[:] = allowed.merged(results)
             return response
 
-        return context.services.controller.handle_locally(request_for(allowed.rest)).then(with_refused)
+        return context.services.controller.handle_locally(request_for(allowed.rest)).then(with_rejected)
 
-    answered = ask_controller(context, request_for(passed.rest), decide)
-    return answered.then(lambda response: passed.merged(answers_in(response)))
+    forwarded = forward_to_controller(context, request_for(passed.rest), decide)
+    return forwarded.then(lambda response: passed.merged(results_in(response)))
 
 
-class _Checked(Generic[ResourceT, AnswerT]):
-    """Resources of which some are refused; ``rest`` are the others."""
+class _Checked(Generic[ResourceT, ResultT]):
+    """Resources of which some are rejected; ``rest`` are the others."""
 
     def __init__(
-        self, resources: list[ResourceT], check: Callable[[ResourceT], None], answer_type: type[AnswerT]
+        self, resources: list[ResourceT], check: Callable[[ResourceT], None], result_type: type[ResultT]
     ) -> None:
         self.rest: list[ResourceT] = []
-        self._refused: list[AnswerT | None] = []
+        self._rejected: list[ResultT | None] = []
         for resource in resources:
             try:
                 check(resource)
             except KafkaError as error:
-                self._refused.append(
-                    answer_type(
+                self._rejected.append(
+                    result_type(
                         error_code=error.code,
                         error_message=error.message,
                         resource_type=resource.resource_type,
@@ -207,10 +207,10 @@ class _Checked(Generic[ResourceT, AnswerT]):
                     )
                 )
             else:
-                self._refused.append(None)
+                self._rejected.append(None)
                 self.rest.append(resource)
 
-    def merged(self, answers: Iterable[AnswerT]) -> list[AnswerT]:
-        """Return an answer for each resource, given those for the rest."""
-        others = iter(answers)
-        return [next(others) if refused is None else refused for refused in self._refused]
+    def merged(self, results: Iterable[ResultT]) -> list[ResultT]:
+        """Return a result for each resource, given the results of the rest."""
+        others = iter(results)
+        return [next(others) if rejected is None else rejected for rejected in self._rejected]

@@ -7,8 +7,8 @@ Source: CreateAclsRequest.json; AclApis.handleCreateAcls and ControllerApis.hand
 from functools import partial
 
 from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.ask_controller import ask_controller, decide_acls
-from ottla.handlers.in_parts import Entries, ask_in_parts
+from ottla.handlers.controller_forwarding import decide_acls, forward_to_controller
+from ottla.handlers.in_parts import Entries, forward_in_parts
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
 from ottla.wire.codec import Message
@@ -19,9 +19,9 @@ _ENTRIES = Entries("creations", "results", key="")
 
 @serves(api_key=30, versions=range(1, 4))
 def create_acls(context: RequestContext, request: CreateAclsRequest) -> Delayed[Message] | Steps[Message]:
-    """Pass the request on to the active controller."""
+    """Forward the request to the active controller."""
 
-    def ask(part: CreateAclsRequest) -> Delayed[Message]:
-        return ask_controller(context, part, partial(decide_acls, context))
+    def forward(part: CreateAclsRequest) -> Delayed[Message]:
+        return forward_to_controller(context, part, partial(decide_acls, context))
 
-    return ask_in_parts(request, _ENTRIES, ask)
+    return forward_in_parts(request, _ENTRIES, forward)

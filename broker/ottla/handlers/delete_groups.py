@@ -1,6 +1,6 @@
 """DeleteGroups (api key 42, v0-v2): remove groups without members, and their offsets.
 
-v1 throttling before the answer; v2 flexible.
+v1 the response is sent before throttling (KIP-219); v2 flexible.
 Source: DeleteGroupsRequest.json; GroupCoordinatorService.deleteGroups of Apache Kafka 4.3.
 """
 
@@ -13,10 +13,10 @@ from ottla.wire.messages.delete_groups import DeletableGroupResult, DeleteGroups
 
 @serves(api_key=42, versions=range(0, 3))
 def delete_groups(context: RequestContext, request: DeleteGroupsRequest) -> Steps[DeleteGroupsResponse]:
-    """Have those deleted that the client may delete, each once."""
+    """Delete the groups that the client may delete, each once."""
     names = yield from unique_in_steps(request.groups_names)
     allowed, kept = yield from split_in_steps(names, lambda group: context.may_on_group(Operation.DELETE, group))
-    del names  # before the last step: to free all of this at once takes milliseconds
+    del names  # before the last step: freeing everything at once takes milliseconds
     rejected = yield from map_in_steps(_rejected, kept)
     deleted = yield from map_in_steps(context.services.groups.delete_group, allowed)
     results = yield from values_in_steps(deleted)

@@ -1,6 +1,6 @@
 """DeleteRecords (api key 21, v0-v2): raise partitions' log start offset; -1 means the high watermark. v2 flexible.
 
-Answered once every replica that is alive has deleted as much.
+The response waits until every live replica has deleted as much.
 Source: DeleteRecordsRequest.json; DelayedDeleteRecords and ReplicaManager.deleteRecords of Apache Kafka 4.3.
 """
 
@@ -30,7 +30,7 @@ def delete_records(context: RequestContext, request: DeleteRecordsRequest) -> St
     results: dict[str, list[Delayed[DeleteRecordsPartitionResult]]] = {}
     for topic in request.topics:
         of_topic = results.setdefault(topic.name, [])
-        # Of a partition that is named again the last offset counts, as in Kafka.
+        # The last offset of a duplicate partition counts, as in Kafka.
         yield None
         latest: dict[int, DeleteRecordsPartition] = {}
         for number, each in enumerate(topic.partitions, 1):
@@ -53,7 +53,7 @@ def delete_records(context: RequestContext, request: DeleteRecordsRequest) -> St
         )
     for name in list(results):
         yield None
-        # Taken out one by one: to free 45,000 lists at once takes milliseconds.
+        # Removed one by one: freeing 45,000 lists at once takes milliseconds.
         partitions = yield from values_in_steps(results.pop(name))
         response.topics.append(DeleteRecordsTopicResult(name=name, partitions=partitions))
     return response
@@ -81,7 +81,7 @@ def _delete(context: RequestContext, topic: str, wanted: DeleteRecordsPartition)
 def _when_deleted(
     context: RequestContext, partition: Partition, offset: Offset, deadline_ms: int
 ) -> Delayed[DeleteRecordsPartitionResult]:
-    """Return what says how it went, once every replica has deleted, another node leads, or time is up."""
+    """Return the result once every replica has deleted, another node leads, or the request times out."""
     index = partition.topic_partition.partition
 
     def try_complete() -> DeleteRecordsPartitionResult | None:

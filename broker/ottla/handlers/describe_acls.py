@@ -1,6 +1,6 @@
-"""DescribeAcls (api key 29, v1-v3): which access control entries match a filter.
+"""DescribeAcls (api key 29, v1-v3): list the access control entries that match a filter.
 
-v2 flexible; v3 USER resources. Answered from this node's metadata.
+v2 flexible; v3 USER resources. Served from this node's metadata.
 Source: DescribeAclsRequest.json; AclApis.handleDescribeAcls of Apache Kafka 4.3.
 """
 
@@ -19,7 +19,7 @@ from ottla.wire.messages.describe_acls import (
 
 @serves(api_key=29, versions=range(1, 4))
 def describe_acls(context: RequestContext, request: DescribeAclsRequest) -> Steps[DescribeAclsResponse]:
-    """List what matches, by resource."""
+    """List the matching entries by resource."""
     context.require_on_cluster(Operation.DESCRIBE)
     if not context.services.authorizer.is_enabled:
         return DescribeAclsResponse(

@@ -1,6 +1,6 @@
 """DescribeClientQuotas (api key 48, v0-v1): the limits of users, client ids and addresses (KIP-546).
 
-v1 flexible. Answered from this node's metadata.
+v1 flexible. Served from this node's metadata.
 Source: DescribeClientQuotasRequest.json; ClientQuotasImage.describe of Apache Kafka 4.3, whose error texts these are.
 """
 
@@ -24,7 +24,7 @@ from ottla.wire.messages.describe_client_quotas import (
 
 
 class _Match(IntEnum):
-    """How a component of the filter is meant (ClientQuotaFilter)."""
+    """The match type of a component of the filter (ClientQuotaFilter)."""
 
     EXACT = 0
     DEFAULT = 1
@@ -35,13 +35,13 @@ class _Match(IntEnum):
 def describe_client_quotas(
     context: RequestContext, request: DescribeClientQuotasRequest
 ) -> Steps[DescribeClientQuotasResponse]:
-    """List what matches every component; ``strict`` leaves out entities that have more types than the filter."""
+    """List the entities that match every component; ``strict`` omits entities with more types than the filter."""
     if not context.may_on_cluster(Operation.DESCRIBE_CONFIGS):
-        return _refuse(KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        return _error_response(KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     try:
         components = _checked(request.components)
     except KafkaError as error:
-        return _refuse(error)
+        return _error_response(error)
     entities = context.services.metadata.image.client_quotas.entities
     found, _ = yield from split_in_steps(
         entities,
@@ -59,7 +59,7 @@ def _entry(entity: QuotaEntity, limits: Mapping[str, float]) -> EntryData:
     )
 
 
-def _refuse(error: KafkaError) -> DescribeClientQuotasResponse:
+def _error_response(error: KafkaError) -> DescribeClientQuotasResponse:
     return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
 
 
@@ -67,7 +67,7 @@ def _checked(components: list[ComponentData]) -> dict[str, ComponentData]:
     """Return the filter's components by type.
 
     Raises:
-        KafkaError: INVALID_REQUEST, UNSUPPORTED_VERSION: nobody can be matched so.
+        KafkaError: INVALID_REQUEST, UNSUPPORTED_VERSION: the filter is not valid.
     """
     by_type: dict[str, ComponentData] = {}
     for component in components:

@@ -1,6 +1,6 @@
-"""DescribeCluster (api key 60, v0-v2): the cluster's id, its brokers, and who to send admin requests to.
+"""DescribeCluster (api key 60, v0-v2): the cluster's id, its brokers, and the node for admin requests.
 
-v1 endpoint_type: 1 asks for brokers, 2 for controllers (KIP-919), which only a controller's listener answers; v2
+v1 endpoint_type: 1 for brokers, 2 for controllers (KIP-919), only on a controller's listener; v2
 fenced brokers too (KIP-1073).
 
 Source: AuthHelper.computeDescribeClusterResponse of Apache Kafka 4.3.
@@ -51,7 +51,7 @@ def describe_cluster(context: RequestContext, request: DescribeClusterRequest) -
 
 
 def _controller_id(context: RequestContext, wanted: int) -> int:
-    """Return the active controller, or for clients of brokers a broker that passes requests on to it: this one."""
+    """Return the active controller, or for clients of brokers a broker that forwards requests to it: this one."""
     if wanted == _BROKERS:
         return context.services.config.node_id
     active = context.services.controller.active_controller_id

@@ -1,6 +1,6 @@
 """DescribeConfigs (api key 32, v1-v4): the configuration of topics, brokers, groups and client metrics.
 
-v1 sources and synonyms; v3 types and documentation; v4 flexible. Each value comes with the layer that gave it.
+v1 sources and synonyms; v3 types and documentation; v4 flexible. Each value has the layer that it comes from.
 
 Not done: levels of loggers. Source: ConfigHelper of Apache Kafka 4.3, whose error texts these are.
 """
@@ -37,7 +37,7 @@ from ottla.wire.messages.describe_configs import (
 )
 
 _Resource: TypeAlias = "tuple[int, str]"
-"""Its type and its name."""
+"""Type and name of a resource."""
 
 _KEYS_PER_STEP = 512
 _NO_KEYS: set[str] = set()
@@ -49,11 +49,11 @@ _NAME_MISSING = {
 
 @serves(api_key=32, versions=range(1, 5))
 def describe_configs(context: RequestContext, request: DescribeConfigsRequest) -> Steps[DescribeConfigsResponse]:
-    """Describe each resource, once however often it is named; one that cannot be gets an error of its own."""
+    """Describe each resource, duplicates once; a resource that cannot be described has an error of its own."""
     wanted: dict[_Resource, set[str] | None] = {}
     for resource in request.resources:
         yield from _note_keys(wanted, resource)
-    request.resources = []  # or they would be kept until the last of them is described
+    request.resources = []  # otherwise they would be kept until the last of them is described
     results = LazyArray(len(wanted), _describe_each(context, request, wanted))
     return DescribeConfigsResponse(results=results.as_list)
 
@@ -64,13 +64,13 @@ def _describe_each(
     resources = list(wanted)
     resources.reverse()
     while resources:
-        # Taken out one by one: to free them all at once would take longer than a slice.
+        # Removed one by one: freeing all at once would take longer than a slice.
         resource = resources.pop()
         yield _describe(context, request, *resource, wanted.pop(resource))
 
 
 def _note_keys(wanted: dict[_Resource, set[str] | None], resource: DescribeConfigsResource) -> Steps[None]:
-    """Add the keys that are wanted of ``resource``, None for all, to those of an earlier entry for the same one."""
+    """Add the requested keys of ``resource``, None for all, to those of an earlier entry for the same resource."""
     place = (resource.resource_type, resource.resource_name)
     keys = wanted.get(place, _NO_KEYS)
     if not resource.configuration_keys or keys is None:

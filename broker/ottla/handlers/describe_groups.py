@@ -1,7 +1,7 @@
 """DescribeGroups (api key 15, v0-v6): state, protocol and members of classic groups.
 
 v1 throttle time; v3 authorized operations (KIP-430); v4 group instance ids; v5 flexible; v6 GROUP_ID_NOT_FOUND with a
-message (KIP-1043), where older versions just see a Dead group.
+message (KIP-1043), where older versions return a Dead group.
 Source: DescribeGroupsRequest.json; KafkaApis.handleDescribeGroupsRequest of Apache Kafka 4.3.
 """
 
@@ -21,10 +21,10 @@ _FIRST_VERSION_WITH_NOT_FOUND = 6
 
 @serves(api_key=15, versions=range(0, 7))
 def describe_groups(context: RequestContext, request: DescribeGroupsRequest) -> Steps[DescribeGroupsResponse]:
-    """Describe each group, once however often it is named; those that are hidden come last, as in Kafka."""
+    """Describe each group, duplicates once; unauthorized groups come last, as in Kafka."""
     names = yield from unique_in_steps(request.groups)
     allowed, hidden = yield from split_in_steps(names, lambda group: context.may_on_group(Operation.DESCRIBE, group))
-    request.groups = []  # or they would be kept until the last of them is described
+    request.groups = []  # otherwise they would be kept until the last of them is described
     groups = LazyArray(len(names), chain(_describe_each(context, request, allowed), map(_hidden, hidden)))
     return DescribeGroupsResponse(groups=groups.as_list)
 
@@ -32,10 +32,10 @@ def describe_groups(context: RequestContext, request: DescribeGroupsRequest) -> 
 def _describe_each(
     context: RequestContext, request: DescribeGroupsRequest, names: list[str]
 ) -> Iterator[DescribedGroup]:
-    """Describe each group when its turn comes; hide from old clients the error that they do not know."""
+    """Describe each group; replace the error that old clients do not know."""
     names.reverse()
     while names:
-        # Taken out one by one: to free 90,000 names at once takes milliseconds.
+        # Removed one by one: freeing 90,000 names at once takes milliseconds.
         name = names.pop()
         group = context.services.groups.describe_group(name)
         if context.api_version < _FIRST_VERSION_WITH_NOT_FOUND:

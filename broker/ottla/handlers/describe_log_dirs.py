@@ -23,7 +23,7 @@ _PARTITIONS_PER_STEP = 32
 
 @serves(api_key=35, versions=range(1, 6))
 def describe_log_dirs(context: RequestContext, request: DescribeLogDirsRequest) -> Steps[DescribeLogDirsResponse]:
-    """List every directory; of the wanted topics' logs (all when none is named) their size and lag."""
+    """List every directory, and size and lag of the requested topics' logs (all if none is named)."""
     if not context.may_on_cluster(Operation.DESCRIBE):
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     logs = context.services.logs
@@ -48,15 +48,15 @@ def describe_log_dirs(context: RequestContext, request: DescribeLogDirsRequest) 
 
 
 def _wanted_logs(context: RequestContext, request: DescribeLogDirsRequest) -> Steps[dict[str, list[PartitionLog]]]:
-    """Return the logs that the request names, all where it names none, by directory."""
+    """Return the requested logs, all if none is named, by directory."""
     logs = context.services.logs
     wanted: dict[TopicPartition, PartitionLog] = {}
     if request.topics is None:
         wanted.update((log.topic_partition, log) for log in logs.logs())
-    for asked in request.topics or ():
+    for requested in request.topics or ():
         yield None
-        for number, index in enumerate(asked.partitions, 1):
-            log = logs.get(TopicPartition(asked.topic, index))
+        for number, index in enumerate(requested.partitions, 1):
+            log = logs.get(TopicPartition(requested.topic, index))
             if log is not None:
                 wanted[log.topic_partition] = log
             if number % _PARTITIONS_PER_STEP == 0:

@@ -1,4 +1,4 @@
-"""DescribeProducers (api key 61, v0): the producers whose state partitions hold.
+"""DescribeProducers (api key 61, v0): the producers with state in partitions.
 
 Source: DescribeProducersRequest.json; KIP-664; ReplicaManager.activeProducerState of Apache Kafka 4.3.
 """
@@ -19,7 +19,7 @@ from ottla.wire.messages.describe_producers import (
 
 @serves(api_key=61, versions=range(0, 1))
 def describe_producers(context: RequestContext, request: DescribeProducersRequest) -> Steps[DescribeProducersResponse]:
-    """List each partition's producers, once however often it is named; only its leader has the list."""
+    """List each partition's producers, duplicates once; only its leader has the list."""
     response = DescribeProducersResponse()
     indexes: dict[str, dict[int, None]] = {}
     for topic in request.topics:
@@ -28,7 +28,7 @@ def describe_producers(context: RequestContext, request: DescribeProducersReques
     for name in list(indexes):
         described = TopicResponse(name=name)
         response.topics.append(described)
-        # Taken out one by one: to free 45,000 dictionaries at once takes milliseconds.
+        # Removed one by one: freeing 45,000 dictionaries at once takes milliseconds.
         for index in indexes.pop(name):
             described.partitions.append((yield from _describe(context, name, index)))
             yield None

@@ -1,13 +1,13 @@
-"""DescribeQuorum (api key 55, v0-v2): who leads the metadata quorum, its voters, and how far each is (KIP-595).
+"""DescribeQuorum (api key 55, v0-v2): the leader of the metadata quorum, its voters, and their offsets (KIP-595).
 
-v1 fetch and caught-up times (KIP-836); v2 directory ids, error messages, and where the voters listen (KIP-853).
-Answered by `ottla.raft`.
+v1 fetch and caught-up times (KIP-836); v2 directory ids, error messages, and the voters' endpoints (KIP-853).
+Handled by `ottla.raft`.
 Source: DescribeQuorumRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.ask_controller import ask_controller
-from ottla.handlers.in_parts import Entries, ask_in_parts
+from ottla.handlers.controller_forwarding import forward_to_controller
+from ottla.handlers.in_parts import Entries, forward_in_parts
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
 from ottla.raft.describe_quorum import describe_quorum as describe
@@ -21,10 +21,10 @@ _PARTITIONS = Entries("topics", "topics", key="topic_name", nested=Entries("part
 
 @serves(api_key=55, versions=range(0, 3))
 def describe_quorum(context: RequestContext, request: DescribeQuorumRequest) -> Delayed[Message] | Steps[Message]:
-    """Ask the leader's replica of the quorum, wherever it is."""
+    """Forward the request to the leader of the quorum, on any node."""
     services = context.services
 
-    def ask(part: DescribeQuorumRequest) -> Delayed[Message]:
+    def forward(part: DescribeQuorumRequest) -> Delayed[Message]:
         def describe_here(_: Message) -> Delayed[Message]:
             described = describe(
                 services.raft,
@@ -34,6 +34,6 @@ def describe_quorum(context: RequestContext, request: DescribeQuorumRequest) -> 
             )
             return Delayed.of(described)
 
-        return ask_controller(context, part, describe_here, requires=Operation.DESCRIBE)
+        return forward_to_controller(context, part, describe_here, requires=Operation.DESCRIBE)
 
-    return ask_in_parts(request, _PARTITIONS, ask)
+    return forward_in_parts(request, _PARTITIONS, forward)

@@ -1,7 +1,7 @@
 """DescribeTopicPartitions (api key 75, v0): topics page by page, with their eligible leader replicas (KIP-966).
 
-Topics come sorted by name; a page ends after ``response_partition_limit`` partitions, and ``next_cursor`` says where
-the next one starts. Without topics in the request, all that there are.
+Topics come sorted by name; a page ends after ``response_partition_limit`` partitions, and ``next_cursor`` is the
+start of the next one. Without topics in the request, all topics are listed.
 
 Source: DescribeTopicPartitionsRequestHandler and KRaftMetadataCache of Apache Kafka 4.3.
 """
@@ -34,8 +34,8 @@ def describe_topic_partitions(
 ) -> Steps[DescribeTopicPartitionsResponse]:
     """Fill one page."""
     image = context.services.metadata.image
-    asked = yield from unique_in_steps(topic.name for topic in request.topics)
-    wanted: Collection[str] = asked or image.topics.by_name.keys()
+    requested = yield from unique_in_steps(topic.name for topic in request.topics)
+    wanted: Collection[str] = requested or image.topics.by_name.keys()
     names, hidden = yield from split_in_steps(
         (yield from sorted_in_steps(list(wanted))),
         lambda name: context.would_be_allowed(Operation.DESCRIBE, ResourceType.TOPIC, name),
@@ -44,7 +44,7 @@ def describe_topic_partitions(
     if request.cursor is not None:
         cursor = request.cursor
         if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in wanted):
-            return DescribeTopicPartitionsResponse(topics=(yield from map_in_steps(_refused, asked)))
+            return DescribeTopicPartitionsResponse(topics=(yield from map_in_steps(_unauthorized, requested)))
         names = names[bisect_left(names, cursor.topic_name) :]
         hidden = hidden[bisect_left(hidden, cursor.topic_name) :]
         if names and names[0] == cursor.topic_name:
@@ -125,5 +125,5 @@ def _hidden(name: str) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
 
 
-def _refused(name: str) -> DescribeTopicPartitionsResponseTopic:
+def _unauthorized(name: str) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name)

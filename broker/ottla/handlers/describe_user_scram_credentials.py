@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials (api key 50, v0): which SCRAM credentials users have, never the keys (KIP-554).
+"""DescribeUserScramCredentials (api key 50, v0): the SCRAM credentials of users, without their keys (KIP-554).
 
 Source: ScramImage.describe of Apache Kafka 4.3, whose error texts these are.
 """
@@ -24,17 +24,17 @@ _USERS_PER_STEP = 64
 def describe_user_scram_credentials(
     context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> Steps[DescribeUserScramCredentialsResponse]:
-    """List the credentials of the users that are asked for, of all when none is."""
+    """List the credentials of the requested users, of all if none is named."""
     if not context.may_on_cluster(Operation.DESCRIBE):
-        return (yield from _refuse(request))
+        return (yield from _error_response(request))
     infos: dict[str, list[CredentialInfo]] = {}
     for user, credential in sorted(context.services.metadata.image.scram.credentials.items(), key=lambda each: each[0]):
         info = CredentialInfo(mechanism=user.mechanism, iterations=credential.iterations)
         infos.setdefault(user.name, []).append(info)
         yield None
     counts: dict[str, int] = {}
-    for number, asked in enumerate(request.users or (), 1):
-        counts[asked.name] = counts.get(asked.name, 0) + 1
+    for number, requested in enumerate(request.users or (), 1):
+        counts[requested.name] = counts.get(requested.name, 0) + 1
         if number % _USERS_PER_STEP == 0:
             yield None
     counts = counts or dict.fromkeys(infos, 1)
@@ -44,15 +44,15 @@ def describe_user_scram_credentials(
     return DescribeUserScramCredentialsResponse(results=results)
 
 
-def _refuse(request: DescribeUserScramCredentialsRequest) -> Steps[DescribeUserScramCredentialsResponse]:
-    """Refuse each user, whom Kafka does not name then."""
+def _error_response(request: DescribeUserScramCredentialsRequest) -> Steps[DescribeUserScramCredentialsResponse]:
+    """Return an error for each user, without its name, as Kafka does."""
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    refused = yield from map_in_steps(
+    rejected = yield from map_in_steps(
         lambda _: DescribeUserScramCredentialsResult(user="", error_code=code, error_message=None),
         request.users or (),
         per_step=_USERS_PER_STEP,
     )
-    return DescribeUserScramCredentialsResponse(error_code=code, error_message=None, results=refused)
+    return DescribeUserScramCredentialsResponse(error_code=code, error_message=None, results=rejected)
 
 
 def _result(name: str, count: int, infos: Iterable[CredentialInfo] | None) -> DescribeUserScramCredentialsResult:

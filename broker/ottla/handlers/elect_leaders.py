@@ -5,8 +5,8 @@ v0 only preferred ones, and no top-level error; v1 election_type; v2 flexible. D
 """
 
 from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.ask_controller import ask_controller
-from ottla.handlers.in_parts import Entries, ask_in_parts
+from ottla.handlers.controller_forwarding import forward_to_controller
+from ottla.handlers.in_parts import Entries, forward_in_parts
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
 from ottla.wire.acl_codes import Operation
@@ -23,16 +23,16 @@ _PARTITIONS = Entries(
 
 @serves(api_key=43, versions=range(0, 3))
 def elect_leaders(context: RequestContext, request: ElectLeadersRequest) -> Delayed[Message] | Steps[Message]:
-    """Pass the request on to the active controller."""
+    """Forward the request to the active controller."""
 
     def fit(response: Message) -> Message:
         assert isinstance(response, ElectLeadersResponse)
         if context.api_version == 0:
-            # There is no place for it; the partitions carry the error too.
+            # Version 0 has no field for it; the partitions have the error too.
             response.error_code = 0
         return response
 
-    def ask(part: ElectLeadersRequest) -> Delayed[Message]:
-        return ask_controller(context, part, requires=Operation.ALTER).then(fit)
+    def forward(part: ElectLeadersRequest) -> Delayed[Message]:
+        return forward_to_controller(context, part, requires=Operation.ALTER).then(fit)
 
-    return ask_in_parts(request, _PARTITIONS, ask)
+    return forward_in_parts(request, _PARTITIONS, forward)

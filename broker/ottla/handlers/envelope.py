@@ -1,8 +1,8 @@
-"""Envelope (api key 58, v0): a broker passes a client's request on, with who the client is (KIP-590).
+"""Envelope (api key 58, v0): a broker forwards a client's request with the client's identity (KIP-590).
 
-The request inside is served as if the client had asked this controller, in its own version, and the response goes
-back in its own version. NOT_CONTROLLER anywhere in it becomes the envelope's own error, so that the broker looks for
-the active controller.
+The inner request is handled as if the client had sent it to this controller; its response has the inner request's
+version. NOT_CONTROLLER anywhere in it becomes the envelope's own error, so that the broker finds the active
+controller.
 Source: EnvelopeRequest.json; EnvelopeUtils, RequestContext and RequestChannel of Apache Kafka 4.3.
 """
 
@@ -53,12 +53,12 @@ FORWARDABLE: Final = frozenset(
         ApiKey.REMOVE_RAFT_VOTER,
     }
 )
-"""What a broker may pass on for its clients (ApiKeys.forwardable)."""
+"""APIs that a broker may forward for its clients (ApiKeys.forwardable)."""
 
 
 @serves(api_key=58, versions=range(0, 1))
 def envelope(context: RequestContext, request: EnvelopeRequest) -> Steps[Answer]:
-    """Open the envelope, serve the request in it, and put the response into another."""
+    """Open the envelope, handle the request in it, and wrap the response."""
     context.require_on_cluster(Operation.CLUSTER_ACTION)
     try:
         inner, inner_request = _open(context, request)
@@ -67,14 +67,14 @@ def envelope(context: RequestContext, request: EnvelopeRequest) -> Steps[Answer]
     served = find(inner.api_key, inner.api_version)
     if served is None:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-    answer = served.handler(inner, inner_request)
-    if isinstance(answer, GeneratorType):
-        answer = yield from answer
-    if isinstance(answer, Message):
-        return _close(inner, answer)
-    if isinstance(answer, Delayed):
-        return answer.then(lambda response: _close(inner, response))
-    raise KafkaError(ErrorCode.INVALID_REQUEST, "The request in the envelope has no answer.")
+    result = served.handler(inner, inner_request)
+    if isinstance(result, GeneratorType):
+        result = yield from result
+    if isinstance(result, Message):
+        return _close(inner, result)
+    if isinstance(result, Delayed):
+        return result.then(lambda response: _close(inner, response))
+    raise KafkaError(ErrorCode.INVALID_REQUEST, "The request in the envelope has no response.")
 
 
 def _open(context: RequestContext, request: EnvelopeRequest) -> tuple[RequestContext, Message]:
@@ -84,7 +84,7 @@ def _open(context: RequestContext, request: EnvelopeRequest) -> tuple[RequestCon
         raise ProtocolError(f"there is no API key {key}")
     api_key = ApiKey(key)
     if api_key not in FORWARDABLE:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{api_key.name} is no request to be passed on.")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{api_key.name} is not a forwardable request.")
     if version not in request_type(api_key).versions:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     header, position = RequestHeader.decode_from(data, request_header_version(api_key, version))
@@ -129,7 +129,9 @@ def _close(inner: RequestContext, response: Message) -> EnvelopeResponse:
     try:
         data = header.encode(header_version) + response.encode(inner.api_version)
     except ValueError as error:
-        # A defect, which must not reach the controller: it completes this response among others.
-        logger.error("%s v%d cannot be answered: %s", api_key.name, inner.api_version, one_line(str(error)))
+        # A bug, which must not propagate to the controller: it completes this response among others.
+        logger.error(
+            "the response to %s v%d cannot be encoded: %s", api_key.name, inner.api_version, one_line(str(error))
+        )
         return EnvelopeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
     return EnvelopeResponse(response_data=data)

@@ -1,4 +1,4 @@
-"""Fetch (api key 1, v4-v18): read record batches; the answer waits until there are min_bytes or max_wait_ms is over.
+"""Fetch (api key 1, v4-v18): read record batches; the response waits for min_bytes or max_wait_ms.
 
 v7 incremental sessions (KIP-227); v11 rack, reads from followers (KIP-392); v12 flexible, last fetched epoch and
 diverging epoch (KIP-595); v13 topic ids (KIP-516); v15 replica state (KIP-903); v16 node endpoints (KIP-951); v17
@@ -24,26 +24,26 @@ _FIRST_VERSION_WITH_TOPIC_IDS = 13
 _FIRST_VERSION_WITH_REPLICA_STATE = 15
 _FIRST_VERSION_OF_THE_QUORUM = 17
 _CONSUMER = -1
-# Looked up in their classes for every fetch they would cost as much as calls.
+# Looking these up in their classes for every fetch would cost as much as calls.
 _CONTROLLER, _CLUSTER_ACTION = ListenerRole.CONTROLLER, Operation.CLUSTER_ACTION
 
 
 def _fetch_metadata_log(context: RequestContext, request: FetchRequest) -> Answer:
-    """Ask the quorum; where its voters are is said from v17 on, as by Kafka's."""
-    answer = context.services.raft.handle_fetch(request)
+    """Fetch from the quorum's log; endpoints of voters are returned from v17 on, as in Kafka."""
+    result = context.services.raft.handle_fetch(request)
     if context.api_version >= _FIRST_VERSION_OF_THE_QUORUM:
-        return answer
+        return result
 
     def without_endpoints(response: FetchResponse) -> FetchResponse:
         response.node_endpoints = []
         return response
 
-    return answer.then(without_endpoints) if isinstance(answer, Delayed) else without_endpoints(answer)
+    return result.then(without_endpoints) if isinstance(result, Delayed) else without_endpoints(result)
 
 
 @serves(api_key=1, versions=range(4, 19))
 def fetch(context: RequestContext, request: FetchRequest) -> Answer:
-    """Read now; wait for more unless there is enough, an error, or no time."""
+    """Read now; wait for more unless there are enough bytes, an error, or no time left."""
     if context.connection.role is _CONTROLLER:
         context.require_on_cluster(Operation.CLUSTER_ACTION)
         return _fetch_metadata_log(context, request)
@@ -65,7 +65,7 @@ def fetch(context: RequestContext, request: FetchRequest) -> Answer:
 
 
 def _fetch_many(context: RequestContext, request: FetchRequest, replica_id: int, *, is_follower: bool) -> Steps[Answer]:
-    """Do the same for a request that names many partitions, a slice at a time."""
+    """Handle a request with many partitions in slices."""
     try:
         session = yield from context.services.fetch_sessions.begin_in_slices(
             request,
@@ -93,7 +93,7 @@ def _new_round(
 
 
 def _names_many(request: FetchRequest) -> bool:
-    """Return whether the request names more partitions than are looked at in one go."""
+    """Return whether the request names more partitions than are handled without yielding."""
     left = STRAIGHT_MAX
     for topics in (request.topics, request.forgotten_topics_data):
         for topic in topics:

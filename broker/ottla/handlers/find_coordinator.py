@@ -1,9 +1,9 @@
-"""FindCoordinator (api key 10, v0-v6): which broker coordinates a group.
+"""FindCoordinator (api key 10, v0-v6): find the broker that coordinates a group.
 
 v1 key type, error message, throttle time; v3 flexible; v4 several keys (KIP-699); v6 share partitions (KIP-932).
-``__consumer_offsets`` is created when it is first asked for; COORDINATOR_NOT_AVAILABLE meanwhile, as in Kafka.
-Not done: a transactional id is answered with COORDINATOR_NOT_AVAILABLE too, for this release runs no
-transaction coordinator, and a share partition with INVALID_REQUEST, as by a Kafka that has share groups turned off.
+``__consumer_offsets`` is created when it is first needed; COORDINATOR_NOT_AVAILABLE meanwhile, as in Kafka.
+Not done: a transactional id gets COORDINATOR_NOT_AVAILABLE too, because this release has no transaction coordinator,
+and a share partition INVALID_REQUEST, as from a Kafka with share groups disabled.
 Source: FindCoordinatorRequest.json; KafkaApis.getCoordinator of Apache Kafka 4.3.
 """
 
@@ -25,7 +25,7 @@ _MESSAGES = {
     **MESSAGES,
     ErrorCode.NONE: "NONE",
     ErrorCode.INVALID_REQUEST: (
-        "Coordinators are found for groups (key type 0) and transactional ids (1); the request asks for another type."
+        "Coordinators are found for groups (key type 0) and transactional ids (1); the request has another type."
     ),
 }
 
@@ -55,9 +55,9 @@ def _find_each(context: RequestContext, request: FindCoordinatorRequest) -> Step
 def _find(context: RequestContext, key_type: int, key: str) -> Coordinator:
     found: tuple[NodeId, Endpoint] | None = None
     error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    refused = _refusal(context, key_type, key)
-    if refused is not None:
-        error = refused
+    denied = _authorization_error(context, key_type, key)
+    if denied is not None:
+        error = denied
     elif key_type == _GROUP:
         found = _group_coordinator(context, key)
     elif key_type != _TRANSACTION:
@@ -70,8 +70,8 @@ def _find(context: RequestContext, key_type: int, key: str) -> Coordinator:
     return Coordinator(key=key, node_id=_NO_NODE, port=_NO_NODE, error_code=int(error), error_message=message)
 
 
-def _refusal(context: RequestContext, key_type: int, key: str) -> ErrorCode | None:
-    """Return why the client may not be told; None when it may."""
+def _authorization_error(context: RequestContext, key_type: int, key: str) -> ErrorCode | None:
+    """Return the error if the client may not describe the key, else None."""
     if key_type == _GROUP and not context.may_on_group(Operation.DESCRIBE, key):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
     if key_type == _TRANSACTION and not context.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key):
@@ -80,7 +80,7 @@ def _refusal(context: RequestContext, key_type: int, key: str) -> ErrorCode | No
 
 
 def _group_coordinator(context: RequestContext, group_id: str) -> tuple[NodeId, Endpoint] | None:
-    """Return the broker and its address on the listener that the client came in by; None while there is none."""
+    """Return the broker and its address on the client's listener; None while there is none."""
     services = context.services
     number = services.groups.partition_for(group_id)
     if number is None:

@@ -1,4 +1,4 @@
-"""Heartbeat (api key 12, v0-v4): a classic group's member says that it is alive.
+"""Heartbeat (api key 12, v0-v4): a member of a classic group renews its session.
 
 v1 throttle time; v3 group instance id (KIP-345); v4 flexible.
 Source: HeartbeatRequest.json; GroupCoordinatorService.heartbeat of Apache Kafka 4.3.

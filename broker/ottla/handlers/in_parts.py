@@ -1,9 +1,9 @@
-"""Requests with very many entries, passed on in parts: each is decided in well under a millisecond or two.
+"""Requests with very many entries, forwarded in parts, each of which the controller decides in a millisecond or two.
 
-The active controller decides a request in one go, on one state, and nothing else meanwhile. Where entries are decided
-each for itself, a request with thousands of them is asked in parts, and the answers are joined in the client's order.
-Entries with the same key stay together, because Kafka rejects what is named twice; of more than two only two are asked
-for, so such an entry is answered at most twice.
+The active controller decides a request without yielding, on one state. If the entries of a request are independent, a
+request with thousands of them is forwarded in parts, and the results are joined in the client's order. Entries with the
+same key stay together, because Kafka rejects duplicates; of more than two duplicates only two are forwarded, so such an
+entry has at most two results.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -16,55 +16,55 @@ from ottla.purgatory.steps import Steps, values_in_steps
 from ottla.wire.codec import Message
 
 ENTRIES_PER_PART: Final = 32
-"""Of a request that is not passed on whole; a new topic takes the controller 50 to 100 us."""
+"""Entries in a part; the controller needs 50 to 100 us for a new topic."""
 _PARTS_AHEAD: Final = 8
-"""Parts that are asked before the first is answered: they are committed together."""
+"""Parts that are sent before the first response arrives: they are committed together."""
 
 
 class Entries(NamedTuple):
-    """Where a request has its entries, and its response their answers: names of fields.
+    """Names of the fields with the entries of a request, and with their results in its response.
 
-    ``nested`` says where an entry and its answer list what is decided each for itself, as partitions of a topic; then
-    ``key`` is the field that entry and answer have in common, and it is of no use in ``nested``.
+    ``nested`` names the fields of entries and results that list independent parts, such as partitions of a topic; then
+    ``key`` is the field that an entry and its result have in common. It is not used in ``nested``.
     """
 
-    asked: str
-    answered: str
+    request_field: str
+    response_field: str
     key: str
     nested: "Entries | None" = None
 
 
-def ask_in_parts(
-    request: "Message | SimpleNamespace", entries: Entries, ask: Callable[[Any], Delayed[Message]]
+def forward_in_parts(
+    request: "Message | SimpleNamespace", entries: Entries, forward: Callable[[Any], Delayed[Message]]
 ) -> Delayed[Message] | Steps[Message]:
-    """Return the answer to ``request``, which is asked whole where it is small.
+    """Return the response to ``request``, which is forwarded whole if it is small.
 
     Args:
-        request: has the entries, and is what ``ask`` takes; a copy of it holds each part.
-        entries: where they are.
-        ask: passes on a part.
+        request: has the entries, and is what ``forward`` takes; a copy of it contains each part.
+        entries: the fields with the entries.
+        forward: sends a part to the controller.
     """
-    listed = getattr(request, entries.asked)
+    listed = getattr(request, entries.request_field)
     if not listed or _cost(listed, entries) <= ENTRIES_PER_PART:
-        return ask(request)
-    return _ask_each(request, entries, ask)
+        return forward(request)
+    return _forward_parts(request, entries, forward)
 
 
 def _cost(listed: list[Any], entries: Entries) -> int:
     if entries.nested is None or len(listed) > ENTRIES_PER_PART:
         return len(listed)
-    return sum(1 + _cost(getattr(entry, entries.nested.asked) or [], entries.nested) for entry in listed)
+    return sum(1 + _cost(getattr(entry, entries.nested.request_field) or [], entries.nested) for entry in listed)
 
 
-def _ask_each(
-    request: "Message | SimpleNamespace", entries: Entries, ask: Callable[[Any], Delayed[Message]]
+def _forward_parts(
+    request: "Message | SimpleNamespace", entries: Entries, forward: Callable[[Any], Delayed[Message]]
 ) -> Steps[Message]:
     parts: list[Delayed[Message]] = []
     split = _by_key if entries.nested is None else _by_nested
-    for listed in (yield from split(getattr(request, entries.asked), entries)):
+    for listed in (yield from split(getattr(request, entries.request_field), entries)):
         part = copy(request)
-        setattr(part, entries.asked, listed)
-        parts.append(ask(part))
+        setattr(part, entries.request_field, listed)
+        parts.append(forward(part))
         yield None
         if len(parts) > _PARTS_AHEAD:
             yield parts[-_PARTS_AHEAD]
@@ -72,7 +72,7 @@ def _ask_each(
 
 
 def _by_key(listed: list[Any], entries: Entries) -> Steps[Iterator[list[Any]]]:
-    """Return the entries in lists, those with the same key in the same one."""
+    """Return the entries in lists, duplicates of a key in the same list."""
     if not entries.key:
         return (listed[start : start + ENTRIES_PER_PART] for start in range(0, len(listed), ENTRIES_PER_PART))
     by_key: dict[Hashable, list[Any]] = {}
@@ -91,7 +91,7 @@ def _in_lists(by_key: dict[Hashable, list[Any]]) -> Iterator[list[Any]]:
     keys = list(by_key)
     keys.reverse()
     while keys:
-        # Taken out one by one: to free them all at once would take longer than a slice.
+        # Removed one by one: freeing all at once would take longer than a slice.
         part += by_key.pop(keys.pop())
         if len(part) >= ENTRIES_PER_PART:
             yield part
@@ -106,18 +106,18 @@ def _by_nested(listed: list[Any], entries: Entries) -> Steps[Iterator[list[Any]]
 
 
 def _cut(listed: list[Any], entries: Entries) -> Iterator[tuple[list[Any], int]]:
-    """Yield the entries in parts, each with its cost; entries whose nested lists are long are in several of them."""
+    """Yield the entries in parts, each with its cost; an entry with a long nested list is split over several parts."""
     part: list[Any] = []
     cost = 0
     for entry in listed:
         nested_parts: Iterable[tuple[list[Any], int]] = [([], 0)]
-        if entries.nested is not None and (nested := getattr(entry, entries.nested.asked)):
+        if entries.nested is not None and (nested := getattr(entry, entries.nested.request_field)):
             nested_parts = _cut(nested, entries.nested)
         for nested_part, nested_cost in nested_parts:
             piece = entry
             if entries.nested is not None:
                 piece = copy(entry)
-                setattr(piece, entries.nested.asked, nested_part)
+                setattr(piece, entries.nested.request_field, nested_part)
             part.append(piece)
             cost += 1 + nested_cost
             if cost >= ENTRIES_PER_PART:
@@ -132,24 +132,24 @@ def _join(parts: list[Delayed[Message]], entries: Entries) -> Steps[Message]:
     for response in (yield from values_in_steps(parts)):
         yield None
         if getattr(response, "error_code", 0):
-            # An error of the whole request: no controller answers, or the client may not ask.
+            # An error of the whole request: no active controller, or the client is not authorized.
             return response
         if joined is None:
             joined = response
             continue
         if hasattr(joined, "throttle_time_ms"):
             joined.throttle_time_ms = max(joined.throttle_time_ms, response.throttle_time_ms)  # type: ignore[attr-defined]
-        _extend(getattr(joined, entries.answered), getattr(response, entries.answered), entries)
+        _extend(getattr(joined, entries.response_field), getattr(response, entries.response_field), entries)
     assert joined is not None, "there was at least one part"
     return joined
 
 
-def _extend(known: list[Any], answered: list[Any], entries: Entries) -> None:
-    """Add the answers of a part to those of the parts before it; of an entry that was cut there is one answer."""
+def _extend(known: list[Any], added: list[Any], entries: Entries) -> None:
+    """Add the results of a part to those of earlier parts; an entry that was split has one result."""
     nested = entries.nested
-    if nested is not None and known and answered:
-        last, first = known[-1], answered[0]
+    if nested is not None and known and added:
+        last, first = known[-1], added[0]
         if getattr(last, entries.key) == getattr(first, entries.key):
-            _extend(getattr(last, nested.answered), getattr(first, nested.answered), nested)
-            del answered[0]
-    known += answered
+            _extend(getattr(last, nested.response_field), getattr(first, nested.response_field), nested)
+            del added[0]
+    known += added

@@ -12,7 +12,7 @@ from ottla.config.alter import Alteration, AlterOperation, apply_alterations
 from ottla.config.resource_type import ConfigResourceType
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.config_resources import pass_on_alterable
-from ottla.handlers.in_parts import Entries, ask_in_parts
+from ottla.handlers.in_parts import Entries, forward_in_parts
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
 from ottla.wire.codec import Message
@@ -30,20 +30,20 @@ _RESOURCES = Entries("resources", "responses", key="resource_type resource_name"
 def incremental_alter_configs(
     context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> Delayed[Message] | Steps[Message]:
-    """Reject what this broker must not pass on; pass the rest on to the active controller."""
-    return ask_in_parts(request, _RESOURCES, partial(_alter, context))
+    """Reject what this broker must not forward; forward the rest to the active controller."""
+    return forward_in_parts(request, _RESOURCES, partial(_alter, context))
 
 
 def _alter(context: RequestContext, request: IncrementalAlterConfigsRequest) -> Delayed[Message]:
-    answered = pass_on_alterable(
+    forwarded = pass_on_alterable(
         context,
         request.resources,
         values_after=_values_after,
-        answer_type=AlterConfigsResourceResponse,
+        result_type=AlterConfigsResourceResponse,
         request_for=lambda rest: IncrementalAlterConfigsRequest(resources=rest, validate_only=request.validate_only),
-        answers_in=_answers_in,
+        results_in=_results_in,
     )
-    return answered.then(lambda answers: IncrementalAlterConfigsResponse(responses=answers))
+    return forwarded.then(lambda results: IncrementalAlterConfigsResponse(responses=results))
 
 
 def _values_after(resource: AlterConfigsResource, before: Mapping[str, str]) -> Mapping[str, str]:
@@ -53,6 +53,6 @@ def _values_after(resource: AlterConfigsResource, before: Mapping[str, str]) -> 
     return apply_alterations(ConfigResourceType.BROKER, before, alterations)
 
 
-def _answers_in(response: Message) -> list[AlterConfigsResourceResponse]:
+def _results_in(response: Message) -> list[AlterConfigsResourceResponse]:
     assert isinstance(response, IncrementalAlterConfigsResponse)
     return response.responses

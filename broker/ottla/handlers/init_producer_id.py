@@ -1,7 +1,7 @@
 """InitProducerId (api key 22, v0-v5): a producer id and epoch for an idempotent producer.
 
 v2 flexible; v3 the producer's current id and epoch (KIP-360); v4 PRODUCER_FENCED; v5 KIP-890.
-Not done: transactional ids are answered with COORDINATOR_NOT_AVAILABLE, as FindCoordinator does for them.
+Not done: transactional ids get COORDINATOR_NOT_AVAILABLE, as from FindCoordinator.
 Source: InitProducerIdRequest.json; TransactionCoordinator.handleInitProducerId of Apache Kafka 4.3.
 """
 
@@ -16,22 +16,22 @@ _NO_ID = -1
 
 @serves(api_key=22, versions=range(0, 6))
 def init_producer_id(context: RequestContext, request: InitProducerIdRequest) -> Answer:
-    """Hand out the next id with epoch 0."""
+    """Return the next id with epoch 0."""
     if request.transactional_id is not None:
         if not context.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
-            return _refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        # Kafka refuses the empty id as a malformed request, and any other where it does not coordinate it.
+            return _error_response(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        # Kafka rejects an empty id as a malformed request, and other ids if it is not their coordinator.
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE if request.transactional_id else ErrorCode.INVALID_REQUEST
-        return _refuse(code)
+        return _error_response(code)
     if not _may_produce(context):
-        return _refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return _error_response(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if (request.producer_id == _NO_ID) != (request.producer_epoch == _NO_ID):
-        return _refuse(ErrorCode.INVALID_REQUEST)
+        return _error_response(ErrorCode.INVALID_REQUEST)
     return context.services.producer_ids.take().then(_respond)
 
 
 def _may_produce(context: RequestContext) -> bool:
-    """Whoever may write to any topic may do so idempotently (KIP-679)."""
+    """Return whether the client may write to any topic, which allows idempotent writes (KIP-679)."""
     if context.would_be_allowed(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME):
         return True
     asking = context.connection
@@ -43,9 +43,9 @@ def _may_produce(context: RequestContext) -> bool:
 
 def _respond(taken: ProducerId | ErrorCode) -> InitProducerIdResponse:
     if isinstance(taken, ErrorCode):
-        return _refuse(taken)
+        return _error_response(taken)
     return InitProducerIdResponse(producer_id=taken, producer_epoch=0)
 
 
-def _refuse(code: ErrorCode) -> InitProducerIdResponse:
+def _error_response(code: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=code, producer_id=_NO_ID, producer_epoch=_NO_ID)

@@ -1,7 +1,7 @@
-"""JoinGroup (api key 11, v0-v9): enter a classic group, or its next generation. Answered when the join phase ends.
+"""JoinGroup (api key 11, v0-v9): join a classic group, or its next generation. The response waits for the join phase.
 
-v1 rebalance timeout (KIP-62); v4 a new member is given its id first (KIP-394); v5 group instance id (KIP-345);
-v6 flexible; v7 protocol type in the answer; v8 reason (KIP-800); v9 skip assignment (KIP-814).
+v1 rebalance timeout (KIP-62); v4 a new member receives its id first (KIP-394); v5 group instance id (KIP-345);
+v6 flexible; v7 protocol type in the response; v8 reason (KIP-800); v9 skip assignment (KIP-814).
 Source: JoinGroupRequest.json; GroupCoordinatorService.joinGroup of Apache Kafka 4.3.
 """
 
@@ -18,21 +18,21 @@ _FIRST_VERSION_WITH_NULL_PROTOCOL_NAME = 7
 
 @serves(api_key=11, versions=range(0, 10))
 def join_group(context: RequestContext, request: JoinGroupRequest) -> Delayed[JoinGroupResponse]:
-    """Ask the coordinator; fill in what old versions say otherwise."""
+    """Forward to the coordinator; adapt the response for old versions."""
     if context.api_version < _FIRST_VERSION_WITH_REBALANCE_TIMEOUT:
         request.rebalance_timeout_ms = request.session_timeout_ms
     if not context.may_on_group(Operation.READ, request.group_id):
-        return Delayed.of(_refuse(context))
+        return Delayed.of(_error_response(context))
     client = Client(client_id=context.client_id or "", host=f"/{context.connection.host}")
-    answer = context.services.groups.join_group(client, context.api_version, request)
+    response = context.services.groups.join_group(client, context.api_version, request)
     if context.api_version >= _FIRST_VERSION_WITH_NULL_PROTOCOL_NAME:
-        return answer
-    return answer.then(_without_null)
+        return response
+    return response.then(_without_null)
 
 
-def _refuse(context: RequestContext) -> JoinGroupResponse:
-    refused = JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, protocol_name=None)
-    return refused if context.api_version >= _FIRST_VERSION_WITH_NULL_PROTOCOL_NAME else _without_null(refused)
+def _error_response(context: RequestContext) -> JoinGroupResponse:
+    rejected = JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, protocol_name=None)
+    return rejected if context.api_version >= _FIRST_VERSION_WITH_NULL_PROTOCOL_NAME else _without_null(rejected)
 
 
 def _without_null(response: JoinGroupResponse) -> JoinGroupResponse:

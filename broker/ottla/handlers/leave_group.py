@@ -18,7 +18,7 @@ _MEMBERS_PER_STEP = 32
 def leave_group(
     context: RequestContext, request: LeaveGroupRequest
 ) -> Delayed[LeaveGroupResponse] | Steps[LeaveGroupResponse]:
-    """Remove the members that the request names; very many of them some at a time."""
+    """Remove the members that the request names, very many of them in slices."""
     context.require_on_group(Operation.READ, request.group_id)
     if context.api_version < _FIRST_VERSION_WITH_MEMBERS:
         request.members = [MemberIdentity(member_id=request.member_id)]
@@ -38,13 +38,13 @@ def _leave_in_steps(context: RequestContext, request: LeaveGroupRequest) -> Step
     for response in (yield from values_in_steps(left)):
         yield None
         if response.error_code:
-            # It lists no member, and is the error of the whole.
+            # Without members it is the error of the whole request.
             return response
         merged.members += response.members
     return merged
 
 
 def _of_one_member(response: LeaveGroupResponse) -> LeaveGroupResponse:
-    """Give the one member's error as that of the whole: there is no other place for it."""
+    """Return the member's error as that of the whole response, which has no other field for it."""
     error_code = response.error_code or next((member.error_code for member in response.members), 0)
     return LeaveGroupResponse(error_code=error_code)

@@ -1,6 +1,6 @@
-"""ListConfigResources (api key 74, v0-v1): which resources have configuration (KIP-1142).
+"""ListConfigResources (api key 74, v0-v1): list the resources that have configuration (KIP-1142).
 
-v0 only client metrics subscriptions; v1 the types that are asked for, or all. Not done: loggers.
+v0 only client metrics subscriptions; v1 the requested types, or all. Not done: loggers.
 Source: KafkaApis.handleListConfigResources of Apache Kafka 4.3.
 """
 
@@ -29,7 +29,7 @@ _KNOWN_TYPES = frozenset((*_TYPES, ConfigResourceType.BROKER_LOGGER))
 def list_config_resources(
     context: RequestContext, request: ListConfigResourcesRequest
 ) -> Steps[ListConfigResourcesResponse]:
-    """List brokers and topics that there are, and groups and subscriptions that have settings."""
+    """List all brokers and topics, and groups and subscriptions with settings."""
     context.require_on_cluster(Operation.DESCRIBE_CONFIGS)
     if context.api_version == 0:
         wanted: tuple[int, ...] = (ConfigResourceType.CLIENT_METRICS,)

@@ -1,9 +1,9 @@
 """ListOffsets (api key 2, v1-v11): the offset at a time, or at an end of a partition's log.
 
 v2 isolation level; v4 leader epochs; v6 flexible; v7 max timestamp (KIP-734); v8 earliest local (KIP-405); v9 latest
-tiered; v10 timeout; v11 earliest pending upload. Nothing is tiered here: local answers equal the others, -5 is unknown.
-A partition named twice is answered once, with INVALID_REQUEST, and topics named twice are put together.
-Consumers are told of what is committed, followers (by their id) and debuggers (-2, also by a follower) of everything.
+tiered; v10 timeout; v11 earliest pending upload. Nothing is tiered here: local offsets equal the others, -5 is unknown.
+A duplicate partition has one result, INVALID_REQUEST, and duplicate topics are merged. Consumers see committed offsets
+only, followers (by their id) and debuggers (-2, also by a follower) all offsets.
 Source: ListOffsetsRequest.json; ReplicaManager.fetchOffset, UnifiedLog.fetchOffsetByTimestamp of Apache Kafka 4.3.
 """
 
@@ -41,7 +41,7 @@ _UNKNOWN = TimestampAndOffset(timestamp_ms=-1, offset=-1, leader_epoch=-1)
 _END = TimestampAndOffset(timestamp_ms=-1, offset=-2, leader_epoch=-1)
 _AT_HAND = frozenset({LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD})
 _AT_ONCE_MAX = 50
-"""Partitions; each takes some microseconds."""
+"""Partitions without yielding; each takes some microseconds."""
 _PER_SLICE_MAX = 20
 _READ_COMMITTED = 1
 _FIRST_VERSION_WITH_LEADER_EPOCH = 4
@@ -52,7 +52,7 @@ _DEBUGGER = -2
 
 @serves(api_key=2, versions=range(1, 12))
 def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> Answer:
-    """Look each partition up on its own; in steps, unless all that is asked for is at hand."""
+    """Look up each partition by itself; in steps, unless all requested offsets are in memory."""
     steps = _list_offsets(context, request)
     is_small = len(request.topics) <= _AT_ONCE_MAX
     is_small = is_small and sum(len(topic.partitions) for topic in request.topics) <= _AT_ONCE_MAX
@@ -72,24 +72,25 @@ def _list_offsets(context: RequestContext, request: ListOffsetsRequest) -> Steps
             if counted % _PER_SLICE_MAX == 0:
                 yield None
     response = ListOffsetsResponse()
-    answers_of: dict[str, list[ListOffsetsPartitionResponse]] = {}
+    responses_of: dict[str, list[ListOffsetsPartitionResponse]] = {}
     for topic in request.topics:
-        answers = answers_of.get(topic.name)
-        if answers is None:
-            answers = answers_of[topic.name] = []
-            response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+        partition_responses = responses_of.get(topic.name)
+        if partition_responses is None:
+            partition_responses = responses_of[topic.name] = []
+            response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partition_responses))
         for number, wanted in enumerate(topic.partitions):
             count = counts.pop((topic.name, wanted.partition_index), 0)
             if count:
-                answer = yield from _answer_partition(context, request, topic.name, wanted, is_duplicate=count > 1)
-                answers.append(answer)
+                partition_responses.append(
+                    (yield from _list_partition(context, request, topic.name, wanted, is_duplicate=count > 1))
+                )
             if number % _PER_SLICE_MAX == 0:
                 yield None
         yield None
     return response
 
 
-def _answer_partition(
+def _list_partition(
     context: RequestContext,
     request: ListOffsetsRequest,
     topic: str,
@@ -97,19 +98,19 @@ def _answer_partition(
     *,
     is_duplicate: bool,
 ) -> Steps[ListOffsetsPartitionResponse]:
-    answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+    partition_response = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
     try:
         if is_duplicate:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         found = yield from _look_up(context, request, topic, wanted)
     except KafkaError as error:
-        answer.error_code = error.code
-        return answer
-    answer.timestamp = found.timestamp_ms
-    answer.offset = found.offset
+        partition_response.error_code = error.code
+        return partition_response
+    partition_response.timestamp = found.timestamp_ms
+    partition_response.offset = found.offset
     if context.api_version >= _FIRST_VERSION_WITH_LEADER_EPOCH:
-        answer.leader_epoch = found.leader_epoch
-    return answer
+        partition_response.leader_epoch = found.leader_epoch
+    return partition_response
 
 
 def _look_up(
@@ -136,14 +137,14 @@ def _look_up(
     found = _below(found, end, partition)
     is_behind = partition.is_leader and partition.isr.epoch_start_offset > log.high_watermark
     if is_behind and (wanted.timestamp == LATEST or (found is _UNKNOWN and wanted.timestamp >= 0)):
-        # A new leader does not know yet how much its predecessor had committed: an offset from now might go back.
+        # A new leader does not know its predecessor's high watermark yet: an offset returned now might go backwards.
         can_say_so = context.api_version >= _FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE
         raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE if can_say_so else ErrorCode.LEADER_NOT_AVAILABLE)
     return found
 
 
 def _find(context: RequestContext, partition: Partition, timestamp: int) -> Steps[TimestampAndOffset | None]:
-    """Return what is asked for; _END for the end that the client may see, None where there is no such offset."""
+    """Return the requested offset; _END for the end that the client may see, None if there is no such offset."""
     log = partition.log
     if timestamp == LATEST:
         return _END
@@ -158,7 +159,7 @@ def _find(context: RequestContext, partition: Partition, timestamp: int) -> Step
 
 
 def _below(found: TimestampAndOffset | None, end: Offset, partition: Partition) -> TimestampAndOffset:
-    """Return ``found`` where the client may see it: below ``end``, or the log's start."""
+    """Return ``found`` if the client may see it (below ``end``), else the log's start."""
     if found is _END:
         return TimestampAndOffset(-1, end, partition.leader_epoch)
     if found is None or (found.offset >= end and found.timestamp_ms >= 0):

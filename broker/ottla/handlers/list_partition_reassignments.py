@@ -1,12 +1,12 @@
-"""ListPartitionReassignments (api key 46, v0): the moves of replicas that are under way (KIP-455).
+"""ListPartitionReassignments (api key 46, v0): the ongoing reassignments (KIP-455).
 
 Decided by `ottla.controller.reassignments`.
 Source: ListPartitionReassignmentsRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.ask_controller import ask_controller
-from ottla.handlers.in_parts import Entries, ask_in_parts
+from ottla.handlers.controller_forwarding import forward_to_controller
+from ottla.handlers.in_parts import Entries, forward_in_parts
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
 from ottla.wire.acl_codes import Operation
@@ -20,5 +20,7 @@ _PARTITIONS = Entries("topics", "topics", key="name", nested=Entries("partition_
 def list_partition_reassignments(
     context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> Delayed[Message] | Steps[Message]:
-    """Pass the request on to the active controller."""
-    return ask_in_parts(request, _PARTITIONS, lambda part: ask_controller(context, part, requires=Operation.DESCRIBE))
+    """Forward the request to the active controller."""
+    return forward_in_parts(
+        request, _PARTITIONS, lambda part: forward_to_controller(context, part, requires=Operation.DESCRIBE)
+    )

@@ -1,10 +1,10 @@
-"""Metadata (api key 3, v0-v13): the brokers, the topics, and who leads each partition.
+"""Metadata (api key 3, v0-v13): the brokers, the topics, and the leader of each partition.
 
 v0 an empty list of topics means all; from v1 null does, and there is a controller; v2 cluster id; v4 the client may
 forbid auto creation; v5 offline replicas; v7 leader epochs; v8 authorized operations; v9 flexible; v10 topic ids in
-the answer, v12 in the question; v13 top-level error.
-An unknown topic is created when auto.create.topics.enable and the request allow it; until it is there the answer is
-UNKNOWN_TOPIC_OR_PARTITION, as in Kafka, and clients ask again.
+the response, v12 in the request; v13 top-level error.
+An unknown topic is created when auto.create.topics.enable and the request allow it; until then the error is
+UNKNOWN_TOPIC_OR_PARTITION, as in Kafka, and clients retry.
 A response that would name a leader whose connection to this node has just broken waits for its successor
 (`replication.disconnected_leaders`).
 Source: MetadataRequest.json; KafkaApis.handleTopicMetadataRequest, KRaftMetadataCache of Apache Kafka 4.3.
@@ -18,7 +18,7 @@ from ottla.errors import ErrorCode
 from ottla.handlers.advertised import advertised_endpoint
 from ottla.handlers.api import Answer, RequestContext, serves
 from ottla.handlers.auto_create import create_missing_topics
-from ottla.handlers.permissions import NOT_ASKED, authorized_on_cluster, authorized_operations
+from ottla.handlers.permissions import NOT_REQUESTED, authorized_on_cluster, authorized_operations
 from ottla.metadata.topic_name import invalid_topic_name_reason
 from ottla.metadata.topics import NO_LEADER, PartitionRegistration, TopicImage
 from ottla.purgatory.steps import ITEMS_PER_STEP, Steps, map_in_steps, split_in_steps, unique_in_steps
@@ -36,34 +36,34 @@ from ottla.wire.messages.metadata import (
 
 KeyT = TypeVar("KeyT")
 
-_FIRST_VERSION_WITH_IDS_ASKED = 12
+_FIRST_VERSION_WITH_REQUESTS_BY_ID = 12
 _FIRST_VERSION_WITH_LISTENER_NOT_FOUND = 6
 _HIDDEN = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID)
-"""Nothing is said of such topics, not even what the client may do with them."""
+"""Such topics are returned without any details, even without authorized operations."""
 _INDEX_START = 2
-"""A partition begins with its error code, then its index, in every version."""
+"""A partition starts with its error code, then its index, in every version."""
 _INDEX = struct.Struct(">i")
 _TOPICS_PER_STEP = 256
 _PARTITIONS_PER_STEP = 64
 _FEWEST_PARTITIONS_KEPT = 16
-"""Below this, keeping the bytes saves less than it costs."""
+"""Below this, caching the encoded partitions saves less than it costs."""
 
 
 @serves(api_key=3, versions=range(0, 14))
 def metadata(context: RequestContext, request: MetadataRequest) -> Steps[Answer]:
-    """List the alive brokers and the wanted topics; wait a moment where a leader was lost just now."""
+    """List the alive brokers and the requested topics; wait briefly if a leader has just been lost."""
     if request.topics is not None and (yield from _is_malformed(context, request.topics)):
-        return (yield from _refuse(context, request.topics))
+        return (yield from _malformed_response(context, request.topics))
     disconnected_leaders = context.services.replicas.disconnected_leaders
     if not disconnected_leaders.lost_leaders():
-        return (yield from _answer(context, request))
+        return (yield from _describe_wanted(context, request))
     return disconnected_leaders.respond_when_settled(
-        lambda lost: _names_leader(context, request, lost), lambda: _answer(context, request)
+        lambda lost: _names_leader(context, request, lost), lambda: _describe_wanted(context, request)
     )
 
 
 def _names_leader(context: RequestContext, request: MetadataRequest, leaders: Set[NodeId]) -> bool:
-    """Whether the answer would give some partition one of ``leaders``."""
+    """Return whether the response would name one of ``leaders`` for a partition."""
     metadata = context.services.metadata
     led = metadata.topics_led_by(leaders)
     if not led or _wants_every_topic(context, request):
@@ -79,8 +79,8 @@ def _wants_every_topic(context: RequestContext, request: MetadataRequest) -> boo
     return request.topics is None or (context.api_version == 0 and not request.topics)
 
 
-def _answer(context: RequestContext, request: MetadataRequest) -> Steps[MetadataResponse]:
-    """Answer from the newest image, each topic once; start to create topics that are missing."""
+def _describe_wanted(context: RequestContext, request: MetadataRequest) -> Steps[MetadataResponse]:
+    """Describe the requested topics of the newest image, duplicates once; start the creation of missing topics."""
     described = _Described(context)
     wanted = request.topics
     if wanted is None or _wants_every_topic(context, request):
@@ -105,14 +105,14 @@ def _answer(context: RequestContext, request: MetadataRequest) -> Steps[Metadata
         controller_id=_controller_id(context),
         topics=topics,
         cluster_authorized_operations=(
-            authorized_on_cluster(context) if request.include_cluster_authorized_operations else NOT_ASKED
+            authorized_on_cluster(context) if request.include_cluster_authorized_operations else NOT_REQUESTED
         ),
     )
 
 
 def _is_malformed(context: RequestContext, topics: list[MetadataRequestTopic]) -> Steps[bool]:
-    """Whether a topic has neither name nor id, or is asked for by id in a version that only promised to."""
-    has_ids = context.api_version >= _FIRST_VERSION_WITH_IDS_ASKED
+    """Return whether a topic has neither name nor id, or an id in a version that has the field but not the feature."""
+    has_ids = context.api_version >= _FIRST_VERSION_WITH_REQUESTS_BY_ID
     for number, topic in enumerate(topics, 1):
         if (topic.name is None) if topic.topic_id == ZERO_UUID else not has_ids:
             return True
@@ -123,13 +123,13 @@ def _is_malformed(context: RequestContext, topics: list[MetadataRequestTopic]) -
     return False
 
 
-def _refuse(context: RequestContext, topics: list[MetadataRequestTopic]) -> Steps[MetadataResponse]:
-    too_early = context.api_version < _FIRST_VERSION_WITH_IDS_ASKED
+def _malformed_response(context: RequestContext, topics: list[MetadataRequestTopic]) -> Steps[MetadataResponse]:
+    too_early = context.api_version < _FIRST_VERSION_WITH_REQUESTS_BY_ID
     error = ErrorCode.INVALID_REQUEST if too_early else ErrorCode.UNKNOWN_SERVER_ERROR
-    refused = yield from map_in_steps(
+    rejected = yield from map_in_steps(
         lambda topic: MetadataResponseTopic(error_code=error, name=topic.name or "", topic_id=topic.topic_id), topics
     )
-    return MetadataResponse(topics=refused)
+    return MetadataResponse(topics=rejected)
 
 
 def _create_missing(context: RequestContext, topics: list[MetadataResponseTopic]) -> Steps[None]:
@@ -157,7 +157,7 @@ def _controller_id(context: RequestContext) -> NodeId:
 
 
 class _Described:
-    """Answers from one image, for one client."""
+    """Descriptions from one image, for one client."""
 
     def __init__(self, context: RequestContext) -> None:
         self._context = context
@@ -168,11 +168,11 @@ class _Described:
             endpoint = advertised_endpoint(context, broker)
             if endpoint is not None:
                 self._endpoints[broker_id] = endpoint
-        # Which brokers the client can reach is all that its partitions depend on besides the image.
+        # Partitions depend only on the image and on the brokers that the client can reach.
         self._view = (context.api_version, *self._endpoints)
 
     def brokers(self) -> list[MetadataResponseBroker]:
-        """List those that are alive, and for a moment those that were; the latter lead nothing."""
+        """List the alive brokers, and for a moment brokers that have just been fenced, which lead nothing."""
         listed = list(self._alive.values())
         lately_fenced = self._context.services.metadata.lately_fenced_brokers()
         if lately_fenced:
@@ -234,14 +234,14 @@ class _Described:
         )
 
     def _partitions(self, topic: TopicImage) -> Steps[list[MetadataResponsePartition]]:
-        """Describe the partitions; a large topic's bytes are kept, as clients ask for them again and again."""
+        """Describe the partitions; a large topic's encoding is cached, as clients request it again and again."""
         if len(topic.partitions) < _FEWEST_PARTITIONS_KEPT:
             return self._describe(topic)
         cache = self._context.services.metadata
         kept = cache.encoded_partitions(topic, self._view)
         if kept is None:
             kept = yield from self._encode(topic)
-            # The image may have changed between two slices: what is outdated is not kept.
+            # The image may have changed between two slices: an outdated encoding is not cached.
             if cache.topic_by_id(topic.topic_id) is topic:
                 cache.keep_encoded_partitions(topic, self._view, kept)
         return kept.as_list
@@ -270,7 +270,7 @@ class _Described:
     def _partition(self, index: int, registration: PartitionRegistration) -> MetadataResponsePartition:
         leader, error = registration.leader, ErrorCode.NONE
         if leader not in self._endpoints:
-            # A leader that is up but not on the client's listener is a mistake in the listeners' configuration.
+            # A leader that is alive but has no such listener is a misconfiguration of listeners.
             is_up = leader in self._alive and self._context.api_version >= _FIRST_VERSION_WITH_LISTENER_NOT_FOUND
             error = ErrorCode.LISTENER_NOT_FOUND if is_up else ErrorCode.LEADER_NOT_AVAILABLE
             leader = NO_LEADER

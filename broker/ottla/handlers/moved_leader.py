@@ -1,4 +1,4 @@
-"""Tell a client where a partition went, so that it need not ask for metadata first (KIP-951)."""
+"""The new leader of a partition in a response, so that the client need not request metadata first (KIP-951)."""
 
 from typing import Protocol
 
@@ -9,7 +9,7 @@ from ottla.wire.messages import fetch, produce
 
 
 class LeaderIdAndEpoch(Protocol):
-    """The current_leader field of Produce and Fetch answers."""
+    """The current_leader field of Produce and Fetch responses."""
 
     leader_id: int
     leader_epoch: int
@@ -22,7 +22,7 @@ def add_moved_leader(
     topic: str,
     partition: int,
 ) -> None:
-    """Fill in ``current_leader`` from the metadata, and its endpoint unless it is listed already."""
+    """Set ``current_leader`` from the metadata, and add its endpoint unless it is listed already."""
     registration = context.services.metadata.partition(TopicPartition(topic, partition))
     if registration is None:
         return

@@ -1,4 +1,4 @@
-"""OffsetCommit (api key 8, v2-v10): store how far a group has read.
+"""OffsetCommit (api key 8, v2-v10): store a group's offsets.
 
 v2-v4 retention time; v3 throttle time; v6 leader epochs (KIP-320); v7 group instance id (KIP-345); v8 flexible; v9
 GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH (KIP-848); v10 topics by id (KIP-848). Not done: consumer groups.
@@ -29,16 +29,18 @@ _TOPICS_PER_STEP = 128
 
 @serves(api_key=8, versions=range(2, 11))
 def offset_commit(context: RequestContext, request: OffsetCommitRequest) -> Steps[Answer]:
-    """Answer for partitions that do not exist; have the others' offsets stored."""
+    """Return errors for partitions that do not exist; store the others' offsets."""
     if not context.may_on_group(Operation.READ, request.group_id):
-        return OffsetCommitResponse(topics=(yield from map_in_steps(_refuse, request.topics)))
+        return OffsetCommitResponse(topics=(yield from map_in_steps(_unauthorized, request.topics)))
     known: list[OffsetCommitRequestTopic] = []
     unknown: list[OffsetCommitResponseTopic] = []
     for topic in request.topics:
-        refused = yield from _take_unknown(context, topic)
+        unknown_partitions = yield from _split_unknown_partitions(context, topic)
         yield None
-        if refused:
-            unknown.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=refused))
+        if unknown_partitions:
+            unknown.append(
+                OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=unknown_partitions)
+            )
         if topic.partitions:
             known.append(topic)
     if not known:
@@ -56,7 +58,7 @@ def offset_commit(context: RequestContext, request: OffsetCommitRequest) -> Step
 
 
 def _pieces(topics: list[OffsetCommitRequestTopic]) -> Iterator[list[OffsetCommitRequestTopic]]:
-    """Yield the topics, or parts of them, as requests of their own: offsets are stored each for itself, as in Kafka.
+    """Yield the topics, or parts of them, for separate commits: offsets are independent of each other, as in Kafka.
 
     A commit of very many partitions would block the loop, and would not fit into one batch of the log.
     """
@@ -74,10 +76,10 @@ def _pieces(topics: list[OffsetCommitRequestTopic]) -> Iterator[list[OffsetCommi
         yield piece
 
 
-def _take_unknown(
+def _split_unknown_partitions(
     context: RequestContext, topic: OffsetCommitRequestTopic
 ) -> Steps[list[OffsetCommitResponsePartition]]:
-    """Give a topic both name and id, and take the partitions away from it that do not exist: return their answers."""
+    """Set both name and id of a topic; remove its partitions that do not exist, and return their errors."""
     metadata = context.services.metadata
     by_id = context.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
     found = metadata.topic_by_id(topic.topic_id) if by_id else metadata.topic(topic.name)
@@ -89,21 +91,21 @@ def _take_unknown(
     is_allowed = (found is None and by_id) or context.may_on_topic(Operation.READ, topic.name)
     if not is_allowed:
         error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    known, refused = [], []
+    known, unknown_partitions = [], []
     for number, partition in enumerate(topic.partitions, 1):
         if number % ITEMS_PER_STEP == 0:
             yield None
         if not is_allowed or metadata.partition(TopicPartition(topic.name, partition.partition_index)) is None:
-            refused.append(
+            unknown_partitions.append(
                 OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=int(error))
             )
         else:
             known.append(partition)
     topic.partitions = known
-    return refused
+    return unknown_partitions
 
 
-def _refuse(topic: OffsetCommitRequestTopic) -> OffsetCommitResponseTopic:
+def _unauthorized(topic: OffsetCommitRequestTopic) -> OffsetCommitResponseTopic:
     return OffsetCommitResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -117,7 +119,7 @@ def _refuse(topic: OffsetCommitRequestTopic) -> OffsetCommitResponseTopic:
 
 
 def _merge(parts: list[list[OffsetCommitResponseTopic]]) -> Steps[OffsetCommitResponse]:
-    """Return all topics in one response, in which a topic comes once."""
+    """Return all topics in one response, each once."""
     by_id: dict[tuple[str, bytes], OffsetCommitResponseTopic] = {}
     for number, topic in enumerate(chain.from_iterable(parts), 1):
         merged = by_id.setdefault((topic.name, topic.topic_id), topic)

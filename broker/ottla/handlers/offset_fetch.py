@@ -1,6 +1,6 @@
-"""OffsetFetch (api key 9, v1-v10): how far groups have read.
+"""OffsetFetch (api key 9, v1-v10): the committed offsets of groups.
 
-v2 all topics when none are named, an error for the whole; v3 throttle time; v5 leader epochs; v6 flexible; v7 require
+v2 all topics if none are named, top-level error; v3 throttle time; v5 leader epochs; v6 flexible; v7 require
 stable (KIP-447); v8 several groups (KIP-709); v9 member id and epoch (KIP-848); v10 topics by id (KIP-848).
 Not done: consumer groups. Source: OffsetFetchRequest.json; KafkaApis.handleOffsetFetchRequest of Apache Kafka 4.3.
 """
@@ -34,20 +34,20 @@ _PARTITIONS_PER_PIECE = 128
 
 @serves(api_key=9, versions=range(1, 11))
 def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> Steps[Answer]:
-    """Ask for each group; versions below 8 ask for one and are answered in another shape."""
+    """Fetch each group's offsets; versions below 8 have one group and another form of response."""
     if context.api_version >= _FIRST_VERSION_WITH_GROUPS:
         groups: list[Delayed[OffsetFetchResponseGroup]] = []
         asked_for_all: set[str] = set()
         for each in request.groups:
             if each.topics is None:
-                # Every offset of a group is returned once, however often it is asked for.
+                # Duplicate requests of a group return each offset once.
                 if each.group_id in asked_for_all:
                     continue
                 asked_for_all.add(each.group_id)
             groups.append((yield from _fetch(context, each, require_stable=request.require_stable)))
             yield None
         if len(groups) == 1:
-            return groups[0].then(lambda answer: OffsetFetchResponse(groups=[answer]))
+            return groups[0].then(lambda group: OffsetFetchResponse(groups=[group]))
         return OffsetFetchResponse(groups=(yield from values_in_steps(groups)))
     group = OffsetFetchRequestGroup(
         group_id=request.group_id,
@@ -59,13 +59,13 @@ def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> Steps[
         ],
     )
     fetched = yield from _fetch_allowed(context, group, require_stable=request.require_stable)
-    return fetched.then(lambda answer: _single(answer, request.topics or [], context.api_version))
+    return fetched.then(lambda group: _single(group, request.topics or [], context.api_version))
 
 
 def _fetch(
     context: RequestContext, group: OffsetFetchRequestGroup, *, require_stable: bool
 ) -> Steps[Delayed[OffsetFetchResponseGroup]]:
-    """Fetch one group's offsets, translating ids of topics where the version has them."""
+    """Fetch one group's offsets, translating topic ids if the version has them."""
     metadata = context.services.metadata
     if context.api_version < _FIRST_VERSION_WITH_TOPIC_IDS:
         return (yield from _fetch_allowed(context, group, require_stable=require_stable))
@@ -96,7 +96,7 @@ def _with_ids(
         if number % ITEMS_PER_STEP == 0:
             yield None
         topic_id = context.services.metadata.topic_id(topic.name)
-        # Offsets of a topic that was deleted meanwhile have no id to be named by.
+        # A topic that has been deleted meanwhile has no id, so its offsets are omitted.
         if topic_id is not None:
             topic.topic_id = topic_id
             found.append(topic)
@@ -107,10 +107,10 @@ def _with_ids(
 def _fetch_allowed(
     context: RequestContext, group: OffsetFetchRequestGroup, *, require_stable: bool
 ) -> Steps[Delayed[OffsetFetchResponseGroup]]:
-    """Fetch what the client may see: a topic that it named and may not describe has an error, others are left out."""
+    """Fetch the offsets that the client may see: requested topics without DESCRIBE fail, others are omitted."""
     if not context.may_on_group(Operation.DESCRIBE, group.group_id):
-        refused = OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        return Delayed.of(refused)
+        denied = OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return Delayed.of(denied)
     groups = context.services.groups
     if group.topics is None:
         committed, _ = yield from split_in_steps(
@@ -121,23 +121,23 @@ def _fetch_allowed(
     allowed, hidden = yield from split_in_steps(
         group.topics, lambda topic: context.may_on_topic(Operation.DESCRIBE, topic.name)
     )
-    refused_topics = []
+    denied_topics = []
     for topic in hidden:
-        refused_topics.append((yield from _without_offsets(ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic)))
+        denied_topics.append((yield from _without_offsets(ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic)))
 
-    def answer(response: OffsetFetchResponseGroup) -> OffsetFetchResponseGroup:
+    def add_denied(response: OffsetFetchResponseGroup) -> OffsetFetchResponseGroup:
         if response.error_code == ErrorCode.NONE:
-            response.topics += refused_topics
+            response.topics += denied_topics
         return response
 
     fetched = yield from _fetch_in_pieces(context, group.group_id, allowed, require_stable=require_stable)
-    return fetched.then(answer)
+    return fetched.then(add_denied)
 
 
 def _fetch_in_pieces(
     context: RequestContext, group_id: str, topics: list[OffsetFetchRequestTopics], *, require_stable: bool
 ) -> Steps[Delayed[OffsetFetchResponseGroup]]:
-    """Fetch some partitions' offsets at a time; the coordinator is asked at least once, for the group's error."""
+    """Fetch some partitions' offsets at a time; at least once, for the group's error."""
     fetched: list[Delayed[OffsetFetchResponseGroup]] = []
     for piece in _pieces(topics):
         wanted = OffsetFetchRequestGroup(group_id=group_id, topics=piece)
@@ -153,7 +153,7 @@ def _fetch_in_pieces(
             return Delayed.of(part)
         first = part.topics[0]
         if merged.topics and merged.topics[-1].name == first.name:
-            # Where a topic was cut between two pieces.
+            # A topic was split between two pieces.
             merged.topics[-1].partitions += first.partitions
             del part.topics[0]
         merged.topics += part.topics
@@ -161,11 +161,11 @@ def _fetch_in_pieces(
 
 
 def _pieces(topics: list[OffsetFetchRequestTopics]) -> Iterator[list[OffsetFetchRequestTopics]]:
-    """Yield the topics, or parts of them, in lists that each cost about the same; at least one list, maybe empty."""
+    """Yield the topics, or parts of them, in lists of similar cost; at least one list, possibly empty."""
     piece: list[OffsetFetchRequestTopics] = []
     cost = 0
     for topic in topics:
-        # A topic without partitions is answered as one without partitions.
+        # A topic without partitions has a result without partitions.
         for start in range(0, max(len(topic.partition_indexes), 1), _PARTITIONS_PER_PIECE):
             indexes = topic.partition_indexes[start : start + _PARTITIONS_PER_PIECE]
             if piece and cost + len(indexes) >= _PARTITIONS_PER_PIECE:
@@ -189,12 +189,12 @@ def _without_offsets(error: ErrorCode, topic: OffsetFetchRequestTopics) -> Steps
 
 
 def _single(
-    group: OffsetFetchResponseGroup, asked: list[OffsetFetchRequestTopic], api_version: int
+    group: OffsetFetchResponseGroup, requested: list[OffsetFetchRequestTopic], api_version: int
 ) -> Steps[OffsetFetchResponse]:
-    """Answer in the shape of one group; version 1 has no place for its error but the partitions."""
+    """Return the response in the form for one group; version 1 has its error in the partitions only."""
     topics: list[OffsetFetchResponseTopic] = []
     if group.error_code != ErrorCode.NONE and api_version < _FIRST_VERSION_WITH_ERROR:
-        for topic in asked:
+        for topic in requested:
             failed = yield from map_in_steps(
                 lambda index: OffsetFetchResponsePartition(
                     partition_index=index, committed_offset=_NO_OFFSET, metadata="", error_code=group.error_code

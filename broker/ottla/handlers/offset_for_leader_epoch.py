@@ -1,7 +1,7 @@
-"""OffsetForLeaderEpoch (api key 23, v2-v4): where a leader epoch ended, to find where two logs part.
+"""OffsetForLeaderEpoch (api key 23, v2-v4): the end offset of a leader epoch, to find where two logs diverge.
 
-v3 replica id; v4 flexible. What is named several times is answered as often, as by Kafka's broker; what is beyond
-`STRAIGHT_MAX` entries is answered in slices. Source: OffsetForLeaderEpochRequest.json; KIP-101, KIP-279, KIP-320.
+v3 replica id; v4 flexible. Duplicates have as many results, as in Kafka; entries beyond `STRAIGHT_MAX` are looked up in
+slices. Source: OffsetForLeaderEpochRequest.json; KIP-101, KIP-279, KIP-320.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,34 +29,34 @@ _Entry: TypeAlias = OffsetForLeaderPartition | OffsetForLeaderTopicResult
 
 @serves(api_key=23, versions=range(2, 5))
 def offset_for_leader_epoch(context: RequestContext, request: OffsetForLeaderEpochRequest) -> Answer:
-    """Ask each partition's leader epoch cache."""
+    """Look up each partition's leader epoch cache."""
     response = OffsetForLeaderEpochResponse()
     is_follower = context.would_be_allowed(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
     entries = _entries(request.topics)
     first = list(islice(entries, STRAIGHT_MAX))
-    _answer(context, first, response, is_follower=is_follower)
+    _look_up(context, first, response, is_follower=is_follower)
     if len(first) < STRAIGHT_MAX:
         return response
-    return _answer_rest(context, entries, response, is_follower=is_follower)
+    return _look_up_rest(context, entries, response, is_follower=is_follower)
 
 
-def _answer_rest(
+def _look_up_rest(
     context: RequestContext, entries: Iterator[_Entry], response: OffsetForLeaderEpochResponse, *, is_follower: bool
 ) -> Steps[OffsetForLeaderEpochResponse]:
     for some in batches(entries, _PER_SLICE):
         yield None
-        _answer(context, some, response, is_follower=is_follower)
+        _look_up(context, some, response, is_follower=is_follower)
     return response
 
 
 def _entries(topics: list[OffsetForLeaderTopic]) -> Iterator[_Entry]:
-    """Yield the result of each topic, to be filled in, and behind it what is wanted of the topic."""
+    """Yield an empty result for each topic, followed by the requested partitions of the topic."""
     for topic in topics:
         yield OffsetForLeaderTopicResult(topic=topic.topic)
         yield from topic.partitions
 
 
-def _answer(
+def _look_up(
     context: RequestContext, entries: Iterable[_Entry], response: OffsetForLeaderEpochResponse, *, is_follower: bool
 ) -> None:
     for entry in entries:
@@ -64,15 +64,15 @@ def _answer(
             response.topics.append(entry)
             continue
         topic = response.topics[-1]
-        answer = EpochEndOffset(partition=entry.partition)
-        topic.partitions.append(answer)
+        result = EpochEndOffset(partition=entry.partition)
+        topic.partitions.append(result)
         try:
             if not is_follower:
                 context.require_on_topic(Operation.DESCRIBE, topic.topic)
             partition = context.services.replicas.get(topic.topic, entry.partition)
             partition.require_leadership(entry.current_leader_epoch)
         except KafkaError as error:
-            answer.error_code = error.code
+            result.error_code = error.code
             continue
         end = partition.end_of_epoch(entry.leader_epoch)
-        answer.leader_epoch, answer.end_offset = end.epoch, end.offset
+        result.leader_epoch, result.end_offset = end.epoch, end.offset

@@ -1,4 +1,4 @@
-"""What a client may do with what it names, and the bit fields that tell it so.
+"""Permissions of a client on the resources of a request, and the bit fields of authorized operations.
 
 Source: AuthHelper.authorizedOperations and AclEntry.supportedOperations of Apache Kafka 4.3; bit n stands for the
 operation with code n.
@@ -12,8 +12,8 @@ from ottla.wire.acl_codes import CLUSTER_NAME, Operation, ResourceType
 
 ItemT = TypeVar("ItemT")
 
-NOT_ASKED: Final = -(2**31)
-"""What the fields say when the request did not ask."""
+NOT_REQUESTED: Final = -(2**31)
+"""The value of the fields in responses to requests without them."""
 
 _SUPPORTED: Final = {
     ResourceType.TOPIC: (
@@ -46,16 +46,16 @@ _SUPPORTED: Final = {
 
 
 def split(items: Iterable[ItemT], is_allowed: Callable[[ItemT], bool]) -> tuple[list[ItemT], list[ItemT]]:
-    """Return what is allowed and what is not, each in the order of ``items``."""
+    """Return the allowed and the denied items, each in the order of ``items``."""
     allowed: list[ItemT] = []
-    refused: list[ItemT] = []
+    denied: list[ItemT] = []
     for item in items:
-        (allowed if is_allowed(item) else refused).append(item)
-    return allowed, refused
+        (allowed if is_allowed(item) else denied).append(item)
+    return allowed, denied
 
 
 def authorized_operations(context: RequestContext, resource_type: ResourceType, name: str) -> int:
-    """Return the operations on a resource that the client may do."""
+    """Return the operations on a resource that the client may perform."""
     return sum(
         1 << operation
         for operation in _SUPPORTED[resource_type]
@@ -64,7 +64,7 @@ def authorized_operations(context: RequestContext, resource_type: ResourceType, 
 
 
 def authorized_on_cluster(context: RequestContext) -> int:
-    """Return what the client may do with the cluster; 0 to who may not even describe it."""
+    """Return the operations on the cluster that the client may perform; 0 without DESCRIBE."""
     if not context.would_be_allowed(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         return 0
     return authorized_operations(context, ResourceType.CLUSTER, CLUSTER_NAME)

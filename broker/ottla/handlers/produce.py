@@ -1,10 +1,10 @@
 """Produce (api key 0, v3-v13): append one record batch to each of some partitions.
 
-v5 log_start_offset in answers; v8 record errors; v9 flexible; v10 the current leader of moved partitions (KIP-951); v12
-implicit transaction enlistment (KIP-890); v13 topic ids.
-All batches are checked before the first is appended. Where a check takes long, nothing has been done yet, and the
-request is served in steps: there each batch is appended when it has been checked, to the partition as it is then.
-Not done: transactional batches are refused with INVALID_TXN_STATE, as no transaction can have been started here.
+v5 log_start_offset; v8 record errors; v9 flexible; v10 the current leader of moved partitions (KIP-951); v12 implicit
+transaction enlistment (KIP-890); v13 topic ids.
+All batches are checked before the first is appended. If a check takes long, nothing has been appended yet, and the
+request is handled in steps: there each batch is appended after its own check, to the partition's state at that time.
+Not done: transactional batches are rejected with INVALID_TXN_STATE, as no transaction can have been started here.
 Source: ProduceRequest.json; KafkaApis.handleProduceRequest, ReplicaManager.appendRecords of Apache Kafka 4.3.
 """
 
@@ -75,11 +75,11 @@ def produce(context: RequestContext, request: ProduceRequest) -> Answer:
         entry.partition, entry.checked = partition, checked
     for entry in entries:
         produce.append(entry)
-    return produce.answer()
+    return produce.respond()
 
 
 def _produce_in_steps(context: RequestContext, request: ProduceRequest) -> Steps[Answer]:
-    """Do the same for many partitions, and for batches that take long to check."""
+    """Produce to many partitions, or batches that take long to check, in slices."""
     produce = _Produce(context, request)
     services = context.services
     off_loop = context.off_loop()
@@ -97,28 +97,32 @@ def _produce_in_steps(context: RequestContext, request: ProduceRequest) -> Steps
         produce.append(entry)
         services.replicas.announce_appends()
         yield None
-    return (yield from produce.answer_in_steps())
+    return (yield from produce.respond_in_steps())
 
 
 class _Entry:
-    """One partition's part of a request, and what became of it; ``name`` is None where the topic's id is unknown."""
+    """One partition's part of a request, and its result; ``name`` is None if the topic's id is unknown."""
 
-    __slots__ = ("answer", "checked", "data", "error", "is_allowed", "name", "partition")
+    __slots__ = ("checked", "data", "error", "is_allowed", "name", "partition", "partition_response")
 
     def __init__(
-        self, name: str | None, is_allowed: bool, data: PartitionProduceData, answer: PartitionProduceResponse
+        self,
+        name: str | None,
+        is_allowed: bool,
+        data: PartitionProduceData,
+        partition_response: PartitionProduceResponse,
     ) -> None:
         self.name = name
         self.is_allowed = is_allowed
         self.data = data
-        self.answer = answer
+        self.partition_response = partition_response
         self.partition: Partition | None = None
         self.checked: CheckedBatch | None = None
         self.error: KafkaError | None = None
 
 
 class _Produce:
-    """One request on its way."""
+    """A request in progress."""
 
     __slots__ = ("_context", "_request", "_response", "_waiting")
 
@@ -129,26 +133,26 @@ class _Produce:
         self._waiting: _Waiting = []
 
     def entries(self) -> Iterator[_Entry]:
-        """Yield the request's partitions, each with its place in the response."""
+        """Yield the request's partitions, each with its part of the response."""
         context = self._context
         has_ids = context.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
         for topic in self._request.topic_data:
             name = context.services.metadata.topic_name(topic.topic_id) if has_ids else topic.name
             is_allowed = name is None or context.may_on_topic(Operation.WRITE, name)
-            answers: list[PartitionProduceResponse] = []
+            partition_responses: list[PartitionProduceResponse] = []
             self._response.responses.append(
-                TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
+                TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partition_responses)
             )
             for data in topic.partition_data:
-                answer = PartitionProduceResponse(index=data.index)
-                answers.append(answer)
-                yield _Entry(name, is_allowed, data, answer)
+                partition_response = PartitionProduceResponse(index=data.index)
+                partition_responses.append(partition_response)
+                yield _Entry(name, is_allowed, data, partition_response)
 
     def admit(self, entry: _Entry) -> tuple[Partition, memoryview]:
-        """Return the partition that a batch is to be appended to, and the batch, before it has been checked.
+        """Return the partition for a batch, and the unchecked batch.
 
         Raises:
-            KafkaError: nothing may be appended.
+            KafkaError: the batch may not be appended.
         """
         if entry.name is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -168,39 +172,39 @@ class _Produce:
         return partition, records
 
     def append(self, entry: _Entry) -> None:
-        """Append a batch that has been checked; fill in its answer, also where it is an error."""
-        context, name, answer = self._context, entry.name, entry.answer
+        """Append a checked batch; set its part of the response, also for an error."""
+        context, name, partition_response = self._context, entry.name, entry.partition_response
         replicas = context.services.replicas
         try:
             if entry.error is not None:
                 raise entry.error
             self._append(entry)
         except RecordValidationError as error:
-            _refuse(answer, error)
-            answer.record_errors = [
+            _set_error(partition_response, error)
+            partition_response.record_errors = [
                 BatchIndexAndErrorMessage(batch_index=wrong.batch_index, batch_index_error_message=wrong.message)
                 for wrong in error.record_errors
             ]
         except KafkaError as error:
-            _refuse(answer, error)
+            _set_error(partition_response, error)
             has_moved = error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
             if has_moved and name is not None and context.api_version >= _FIRST_VERSION_WITH_CURRENT_LEADER:
                 endpoints = self._response.node_endpoints
-                add_moved_leader(context, answer.current_leader, endpoints, name, entry.data.index)
-        # A name that no topic has leaves nothing behind: there are as many as clients care to invent.
-        if answer.error_code and name is not None and context.services.metadata.topic(name) is not None:
+                add_moved_leader(context, partition_response.current_leader, endpoints, name, entry.data.index)
+        # Names of unknown topics have no counters: clients could invent any number of them.
+        if partition_response.error_code and name is not None and context.services.metadata.topic(name) is not None:
             replicas.traffic_of(name).failed_produce_requests += 1
 
     def _append(self, entry: _Entry) -> None:
-        partition, checked, answer = entry.partition, entry.checked, entry.answer
+        partition, checked, partition_response = entry.partition, entry.checked, entry.partition_response
         assert partition is not None, "it has been admitted"
         assert checked is not None, "it has been checked"
         assert entry.name is not None, "it has been admitted"
         replicas, acks = self._context.services.replicas, self._request.acks
         result = replicas.append(partition, checked, origin=AppendOrigin.CLIENT, required_acks=acks)
-        answer.base_offset = result.first_offset
-        answer.log_append_time_ms = result.log_append_time_ms
-        answer.log_start_offset = result.log_start_offset
+        partition_response.base_offset = result.first_offset
+        partition_response.log_append_time_ms = result.log_append_time_ms
+        partition_response.log_start_offset = result.log_start_offset
         traffic = replicas.traffic_of(entry.name)
         traffic.produce_requests += 1
         traffic.messages_in += result.last_offset - result.first_offset + 1
@@ -208,29 +212,29 @@ class _Produce:
         if acks == 0:
             return
         if partition.is_acknowledgeable(result.last_offset, acks):
-            answer.error_code = partition.acknowledgement_error(acks)
+            partition_response.error_code = partition.acknowledgement_error(acks)
         else:
-            self._waiting.append((partition, result.last_offset, answer))
+            self._waiting.append((partition, result.last_offset, partition_response))
 
-    def answer(self) -> Answer:
-        """Return the response, or what delivers it once everything is committed."""
+    def respond(self) -> Answer:
+        """Return the response, or a delayed one that waits for the commits."""
         if self._request.acks == 0:
-            return _answer_nothing(self._response)
+            return _respond_without_acks(self._response)
         return self._wait_for(self._waiting) if self._waiting else self._response
 
-    def answer_in_steps(self) -> Steps[Answer]:
-        """Return the same; some partitions at a time wait together, so that no event looks at all of them."""
+    def respond_in_steps(self) -> Steps[Answer]:
+        """Return the same; partitions wait in groups, so that no event has to check all of them."""
         if len(self._waiting) <= _PARTITIONS_AT_ONCE:
-            return self.answer()
+            return self.respond()
         parts: list[Delayed[Message]] = []
         for start in range(0, len(self._waiting), _PARTITIONS_AT_ONCE):
             parts.append(self._wait_for(self._waiting[start : start + _PARTITIONS_AT_ONCE]))
             yield None
-        answered: Delayed[Message] = Delayed()
-        when_all(parts).on_complete(lambda _: answered.complete(self._response))
-        if not answered.is_complete:
-            answered.on_abandon = lambda: _abandon(parts)
-        return answered
+        completed: Delayed[Message] = Delayed()
+        when_all(parts).on_complete(lambda _: completed.complete(self._response))
+        if not completed.is_complete:
+            completed.on_abandon = lambda: _abandon(parts)
+        return completed
 
     def _wait_for(self, waiting: _Waiting) -> Delayed[Message]:
         response, acks = self._response, self._request.acks
@@ -243,7 +247,7 @@ class _Produce:
 
 
 def _check_shape(records: memoryview | None, version: int) -> None:
-    """Refuse what is not at least one whole batch of magic 2, in Kafka's order and with its codes.
+    """Reject anything but whole batches of magic 2, in Kafka's order and with its codes.
 
     The log checks the rest. Source: ProduceRequest.validateRecords, ByteBufferLogInputStream.nextBatch.
     """
@@ -270,10 +274,10 @@ def _check_shape(records: memoryview | None, version: int) -> None:
         )
 
 
-def _refuse(answer: PartitionProduceResponse, error: KafkaError) -> None:
-    answer.error_code = error.code
-    answer.error_message = error.message
-    answer.base_offset = -1
+def _set_error(partition_response: PartitionProduceResponse, error: KafkaError) -> None:
+    partition_response.error_code = error.code
+    partition_response.error_message = error.message
+    partition_response.base_offset = -1
 
 
 def _abandon(parts: list[Delayed[Message]]) -> None:
@@ -282,30 +286,30 @@ def _abandon(parts: list[Delayed[Message]]) -> None:
 
 
 def _complete_acknowledgeable(waiting: _Waiting, required_acks: int) -> bool:
-    """Settle what may be acknowledged, or is no longer led; return whether nothing waits any more."""
+    """Complete partitions that may be acknowledged or are no longer led; return whether none is waiting."""
     still = []
-    for partition, last_offset, answer in waiting:
+    for partition, last_offset, partition_response in waiting:
         if not partition.is_leader:
-            _refuse(answer, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            _set_error(partition_response, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         elif partition.is_acknowledgeable(last_offset, required_acks):
-            answer.error_code = partition.acknowledgement_error(required_acks)
+            partition_response.error_code = partition.acknowledgement_error(required_acks)
         else:
-            still.append((partition, last_offset, answer))
+            still.append((partition, last_offset, partition_response))
     waiting[:] = still
     return not still
 
 
 def _time_out(response: ProduceResponse, waiting: _Waiting) -> ProduceResponse:
-    for _, _, answer in waiting:
-        _refuse(answer, KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+    for _, _, partition_response in waiting:
+        _set_error(partition_response, KafkaError(ErrorCode.REQUEST_TIMED_OUT))
     return response
 
 
-def _answer_nothing(response: ProduceResponse) -> Answer:
-    """With acks=0 the only way to tell of an error is to close the connection: the client then asks for metadata."""
+def _respond_without_acks(response: ProduceResponse) -> Answer:
+    """Close the connection on an error: with acks=0 only this makes the client request metadata."""
     for topic in response.responses:
-        for answer in topic.partition_responses:
-            if answer.error_code:
-                code = ErrorCode(answer.error_code).name
+        for partition_response in topic.partition_responses:
+            if partition_response.error_code:
+                code = ErrorCode(partition_response.error_code).name
                 return CloseConnection(f"produced with acks=0 and failed with {code}")
     return None

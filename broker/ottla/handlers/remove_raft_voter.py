@@ -1,11 +1,11 @@
-"""RemoveRaftVoter (api key 81, v0): take a voter out of the metadata quorum (KIP-853).
+"""RemoveRaftVoter (api key 81, v0): remove a voter from the metadata quorum (KIP-853).
 
 Decided by `ottla.raft`.
 Source: RemoveRaftVoterRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.ask_controller import ask_controller
+from ottla.handlers.controller_forwarding import forward_to_controller
 from ottla.purgatory import Delayed
 from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
@@ -14,9 +14,9 @@ from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 
 @serves(api_key=81, versions=range(0, 1))
 def remove_raft_voter(context: RequestContext, request: RemoveRaftVoterRequest) -> Delayed[Message]:
-    """Let the leader of the quorum remove the voter, wherever it is."""
+    """Let the leader of the quorum, on any node, remove the voter."""
 
     def decide(_: Message) -> Delayed[Message]:
         return context.services.raft.handle_remove_voter(request).then(lambda response: response)
 
-    return ask_controller(context, request, decide, requires=Operation.ALTER)
+    return forward_to_controller(context, request, decide, requires=Operation.ALTER)

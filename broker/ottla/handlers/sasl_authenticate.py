@@ -1,4 +1,4 @@
-"""SaslAuthenticate (api key 36, v0-v2): one token of a login.
+"""SaslAuthenticate (api key 36, v0-v2): one token of a SASL exchange.
 
 v1 session_lifetime_ms (KIP-368); v2 flexible. Decided by `ottla.network.authentication`.
 Source: SaslServerAuthenticator and KafkaApis.handleSaslAuthenticateRequest of Apache Kafka 4.3.
@@ -11,7 +11,7 @@ from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslA
 
 @serves(api_key=36, versions=range(0, 3))
 def sasl_authenticate(context: RequestContext, request: SaslAuthenticateRequest) -> Answer:
-    """Ask the connection's login; where a listener has no SASL a token is out of place."""
+    """Continue the connection's exchange; without SASL on the listener a token is an error."""
     if context.connection.login is None:
         return SaslAuthenticateResponse(
             error_code=ErrorCode.ILLEGAL_SASL_STATE,

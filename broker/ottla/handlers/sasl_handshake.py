@@ -1,4 +1,4 @@
-"""SaslHandshake (api key 17, v0-v1): choose the mechanism of a login, also of one that renews another (KIP-368).
+"""SaslHandshake (api key 17, v0-v1): select the mechanism, also for reauthentication (KIP-368).
 
 v0 is followed by bare tokens, v1 by SaslAuthenticate. Decided by `ottla.network.authentication`.
 Source: SaslServerAuthenticator and KafkaApis.handleSaslHandshakeRequest of Apache Kafka 4.3.
@@ -11,7 +11,7 @@ from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandsha
 
 @serves(api_key=17, versions=range(0, 2))
 def sasl_handshake(context: RequestContext, request: SaslHandshakeRequest) -> Answer:
-    """Ask the connection's login; where a listener has no SASL there is nothing to choose."""
+    """Select the mechanism; without SASL on the listener a handshake is an error."""
     if context.connection.login is None:
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
     return context.connection.login.choose(request.mechanism, version=context.api_version)

@@ -1,4 +1,4 @@
-"""The parts of a node that handlers ask. One object per node, made by `node.node`."""
+"""The parts of a node that handlers use. One object per node, created by `node.node`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class Services:
-    """Who owns what: each part is the only one that changes its state."""
+    """The parts of a node; each part is the only owner of its state."""
 
     clock: Clock
     random: Random
     background: Background
     """Work off the loop; handlers wait for it with `ottla.purgatory.in_background`."""
     work_memory: "MemoryBudget"
-    """Bounds what such work holds, over the whole node."""
+    """Bounds the memory of such work, over the whole node."""
     config: "NodeConfig"
     cluster_id: str
     metadata: "MetadataCache"
@@ -47,6 +47,6 @@ class Services:
     denials: "Denials"
     quotas: "ClientQuotas"
     topics_in_flight: set[str] = field(default_factory=set)
-    """Topics that the controller was asked to create because a client asked about them, and has not answered for."""
+    """Topics whose automatic creation has been requested from the controller, without a response so far."""
     check_tls: Callable[[Mapping[str, str]], None] = lambda _: None
-    """Raises ConfigurationError where the certificates that these properties name cannot be used here."""
+    """Raises ConfigurationError if the certificates in these properties cannot be used."""

@@ -1,4 +1,4 @@
-"""SyncGroup (api key 14, v0-v5): the leader hands in assignments; every member receives its own.
+"""SyncGroup (api key 14, v0-v5): the leader sends assignments; every member receives its own.
 
 v1 throttle time; v3 group instance id (KIP-345); v4 flexible; v5 protocol type and name, which the client must give
 (KIP-559). Source: SyncGroupRequest.json; KafkaApis.handleSyncGroupRequest of Apache Kafka 4.3.

@@ -5,7 +5,7 @@ Source: UpdateFeaturesRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.ask_controller import ask_controller
+from ottla.handlers.controller_forwarding import forward_to_controller
 from ottla.purgatory import Delayed
 from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
@@ -14,5 +14,5 @@ from ottla.wire.messages.update_features import UpdateFeaturesRequest
 
 @serves(api_key=57, versions=range(0, 3), has_few_entries=True)
 def update_features(context: RequestContext, request: UpdateFeaturesRequest) -> Delayed[Message]:
-    """Pass the request on to the active controller."""
-    return ask_controller(context, request, requires=Operation.ALTER)
+    """Forward the request to the active controller."""
+    return forward_to_controller(context, request, requires=Operation.ALTER)

@@ -1,4 +1,4 @@
-"""UpdateRaftVoter (api key 82, v0): a voter says where it listens and which versions it speaks (KIP-853).
+"""UpdateRaftVoter (api key 82, v0): a voter updates its endpoints and supported versions (KIP-853).
 
 Between controllers only. Decided by `ottla.raft`.
 Source: UpdateRaftVoterRequest.json of Apache Kafka 4.3.

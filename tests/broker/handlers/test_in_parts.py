@@ -6,7 +6,7 @@ import pytest
 
 from ottla.errors import ErrorCode
 from ottla.handlers.assign_replicas_to_dirs import _REPLICAS
-from ottla.handlers.in_parts import ENTRIES_PER_PART, ask_in_parts
+from ottla.handlers.in_parts import ENTRIES_PER_PART, forward_in_parts
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import run_to_end
 from ottla.types import Uuid
@@ -86,7 +86,7 @@ def _id(number: int) -> Uuid:
 
 
 def _ask(directories: _Directories, request: api.AssignReplicasToDirsRequest) -> Message:
-    answer = ask_in_parts(request, _REPLICAS, directories.ask)
+    answer = forward_in_parts(request, _REPLICAS, directories.ask)
     return run_to_end(answer) if isinstance(answer, GeneratorType) else answer.value  # type: ignore[union-attr]
 
 

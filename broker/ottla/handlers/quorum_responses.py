@@ -1,4 +1,4 @@
-"""What the quorum's answers have in common: from version 1 on they say where the leader listens."""
+"""Endpoints of the leader in the quorum's responses, from version 1 on."""
 
 from typing import Protocol, TypeVar
 
@@ -16,7 +16,7 @@ ResponseT = TypeVar("ResponseT", bound=_HasEndpoints)
 
 
 def without_endpoints(context: RequestContext, response: ResponseT) -> ResponseT:
-    """Take the endpoints out where the version of the request has no room for them."""
+    """Remove the endpoints if the request's version has no field for them."""
     if context.api_version < _FIRST_VERSION_WITH_ENDPOINTS:
         response.node_endpoints = []
     return response

@@ -1,4 +1,4 @@
-"""Passing a request on to the active controller, and letting the one on this node answer.
+"""Forwarding of requests to the active controller, or handling by the controller on this node.
 
 Source: KIP-590, KIP-919; ForwardingManager and ControllerApis of Apache Kafka 4.3.
 """
@@ -15,29 +15,29 @@ from ottla.wire.codec import Message
 from ottla.wire.error_response import error_response
 
 
-def ask_controller(
+def forward_to_controller(
     context: RequestContext,
     request: Message,
     here: LocalHandler | None = None,
     *,
     requires: Operation | None = None,
 ) -> Delayed[Message]:
-    """Return the active controller's answer to what came in with ``context``.
+    """Return the active controller's response to the request of ``context``.
 
-    A broker's listener passes the request on, wherever the active controller is. A controller's listener answers
-    NOT_CONTROLLER where its own is not the active one: whoever asks there looks for the active one itself.
+    A broker's listener forwards the request to the active controller on any node. A controller's listener responds with
+    NOT_CONTROLLER if its own controller is not the active one: its clients find the active controller themselves.
 
     Args:
         context: of the request.
-        request: to be answered.
-        here: answers, instead of the controller's decisions, where the active controller is on this node: there, and
-            not on the way, it is decided what the client may do. What it raises is the error of the whole response.
-        requires: what the client must be allowed to do with the cluster.
+        request: to be forwarded.
+        here: handles the request, instead of the controller's own decision, if the active controller is on this node:
+            the client is authorized there, not by forwarding nodes. An error raised is that of the whole response.
+        requires: the operation on the cluster that the client must be allowed.
     """
     channel = context.services.controller
-    answer = partial(_answer_here, context, here or channel.handle_locally, requires)
+    handle = partial(_authorize_and_handle, context, here or channel.handle_locally, requires)
     if context.connection.role is ListenerRole.CONTROLLER:
-        return answer(request)
+        return handle(request)
     origin = Origin(
         api_version=context.api_version,
         correlation_id=context.correlation_id,
@@ -45,25 +45,25 @@ def ask_controller(
         principal=context.connection.principal,
         client_host=context.connection.host,
     )
-    return channel.forward(request, origin, answer)
+    return channel.forward(request, origin, handle)
 
 
-def _answer_here(
-    context: RequestContext, answer: LocalHandler, requires: Operation | None, request: Message
+def _authorize_and_handle(
+    context: RequestContext, handle: LocalHandler, requires: Operation | None, request: Message
 ) -> Delayed[Message]:
     try:
         if requires is not None:
             context.require_on_cluster(requires)
-        return answer(request)
+        return handle(request)
     except KafkaError as error:
         return Delayed.of(error_response(request, error))
 
 
 def decide_mutations(context: RequestContext, request: Message, *, strict_since: int) -> Delayed[Message]:
-    """Let this node's controller change topics as far as the client's quota goes; the answer says how long to wait.
+    """Let this node's controller change topics within the client's mutation quota; the response has the throttle time.
 
     Args:
-        context: of the request; of the one inside where it came in an Envelope.
+        context: of the request; of the inner request if it came in an Envelope.
         request: CreateTopics, CreatePartitions or DeleteTopics.
         strict_since: the first version whose clients know THROTTLING_QUOTA_EXCEEDED.
     """
@@ -71,14 +71,14 @@ def decide_mutations(context: RequestContext, request: Message, *, strict_since:
         context.connection.principal, context.client_id, is_strict=context.api_version >= strict_since
     )
     decided = context.services.controller.handle_locally(request, mutations)
-    return decided if mutations is None else decided.then(partial(_tell_throttle_time, mutations))
+    return decided if mutations is None else decided.then(partial(_set_throttle_time, mutations))
 
 
 def decide_acls(context: RequestContext, request: Message) -> Delayed[Message]:
     """Let this node's controller add or remove entries.
 
     Raises:
-        KafkaError: SECURITY_DISABLED: nobody would ask them; CLUSTER_AUTHORIZATION_FAILED.
+        KafkaError: SECURITY_DISABLED: there is no authorizer; CLUSTER_AUTHORIZATION_FAILED.
     """
     if not context.services.authorizer.is_enabled:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
@@ -86,6 +86,6 @@ def decide_acls(context: RequestContext, request: Message) -> Delayed[Message]:
     return context.services.controller.handle_locally(request)
 
 
-def _tell_throttle_time(mutations: Mutations, response: Message) -> Message:
+def _set_throttle_time(mutations: Mutations, response: Message) -> Message:
     response.throttle_time_ms = mutations.throttle_ms()  # type: ignore[attr-defined]
     return response
