@@ -123,14 +123,14 @@ class MemoryCoordinatorLog:
 
 @dataclass(kw_only=True)
 class ControllerStub:
-    """Keeps what was asked of the controller."""
+    """Records the requests to the controller."""
 
     sent: list[Message] = field(default_factory=list)
-    answer: Delayed[Message] = field(default_factory=Delayed)
+    response: Delayed[Message] = field(default_factory=Delayed)
 
     def send(self, request: Message) -> Delayed[Message]:
         self.sent.append(request)
-        return self.answer
+        return self.response
 
 
 class GroupNode:

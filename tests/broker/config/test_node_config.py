@@ -128,7 +128,7 @@ def test_broker_id_stands_for_node_id() -> None:
         pytest.param(
             {"listeners": "CONTROLLER://:9093"}, "at least one broker advertised", id="no-listener-for-clients"
         ),
-        pytest.param({"listeners": "PLAINTEXT://0.0.0.0:1,CONTROLLER://:2"}, "meta-address", id="undiallable"),
+        pytest.param({"listeners": "PLAINTEXT://0.0.0.0:1,CONTROLLER://:2"}, "meta-address", id="meta-address"),
         pytest.param({"inter.broker.listener.name": "FOO"}, "not found in", id="inter-broker-unknown"),
         pytest.param({"inter.broker.listener.name": "CONTROLLER"}, "valid options", id="inter-broker-is-quorum"),
         pytest.param(
@@ -151,7 +151,7 @@ def test_broker_id_stands_for_node_id() -> None:
         pytest.param({"max.connections.per.ip.overrides": "a:x"}, "host:count", id="bad-override"),
         pytest.param({"log.retention.hours": "0"}, "unlimited", id="no-retention"),
         pytest.param({"log.roll.ms": "0"}, "greater than or equal to 1", id="no-roll"),
-        pytest.param({"offsets.topic.compression.codec": "5"}, "no codec", id="codec-too-large"),
+        pytest.param({"offsets.topic.compression.codec": "5"}, "not a codec", id="codec-too-large"),
         pytest.param({"ottla.admin.listener": "8080"}, r"ottla\.admin\.listener", id="admin-port-alone"),
     ],
 )

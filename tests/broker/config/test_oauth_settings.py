@@ -37,7 +37,7 @@ def test_listener_and_mechanism_override_the_defaults() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("properties", "message"),
     [
         pytest.param({}, "is missing", id="no-keys"),
         pytest.param({URL: "http://issuer/keys"}, "may be https: or file:", id="http"),

@@ -41,7 +41,7 @@ ANY = {
 
 @pytest.fixture
 def secured(world: World) -> RunningNode:
-    """A node that asks its access control entries, where clients are super users."""
+    """A node with an authorizer, whose clients are super users."""
     return world.start_node(authorizer_class_name=AUTHORIZER, super_users="User:ANONYMOUS")
 
 
@@ -68,16 +68,16 @@ def create(node: RunningNode, *creations: AclCreation) -> list[int]:
 
 def listed(node: RunningNode, **changes: Any) -> list[tuple[str, str, str]]:
     """Return resource name, principal and operation of what a filter finds."""
-    answer = ask(node, DescribeAclsRequest(**{**ANY, **changes}))
-    assert answer.error_code == ErrorCode.NONE
+    response = ask(node, DescribeAclsRequest(**{**ANY, **changes}))
+    assert response.error_code == ErrorCode.NONE
     return sorted(
         (each.resource_name, acl.principal, Operation(acl.operation).name)
-        for each in answer.resources
+        for each in response.resources
         for acl in each.acls
     )
 
 
-def test_what_was_added_is_listed_and_what_was_removed_is_not(secured: RunningNode) -> None:
+def test_added_entries_are_listed_and_removed_ones_are_not(secured: RunningNode) -> None:
     assert create(secured, creation(), creation(operation=Operation.WRITE)) == [ErrorCode.NONE, ErrorCode.NONE]
     assert listed(secured) == [("orders", "User:alice", "READ"), ("orders", "User:alice", "WRITE")]
 
@@ -88,14 +88,14 @@ def test_what_was_added_is_listed_and_what_was_removed_is_not(secured: RunningNo
     assert listed(secured) == [("orders", "User:alice", "WRITE")]
 
 
-def test_an_entry_is_there_once_however_often_it_is_added(secured: RunningNode) -> None:
+def test_duplicate_entry_is_listed_once(secured: RunningNode) -> None:
     assert create(secured, creation(), creation()) == [ErrorCode.NONE] * 2
     assert create(secured, creation()) == [ErrorCode.NONE]
 
     assert len(listed(secured)) == 1
 
 
-def test_entries_outlive_a_restart(world: World, secured: RunningNode) -> None:
+def test_entries_survive_a_restart(world: World, secured: RunningNode) -> None:
     create(secured, creation())
     secured.node.begin_shutdown()
     secured.run_until(lambda: bool(secured.stopped))
@@ -128,13 +128,13 @@ def test_entries_outlive_a_restart(world: World, secured: RunningNode) -> None:
         ),
     ],
 )
-def test_what_nobody_could_mean_is_refused_and_the_rest_is_added(
+def test_invalid_entry_is_rejected_and_the_rest_is_added(
     secured: RunningNode, changes: dict[str, Any], message: str
 ) -> None:
-    answer = ask(secured, CreateAclsRequest(creations=[creation(**changes), creation()]))
+    response = ask(secured, CreateAclsRequest(creations=[creation(**changes), creation()]))
 
-    assert [each.error_code for each in answer.results] == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
-    assert answer.results[0].error_message == message
+    assert [each.error_code for each in response.results] == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
+    assert response.results[0].error_message == message
     assert len(listed(secured)) == 1
 
 
@@ -153,7 +153,7 @@ def test_what_nobody_could_mean_is_refused_and_the_rest_is_added(
         pytest.param({"resource_type_filter": ResourceType.GROUP}, [], id="another-type"),
     ],
 )
-def test_filters_mean_what_kafkas_mean(secured: RunningNode, changes: dict[str, Any], names: list[str]) -> None:
+def test_filters_match_as_in_kafka(secured: RunningNode, changes: dict[str, Any], names: list[str]) -> None:
     create(
         secured,
         creation(),
@@ -171,7 +171,7 @@ def test_filters_mean_what_kafkas_mean(secured: RunningNode, changes: dict[str, 
         pytest.param({"operation": 99}, "Unknown entryFilter.", id="operation"),
     ],
 )
-def test_a_filter_that_nobody_knows_is_refused(secured: RunningNode, changes: dict[str, Any], message: str) -> None:
+def test_unknown_filter_is_rejected(secured: RunningNode, changes: dict[str, Any], message: str) -> None:
     request = DeleteAclsRequest(filters=[DeleteAclsFilter(**{**ANY, **changes})])
 
     (result,) = ask(secured, request).filter_results
@@ -179,7 +179,7 @@ def test_a_filter_that_nobody_knows_is_refused(secured: RunningNode, changes: di
     assert (result.error_code, result.error_message) == (ErrorCode.INVALID_REQUEST, message)
 
 
-def test_entries_may_be_touched_only_by_who_may_alter_the_cluster(world: World) -> None:
+def test_entries_require_permission_on_the_cluster(world: World) -> None:
     node = world.start_node(authorizer_class_name=AUTHORIZER, super_users="User:admin")
 
     assert create(node, creation()) == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
@@ -195,7 +195,7 @@ def test_entries_may_be_touched_only_by_who_may_alter_the_cluster(world: World) 
         pytest.param("User:ANONYMOUS", [ErrorCode.INVALID_REQUEST, ErrorCode.NONE], 1, id="may-alter"),
     ],
 )
-def test_a_broker_s_new_settings_are_looked_at_only_for_who_may_alter_them(
+def test_broker_settings_are_validated_only_for_authorized_clients(
     world: World, super_users: str, codes: list[ErrorCode], looks: int
 ) -> None:
     node = world.start_node(authorizer_class_name=AUTHORIZER, super_users=super_users)
@@ -210,13 +210,13 @@ def test_a_broker_s_new_settings_are_looked_at_only_for_who_may_alter_them(
         for name, value in (("num.io.threads", "1000"), ("num.io.threads", "9"))
     ]
 
-    answer = ask(node, IncrementalAlterConfigsRequest(resources=resources), 1)
+    response = ask(node, IncrementalAlterConfigsRequest(resources=resources), 1)
 
-    assert [each.error_code for each in answer.responses] == codes
+    assert [each.error_code for each in response.responses] == codes
     assert len(looked_at) == looks
 
 
-def test_an_open_fetch_session_loses_what_it_may_read_no_more(secured: RunningNode) -> None:
+def test_open_fetch_session_loses_partitions_without_permission(secured: RunningNode) -> None:
     admin, alice = secured.connect(), secured.connect()
     created = CreateTopicsRequest(topics=[CreatableTopic(name="orders", num_partitions=1, replication_factor=1)])
     assert not admin.ask(created, CreateTopicsResponse, 7).topics[0].error_code
@@ -228,29 +228,29 @@ def test_an_open_fetch_session_loses_what_it_may_read_no_more(secured: RunningNo
     quiet = alice.ask(FetchRequest(session_id=first.session_id, session_epoch=1), FetchResponse, 12)
 
     ask(secured, DeleteAclsRequest(filters=[DeleteAclsFilter(**ANY)]))
-    refused = alice.ask(FetchRequest(session_id=first.session_id, session_epoch=2), FetchResponse, 12)
+    rejected = alice.ask(FetchRequest(session_id=first.session_id, session_epoch=2), FetchResponse, 12)
 
     assert first.responses[0].partitions[0].error_code == ErrorCode.NONE
     assert quiet.responses == []
-    assert refused.responses[0].partitions[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert rejected.responses[0].partitions[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-def test_an_open_fetch_session_reads_what_it_may_read_now(secured: RunningNode) -> None:
+def test_open_fetch_session_reads_partitions_with_a_new_permission(secured: RunningNode) -> None:
     admin, alice = secured.connect(), secured.connect()
     created = CreateTopicsRequest(topics=[CreatableTopic(name="orders", num_partitions=1, replication_factor=1)])
     assert not admin.ask(created, CreateTopicsResponse, 7).topics[0].error_code
     secured.node.connections._connections[alice.peer.connection].info.principal = "User:alice"
     partitions = [FetchPartition(partition=0, partition_max_bytes=1000)]
     begun = FetchRequest(session_epoch=0, topics=[FetchTopic(topic="orders", partitions=partitions)])
-    refused = alice.ask(begun, FetchResponse, 12)
-    quiet = alice.ask(FetchRequest(session_id=refused.session_id, session_epoch=1), FetchResponse, 12)
+    rejected = alice.ask(begun, FetchResponse, 12)
+    quiet = alice.ask(FetchRequest(session_id=rejected.session_id, session_epoch=1), FetchResponse, 12)
 
     create(secured, creation())
-    waiting = FetchRequest(session_id=refused.session_id, session_epoch=2, max_wait_ms=60_000, min_bytes=1)
+    waiting = FetchRequest(session_id=rejected.session_id, session_epoch=2, max_wait_ms=60_000, min_bytes=1)
     started_ms = secured.clock.monotonic_ms()
     allowed = alice.ask(waiting, FetchResponse, 12)
 
-    assert refused.responses[0].partitions[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert rejected.responses[0].partitions[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert quiet.responses == []
     assert allowed.responses[0].partitions[0].high_watermark == 0
     assert secured.clock.monotonic_ms() - started_ms <= RETRY_MS + 20
@@ -259,15 +259,13 @@ def test_an_open_fetch_session_reads_what_it_may_read_now(secured: RunningNode) 
 @pytest.mark.parametrize(
     ("super_users", "is_followers"), [("User:admin", False), ("User:ANONYMOUS", True)], ids=["refused", "allowed"]
 )
-def test_only_who_may_act_for_the_cluster_holds_a_followers_session(
-    world: World, super_users: str, is_followers: bool
-) -> None:
+def test_followers_session_requires_cluster_action(world: World, super_users: str, is_followers: bool) -> None:
     node = world.start_node(authorizer_class_name=AUTHORIZER, super_users=super_users)
     topics = [FetchTopic(topic="orders", partitions=[FetchPartition(partition=0)])]
 
-    answer = ask(node, FetchRequest(replica_id=2, session_epoch=0, topics=topics), 12)
+    response = ask(node, FetchRequest(replica_id=2, session_epoch=0, topics=topics), 12)
 
-    session = node.node.services.fetch_sessions._sessions[answer.session_id]
+    session = node.node.services.fetch_sessions._sessions[response.session_id]
     assert session.is_followers is is_followers
 
 
@@ -278,7 +276,7 @@ def test_only_who_may_act_for_the_cluster_holds_a_followers_session(
         pytest.param("fe80::1%eth0", "fe80:0:0:0:0:0:0:1%eth0", id="with-a-zone"),
     ],
 )
-def test_entries_and_members_have_ipv6_addresses_as_java_writes_them(world: World, host: str, written: str) -> None:
+def test_ipv6_addresses_are_written_as_in_java(world: World, host: str, written: str) -> None:
     node = world.start_node(authorizer_class_name=AUTHORIZER, allow_everyone_if_no_acl_found="true")
     codes = create(
         node,
@@ -290,7 +288,7 @@ def test_entries_and_members_have_ipv6_addresses_as_java_writes_them(world: Worl
     client = Client(node, peer)
 
     topics = [MetadataRequestTopic(name=name) for name in ("t", "u")]
-    answer = client.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=False), MetadataResponse, 9)
+    response = client.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=False), MetadataResponse, 9)
     client.ask(FindCoordinatorRequest(key="g"), FindCoordinatorResponse, 3)
     node.run_until(lambda: node.node.metadata.topic(CONSUMER_OFFSETS_TOPIC) is not None)
     node.run(1_000)
@@ -307,14 +305,14 @@ def test_entries_and_members_have_ipv6_addresses_as_java_writes_them(world: Worl
     (group,) = node.connect().ask(DescribeGroupsRequest(groups=["g"]), DescribeGroupsResponse, 5).groups
 
     assert codes == [ErrorCode.NONE] * 2
-    assert {topic.name: topic.error_code for topic in answer.topics} == {
+    assert {topic.name: topic.error_code for topic in response.topics} == {
         "t": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         "u": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     }
     assert [member.client_host for member in group.members] == [f"/{written}"]
 
 
-def test_a_permission_holds_as_soon_as_it_is_acknowledged(secured: RunningNode) -> None:
+def test_permission_is_effective_once_it_is_acknowledged(secured: RunningNode) -> None:
     authorizer = secured.node.services.authorizer
 
     def may_describe() -> bool:
@@ -333,7 +331,7 @@ def test_a_permission_holds_as_soon_as_it_is_acknowledged(secured: RunningNode) 
     assert may_describe()
 
 
-def test_a_filter_that_names_one_entry_removes_that_one(secured: RunningNode) -> None:
+def test_exact_filter_removes_one_entry(secured: RunningNode) -> None:
     create(secured, creation(), creation(operation=Operation.WRITE), creation(principal="User:bob"))
     exact = DeleteAclsFilter(
         resource_type_filter=ResourceType.TOPIC,
@@ -345,7 +343,7 @@ def test_a_filter_that_names_one_entry_removes_that_one(secured: RunningNode) ->
         permission_type=PermissionType.ALLOW,
     )
 
-    answers = [ask(secured, DeleteAclsRequest(filters=[exact])).filter_results[0] for _ in range(2)]
+    responses = [ask(secured, DeleteAclsRequest(filters=[exact])).filter_results[0] for _ in range(2)]
 
-    assert [len(each.matching_acls) for each in answers] == [1, 0]
+    assert [len(each.matching_acls) for each in responses] == [1, 0]
     assert listed(secured) == [("orders", "User:alice", "WRITE"), ("orders", "User:bob", "READ")]

@@ -1,4 +1,4 @@
-"""Admin requests over the wire, to a whole node; the answers are those recorded from Kafka 4.3.1."""
+"""Admin requests over the wire, to a whole node; the responses are those recorded from Kafka 4.3.1."""
 
 from typing import Any
 
@@ -52,29 +52,29 @@ def node(running: RunningNode) -> RunningNode:
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-def test_a_topic_is_created_in_every_version(running: RunningNode, version: int) -> None:
+def test_topic_is_created_in_every_version(running: RunningNode, version: int) -> None:
     topic = CreatableTopic(name="t", num_partitions=2, replication_factor=1)
 
-    (answer,) = ask(running, CreateTopicsRequest(topics=[topic]), version).topics
+    (result,) = ask(running, CreateTopicsRequest(topics=[topic]), version).topics
 
-    assert (answer.name, answer.error_code) == ("t", ErrorCode.NONE)
-    assert answer.num_partitions == (2 if version >= 5 else -1)
+    assert (result.name, result.error_code) == ("t", ErrorCode.NONE)
+    assert result.num_partitions == (2 if version >= 5 else -1)
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-def test_a_topic_is_deleted_in_every_version(node: RunningNode, version: int) -> None:
+def test_topic_is_deleted_in_every_version(node: RunningNode, version: int) -> None:
     request = delete_topics.DeleteTopicsRequest(topic_names=["t"])
     if version >= 6:
         request = delete_topics.DeleteTopicsRequest(topics=[delete_topics.DeleteTopicState(name="t")])
 
-    (answer,) = ask(node, request, version).responses
+    (result,) = ask(node, request, version).responses
 
-    assert (answer.name, answer.error_code) == ("t", ErrorCode.NONE)
+    assert (result.name, result.error_code) == ("t", ErrorCode.NONE)
     assert node.node.metadata.topic("t") is None
 
 
 @pytest.mark.parametrize(("version", "code"), [(1, ErrorCode.INVALID_REQUEST), (3, ErrorCode.TOPIC_DELETION_DISABLED)])
-def test_a_node_may_be_told_not_to_delete(world: World, version: int, code: ErrorCode) -> None:
+def test_deletion_of_topics_can_be_disabled(world: World, version: int, code: ErrorCode) -> None:
     node = world.start_node(**{"delete.topic.enable": "false"})
 
     assert ask(node, delete_topics.DeleteTopicsRequest(topic_names=["t"]), version).responses[0].error_code == code
@@ -84,9 +84,9 @@ def test_a_node_may_be_told_not_to_delete(world: World, version: int, code: Erro
 def test_partitions_are_added_in_every_version(node: RunningNode, version: int) -> None:
     topic = create_partitions.CreatePartitionsTopic(name="t", count=6, assignments=None)
 
-    (answer,) = ask(node, create_partitions.CreatePartitionsRequest(topics=[topic]), version).results
+    (result,) = ask(node, create_partitions.CreatePartitionsRequest(topics=[topic]), version).results
 
-    assert answer.error_code == ErrorCode.NONE
+    assert result.error_code == ErrorCode.NONE
     assert node.node.metadata.partition_count("t") == 6
 
 
@@ -96,10 +96,10 @@ def describe(node: RunningNode, kind: int, name: str, keys: list[str] | None = N
     return ask(node, request, 4).results[0]
 
 
-def test_a_topic_s_settings_come_with_where_they_are_from(node: RunningNode) -> None:
-    answer = describe(node, TOPIC, "t", ["retention.ms", "nope"], include_synonyms=True, include_documentation=True)
+def test_settings_of_a_topic_have_their_source(node: RunningNode) -> None:
+    response = describe(node, TOPIC, "t", ["retention.ms", "nope"], include_synonyms=True, include_documentation=True)
 
-    (config,) = answer.configs
+    (config,) = response.configs
     assert (config.name, config.value, config.config_source, config.config_type) == ("retention.ms", "77", 1, 5)
     assert config.synonyms[0] == describe_configs.DescribeConfigsSynonym(name="retention.ms", value="77", source=1)
     assert config.documentation
@@ -127,27 +127,27 @@ def test_without_keys_every_setting_is_described(node: RunningNode, keys: list[s
         (99, "x", ErrorCode.INVALID_REQUEST, "Unsupported resource type: 99"),
     ],
 )
-def test_settings_of_what_is_not_there_are_refused(
+def test_settings_of_unknown_resources_are_rejected(
     node: RunningNode, kind: int, name: str, code: ErrorCode, message: str
 ) -> None:
-    answer = describe(node, kind, name)
+    response = describe(node, kind, name)
 
-    assert (answer.error_code, answer.error_message, answer.configs) == (code, message, [])
+    assert (response.error_code, response.error_message, response.configs) == (code, message, [])
 
 
 @pytest.mark.parametrize(("kind", "name", "count"), [(BROKER, "", 1), (GROUP, "g", 17), (CLIENT_METRICS, "m", 3)])
-def test_every_kind_of_resource_is_described(node: RunningNode, kind: int, name: str, count: int) -> None:
+def test_every_type_of_resource_is_described(node: RunningNode, kind: int, name: str, count: int) -> None:
     assert len(describe(node, kind, name).configs) == count
 
 
-def test_a_dynamic_broker_setting_shows_over_the_static_one(node: RunningNode) -> None:
+def test_dynamic_broker_setting_overrides_the_static_one(node: RunningNode) -> None:
     config = incremental.AlterableConfig(name="log.cleaner.threads", config_operation=0, value="2")
     resource = incremental.AlterConfigsResource(resource_type=BROKER, resource_name="1", configs=[config])
-    answer = ask(node, incremental.IncrementalAlterConfigsRequest(resources=[resource]), 1)
+    response = ask(node, incremental.IncrementalAlterConfigsRequest(resources=[resource]), 1)
 
     (described,) = describe(node, BROKER, "1", ["log.cleaner.threads"], include_synonyms=True).configs
 
-    assert answer.responses[0].error_code == ErrorCode.NONE
+    assert response.responses[0].error_code == ErrorCode.NONE
     assert (described.value, described.config_source) == ("2", 2)
     assert [(each.value, each.source) for each in described.synonyms] == [("2", 2), ("1", 5)]
 
@@ -160,7 +160,7 @@ def test_a_dynamic_broker_setting_shows_over_the_static_one(node: RunningNode) -
     ],
 )
 @pytest.mark.parametrize("is_incremental", [True, False], ids=["incremental", "full"])
-def test_another_broker_s_settings_are_refused_and_the_rest_is_changed(
+def test_settings_of_another_broker_are_rejected_and_the_rest_is_changed(
     node: RunningNode, name: str, message: str, is_incremental: bool
 ) -> None:
     request: Message
@@ -184,9 +184,9 @@ def test_another_broker_s_settings_are_refused_and_the_rest_is_changed(
             ]
         )
 
-    refused, changed = ask(node, request, 1).responses
+    rejected, changed = ask(node, request, 1).responses
 
-    assert (refused.error_code, refused.error_message) == (ErrorCode.INVALID_REQUEST, message)
+    assert (rejected.error_code, rejected.error_message) == (ErrorCode.INVALID_REQUEST, message)
     assert changed.error_code == ErrorCode.NONE
     assert node.node.metadata.topic_config("t")["segment.ms"] == "9"
 
@@ -197,30 +197,30 @@ def cordon(node: RunningNode, *entries: str) -> Any:
     return ask(node, incremental.IncrementalAlterConfigsRequest(resources=[resource]), 1).responses[0]
 
 
-def test_directories_are_cordoned_from_the_start(world: World) -> None:
+def test_configured_directories_are_cordoned_at_startup(world: World) -> None:
     node = world.start_node(**{"cordoned.log.dirs": "*"})
     node.run(100)
     topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
 
-    (answer,) = ask(node, CreateTopicsRequest(topics=[topic]), 7).topics
+    (result,) = ask(node, CreateTopicsRequest(topics=[topic]), 7).topics
 
-    assert answer.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
-    assert "all their log directories cordoned" in answer.error_message
+    assert result.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert "all their log directories cordoned" in result.error_message
 
 
-def test_a_broker_whose_directories_are_all_cordoned_gets_no_new_replicas(running: RunningNode) -> None:
+def test_broker_with_all_directories_cordoned_gets_no_new_replicas(running: RunningNode) -> None:
     def create(name: str) -> ErrorCode:
         topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
         return ErrorCode(ask(running, CreateTopicsRequest(topics=[topic]), 7).topics[0].error_code)
 
     def shown(version: int) -> list[bool]:
-        answer = ask(running, DescribeLogDirsRequest(topics=None), version)
-        return [each.is_cordoned for each in answer.results]
+        response = ask(running, DescribeLogDirsRequest(topics=None), version)
+        return [each.is_cordoned for each in response.results]
 
     assert cordon(running, "*").error_code == ErrorCode.NONE
     running.run(100)
 
-    assert create("refused") == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert create("rejected") == ErrorCode.INVALID_REPLICATION_FACTOR
     assert (shown(5), shown(4)) == ([True], [False])
 
     assert cordon(running).error_code == ErrorCode.NONE
@@ -241,10 +241,12 @@ def test_a_broker_whose_directories_are_all_cordoned_gets_no_new_replicas(runnin
     ],
     ids=["not-there", "all-and-one"],
 )
-def test_only_the_broker_s_own_directories_are_cordoned(running: RunningNode, entries: list[str], message: str) -> None:
-    refused = cordon(running, *entries)
+def test_only_the_brokers_own_directories_can_be_cordoned(
+    running: RunningNode, entries: list[str], message: str
+) -> None:
+    rejected = cordon(running, *entries)
 
-    assert (refused.error_code, refused.error_message) == (ErrorCode.INVALID_REQUEST, message)
+    assert (rejected.error_code, rejected.error_message) == (ErrorCode.INVALID_REQUEST, message)
 
 
 @pytest.mark.parametrize("name", ["1", ""], ids=["one-broker", "default"])
@@ -252,7 +254,7 @@ def test_only_the_broker_s_own_directories_are_cordoned(running: RunningNode, en
 @pytest.mark.parametrize(
     ("listener", "code"), [("PLAINTEXT", ErrorCode.INVALID_REQUEST), ("CONTROLLER", ErrorCode.NONE)]
 )
-def test_a_broker_changes_its_thread_counts_by_steps_and_a_controller_takes_any(
+def test_broker_limits_steps_of_thread_counts_and_a_controller_does_not(
     node: RunningNode, name: str, is_incremental: bool, listener: str, code: ErrorCode
 ) -> None:
     request: Message
@@ -261,15 +263,17 @@ def test_a_broker_changes_its_thread_counts_by_steps_and_a_controller_takes_any(
         step = incremental.AlterConfigsResource(resource_type=BROKER, resource_name=name, configs=change)
         request = incremental.IncrementalAlterConfigsRequest(resources=[step])
     else:
-        kept = {} if name else {"min.insync.replicas": "1"}
-        wanted = [full.AlterableConfig(name=key, value=text) for key, text in {"num.io.threads": "17", **kept}.items()]
+        unchanged = {} if name else {"min.insync.replicas": "1"}
+        wanted = [
+            full.AlterableConfig(name=key, value=text) for key, text in {"num.io.threads": "17", **unchanged}.items()
+        ]
         request = full.AlterConfigsRequest(
             resources=[full.AlterConfigsResource(resource_type=BROKER, resource_name=name, configs=wanted)]
         )
 
-    (answer,) = ask(node, request, 1, listener).responses
+    (result,) = ask(node, request, 1, listener).responses
 
-    assert answer.error_code == code
+    assert result.error_code == code
 
 
 @pytest.mark.parametrize(
@@ -283,15 +287,15 @@ def test_a_broker_changes_its_thread_counts_by_steps_and_a_controller_takes_any(
 def test_resources_are_listed(
     node: RunningNode, version: int, types: list[int], expected: list[tuple[int, str]]
 ) -> None:
-    answer = ask(node, list_config_resources.ListConfigResourcesRequest(resource_types=types), version)
+    response = ask(node, list_config_resources.ListConfigResourcesRequest(resource_types=types), version)
 
-    assert [(each.resource_type, each.resource_name) for each in answer.config_resources] == expected
+    assert [(each.resource_type, each.resource_name) for each in response.config_resources] == expected
 
 
-def test_resources_of_an_unknown_kind_are_not_listed(node: RunningNode) -> None:
-    answer = ask(node, list_config_resources.ListConfigResourcesRequest(resource_types=[99]), 1)
+def test_resources_of_unknown_type_are_not_listed(node: RunningNode) -> None:
+    response = ask(node, list_config_resources.ListConfigResourcesRequest(resource_types=[99]), 1)
 
-    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 def quorum_request(topic: str = "__cluster_metadata", partition: int = 0) -> describe_quorum.DescribeQuorumRequest:
@@ -302,50 +306,50 @@ def quorum_request(topic: str = "__cluster_metadata", partition: int = 0) -> des
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_the_quorum_is_described_in_every_version(node: RunningNode, version: int) -> None:
-    answer = ask(node, quorum_request(), version)
+    response = ask(node, quorum_request(), version)
 
-    (partition,) = answer.topics[0].partitions
+    (partition,) = response.topics[0].partitions
     (voter,) = partition.current_voters
     assert (partition.leader_id, partition.leader_epoch, voter.replica_id) == (1, 1, 1)
     assert partition.high_watermark <= voter.log_end_offset
     assert (voter.last_fetch_timestamp > 0) == (version >= 1)
     assert (voter.replica_directory_id != Uuid(bytes(16))) == (version >= 2)
-    listeners = [(each.name, each.port) for each_node in answer.nodes for each in each_node.listeners]
+    listeners = [(each.name, each.port) for each_node in response.nodes for each in each_node.listeners]
     assert listeners == ([("CONTROLLER", 9093)] if version >= 2 else [])
 
 
 @pytest.mark.parametrize(("topic", "partition"), [("x", 0), ("__cluster_metadata", 1)])
-def test_there_is_only_one_quorum(node: RunningNode, topic: str, partition: int) -> None:
-    (answer,) = ask(node, quorum_request(topic, partition), 2).topics[0].partitions
+def test_other_topics_have_no_quorum(node: RunningNode, topic: str, partition: int) -> None:
+    (result,) = ask(node, quorum_request(topic, partition), 2).topics[0].partitions
 
-    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_an_election_that_is_not_needed_says_so(node: RunningNode, version: int) -> None:
+def test_election_that_is_not_needed_returns_its_error(node: RunningNode, version: int) -> None:
     wanted = [elect_leaders.TopicPartitions(topic="t", partitions=[0])]
 
-    answer = ask(node, elect_leaders.ElectLeadersRequest(topic_partitions=wanted), version)
+    response = ask(node, elect_leaders.ElectLeadersRequest(topic_partitions=wanted), version)
 
-    (partition,) = answer.replica_election_results[0].partition_result
+    (partition,) = response.replica_election_results[0].partition_result
     assert partition.error_code == ErrorCode.ELECTION_NOT_NEEDED
 
 
-def test_a_feature_that_is_not_there_is_refused(node: RunningNode) -> None:
+def test_unknown_feature_is_rejected(node: RunningNode) -> None:
     key = update_features.FeatureUpdateKey(feature="nope", max_version_level=1)
 
-    answer = ask(node, update_features.UpdateFeaturesRequest(feature_updates=[key]), 2)
+    response = ask(node, update_features.UpdateFeaturesRequest(feature_updates=[key]), 2)
 
-    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
-
-
-def test_a_broker_that_is_not_there_is_not_unregistered(node: RunningNode) -> None:
-    answer = ask(node, unregister_broker.UnregisterBrokerRequest(broker_id=9), 0)
-
-    assert answer.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert response.error_code == ErrorCode.INVALID_UPDATE_VERSION
 
 
-def test_nothing_moves(node: RunningNode) -> None:
+def test_unknown_broker_is_not_unregistered(node: RunningNode) -> None:
+    response = ask(node, unregister_broker.UnregisterBrokerRequest(broker_id=9), 0)
+
+    assert response.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+def test_no_reassignments_are_listed(node: RunningNode) -> None:
     everything = list_partition_reassignments.ListPartitionReassignmentsRequest(topics=None)
     some = list_partition_reassignments.ListPartitionReassignmentsRequest(
         topics=[list_partition_reassignments.ListPartitionReassignmentsTopics(name="t", partition_indexes=[0, 9])]
@@ -382,10 +386,10 @@ def test_credentials_are_listed_without_their_keys(node: RunningNode) -> None:
 
     def described(*names: str) -> list[tuple[str, int, list[tuple[int, int]]]]:
         users = [scram.UserName(name=name) for name in names]
-        answer = ask(node, scram.DescribeUserScramCredentialsRequest(users=users), 0)
+        response = ask(node, scram.DescribeUserScramCredentialsRequest(users=users), 0)
         return [
             (each.user, each.error_code, [(info.mechanism, info.iterations) for info in each.credential_infos])
-            for each in answer.results
+            for each in response.results
         ]
 
     assert described() == [("alice", ErrorCode.NONE, [(1, 8192)]), ("bob", ErrorCode.NONE, [(2, 4096)])]
@@ -394,7 +398,7 @@ def test_credentials_are_listed_without_their_keys(node: RunningNode) -> None:
     assert described("bob", "bob") == [("bob", ErrorCode.DUPLICATE_RESOURCE, [])]
 
 
-def test_nodes_talk_to_the_controller_on_its_own_door(node: RunningNode) -> None:
+def test_apis_between_nodes_need_a_controller_listener(node: RunningNode) -> None:
     broker = node.node.metadata.broker(1)
     assert broker is not None
 
@@ -407,8 +411,8 @@ def test_nodes_talk_to_the_controller_on_its_own_door(node: RunningNode) -> None
     assert (allocated.producer_id_start, allocated.producer_id_len) == (0, 1_000)
 
 
-def test_the_quorum_s_version_is_a_finalized_feature(node: RunningNode) -> None:
-    answer = ask(node, ApiVersionsRequest(client_software_name="t", client_software_version="1"), 4)
+def test_kraft_version_is_a_finalized_feature(node: RunningNode) -> None:
+    response = ask(node, ApiVersionsRequest(client_software_name="t", client_software_version="1"), 4)
 
-    levels = {each.name: each.max_version_level for each in answer.finalized_features}
+    levels = {each.name: each.max_version_level for each in response.finalized_features}
     assert (levels["kraft.version"], levels["metadata.version"]) == (1, 30)

@@ -17,12 +17,12 @@ SERVED_TO_CLIENTS = {
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_every_version_lists_what_is_served(running: RunningNode, version: int) -> None:
+def test_every_version_lists_the_served_apis(running: RunningNode, version: int) -> None:
     request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
     for _ in range(2):
-        answer = running.connect().ask(request, ApiVersionsResponse, version)
+        response = running.connect().ask(request, ApiVersionsResponse, version)
 
-        assert {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys} == SERVED_TO_CLIENTS
+        assert {each.api_key: (each.min_version, each.max_version) for each in response.api_keys} == SERVED_TO_CLIENTS
 
 
 @pytest.mark.parametrize(
@@ -36,11 +36,11 @@ def test_every_version_lists_what_is_served(running: RunningNode, version: int) 
 def test_features_are_listed(running: RunningNode, version: int, smallest_minimum: int | None) -> None:
     request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
 
-    answer = running.connect().ask(request, ApiVersionsResponse, version)
+    response = running.connect().ask(request, ApiVersionsResponse, version)
 
-    assert {each.name: (each.min_version, each.max_version) for each in answer.supported_features} == {
+    assert {each.name: (each.min_version, each.max_version) for each in response.supported_features} == {
         name: levels
         for name, levels in SUPPORTED_FEATURES.items()
         if smallest_minimum is not None and levels[0] >= smallest_minimum
     }
-    assert bool(answer.finalized_features) == (smallest_minimum is not None)
+    assert bool(response.finalized_features) == (smallest_minimum is not None)

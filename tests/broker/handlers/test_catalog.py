@@ -1,4 +1,4 @@
-"""The catalog says in one place what handlers, message definitions and listeners say in many."""
+"""The catalog agrees with handlers, message definitions and listeners."""
 
 from importlib import import_module
 
@@ -13,7 +13,7 @@ EVERY_KEY = pytest.mark.parametrize("api_key", list(ApiKey), ids=lambda key: key
 
 
 @KEYS
-def test_a_row_agrees_with_its_handler(api_key: ApiKey) -> None:
+def test_row_agrees_with_its_handler(api_key: ApiKey) -> None:
     row = CATALOG[api_key]
     import_module(f"ottla.handlers.{row.module}")
 
@@ -25,7 +25,7 @@ def test_a_row_agrees_with_its_handler(api_key: ApiKey) -> None:
 
 
 @KEYS
-def test_a_row_serves_what_kafka_serves(api_key: ApiKey) -> None:
+def test_row_serves_the_versions_of_kafka(api_key: ApiKey) -> None:
     row = CATALOG[api_key]
     request = request_type(api_key)
     last_stable = request.versions.last - request.latest_version_unstable
@@ -35,7 +35,7 @@ def test_a_row_serves_what_kafka_serves(api_key: ApiKey) -> None:
 
 
 @KEYS
-def test_versions_are_found_from_the_first_to_the_last(api_key: ApiKey) -> None:
+def test_first_to_last_versions_are_found(api_key: ApiKey) -> None:
     row = CATALOG[api_key]
 
     assert find(api_key, row.first_version) is find(api_key, row.last_version) is SERVED[api_key]
@@ -44,24 +44,24 @@ def test_versions_are_found_from_the_first_to_the_last(api_key: ApiKey) -> None:
 
 
 @pytest.mark.parametrize("api_key", [-1, 4, 7, 93, 32_767])
-def test_a_key_that_kafka_does_not_have_is_not_found(api_key: int) -> None:
+def test_unknown_api_key_is_not_found(api_key: int) -> None:
     assert find(api_key, 0) is None
 
 
 @EVERY_KEY
-def test_listeners_serve_what_the_definitions_say(api_key: ApiKey) -> None:
+def test_listeners_serve_the_apis_of_kafkas_definitions(api_key: ApiKey) -> None:
     served_on = request_type(api_key).served_on
 
     assert is_served_to(ListenerRole.BROKER, api_key) == ("broker" in served_on)
     assert is_served_to(ListenerRole.CONTROLLER, api_key) == ("controller" in served_on)
 
 
-def test_controllers_only_is_a_part_of_controllers() -> None:
+def test_apis_of_controllers_only_are_served_by_controllers() -> None:
     assert CONTROLLER_ONLY_APIS < CONTROLLER_APIS
 
 
 def test_every_handler_is_imported_one_at_a_time() -> None:
-    """Out of descriptors, the first request of a kind could not import its handler."""
+    """Without free file descriptors the first request of an API could not import its handler."""
     steps = list(import_handlers())
 
     assert len(steps) == len(CATALOG)

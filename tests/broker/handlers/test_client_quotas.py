@@ -1,4 +1,4 @@
-"""Limits are set, listed and removed over the wire, and kept in the metadata log."""
+"""Limits are set, listed and removed over the wire, and stored in the metadata log."""
 
 import math
 from typing import Any
@@ -39,25 +39,25 @@ def entry(names: Names, **limits: float | None) -> AlterClientQuotasRequestEntry
 def alter(
     node: RunningNode, *entries: AlterClientQuotasRequestEntryData, validate_only: bool = False
 ) -> list[tuple[int, str | None]]:
-    answer = ask(node, AlterClientQuotasRequest(entries=list(entries), validate_only=validate_only))
-    return [(each.error_code, each.error_message) for each in answer.entries]
+    response = ask(node, AlterClientQuotasRequest(entries=list(entries), validate_only=validate_only))
+    return [(each.error_code, each.error_message) for each in response.entries]
 
 
 def listed(node: RunningNode, *components: ComponentData, strict: bool = False) -> dict[tuple[Any, ...], Any]:
-    answer = ask(node, DescribeClientQuotasRequest(components=list(components), strict=strict))
-    assert answer.error_code == ErrorCode.NONE, answer.error_message
+    response = ask(node, DescribeClientQuotasRequest(components=list(components), strict=strict))
+    assert response.error_code == ErrorCode.NONE, response.error_message
     return {
         tuple((each.entity_type, each.entity_name) for each in found.entity): {
             value.key: value.value for value in found.values
         }
-        for found in answer.entries
+        for found in response.entries
     }
 
 
 OK = (ErrorCode.NONE, None)
 
 
-def test_what_was_set_is_listed_and_what_was_removed_is_not(running: RunningNode) -> None:
+def test_set_limits_are_listed_and_removed_ones_are_not(running: RunningNode) -> None:
     assert alter(running, entry(ALICE, producer_byte_rate=1024, request_percentage=12.5)) == [OK]
     assert listed(running) == {(("user", "alice"),): {"producer_byte_rate": 1024, "request_percentage": 12.5}}
 
@@ -68,7 +68,7 @@ def test_what_was_set_is_listed_and_what_was_removed_is_not(running: RunningNode
     assert listed(running) == {}
 
 
-def test_limits_outlive_a_restart(world: World, running: RunningNode) -> None:
+def test_limits_survive_a_restart(world: World, running: RunningNode) -> None:
     alter(running, entry({"user": None, "client_id": "c"}, consumer_byte_rate=7))
     running.node.begin_shutdown()
     running.run_until(lambda: bool(running.stopped))
@@ -77,7 +77,7 @@ def test_limits_outlive_a_restart(world: World, running: RunningNode) -> None:
     assert listed(world.start_node()) == {(("client-id", "c"), ("user", None)): {"consumer_byte_rate": 7}}
 
 
-def test_nothing_is_set_where_it_is_only_validated(running: RunningNode) -> None:
+def test_validate_only_sets_no_limit(running: RunningNode) -> None:
     assert alter(running, entry(ALICE, producer_byte_rate=1), validate_only=True) == [OK]
 
     assert listed(running) == {}
@@ -126,12 +126,12 @@ def test_nothing_is_set_where_it_is_only_validated(running: RunningNode) -> None
         ),
     ],
 )
-def test_what_cannot_be_meant_is_refused_and_the_rest_is_set(
+def test_invalid_entry_is_rejected_and_the_rest_is_set(
     running: RunningNode, names: Names, limits: dict[str, float], message: str
 ) -> None:
-    answered = alter(running, entry(names, **limits), entry({"user": "bob"}, producer_byte_rate=1))
+    altered = alter(running, entry(names, **limits), entry({"user": "bob"}, producer_byte_rate=1))
 
-    assert answered == [(ErrorCode.INVALID_REQUEST, message), OK]
+    assert altered == [(ErrorCode.INVALID_REQUEST, message), OK]
     assert list(listed(running)) == [(("user", "bob"),)]
 
 
@@ -151,7 +151,7 @@ def component(kind: str, match_type: int, match: str | None = None) -> Component
         pytest.param([component("ip", 2)], False, 1, id="addresses"),
     ],
 )
-def test_filters_mean_what_kafkas_mean(
+def test_filters_match_as_in_kafka(
     running: RunningNode, components: list[ComponentData], strict: bool, found: int
 ) -> None:
     alter(
@@ -187,9 +187,9 @@ def test_filters_mean_what_kafkas_mean(
         ),
     ],
 )
-def test_a_filter_that_means_nobody_is_refused(
+def test_invalid_filter_is_rejected(
     running: RunningNode, components: list[ComponentData], code: ErrorCode, message: str
 ) -> None:
-    answer = ask(running, DescribeClientQuotasRequest(components=components))
+    response = ask(running, DescribeClientQuotasRequest(components=components))
 
-    assert (answer.error_code, answer.error_message, answer.entries) == (code, message, None)
+    assert (response.error_code, response.error_message, response.entries) == (code, message, None)

@@ -1,4 +1,4 @@
-"""Envelopes: what a client asked a broker for is served by the controller as if it had asked there."""
+"""Envelopes: the controller handles a client's request as if the client had sent it there."""
 
 from typing import Any
 
@@ -28,10 +28,10 @@ CREATE = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, 
 
 @pytest.fixture
 def cluster() -> Cluster:
-    made = Cluster(seed=3)
-    made.start()
-    made.run_until_ready()
-    return made
+    cluster = Cluster(seed=3)
+    cluster.start()
+    cluster.run_until_ready()
+    return cluster
 
 
 def send(cluster: Cluster, node_id: int, envelope: EnvelopeRequest) -> EnvelopeResponse:
@@ -52,16 +52,16 @@ def opened(response: EnvelopeResponse, api_key: int, version: int) -> Any:
 
 @pytest.mark.parametrize("version", [2, 5, 7])
 @pytest.mark.parametrize("host", ["10.0.0.9", "fe80::1"])
-def test_the_active_controller_serves_what_is_inside(cluster: Cluster, version: int, host: str) -> None:
+def test_active_controller_serves_the_inner_request(cluster: Cluster, version: int, host: str) -> None:
     active = cluster.leader_id()
     assert active is not None
-    answer = send(cluster, active, sealed(CREATE, version, host=host))
+    response = send(cluster, active, sealed(CREATE, version, host=host))
 
-    assert answer.error_code == ErrorCode.NONE
-    assert opened(answer, 19, version).topics[0].error_code == ErrorCode.NONE
+    assert response.error_code == ErrorCode.NONE
+    assert opened(response, 19, version).topics[0].error_code == ErrorCode.NONE
 
 
-def test_a_standby_says_on_the_outside_that_it_is_not_the_controller(cluster: Cluster) -> None:
+def test_standby_responds_not_controller_in_the_envelope(cluster: Cluster) -> None:
     standby = next(each for each in cluster.nodes if each != cluster.leader_id())
 
     assert send(cluster, standby, sealed(CREATE, 7)).error_code == ErrorCode.NOT_CONTROLLER
@@ -101,27 +101,25 @@ def test_a_standby_says_on_the_outside_that_it_is_not_the_controller(cluster: Cl
         ),
     ],
 )
-def test_an_envelope_that_cannot_be_served_is_refused(
-    cluster: Cluster, envelope: EnvelopeRequest, error: ErrorCode
-) -> None:
+def test_malformed_envelope_is_rejected(cluster: Cluster, envelope: EnvelopeRequest, error: ErrorCode) -> None:
     active = cluster.leader_id()
     assert active is not None
 
     assert send(cluster, active, envelope).error_code == error
 
 
-def test_another_brokers_configuration_may_be_changed_through_it(cluster: Cluster) -> None:
+def test_configuration_of_another_broker_can_be_changed_through_it(cluster: Cluster) -> None:
     standby = next(each for each in cluster.nodes if each != cluster.leader_id())
     change = AlterableConfig(name="log.cleaner.threads", config_operation=0, value="2")
     resource = AlterConfigsResource(resource_type=4, resource_name=str(standby), configs=[change])
     request = IncrementalAlterConfigsRequest(resources=[resource])
 
-    answer = cluster.connect(standby).ask(request, IncrementalAlterConfigsResponse, 1)
+    response = cluster.connect(standby).ask(request, IncrementalAlterConfigsResponse, 1)
 
-    assert answer.responses[0].error_code == ErrorCode.NONE, answer.responses[0].error_message
+    assert response.responses[0].error_code == ErrorCode.NONE, response.responses[0].error_message
 
 
-def test_voters_are_changed_through_any_broker(cluster: Cluster) -> None:
+def test_voters_can_be_changed_through_any_broker(cluster: Cluster) -> None:
     standby = next(each for each in cluster.nodes if each != cluster.leader_id())
     unknown = RemoveRaftVoterRequest(cluster_id=CLUSTER_ID, voter_id=9, voter_directory_id=Uuid(b"x" * 16))
     removed = cluster.connect(standby).ask(unknown, RemoveRaftVoterResponse, 0)
@@ -135,12 +133,12 @@ def test_voters_are_changed_through_any_broker(cluster: Cluster) -> None:
     assert added.error_message
 
 
-def test_topics_created_through_every_node_at_once_are_all_there(cluster: Cluster) -> None:
+def test_topics_created_concurrently_through_every_node_exist(cluster: Cluster) -> None:
     clients = [cluster.connect(node_id) for node_id in cluster.nodes]
     for index, client in enumerate(clients):
         topic = CreatableTopic(name=f"t{index}", num_partitions=1, replication_factor=3)
-        answer = client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=5_000), CreateTopicsResponse, 7)
-        assert answer.topics[0].error_code == ErrorCode.NONE
+        response = client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=5_000), CreateTopicsResponse, 7)
+        assert response.topics[0].error_code == ErrorCode.NONE
     cluster.run(1_000)
 
     assert all(

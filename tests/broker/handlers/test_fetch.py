@@ -1,4 +1,4 @@
-"""Fetch: whole first batches, limits, waiting, sessions, and what a reader is told that asks for too much."""
+"""Fetch: whole first batches, limits, waiting, sessions, and errors."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def client(running: RunningNode) -> Client:
 
 
 @pytest.mark.parametrize("version", [4, 11, 12])
-def test_an_offset_within_a_batch_returns_the_whole_batch(client: Client, version: int) -> None:
+def test_offset_within_a_batch_returns_the_whole_batch(client: Client, version: int) -> None:
     produce(client, "t", batch_of(client, [b"a", b"b", b"c"]))
 
     data = fetch(client, "t", 1, version=version)
@@ -27,7 +27,7 @@ def test_an_offset_within_a_batch_returns_the_whole_batch(client: Client, versio
     assert [record.offset for record in records_in(data)] == [0, 1, 2]
 
 
-def test_nothing_new_is_empty_and_never_null(client: Client) -> None:
+def test_records_are_empty_and_not_null_when_there_are_none(client: Client) -> None:
     produce(client, "t", batch_of(client, [b"a"]))
 
     data = fetch(client, "t", 1)
@@ -38,7 +38,7 @@ def test_nothing_new_is_empty_and_never_null(client: Client) -> None:
 
 
 @pytest.mark.parametrize("offset", [-1, 2], ids=["before-the-start", "beyond-the-end"])
-def test_an_offset_outside_the_log_is_refused(client: Client, offset: int) -> None:
+def test_offset_outside_the_log_is_out_of_range(client: Client, offset: int) -> None:
     produce(client, "t", batch_of(client, [b"a"]))
 
     data = fetch(client, "t", offset)
@@ -47,21 +47,21 @@ def test_an_offset_outside_the_log_is_refused(client: Client, offset: int) -> No
     assert data.high_watermark == -1
 
 
-def test_the_first_batch_comes_whole_however_small_the_limit(client: Client) -> None:
+def test_first_batch_is_returned_whole_despite_the_limit(client: Client) -> None:
     produce(client, "t", batch_of(client, [b"x" * 1000]))
 
-    answer = client.ask(fetch_request("t", 0, size_bytes_max=1), FetchResponse, 12)
+    response = client.ask(fetch_request("t", 0, size_bytes_max=1), FetchResponse, 12)
 
-    assert [record.value for record in records_in(answer.responses[0].partitions[0])] == [b"x" * 1000]
+    assert [record.value for record in records_in(response.responses[0].partitions[0])] == [b"x" * 1000]
 
 
-def test_an_unknown_topic_id_is_told_as_such(client: Client) -> None:
+def test_unknown_topic_id_has_its_own_error(client: Client) -> None:
     wanted = FetchPartition(partition=0, partition_max_bytes=100)
     request = FetchRequest(session_epoch=-1, topics=[FetchTopic(topic_id=UNKNOWN_ID, partitions=[wanted])])
 
-    answer = client.ask(request, FetchResponse, 13)
+    response = client.ask(request, FetchResponse, 13)
 
-    assert ErrorCode(answer.responses[0].partitions[0].error_code) is ErrorCode.UNKNOWN_TOPIC_ID
+    assert ErrorCode(response.responses[0].partitions[0].error_code) is ErrorCode.UNKNOWN_TOPIC_ID
 
 
 @pytest.mark.parametrize(
@@ -72,16 +72,16 @@ def test_an_unknown_topic_id_is_told_as_such(client: Client) -> None:
         pytest.param(-1, ErrorCode.NONE, id="not-said"),
     ],
 )
-def test_a_wrong_leader_epoch_is_refused(client: Client, epoch: int, code: ErrorCode) -> None:
+def test_wrong_leader_epoch_is_rejected(client: Client, epoch: int, code: ErrorCode) -> None:
     request = fetch_request("t", 0)
     request.topics[0].partitions[0].current_leader_epoch = epoch
 
-    answer = client.ask(request, FetchResponse, 12)
+    response = client.ask(request, FetchResponse, 12)
 
-    assert ErrorCode(answer.responses[0].partitions[0].error_code) is code
+    assert ErrorCode(response.responses[0].partitions[0].error_code) is code
 
 
-def test_a_reader_waits_for_the_next_record(running: RunningNode, client: Client) -> None:
+def test_fetch_waits_for_the_next_record(running: RunningNode, client: Client) -> None:
     reader = running.connect()
     request = fetch_request("t", 0)
     request.max_wait_ms, request.min_bytes = 5_000, 1
@@ -91,12 +91,12 @@ def test_a_reader_waits_for_the_next_record(running: RunningNode, client: Client
 
     produce(client, "t", batch_of(client, [b"a"]))
 
-    answer = reader.response_to(request, 12)
-    assert isinstance(answer, FetchResponse)
-    assert [record.value for record in records_in(answer.responses[0].partitions[0])] == [b"a"]
+    response = reader.response_to(request, 12)
+    assert isinstance(response, FetchResponse)
+    assert [record.value for record in records_in(response.responses[0].partitions[0])] == [b"a"]
 
 
-def test_a_reader_is_answered_when_its_time_is_up(running: RunningNode, client: Client) -> None:
+def test_fetch_completes_after_max_wait(running: RunningNode, client: Client) -> None:
     request = fetch_request("t", 0)
     request.max_wait_ms, request.min_bytes = 500, 1
     client.send(request, 12)
@@ -109,7 +109,7 @@ def test_a_reader_is_answered_when_its_time_is_up(running: RunningNode, client: 
     assert client.take_frame() is not None
 
 
-def test_min_bytes_keeps_a_reader_waiting_until_there_are_so_many(running: RunningNode, client: Client) -> None:
+def test_fetch_waits_for_min_bytes(running: RunningNode, client: Client) -> None:
     batch = batch_of(client, [b"a"])
     reader = running.connect()
     request = fetch_request("t", 0)
@@ -147,7 +147,7 @@ def session_request(session_id: int, epoch: int, **partitions: int) -> FetchRequ
     return FetchRequest(max_bytes=1 << 20, session_id=session_id, session_epoch=epoch, topics=topics)
 
 
-def test_a_session_lists_only_what_changed(client: Client) -> None:
+def test_session_returns_changed_partitions_only(client: Client) -> None:
     full = client.ask(session_request(0, 0, p0=0, p1=0), FetchResponse, 12)
     quiet = client.ask(session_request(full.session_id, 1), FetchResponse, 12)
     produce(client, "t", batch_of(client, [b"a"]), partition=1)
@@ -159,16 +159,16 @@ def test_a_session_lists_only_what_changed(client: Client) -> None:
     assert [partition.partition_index for partition in news.responses[0].partitions] == [1]
 
 
-def test_a_session_forgets_what_it_is_told_to(client: Client) -> None:
+def test_session_removes_requested_partitions(client: Client) -> None:
     full = client.ask(session_request(0, 0, p0=0, p1=0), FetchResponse, 12)
     request = session_request(full.session_id, 1)
     request.forgotten_topics_data = [ForgottenTopic(topic="t", partitions=[1])]
     client.ask(request, FetchResponse, 12)
     produce(client, "t", batch_of(client, [b"a"]), partition=1)
 
-    answer = client.ask(session_request(full.session_id, 2), FetchResponse, 12)
+    response = client.ask(session_request(full.session_id, 2), FetchResponse, 12)
 
-    assert answer.responses == []
+    assert response.responses == []
 
 
 @pytest.mark.parametrize(
@@ -178,15 +178,15 @@ def test_a_session_forgets_what_it_is_told_to(client: Client) -> None:
         pytest.param(1, 1, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, id="unknown-session"),
     ],
 )
-def test_a_session_that_is_not_known_so_is_refused(client: Client, shift: int, epoch: int, code: ErrorCode) -> None:
+def test_unknown_session_or_epoch_is_rejected(client: Client, shift: int, epoch: int, code: ErrorCode) -> None:
     full = client.ask(session_request(0, 0, p0=0), FetchResponse, 12)
 
-    answer = client.ask(session_request(full.session_id ^ shift, epoch), FetchResponse, 12)
+    response = client.ask(session_request(full.session_id ^ shift, epoch), FetchResponse, 12)
 
-    assert ErrorCode(answer.error_code) is code
+    assert ErrorCode(response.error_code) is code
 
 
-# --- the metadata log, from a controller's listener; the answers are those of Kafka 4.3.1
+# --- the metadata log, from a controller's listener; the responses are those of Kafka 4.3.1
 
 
 def fetch_metadata_log(running: RunningNode, version: int, **wanted: int) -> FetchResponse:
@@ -202,23 +202,21 @@ def fetch_metadata_log(running: RunningNode, version: int, **wanted: int) -> Fet
 
 
 @pytest.mark.parametrize("version", range(4, 13))
-def test_a_version_without_topic_ids_is_refused_by_the_quorum(running: RunningNode, version: int) -> None:
-    answer = fetch_metadata_log(running, version)
+def test_quorum_rejects_versions_without_topic_ids(running: RunningNode, version: int) -> None:
+    response = fetch_metadata_log(running, version)
 
-    assert answer.error_code == (ErrorCode.INVALID_REQUEST if version >= 7 else ErrorCode.NONE)
-    assert answer.responses == []
+    assert response.error_code == (ErrorCode.INVALID_REQUEST if version >= 7 else ErrorCode.NONE)
+    assert response.responses == []
 
 
 @pytest.mark.parametrize("version", range(13, 19))
-def test_the_quorum_answers_with_its_leader_and_from_v17_on_with_where_that_is(
-    running: RunningNode, version: int
-) -> None:
-    answer = fetch_metadata_log(running, version)
+def test_quorum_returns_its_leader_and_from_v17_on_its_endpoint(running: RunningNode, version: int) -> None:
+    response = fetch_metadata_log(running, version)
 
-    (partition,) = answer.responses[0].partitions
+    (partition,) = response.responses[0].partitions
     assert (partition.error_code, partition.current_leader.leader_id) == (ErrorCode.NONE, 1)
     assert partition.records
-    assert len(answer.node_endpoints) == (version >= 17)
+    assert len(response.node_endpoints) == (version >= 17)
 
 
 @pytest.mark.parametrize("version", [13, 16, 17])
@@ -231,12 +229,12 @@ def test_the_quorum_answers_with_its_leader_and_from_v17_on_with_where_that_is(
         pytest.param({"last_fetched_epoch": 2}, ErrorCode.INVALID_REQUEST, id="read-beyond-the-epoch"),
     ],
 )
-def test_the_quorum_refuses_and_says_who_leads(
+def test_quorum_rejects_and_returns_its_leader(
     running: RunningNode, version: int, wanted: dict[str, int], error: ErrorCode
 ) -> None:
-    answer = fetch_metadata_log(running, version, **wanted)
+    response = fetch_metadata_log(running, version, **wanted)
 
-    (partition,) = answer.responses[0].partitions
+    (partition,) = response.responses[0].partitions
     assert (partition.error_code, partition.current_leader.leader_id) == (error, 1)
     assert (partition.high_watermark, partition.log_start_offset) == (-1, 0)
-    assert len(answer.node_endpoints) == (version >= 17)
+    assert len(response.node_endpoints) == (version >= 17)

@@ -1,4 +1,4 @@
-"""FindCoordinator: what Kafka 4.3.1 answers, and the creation of __consumer_offsets on the first question."""
+"""FindCoordinator: the responses of Kafka 4.3.1, and the creation of __consumer_offsets upon the first request."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -11,7 +11,7 @@ from ottla.types import CONSUMER_OFFSETS_TOPIC
 from ottla.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
-INVALID = "Coordinators are found for groups (key type 0) and transactional ids (1); the request asks for another type."
+INVALID = "Coordinators are found for groups (key type 0) and transactional ids (1); the request has another type."
 
 
 def find(node: Any, version: int, *, key_type: int = 0, keys: tuple[str, ...] = ("g",)) -> Any:
@@ -21,14 +21,14 @@ def find(node: Any, version: int, *, key_type: int = 0, keys: tuple[str, ...] = 
 
 
 @pytest.mark.parametrize(("version", "message"), [(0, ""), (1, "NONE"), (2, "NONE"), (3, "NONE")], ids=str)
-def test_one_key_is_answered_with_its_broker(group_node: Any, version: int, message: str) -> None:
+def test_coordinator_of_one_key_is_found(group_node: Any, version: int, message: str) -> None:
     expected = FindCoordinatorResponse(node_id=1, host="127.0.0.1", port=9092, error_message=message)
 
     assert find(group_node, version) == expected
 
 
 @pytest.mark.parametrize("version", [4, 5, 6])
-def test_several_keys_are_answered_in_order_even_twice_the_same(group_node: Any, version: int) -> None:
+def test_coordinators_of_several_keys_are_returned_in_order(group_node: Any, version: int) -> None:
     response = find(group_node, version, keys=("g", "", "g"))
 
     assert response.coordinators == [
@@ -45,7 +45,7 @@ def test_several_keys_are_answered_in_order_even_twice_the_same(group_node: Any,
         pytest.param(-1, ErrorCode.INVALID_REQUEST, INVALID, INVALID, id="negative"),
     ],
 )
-def test_other_kinds_of_keys_have_no_coordinator(
+def test_other_key_types_have_no_coordinator(
     group_node: Any, key_type: int, error: ErrorCode, old_message: str, new_message: str
 ) -> None:
     assert find(group_node, 1, key_type=key_type) == FindCoordinatorResponse(
@@ -56,12 +56,12 @@ def test_other_kinds_of_keys_have_no_coordinator(
     ]
 
 
-def test_the_first_question_has_the_topic_created(new_group_node: Callable[..., Any]) -> None:
+def test_first_request_creates_the_topic(new_group_node: Callable[..., Any]) -> None:
     node = new_group_node(topics={"t": 1})
 
-    (answer,) = find(node, 4).coordinators
+    (result,) = find(node, 4).coordinators
 
-    assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert result.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     (sent,) = node.controller.sent
     assert isinstance(sent, CreateTopicsRequest)
     (topic,) = sent.topics
@@ -77,7 +77,7 @@ def test_the_first_question_has_the_topic_created(new_group_node: Callable[..., 
     assert len(node.controller.sent) == 1
 
 
-def test_other_kinds_of_keys_create_nothing(new_group_node: Callable[..., Any]) -> None:
+def test_other_key_types_create_no_topic(new_group_node: Callable[..., Any]) -> None:
     node = new_group_node(topics={"t": 1})
 
     find(node, 4, key_type=1)
@@ -97,20 +97,20 @@ def test_other_kinds_of_keys_create_nothing(new_group_node: Callable[..., Any]) 
     ],
     ids=lambda value: value.name if isinstance(value, ErrorCode) else None,
 )
-def test_a_creation_that_cannot_work_is_logged(
+def test_impossible_creation_is_logged(
     new_group_node: Callable[..., Any], caplog: pytest.LogCaptureFixture, error: ErrorCode, warned: str
 ) -> None:
     node = new_group_node(topics={"t": 1})
     find(node, 4)
 
     result = CreatableTopicResult(name=CONSUMER_OFFSETS_TOPIC, error_code=int(error), error_message="because")
-    node.controller.answer.complete(CreateTopicsResponse(topics=[result]))
+    node.controller.response.complete(CreateTopicsResponse(topics=[result]))
 
     assert bool(caplog.text) == bool(warned)
     assert warned in caplog.text
 
 
-def test_a_partition_without_leader_has_no_coordinator(group_node: Any) -> None:
+def test_partition_without_leader_has_no_coordinator(group_node: Any) -> None:
     image = group_node.metadata.image
     topic = image.topics.by_name[CONSUMER_OFFSETS_TOPIC]
     for number, partition in topic.partitions.items():
@@ -119,9 +119,9 @@ def test_a_partition_without_leader_has_no_coordinator(group_node: Any) -> None:
     assert find(group_node, 4).coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_a_laptop_node_is_found_at_the_address_that_the_client_dialled(group_node: Any) -> None:
+def test_development_node_advertises_the_address_that_the_client_connected_to(group_node: Any) -> None:
     group_node.node_config = SimpleNamespace(node_id=1, ottla_advertise_dialled_address=True)
 
-    (answer,) = find(group_node, 4).coordinators
+    (result,) = find(group_node, 4).coordinators
 
-    assert (answer.node_id, answer.host, answer.port) == (1, "localhost", 9092)
+    assert (result.node_id, result.host, result.port) == (1, "localhost", 9092)

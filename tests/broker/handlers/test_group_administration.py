@@ -27,7 +27,7 @@ def test_groups_are_listed_in_any_version(group_node: Any, version: int) -> None
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_a_group_that_is_not_there_is_dead(group_node: Any, version: int) -> None:
+def test_unknown_group_is_dead(group_node: Any, version: int) -> None:
     request = DescribeGroupsRequest(groups=["none"], include_authorized_operations=version >= 3)
 
     (group,) = group_node.call(request, version).value.groups
@@ -38,7 +38,7 @@ def test_a_group_that_is_not_there_is_dead(group_node: Any, version: int) -> Non
     assert group.authorized_operations == (3400 if 3 <= version < 6 else -(2**31))
 
 
-def test_operations_are_told_only_when_asked_for(group_node: Any) -> None:
+def test_authorized_operations_are_returned_on_request_only(group_node: Any) -> None:
     assert group_node.describe().authorized_operations == -(2**31)
 
 
@@ -54,7 +54,7 @@ def test_members_are_described_in_any_version(group_node: Any, version: int) -> 
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_each_group_is_deleted_on_its_own_in_any_version(group_node: Any, version: int) -> None:
+def test_groups_are_deleted_independently_in_any_version(group_node: Any, version: int) -> None:
     group_node.commit(group="empty")
     group_node.stable_group()
 
@@ -68,7 +68,7 @@ def test_each_group_is_deleted_on_its_own_in_any_version(group_node: Any, versio
     assert len(response.results) == 3
 
 
-def forget(node: Any, topics: dict[str, list[int]], group: str = "g") -> Any:
+def delete_offsets(node: Any, topics: dict[str, list[int]], group: str = "g") -> Any:
     request = OffsetDeleteRequest(
         group_id=group,
         topics=[
@@ -86,11 +86,11 @@ def forget(node: Any, topics: dict[str, list[int]], group: str = "g") -> Any:
     }
 
 
-def test_offsets_are_forgotten_partition_by_partition(group_node: Any) -> None:
+def test_offsets_are_deleted_partition_by_partition(group_node: Any) -> None:
     group_node.commit("t", 0)
     group_node.commit("t", 1)
 
-    assert forget(group_node, {"t": [0, 2, 99], "nothere": [0]}) == (
+    assert delete_offsets(group_node, {"t": [0, 2, 99], "nothere": [0]}) == (
         ErrorCode.NONE,
         {
             ("t", 0): ErrorCode.NONE,
@@ -107,5 +107,5 @@ def test_offsets_are_forgotten_partition_by_partition(group_node: Any) -> None:
     [("none", ErrorCode.GROUP_ID_NOT_FOUND), ("", ErrorCode.INVALID_GROUP_ID)],
     ids=["none", "empty"],
 )
-def test_forgetting_needs_a_group(group_node: Any, group: str, error: ErrorCode) -> None:
-    assert forget(group_node, {"t": [0, 99]}, group) == (error, {})
+def test_deleting_offsets_needs_a_group(group_node: Any, group: str, error: ErrorCode) -> None:
+    assert delete_offsets(group_node, {"t": [0, 99]}, group) == (error, {})

@@ -1,4 +1,4 @@
-"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup: what versions differ in. The rest is in the recorded conversations."""
+"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup: what versions differ in. The rest is in the recorded scenarios."""
 
 from typing import Any
 
@@ -24,16 +24,16 @@ def join_request(**fields: Any) -> JoinGroupRequest:
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_a_join_of_any_version_ends_in_a_generation(group_node: Any, version: int) -> None:
-    answer = group_node.call(join_request(rebalance_timeout_ms=1_000 if version else -1), version)
+def test_join_of_any_version_results_in_a_generation(group_node: Any, version: int) -> None:
+    result = group_node.call(join_request(rebalance_timeout_ms=1_000 if version else -1), version)
     if version >= 4:
-        assert answer.value.error_code == ErrorCode.MEMBER_ID_REQUIRED
-        request = join_request(rebalance_timeout_ms=1_000, member_id=answer.value.member_id)
-        answer = group_node.call(request, version)
+        assert result.value.error_code == ErrorCode.MEMBER_ID_REQUIRED
+        request = join_request(rebalance_timeout_ms=1_000, member_id=result.value.member_id)
+        result = group_node.call(request, version)
 
     group_node.advance(500)
 
-    response = answer.value
+    response = result.value
     assert (response.error_code, response.generation_id, response.protocol_name) == (0, 1, "range")
     assert response.protocol_type == ("consumer" if version >= 7 else None)
     assert response.leader == response.member_id == response.members[0].member_id
@@ -41,14 +41,14 @@ def test_a_join_of_any_version_ends_in_a_generation(group_node: Any, version: in
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_a_refused_join_of_any_version_has_a_protocol_name_that_it_can_carry(group_node: Any, version: int) -> None:
+def test_rejected_join_of_any_version_has_a_valid_protocol_name(group_node: Any, version: int) -> None:
     response = group_node.call(join_request(member_id="nobody"), version).value
 
     assert response.error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert response.protocol_name == (None if version >= 7 else "")
 
 
-def test_the_oldest_join_rebalances_within_its_session_timeout(group_node: Any) -> None:
+def test_oldest_join_rebalances_within_its_session_timeout(group_node: Any) -> None:
     first = group_node.call(join_request(session_timeout_ms=3_000), 0)
     group_node.advance(500)
     group_node.sync(first.value.member_id, 1, {})
@@ -63,7 +63,7 @@ def test_the_oldest_join_rebalances_within_its_session_timeout(group_node: Any) 
     assert second.value.generation_id == 2
 
 
-def test_a_client_without_a_name_is_a_member_all_the_same(group_node: Any) -> None:
+def test_client_without_client_id_can_join(group_node: Any) -> None:
     group_node.call(join_request(), 3, client_id=None)
 
     (member,) = group_node.describe().members
@@ -72,7 +72,7 @@ def test_a_client_without_a_name_is_a_member_all_the_same(group_node: Any) -> No
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_a_sync_of_any_version_brings_the_assignment(group_node: Any, version: int) -> None:
+def test_sync_of_any_version_returns_the_assignment(group_node: Any, version: int) -> None:
     (member,) = group_node.stable_group()
     names = {"protocol_type": "consumer", "protocol_name": "range"} if version >= 5 else {}
 
@@ -85,7 +85,7 @@ def test_a_sync_of_any_version_brings_the_assignment(group_node: Any, version: i
 @pytest.mark.parametrize(
     ("protocol_type", "protocol_name"), [(None, "range"), ("consumer", None)], ids=["no-type", "no-name"]
 )
-def test_the_newest_sync_must_name_the_protocol(
+def test_newest_sync_must_name_the_protocol(
     group_node: Any, protocol_type: str | None, protocol_name: str | None
 ) -> None:
     (member,) = group_node.stable_group()
@@ -101,7 +101,7 @@ def test_the_newest_sync_must_name_the_protocol(
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_a_heartbeat_of_any_version_is_answered(group_node: Any, version: int) -> None:
+def test_heartbeat_of_any_version_succeeds(group_node: Any, version: int) -> None:
     (member,) = group_node.stable_group()
     request = HeartbeatRequest(group_id="g", generation_id=1, member_id=member)
 
@@ -109,7 +109,7 @@ def test_a_heartbeat_of_any_version_is_answered(group_node: Any, version: int) -
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_a_member_leaves_in_any_version(group_node: Any, version: int) -> None:
+def test_member_leaves_in_any_version(group_node: Any, version: int) -> None:
     (member,) = group_node.stable_group()
     if version < 3:
         request = LeaveGroupRequest(group_id="g", member_id=member)
@@ -119,12 +119,12 @@ def test_a_member_leaves_in_any_version(group_node: Any, version: int) -> None:
     response = group_node.call(request, version).value
 
     assert response.error_code == ErrorCode.NONE
-    assert [answer.error_code for answer in response.members] == ([] if version < 3 else [ErrorCode.NONE])
+    assert [result.error_code for result in response.members] == ([] if version < 3 else [ErrorCode.NONE])
     assert group_node.describe().group_state == "Empty"
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_an_unknown_member_is_told_where_the_version_has_room(group_node: Any, version: int) -> None:
+def test_unknown_member_is_reported_in_the_field_of_the_version(group_node: Any, version: int) -> None:
     group_node.stable_group()
     if version < 3:
         response = group_node.call(LeaveGroupRequest(group_id="g", member_id="nobody"), version).value
@@ -136,7 +136,7 @@ def test_an_unknown_member_is_told_where_the_version_has_room(group_node: Any, v
         assert response.members[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_leaving_waits_until_the_empty_group_is_stored(group_node: Any) -> None:
+def test_leave_waits_until_the_empty_group_is_stored(group_node: Any) -> None:
     (member,) = group_node.stable_group()
     group_node.log.is_held = True
     left = group_node.leave(member)

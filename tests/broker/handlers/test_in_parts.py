@@ -1,4 +1,4 @@
-"""Requests that are passed on in parts: the joined response is that to the whole request, in its order."""
+"""Requests that are forwarded in parts: the joined response equals that to the whole request."""
 
 from types import GeneratorType
 
@@ -24,7 +24,7 @@ _SHAPES = [
 
 
 class _Directories:
-    """Answers as a controller that assigns each replica, in a directory that is numbered as the request has it."""
+    """Responds as a controller that assigns each replica, in a directory that is numbered as the request has it."""
 
     def __init__(self) -> None:
         self.asked: list[int] = []
@@ -86,12 +86,12 @@ def _id(number: int) -> Uuid:
 
 
 def _ask(directories: _Directories, request: api.AssignReplicasToDirsRequest) -> Message:
-    answer = forward_in_parts(request, _REPLICAS, directories.ask)
-    return run_to_end(answer) if isinstance(answer, GeneratorType) else answer.value  # type: ignore[union-attr]
+    response = forward_in_parts(request, _REPLICAS, directories.ask)
+    return run_to_end(response) if isinstance(response, GeneratorType) else response.value  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("shape", _SHAPES)
-def test_the_joined_response_is_that_to_the_whole_request(shape: list[list[int]]) -> None:
+def test_joined_response_equals_that_of_the_whole_request(shape: list[list[int]]) -> None:
     request, directories = _request(shape), _Directories()
     expected = _response(request)
 
@@ -100,7 +100,7 @@ def test_the_joined_response_is_that_to_the_whole_request(shape: list[list[int]]
     assert max(directories.asked) < 2 * ENTRIES_PER_PART
 
 
-def test_a_small_request_is_asked_whole() -> None:
+def test_small_request_is_forwarded_whole() -> None:
     directories = _Directories()
 
     _ask(directories, _request([[5, 5], [5]]))
@@ -108,11 +108,11 @@ def test_a_small_request_is_asked_whole() -> None:
     assert directories.asked == [15]
 
 
-def test_an_error_of_the_whole_in_one_part_is_the_response() -> None:
+def test_top_level_error_of_a_part_is_the_response() -> None:
     directories = _Directories()
     directories.fails_at = 2
 
-    answer = _ask(directories, _request([[200]]))
+    response = _ask(directories, _request([[200]]))
 
-    assert isinstance(answer, api.AssignReplicasToDirsResponse)
-    assert (answer.error_code, answer.directories) == (ErrorCode.STALE_BROKER_EPOCH, [])
+    assert isinstance(response, api.AssignReplicasToDirsResponse)
+    assert (response.error_code, response.directories) == (ErrorCode.STALE_BROKER_EPOCH, [])

@@ -1,4 +1,4 @@
-"""Metadata and its relatives, asked over the wire; the answers are those recorded from Kafka 4.3.1."""
+"""Metadata and related APIs over the wire; the responses are those recorded from Kafka 4.3.1."""
 
 from collections.abc import Sequence
 
@@ -34,8 +34,8 @@ def node(running: RunningNode) -> RunningNode:
     topics = [CreatableTopic(name="t", num_partitions=4), CreatableTopic(name="u", num_partitions=1)]
     for topic in topics:
         topic.replication_factor = 1
-    answer = running.connect().ask(CreateTopicsRequest(topics=topics), CreateTopicsResponse, 7)
-    assert [topic.error_code for topic in answer.topics] == [ErrorCode.NONE] * 2
+    response = running.connect().ask(CreateTopicsRequest(topics=topics), CreateTopicsResponse, 7)
+    assert [topic.error_code for topic in response.topics] == [ErrorCode.NONE] * 2
     return running
 
 
@@ -49,17 +49,17 @@ def named(name: str | None, topic_id: Uuid = ZERO_UUID) -> MetadataRequestTopic:
 
 
 @pytest.mark.parametrize("version", range(14))
-def test_every_version_says_who_leads(node: RunningNode, version: int) -> None:
+def test_every_version_returns_the_leader(node: RunningNode, version: int) -> None:
     said = {} if version >= 4 else {"allow_auto_topic_creation": True}
-    answer = ask(node, version, named("t"), **said)
+    response = ask(node, version, named("t"), **said)
 
-    assert [(broker.node_id, broker.host, broker.port) for broker in answer.brokers] == [(1, "localhost", 9092)]
-    (topic,) = answer.topics
+    assert [(broker.node_id, broker.host, broker.port) for broker in response.brokers] == [(1, "localhost", 9092)]
+    (topic,) = response.topics
     assert (topic.error_code, topic.name) == (ErrorCode.NONE, "t")
     assert [
         (each.partition_index, each.leader_id, each.replica_nodes, each.isr_nodes) for each in topic.partitions
     ] == [(number, 1, [1], [1]) for number in range(4)]
-    assert answer.controller_id == (1 if version >= 1 else -1)
+    assert response.controller_id == (1 if version >= 1 else -1)
     assert (topic.topic_id == ZERO_UUID) == (version < 10)
 
 
@@ -72,12 +72,12 @@ def test_every_version_says_who_leads(node: RunningNode, version: int) -> None:
         pytest.param(12, None, ["t", "u"], id="v12-null-is-all"),
     ],
 )
-def test_all_and_none_are_told_apart(
+def test_all_topics_and_no_topics_are_distinguished(
     node: RunningNode, version: int, topics: list[MetadataRequestTopic] | None, names: list[str]
 ) -> None:
-    answer = node.connect().ask(MetadataRequest(topics=topics), MetadataResponse, version)
+    response = node.connect().ask(MetadataRequest(topics=topics), MetadataResponse, version)
 
-    assert [topic.name for topic in answer.topics] == names
+    assert [topic.name for topic in response.topics] == names
 
 
 @pytest.mark.parametrize(
@@ -90,13 +90,13 @@ def test_all_and_none_are_told_apart(
     ],
 )
 @pytest.mark.parametrize("may_create", [True, False])
-def test_a_name_without_a_topic_has_an_error(node: RunningNode, name: str, code: ErrorCode, may_create: bool) -> None:
+def test_unknown_topic_name_has_an_error(node: RunningNode, name: str, code: ErrorCode, may_create: bool) -> None:
     (topic,) = ask(node, 12, named(name), allow_auto_topic_creation=may_create).topics
 
     assert (topic.name, topic.error_code) == (name, code)
 
 
-def test_a_missing_topic_is_created_while_the_client_waits_to_ask_again(node: RunningNode) -> None:
+def test_missing_topic_is_created_before_the_client_retries(node: RunningNode) -> None:
     first = ask(node, 12, named("fresh"), allow_auto_topic_creation=True).topics[0]
     node.run_until(lambda: node.node.metadata.topic("fresh") is not None)
     second = ask(node, 12, named("fresh")).topics[0]
@@ -105,7 +105,7 @@ def test_a_missing_topic_is_created_while_the_client_waits_to_ask_again(node: Ru
     assert (second.error_code, len(second.partitions)) == (ErrorCode.NONE, 1)
 
 
-def test_the_groups_topic_is_internal_and_created_with_its_own_settings(node: RunningNode) -> None:
+def test_topic_of_groups_is_internal_and_has_its_own_settings(node: RunningNode) -> None:
     first = ask(node, 8, named(CONSUMER_OFFSETS_TOPIC), allow_auto_topic_creation=True).topics[0]
     node.run_until(lambda: node.node.metadata.topic(CONSUMER_OFFSETS_TOPIC) is not None)
 
@@ -131,44 +131,44 @@ def test_topics_are_found_by_id(node: RunningNode) -> None:
         pytest.param(12, named(None), ErrorCode.UNKNOWN_SERVER_ERROR, id="v12-nothing"),
     ],
 )
-def test_a_topic_with_neither_name_nor_id_is_refused(
+def test_topic_with_neither_name_nor_id_is_rejected(
     node: RunningNode, version: int, topic: MetadataRequestTopic, code: ErrorCode
 ) -> None:
-    answer = ask(node, version, topic)
+    response = ask(node, version, topic)
 
-    assert answer.brokers == []
-    assert [each.error_code for each in answer.topics] == [code]
+    assert response.brokers == []
+    assert [each.error_code for each in response.topics] == [code]
 
 
-def test_a_name_asked_for_twice_is_answered_once(node: RunningNode) -> None:
+def test_duplicate_topic_name_is_returned_once(node: RunningNode) -> None:
     assert [topic.name for topic in ask(node, 12, named("t"), named("t")).topics] == ["t"]
 
 
 @pytest.mark.parametrize(("asks", "bits"), [(True, 3576), (False, NOT_ASKED)])
-def test_operations_are_told_to_those_who_ask(node: RunningNode, asks: bool, bits: int) -> None:
+def test_authorized_operations_are_returned_on_request(node: RunningNode, asks: bool, bits: int) -> None:
     said = {"include_cluster_authorized_operations": asks, "include_topic_authorized_operations": asks}
-    answer = ask(node, 8, named("t"), **said)
+    response = ask(node, 8, named("t"), **said)
 
-    assert answer.topics[0].topic_authorized_operations == bits
-    assert answer.cluster_authorized_operations == (8096 if asks else NOT_ASKED)
+    assert response.topics[0].topic_authorized_operations == bits
+    assert response.cluster_authorized_operations == (8096 if asks else NOT_ASKED)
 
 
-def test_in_development_a_client_is_sent_where_it_dialled(world: World) -> None:
+def test_development_node_advertises_the_address_of_the_connection(world: World) -> None:
     node = world.start_node(**{"ottla.advertise.dialled.address": "true"})
 
-    answer = ask(node, 12)
+    response = ask(node, 12)
 
-    assert [(each.host, each.port) for each in answer.brokers] == [("localhost", 9092)]
+    assert [(each.host, each.port) for each in response.brokers] == [("localhost", 9092)]
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_the_cluster_is_described(node: RunningNode, version: int) -> None:
     request = DescribeClusterRequest(include_cluster_authorized_operations=True)
 
-    answer = node.connect().ask(request, DescribeClusterResponse, version)
+    response = node.connect().ask(request, DescribeClusterResponse, version)
 
-    assert [(each.broker_id, each.host, each.port) for each in answer.brokers] == [(1, "localhost", 9092)]
-    assert (answer.controller_id, answer.cluster_authorized_operations) == (1, 8096)
+    assert [(each.broker_id, each.host, each.port) for each in response.brokers] == [(1, "localhost", 9092)]
+    assert (response.controller_id, response.cluster_authorized_operations) == (1, 8096)
 
 
 @pytest.mark.parametrize(
@@ -183,12 +183,12 @@ def test_the_cluster_is_described(node: RunningNode, version: int) -> None:
         pytest.param(7, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, "Unsupported endpoint type 7", id="unknown"),
     ],
 )
-def test_a_broker_s_door_describes_brokers_only(
+def test_broker_listener_describes_brokers_only(
     node: RunningNode, endpoint_type: int, code: ErrorCode, message: str
 ) -> None:
-    answer = node.connect().ask(DescribeClusterRequest(endpoint_type=endpoint_type), DescribeClusterResponse, 1)
+    response = node.connect().ask(DescribeClusterRequest(endpoint_type=endpoint_type), DescribeClusterResponse, 1)
 
-    assert (answer.error_code, answer.error_message) == (code, message)
+    assert (response.error_code, response.error_message) == (code, message)
 
 
 def pages(node: RunningNode, limit: int, *names: str) -> list[list[tuple[str | None, list[int]]]]:
@@ -198,12 +198,12 @@ def pages(node: RunningNode, limit: int, *names: str) -> list[list[tuple[str | N
         request = DescribeTopicPartitionsRequest(
             topics=[TopicRequest(name=name) for name in names], response_partition_limit=limit, cursor=cursor
         )
-        answer = node.connect().ask(request, DescribeTopicPartitionsResponse, 0)
-        found.append([(topic.name, [each.partition_index for each in topic.partitions]) for topic in answer.topics])
-        if answer.next_cursor is None:
+        response = node.connect().ask(request, DescribeTopicPartitionsResponse, 0)
+        found.append([(topic.name, [each.partition_index for each in topic.partitions]) for topic in response.topics])
+        if response.next_cursor is None:
             return found
         cursor = DescribeTopicPartitionsRequestCursor(
-            topic_name=answer.next_cursor.topic_name, partition_index=answer.next_cursor.partition_index
+            topic_name=response.next_cursor.topic_name, partition_index=response.next_cursor.partition_index
         )
 
 
@@ -216,32 +216,32 @@ def pages(node: RunningNode, limit: int, *names: str) -> list[list[tuple[str | N
         pytest.param(0, [[("t", [number])] for number in range(4)] + [[("u", [0])]], id="at-least-one"),
     ],
 )
-def test_partitions_come_in_pages(
+def test_partitions_are_returned_in_pages(
     node: RunningNode, limit: int, expected: list[list[tuple[str | None, list[int]]]]
 ) -> None:
     assert pages(node, limit) == expected
 
 
-def test_a_cursor_at_a_topic_that_is_gone_cuts_no_other_short(node: RunningNode) -> None:
+def test_cursor_at_a_deleted_topic_does_not_shorten_the_next_topic(node: RunningNode) -> None:
     request = DescribeTopicPartitionsRequest(
         topics=[TopicRequest(name="gone"), TopicRequest(name="t")],
         cursor=DescribeTopicPartitionsRequestCursor(topic_name="gone", partition_index=2),
     )
 
-    answer = node.connect().ask(request, DescribeTopicPartitionsResponse, 0)
+    response = node.connect().ask(request, DescribeTopicPartitionsResponse, 0)
 
-    assert [(topic.name, len(topic.partitions)) for topic in answer.topics] == [("gone", 0), ("t", 4)]
+    assert [(topic.name, len(topic.partitions)) for topic in response.topics] == [("gone", 0), ("t", 4)]
 
 
-def test_a_cursor_outside_the_request_is_refused(node: RunningNode) -> None:
+def test_cursor_outside_the_request_is_rejected(node: RunningNode) -> None:
     request = DescribeTopicPartitionsRequest(
         topics=[TopicRequest(name="t")],
         cursor=DescribeTopicPartitionsRequestCursor(topic_name="zz", partition_index=0),
     )
 
-    answer = node.connect().ask(request, DescribeTopicPartitionsResponse, 0)
+    response = node.connect().ask(request, DescribeTopicPartitionsResponse, 0)
 
-    assert [(topic.name, topic.error_code) for topic in answer.topics] == [("t", ErrorCode.INVALID_REQUEST)]
+    assert [(topic.name, topic.error_code) for topic in response.topics] == [("t", ErrorCode.INVALID_REQUEST)]
 
 
 LARGE_PARTITIONS = 40
@@ -249,25 +249,23 @@ LARGE_PARTITIONS = 40
 
 @pytest.fixture
 def large(running: RunningNode) -> RunningNode:
-    """A node with a topic whose encoded partitions are kept."""
+    """A node with a topic whose encoded partitions are cached."""
     topic = CreatableTopic(name="large", num_partitions=LARGE_PARTITIONS, replication_factor=1)
-    answer = running.connect().ask(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse, 7)
-    assert [topic.error_code for topic in answer.topics] == [ErrorCode.NONE]
+    response = running.connect().ask(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse, 7)
+    assert [topic.error_code for topic in response.topics] == [ErrorCode.NONE]
     return running
 
 
 @pytest.mark.parametrize("version", range(14))
-def test_kept_bytes_are_those_that_would_be_made_anew(
-    large: RunningNode, version: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cached_encoding_equals_a_new_one(large: RunningNode, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     said = {} if version >= 4 else {"allow_auto_topic_creation": True}
-    answers = [ask(large, version, named("large"), **said) for _ in range(2)]
+    responses = [ask(large, version, named("large"), **said) for _ in range(2)]
     monkeypatch.setattr(metadata_handler, "_FEWEST_PARTITIONS_KEPT", LARGE_PARTITIONS + 1)
-    answers.append(ask(large, version, named("large"), **said))
+    responses.append(ask(large, version, named("large"), **said))
 
-    made, kept, unkept = (answer.encode(version) for answer in answers)
-    assert made == kept == unkept
-    assert len(answers[0].topics[0].partitions) == LARGE_PARTITIONS
+    fresh, cached, uncached = (response.encode(version) for response in responses)
+    assert fresh == cached == uncached
+    assert len(responses[0].topics[0].partitions) == LARGE_PARTITIONS
 
 
 @pytest.mark.parametrize("version", range(4, 14))
@@ -291,10 +289,10 @@ def test_partitions_with_other_leaders_and_replicas_are_encoded_as_they_are(larg
         assert topic.partitions[3].leader_epoch == 9
 
 
-def test_answers_about_a_very_large_topic_hold_its_bytes_together(
+def test_responses_about_a_very_large_topic_share_its_encoding(
     large: RunningNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Hundreds of clients that do not read their answers would each have taken as much memory."""
+    """Hundreds of clients that do not read their responses would each take as much memory."""
     more = CreatePartitionsTopic(name="large", count=600, assignments=None)
     large.connect().ask(CreatePartitionsRequest(topics=[more], timeout_ms=1000), CreatePartitionsResponse, 3)
     large.run(100)
@@ -304,22 +302,22 @@ def test_answers_about_a_very_large_topic_hold_its_bytes_together(
         large.network, "send", lambda connection, chunks: (sent.append(chunks), send(connection, chunks))[1]
     )
 
-    answers = [ask(large, 12, named("large")) for _ in range(2)]
+    responses = [ask(large, 12, named("large")) for _ in range(2)]
 
-    assert [len(answer.topics[0].partitions) for answer in answers] == [600, 600]
+    assert [len(response.topics[0].partitions) for response in responses] == [600, 600]
     (_, first, _), (_, second, _) = sent
     assert len(first) > 15_000
     assert first is second
 
 
-def test_versions_asked_for_in_turn_each_get_their_own_bytes(large: RunningNode) -> None:
+def test_each_version_has_its_own_cached_encoding(large: RunningNode) -> None:
     for _ in range(2):
         for version in range(4, 14):
             (topic,) = ask(large, version, named("large")).topics
             assert [each.partition_index for each in topic.partitions] == list(range(LARGE_PARTITIONS))
 
 
-def test_added_partitions_are_in_the_next_answer(large: RunningNode) -> None:
+def test_added_partitions_are_in_the_next_response(large: RunningNode) -> None:
     before = ask(large, 12, named("large")).topics[0]
     more = CreatePartitionsTopic(name="large", count=LARGE_PARTITIONS + 1, assignments=None)
     large.connect().ask(CreatePartitionsRequest(topics=[more], timeout_ms=1000), CreatePartitionsResponse, 3)

@@ -1,4 +1,4 @@
-"""OffsetCommit in every version: what exists is stored, what does not is answered for, partition by partition."""
+"""OffsetCommit in every version: existing partitions are stored, others have errors."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def commit(node: Any, version: int, topics: dict[str | bytes, list[int]], **said
     )
     response = node.call(request, version).value
     keys = [topic.name or topic.topic_id for topic in response.topics]
-    assert len(set(keys)) == len(keys), "a topic is answered for twice"
+    assert len(set(keys)) == len(keys), "a topic has two results"
     return {
         (topic.name or topic.topic_id, partition.partition_index): ErrorCode(partition.error_code)
         for topic in response.topics
@@ -74,7 +74,7 @@ def test_offsets_are_stored_by_id(group_node: Any) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 9])
-def test_the_log_names_the_topic_by_name_and_id(group_node: Any, version: int) -> None:
+def test_log_record_has_name_and_id_of_the_topic(group_node: Any, version: int) -> None:
     commit(group_node, version, {"t": [1]})
 
     (record,) = group_node.log.records()
@@ -86,7 +86,7 @@ def test_the_log_names_the_topic_by_name_and_id(group_node: Any, version: int) -
     assert stored.value.commit_timestamp == group_node.clock.wall_ms()
 
 
-def test_a_retention_time_is_stored_as_the_time_of_expiry(group_node: Any) -> None:
+def test_retention_time_is_stored_as_the_time_of_expiry(group_node: Any) -> None:
     commit(group_node, 4, {"t": [1]}, retention_time_ms=1_000)
 
     (record,) = group_node.log.records()
@@ -108,18 +108,18 @@ def test_a_retention_time_is_stored_as_the_time_of_expiry(group_node: Any) -> No
         pytest.param("\U0001f600" * 2048 + "x", ErrorCode.OFFSET_METADATA_TOO_LARGE, id="astral-above-the-limit"),
     ],
 )
-def test_metadata_is_limited_as_java_counts_it(group_node: Any, metadata: str | None, error: ErrorCode) -> None:
+def test_metadata_length_is_counted_as_in_java(group_node: Any, metadata: str | None, error: ErrorCode) -> None:
     assert commit(group_node, 8, {"t": [0]}, metadata=metadata) == {("t", 0): error}
 
 
-def test_nothing_known_asks_no_coordinator(group_node: Any) -> None:
+def test_without_known_topics_the_coordinator_is_not_called(group_node: Any) -> None:
     assert commit(group_node, 9, {"nothere": [0]}) == {("nothere", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert commit(group_node, 9, {}) == {}
     assert commit(group_node, 9, {"t": []}) == {}
     assert group_node.describe().error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_an_error_of_the_group_is_that_of_every_partition(group_node: Any) -> None:
+def test_error_of_the_group_is_that_of_every_partition(group_node: Any) -> None:
     group_node.stable_group()
 
     assert commit(group_node, 9, {"t": [0, 9], "u": [0]}) == {

@@ -15,7 +15,7 @@ from ottla.wire.messages.offset_fetch import (
 
 
 @pytest.mark.parametrize("version", range(1, 8))
-def test_one_group_is_answered_for_what_was_asked(group_node: Any, version: int) -> None:
+def test_requested_offsets_of_one_group_are_returned(group_node: Any, version: int) -> None:
     group_node.commit(offset=5, metadata="x")
     topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[0, 1])]
 
@@ -30,7 +30,7 @@ def test_one_group_is_answered_for_what_was_asked(group_node: Any, version: int)
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-def test_no_topics_at_all_means_every_one(group_node: Any, version: int) -> None:
+def test_null_topics_mean_all_topics(group_node: Any, version: int) -> None:
     group_node.commit("t", 0)
     group_node.commit("u", 0)
 
@@ -39,7 +39,7 @@ def test_no_topics_at_all_means_every_one(group_node: Any, version: int) -> None
     assert sorted(topic.name for topic in response.topics) == ["t", "u"]
 
 
-def test_an_error_has_its_place_in_the_version(group_node: Any) -> None:
+def test_error_is_in_the_field_of_the_version(group_node: Any) -> None:
     for partition in range(group_node.PARTITIONS):
         group_node.groups.on_resigned(partition)
     topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[0])]
@@ -53,7 +53,7 @@ def test_an_error_has_its_place_in_the_version(group_node: Any) -> None:
 
 
 @pytest.mark.parametrize("version", [8, 9, 10])
-def test_several_groups_are_answered_in_order_each_with_all_of_its_offsets_once(group_node: Any, version: int) -> None:
+def test_offsets_of_several_groups_are_returned_in_order(group_node: Any, version: int) -> None:
     group_node.commit(offset=5)
     groups = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in ("g", "none", "g")]
 
@@ -62,7 +62,7 @@ def test_several_groups_are_answered_in_order_each_with_all_of_its_offsets_once(
     assert [(group.group_id, len(group.topics)) for group in response.groups] == [("g", 1), ("none", 0)]
 
 
-def test_topics_are_asked_for_by_id(group_node: Any) -> None:
+def test_topics_can_be_requested_by_id(group_node: Any) -> None:
     group_node.commit("t", 1, offset=5)
     known, unknown = group_node.metadata.topic_id("t"), bytes(15) + b"\x7f"
     topics = [OffsetFetchRequestTopics(topic_id=id_, partition_indexes=[1]) for id_ in (known, unknown)]
@@ -76,7 +76,7 @@ def test_topics_are_asked_for_by_id(group_node: Any) -> None:
     assert (found[unknown].committed_offset, found[unknown].error_code) == (-1, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
-def test_topics_without_an_id_are_left_out_of_all(group_node: Any) -> None:
+def test_topics_without_an_id_are_omitted_from_all(group_node: Any) -> None:
     group_node.commit("t", 0)
     group_node.commit("u", 0)
     group_node.set_topics({CONSUMER_OFFSETS_TOPIC: group_node.PARTITIONS, "t": 3})
@@ -89,7 +89,7 @@ def test_topics_without_an_id_are_left_out_of_all(group_node: Any) -> None:
     assert sorted(topic.name for topic in by_name.topics) == ["t", "u"]
 
 
-def test_old_consumers_learn_of_a_slow_log_in_words_that_they_know(group_node: Any) -> None:
+def test_old_consumers_get_a_known_error_for_a_slow_log(group_node: Any) -> None:
     group_node.log.is_held = True
     group_node.commit()
     fetched = group_node.fetch_all()

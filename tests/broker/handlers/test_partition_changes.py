@@ -1,4 +1,4 @@
-"""What is asked of a controller about partitions: errors of the whole have their place in each response."""
+"""Requests to a controller about partitions: each response has a field for top-level errors."""
 
 from typing import Any
 
@@ -32,13 +32,13 @@ from ottla.wire.messages.list_partition_reassignments import (
     ],
     ids=lambda message: type(message).__name__,
 )
-def test_a_refusal_of_the_whole_stands_wherever_there_is_room_for_it(request_message: Message) -> None:
-    answer: Any = error_response(request_message, KafkaError(ErrorCode.NOT_CONTROLLER, "elsewhere"))
+def test_top_level_error_is_in_every_field_that_can_have_it(request_message: Message) -> None:
+    response: Any = error_response(request_message, KafkaError(ErrorCode.NOT_CONTROLLER, "elsewhere"))
 
-    assert answer.error_code == ErrorCode.NOT_CONTROLLER
-    assert getattr(answer, "error_message", "elsewhere") == "elsewhere"
-    for topic in getattr(answer, "responses", []):
+    assert response.error_code == ErrorCode.NOT_CONTROLLER
+    assert getattr(response, "error_message", "elsewhere") == "elsewhere"
+    for topic in getattr(response, "responses", []):
         assert [each.error_code for each in topic.partitions] == [ErrorCode.NOT_CONTROLLER]
-    assert [topic.name for topic in getattr(answer, "topics", []) if hasattr(topic, "name")] == (
+    assert [topic.name for topic in getattr(response, "topics", []) if hasattr(topic, "name")] == (
         ["t"] if isinstance(request_message, ListPartitionReassignmentsRequest) else []
     )

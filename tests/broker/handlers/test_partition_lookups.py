@@ -60,12 +60,12 @@ def list_offset(client: Client, timestamp: int, *, version: int = 8) -> ListOffs
 
 
 @pytest.mark.parametrize("version", [1, 4, 6, 11])
-def test_both_ends_of_a_log(client: Client, version: int) -> None:
+def test_earliest_and_latest_offsets_of_a_log(client: Client, version: int) -> None:
     assert list_offset(client, EARLIEST, version=version).offset == 0
     assert list_offset(client, LATEST, version=version).offset == 6
 
 
-def test_the_first_record_at_or_after_a_time(client: Client, running: RunningNode) -> None:
+def test_first_record_at_or_after_a_timestamp_is_found(client: Client, running: RunningNode) -> None:
     last_ms = running.clock.wall_ms() - 1_000
 
     assert list_offset(client, last_ms).offset == 4
@@ -74,26 +74,26 @@ def test_the_first_record_at_or_after_a_time(client: Client, running: RunningNod
     assert list_offset(client, last_ms + 1).offset == -1
 
 
-def test_the_newest_timestamp_names_its_first_record(client: Client) -> None:
+def test_max_timestamp_returns_its_first_record(client: Client) -> None:
     assert list_offset(client, MAX_TIMESTAMP).offset == 4
 
 
 @pytest.mark.parametrize("timestamp", [-7, -100])
-def test_a_question_that_nobody_knows_is_refused_in_every_version(client: Client, timestamp: int) -> None:
+def test_unknown_special_timestamp_is_rejected_in_every_version(client: Client, timestamp: int) -> None:
     for version in (1, 11):
         assert ErrorCode(list_offset(client, timestamp, version=version).error_code) is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_what_is_not_stored_elsewhere_has_no_offset(client: Client) -> None:
+def test_untiered_log_has_no_tiered_offset(client: Client) -> None:
     for timestamp in (-5, -6):
-        answer = list_offset(client, timestamp, version=11)
-        assert (answer.error_code, answer.offset) == (ErrorCode.NONE, -1)
+        response = list_offset(client, timestamp, version=11)
+        assert (response.error_code, response.offset) == (ErrorCode.NONE, -1)
 
 
-def test_a_question_that_is_newer_than_the_version_is_refused(client: Client) -> None:
-    answer = list_offset(client, MAX_TIMESTAMP, version=6)
+def test_special_timestamp_of_a_newer_version_is_rejected(client: Client) -> None:
+    response = list_offset(client, MAX_TIMESTAMP, version=6)
 
-    assert ErrorCode(answer.error_code) is ErrorCode.UNSUPPORTED_VERSION
+    assert ErrorCode(response.error_code) is ErrorCode.UNSUPPORTED_VERSION
 
 
 def delete_before(client: Client, offset: int, topic: str = "t") -> DeleteRecordsPartitionResult:
@@ -102,7 +102,7 @@ def delete_before(client: Client, offset: int, topic: str = "t") -> DeleteRecord
     return client.ask(request, DeleteRecordsResponse, 2).topics[0].partitions[0]
 
 
-def test_deleted_records_are_gone_for_readers(client: Client) -> None:
+def test_deleted_records_cannot_be_read(client: Client) -> None:
     result = delete_before(client, 4)
 
     assert (result.error_code, result.low_watermark) == (ErrorCode.NONE, 4)
@@ -115,19 +115,19 @@ def test_minus_one_deletes_up_to_the_high_watermark(client: Client) -> None:
 
 
 @pytest.mark.parametrize("offset", [-2, 7], ids=["negative", "above-the-high-watermark"])
-def test_deleting_to_an_impossible_offset_is_refused(client: Client, offset: int) -> None:
+def test_deletion_to_an_invalid_offset_is_rejected(client: Client, offset: int) -> None:
     assert ErrorCode(delete_before(client, offset).error_code) is ErrorCode.OFFSET_OUT_OF_RANGE
     assert list_offset(client, EARLIEST).offset == 0
 
 
-def test_records_of_a_compacted_topic_are_not_deleted_so(client: Client) -> None:
+def test_records_of_a_compacted_topic_cannot_be_deleted(client: Client) -> None:
     create_topic(client, "compacted", cleanup_policy="compact")
 
     assert ErrorCode(delete_before(client, 0, "compacted").error_code) is ErrorCode.POLICY_VIOLATION
 
 
 @pytest.mark.parametrize("policy", ["", "compact,delete"], ids=["none", "both"])
-def test_records_of_a_topic_that_is_not_only_compacted_are(client: Client, policy: str) -> None:
+def test_records_of_a_topic_that_is_not_only_compacted_can_be_deleted(client: Client, policy: str) -> None:
     create_topic(client, "u", cleanup_policy=policy)
 
     assert ErrorCode(delete_before(client, 0, "u").error_code) is ErrorCode.NONE
@@ -136,30 +136,30 @@ def test_records_of_a_topic_that_is_not_only_compacted_are(client: Client, polic
 @pytest.mark.parametrize(
     ("epoch", "end"), [pytest.param(0, (0, 6), id="current"), pytest.param(3, (-1, -1), id="newer-than-known")]
 )
-def test_where_an_epoch_ended(client: Client, epoch: int, end: tuple[int, int]) -> None:
+def test_end_offset_of_an_epoch_is_returned(client: Client, epoch: int, end: tuple[int, int]) -> None:
     wanted = OffsetForLeaderPartition(partition=0, leader_epoch=epoch)
     request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="t", partitions=[wanted])])
 
-    answer = client.ask(request, OffsetForLeaderEpochResponse, 4).topics[0].partitions[0]
+    response = client.ask(request, OffsetForLeaderEpochResponse, 4).topics[0].partitions[0]
 
-    assert (answer.leader_epoch, answer.end_offset) == end
+    assert (response.leader_epoch, response.end_offset) == end
 
 
 @pytest.mark.parametrize("repeated", [2, 1_000], ids=["few", "many"])
-def test_what_is_named_repeatedly_has_its_end_of_epoch_repeatedly_as_by_kafka(client: Client, repeated: int) -> None:
+def test_duplicate_partitions_have_duplicate_end_offsets_as_in_kafka(client: Client, repeated: int) -> None:
     topics = [
         OffsetForLeaderTopic(topic=name, partitions=[OffsetForLeaderPartition(partition=0)] * 2)
         for name in ("t", "t", "no") * repeated
     ]
-    answer = client.ask(OffsetForLeaderEpochRequest(topics=topics), OffsetForLeaderEpochResponse, 4)
+    response = client.ask(OffsetForLeaderEpochRequest(topics=topics), OffsetForLeaderEpochResponse, 4)
 
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert [
-        (topic.topic, [(each.error_code, each.end_offset) for each in topic.partitions]) for topic in answer.topics
+        (topic.topic, [(each.error_code, each.end_offset) for each in topic.partitions]) for topic in response.topics
     ] == [("t", [(0, 6)] * 2), ("t", [(0, 6)] * 2), ("no", [(unknown, -1)] * 2)] * repeated
 
 
-def test_many_ends_of_epochs_are_looked_up_in_slices(running: RunningNode, client: Client) -> None:
+def test_many_epochs_are_looked_up_in_slices(running: RunningNode, client: Client) -> None:
     served = find(23, 4)
     assert served is not None
     context = RequestContext(23, 4, 1, "c", anonymous_client(), running.node.services, 0)
@@ -170,7 +170,7 @@ def test_many_ends_of_epochs_are_looked_up_in_slices(running: RunningNode, clien
     assert len(slices) >= 1_000 * 2 // STRAIGHT_MAX
 
 
-def test_the_log_directory_is_described_with_its_logs(client: Client) -> None:
+def test_log_directory_is_described_with_its_logs(client: Client) -> None:
     (result,) = client.ask(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse, 4).results
 
     sizes = {topic.name: topic.partitions[0].partition_size for topic in result.topics}
@@ -179,21 +179,19 @@ def test_the_log_directory_is_described_with_its_logs(client: Client) -> None:
     assert result.usable_bytes > 0
 
 
-def test_a_log_directory_that_fails_at_the_question_is_said_to_be_offline(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(path: str) -> DiskSpace:
+def test_log_directory_that_fails_when_described_is_offline(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: str) -> DiskSpace:
         raise OSError(errno.EIO, "the disk is gone", path)
 
-    monkeypatch.setattr(client.node.disk, "space", refuse)
+    monkeypatch.setattr(client.node.disk, "space", fail)
 
-    answer = client.ask(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse, 4)
+    response = client.ask(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse, 4)
 
-    assert answer.error_code == ErrorCode.NONE
-    assert [(each.log_dir, each.error_code) for each in answer.results] == [("/data", ErrorCode.KAFKA_STORAGE_ERROR)]
+    assert response.error_code == ErrorCode.NONE
+    assert [(each.log_dir, each.error_code) for each in response.results] == [("/data", ErrorCode.KAFKA_STORAGE_ERROR)]
 
 
-def test_an_active_producer_is_described(client: Client) -> None:
+def test_active_producer_is_described(client: Client) -> None:
     produce(client, "t", batch_of(client, [b"x", b"y"], producer_id=9, producer_epoch=3, base_sequence=0))
 
     request = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])])
@@ -202,20 +200,20 @@ def test_an_active_producer_is_described(client: Client) -> None:
     assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (9, 3, 1)
 
 
-def test_every_producer_gets_an_id_of_its_own(client: Client) -> None:
-    answers = [client.ask(InitProducerIdRequest(transactional_id=None), InitProducerIdResponse, 4) for _ in range(3)]
+def test_every_producer_gets_its_own_id(client: Client) -> None:
+    responses = [client.ask(InitProducerIdRequest(transactional_id=None), InitProducerIdResponse, 4) for _ in range(3)]
 
-    assert [answer.error_code for answer in answers] == [ErrorCode.NONE] * 3
-    assert len({answer.producer_id for answer in answers}) == 3
-
-
-def test_a_transactional_id_is_told_that_there_is_no_coordinator(client: Client) -> None:
-    answer = client.ask(InitProducerIdRequest(transactional_id="x"), InitProducerIdResponse, 4)
-
-    assert ErrorCode(answer.error_code) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert [response.error_code for response in responses] == [ErrorCode.NONE] * 3
+    assert len({response.producer_id for response in responses}) == 3
 
 
-def test_partition_that_is_named_twice_is_answered_once(client: Client) -> None:
+def test_transactional_id_has_no_coordinator(client: Client) -> None:
+    response = client.ask(InitProducerIdRequest(transactional_id="x"), InitProducerIdResponse, 4)
+
+    assert ErrorCode(response.error_code) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_duplicate_partition_has_one_result(client: Client) -> None:
     """JVM Kafka 4.3 gives INVALID_REQUEST once, in whichever topics of the request the two are."""
     create_topic(client, "u", partitions=2)
     twice = [ListOffsetsPartition(partition_index=0, timestamp=each) for each in (LATEST, EARLIEST)]
@@ -224,20 +222,22 @@ def test_partition_that_is_named_twice_is_answered_once(client: Client) -> None:
         [ListOffsetsTopic(name="u", partitions=[*twice, once])],
         [ListOffsetsTopic(name="u", partitions=[twice[0]]), ListOffsetsTopic(name="u", partitions=[twice[1], once])],
     ):
-        answer = client.ask(ListOffsetsRequest(topics=topics), ListOffsetsResponse, 8)
+        response = client.ask(ListOffsetsRequest(topics=topics), ListOffsetsResponse, 8)
         found = [
-            (topic.name, part.partition_index, part.error_code) for topic in answer.topics for part in topic.partitions
+            (topic.name, part.partition_index, part.error_code)
+            for topic in response.topics
+            for part in topic.partitions
         ]
 
         assert found == [("u", 0, ErrorCode.INVALID_REQUEST), ("u", 1, ErrorCode.NONE)]
 
 
-def test_many_partitions_are_answered_in_order(client: Client) -> None:
+def test_many_partitions_are_returned_in_order(client: Client) -> None:
     wanted = [ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in range(300)]
-    answer = client.ask(
+    response = client.ask(
         ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=wanted)]), ListOffsetsResponse, 8
     )
 
-    found = answer.topics[0].partitions
+    found = response.topics[0].partitions
     assert [part.partition_index for part in found] == list(range(300))
     assert [part.error_code for part in found[:2]] == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]

@@ -1,4 +1,4 @@
-"""The permission matrix that is held against Kafka (tests/interop/authorization) leaves no API out."""
+"""The permission matrix that is compared with Kafka (tests/interop/authorization) has every API."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,10 +17,10 @@ from ottla.wire.codec import Struct
 from ottla.wire.messages.registry import ApiKey, request_type, response_type
 
 NOT_SERVED_BY_KAFKAS_CONTROLLERS = {ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS}
-"""They say that they do, and answer with UNKNOWN_SERVER_ERROR."""
+"""APIs that are listed, and fail with UNKNOWN_SERVER_ERROR."""
 SAID_BEFORE_ANY_PERMISSION = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 CLIENTS_HAVE_THEIR_OWN_WORDS = {ApiKey.FIND_COORDINATOR}
-"""Kafka's brokers leave them empty, too."""
+"""Fields that Kafka's brokers leave empty, too."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ def test_every_api_is_in_the_permission_matrix(role: ListenerRole) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.title.replace(" ", "-"))
-def test_a_row_makes_requests_of_all_its_versions(row: Row) -> None:
+def test_row_builds_requests_of_all_its_versions(row: Row) -> None:
     assert list(row.all_versions) == sorted(set(row.all_versions))
     for version in row.all_versions:
         request = request_of(row, Nothing(), version)
@@ -60,31 +60,31 @@ def test_a_row_makes_requests_of_all_its_versions(row: Row) -> None:
 
 @pytest.fixture(scope="module")
 def locked() -> RunningNode:
-    """A node at which clients may do nothing."""
+    """A node at which clients have no permissions."""
     authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
     return World().start_node(authorizer_class_name=authorizer, super_users="User:admin")
 
 
-def refusals(answer: Any) -> Iterator[Struct]:
-    """Yield every part of an answer that says that something is not allowed and has room for words."""
-    if isinstance(answer, Struct):
-        code = getattr(answer, "error_code", 0)
-        if "error_message" in answer.fields and ErrorCode(code).name.endswith("_AUTHORIZATION_FAILED"):
-            yield answer
-        for name in answer.fields:
-            yield from refusals(getattr(answer, name))
-    elif isinstance(answer, list):
-        for each in answer:
-            yield from refusals(each)
+def unauthorized_parts(response: Any) -> Iterator[Struct]:
+    """Yield every part of a response with an authorization error and a field for the message."""
+    if isinstance(response, Struct):
+        code = getattr(response, "error_code", 0)
+        if "error_message" in response.fields and ErrorCode(code).name.endswith("_AUTHORIZATION_FAILED"):
+            yield response
+        for name in response.fields:
+            yield from unauthorized_parts(getattr(response, name))
+    elif isinstance(response, list):
+        for each in response:
+            yield from unauthorized_parts(each)
 
 
 @pytest.mark.parametrize(
     "row", [row for row in ROWS if row.api_key is not ApiKey.PRODUCE], ids=lambda row: row.title.replace(" ", "-")
 )
-def test_no_refusal_leaves_its_client_without_words(locked: RunningNode, row: Row) -> None:
-    """Null is none: a client says the words of the code then. Of empty ones it makes an error that says nothing."""
+def test_authorization_errors_have_no_empty_message(locked: RunningNode, row: Row) -> None:
+    """Without a message (null) a client shows that of the code; an empty message would be an error without text."""
     client, newest = locked.connect("CONTROLLER" if row.on_controller else "PLAINTEXT"), row.all_versions[-1]
-    answer = client.ask(request_of(row, Nothing(), newest), response_type(row.api_key), newest)
-    empty = [each for each in refusals(answer) if each.error_message == ""]  # type: ignore[attr-defined]
+    response = client.ask(request_of(row, Nothing(), newest), response_type(row.api_key), newest)
+    empty = [each for each in unauthorized_parts(response) if each.error_message == ""]  # type: ignore[attr-defined]
 
     assert row.api_key in CLIENTS_HAVE_THEIR_OWN_WORDS or not empty

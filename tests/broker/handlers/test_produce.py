@@ -1,4 +1,4 @@
-"""Produce: what is appended is answered with its offsets; what is refused changes nothing."""
+"""Produce: appended batches have offsets in the response; rejected ones change nothing."""
 
 import struct
 
@@ -25,7 +25,7 @@ def client(running: RunningNode) -> Client:
 
 @pytest.mark.parametrize("acks", [1, -1], ids=["leader", "all"])
 @pytest.mark.parametrize("version", [3, 8, 9, 12])
-def test_records_come_back_in_order_with_their_offsets(client: Client, acks: int, version: int) -> None:
+def test_records_are_read_in_order_with_their_offsets(client: Client, acks: int, version: int) -> None:
     first = produce(client, "t", batch_of(client, [b"a", b"b"]), acks=acks, version=version)
     second = produce(client, "t", batch_of(client, [b"c"]), acks=acks, version=version)
 
@@ -38,26 +38,26 @@ def test_records_come_back_in_order_with_their_offsets(client: Client, acks: int
 
 
 @pytest.mark.parametrize("compression", list(Compression), ids=lambda kind: kind.label)
-def test_a_compressed_batch_is_kept_as_it_came(client: Client, compression: Compression) -> None:
-    answer = produce(client, "t", batch_of(client, [b"x" * 100, b"y" * 100], compression=compression))
+def test_compressed_batch_is_stored_unchanged(client: Client, compression: Compression) -> None:
+    response = produce(client, "t", batch_of(client, [b"x" * 100, b"y" * 100], compression=compression))
 
-    assert answer.error_code == ErrorCode.NONE
+    assert response.error_code == ErrorCode.NONE
     assert [record.value for record in records_in(fetch(client, "t", 0))] == [b"x" * 100, b"y" * 100]
 
 
-def test_topics_that_there_are_not_leave_no_counters_behind(client: Client) -> None:
+def test_unknown_topics_have_no_counters(client: Client) -> None:
     counters = client.node.node.replicas.traffic.by_topic
     before = set(counters)
 
     for number in range(3):
-        refused = produce(client, f"missing-{number}", batch_of(client, [b"a"]))
-        assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        rejected = produce(client, f"missing-{number}", batch_of(client, [b"a"]))
+        assert rejected.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert fetch(client, f"missing-{number}", 0).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     assert set(counters) == before
 
 
-def test_refusals_are_counted_for_the_topic(client: Client) -> None:
+def test_rejected_produces_are_counted_for_the_topic(client: Client) -> None:
     produce(client, "t", b"")
     fetch(client, "t", 1)
 
@@ -80,11 +80,11 @@ def flipped(batch: bytes, position: int) -> bytes:
         pytest.param(lambda batch: None, ErrorCode.INVALID_RECORD, id="null"),
     ],
 )
-def test_a_bad_batch_is_refused_and_nothing_is_written(client: Client, spoil, code: ErrorCode) -> None:  # noqa: ANN001
-    answer = produce(client, "t", spoil(batch_of(client, [b"a"])))
+def test_bad_batch_is_rejected_and_not_written(client: Client, spoil, code: ErrorCode) -> None:  # noqa: ANN001
+    response = produce(client, "t", spoil(batch_of(client, [b"a"])))
 
-    assert ErrorCode(answer.error_code) is code
-    assert answer.base_offset == -1
+    assert ErrorCode(response.error_code) is code
+    assert response.base_offset == -1
     assert fetch(client, "t", 0).high_watermark == 0
 
 
@@ -95,19 +95,19 @@ def test_a_bad_batch_is_refused_and_nothing_is_written(client: Client, spoil, co
         pytest.param("t", 2, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, id="no-such-partition"),
     ],
 )
-def test_an_unknown_place_is_refused(client: Client, topic: str, partition: int, code: ErrorCode) -> None:
-    answer = produce(client, topic, batch_of(client, [b"a"]), partition=partition)
+def test_unknown_partition_is_rejected(client: Client, topic: str, partition: int, code: ErrorCode) -> None:
+    response = produce(client, topic, batch_of(client, [b"a"]), partition=partition)
 
-    assert ErrorCode(answer.error_code) is code
-
-
-def test_acks_other_than_minus_one_to_one_are_refused(client: Client) -> None:
-    answer = produce(client, "t", batch_of(client, [b"a"]), acks=2)
-
-    assert ErrorCode(answer.error_code) is ErrorCode.INVALID_REQUIRED_ACKS
+    assert ErrorCode(response.error_code) is code
 
 
-def test_a_batch_above_the_limit_is_refused(client: Client) -> None:
+def test_acks_other_than_minus_one_to_one_are_rejected(client: Client) -> None:
+    response = produce(client, "t", batch_of(client, [b"a"]), acks=2)
+
+    assert ErrorCode(response.error_code) is ErrorCode.INVALID_REQUIRED_ACKS
+
+
+def test_batch_above_the_limit_is_rejected(client: Client) -> None:
     create_topic(client, "small", max_message_bytes="200")
 
     fits = produce(client, "small", batch_of(client, [b"x" * 100]))
@@ -117,18 +117,20 @@ def test_a_batch_above_the_limit_is_refused(client: Client) -> None:
     assert ErrorCode(too_large.error_code) is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_one_bad_partition_does_not_stop_the_others(client: Client) -> None:
+def test_bad_partition_does_not_affect_the_others(client: Client) -> None:
     good = PartitionProduceData(index=0, records=batch_of(client, [b"a"]))
     bad = PartitionProduceData(index=7, records=batch_of(client, [b"b"]))
     topic = TopicProduceData(name="t", partition_data=[bad, good])
 
-    answer = client.ask(ProduceRequest(acks=1, timeout_ms=1, topic_data=[topic]), ProduceResponse, 9)
+    response = client.ask(ProduceRequest(acks=1, timeout_ms=1, topic_data=[topic]), ProduceResponse, 9)
 
-    codes = {partition.index: ErrorCode(partition.error_code) for partition in answer.responses[0].partition_responses}
+    codes = {
+        partition.index: ErrorCode(partition.error_code) for partition in response.responses[0].partition_responses
+    }
     assert codes == {7: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0: ErrorCode.NONE}
 
 
-def test_a_batch_sent_again_is_answered_with_its_first_offset(client: Client) -> None:
+def test_duplicate_batch_returns_its_first_offset(client: Client) -> None:
     batch = batch_of(client, [b"a", b"b"], producer_id=7, producer_epoch=0, base_sequence=0)
 
     first = produce(client, "t", bytearray(batch))
@@ -138,21 +140,21 @@ def test_a_batch_sent_again_is_answered_with_its_first_offset(client: Client) ->
     assert fetch(client, "t", 0).high_watermark == 2
 
 
-def test_a_gap_in_the_sequence_is_refused(client: Client) -> None:
+def test_gap_in_the_sequence_is_rejected(client: Client) -> None:
     produce(client, "t", batch_of(client, [b"a"], producer_id=7, producer_epoch=0, base_sequence=0))
 
-    answer = produce(client, "t", batch_of(client, [b"b"], producer_id=7, producer_epoch=0, base_sequence=2))
+    response = produce(client, "t", batch_of(client, [b"b"], producer_id=7, producer_epoch=0, base_sequence=2))
 
-    assert ErrorCode(answer.error_code) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert ErrorCode(response.error_code) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_transactional_batch_is_refused(client: Client) -> None:
+def test_transactional_batch_is_rejected(client: Client) -> None:
     batch = batch_of(client, [b"a"], producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
 
     assert ErrorCode(produce(client, "t", batch).error_code) is ErrorCode.INVALID_TXN_STATE
 
 
-def test_with_acks_zero_there_is_no_answer(client: Client) -> None:
+def test_acks_zero_has_no_response(client: Client) -> None:
     topic = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=batch_of(client, [b"a"]))])
     client.send(ProduceRequest(acks=0, timeout_ms=1, topic_data=[topic]), 9)
 
@@ -161,7 +163,7 @@ def test_with_acks_zero_there_is_no_answer(client: Client) -> None:
     assert fetch(client, "t", 0).high_watermark == 1
 
 
-def test_with_acks_zero_an_error_closes_the_connection(client: Client) -> None:
+def test_error_with_acks_zero_closes_the_connection(client: Client) -> None:
     topic = TopicProduceData(
         name="missing", partition_data=[PartitionProduceData(index=0, records=batch_of(client, [b"a"]))]
     )
@@ -170,14 +172,14 @@ def test_with_acks_zero_an_error_closes_the_connection(client: Client) -> None:
     assert client.is_closed
 
 
-def test_too_few_replicas_in_sync_refuse_acks_all_only(client: Client) -> None:
+def test_too_few_in_sync_replicas_reject_acks_all_only(client: Client) -> None:
     create_topic(client, "strict", min_insync_replicas="2")
 
     # More than there are replicas is taken as "all of them" (KIP-966), so that one replica is enough for itself.
     assert produce(client, "strict", batch_of(client, [b"a"]), acks=-1).error_code == ErrorCode.NONE
 
 
-def test_what_was_acknowledged_survives_the_end_of_the_process(world: World) -> None:
+def test_acknowledged_records_survive_the_end_of_the_process(world: World) -> None:
     client = world.start_node().connect()
     create_topic(client, "t")
     for number in range(20):
@@ -191,7 +193,7 @@ def test_what_was_acknowledged_survives_the_end_of_the_process(world: World) -> 
 
 
 @pytest.mark.parametrize("acks", [1, -1], ids=["leader", "all"])
-def test_with_acks_fsync_what_was_acknowledged_survives_a_power_cut(world: World, acks: int) -> None:
+def test_records_acknowledged_with_acks_fsync_survive_a_power_cut(world: World, acks: int) -> None:
     client = world.start_node(ottla_acks_fsync="true").connect()
     create_topic(client, "t")
     for number in range(5):
@@ -205,7 +207,7 @@ def test_with_acks_fsync_what_was_acknowledged_survives_a_power_cut(world: World
     assert [record.value for record in records_in(fetch(again, "t", 0))] == [b"0", b"1", b"2", b"3", b"4"]
 
 
-def test_with_acks_fsync_one_sync_answers_every_producer_that_waits(world: World) -> None:
+def test_one_sync_acknowledges_all_waiting_producers_with_acks_fsync(world: World) -> None:
     running = world.start_node(ottla_acks_fsync="true")
     client = running.connect()
     create_topic(client, "t")
@@ -253,14 +255,14 @@ def test_large_batches_are_appended_in_the_order_of_their_requests(
     requests = [request_with("large", batch, acks=acks) for batch in batches]
     client.send_bytes(b"".join(client.frame(request, 9) for request in requests))
 
-    answers = []
+    responses = []
     for _ in range(3):
         running.run_until(lambda: len(client.peer.received) > 4)
         frame = client.take_frame()
         assert frame is not None
-        answers.append(ProduceResponse.decode(memoryview(frame), 9, 5).responses[0].partition_responses[0])
+        responses.append(ProduceResponse.decode(memoryview(frame), 9, 5).responses[0].partition_responses[0])
 
-    assert [(answer.error_code, answer.base_offset) for answer in answers] == [(0, 0), (0, 5_000), (0, 5_003)]
+    assert [(response.error_code, response.base_offset) for response in responses] == [(0, 0), (0, 5_000), (0, 5_003)]
 
 
 def request_with(topic: str, batch: bytes, *, acks: int = 1) -> ProduceRequest:
@@ -269,24 +271,22 @@ def request_with(topic: str, batch: bytes, *, acks: int = 1) -> ProduceRequest:
 
 
 @pytest.mark.parametrize("version", [9, 10])
-def test_partition_that_goes_while_its_batch_is_checked_gets_nothing(client: Client, version: int) -> None:
+def test_partition_removed_while_its_batch_is_checked_is_not_written(client: Client, version: int) -> None:
     """Only from v10 on does the response have a place for the current leader."""
     node = client.node.node
     client.send(request_with("t", large_batch(client, compression=Compression.GZIP)), version)
     partition = node.replicas.get("t", 0)
     partition.leader = 2
     client.node.run(100)
-    answer = client.response_to(ProduceRequest(), version)
+    response = client.response_to(ProduceRequest(), version)
 
-    assert isinstance(answer, ProduceResponse)
-    found = answer.responses[0].partition_responses[0]
+    assert isinstance(response, ProduceResponse)
+    found = response.responses[0].partition_responses[0]
     assert found.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert partition.log.log_end_offset == 0
 
 
-def test_client_that_leaves_while_its_batch_is_checked_leaves_no_memory_behind(
-    client: Client, running: RunningNode
-) -> None:
+def test_client_that_disconnects_during_a_check_frees_its_memory(client: Client, running: RunningNode) -> None:
     running.background.run_count = 0
     client.send(request_with("t", large_batch(client, compression=Compression.GZIP)), 9)
     memory = running.node.services.work_memory
@@ -301,12 +301,12 @@ def test_client_that_leaves_while_its_batch_is_checked_leaves_no_memory_behind(
 def test_batch_is_checked_where_no_thread_can_be_created(client: Client, running: RunningNode) -> None:
     running.background.fail_next(100)
 
-    answer = produce(client, "t", large_batch(client, compression=Compression.GZIP))
+    response = produce(client, "t", large_batch(client, compression=Compression.GZIP))
 
-    assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
+    assert (response.error_code, response.base_offset) == (ErrorCode.NONE, 0)
 
 
-def test_bad_batch_of_a_request_does_not_concern_the_others(client: Client) -> None:
+def test_bad_batch_of_a_request_does_not_affect_the_others(client: Client) -> None:
     large = large_batch(client, compression=Compression.GZIP)
     parts = [
         PartitionProduceData(index=0, records=flipped(large, len(large) - 1)),
@@ -314,9 +314,9 @@ def test_bad_batch_of_a_request_does_not_concern_the_others(client: Client) -> N
         PartitionProduceData(index=9, records=large),
     ]
     request = ProduceRequest(acks=1, timeout_ms=1_000, topic_data=[TopicProduceData(name="t", partition_data=parts)])
-    answers = client.ask(request, ProduceResponse, 9).responses[0].partition_responses
+    responses = client.ask(request, ProduceResponse, 9).responses[0].partition_responses
 
-    assert [answer.error_code for answer in answers] == [
+    assert [response.error_code for response in responses] == [
         ErrorCode.CORRUPT_MESSAGE,
         ErrorCode.NONE,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

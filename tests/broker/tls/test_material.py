@@ -140,7 +140,9 @@ def test_stamp_changes_when_a_file_changes_or_disappears(authority: Any, tmp_pat
         pytest.param(lambda it: it.chain, {}, "has 0 private keys in it", id="no-key"),
         pytest.param(lambda it: it.key + it.both, {}, "has 2 private keys in it", id="two-keys"),
         pytest.param(lambda it: "hello", {}, "is not PEM: it has no BEGIN line", id="no-pem"),
-        pytest.param(lambda it: b"\xfe\xed\xfe\xed....", {}, "is a JKS store, which only Java reads", id="jks-as-pem"),
+        pytest.param(
+            lambda it: b"\xfe\xed\xfe\xed....", {}, "is a JKS store, which only Java can read", id="jks-as-pem"
+        ),
         pytest.param(
             lambda it: b"\xfe\xed\xfe\xed....",
             {"keystore_type": "JKS"},
