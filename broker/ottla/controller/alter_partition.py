@@ -100,14 +100,14 @@ class AlterPartitionControl:
         )
 
     def _check(
-        self, partition: PartitionRegistration, asker: NodeId, wanted: AlterPartitionRequestPartitionData
+        self, partition: PartitionRegistration, proposer: NodeId, wanted: AlterPartitionRequestPartitionData
     ) -> ErrorCode:
         if wanted.leader_epoch > partition.leader_epoch or wanted.partition_epoch > partition.partition_epoch:
             # The proposer has newer metadata than this controller, which thus is not the active one any more.
             return ErrorCode.NOT_CONTROLLER
         if wanted.leader_epoch < partition.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
-        if asker != partition.leader:
+        if proposer != partition.leader:
             return ErrorCode.INVALID_REQUEST
         if wanted.partition_epoch < partition.partition_epoch:
             return ErrorCode.INVALID_UPDATE_VERSION

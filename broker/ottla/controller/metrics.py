@@ -169,7 +169,7 @@ ROWS: Final[Rows[ControllerMetrics]] = (
     gauge(f"{_CONTROLLER}_fencedbrokercount", "Brokers that are fenced.", lambda it: it.fenced_brokers),
     gauge(
         f"{_CONTROLLER}_controlledshutdownbrokercount",
-        "Brokers whose leaders are being moved away.",
+        "Brokers in controlled shutdown.",
         lambda it: it.controlled_shutdown_brokers,
     ),
     gauge(f"{_CONTROLLER}_globaltopiccount", "Topics of the cluster.", lambda it: it.topics),
@@ -200,7 +200,7 @@ ROWS: Final[Rows[ControllerMetrics]] = (
     ),
     gauge(
         "ottla_reassigning_partitions",
-        "Partitions whose replicas are being moved.",
+        "Partitions with a reassignment under way.",
         lambda it: it.reassigning_partitions,
     ),
     by_label(

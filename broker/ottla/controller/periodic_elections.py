@@ -59,10 +59,10 @@ class PeriodicElections:
         self._next_unclean_ms = now_ms + self._unclean_interval_ms
 
     def elect_unclean_soon(self, now_ms: int) -> None:
-        """Check partitions without a leader at the next `round`: their configuration has changed."""
+        """Check partitions without a leader at the next `run_round`: their configuration has changed."""
         self._next_unclean_ms = now_ms
 
-    def round(self, now_ms: int) -> ControllerResult[None] | None:
+    def run_round(self, now_ms: int) -> ControllerResult[None] | None:
         """Return the elections that are due; None when none is."""
         if self._next_unclean_ms is not None and now_ms >= self._next_unclean_ms:
             records = self._elect_unclean()

@@ -396,7 +396,7 @@ class QuorumController:
         while self._epoch is not None and (fenced := self._brokers.fence_stale(now_ms)) is not None:
             self._counters.ended_sessions += 1
             self._carry_out(fenced)
-        if self._epoch is not None and (elected := self._periodic.round(now_ms)) is not None:
+        if self._epoch is not None and (elected := self._periodic.run_round(now_ms)) is not None:
             self._carry_out(elected)
         if self._next_idle_ms is not None and now_ms >= self._next_idle_ms and self._epoch is not None:
             self._carry_out(ControllerResult(None, [MetadataRecord(metadata_log.NoOpRecord(), 0)]))

@@ -86,8 +86,8 @@ class ScramControl:
             raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
         if change.iterations > ITERATIONS_MAX:
             raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
-        made = credential(user.mechanism, bytes(change.salted_password), bytes(change.salt), change.iterations)
-        return scram_record(user, made)
+        created = credential(user.mechanism, bytes(change.salted_password), bytes(change.salt), change.iterations)
+        return scram_record(user, created)
 
 
 def _result(name: str, error: KafkaError | None) -> AlterUserScramCredentialsResult:

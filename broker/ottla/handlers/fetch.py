@@ -53,7 +53,7 @@ def fetch(context: RequestContext, request: FetchRequest) -> Answer:
     if _names_many(request):
         return _fetch_many(context, request, replica_id, is_follower=is_follower)
     try:
-        session = context.services.fetch_sessions.begin(
+        session = context.services.fetch_sessions.open_context(
             request,
             uses_topic_ids=context.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS,
             now_ms=context.received_at_ms,
@@ -67,7 +67,7 @@ def fetch(context: RequestContext, request: FetchRequest) -> Answer:
 def _fetch_many(context: RequestContext, request: FetchRequest, replica_id: int, *, is_follower: bool) -> Steps[Answer]:
     """Handle a request with many partitions in slices."""
     try:
-        session = yield from context.services.fetch_sessions.begin_in_slices(
+        session = yield from context.services.fetch_sessions.open_in_slices(
             request,
             uses_topic_ids=context.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS,
             now_ms=context.received_at_ms,

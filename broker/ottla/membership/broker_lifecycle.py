@@ -297,7 +297,7 @@ class BrokerLifecycle:
                 "principal to super.users on every node"
             )
         if error is ErrorCode.NOT_CONTROLLER:
-            return "no active controller could be reached (controller.quorum.bootstrap.servers says where they are)"
+            return "no active controller could be reached (see controller.quorum.bootstrap.servers)"
         return f"the controller responded with {error.name}"
 
     def _give_up(self) -> None:

@@ -279,7 +279,7 @@ class ClusterDelta:
         controllers = {**self.image.controllers, **self.changed_controllers}
         return ClusterImage(
             {broker_id: broker for broker_id, broker in brokers.items() if broker is not None},
-            {controller_id: made for controller_id, made in controllers.items() if made is not None},
+            {controller_id: built for controller_id, built in controllers.items() if built is not None},
         )
 
     def _registered(self, broker_id: NodeId, epoch: Offset, what: str) -> BrokerRegistration:

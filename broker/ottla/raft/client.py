@@ -271,7 +271,7 @@ class RaftClient(RaftStatus, Generic[RecordT]):
                     self._poll_shutdown(state, now_ms)
                 self._parts.poll(state, now_ms)
                 if not self._is_woken:
-                    self._fetch_service.on_news()
+                    self._fetch_service.check_waiting()
                     self._notify_listeners()
         except (StorageError, ShortageError) as error:
             self.fail(error)

@@ -120,20 +120,20 @@ class Elections:
         if partition.error_code or learned.epoch < state.epoch:
             self._on_error(voter_id, partition.error_code or ErrorCode.INVALID_REQUEST)
         else:
-            self._count(voter_id, is_granted=partition.vote_granted)
+            self._record_vote(voter_id, is_granted=partition.vote_granted)
 
     def _on_failure(self, voter_id: NodeId, failure: PeerFailure) -> None:
         if failure is PeerFailure.UNSUPPORTED_VERSION and isinstance(self._replica.quorum.state, ProspectiveState):
             # A release without pre-votes: only a real vote can show whether this voter grants it.
-            self._count(voter_id, is_granted=True)
+            self._record_vote(voter_id, is_granted=True)
         elif failure in (PeerFailure.REFUSED, PeerFailure.UNSUPPORTED_VERSION):
-            self._count(voter_id, is_granted=False)
+            self._record_vote(voter_id, is_granted=False)
 
     def _on_error(self, voter_id: NodeId, error_code: int) -> None:
         self._replica.log_rejection(ErrorCode(error_code), voter_id, "a vote")
-        self._count(voter_id, is_granted=False)
+        self._record_vote(voter_id, is_granted=False)
 
-    def _count(self, voter_id: NodeId, *, is_granted: bool) -> None:
+    def _record_vote(self, voter_id: NodeId, *, is_granted: bool) -> None:
         state = self._replica.quorum.state
         assert isinstance(state, ProspectiveState | CandidateState), "responses to earlier states are dropped"
         state.votes.record(voter_id, is_granted=is_granted)
@@ -150,37 +150,39 @@ class Elections:
 
     def handle_vote(self, request: VoteRequest) -> VoteResponse:
         """Grant or reject the vote or pre-vote; a vote is on disk before the response is sent."""
-        asked = self._replica.checked(request.cluster_id, only_partition(request.topics))
-        if isinstance(asked, ErrorCode):
-            return VoteResponse(error_code=asked)
-        error = self._error_in(request, asked)
-        is_granted = error is None and self._decide(asked)
+        requested = self._replica.check_request(request.cluster_id, only_partition(request.topics))
+        if isinstance(requested, ErrorCode):
+            return VoteResponse(error_code=requested)
+        error = self._error_in(request, requested)
+        is_granted = error is None and self._decide_vote(requested)
         return vote_response(error or 0, self._replica.known(), is_granted=is_granted)
 
-    def _error_in(self, request: VoteRequest, asked: VoteRequestPartitionData) -> ErrorCode | None:
+    def _error_in(self, request: VoteRequest, requested: VoteRequestPartitionData) -> ErrorCode | None:
         """Return the error with which the request is rejected; adopt its epoch when it is newer."""
-        is_future = asked.last_offset_epoch > asked.replica_epoch
-        if not asked.pre_vote and asked.last_offset_epoch == asked.replica_epoch:
+        is_future = requested.last_offset_epoch > requested.replica_epoch
+        if not requested.pre_vote and requested.last_offset_epoch == requested.replica_epoch:
             is_future = True
-        if is_future or asked.last_offset < 0 or asked.last_offset_epoch < 0:
+        if is_future or requested.last_offset < 0 or requested.last_offset_epoch < 0:
             return ErrorCode.INVALID_REQUEST
-        error = self._replica.error_for_voter(asked.replica_epoch, asked.replica_id)
+        error = self._replica.error_for_voter(requested.replica_epoch, requested.replica_id)
         if error is not None:
             return error
-        if asked.replica_epoch > self._replica.quorum.epoch:
-            self._replica.become_unattached(asked.replica_epoch, None)
-        if not self._replica.is_meant(request.voter_id, asked.voter_directory_id):
+        if requested.replica_epoch > self._replica.quorum.epoch:
+            self._replica.become_unattached(requested.replica_epoch, None)
+        if not self._replica.is_meant(request.voter_id, requested.voter_directory_id):
             return ErrorCode.INVALID_VOTER_KEY
         return None
 
-    def _decide(self, asked: VoteRequestPartitionData) -> bool:
+    def _decide_vote(self, requested: VoteRequestPartitionData) -> bool:
         quorum = self._replica.quorum
-        candidate = ReplicaKey(asked.replica_id, asked.replica_directory_id)
-        theirs = OffsetAndEpoch(asked.last_offset, asked.last_offset_epoch)
+        candidate = ReplicaKey(requested.replica_id, requested.replica_directory_id)
+        theirs = OffsetAndEpoch(requested.last_offset, requested.last_offset_epoch)
         mine = self._replica.log.end
         is_up_to_date = (theirs.epoch, theirs.offset) >= (mine.epoch, mine.offset)
-        is_granted = quorum.state.grants_vote(candidate, is_log_up_to_date=is_up_to_date, is_pre_vote=asked.pre_vote)
-        if is_granted and not asked.pre_vote:
+        is_granted = quorum.state.grants_vote(
+            candidate, is_log_up_to_date=is_up_to_date, is_pre_vote=requested.pre_vote
+        )
+        if is_granted and not requested.pre_vote:
             quorum.vote_for(candidate)
             logger.info("voted for node %d in epoch %d of the metadata quorum", candidate.node_id, quorum.epoch)
         if not is_up_to_date:

@@ -31,7 +31,7 @@ from ottla.wire.messages.fetch_snapshot import (
     FetchSnapshotResponseSnapshotId,
 )
 
-_NEWS = "news"
+_WAITING = "waiting"
 
 
 class FetchService:
@@ -42,9 +42,9 @@ class FetchService:
         self._on_fetch = on_fetch
         self._waiting: Purgatory[FetchResponse] = Purgatory()
 
-    def on_news(self) -> None:
+    def check_waiting(self) -> None:
         """Complete fetches that wait no more: for new records, a new high watermark, or because leadership ended."""
-        self._waiting.check(_NEWS)
+        self._waiting.check(_WAITING)
 
     def tick(self, now_ms: int) -> None:
         self._waiting.expire(now_ms)
@@ -56,7 +56,7 @@ class FetchService:
 
     def handle_fetch(self, request: FetchRequest) -> FetchResponse | Delayed[FetchResponse]:
         """Respond at once when there is new data or an error, else when there is, or after max_wait_ms."""
-        wanted = self._replica.checked(request.cluster_id, fetched_partition(request))
+        wanted = self._replica.check_request(request.cluster_id, fetched_partition(request))
         if isinstance(wanted, ErrorCode):
             return FetchResponse(error_code=wanted)
         least = min(request.max_wait_ms, wanted.fetch_offset, wanted.last_fetched_epoch, wanted.current_leader_epoch)
@@ -67,7 +67,7 @@ class FetchService:
         if is_final or request.max_wait_ms == 0:
             return response
         return self._waiting.watch(
-            (_NEWS,),
+            (_WAITING,),
             deadline_ms=self._replica.now_ms + request.max_wait_ms,
             try_complete=lambda: self._retry(request, wanted, key),
             on_deadline=lambda: self._build_response(request, wanted, key)[0],
@@ -102,8 +102,8 @@ class FetchService:
             self._on_fetch(key, wanted.fetch_offset)
         partition.high_watermark = self._high_watermark
         partition.log_start_offset = replica.log.log.log_start_offset
-        is_news = partition.high_watermark > wanted.high_watermark
-        is_final = validity is not Validity.VALID or bool(partition.records) or is_news
+        has_changed = partition.high_watermark > wanted.high_watermark
+        is_final = validity is not Validity.VALID or bool(partition.records) or has_changed
         return fetch_response(partition, replica.known()), is_final
 
     def _error_response(self, error: ErrorCode) -> FetchResponse:
@@ -125,7 +125,7 @@ class FetchService:
 
     def handle_fetch_snapshot(self, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
         """Return the piece of the snapshot that starts at the requested position."""
-        wanted = self._replica.checked(request.cluster_id, fetched_snapshot(request))
+        wanted = self._replica.check_request(request.cluster_id, fetched_snapshot(request))
         if isinstance(wanted, ErrorCode):
             return FetchSnapshotResponse(error_code=wanted)
         snapshot = FetchSnapshotResponsePartitionSnapshot(

@@ -105,7 +105,7 @@ class Fetching:
     def handle_begin_quorum_epoch(self, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
         """Learn the leader of an epoch from its own announcement, and fetch from it."""
         replica = self._replica
-        announced = replica.checked(request.cluster_id, only_partition(request.topics))
+        announced = replica.check_request(request.cluster_id, only_partition(request.topics))
         if isinstance(announced, ErrorCode):
             return BeginQuorumEpochResponse(error_code=announced)
         error = replica.learn_from_leader(announced.leader_id, announced.leader_epoch, request.leader_endpoints)
@@ -228,7 +228,7 @@ class Fetching:
         if partition.diverging_epoch.epoch >= 0:
             self._truncate(OffsetAndEpoch(partition.diverging_epoch.end_offset, partition.diverging_epoch.epoch))
         elif partition.snapshot_id.epoch >= 0:
-            self._snapshot.begin(OffsetAndEpoch(partition.snapshot_id.end_offset, partition.snapshot_id.epoch))
+            self._snapshot.start(OffsetAndEpoch(partition.snapshot_id.end_offset, partition.snapshot_id.epoch))
         else:
             if partition.records:
                 self._append(bytes(partition.records), state)  # type: ignore[arg-type]

@@ -40,7 +40,7 @@ class Leadership:
         self._sync_at_ms = None
         self._requests.reset()
 
-    def begin(self) -> None:
+    def start_epoch(self) -> None:
         """Start the epoch that this replica was elected for with its control records."""
         replica = self._replica
         leader = replica.become_leader()

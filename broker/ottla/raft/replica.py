@@ -256,14 +256,14 @@ class Replica:
         if self.high_watermark is not None:
             return False
         if self.quorum.is_voter:
-            asked: set[object] = {voter for voter in self.voters.voters.node_ids if voter != self.local.node_id}
+            peers: set[object] = {voter for voter in self.voters.voters.node_ids if voter != self.local.node_id}
         else:
-            asked = set(self.bootstrap_endpoints())
-        return 2 * len(self._foreign_peers & asked) > len(asked)
+            peers = set(self.bootstrap_endpoints())
+        return 2 * len(self._foreign_peers & peers) > len(peers)
 
     # --- validation of requests
 
-    def checked(self, cluster_id: str | None, partition: PartitionT | None) -> PartitionT | ErrorCode:
+    def check_request(self, cluster_id: str | None, partition: PartitionT | None) -> PartitionT | ErrorCode:
         """Return the request's data of the quorum's partition, or the error with which it is rejected as a whole.
 
         ``partition`` is None when the request is about any other partition as well.
@@ -315,8 +315,8 @@ class Replica:
             else:
                 self.follow(epoch, leader_id, endpoint)
         elif epoch == quorum.epoch and leader_id is not None and endpoint is not None:
-            is_news = quorum.leader_id is None or quorum.leader_endpoint is None
-            if is_news and quorum.leader is None:
+            is_new = quorum.leader_id is None or quorum.leader_endpoint is None
+            if is_new and quorum.leader is None:
                 self.follow(epoch, leader_id, endpoint)
 
     def become_unattached(

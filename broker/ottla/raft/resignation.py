@@ -99,7 +99,7 @@ class Resignation:
     def handle_end_quorum_epoch(self, request: EndQuorumEpochRequest) -> EndQuorumEpochResponse:
         """Give up the leader; stand for election after this replica's share of the delay."""
         replica = self._replica
-        announced = replica.checked(request.cluster_id, only_partition(request.topics))
+        announced = replica.check_request(request.cluster_id, only_partition(request.topics))
         if isinstance(announced, ErrorCode):
             return EndQuorumEpochResponse(error_code=announced)
         error = replica.learn_from_leader(announced.leader_id, announced.leader_epoch, request.leader_endpoints)

@@ -48,7 +48,7 @@ class SnapshotFetch(Generic[RecordT]):
         """Whether all pieces are there, and only the sync is pending."""
         return self._is_complete
 
-    def begin(self, snapshot_id: OffsetAndEpoch) -> None:
+    def start(self, snapshot_id: OffsetAndEpoch) -> None:
         """Start to load ``snapshot_id``, which the leader named.
 
         Raises:

@@ -39,7 +39,7 @@ class StateParts:
     def __init__(self, replica: Replica, snapshot_fetch: SnapshotFetch[Any], *, is_controller: bool) -> None:
         self._replica = replica
         self.leadership = Leadership(replica)
-        self.elections = Elections(replica, on_elected=self.leadership.begin)
+        self.elections = Elections(replica, on_elected=self.leadership.start_epoch)
         self.fetching = Fetching(replica, snapshot_fetch)
         self.resignation = Resignation(replica)
         self.voter_changes = VoterChanges(replica, self.leadership)

@@ -113,7 +113,7 @@ class VoterChanges:
                 ErrorCode.DUPLICATE_VOTER,
                 f"The voter id for {key} is already part of the set of voters {voters}.",
             )
-        change = self._begin(f"add {key}", outcome)
+        change = self._start_change(f"add {key}", outcome)
         versions_request = ApiVersionsRequest(client_software_name="ottla-quorum", client_software_version="1")
 
         def on_response(response: PeerAnswer) -> None:
@@ -182,7 +182,7 @@ class VoterChanges:
         voter = voters.voters.get(key.node_id)
         if voter is None or voter.key != key or len(voters.voters) == 1:
             raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"Cannot remove voter {key} from the set of voters {voters}")
-        change = self._begin(f"remove {key}", outcome)
+        change = self._start_change(f"remove {key}", outcome)
         change.offset = self._append(voters.without_voter(key.node_id))
 
     # --- updating
@@ -326,7 +326,7 @@ class VoterChanges:
             )
         return history.voters
 
-    def _begin(self, what: str, outcome: Outcome) -> _Change:
+    def _start_change(self, what: str, outcome: Outcome) -> _Change:
         self._change = _Change(what, outcome, self._deadline_ms())
         return self._change
 

@@ -82,10 +82,10 @@ class Partition:
         """Stop leading: another node leads, or none (-1). Return whether that changes anything."""
         if self.isr.is_old(registration):
             return False
-        is_news = registration.leader_epoch > self.leader_epoch or registration.leader != self.leader
+        is_changed = registration.leader_epoch > self.leader_epoch or registration.leader != self.leader
         self.leader, self.leader_epoch = registration.leader, registration.leader_epoch
         self.isr.on_following(registration)
-        return is_news
+        return is_changed
 
     def stop(self) -> None:
         """Stop leading or following: the replica is removed, or its disk failed."""
@@ -188,14 +188,14 @@ class Partition:
             if log.log_end_offset == log.log_start_offset:
                 self._start_with_whole_batch(records)
             log.append_as_follower(records, now_ms=wall_ms, leader_epoch_max=self.leader_epoch)
-        is_news = False
+        is_changed = False
         if log_start_offset > log.log_start_offset:
             log.raise_log_start(min(log_start_offset, log.log_end_offset))
-            is_news = True
+            is_changed = True
         before = log.high_watermark
         if high_watermark > before:
-            is_news = log.update_high_watermark(high_watermark) > before or is_news
-        return is_news
+            is_changed = log.update_high_watermark(high_watermark) > before or is_changed
+        return is_changed
 
     def _start_with_whole_batch(self, records: Buffer) -> None:
         """Move the end of an empty log, which DeleteRecords has put within a batch, to the start of that batch."""

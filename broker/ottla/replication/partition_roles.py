@@ -54,13 +54,13 @@ class PartitionRoles:
 
     def follow(self, partition: Partition, registration: PartitionRegistration, *, is_new: bool) -> None:
         """Make this node follow the leader of ``partition``, if it has one."""
-        is_news = partition.follow(registration) or is_new
+        is_changed = partition.follow(registration) or is_new
         if partition.corrupt_offset is not None and partition.leader != NO_LEADER:
             partition.truncate_corruption()
         self._isr_manager.remove(partition.topic_partition)
         if partition.leader == NO_LEADER:
             self._fetchers.unfollow(partition.topic_partition)
-        elif is_news:
+        elif is_changed:
             self._fetchers.follow(partition)
 
     def end(self, partition: Partition, *, is_lost: bool) -> None:

@@ -360,7 +360,7 @@ class ReplicaFetcher:
         assert records is None or isinstance(records, memoryview), "responses are decoded from one buffer"
         size_bytes = 0 if records is None else len(records)
         end_offset, start_offset = log.log_end_offset, log.log_start_offset
-        is_news = partition.append_as_follower(
+        is_changed = partition.append_as_follower(
             records or b"",
             high_watermark=data.high_watermark,
             log_start_offset=data.log_start_offset,
@@ -381,7 +381,7 @@ class ReplicaFetcher:
                 self._quota.record(size_bytes, self._clock.monotonic_ms())
                 if self._is_throttled(followed, self._clock.monotonic_ms()):
                     self._partitions.delay(followed, _THROTTLED_RETRY_MS)
-        if is_news:
+        if is_changed:
             self._progressed(partition)
 
     def _truncate(self, followed: Followed, diverging: OffsetAndEpoch) -> None:

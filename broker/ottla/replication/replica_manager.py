@@ -302,7 +302,7 @@ class ReplicaManager:
         """Check waiting fetches; each one once, however many of its partitions have changed."""
         sessions: dict[int, None] = {}
         for topic_partition in topic_partitions:
-            for session in self.watchers.note(topic_partition):
+            for session in self.watchers.note_change(topic_partition):
                 if followers_too or not session.is_followers:
                     sessions[session.session_id] = None
         for session_id in sessions:

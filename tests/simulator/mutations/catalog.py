@@ -108,7 +108,7 @@ def _read_uncommitted(set_attribute: SetAttribute) -> None:
     set_attribute(Partition, "read_for_consumer", read)
     set_attribute(
         ConsumerFetch,
-        "_is_news",
+        "_has_new_data",
         lambda self, partition, wanted: partition.log.log_end_offset > wanted.fetch_offset,
     )
 
@@ -138,12 +138,12 @@ def _cut_at_known_high_watermark(set_attribute: SetAttribute) -> None:
 
 @mutation("what is known of followers outlives the leader's epoch", seeds_max=None)
 def _keep_what_is_known(set_attribute: SetAttribute) -> None:
-    begin_epoch = RemoteReplica.begin_epoch
+    start_epoch = RemoteReplica.start_epoch
 
     def keep_everything(self: RemoteReplica, *, is_new_leader: bool, **how: Any) -> None:
-        begin_epoch(self, is_new_leader=False, **how)
+        start_epoch(self, is_new_leader=False, **how)
 
-    set_attribute(RemoteReplica, "begin_epoch", keep_everything)
+    set_attribute(RemoteReplica, "start_epoch", keep_everything)
 
 
 @mutation("fetches of every leader epoch are served", seeds_max=None)

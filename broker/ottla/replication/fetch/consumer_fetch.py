@@ -86,7 +86,7 @@ class ConsumerFetch(FetchRound):
             self.origin.require_on_topic(Operation.READ, topic)
         return super()._partition_of(key, fetched)
 
-    def _is_news(self, partition: Partition, wanted: FetchedPartition) -> bool:
+    def _has_new_data(self, partition: Partition, wanted: FetchedPartition) -> bool:
         if not partition.is_leader and not self._may_read_followers:
             return True
         is_other_epoch = 0 <= wanted.current_leader_epoch != partition.leader_epoch

@@ -122,13 +122,13 @@ class FetchRound:
                     # Before the response is encoded: both together would take half as much again.
                     yield from self.origin.services.fetch_sessions.free(session)
             else:
-                result = self._wait_for_news(session)
+                result = self._wait_for_data(session)
             return result
         finally:
             if session.session_id < 0 and not isinstance(result, Delayed):
                 self.origin.services.fetch_sessions.close(session)
 
-    def _wait_for_news(self, session: FetchSession) -> "Delayed[FetchResult]":
+    def _wait_for_data(self, session: FetchSession) -> "Delayed[FetchResult]":
         """Return a `Delayed` of the steps to continue with. Few large requests run at a time: none waits as one."""
         delayed: Delayed[FetchResult] = self.replicas.fetch_purgatory.watch(
             [session.session_id],
@@ -193,14 +193,14 @@ class FetchRound:
         session = self.session.session
         if session is not None and self._takes_slices(session):
             return self.run(session, is_prepared=True)
-        return self._finish() if self._has_news() and self.read() else None
+        return self._finish() if self._any_has_new_data() and self.read() else None
 
     def _should_continue(self, session: FetchSession) -> bool | None:
         if self._must_hurry():
             return True
         if session.notes == self._notes_seen:
             return None
-        if not self._takes_slices(session) and not self._has_news():
+        if not self._takes_slices(session) and not self._any_has_new_data():
             self._notes_seen = session.notes
             return None
         return True
@@ -223,13 +223,13 @@ class FetchRound:
 
     def read(self) -> bool:
         """Read the pending partitions within the limits; return whether the client need not wait any longer."""
-        self._begin_reading()
+        self._start_reading()
         self._read(self._pending())
         return self._is_enough()
 
     def _read_in_slices(self, session: FetchSession, pending: list[PartitionKey]) -> Steps[bool]:
         self._notes_seen = session.notes
-        self._begin_reading()
+        self._start_reading()
         for keys in batches(pending, PER_SLICE):
             self._read(keys)
             self._collect_errors(session, keys)
@@ -247,7 +247,7 @@ class FetchRound:
             if session.session_id < 0:
                 session.partitions[key] = _RESPONDED
 
-    def _begin_reading(self) -> None:
+    def _start_reading(self) -> None:
         self._is_urgent = False
         self._size_bytes = 0
         self._retry_at_ms = 0
@@ -322,17 +322,17 @@ class FetchRound:
             data.current_leader = LeaderIdAndEpoch()
             self._name_leader(data.current_leader, self.response.node_endpoints, topic, key[2])
 
-    def _has_news(self) -> bool:
+    def _any_has_new_data(self) -> bool:
         """Return whether any partition has records beyond its fetch offset, or cannot be read any more."""
         for key in self._pending():
             fetched = self.session.partitions.get(key)
             if fetched is None:
                 continue
             try:
-                is_news = self._is_news(self._partition_of(key, fetched), fetched)
+                is_changed = self._has_new_data(self._partition_of(key, fetched), fetched)
             except KafkaError:
                 return True
-            if is_news:
+            if is_changed:
                 return True
         return False
 
@@ -349,7 +349,7 @@ class FetchRound:
         partition = fetched.partition = self.replicas.get(topic, key[2])
         return partition
 
-    def _is_news(self, partition: Partition, wanted: FetchedPartition) -> bool:
+    def _has_new_data(self, partition: Partition, wanted: FetchedPartition) -> bool:
         raise NotImplementedError
 
     def _read_partition(self, key: PartitionKey, wanted: FetchedPartition, data: PartitionData) -> bool:
@@ -425,8 +425,8 @@ class FetchRound:
             data, fetched = self._partition_data[key], self.session.partitions.get(key)
             if fetched is None:
                 continue
-            is_news = fetched.note_sent(data)
-            if self.session.is_incremental and not is_news:
+            is_changed = fetched.note_sent(data)
+            if self.session.is_incremental and not is_changed:
                 continue
             topic = topics.get(key[:2])
             if topic is None:

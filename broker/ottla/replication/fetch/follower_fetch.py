@@ -111,7 +111,7 @@ class FollowerFetch(FetchRound):
             and partition.divergence(wanted.fetch_offset, wanted.last_fetched_epoch) is not None
         )
 
-    def _is_news(self, partition: Partition, wanted: FetchedPartition) -> bool:
+    def _has_new_data(self, partition: Partition, wanted: FetchedPartition) -> bool:
         return (
             not partition.is_leader
             or partition.leader_epoch != wanted.current_leader_epoch

@@ -65,8 +65,8 @@ TRANSITIONS: Final[Mapping[tuple[IsrState, IsrEvent], IsrState]] = {
     **{(state, IsrEvent.UNDECIDED): state for state in _PENDING},
 }
 
-_NOT_CARRIED_OUT: Final = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
-_METADATA_WILL_SAY: Final = frozenset(
+_NOT_APPLIED: Final = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
+_AWAITS_METADATA: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
@@ -149,7 +149,7 @@ class PartitionIsr:
         if is_new_epoch:
             self.epoch_start_offset = end_offset
             for replica in self.remote.values():
-                replica.begin_epoch(
+                replica.start_epoch(
                     is_new_leader=is_new_leader,
                     is_in_sync=replica.broker_id in self.in_sync,
                     leader_end_offset=end_offset,
@@ -238,12 +238,12 @@ class PartitionIsr:
         return IsrOutcome.COMMITTED
 
     def _on_rejected(self, change: IsrChange, code: ErrorCode) -> IsrOutcome:
-        if code in _NOT_CARRIED_OUT:
+        if code in _NOT_APPLIED:
             self._enter(IsrEvent.REJECTED)
             logger.debug("%s: the controller rejected the ISR %s: %s", self.topic_partition, change.isr, code.name)
             return IsrOutcome.REJECTED
         self._enter(IsrEvent.UNDECIDED)
-        if code in _METADATA_WILL_SAY:
+        if code in _AWAITS_METADATA:
             return IsrOutcome.AWAITS_METADATA
         logger.warning("%s: proposing again the ISR %s: %s", self.topic_partition, change.isr, code.name)
         return IsrOutcome.RETRY

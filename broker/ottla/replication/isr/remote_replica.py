@@ -43,7 +43,7 @@ class RemoteReplica:
         """Time of its last fetch, even if that did not mention this partition."""
         return self.last_fetch_ms if self.session is None else max(self.last_fetch_ms, self.session.last_used_ms)
 
-    def begin_epoch(self, *, is_new_leader: bool, is_in_sync: bool, leader_end_offset: Offset, now_ms: int) -> None:
+    def start_epoch(self, *, is_new_leader: bool, is_in_sync: bool, leader_end_offset: Offset, now_ms: int) -> None:
         """Reset for another leader epoch: an in-sync follower has the full lag time from now on."""
         self.session = None
         self.last_caught_up_ms = now_ms if is_in_sync else LONG_AGO_MS

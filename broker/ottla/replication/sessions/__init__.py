@@ -12,7 +12,7 @@ Invariants:
   request can continue it.
 - The sessions of a node are bounded in number and in bytes; a fetch beyond that is served without a session.
 
-Start with `fetch_session`, then `fetch_session_cache.begin`. The follower's side is
+Start with `fetch_session`, then `fetch_session_cache.open_context`. The follower's side is
 `ottla.replication.fetch_session_handler`.
 
 Surprises: a session with a negative id lasts for a single fetch of many partitions, and no client knows it; watchers of

@@ -61,7 +61,7 @@ class FetchedPartition:
 
     def note_sent(self, data: PartitionData) -> bool:
         """Remember what the response has of the partition; return whether an incremental response must list it."""
-        is_news = (
+        is_changed = (
             bool(data.records)
             or data.error_code != 0
             or data.high_watermark != self.last_high_watermark
@@ -72,7 +72,7 @@ class FetchedPartition:
         self.error_code = data.error_code
         self.last_high_watermark = data.high_watermark
         self.last_log_start_offset = data.log_start_offset
-        return is_news
+        return is_changed
 
 
 @dataclass(slots=True, eq=False)

@@ -76,7 +76,7 @@ class FetchSessionCache:
 
     # --- requests
 
-    def begin(
+    def open_context(
         self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int, is_follower: bool = False
     ) -> FetchContext:
         """Return the partitions of ``request``.
@@ -93,10 +93,10 @@ class FetchSessionCache:
             context.session.pending = dict.fromkeys(context.partitions)
         return context
 
-    def begin_in_slices(
+    def open_in_slices(
         self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int, is_follower: bool = False
     ) -> Steps[FetchContext]:
-        """Do the same as `begin`, with a session in any case; the partitions are taken out of ``request``.
+        """Do the same as `open_context`, with a session in any case; the partitions are taken out of ``request``.
 
         In a new session none of them is pending yet: another dictionary of all of them takes megabytes.
         """

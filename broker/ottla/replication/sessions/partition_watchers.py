@@ -57,7 +57,7 @@ class PartitionWatchers:
             fetched.is_watched = True
             watchers.append((session, key, fetched))
 
-    def note(self, topic_partition: TopicPartition) -> list[FetchSession]:
+    def note_change(self, topic_partition: TopicPartition) -> list[FetchSession]:
         """Note a change in every session that holds the partition; return these."""
         watchers = self._watchers.get(topic_partition)
         if watchers is None:

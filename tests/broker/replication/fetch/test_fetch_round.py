@@ -319,7 +319,7 @@ def test_fetch_of_many_partitions_without_a_session_leaves_nothing_behind(
         assert len(errors_in(_run(waiting.value))) == MANY
     del waiting, steps
     for index in range(MANY):
-        replicas.watchers.note(next(p.topic_partition for p in replicas if p.topic_partition[1] == index))
+        replicas.watchers.note_change(next(p.topic_partition for p in replicas if p.topic_partition[1] == index))
 
     assert watched == MANY
     assert len(replicas.watchers) == 0

@@ -30,7 +30,7 @@ def new_sessions(slots: int = 1_000) -> FetchSessionCache:
 
 
 def begin(sessions: FetchSessionCache, message: FetchRequest, now_ms: int = 0, *, ids: bool = False) -> FetchContext:
-    return sessions.begin(message, uses_topic_ids=ids, now_ms=now_ms)
+    return sessions.open_context(message, uses_topic_ids=ids, now_ms=now_ms)
 
 
 def offsets(context: FetchContext) -> dict[int, int]:
@@ -204,8 +204,8 @@ def test_without_slots_every_fetch_is_full() -> None:
 
 def test_largest_consumers_session_can_be_closed() -> None:
     sessions = FetchSessionCache(random=SeededRandom(1))
-    small, large = (sessions.begin(fetch_of(count), uses_topic_ids=True, now_ms=0).session for count in (2, 5))
-    followers = sessions.begin(fetch_of(9), uses_topic_ids=True, now_ms=0, is_follower=True).session
+    small, large = (sessions.open_context(fetch_of(count), uses_topic_ids=True, now_ms=0).session for count in (2, 5))
+    followers = sessions.open_context(fetch_of(9), uses_topic_ids=True, now_ms=0, is_follower=True).session
     assert small is not None
     assert large is not None
     assert followers is not None

@@ -35,7 +35,7 @@ def request(
 def begin(
     sessions: FetchSessionCache, message: FetchRequest, *, now_ms: int = 0, is_follower: bool = False
 ) -> FetchContext:
-    return sessions.begin(message, uses_topic_ids=False, now_ms=now_ms, is_follower=is_follower)
+    return sessions.open_context(message, uses_topic_ids=False, now_ms=now_ms, is_follower=is_follower)
 
 
 def new_sessions(bytes_max: int) -> FetchSessionCache:
@@ -131,7 +131,7 @@ def test_rejected_sessions_are_logged_at_most_once_a_minute(caplog: pytest.LogCa
 
 def test_large_request_is_freed_while_its_partitions_are_added() -> None:
     sessions, message = new_sessions(1_000_000), request(1_000)
-    steps = sessions.begin_in_slices(message, uses_topic_ids=False, now_ms=0)
+    steps = sessions.open_in_slices(message, uses_topic_ids=False, now_ms=0)
     for _ in range(10):
         next(steps)
     left = len(message.topics[0].partitions) if message.topics else 0
@@ -145,7 +145,7 @@ def test_large_request_is_freed_while_its_partitions_are_added() -> None:
 def test_abandoned_request_closes_its_session() -> None:
     sessions = new_sessions(1_000_000)
     session_id = begin(sessions, request(1)).session_id
-    steps = sessions.begin_in_slices(request(1_000, session_id, 1), uses_topic_ids=False, now_ms=0)
+    steps = sessions.open_in_slices(request(1_000, session_id, 1), uses_topic_ids=False, now_ms=0)
     next(steps)
     with pytest.raises(KafkaError) as meanwhile:
         begin(sessions, request(1, session_id, 1))

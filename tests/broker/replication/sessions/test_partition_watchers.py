@@ -22,47 +22,47 @@ def session(session_id: int = 1, *, is_followers: bool = False) -> FetchSession:
 
 
 def test_change_is_noted_once_in_each_session_with_the_partition() -> None:
-    news, one, other = PartitionWatchers(), session(1), session(2)
+    watchers, one, other = PartitionWatchers(), session(1), session(2)
     for watching in (one, other, one):
-        news.watch(T0, watching, KEY, watching.partitions[KEY])
+        watchers.watch(T0, watching, KEY, watching.partitions[KEY])
 
-    assert news.note(T0) == [one, other]
+    assert watchers.note_change(T0) == [one, other]
     assert list(one.pending) == [KEY]
-    assert news.note(TopicPartition("t", 1)) == []
+    assert watchers.note_change(TopicPartition("t", 1)) == []
 
 
 @pytest.mark.parametrize("end", ["closed", "removed"])
 def test_closed_session_or_removed_partition_is_not_notified(end: str) -> None:
-    news, one = PartitionWatchers(), session()
-    news.watch(T0, one, KEY, one.partitions[KEY])
+    watchers, one = PartitionWatchers(), session()
+    watchers.watch(T0, one, KEY, one.partitions[KEY])
     if end == "closed":
         one.is_open = False
     else:
         one.partitions.clear()
 
-    assert news.note(T0) == []
+    assert watchers.note_change(T0) == []
     assert list(one.pending) == []
 
 
 def test_closed_sessions_do_not_accumulate_at_a_quiet_partition() -> None:
-    news, kept = PartitionWatchers(), session(0)
-    news.watch(T0, kept, KEY, kept.partitions[KEY])
+    watchers, kept = PartitionWatchers(), session(0)
+    watchers.watch(T0, kept, KEY, kept.partitions[KEY])
     for session_id in range(1, 1_000):
         ended = session(session_id)
-        news.watch(T0, ended, KEY, ended.partitions[KEY])
+        watchers.watch(T0, ended, KEY, ended.partitions[KEY])
         ended.is_open = False
 
-    assert len(news._watchers[T0]) <= 8
-    assert news.note(T0) == [kept]
+    assert len(watchers._watchers[T0]) <= 8
+    assert watchers.note_change(T0) == [kept]
 
 
 def test_partition_removed_and_added_again_is_noted_once() -> None:
-    news, one = PartitionWatchers(), session()
+    watchers, one = PartitionWatchers(), session()
     for _ in range(3):
         one.partitions[KEY] = FetchedPartition(fetch_offset=0)
-        news.watch(T0, one, KEY, one.partitions[KEY])
+        watchers.watch(T0, one, KEY, one.partitions[KEY])
 
-    assert news.note(T0) == [one]
+    assert watchers.note_change(T0) == [one]
     assert one.notes == 1
 
 
@@ -86,8 +86,8 @@ def test_eviction_between_consumers_and_followers(
     held_by_follower: bool, wanted_by_follower: bool, idle_ms: int, is_evicted: bool
 ) -> None:
     sessions = FetchSessionCache(random=SeededRandom(1), slots_max=1)
-    sessions.begin(request(), uses_topic_ids=False, now_ms=0, is_follower=held_by_follower)
-    context = sessions.begin(request(), uses_topic_ids=False, now_ms=idle_ms, is_follower=wanted_by_follower)
+    sessions.open_context(request(), uses_topic_ids=False, now_ms=0, is_follower=held_by_follower)
+    context = sessions.open_context(request(), uses_topic_ids=False, now_ms=idle_ms, is_follower=wanted_by_follower)
 
     assert (context.session is not None) is is_evicted
     assert sessions.evictions == int(is_evicted)
@@ -182,9 +182,9 @@ def test_session_by_name_is_notified_after_its_topic_is_created(new_cluster: Any
 
 
 def test_unwatched_partition_is_removed_with_its_next_change() -> None:
-    news, one = PartitionWatchers(), session()
-    news.watch(T0, one, KEY, one.partitions[KEY])
+    watchers, one = PartitionWatchers(), session()
+    watchers.watch(T0, one, KEY, one.partitions[KEY])
     one.is_open = False
-    news.note(T0)
+    watchers.note_change(T0)
 
-    assert len(news) == 0
+    assert len(watchers) == 0
