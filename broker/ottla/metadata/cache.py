@@ -15,7 +15,7 @@ from ottla.types import Endpoint, NodeId, Offset, TopicPartition, Uuid
 from ottla.wire.codec import EncodedArray
 
 LISTED_AFTER_FENCING_MS: Final = 9_000
-"""How long clients still find a fenced broker in Metadata responses: as long as Kafka's session timeout lists it.
+"""How long Metadata responses still list a fenced broker: as long as Kafka, which fences after the session timeout.
 
 A response must not drop a broker in the same step in which its partitions move. librdkafka (2.16 at least) ends its
 thread for a broker that a response leaves out before that thread has handed over the partitions that the same response

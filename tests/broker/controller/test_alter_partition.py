@@ -42,7 +42,7 @@ def test_unchanged_isr_writes_no_record(cluster: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "code"),
+    ("overrides", "code"),
     [
         pytest.param({"partition": 1}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, id="no-such-partition"),
         pytest.param({"topic_id": Uuid(b"?" * 16)}, ErrorCode.UNKNOWN_TOPIC_ID, id="no-such-topic"),
@@ -58,10 +58,10 @@ def test_unchanged_isr_writes_no_record(cluster: Any) -> None:
         pytest.param({}, ErrorCode.NONE, id="as-it-should-be"),
     ],
 )
-def test_invalid_proposal_is_rejected_with_its_error(cluster: Any, said: dict[str, Any], code: ErrorCode) -> None:
+def test_invalid_proposal_is_rejected_with_its_error(cluster: Any, overrides: dict[str, Any], code: ErrorCode) -> None:
     before = cluster.partition("t")
 
-    assert cluster.alter_partition("t", [1, 2, 3], **said).error_code == code
+    assert cluster.alter_partition("t", [1, 2, 3], **overrides).error_code == code
 
     assert (cluster.partition("t") == before) == (code is not ErrorCode.NONE)
 
@@ -107,7 +107,7 @@ def test_fenced_or_stopping_replicas_cannot_join_the_isr(cluster: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("isr", "said", "code"),
+    ("isr", "overrides", "code"),
     [
         pytest.param(
             [1, 2], {"proposer": 2, "partition_epoch": 3}, ErrorCode.NOT_CONTROLLER, id="newer-than-the-controller"
@@ -121,14 +121,14 @@ def test_fenced_or_stopping_replicas_cannot_join_the_isr(cluster: Any) -> None:
     ],
 )
 def test_first_of_several_errors_is_reported(
-    cluster: Any, isr: list[int], said: dict[str, Any], code: ErrorCode
+    cluster: Any, isr: list[int], overrides: dict[str, Any], code: ErrorCode
 ) -> None:
     """Broker 3 is fenced in each; the order is that of a Kafka 4.3 cluster of three nodes."""
     cluster.alter_partition("t", [2, 1])
     cluster.fence(3)
     assert cluster.partition("t").partition_epoch == 2
 
-    assert cluster.alter_partition("t", isr, **said).error_code == code
+    assert cluster.alter_partition("t", isr, **overrides).error_code == code
 
 
 def test_another_order_of_the_isr_is_a_change(cluster: Any) -> None:

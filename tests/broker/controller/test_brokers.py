@@ -52,7 +52,7 @@ def test_broker_is_unfenced_once_it_has_applied_its_registration(new_controller:
 
 
 @pytest.mark.parametrize(
-    ("said", "code"),
+    ("overrides", "code"),
     [
         pytest.param({"cluster_id": "another"}, ErrorCode.INCONSISTENT_CLUSTER_ID, id="another-cluster"),
         pytest.param({"log_dirs": []}, ErrorCode.INVALID_REGISTRATION, id="no-directories"),
@@ -60,11 +60,11 @@ def test_broker_is_unfenced_once_it_has_applied_its_registration(new_controller:
     ],
 )
 def test_invalid_registration_is_rejected(
-    new_controller: Callable[..., Any], said: dict[str, Any], code: ErrorCode
+    new_controller: Callable[..., Any], overrides: dict[str, Any], code: ErrorCode
 ) -> None:
     node = new_controller()
 
-    assert node.ask(node.registration(1, **said)).error_code == code
+    assert node.ask(node.registration(1, **overrides)).error_code == code
     assert node.image.cluster.brokers == {}
 
 

@@ -21,8 +21,8 @@ def cluster(new_cluster: Callable[..., Any]) -> Any:
     return cluster
 
 
-def shut_down(cluster: Any, broker_id: int, **said: Any) -> Any:
-    return cluster.ask(cluster.heartbeat(broker_id, want_shut_down=True, **said))
+def shut_down(cluster: Any, broker_id: int, **overrides: Any) -> Any:
+    return cluster.ask(cluster.heartbeat(broker_id, want_shut_down=True, **overrides))
 
 
 # --- registration
@@ -41,7 +41,7 @@ def test_second_broker_with_an_id_in_use_waits_for_the_session_timeout(cluster: 
 
 
 @pytest.mark.parametrize(
-    ("is_heard_again", "has_its_directories", "code"),
+    ("sends_heartbeat", "has_its_directories", "code"),
     [
         pytest.param(False, True, ErrorCode.NONE, id="the-next-incarnation"),
         pytest.param(False, False, ErrorCode.DUPLICATE_BROKER_REGISTRATION, id="other-directories"),
@@ -49,11 +49,11 @@ def test_second_broker_with_an_id_in_use_waits_for_the_session_timeout(cluster: 
     ],
 )
 def test_quickly_restarted_broker_need_not_wait_for_the_former_session(
-    cluster: Any, is_heard_again: bool, has_its_directories: bool, code: ErrorCode
+    cluster: Any, sends_heartbeat: bool, has_its_directories: bool, code: ErrorCode
 ) -> None:
     before = cluster.broker_of(1)
     cluster.active.on_broker_connection_lost(1, before.epoch)
-    if is_heard_again:
+    if sends_heartbeat:
         cluster.ask(cluster.heartbeat(1))
     directories = list(before.directories) if has_its_directories else [Uuid(b"o" * 16)]
 
@@ -67,9 +67,9 @@ def test_restarted_broker_need_not_wait_after_a_controller_failover(new_cluster:
     cluster.elect(102)
     cluster.ask(cluster.heartbeat(2))
 
-    silent, heard = (cluster.ask(cluster.registration(each)).error_code for each in (1, 2))
+    silent, sent_heartbeat = (cluster.ask(cluster.registration(each)).error_code for each in (1, 2))
 
-    assert (silent, heard) == (ErrorCode.NONE, ErrorCode.DUPLICATE_BROKER_REGISTRATION)
+    assert (silent, sent_heartbeat) == (ErrorCode.NONE, ErrorCode.DUPLICATE_BROKER_REGISTRATION)
 
 
 def test_the_same_process_registers_again_under_the_same_epoch(cluster: Any) -> None:
@@ -227,11 +227,11 @@ def test_cluster_stopped_in_order_restarts_with_the_same_leaders(cluster: Any) -
 
 
 def test_unregistered_broker_may_be_replaced(cluster: Any) -> None:
-    gone = cluster.ask(UnregisterBrokerRequest(broker_id=1))
+    unregistered = cluster.ask(UnregisterBrokerRequest(broker_id=1))
     unknown = cluster.ask(UnregisterBrokerRequest(broker_id=1))
     heartbeat = cluster.ask(cluster.heartbeat(1, epoch=1))
 
-    assert (gone.error_code, unknown.error_code) == (ErrorCode.NONE, ErrorCode.BROKER_ID_NOT_REGISTERED)
+    assert (unregistered.error_code, unknown.error_code) == (ErrorCode.NONE, ErrorCode.BROKER_ID_NOT_REGISTERED)
     assert unknown.error_message == "Broker ID 1 is not currently registered"
     assert heartbeat.error_code == ErrorCode.STALE_BROKER_EPOCH
     assert cluster.partition("t").isr == (2, 3)

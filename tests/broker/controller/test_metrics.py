@@ -65,13 +65,13 @@ def test_broker_in_controlled_shutdown_is_counted(cluster: Any) -> None:
 
 def test_reassignment_under_way_is_counted(cluster: Any) -> None:
     cluster.reassign("u", [1, 2])
-    begun = numbers(cluster, "reassigning_partitions", "new_replicas", "online_replicas")
+    started = numbers(cluster, "reassigning_partitions", "new_replicas", "online_replicas")
     cluster.alter_partition("u", [3, 1])
     half = numbers(cluster, "reassigning_partitions", "new_replicas", "online_replicas")
     cluster.alter_partition("u", [3, 1, 2])
     done = numbers(cluster, "reassigning_partitions", "new_replicas", "online_replicas")
 
-    assert (begun, half, done) == ((1, 2, 7), (1, 1, 8), (0, 0, 8))
+    assert (started, half, done) == ((1, 2, 7), (1, 1, 8), (0, 0, 8))
 
 
 def test_elections_are_counted_by_kind(cluster: Any) -> None:

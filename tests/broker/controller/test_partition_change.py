@@ -13,19 +13,19 @@ from ottla.wire.messages.metadata_log import PartitionChangeRecord
 VERSIONS = record_versions(30)
 
 
-def partition(**said: Any) -> PartitionRegistration:
+def partition(**overrides: Any) -> PartitionRegistration:
     fields: dict[str, Any] = {"replicas": (1, 2, 3), "isr": (1, 2, 3), "leader": 1, "leader_epoch": 5}
-    return PartitionRegistration(**{**fields, "partition_epoch": 7, "directories": (ZERO_UUID,) * 3, **said})
+    return PartitionRegistration(**{**fields, "partition_epoch": 7, "directories": (ZERO_UUID,) * 3, **overrides})
 
 
-def changed(before: PartitionRegistration, *alive: int, **said: Any) -> PartitionChangeRecord | None:
+def changed(before: PartitionRegistration, *alive: int, **overrides: Any) -> PartitionChangeRecord | None:
     options: dict[str, Any] = {"min_isr": 1, "elr_enabled": True, "default_directory": lambda _: ZERO_UUID}
     change = PartitionChange(
         topic_id=ZERO_UUID,
         partition_id=0,
         partition=before,
         may_lead=lambda broker: broker in alive,
-        **{**options, **said},
+        **{**options, **overrides},
     )
     record = change.to_record(VERSIONS)
     assert record is None or isinstance(record.message, PartitionChangeRecord)

@@ -16,11 +16,11 @@ class ScriptedProbe:
     """A probe that completes when the test says so."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[Endpoint, str]] = []
+        self.probed: list[tuple[Endpoint, str]] = []
         self.waiting: list[Delayed[PeerFailure | None]] = []
 
     def __call__(self, endpoint: Endpoint, listener: str) -> Delayed[PeerFailure | None]:
-        self.asked.append((endpoint, listener))
+        self.probed.append((endpoint, listener))
         delayed: Delayed[PeerFailure | None] = Delayed()
         self.waiting.append(delayed)
         return delayed
@@ -32,7 +32,7 @@ class ScriptedProbe:
 
     def reset(self) -> None:
         self.complete(None)
-        self.asked.clear()
+        self.probed.clear()
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_broker_whose_process_ended_is_fenced_at_once(cluster: Any, probe: Scrip
     lose(cluster, 1)
     probe.complete(PeerFailure.REFUSED)
 
-    assert probe.asked == [(Endpoint("broker-1", 9092), "PLAINTEXT")]
+    assert probe.probed == [(Endpoint("broker-1", 9092), "PLAINTEXT")]
     assert cluster.broker_of(1).is_fenced
     assert cluster.partition("t").leader == 2
     assert cluster.active.metrics().failed_probes == 1
@@ -99,17 +99,17 @@ def test_lost_connection_of_a_former_incarnation_causes_no_probe(cluster: Any, p
     cluster.active.on_broker_connection_lost(1, former)
     cluster.active.on_broker_connection_lost(9, 0)
 
-    assert probe.asked == []
+    assert probe.probed == []
 
 
 def test_one_probe_at_a_time(cluster: Any, probe: ScriptedProbe) -> None:
     lose(cluster, 1)
     lose(cluster, 1)
-    asked_while_waiting = len(probe.asked)
+    probed_while_waiting = len(probe.probed)
     probe.complete(None)
     lose(cluster, 1)
 
-    assert (asked_while_waiting, len(probe.asked)) == (1, 2)
+    assert (probed_while_waiting, len(probe.probed)) == (1, 2)
 
 
 def test_broker_that_ends_during_a_probe_is_fenced(cluster: Any, probe: ScriptedProbe) -> None:
@@ -140,7 +140,7 @@ def test_new_active_controller_probes_every_unfenced_broker(cluster: Any, probe:
     cluster.elect(102)
     probe.complete(PeerFailure.REFUSED)
 
-    assert [endpoint.host for endpoint, _ in probe.asked] == ["broker-1", "broker-2"]
+    assert [endpoint.host for endpoint, _ in probe.probed] == ["broker-1", "broker-2"]
     assert [cluster.broker_of(each).is_fenced for each in (1, 2, 3)] == [True, True, True]
 
 

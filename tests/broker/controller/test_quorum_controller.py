@@ -146,8 +146,8 @@ def test_first_records_of_a_cluster_equal_kafka_s(new_controller: Callable[..., 
 def test_the_bootstrap_records_are_written_once(node: Any) -> None:
     node.restart()
 
-    begun = [each for each in node.recorder.records if isinstance(each.message, log.BeginTransactionRecord)]
-    assert len(begun) == 1
+    started = [each for each in node.recorder.records if isinstance(each.message, log.BeginTransactionRecord)]
+    assert len(started) == 1
 
 
 @pytest.mark.parametrize(("elapsed_ms", "records"), [pytest.param(499, 0, id="early"), pytest.param(500, 1, id="due")])

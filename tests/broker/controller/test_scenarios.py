@@ -54,13 +54,13 @@ def place(text: str) -> tuple[str, int]:
     return topic, int(partition)
 
 
-def said(error_code: int, message: str | None = None) -> list[str]:
+def error_lines(error_code: int, message: str | None = None) -> list[str]:
     if error_code == ErrorCode.NONE:
         return []
     return [ErrorCode(error_code).name + (f": {message}" if message else "")]
 
 
-def shown(partition: PartitionRegistration) -> str:
+def format_partition(partition: PartitionRegistration) -> str:
     def listed(name: str, members: tuple[int, ...]) -> str:
         return f" {name}={','.join(map(str, members))}" if members else ""
 
@@ -86,7 +86,7 @@ class Script:
 
     def changes(self) -> list[str]:
         now = {
-            f"{name}-{number}": shown(partition)
+            f"{name}-{number}": format_partition(partition)
             for name, topic in sorted(self.cluster.image.topics.by_name.items())
             for number, partition in sorted(topic.partitions.items())
         }
@@ -103,7 +103,7 @@ class Script:
     def put(self, where: str, broker: str, index: str) -> list[str]:
         topic, partition = place(where)
         directory = Uuid(bytes([int(broker) + 100 + 50 * int(index)]) * 16)
-        return said(self.cluster.put(topic, int(broker), directory, partition))
+        return error_lines(self.cluster.put(topic, int(broker), directory, partition))
 
     def topic(self, name: str, *words: str) -> None:
         configs = dict(word.split("=") for word in words if "=" in word)
@@ -134,17 +134,17 @@ class Script:
 
     def isr(self, where: str, members: str) -> list[str]:
         topic, partition = place(where)
-        return said(self.cluster.alter_partition(topic, numbers(members), partition).error_code)
+        return error_lines(self.cluster.alter_partition(topic, numbers(members), partition).error_code)
 
     def reassign(self, where: str, replicas: str, *keep: str) -> list[str]:
         topic, partition = place(where)
         response = self.cluster.reassign(topic, numbers(replicas), partition, allow_replication_factor_change=not keep)
-        return said(response.error_code, response.error_message)
+        return error_lines(response.error_code, response.error_message)
 
     def cancel(self, where: str) -> list[str]:
         topic, partition = place(where)
         response = self.cluster.reassign(topic, None, partition)
-        return said(response.error_code, response.error_message)
+        return error_lines(response.error_code, response.error_message)
 
     def elect(self, how: str, where: str) -> list[str]:
         topic, partition = place(where)
@@ -152,26 +152,28 @@ class Script:
             election_type={"preferred": 0, "unclean": 1}[how],
             topic_partitions=[TopicPartitions(topic=topic, partitions=[partition])],
         )
-        return said(self.cluster.ask(request).replica_election_results[0].partition_result[0].error_code)
+        return error_lines(self.cluster.ask(request).replica_election_results[0].partition_result[0].error_code)
 
     def config(self, kind: str, *words: str) -> list[str]:
         resource_type = ConfigResourceType.TOPIC if kind == "topic" else ConfigResourceType.BROKER
         key, _, value = words[-1].partition("=")
         response = self.cluster.configure(resource_type, words[0] if kind == "topic" else "", key, value or None)
         self.cluster.tick()
-        return said(response.error_code, response.error_message)
+        return error_lines(response.error_code, response.error_message)
 
     def feature(self, name: str, level: str) -> list[str]:
         update = FeatureUpdateKey(feature=name, max_version_level=int(level), upgrade_type=1 if int(level) else 2)
         response = self.cluster.ask(UpdateFeaturesRequest(feature_updates=[update]))
-        return said(response.error_code, response.error_message)
+        return error_lines(response.error_code, response.error_message)
 
     def unregister(self, broker: str) -> list[str]:
-        return said(self.cluster.ask(UnregisterBrokerRequest(broker_id=int(broker))).error_code)
+        return error_lines(self.cluster.ask(UnregisterBrokerRequest(broker_id=int(broker))).error_code)
 
     def offline(self, broker: str) -> list[str]:
         directories = list(self.cluster.broker_of(int(broker)).directories)
-        return said(self.cluster.ask(self.cluster.heartbeat(int(broker), offline_log_dirs=directories[:1])).error_code)
+        return error_lines(
+            self.cluster.ask(self.cluster.heartbeat(int(broker), offline_log_dirs=directories[:1])).error_code
+        )
 
     def wait(self, milliseconds: str) -> None:
         self.cluster.wait(int(milliseconds))
@@ -181,7 +183,7 @@ class Script:
         self.cluster.elect(next(each for each in self.cluster.controllers if each != leader_id))
 
 
-def played(text: str, script: Script) -> str:
+def replay_scenario(text: str, script: Script) -> str:
     """Return the scenario with the actual outcomes in place of the recorded ones."""
     lines: list[str] = []
     commands: list[str] = []
@@ -204,7 +206,7 @@ def played(text: str, script: Script) -> str:
 def test_scenario_has_the_recorded_outcome(new_cluster: Callable[..., Any], path: Path) -> None:
     text = path.read_text(encoding="utf-8")
 
-    outcome = played(text, Script(new_cluster))
+    outcome = replay_scenario(text, Script(new_cluster))
 
     if REWRITE:
         path.write_text(outcome, encoding="utf-8")

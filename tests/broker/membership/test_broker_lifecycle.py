@@ -174,9 +174,9 @@ def test_cordoned_directories_are_sent_after_the_heartbeat_in_flight(running: Li
     assert list(running.node.image.cluster.brokers[1].cordoned_directories) == running.cordoned
 
 
-@pytest.mark.parametrize(("level", "is_said"), [(29, False), (30, True)], ids=["below", "from-there-on"])
+@pytest.mark.parametrize(("level", "is_sent"), [(29, False), (30, True)], ids=["below", "from-there-on"])
 def test_cordoned_directories_are_sent_from_their_metadata_version_on(
-    running: LivingBroker, level: int, is_said: bool
+    running: LivingBroker, level: int, is_sent: bool
 ) -> None:
     """A heartbeat to a controller of Kafka 4.2 has no field for them; one that names them would never be sent."""
     running.publish(replace(running.node.image, features=FeaturesImage({METADATA_VERSION: level})))
@@ -186,8 +186,8 @@ def test_cordoned_directories_are_sent_from_their_metadata_version_on(
 
     (heartbeat,) = running.channel.sent
     assert isinstance(heartbeat, BrokerHeartbeatRequest)
-    assert (heartbeat.cordoned_log_dirs is not None) == is_said
-    if not is_said:
+    assert (heartbeat.cordoned_log_dirs is not None) == is_sent
+    if not is_sent:
         heartbeat.encode(1)
 
 

@@ -20,7 +20,7 @@ SNAPSHOT = "/a/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
 OTHER = Uuid(b"o" * 16)
 
 
-def formatted(disk: SimulatedDisk, **said: Any) -> list[str]:
+def formatted(disk: SimulatedDisk, **overrides: Any) -> list[str]:
     options: dict[str, Any] = {
         "cluster_id": CLUSTER_ID,
         "node_id": 1,
@@ -29,7 +29,7 @@ def formatted(disk: SimulatedDisk, **said: Any) -> list[str]:
         "is_controller": True,
         "listeners": {"CONTROLLER": Endpoint("h", 9093)},
     }
-    return format_storage(disk, SimulatedClock(), SeededRandom(1), FormatOptions(**{**options, **said}))
+    return format_storage(disk, SimulatedClock(), SeededRandom(1), FormatOptions(**{**options, **overrides}))
 
 
 def test_every_directory_gets_its_own_id_and_the_bootstrap_records() -> None:
@@ -85,7 +85,7 @@ def test_malformed_initial_controllers_are_rejected(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("overrides", "message"),
     [
         pytest.param({}, "Because controller.quorum.voters is not set on this controller", id="no-voters-chosen"),
         pytest.param({"standalone": True, "static_voters": True}, "You cannot specify", id="static-and-standalone"),
@@ -95,11 +95,11 @@ def test_malformed_initial_controllers_are_rejected(text: str) -> None:
         pytest.param({"standalone": True, "features": {"nope": 1}}, "Unsupported feature: nope", id="unknown-feature"),
     ],
 )
-def test_contradicting_options_are_rejected(said: dict[str, Any], message: str) -> None:
+def test_contradicting_options_are_rejected(overrides: dict[str, Any], message: str) -> None:
     disk = SimulatedDisk()
 
     with pytest.raises(ConfigurationError, match=message):
-        formatted(disk, **said)
+        formatted(disk, **overrides)
     assert not disk.exists("/a/meta.properties")
 
 

@@ -21,9 +21,9 @@ BOB = (
 
 
 def records(*arguments: str) -> list[UserScramCredentialRecord]:
-    made = [record.message for record in scram_records(arguments, SeededRandom(1).randrange)]
-    assert all(isinstance(record, UserScramCredentialRecord) for record in made)
-    return made  # type: ignore[return-value]
+    created = [record.message for record in scram_records(arguments, SeededRandom(1).randrange)]
+    assert all(isinstance(record, UserScramCredentialRecord) for record in created)
+    return created  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize(

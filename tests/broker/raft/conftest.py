@@ -146,13 +146,13 @@ def bytes_serde() -> BytesSerde:
 @pytest.fixture
 def quorum() -> SimulatedQuorum:
     """Three voters with a leader and some records committed on all of them, without requests in flight."""
-    made = SimulatedQuorum(1, voters=3, snapshot_interval_batches=10)
-    made.start_all()
-    made.run_until(made.has_working_leader)
+    created = SimulatedQuorum(1, voters=3, snapshot_interval_batches=10)
+    created.start_all()
+    created.run_until(created.has_working_leader)
     for _ in range(5):
-        made.append()
-        made.run(100)
-    return made
+        created.append()
+        created.run(100)
+    return created
 
 
 @pytest.fixture

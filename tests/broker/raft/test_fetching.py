@@ -89,11 +89,11 @@ def test_snapshot_without_a_next_piece_is_abandoned(follower: Follower) -> None:
     partition = PartitionData(partition_index=0, records=b"")
     partition.snapshot_id.epoch, partition.snapshot_id.end_offset = 1, 9
     follower.fetch().response.complete(fetch_response(partition, Learned(LEADER, 1, ENDPOINTS[LEADER])))
-    (asked,) = follower.channel.take(FetchSnapshotRequest)
+    (requested,) = follower.channel.take(FetchSnapshotRequest)
 
     nothing = FetchSnapshotResponsePartitionSnapshot(index=0, size=100, position=0, unaligned_records=b"")
     nothing.snapshot_id.epoch, nothing.snapshot_id.end_offset = 1, 9
-    asked.response.complete(fetch_snapshot_response(nothing, Learned(LEADER, 1, ENDPOINTS[LEADER])))
+    requested.response.complete(fetch_snapshot_response(nothing, Learned(LEADER, 1, ENDPOINTS[LEADER])))
 
     assert follower.channel.sent == []
     follower.advance(500)
@@ -185,13 +185,13 @@ def test_connection_refused_starts_a_pre_vote_within_50_ms_and_grants_pre_votes(
 
     assert follower.pre_vote_of_node_3()
     follower.advance(50)
-    asked = follower.channel.take(VoteRequest)
-    assert [sent.endpoint for sent in asked] == [ENDPOINTS[2], ENDPOINTS[3]]
+    requested = follower.channel.take(VoteRequest)
+    assert [sent.endpoint for sent in requested] == [ENDPOINTS[2], ENDPOINTS[3]]
     assert follower.client.leader_and_epoch == (LEADER, 1)
 
 
 def test_connection_refused_by_a_live_leader_costs_no_epoch_and_backs_off(follower: Follower) -> None:
-    asked_at_ms = []
+    requested_at_ms = []
     for _ in range(6):
         follower.advance(2_000 if not follower.channel.sent else 0)
         follower.fetch().response.complete(PeerFailure.REFUSED)
@@ -200,15 +200,15 @@ def test_connection_refused_by_a_live_leader_costs_no_epoch_and_backs_off(follow
             for sent in follower.channel.take(FetchRequest):
                 sent.response.complete(PeerFailure.TIMED_OUT)
             follower.advance(1)
-        asked_at_ms.append(follower.clock.monotonic_ms() - before_ms)
+        requested_at_ms.append(follower.clock.monotonic_ms() - before_ms)
         for sent in follower.channel.take(VoteRequest):
             leader = Learned(LEADER, 1, ENDPOINTS[LEADER])
             sent.response.complete(vote_response(0, leader, is_granted=False))
 
     assert follower.client.leader_and_epoch == (LEADER, 1)
     assert isinstance(follower.client.state, FollowerState)
-    assert max(asked_at_ms[3:]) > 50
-    assert all(pause_ms <= 1_000 for pause_ms in asked_at_ms)
+    assert max(requested_at_ms[3:]) > 50
+    assert all(pause_ms <= 1_000 for pause_ms in requested_at_ms)
 
 
 def test_leader_that_responds_again_is_followed_as_before(follower: Follower) -> None:
@@ -280,8 +280,8 @@ def test_voter_without_pre_votes_is_sent_a_vote_request(follower: Follower) -> N
     for sent in follower.channel.take(VoteRequest):
         sent.response.complete(PeerFailure.UNSUPPORTED_VERSION)
 
-    asked = [sent.request.topics[0].partitions[0] for sent in follower.channel.take(VoteRequest)]
-    assert {(each.pre_vote, each.replica_epoch) for each in asked} == {(False, 2)}
+    requested = [sent.request.topics[0].partitions[0] for sent in follower.channel.take(VoteRequest)]
+    assert {(each.pre_vote, each.replica_epoch) for each in requested} == {(False, 2)}
 
 
 def test_vote_rejected_in_an_older_epoch_is_not_requested_again_at_once(follower: Follower) -> None:
@@ -321,9 +321,9 @@ def test_log_is_never_truncated_below_the_high_watermark_by_epoch_lookup(followe
 def test_fetch_requests_the_configured_size(bytes_serde: Any) -> None:
     follower = Follower(bytes_serde, RaftConfig(fetch_size_bytes_max=4_000, fetch_snapshot_size_bytes_max=300))
 
-    asked = follower.channel.sent[-1].request
-    assert isinstance(asked, FetchRequest)
-    assert (asked.max_bytes, asked.topics[0].partitions[0].partition_max_bytes) == (4_000, 4_000)
+    requested = follower.channel.sent[-1].request
+    assert isinstance(requested, FetchRequest)
+    assert (requested.max_bytes, requested.topics[0].partitions[0].partition_max_bytes) == (4_000, 4_000)
 
     follower.respond(snapshot_id=SnapshotId(end_offset=9, epoch=1))
     follower.advance(1_000)

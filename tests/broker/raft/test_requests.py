@@ -285,7 +285,7 @@ def test_a_fetch_is_bounded_as_a_whole_and_not_by_its_partition(
             high_watermark=None,
             size_bytes_max=max_bytes,
         )
-        request.topics[0].partitions[0].partition_max_bytes = 0  # as Kafka's replicas say
+        request.topics[0].partitions[0].partition_max_bytes = 0  # as Kafka's replicas send it
         response = leader.client.handle_fetch(request)
         assert isinstance(response, FetchResponse)
         return len(response.responses[0].partitions[0].records or b"")

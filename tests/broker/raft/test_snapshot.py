@@ -52,10 +52,10 @@ def opened(disk: SimulatedDisk) -> SnapshotReader[bytes]:
 @given(batches=st.lists(st.lists(st.binary(max_size=20), min_size=1, max_size=5), max_size=5))
 def test_written_records_are_read_back(batches: list[list[bytes]]) -> None:
     disk = SimulatedDisk()
-    made = writer(disk, kraft_version=1, voters=VOTERS)
+    created = writer(disk, kraft_version=1, voters=VOTERS)
     for batch in batches:
-        made.append(batch)
-    made.freeze()
+        created.append(batch)
+    created.freeze()
     disk.crash()
 
     reader = opened(disk)
@@ -68,10 +68,10 @@ def test_written_records_are_read_back(batches: list[list[bytes]]) -> None:
 
 def test_snapshot_is_published_only_when_complete() -> None:
     disk = SimulatedDisk()
-    made = writer(disk)
-    made.append([b"a"])
+    created = writer(disk)
+    created.append([b"a"])
     finished: list[StorageError | None] = []
-    made.freeze_later(finished.append)
+    created.freeze_later(finished.append)
 
     assert not disk.exists(PATH)
     disk.complete_syncs()
@@ -81,9 +81,9 @@ def test_snapshot_is_published_only_when_complete() -> None:
 
 def test_an_abandoned_snapshot_leaves_nothing() -> None:
     disk = SimulatedDisk()
-    made = writer(disk)
-    made.append([b"a"])
-    made.abandon()
+    created = writer(disk)
+    created.append([b"a"])
+    created.abandon()
 
     assert disk.list_directory("/s") == []
 
@@ -99,9 +99,9 @@ def test_snapshot_without_a_footer_is_rejected() -> None:
 
 def test_flipped_bit_is_detected() -> None:
     disk = SimulatedDisk()
-    made = writer(disk)
-    made.append([b"abcdef"])
-    made.freeze()
+    created = writer(disk)
+    created.append([b"abcdef"])
+    created.freeze()
     disk.corrupt(PATH, 155, b"X")
 
     with pytest.raises(StorageError, match="is corrupt"):

@@ -20,59 +20,59 @@ def batch(offset: int, voter_set: VoterSet, *, with_version: bool = False) -> Re
 
 def history() -> VoterHistory:
     """Return a history with voter 1 from offset 1 on, and voters 1 and 2 from offset 10 on."""
-    made = VoterHistory(voters(9))
-    assert made.read([batch(0, voters(1), with_version=True), batch(10, voters(1, 2))])
-    return made
+    created = VoterHistory(voters(9))
+    assert created.read([batch(0, voters(1), with_version=True), batch(10, voters(1, 2))])
+    return created
 
 
 def test_static_voters_apply_until_the_log_has_voters() -> None:
-    made = VoterHistory(voters(9))
-    assert (made.voters, made.kraft_version, made.is_in_log) == (voters(9), 0, False)
+    created = VoterHistory(voters(9))
+    assert (created.voters, created.kraft_version, created.is_in_log) == (voters(9), 0, False)
 
-    made = history()
+    created = history()
 
-    assert (made.voters, made.kraft_version, made.voters_offset) == (voters(1, 2), 1, 10)
+    assert (created.voters, created.kraft_version, created.voters_offset) == (voters(1, 2), 1, 10)
 
 
 def test_a_snapshot_gets_the_voters_of_its_end() -> None:
-    made = history()
+    created = history()
 
-    assert made.voters_below(11) == voters(1, 2)
-    assert made.voters_below(10) == voters(1)
-    assert made.voters_below(1) == voters(9)
-    assert (made.kraft_version_below(1), made.kraft_version_below(0)) == (1, 0)
+    assert created.voters_below(11) == voters(1, 2)
+    assert created.voters_below(10) == voters(1)
+    assert created.voters_below(1) == voters(9)
+    assert (created.kraft_version_below(1), created.kraft_version_below(0)) == (1, 0)
 
 
 def test_truncation_reverts_the_voters_of_truncated_records() -> None:
-    made = history()
+    created = history()
 
-    assert not made.truncate(11)
-    assert made.truncate(10)
-    assert made.voters == voters(1)
-    assert made.truncate(0)
-    assert (made.voters, made.kraft_version, made.voters_offset) == (voters(9), 0, STATIC)
+    assert not created.truncate(11)
+    assert created.truncate(10)
+    assert created.voters == voters(1)
+    assert created.truncate(0)
+    assert (created.voters, created.kraft_version, created.voters_offset) == (voters(9), 0, STATIC)
 
 
 def test_a_loaded_snapshot_replaces_everything() -> None:
-    made = history()
+    created = history()
 
-    made.load_snapshot(100, 1, voters(3))
+    created.load_snapshot(100, 1, voters(3))
 
-    assert (made.voters, made.kraft_version, made.is_in_log) == (voters(3), 1, True)
-    assert made.voters_below(101) == voters(3)
+    assert (created.voters, created.kraft_version, created.is_in_log) == (voters(3), 1, True)
+    assert created.voters_below(101) == voters(3)
 
 
 def test_the_voters_that_format_wrote_are_not_in_the_log_yet() -> None:
-    made = VoterHistory(None)
+    created = VoterHistory(None)
 
-    made.load_snapshot(0, 1, voters(1))
+    created.load_snapshot(0, 1, voters(1))
 
-    assert (made.voters, made.kraft_version, made.is_in_log) == (voters(1), 1, False)
+    assert (created.voters, created.kraft_version, created.is_in_log) == (voters(1), 1, False)
 
 
 def test_a_snapshot_without_voters_leaves_the_static_ones() -> None:
-    made = history()
+    created = history()
 
-    made.load_snapshot(100, 0, None)
+    created.load_snapshot(100, 0, None)
 
-    assert (made.voters, made.kraft_version) == (voters(9), 0)
+    assert (created.voters, created.kraft_version) == (voters(9), 0)

@@ -78,18 +78,18 @@ def test_fetches_check_only_changed_partitions(new_cluster: Any, monkeypatch: py
     cluster = new_cluster(2)
     cluster.controller.create_topic("t", *[(1, 2)] * COUNT)
     cluster.run(2_000)
-    looked_at: list[int] = []
+    lookups_seen: list[int] = []
     find = FetchRound._partition_of
 
     def noted(round_: Any, key: Any, fetched: Any) -> Any:
-        looked_at.append(key[2])
+        lookups_seen.append(key[2])
         return find(round_, key, fetched)
 
     monkeypatch.setattr(FetchRound, "_partition_of", noted)
     cluster.run(2_000)
-    quiet = list(looked_at)
+    quiet = list(lookups_seen)
     cluster[1].produce(b"a", index=7)
     cluster.run(2_000)
 
     assert quiet == []
-    assert set(looked_at) == {7}
+    assert set(lookups_seen) == {7}

@@ -374,11 +374,11 @@ def test_change_is_retried_until_there_is_a_controller(trio: Any) -> None:
     trio.controller.is_reachable = False
     trio.start(3)
     trio.run(2_000)
-    asked = len(trio.controller.requests)
+    proposed = len(trio.controller.requests)
     trio.controller.is_reachable = True
     trio.run(200)
 
-    assert asked > 5
+    assert proposed > 5
     assert trio.controller.partition().isr == (1, 2, 3)
 
 

@@ -1,4 +1,4 @@
-"""Whatever fails, in whatever order: logs agree below the high watermark, and what was acknowledged stays.
+"""Random faults in random order: logs agree below the high watermark, and acknowledged records stay.
 
 Processes are killed, hosts lose power, connections break, brokers learn of elections late. The controller elects only
 from the in-sync set, and removes replicas that may have lost unsynced records, as long as another replica is in it.
@@ -95,7 +95,7 @@ class Replication(RuleBasedStateMachine):
 
     @rule(power=st.booleans())
     def fail_over(self, power: bool) -> None:
-        """The leader dies before all of its records have gone far, and the next one gets some of its own."""
+        """The leader dies before all of its records are replicated, and the next one appends some of its own."""
         leader = self.registration.leader
         if leader == -1 or not self.cluster[leader].is_up:
             return
@@ -205,7 +205,7 @@ class Replication(RuleBasedStateMachine):
         for offset, value in self.acknowledged.items():
             # While the only replica that knew the commit is down, it cannot be checked.
             if offset < len(self.committed):
-                assert self.committed[offset][1] == value, f"record {offset} was acknowledged and is gone"
+                assert self.committed[offset][1] == value, f"record {offset} was acknowledged and is lost"
 
     def fail_over_at_random(self, random: Random) -> Callable[[], None]:
         return lambda: self.fail_over(power=random.randrange(2) == 1)
@@ -219,7 +219,7 @@ class Replication(RuleBasedStateMachine):
         self.cluster.run(100_000)
         self.logs_agree_below_the_high_watermark()
         self.what_was_acknowledged_is_committed()
-        assert all(offset < len(self.committed) for offset in self.acknowledged), "an acknowledged record is gone"
+        assert all(offset < len(self.committed) for offset in self.acknowledged), "an acknowledged record is lost"
         leader = self.cluster[self.registration.leader]
         assert set(self.registration.isr) == set(NODES), "not every replica is in sync again"
         assert leader.partition().log.high_watermark == leader.partition().log.log_end_offset

@@ -53,40 +53,40 @@ class RequestHelpers:
     def ask(self, request: Message) -> Any:
         raise NotImplementedError
 
-    def registration(self, broker_id: NodeId, **said: Any) -> BrokerRegistrationRequest:
+    def registration(self, broker_id: NodeId, **overrides: Any) -> BrokerRegistrationRequest:
         return BrokerRegistrationRequest(
             broker_id=broker_id,
-            cluster_id=said.get("cluster_id", CLUSTER_ID),
-            incarnation_id=said.get("incarnation_id", self.random.uuid()),
+            cluster_id=overrides.get("cluster_id", CLUSTER_ID),
+            incarnation_id=overrides.get("incarnation_id", self.random.uuid()),
             listeners=[RegisteredListener(name="PLAINTEXT", host=f"broker-{broker_id}", port=9092)],
             features=[
                 Feature(name=name, min_supported_version=first, max_supported_version=last)
                 for name, (first, last) in SUPPORTED_FEATURES.items()
             ],
-            rack=said.get("rack"),
-            log_dirs=said.get("log_dirs", [Uuid(bytes([broker_id + 100]) * 16)]),
-            previous_broker_epoch=said.get("previous_broker_epoch", -1),
+            rack=overrides.get("rack"),
+            log_dirs=overrides.get("log_dirs", [Uuid(bytes([broker_id + 100]) * 16)]),
+            previous_broker_epoch=overrides.get("previous_broker_epoch", -1),
         )
 
-    def heartbeat(self, broker_id: NodeId, **said: Any) -> BrokerHeartbeatRequest:
+    def heartbeat(self, broker_id: NodeId, **overrides: Any) -> BrokerHeartbeatRequest:
         return BrokerHeartbeatRequest(
             broker_id=broker_id,
-            broker_epoch=said.get("epoch", self.epoch_of(broker_id)),
-            current_metadata_offset=said.get("offset", self.image.provenance.last_contained_offset),
-            want_fence=said.get("want_fence", False),
-            want_shut_down=said.get("want_shut_down", False),
-            offline_log_dirs=said.get("offline_log_dirs", []),
-            cordoned_log_dirs=said.get("cordoned_log_dirs"),
+            broker_epoch=overrides.get("epoch", self.epoch_of(broker_id)),
+            current_metadata_offset=overrides.get("offset", self.image.provenance.last_contained_offset),
+            want_fence=overrides.get("want_fence", False),
+            want_shut_down=overrides.get("want_shut_down", False),
+            offline_log_dirs=overrides.get("offline_log_dirs", []),
+            cordoned_log_dirs=overrides.get("cordoned_log_dirs"),
         )
 
-    def controller_registration(self, controller_id: NodeId, **said: Any) -> ControllerRegistrationRequest:
+    def controller_registration(self, controller_id: NodeId, **overrides: Any) -> ControllerRegistrationRequest:
         return ControllerRegistrationRequest(
             controller_id=controller_id,
-            incarnation_id=said.get("incarnation_id", self.random.uuid()),
+            incarnation_id=overrides.get("incarnation_id", self.random.uuid()),
             listeners=[ControllerListener(name="CONTROLLER", host=f"controller-{controller_id}", port=9093)],
             features=[
                 ControllerFeature(name=name, min_supported_version=first, max_supported_version=last)
-                for name, (first, last) in {**SUPPORTED_FEATURES, **said.get("features", {})}.items()
+                for name, (first, last) in {**SUPPORTED_FEATURES, **overrides.get("features", {})}.items()
             ],
         )
 
@@ -134,19 +134,19 @@ class RequestHelpers:
         assert response.error_code == ErrorCode.NONE, response
         return response
 
-    def alter_partition(self, topic: str, isr: Sequence[NodeId], partition: int = 0, **said: Any) -> Any:
+    def alter_partition(self, topic: str, isr: Sequence[NodeId], partition: int = 0, **overrides: Any) -> Any:
         """Propose another in-sync set as the leader; return the partition's response."""
         known = self.image.topics.by_name[topic].partitions.get(partition)
-        topic_id = said.get("topic_id", self.image.topics.by_name[topic].topic_id)
-        proposer = said.get("proposer", known.leader if known else 1)
-        epochs = said.get("epochs", {})
+        topic_id = overrides.get("topic_id", self.image.topics.by_name[topic].topic_id)
+        proposer = overrides.get("proposer", known.leader if known else 1)
+        epochs = overrides.get("epochs", {})
         wanted = AlterPartitionRequestPartitionData(
             partition_index=partition,
-            leader_epoch=said.get("leader_epoch", known.leader_epoch if known else 0),
-            partition_epoch=said.get("partition_epoch", known.partition_epoch if known else 0),
-            leader_recovery_state=said.get("recovery", 0),
+            leader_epoch=overrides.get("leader_epoch", known.leader_epoch if known else 0),
+            partition_epoch=overrides.get("partition_epoch", known.partition_epoch if known else 0),
+            leader_recovery_state=overrides.get("recovery", 0),
         )
-        if said.get("version") == 2:
+        if overrides.get("version") == 2:
             wanted.new_isr = list(isr)
         else:
             wanted.new_isr_with_epochs = [
@@ -155,18 +155,18 @@ class RequestHelpers:
         response = self.ask(
             AlterPartitionRequest(
                 broker_id=proposer,
-                broker_epoch=said.get("broker_epoch", self.epoch_of(proposer)),
+                broker_epoch=overrides.get("broker_epoch", self.epoch_of(proposer)),
                 topics=[AlterPartitionRequestTopicData(topic_id=topic_id, partitions=[wanted])],
             )
         )
         return response.topics[0].partitions[0] if response.topics else response
 
-    def reassign(self, topic: str, replicas: list[NodeId] | None, partition: int = 0, **said: Any) -> Any:
+    def reassign(self, topic: str, replicas: list[NodeId] | None, partition: int = 0, **overrides: Any) -> Any:
         """Reassign a partition, or cancel with None; return the partition's response."""
         wanted = ReassignableTopic(
             name=topic, partitions=[ReassignablePartition(partition_index=partition, replicas=replicas)]
         )
-        return self.ask(AlterPartitionReassignmentsRequest(topics=[wanted], **said)).responses[0].partitions[0]
+        return self.ask(AlterPartitionReassignmentsRequest(topics=[wanted], **overrides)).responses[0].partitions[0]
 
     def put(self, topic: str, broker_id: NodeId, directory: Uuid, partition: int = 0) -> int:
         """Report ``directory`` of the broker's replica; return the error code."""

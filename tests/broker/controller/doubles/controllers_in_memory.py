@@ -1,4 +1,4 @@
-"""Controllers in memory, with as many registered brokers as a test asks for.
+"""Controllers in memory, with any number of registered brokers.
 
 `ControllerNode` is one controller with a quorum of one on its disk; `ControllerCluster` is several on a scripted log,
 whose commits, losses and leaders the test controls.

@@ -128,7 +128,7 @@ class Broker:
         self.replicas.metadata_publisher.publish(delta, image)
 
     def handle(self, request: Message, version: int, done: Callable[[Message | None], object]) -> None:
-        """Serve one request that came alone, as the node's `ConnectionManager` does."""
+        """Serve one request without pipelining, as the node's `ConnectionManager` does."""
         self.cluster.serve(self.services, request, version).on_complete(done)
         self.replicas.announce_appends()
 
@@ -283,7 +283,7 @@ class Cluster:
                 broker.replicas.tick(self.clock.monotonic_ms())
             if not self.step():
                 return
-        raise AssertionError("the cluster does not come to rest")
+        raise AssertionError("the cluster does not settle")
 
     def pump(self, count: int) -> None:
         """Deliver at most ``count`` requests and responses; no broker learns new metadata by that."""

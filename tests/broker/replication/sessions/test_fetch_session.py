@@ -29,7 +29,9 @@ def new_sessions(slots: int = 1_000) -> FetchSessionCache:
     return FetchSessionCache(random=SeededRandom(7), slots_max=slots)
 
 
-def begin(sessions: FetchSessionCache, message: FetchRequest, now_ms: int = 0, *, ids: bool = False) -> FetchContext:
+def open_context(
+    sessions: FetchSessionCache, message: FetchRequest, now_ms: int = 0, *, ids: bool = False
+) -> FetchContext:
     return sessions.open_context(message, uses_topic_ids=ids, now_ms=now_ms)
 
 
@@ -39,14 +41,14 @@ def offsets(context: FetchContext) -> dict[int, int]:
 
 def error_of(sessions: FetchSessionCache, message: FetchRequest, *, ids: bool = False) -> ErrorCode:
     with pytest.raises(KafkaError) as caught:
-        begin(sessions, message, ids=ids)
+        open_context(sessions, message, ids=ids)
     return caught.value.code
 
 
 def test_first_full_fetch_creates_a_session() -> None:
     sessions = new_sessions()
 
-    context = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10, 1: 20}))
+    context = open_context(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10, 1: 20}))
 
     assert context.session_id > 0
     assert not context.is_incremental
@@ -57,7 +59,7 @@ def test_first_full_fetch_creates_a_session() -> None:
 def test_sessionless_fetch_creates_no_session() -> None:
     sessions = new_sessions()
 
-    context = begin(sessions, request(NO_SESSION, FINAL_EPOCH, add={0: 10}))
+    context = open_context(sessions, request(NO_SESSION, FINAL_EPOCH, add={0: 10}))
 
     assert (context.session_id, context.is_incremental) == (NO_SESSION, False)
     assert offsets(context) == {0: 10}
@@ -65,14 +67,14 @@ def test_sessionless_fetch_creates_no_session() -> None:
 
 
 def test_full_fetch_without_partitions_creates_no_session() -> None:
-    assert begin(new_sessions(), request(NO_SESSION, INITIAL_EPOCH)).session_id == NO_SESSION
+    assert open_context(new_sessions(), request(NO_SESSION, INITIAL_EPOCH)).session_id == NO_SESSION
 
 
 def test_an_incremental_fetch_names_only_what_changed() -> None:
     sessions = new_sessions()
-    session_id = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10, 1: 20, 2: 30})).session_id
+    session_id = open_context(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10, 1: 20, 2: 30})).session_id
 
-    context = begin(sessions, request(session_id, 1, add={1: 25, 3: 40}, remove=[2]))
+    context = open_context(sessions, request(session_id, 1, add={1: 25, 3: 40}, remove=[2]))
 
     assert (context.session_id, context.is_incremental) == (session_id, True)
     assert offsets(context) == {0: 10, 1: 25, 3: 40}
@@ -80,10 +82,10 @@ def test_an_incremental_fetch_names_only_what_changed() -> None:
 
 def test_data_of_the_last_response_is_kept_for_a_changed_partition() -> None:
     sessions = new_sessions()
-    first = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10}))
+    first = open_context(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10}))
     next(iter(first.partitions.values())).last_high_watermark = 99
 
-    second = begin(sessions, request(first.session_id, 1, add={0: 11}))
+    second = open_context(sessions, request(first.session_id, 1, add={0: 11}))
 
     assert next(iter(second.partitions.values())).last_high_watermark == 99
 
@@ -91,29 +93,29 @@ def test_data_of_the_last_response_is_kept_for_a_changed_partition() -> None:
 @pytest.mark.parametrize("epoch", [2, 3, 2**31 - 1, -2])
 def test_unexpected_epoch_is_rejected_and_changes_nothing(epoch: int) -> None:
     sessions = new_sessions()
-    session_id = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
+    session_id = open_context(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
 
     assert error_of(sessions, request(session_id, epoch, add={0: 11, 5: 0})) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
-    assert offsets(begin(sessions, request(session_id, 1))) == {0: 10}
+    assert offsets(open_context(sessions, request(session_id, 1))) == {0: 10}
 
 
 def test_epoch_is_not_accepted_twice() -> None:
     sessions = new_sessions()
-    session_id = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
-    begin(sessions, request(session_id, 1))
+    session_id = open_context(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
+    open_context(sessions, request(session_id, 1))
 
     assert error_of(sessions, request(session_id, 1)) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
-    assert begin(sessions, request(session_id, 2)).is_incremental
+    assert open_context(sessions, request(session_id, 2)).is_incremental
 
 
 def test_the_epoch_after_the_largest_is_one() -> None:
     sessions = new_sessions()
-    session_id = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
+    session_id = open_context(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
     sessions._sessions[session_id].epoch = 2**31 - 1
 
-    begin(sessions, request(session_id, 2**31 - 1))
+    open_context(sessions, request(session_id, 2**31 - 1))
 
-    assert begin(sessions, request(session_id, 1)).is_incremental
+    assert open_context(sessions, request(session_id, 1)).is_incremental
 
 
 @pytest.mark.parametrize("session_id", [NO_SESSION, 12_345])
@@ -123,10 +125,10 @@ def test_unknown_session_is_rejected(session_id: int) -> None:
 
 def test_session_cannot_switch_between_topic_names_and_ids() -> None:
     sessions = new_sessions()
-    session_id = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
+    session_id = open_context(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
 
     assert error_of(sessions, request(session_id, 1), ids=True) is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-    assert begin(sessions, request(session_id, 1)).is_incremental
+    assert open_context(sessions, request(session_id, 1)).is_incremental
 
 
 def test_topics_are_distinguished_by_their_id() -> None:
@@ -136,7 +138,7 @@ def test_topics_are_distinguished_by_their_id() -> None:
     ]
     full = FetchRequest(session_id=NO_SESSION, session_epoch=INITIAL_EPOCH, topics=topics)
 
-    context = begin(sessions, full, ids=True)
+    context = open_context(sessions, full, ids=True)
 
     assert {key[1] for key in context.partitions} == {topic.topic_id for topic in topics}
     assert ZERO_UUID not in {key[1] for key in context.partitions}
@@ -144,9 +146,9 @@ def test_topics_are_distinguished_by_their_id() -> None:
 
 def test_final_epoch_closes_a_session_and_still_fetches() -> None:
     sessions = new_sessions()
-    session_id = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
+    session_id = open_context(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
 
-    context = begin(sessions, request(session_id, FINAL_EPOCH, add={0: 12}))
+    context = open_context(sessions, request(session_id, FINAL_EPOCH, add={0: 12}))
 
     assert (context.session_id, offsets(context)) == (NO_SESSION, {0: 12})
     assert error_of(sessions, request(session_id, 1)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -154,9 +156,9 @@ def test_final_epoch_closes_a_session_and_still_fetches() -> None:
 
 def test_initial_epoch_replaces_the_named_session() -> None:
     sessions = new_sessions()
-    old = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
+    old = open_context(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
 
-    new = begin(sessions, request(old, INITIAL_EPOCH, add={1: 10})).session_id
+    new = open_context(sessions, request(old, INITIAL_EPOCH, add={1: 10})).session_id
 
     assert new != old
     assert len(sessions) == 1
@@ -165,9 +167,9 @@ def test_initial_epoch_replaces_the_named_session() -> None:
 
 def test_session_without_partitions_is_closed() -> None:
     sessions = new_sessions()
-    session_id = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
+    session_id = open_context(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
 
-    context = begin(sessions, request(session_id, 1, remove=[0]))
+    context = open_context(sessions, request(session_id, 1, remove=[0]))
 
     assert (context.session_id, len(sessions)) == (NO_SESSION, 0)
 
@@ -175,10 +177,10 @@ def test_session_without_partitions_is_closed() -> None:
 @pytest.mark.parametrize(("idle_ms", "is_evicted"), [(IDLE_MS, False), (IDLE_MS + 1, True)])
 def test_only_a_session_idle_for_two_minutes_is_evicted(idle_ms: int, is_evicted: bool) -> None:
     sessions = new_sessions(slots=2)
-    first = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 1}), now_ms=0).session_id
-    second = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 2}), now_ms=1).session_id
+    first = open_context(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 1}), now_ms=0).session_id
+    second = open_context(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 2}), now_ms=1).session_id
 
-    third = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 3}), now_ms=idle_ms).session_id
+    third = open_context(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 3}), now_ms=idle_ms).session_id
 
     assert (third != NO_SESSION) == is_evicted
     assert sessions.evictions == int(is_evicted)
@@ -187,17 +189,17 @@ def test_only_a_session_idle_for_two_minutes_is_evicted(idle_ms: int, is_evicted
 
 def test_use_keeps_a_session_from_being_evicted() -> None:
     sessions = new_sessions(slots=2)
-    first = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 1}), now_ms=0).session_id
-    begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 2}), now_ms=1)
-    begin(sessions, request(first, 1), now_ms=IDLE_MS)
+    first = open_context(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 1}), now_ms=0).session_id
+    open_context(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 2}), now_ms=1)
+    open_context(sessions, request(first, 1), now_ms=IDLE_MS)
 
-    begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 3}), now_ms=IDLE_MS + 2)
+    open_context(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 3}), now_ms=IDLE_MS + 2)
 
     assert first in sessions._sessions
 
 
 def test_without_slots_every_fetch_is_full() -> None:
-    context = begin(new_sessions(slots=0), request(NO_SESSION, INITIAL_EPOCH, add={0: 1}))
+    context = open_context(new_sessions(slots=0), request(NO_SESSION, INITIAL_EPOCH, add={0: 1}))
 
     assert (context.session_id, offsets(context)) == (NO_SESSION, {0: 1})
 

@@ -32,7 +32,7 @@ def request(
     )
 
 
-def begin(
+def open_context(
     sessions: FetchSessionCache, message: FetchRequest, *, now_ms: int = 0, is_follower: bool = False
 ) -> FetchContext:
     return sessions.open_context(message, uses_topic_ids=False, now_ms=now_ms, is_follower=is_follower)
@@ -45,9 +45,9 @@ def new_sessions(bytes_max: int) -> FetchSessionCache:
 @pytest.mark.parametrize(("spare_bytes", "gets_session"), [(0, True), (-1, False)], ids=["just-fits", "a-byte-less"])
 def test_consumer_beyond_the_bytes_is_served_without_a_session(spare_bytes: int, gets_session: bool) -> None:
     sessions = new_sessions(2 * ONE + spare_bytes)
-    begin(sessions, request(1))
+    open_context(sessions, request(1))
 
-    context = begin(sessions, request(1))
+    context = open_context(sessions, request(1))
 
     assert (context.session_id != NO_SESSION) is gets_session
     assert len(context.partitions) == 1
@@ -60,7 +60,7 @@ def test_long_topic_names_count() -> None:
     message = request(1)
     message.topics[0].topic = "x" * 30_000
 
-    begin(sessions, message)
+    open_context(sessions, message)
 
     assert sessions.size_bytes >= 30_000
 
@@ -76,9 +76,9 @@ def test_long_topic_names_count() -> None:
 def test_consumer_evicts_only_idle_consumer_sessions(held_by_follower: bool, idle_ms: int, is_evicted: bool) -> None:
     sessions = new_sessions(2 * ONE)
     for _ in range(2):
-        begin(sessions, request(1), is_follower=held_by_follower)
+        open_context(sessions, request(1), is_follower=held_by_follower)
 
-    context = begin(sessions, request(2), now_ms=idle_ms)
+    context = open_context(sessions, request(2), now_ms=idle_ms)
 
     assert (context.session_id != NO_SESSION) is is_evicted
     assert sessions.evictions == 2 * is_evicted
@@ -88,9 +88,9 @@ def test_consumer_evicts_only_idle_consumer_sessions(held_by_follower: bool, idl
 def test_follower_evicts_consumer_sessions_and_always_gets_a_session() -> None:
     sessions = new_sessions(2 * ONE)
     for _ in range(2):
-        begin(sessions, request(1))
+        open_context(sessions, request(1))
 
-    context = begin(sessions, request(100), is_follower=True)
+    context = open_context(sessions, request(100), is_follower=True)
 
     assert context.session_id != NO_SESSION
     assert (len(sessions), sessions.evictions) == (1, 2)
@@ -98,10 +98,10 @@ def test_follower_evicts_consumer_sessions_and_always_gets_a_session() -> None:
 
 def test_session_that_outgrows_the_limit_is_closed_as_if_evicted() -> None:
     sessions = new_sessions(3 * ONE)
-    session_id = begin(sessions, request(1)).session_id
+    session_id = open_context(sessions, request(1)).session_id
 
     with pytest.raises(KafkaError) as rejected:
-        begin(sessions, request(10, session_id, 1, first=1))
+        open_context(sessions, request(10, session_id, 1, first=1))
 
     assert rejected.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert (len(sessions), sessions.size_bytes, sessions.rejections) == (0, 0, 1)
@@ -109,11 +109,11 @@ def test_session_that_outgrows_the_limit_is_closed_as_if_evicted() -> None:
 
 def test_bytes_are_freed_when_partitions_are_removed_and_sessions_close() -> None:
     sessions = new_sessions(1_000_000)
-    session_id = begin(sessions, request(10)).session_id
+    session_id = open_context(sessions, request(10)).session_id
     full_bytes = sessions.size_bytes
-    begin(sessions, request(0, session_id, 1, remove=9))
+    open_context(sessions, request(0, session_id, 1, remove=9))
     reduced_bytes = sessions.size_bytes
-    begin(sessions, request(0, session_id, FINAL_EPOCH))
+    open_context(sessions, request(0, session_id, FINAL_EPOCH))
 
     assert (full_bytes, reduced_bytes, sessions.size_bytes) == (ONE + 9 * (PARTITION_BYTES + 1), ONE, 0)
 
@@ -121,7 +121,7 @@ def test_bytes_are_freed_when_partitions_are_removed_and_sessions_close() -> Non
 def test_rejected_sessions_are_logged_at_most_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     sessions = new_sessions(ONE)
     for now_ms in (0, 1, 59_999, 60_000):
-        begin(sessions, request(2), now_ms=now_ms)
+        open_context(sessions, request(2), now_ms=now_ms)
 
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
         "no fetch session for 2 partitions, of 1 rejected so far",
@@ -144,11 +144,11 @@ def test_large_request_is_freed_while_its_partitions_are_added() -> None:
 
 def test_abandoned_request_closes_its_session() -> None:
     sessions = new_sessions(1_000_000)
-    session_id = begin(sessions, request(1)).session_id
+    session_id = open_context(sessions, request(1)).session_id
     steps = sessions.open_in_slices(request(1_000, session_id, 1), uses_topic_ids=False, now_ms=0)
     next(steps)
     with pytest.raises(KafkaError) as meanwhile:
-        begin(sessions, request(1, session_id, 1))
+        open_context(sessions, request(1, session_id, 1))
     steps.close()
 
     assert meanwhile.value.code is ErrorCode.INVALID_FETCH_SESSION_EPOCH
@@ -157,11 +157,11 @@ def test_abandoned_request_closes_its_session() -> None:
 
 def test_large_closed_session_is_freed_in_slices() -> None:
     sessions = new_sessions(1_000_000)
-    context = begin(sessions, request(1_000))
-    begin(sessions, request(0, context.session_id, FINAL_EPOCH))
+    context = open_context(sessions, request(1_000))
+    open_context(sessions, request(0, context.session_id, FINAL_EPOCH))
     left = []
     while context.partitions:
-        begin(sessions, request(1, NO_SESSION, FINAL_EPOCH))
+        open_context(sessions, request(1, NO_SESSION, FINAL_EPOCH))
         left.append(len(context.partitions))
 
     assert left == [744, 488, 232, 0]

@@ -99,19 +99,19 @@ def test_session_by_name_continues_with_the_recreated_topic(pair: Any) -> None:
     (first,) = pair[1].ask(request(), 12)
     pair.controller.delete_topic("t")
     pair.settle()
-    (gone,) = pair[1].ask(request(first.session_id, 1, names=False), 12)
+    (deleted,) = pair[1].ask(request(first.session_id, 1, names=False), 12)
     pair.controller.create_topic("t", (1, 2))
     pair.settle()
     pair.run(RETRY_MS)
     (empty,) = pair[1].ask(request(first.session_id, 2, names=False), 12)
     pair[1].produce(b"new topic")
     pair.settle()
-    (news,) = pair[1].ask(request(first.session_id, 3, names=False), 12)
+    (changed,) = pair[1].ask(request(first.session_id, 3, names=False), 12)
 
     assert first.responses[0].partitions[0].high_watermark == 1
-    assert ErrorCode(gone.responses[0].partitions[0].error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert ErrorCode(deleted.responses[0].partitions[0].error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert (empty.responses[0].partitions[0].error_code, empty.responses[0].partitions[0].high_watermark) == (0, 0)
-    assert len(news.responses[0].partitions[0].records) == len(pair[1].log_bytes())
+    assert len(changed.responses[0].partitions[0].records) == len(pair[1].log_bytes())
 
 
 def test_quiet_session_gets_empty_responses_until_a_change(pair: Any) -> None:
@@ -119,11 +119,11 @@ def test_quiet_session_gets_empty_responses_until_a_change(pair: Any) -> None:
     (quiet,) = pair[1].ask(request(first.session_id, 1, names=False), 12)
     pair[1].produce(b"a")
     pair.settle()
-    (news,) = pair[1].ask(request(first.session_id, 2, names=False), 12)
+    (changed,) = pair[1].ask(request(first.session_id, 2, names=False), 12)
     (again,) = pair[1].ask(request(first.session_id, 3, names=False), 12)
 
     assert quiet.responses == []
-    assert len(news.responses[0].partitions[0].records) > 0
+    assert len(changed.responses[0].partitions[0].records) > 0
     assert len(again.responses[0].partitions[0].records) > 0
 
 
@@ -138,11 +138,11 @@ def test_session_of_an_unknown_topic_id_is_notified_after_its_creation(new_clust
     (known,) = cluster[1].ask(request(unknown.session_id, 1, names=False), 13)
     cluster[1].produce(b"a", acks=1)
     cluster.run(600)
-    (news,) = cluster[1].ask(request(unknown.session_id, 2, names=False), 13)
+    (changed,) = cluster[1].ask(request(unknown.session_id, 2, names=False), 13)
 
     assert ErrorCode(unknown.responses[0].partitions[0].error_code) is ErrorCode.UNKNOWN_TOPIC_ID
     assert known.responses[0].partitions[0].error_code == 0
-    assert len(news.responses[0].partitions[0].records) > 0
+    assert len(changed.responses[0].partitions[0].records) > 0
 
 
 @pytest.mark.parametrize("version", [12, 13], ids=["by-name", "by-id"])
@@ -173,12 +173,12 @@ def test_session_by_name_is_notified_after_its_topic_is_created(new_cluster: Any
     (quiet,) = cluster[1].ask(request(unknown.session_id, 2, names=False), 12)
     cluster[1].produce(b"a", acks=1)
     cluster.run(600)
-    (news,) = cluster[1].ask(request(unknown.session_id, 3, names=False), 12)
+    (changed,) = cluster[1].ask(request(unknown.session_id, 3, names=False), 12)
 
     assert ErrorCode(unknown.responses[0].partitions[0].error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert known.responses[0].partitions[0].error_code == 0
     assert quiet.responses == []
-    assert len(news.responses[0].partitions[0].records) > 0
+    assert len(changed.responses[0].partitions[0].records) > 0
 
 
 def test_unwatched_partition_is_removed_with_its_next_change() -> None:
