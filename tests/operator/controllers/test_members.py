@@ -110,7 +110,7 @@ def test_unreachable_brokers_do_not_block_a_terminating_namespace(
     ((reason, note, is_warning),) = api.events
     assert (reason, is_warning, api.regarded) == ("Abandoned", True, [ObjectKey("Cluster", "kafka", "demo")])
     assert stays in note
-    assert "nobody answers at demo-bootstrap.kafka.svc:9092" in note
+    assert "no broker responds at demo-bootstrap.kafka.svc:9092" in note
     assert [it.message for it in caplog.records if it.levelname == "WARNING"] == [note]
 
 

@@ -113,7 +113,7 @@ class FakeBrokers(FakeUsers):
         self.addresses.append(bootstrap_servers)
         self.properties.append(properties)
         if not self.is_reachable:
-            raise BrokerUnreachableError(f"nobody answers at {bootstrap_servers}")
+            raise BrokerUnreachableError(f"no broker responds at {bootstrap_servers}")
         yield self
 
     def add_topic(

@@ -157,7 +157,7 @@ class HttpApi:
             request.transport.abort()
             return response
         await asyncio.sleep(3600)
-        raise AssertionError("nobody waits for so long")
+        raise AssertionError("no test waits for so long")
 
     async def _respond(self, request: web.Request) -> web.StreamResponse:
         if (found := self._discovery(request.path)) is not None:

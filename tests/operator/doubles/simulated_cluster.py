@@ -269,7 +269,7 @@ class SimulatedCluster(AddressesOfPlaces):
 
     def view(self) -> ClusterView:
         if self.leader_id < 0 or all(self.registered.values()):
-            raise BrokerUnreachableError("nobody answers")
+            raise BrokerUnreachableError("no broker responds")
         members = {node.node_id: self._member(node) for node in self.nodes.values() if node.is_ready}
         return ClusterView(
             cluster_id=self._cluster_id,

@@ -52,7 +52,7 @@ def test_ports_between_nodes_are_closed_to_others(policy: Policy) -> None:
 @pytest.mark.parametrize(
     ("peers", "expected"),
     [
-        pytest.param({}, {8080: None}, id="everybody"),
+        pytest.param({}, {8080: None}, id="all-peers"),
         pytest.param({"httpFrom": [TEAM]}, {8080: [TEAM]}, id="some-peers"),
         pytest.param({"httpFrom": []}, {}, id="no-peers"),
     ],
@@ -78,7 +78,7 @@ HOUSE: Document = {"issuerRef": {"name": "house"}}
             {"type": "nodeport", "certificate": HOUSE, "allowFrom": [TEAM]}, [TEAM, OPERATORS], id="looked-at"
         ),
         pytest.param({"type": "nodeport", "certificate": HOUSE, "allowFrom": []}, [OPERATORS], id="no-other-peers"),
-        pytest.param({"type": "nodeport", "certificate": HOUSE}, None, id="everybody"),
+        pytest.param({"type": "nodeport", "certificate": HOUSE}, None, id="all-peers"),
         pytest.param({"type": "nodeport", "allowFrom": [TEAM]}, [TEAM], id="certificate-that-nodes-show-each-other"),
         pytest.param({"certificate": HOUSE, "allowFrom": [TEAM]}, [TEAM], id="clients-inside"),
     ],

@@ -77,7 +77,7 @@ def test_user_is_admitted(user_manifest: Builder, spec: Document) -> None:
         pytest.param({"authentication": {"rotation": {"overlapSeconds": 2_592_001}}}, "at most", id="long-overlap"),
         pytest.param({"userName": ""}, "userName", id="empty-name"),
         pytest.param({"userName": "u" * 250}, "userName", id="too-long-name"),
-        pytest.param({"userName": "*"}, "stands for all users", id="everybody"),
+        pytest.param({"userName": "*"}, "stands for all users", id="all-users"),
         pytest.param({"userName": " a"}, "must match", id="space-first"),
         pytest.param({"userName": "a\nb"}, "must match", id="line-end-in-name"),
         pytest.param({"rules": [rule()] * 101}, "rules", id="too-many-rules"),

@@ -19,7 +19,7 @@ def test_objects_wait_for_five_minutes(now: str, expected: bool) -> None:
 def test_names_are_quoted_for_a_shell(user_manifest: Any) -> None:
     user = replace(User.parse(user_manifest(type="tls")), name="CN=al ice")
 
-    said = describe_leftovers(user, Waiting("BrokerUnreachable", "nobody answers"), None)
+    said = describe_leftovers(user, Waiting("BrokerUnreachable", "no broker responds"), None)
 
     commands = said.partition("to remove what stays: ")[2].partition(" (")[0].split("; ")
     assert [shlex.split(it)[-1] for it in commands] == ["CN=al ice", "User:CN=al ice", "CN=al ice"]

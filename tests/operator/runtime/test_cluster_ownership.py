@@ -284,12 +284,12 @@ class TestController:
 
         async def scenario() -> list[bool]:
             woken = []
-            for asks, hears in ((first, second), (second, first), (first, second)):
-                hears.seen(api.stored[CLUSTER])
-                hears.queue._waiting_since.clear()
-                await asks.reconcile(CLUSTER)
-                hears.seen(api.stored[CLUSTER])
-                woken.append(CLUSTER in hears.queue._waiting_since)
+            for bidder, observer in ((first, second), (second, first), (first, second)):
+                observer.seen(api.stored[CLUSTER])
+                observer.queue._waiting_since.clear()
+                await bidder.reconcile(CLUSTER)
+                observer.seen(api.stored[CLUSTER])
+                woken.append(CLUSTER in observer.queue._waiting_since)
             return woken
 
         assert asyncio.run(scenario()) == [True, True, True]

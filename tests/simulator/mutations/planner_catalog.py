@@ -107,13 +107,13 @@ def _roll_rack_that_is_missed(set_attribute: SetAttribute) -> None:
     set_attribute(rolling, "_restart_batch", whole_rack)
 
 
-@mutation("a roll goes on although what is asked does not come up", "roll-back")
+@mutation("a roll continues although the new revision does not become ready", "roll-back")
 def _roll_on(set_attribute: SetAttribute) -> None:
     set_attribute(rolling, "_halted", lambda *_: None)
     _roll_two(set_attribute)
 
 
-@mutation("it is forgotten that a roll has failed", "roll-back")
+@mutation("the record of a failed roll is lost", "roll-back")
 def _drop_failure(set_attribute: SetAttribute) -> None:
     halted = rolling._halted
 
@@ -124,18 +124,18 @@ def _drop_failure(set_attribute: SetAttribute) -> None:
     set_attribute(rolling, "_halted", with_record_reset)
 
 
-@mutation("a version is known to work before all nodes run it", "roll-back")
+@mutation("a version is recorded as good before all nodes run it", "roll-back")
 def _known_too_early(set_attribute: SetAttribute) -> None:
     facts = reconcile._cluster_facts
-    set_attribute(reconcile, "_cluster_facts", lambda host, look: {**facts(host, look), "image": look.desired.image})
+    set_attribute(reconcile, "_cluster_facts", lambda host, seen: {**facts(host, seen), "image": seen.desired.image})
 
 
-@mutation("a restart does not wait for its window", "roll-in-window")
+@mutation("a restart does not wait for a maintenance window", "roll-in-window")
 def _roll_at_any_time(set_attribute: SetAttribute) -> None:
     set_attribute(cluster_reconciler, "closed_reason", lambda windows, now: None)
 
 
-@mutation("a Cluster that is paused goes on", "roll-paused")
+@mutation("a paused Cluster is reconciled", "roll-paused")
 def _ignore_pause(set_attribute: SetAttribute) -> None:
     reconcile = cluster_reconciler.reconcile_cluster
     set_attribute(
@@ -161,7 +161,7 @@ def _brokers_first(set_attribute: SetAttribute) -> None:
     set_attribute(rolling, "_order", lambda node, view: (node.is_controller, False, node.node_id))
 
 
-@mutation("leaders are not moved back", "roll")
+@mutation("preferred leaders are not elected", "roll")
 def _leave_leaders(set_attribute: SetAttribute) -> None:
     set_attribute(cluster_plan, "next_election", lambda desired, view: None)
 
@@ -180,7 +180,7 @@ def _unregister_undrained(set_attribute: SetAttribute) -> None:
     set_attribute(cluster_plan, "next_broker_to_unregister", next_broker_to_unregister)
 
 
-@mutation("volumes go before brokers have forgotten their node", "shrink-for-good")
+@mutation("volumes are deleted before their broker is unregistered", "shrink-for-good")
 def _remove_volumes_early(set_attribute: SetAttribute) -> None:
     def next_removal(desired: Any, claims: Any, running: Any, view: Any) -> RemoveVolumes | None:
         wanted = {node.name for node in desired.staying}
@@ -201,31 +201,31 @@ def _stop_voter(set_attribute: SetAttribute) -> None:
     set_attribute(observation, "leaving_nodes", leaving)
 
 
-@mutation("drained replicas have no successor", "shrink")
+@mutation("drained replicas are not replaced", "shrink")
 def _drop_replicas(set_attribute: SetAttribute) -> None:
     set_attribute(
         draining, "without", lambda replicas, leaving, load: tuple(node for node in replicas if node not in leaving)
     )
 
 
-@mutation("throttles are not lifted", "shrink-throttled")
+@mutation("throttles are not removed", "shrink-throttled")
 def _throttles_stay(set_attribute: SetAttribute) -> None:
     throttle = scaling.throttle
     set_attribute(scaling, "throttle", lambda *given: replace(throttle(*given), lifts=()))
 
 
-@mutation("a cordon stays on brokers that are wanted again", "shrink-and-grow-back")
+@mutation("a broker that is back in the spec stays cordoned", "shrink-and-grow-back")
 def _cordons_stay(set_attribute: SetAttribute) -> None:
     cordon = scaling.cordon
     set_attribute(scaling, "cordon", lambda *given: replace(cordon(*given), lifts=()))
 
 
-@mutation("new brokers take part although they are to wait", "grow-and-wait")
+@mutation("new brokers get partitions despite onScaleUp None", "grow-and-wait")
 def _cordon_none(set_attribute: SetAttribute) -> None:
     set_attribute(scaling, "_brokers_to_cordon", lambda cluster, view, participating: set())
 
 
-@mutation("the record of an operation stays when it has ended", "roll")
+@mutation("the record of an operation is kept after its end", "roll")
 def _operations_stay(set_attribute: SetAttribute) -> None:
     facts = OperationRecorder.facts
     set_attribute(
@@ -233,7 +233,7 @@ def _operations_stay(set_attribute: SetAttribute) -> None:
     )
 
 
-@mutation("a user is given more than is asked", "users")
+@mutation("a user gets more permissions than its rules", "users")
 def _give_more(set_attribute: SetAttribute) -> None:
     steps = user_plan._acl_steps
 
@@ -244,47 +244,43 @@ def _give_more(set_attribute: SetAttribute) -> None:
     set_attribute(user_plan, "_acl_steps", generous)
 
 
-@mutation("what too few brokers refuse is refused for good", "create", crash_at=1)
+@mutation("a rejection by too few brokers is final", "create", crash_at=1)
 def _reject_early(set_attribute: SetAttribute) -> None:
     set_attribute(topic_reconcile, "_wait_for_brokers", lambda rejected, *_: rejected)
 
 
-@mutation("another operator's cluster is taken for one's own", "roll-beside-another")
+@mutation("a cluster of another operator is treated as owned", "roll-beside-another")
 def _claims_are_not_read(set_attribute: SetAttribute) -> None:
     set_attribute(ClusterOwnership, "observe_claim", lambda self, key, claim, **_: (Ownership.OURS, claim))
 
 
-@mutation("a question is taken for nobody's answer", "roll-beside-another", seeds_max=20)
+@mutation("a challenge is treated as unanswered at once", "roll-beside-another", seeds_max=20)
 def _taken_over_at_once(set_attribute: SetAttribute) -> None:
     set_attribute(cluster_ownership, "TAKEOVER_AFTER_S", 0.0)
 
 
-@mutation("topics in another operator's cluster are one's own", "roll-beside-another")
+@mutation("topics in a cluster of another operator are treated as owned", "roll-beside-another")
 def _own_all_members(set_attribute: SetAttribute) -> None:
     set_attribute(ClusterOwnership, "is_others", lambda self, document: False)
 
 
-@mutation("who is asked does not answer", "roll-beside-another", "roll-taken-over")
+@mutation("the owner does not reject a challenge", "roll-beside-another", "roll-taken-over")
 def _silent(set_attribute: SetAttribute) -> None:
-    look = ClusterOwnership.observe_claim
+    observe_claim = ClusterOwnership.observe_claim
 
     def silent(self: ClusterOwnership, key: Any, claim: Any, **when: Any) -> Any:
-        return (Ownership.OURS, claim) if claim.name == self.name else look(self, key, claim, **when)
+        return (Ownership.OURS, claim) if claim.name == self.name else observe_claim(self, key, claim, **when)
 
     set_attribute(ClusterOwnership, "observe_claim", silent)
     set_attribute(cluster_ownership, "TAKEOVER_AFTER_S", 2.0)
 
 
-@mutation(
-    "a restart that was not answered is done to whoever runs by then", "roll-unanswered", seeds_from=76, seeds_max=110
-)
+@mutation("a restart without a response is repeated for any later run", "roll-unanswered", seeds_from=76, seeds_max=110)
 def _restart_any_process(set_attribute: SetAttribute) -> None:
     set_attribute(rolling, "RestartNode", lambda node, reason, uid: RestartNode(node, reason))
 
 
-@mutation(
-    "a step is taken as recorded before its record is written", "roll", seeds_from=72, seeds_max=110, api_faults=True
-)
+@mutation("a step is executed before its record is written", "roll", seeds_from=72, seeds_max=110, api_faults=True)
 def _recorded_too_early(set_attribute: SetAttribute) -> None:
     apply = StatusWriter._apply
 

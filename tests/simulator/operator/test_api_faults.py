@@ -146,7 +146,7 @@ def test_late_rejected_call_is_recorded(serve: Serve) -> None:
     server.outcome(server.api.create(SECRET))
     server.cluster.run(LATE_MS_MAX + 100)
 
-    assert server.notes[-1] == "Secret alice, of which nobody hears: 409 AlreadyExists: it is there already"
+    assert server.notes[-1] == "Secret alice, unreported: 409 AlreadyExists: it is there already"
 
 
 def test_call_without_a_response_times_out(serve: Serve) -> None:

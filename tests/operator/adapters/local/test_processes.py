@@ -42,7 +42,7 @@ def test_process_is_stopped(tmp_path: Path, program: str, grace_s: float, by_its
     asyncio.run(scenario())
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells who is a zombie")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux shows zombies")
 def test_zombie_of_another_parent_has_ended(tmp_path: Path) -> None:
     # A parent that never collects the exit status of its child, like many a container's first process.
     parent = """

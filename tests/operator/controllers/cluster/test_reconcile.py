@@ -1,4 +1,4 @@
-"""One pass: observe, plan, execute, observe again; and the one status that comes out."""
+"""One reconciliation of a Cluster: observe, plan, execute, observe again; and the resulting status."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
@@ -37,16 +37,16 @@ class FakeHost(AddressesOfPlaces):
         self.state_after_start = NodeState.READY
         self.fails: dict[str, Exception] = {}
         self.rejected = ""
-        """What is refused, by its entry of the diary."""
+        """The entry of the diary whose call is rejected."""
         self.image = ""
         self.version: str | None = None
-        """Which means ``image``."""
+        """The version that stands for ``image``."""
         self.old_revision: str | None = None
-        """With which nodes run that have not been restarted."""
+        """The revision of nodes that have not been restarted."""
         self.advertised: dict[str, str | None] = {}
-        """What clients outside dial, by listener."""
-        self.shown: dict[str, frozenset[str]] = {}
-        """Whom the certificates are for that they are shown."""
+        """The advertised addresses for clients outside, by listener."""
+        self.presented: dict[str, frozenset[str]] = {}
+        """The names in the presented certificates, by listener."""
         self.storage: Rejected | Underway | None = None
 
     async def desired(self, cluster: Cluster, leaving: Collection[str] = ()) -> DesiredCluster:
@@ -70,7 +70,7 @@ class FakeHost(AddressesOfPlaces):
         return ObservedCluster(
             outdated=() if self.is_published else ("configuration",),
             nodes={
-                name: ObservedNode(name=name, state=state, revision=revision, certificate_names=self.shown)
+                name: ObservedNode(name=name, state=state, revision=revision, certificate_names=self.presented)
                 for name, state in self.states.items()
             },
             storage=self.storage,
@@ -255,19 +255,19 @@ def test_cluster_is_not_ready_before_clients_outside_can_verify_it(
     cluster: Cluster, host: FakeHost, brokers: Any
 ) -> None:
     outside = replace(cluster, listeners=(Listener(name="out", port=9, has_tls=True, type=NODE_PORT),))
-    host.advertised, host.shown = {"out": "broker.example:30000"}, {"out": frozenset({"another.example"})}
+    host.advertised, host.presented = {"out": "broker.example:30000"}, {"out": frozenset({"another.example"})}
     brokers.advertised = {0: "OUT://broker.example:30000"}
 
     before = cluster_pass(outside, host, brokers).readiness
     host.storage = Underway("VolumesGrowing", "a volume grows")
     meanwhile = cluster_pass(outside, host, brokers).readiness
-    host.shown = {"out": frozenset({"broker.example"})}
+    host.presented = {"out": frozenset({"broker.example"})}
     growing = cluster_pass(outside, host, brokers).readiness
     host.storage = None
 
     assert isinstance(before, Waiting)
     assert before.reason == "CertificateOutdated"
-    assert meanwhile == before, "what disturbs nobody is said last"
+    assert meanwhile == before, "an obstacle that affects no client comes last"
     assert growing.reason == "VolumesGrowing"
     assert cluster_pass(outside, host, brokers).readiness.reason == "Ready"
 
@@ -359,7 +359,7 @@ def test_cluster_is_ready_when_its_brokers_have_joined(
 
 def test_cluster_whose_quorum_has_no_leader_is_degraded(cluster: Cluster, host: FakeHost, brokers: Any) -> None:
     cluster_pass(cluster, host, brokers)
-    brokers.fails["observe"] = QuorumLostError("nobody leads")
+    brokers.fails["observe"] = QuorumLostError("no leader")
 
     result = cluster_pass(replace(cluster, known_initial_controllers=()), host, brokers)
 
@@ -407,7 +407,7 @@ def test_status_of_an_unchanged_world_is_unchanged(topic_manifest: Builder) -> N
 def test_status_keeps_what_could_not_be_observed(topic_manifest: Builder) -> None:
     document = {**topic_manifest(), "status": {"partitions": 6, "topicId": "x"}}
 
-    new = status(document, ReconcileResult(Waiting("BrokerUnreachable", "nobody"), {}), now=NOW)
+    new = status(document, ReconcileResult(Waiting("BrokerUnreachable", "no response"), {}), now=NOW)
 
     assert (new["partitions"], new["topicId"]) == (6, "x")
 

@@ -100,7 +100,7 @@ class TestManyTopics:
         topic_id = brokers.add_topic("there", partitions=6)
 
         async def silent(_: Sequence[NewTopic]) -> dict[str, KafkaError]:
-            raise BrokerUnreachableError("nobody answers")
+            raise BrokerUnreachableError("no broker responds")
 
         monkeypatch.setattr(brokers, "create_topics", silent)
         new, there = passes.over(topic("new"), topic("there", partitions=8, status={"topicId": topic_id}))

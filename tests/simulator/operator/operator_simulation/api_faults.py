@@ -137,7 +137,7 @@ class ApiFaults:
         if fault in _ERRORS:
             self._reject(fault)
         if fault is ApiFault.AWAY:
-            self._break(method, what, aiohttp.ClientConnectionError("nobody listens there"))
+            self._break(method, what, aiohttp.ClientConnectionError("connection refused by the simulation"))
         if fault is ApiFault.TIMEOUT:
             await self._run_out_of_time(method, what)
         if method != "GET":
@@ -187,7 +187,7 @@ class ApiFaults:
             try:
                 await effect()
             except (ApiError, HostError) as error:
-                self._note(f"{what}, of which nobody hears: {error}")
+                self._note(f"{what}, unreported: {error}")
 
         assert self._server_loop is not None, "nothing strikes before `start`"
         self._server_loop.create_task(do())

@@ -149,7 +149,7 @@ class SimulatedHost:
         await self.start_node(node)
 
     async def limit_disruptions(self, desired: DesiredCluster, allowed: int) -> None:
-        raise HostError("Unsupported", "nobody evicts nodes here")
+        raise HostError("Unsupported", "nodes cannot be evicted here")
 
     async def remove_node(self, name: str, uid: str) -> None:
         await self.stop_node(name)

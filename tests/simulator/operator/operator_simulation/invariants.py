@@ -121,7 +121,7 @@ class BrokenVersionHaltsTheRoll(PlannerInvariant):
             return
         others = [name for name in state.runs if name != step.what and state.is_broken(name)]
         if others and self.situation.serves(step.node_id):
-            raise self.fail(f"{step}, and {', '.join(others)} does not come up")
+            raise self.fail(f"{step}, and {', '.join(others)} does not become ready")
 
     def on_status(self, document: Document) -> None:
         ready, status = ready_condition(document), document["status"]
@@ -132,9 +132,9 @@ class BrokenVersionHaltsTheRoll(PlannerInvariant):
             self._halted = generation
             good = status.get("image")
             if good is None or good == BROKEN_IMAGE or f"image: {good}," not in ready["message"]:
-                raise self.fail(f"the way back is {good}, and the status says {ready['message']}")
-        elif self._halted == generation and self.situation.hears_all:
-            raise self.fail(f"nobody asks for anything else, and the status says {ready['reason']}")
+                raise self.fail(f"the rollback image is {good}, and the status says {ready['message']}")
+        elif self._halted == generation and self.situation.gets_responses:
+            raise self.fail(f"the spec is unchanged, and the status says {ready['reason']}")
 
 
 class StepsAreRecordedFirst(PlannerInvariant):
@@ -151,7 +151,7 @@ class StepsAreRecordedFirst(PlannerInvariant):
 
     def on_step(self, step: StepTaken) -> None:
         if step.kind is Kind.RESTART and step.what not in self._at:
-            raise self.fail(f"{step}, and the record of what goes on names {', '.join(self._at) or 'nobody'}")
+            raise self.fail(f"{step}, and the recorded operation has the nodes {', '.join(self._at) or '-'}")
 
 
 class NothingIsDoneWhilePaused(PlannerInvariant):

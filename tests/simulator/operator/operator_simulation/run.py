@@ -211,7 +211,7 @@ class PlannerRun:
 
     def _on_claim(self, document: Document) -> None:
         claim = OwnershipClaim.parse(document)
-        self.trace.note("operator", f"{claim.name} has the cluster, {claim.challenger or 'nobody'} asks for it")
+        self.trace.note("operator", f"{claim.name} owns the cluster; challenger: {claim.challenger or '-'}")
         for operator in self._watching():
             operator.seen(document)
 
@@ -388,7 +388,7 @@ class PlannerRun:
         def is_over() -> bool:
             return is_reached() or (self._strikes and self.cluster.clock.monotonic_ms() >= gives_up_ms)
 
-        self._until(f"what is asked for on the way is as far as {until}", is_over, CHANGE_LIMIT_MS)
+        self._until(f"the intermediate spec has reached {until}", is_over, CHANGE_LIMIT_MS)
         if not is_reached():
             # Brokers that have to wait are cordoned only while they run, so wait for the running ones.
             self.situation.newcomers = frozenset()

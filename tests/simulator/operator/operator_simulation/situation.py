@@ -61,7 +61,7 @@ class Situation:
         return self.cluster.clock.monotonic_ms() - self.disturbed_ms >= QUIET_MS
 
     @property
-    def hears_all(self) -> bool:
+    def gets_responses(self) -> bool:
         """Tell whether the operator gets responses to its requests."""
         return self.is_calm and self.cluster.clock.monotonic_ms() - self.unheard_ms >= QUIET_MS
 

@@ -24,7 +24,7 @@ def user_differences(scenario: Scenario, image: MetadataImage, store: Store) -> 
     if unknown := {name for name, _ in kept} - {user.name for user in wanted}:
         yield f"passwords of {', '.join(sorted(unknown))}"
     if left := {name for name in names - scenario.users_wanted.keys() if store.secret(name) is not None}:
-        yield f"secrets {', '.join(sorted(left))} of nobody"
+        yield f"secrets {', '.join(sorted(left))} without an owner"
     for user in wanted:
         if not _can_authenticate(user.metadata.name, user.name, kept, store):
             yield f"the secret {user.metadata.name} does not let {user.name} in"
