@@ -1,4 +1,4 @@
-"""Who appends to a log as its leader, and what the append answers."""
+"""The origin and the result of an append by the leader."""
 
 from enum import Enum
 from typing import NamedTuple
@@ -9,7 +9,7 @@ NO_OFFSET = -1
 
 
 class AppendOrigin(Enum):
-    """Who makes the leader append, which decides how much is checked."""
+    """The source of the records that a leader appends; it decides how much is checked."""
 
     CLIENT = "client"
     """A producer: everything is checked."""
@@ -20,12 +20,12 @@ class AppendOrigin(Enum):
 
 
 class AppendResult(NamedTuple):
-    """Where an append landed.
+    """Offsets and timestamp of an append.
 
     Attributes:
         first_offset: offset of the first record; -1 when there was nothing to append.
         last_offset: offset of the last record; -1 likewise.
-        log_append_time_ms: the broker's stamp with LogAppendTime, else -1.
+        log_append_time_ms: the broker's timestamp with LogAppendTime, else -1.
         log_start_offset: of the log, for the response.
         is_duplicate: the producer sent this batch before; the offsets are those of that time, nothing was written.
     """

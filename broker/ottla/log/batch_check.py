@@ -1,13 +1,12 @@
-"""Checking a producer's batch before it is appended: at once where that is quick, else in steps and off the loop.
+"""Check a producer's batch before it is appended: at once if that is quick, else in steps and off the loop.
 
-`check_at_once` takes batches that are small, and whose records are certainly sound: most batches are, and they cost
-what they must. It returns None for the others. `check_in_steps` takes any batch: records are decompressed off the loop,
-a piece at a time, walked on the loop in slices (`RecordsWalk`), and, where the topic has a codec of its own, compressed
-again off the loop. So a batch holds a few pieces of memory, however large its records are, and they are counted in a
-`MemoryBudget` of the node.
+`check_at_once` takes small batches whose records are certainly valid, which most batches are. It returns None for the
+others. `check_in_steps` takes any batch: records are decompressed off the loop, a piece at a time, walked on the loop
+in slices (`RecordsWalk`), and, if the topic has a codec of its own, compressed again off the loop. So a batch takes a
+few pieces of memory, however large its records are, and they are counted in a `MemoryBudget` of the node.
 
-The newest timestamp in a producer's header is not believed: readers, rolls and retention go by it. Where it is not that
-of the records, the header is corrected, as JVM Kafka does, and the limits hold for what the records say.
+The newest timestamp in a producer's header is not trusted, because readers, rolls and retention depend on it. If it is
+not that of the records, the header is corrected, as JVM Kafka does, and the limits apply to the records' timestamps.
 
 Source: LogValidator of Kafka. Recompression there writes every record again; here the bytes of the records stay as they
 are, because their deltas have been found to be right.
@@ -52,29 +51,28 @@ from ottla.wire.records.compression import BUFFER_SIZE_BYTES_MAX, CODECS, open_c
 from ottla.wire.records.decompression import BufferLimitError
 
 SIZE_BYTES_AT_ONCE_MAX: Final = 2 * 1024 * 1024
-"""The CRC of so many bytes takes 0.1 ms, a copy of them as long."""
+"""The CRC of so many bytes takes 0.1 ms, and so does a copy of them."""
 RECORDS_AT_ONCE_MAX: Final = 1_000
 """Walked one by one, so many records take half a millisecond."""
 PLAIN_SIZE_BYTES_AT_ONCE_MAX: Final = 64 * 1024
-"""As much is decompressed at once: 0.2 ms of gzip."""
+"""Limit of decompression at once: 0.2 ms of gzip."""
 RECOMPRESSED_SIZE_BYTES_AT_ONCE_MAX: Final = 16 * 1024
 _HEADERS_EACH_AT_ONCE_MAX: Final = 64
 _PIECE_SIZE_BYTES: Final = 256 * 1024
 _PLAIN_TIMESTAMP_MAX: Final = 2**62
-"""Base timestamps up to here either side of 0 leave room for every delta that is found at once."""
+"""With base timestamps up to this, positive or negative, no delta that is found at once can overflow."""
 _INT64_MAX: Final = 2**63 - 1
 _BUFFER_SIZE_BYTES: Final = 8 * 1024 * 1024
-"""What decoders of usual batches need at most: zstd's window up to level 19, two blocks of lz4."""
+"""Limit of the decoders' buffers for usual batches: zstd's window up to level 19, two blocks of lz4."""
 _COMPRESSOR_SIZE_BYTES: Final = 4 * 1024 * 1024
 _LARGE_COMPRESSOR_SIZE_BYTES: Final = 64 * 1024 * 1024
-"""What zstd takes from level 10 on."""
+"""Memory of zstd from level 10 on."""
 
 
 class CheckedBatch:
-    """A producer's batch that may be appended, but for what the log knows of its producer.
+    """A producer's batch that may be appended if the producer's state allows it.
 
-    ``batch`` is in a buffer that may be written to. ``newest_timestamp_ms`` is what its header must say where the
-    producer's timestamps count.
+    ``batch`` is in a writable buffer. ``newest_timestamp_ms`` goes into its header with CreateTime.
     """
 
     __slots__ = ("batch", "newest_timestamp_ms")
@@ -85,7 +83,7 @@ class CheckedBatch:
 
 
 def writable(records: Buffer) -> Buffer:
-    """Return ``records``, or a copy where they may not be written to: an append patches the header."""
+    """Return ``records``, or a copy if they are read-only: an append patches the header."""
     if type(records) is bytes or (type(records) is memoryview and records.readonly):
         return bytearray(records)
     return records
@@ -94,7 +92,7 @@ def writable(records: Buffer) -> Buffer:
 def check_at_once(
     records: Buffer, config: LogConfig, topic_partition: TopicPartition, now_ms: int
 ) -> CheckedBatch | None:
-    """Check a batch that takes less than a millisecond; None for the others, which `check_in_steps` takes.
+    """Check a batch if that takes less than a millisecond; return None for the others, which need `check_in_steps`.
 
     Raises:
         KafkaError: as `check_in_steps`.
@@ -125,13 +123,13 @@ def check_at_once(
 def _newest_at_once(
     batch: RecordBatch, data: bytes, config: LogConfig, topic_partition: TopicPartition, now_ms: int
 ) -> int | None:
-    """Return the newest timestamp of the records, which are right; None where that cannot be said at once.
+    """Return the newest timestamp of valid records; None if `check_in_steps` must decide.
 
     Raises:
         RecordValidationError: INVALID_RECORD, INVALID_TIMESTAMP.
     """
     base_ms = batch.base_timestamp_ms
-    if config.minds_records:
+    if config.validates_records:
         try:
             summary = validate_plain_records(batch, data, headers_each_max=_HEADERS_EACH_AT_ONCE_MAX)
         except InvalidRecordError:
@@ -153,7 +151,7 @@ def _newest_at_once(
 
 
 def _plain_at_once(batch: RecordBatch) -> bytes | None:
-    """Return the records; None where there are too many bytes of them."""
+    """Return the records; None if they are too large."""
     if not batch.is_compressed:
         return bytes(batch.payload)
     payload = batch.payload
@@ -168,7 +166,7 @@ def _plain_at_once(batch: RecordBatch) -> bytes | None:
 def check_in_steps(
     records: Buffer, config: LogConfig, topic_partition: TopicPartition, now_ms: int, off_loop: OffLoop
 ) -> Steps[CheckedBatch]:
-    """Check any batch; ``records`` must stay as they are until the steps have ended.
+    """Check any batch; ``records`` must not change until the steps have ended.
 
     Raises:
         CorruptRecordError: the CRC, length or magic is wrong, or the records cannot be decompressed, or are too large.
@@ -214,7 +212,7 @@ def check_coordinator_batch(records: Buffer, config: LogConfig, topic_partition:
 def check_in_one_go(
     records: Buffer, config: LogConfig, topic_partition: TopicPartition, now_ms: int, clock: Clock
 ) -> CheckedBatch:
-    """Do what `check_in_steps` does at once, for callers that do not mind the time.
+    """Run `check_in_steps` to its end at once, for callers that may block.
 
     Raises:
         KafkaError: as there.
@@ -223,7 +221,7 @@ def check_in_one_go(
 
 
 class _Check:
-    """One batch on its way through `check_in_steps`."""
+    """The state of `check_in_steps` for one batch."""
 
     def __init__(
         self,
@@ -245,7 +243,7 @@ class _Check:
             batch.record_count,
             expected_delta=batch.max_timestamp_ms - batch.base_timestamp_ms,
             headers_max=entries_max(config),
-            is_thorough=config.minds_records or abs(batch.base_timestamp_ms) > _PLAIN_TIMESTAMP_MAX,
+            is_thorough=config.validates_records or abs(batch.base_timestamp_ms) > _PLAIN_TIMESTAMP_MAX,
         )
         self._output: list[bytes] = []
 
@@ -258,7 +256,7 @@ class _Check:
             memory.release()
 
     def _size_bytes(self) -> int:
-        """Return how much memory the check takes at its height, the batch aside."""
+        """Return the peak memory of the check, without the batch itself."""
         size_bytes = 3 * _PIECE_SIZE_BYTES
         if self._batch.is_compressed:
             size_bytes += self._buffer_bytes_max
@@ -266,7 +264,7 @@ class _Check:
             kind, level = target_compression(self._config)
             is_large = CODECS[kind].is_large_at(level)
             size_bytes += _LARGE_COMPRESSOR_SIZE_BYTES if is_large else _COMPRESSOR_SIZE_BYTES
-            # The pieces of the output, and the batch that they are put together to.
+            # The pieces of the output, and the batch that they are joined to.
             size_bytes += 2 * min(self._config.max_message_bytes, RECORDS_SIZE_BYTES_MAX)
         return size_bytes
 
@@ -295,7 +293,7 @@ class _Check:
         return CheckedBatch(batch, newest_ms)
 
     def _finish(self, newest_ms: int) -> RecordBatch:
-        """Return the batch as it will be stored, with what takes long for a large one: copies and its CRC."""
+        """Return the batch as it will be stored; the copies and the CRC take long for a large one."""
         batch = self._batch
         if self._is_recompressed:
             kind, _ = target_compression(self._config)
@@ -307,7 +305,7 @@ class _Check:
         return batch
 
     def _read_records(self, memory: HeldMemory) -> Steps[None]:
-        """Read all pieces, walk them, and compress them again where that is wanted."""
+        """Read all pieces, walk them, and recompress them if the topic's codec differs."""
         batch = self._batch
         try:
             reader = open_decompressor(batch.compression, batch.payload, buffer_bytes_max=self._buffer_bytes_max)
@@ -342,7 +340,7 @@ class _Check:
             raise self._error(error.message) from None
 
     def _keep_output(self, output: bytes) -> None:
-        """Keep recompressed bytes, unless there are more of them than the topic allows already."""
+        """Collect recompressed bytes, unless they exceed the limit of the topic already."""
         if output:
             self._output.append(output)
             size_bytes = HEADER_SIZE_BYTES + sum(map(len, self._output))

@@ -1,4 +1,4 @@
-"""Walking the batches of a ``.log`` file: by their headers only, or whole with their CRC checked.
+"""Walk the batches of a ``.log`` file: by their headers only, or whole.
 
 Source: FileLogInputStream of Kafka.
 """
@@ -17,12 +17,12 @@ HEADERS_READ_SIZE_BYTES = 4096
 BATCHES_READ_SIZE_BYTES = 1 << 20
 
 _PLACE = Struct(">qi11xi")
-"""base_offset, batch_length, last_offset_delta: all that a search needs."""
+"""base_offset, batch_length, last_offset_delta: a search needs no more."""
 _LENGTH_MIN = HEADER_SIZE_BYTES - LOG_OVERHEAD_BYTES
 
 
 class BatchPlace(NamedTuple):
-    """Where a batch is in its file, and which offsets it has."""
+    """Position of a batch in its file, and its offsets."""
 
     base_offset: Offset
     last_offset: Offset

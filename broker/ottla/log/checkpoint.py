@@ -10,7 +10,7 @@ line content
 3..  one entry each: ``topic partition offset``, or ``epoch start_offset``, in decimal
 ==== =====================================================================================
 
-There is no checksum: a file is written beside its place, synced, and renamed into it, so that it is whole or old.
+There is no checksum: a temporary file is written, synced and renamed, so a reader finds the old file or the new one.
 An empty file has no entries: Kafka creates a checkpoint empty, and leaves it so until the first entry is written.
 Source: CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpointFile and PartitionMetadataFile of Kafka.
 """
@@ -37,7 +37,7 @@ _READ_SIZE_BYTES = 1 << 20
 
 
 class MalformedFileError(StorageError):
-    """What is in a file is not what was written there; the disk itself did as it was told."""
+    """The contents of a file are malformed; the disk itself reported no error."""
 
 
 class EpochEntry(NamedTuple):
@@ -48,11 +48,11 @@ class EpochEntry(NamedTuple):
 
 
 def read_text(disk: Disk, path: str) -> str | None:
-    """Return the file's text, None when there is no such file.
+    """Return the file's text; None when there is no such file.
 
     Raises:
-        StorageError: the disk refused.
-        ShortageError: no descriptor is left.
+        StorageError: an I/O error.
+        ShortageError: the process is out of file descriptors.
         MalformedFileError: the bytes are not UTF-8.
     """
     try:
@@ -79,10 +79,10 @@ def read_text(disk: Disk, path: str) -> str | None:
 def write_text(disk: Disk, path: str, text: str, *, sync: bool = True) -> None:
     """Replace the file's text in one step.
 
-    Without ``sync`` the kernel decides when it reaches the platter: for what can be found out again.
+    Without ``sync`` the kernel decides when it reaches stable storage: for state that can be rebuilt.
 
     Raises:
-        StorageError: the disk refused.
+        StorageError: an I/O error.
     """
     temporary = path + TEMPORARY_SUFFIX
     try:
@@ -102,7 +102,7 @@ def write_text(disk: Disk, path: str, text: str, *, sync: bool = True) -> None:
 
 
 def write_text_later(disk: Disk, path: str, text: str, done: Callable[[KafkaError | None], None]) -> None:
-    """Replace the file's text like `write_text`, with the sync off the loop; ``done`` hears of it.
+    """Replace the file's text like `write_text`, with the sync off the loop; then call ``done`` with the error or None.
 
     One call at a time per path: the temporary file has one name.
     """
@@ -153,7 +153,7 @@ def parse_checkpoint(text: str, path: str) -> list[list[str]]:
         raise MalformedFileError(f"{path}: line 2 is the number of entries, this one has {lines[1]!r}")
     entries = [line.split() for line in lines[2:] if line]
     if len(entries) != int(lines[1]):
-        raise MalformedFileError(f"{path}: line 2 promises {lines[1]} entries, {len(entries)} follow")
+        raise MalformedFileError(f"{path}: line 2 announces {lines[1]} entries, {len(entries)} follow")
     return entries
 
 
@@ -206,22 +206,22 @@ def parse_epochs(text: str, path: str) -> list[EpochEntry]:
 
 
 def read_partition_metadata(disk: Disk, directory: str) -> Uuid | None:
-    """Return the topic id of the log in ``directory``; None when nobody has written it.
+    """Return the topic id of the log in ``directory``; None when it has not been written.
 
-    A torn or damaged file, which a power cut may leave, counts as not written: the metadata log knows the id, and it
-    is written anew when the partition is assigned.
+    A torn or corrupt file, which a power cut may leave, counts as not written: the metadata log has the id, and the
+    file is rewritten when the partition is assigned.
     """
     path = f"{directory}/{PARTITION_METADATA}"
     try:
         text = read_text(disk, path)
         return None if text is None else parse_partition_metadata(text, path)
     except MalformedFileError as error:
-        logger.warning("%s; it will be written anew from the metadata", error)
+        logger.warning("%s; it will be rewritten from the metadata", error)
         return None
 
 
 def write_partition_metadata(disk: Disk, directory: str, topic_id: Uuid) -> None:
-    """Keep a log's topic id. The metadata knows it too, so nothing waits for its sync, which the log's first one is."""
+    """Write a log's topic id without a sync: the metadata log has it too, and the log's first sync covers the file."""
     write_text(disk, f"{directory}/{PARTITION_METADATA}", format_partition_metadata(topic_id), sync=False)
 
 

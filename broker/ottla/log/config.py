@@ -1,7 +1,7 @@
-"""What one partition's log is told to do: the topic configuration, already resolved and typed.
+"""The storage configuration of one partition's log, resolved from the topic configuration and typed.
 
-`config/` parses and documents the keys; this is the value that the log reads. A change of a topic's configuration is
-a new `LogConfig` handed to `PartitionLog.update_config`.
+`config/` parses and documents the keys; the log reads this value. A change of a topic's configuration creates a new
+`LogConfig` for `PartitionLog.update_config`.
 """
 
 from dataclasses import dataclass, field
@@ -34,9 +34,9 @@ class LogConfig:
         segment_ms: a segment is rolled once its records span more than this.
         segment_jitter_ms: taken from ``segment_ms`` for this partition; the owner draws it from
             ``segment.jitter.ms`` so that segments do not roll all at once.
-        segment_index_bytes: room for one index file; a full index rolls the segment.
+        segment_index_bytes: capacity of one index file; a full index rolls the segment.
         index_interval_bytes: an index entry is added after more than this many bytes of records, or more than 64 KiB:
-            readers walk what is between two entries.
+            readers walk the batches between two entries.
         retention_ms: delete segments whose newest record is older; -1 keeps for ever.
         retention_bytes: delete oldest segments while the log stays at least this large; -1 keeps everything.
         cleanup_policy: "delete" and/or "compact"; "compact" makes every record need a key. Empty keeps everything.
@@ -87,13 +87,13 @@ class LogConfig:
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = LONG_MAX
 
-    # What follows from these, worked out once: every append asks for it.
+    # Derived once, because every append reads them.
     is_compacted: bool = field(init=False, repr=False, compare=False)
     is_deleted: bool = field(init=False, repr=False, compare=False)
     awaits_syncs: bool = field(init=False, repr=False, compare=False)
     """Whether records may have to be on stable storage before they are confirmed."""
-    minds_records: bool = field(init=False, repr=False, compare=False)
-    """Whether what the records of a batch say decides about it, besides its header."""
+    validates_records: bool = field(init=False, repr=False, compare=False)
+    """Whether the records of a batch must be validated, not only its header."""
     index_entry_interval_bytes: int = field(init=False, repr=False, compare=False)
     """``index_interval_bytes`` as the log keeps it."""
     offset_index_entries_max: int = field(init=False, repr=False, compare=False)
@@ -112,7 +112,7 @@ class LogConfig:
             ("is_compacted", is_compacted),
             ("is_deleted", "delete" in self.cleanup_policy),
             ("awaits_syncs", self.ottla_acks_fsync or self.flush_messages != LONG_MAX),
-            ("minds_records", is_compacted or minds_age),
+            ("validates_records", is_compacted or minds_age),
             ("index_entry_interval_bytes", min(self.index_interval_bytes, INDEX_INTERVAL_BYTES_MAX)),
             ("offset_index_entries_max", self.segment_index_bytes // OFFSET_INDEX_ENTRY_SIZE_BYTES),
             ("time_index_entries_max", self.segment_index_bytes // TIME_INDEX_ENTRY_SIZE_BYTES),

@@ -1,7 +1,7 @@
-"""Files that have left a log and keep their bytes for a while, for reads that are under way.
+"""Deleted files of a log, which stay on disk for a while for reads in progress.
 
-A file is renamed to ``*.deleted`` at once and removed ``file.delete.delay.ms`` later. What a crash leaves behind is
-removed when the log is opened again.
+A file is renamed to ``*.deleted`` at once and removed ``file.delete.delay.ms`` later. Files that a crash leaves behind
+are removed when the log is opened again.
 
 Source: LocalLog.deleteSegmentFiles of Kafka.
 """
@@ -15,7 +15,7 @@ def remove_file(disk: Disk, path: str) -> bool:
     """Remove a file at once; return whether it was there.
 
     Raises:
-        StorageError: the disk refused.
+        StorageError: an I/O error.
     """
     try:
         disk.remove(path)
@@ -40,10 +40,10 @@ class DeletedFiles:
         return len(self._waiting)
 
     def mark(self, path: str, *, due_ms: int) -> None:
-        """Rename a file now and remove it at ``due_ms`` of the monotonic clock; one that is missing is left so.
+        """Rename a file now and remove it at ``due_ms`` of the monotonic clock; a missing file is not an error.
 
         Raises:
-            StorageError: the disk refused.
+            StorageError: an I/O error.
         """
         marked = path + DELETED_SUFFIX
         try:
@@ -55,10 +55,10 @@ class DeletedFiles:
         self._waiting.append((due_ms, marked))
 
     def remove_due(self, now_ms: int) -> int:
-        """Remove the files whose time has come; return how many.
+        """Remove the files whose delay has passed; return how many.
 
         Raises:
-            StorageError: the disk refused.
+            StorageError: an I/O error.
         """
         # Not the first ones alone: a file.delete.delay.ms that was lowered must not wait for a longer one before it.
         due = [path for due_ms, path in self._waiting if due_ms <= now_ms]

@@ -1,9 +1,9 @@
-"""Explains the files of a log line by line, in the words of ``kafka-dump-log --print-data-log``.
+"""Dump the files of a log line by line, in the format of ``kafka-dump-log --print-data-log``.
 
-`explain_file` looks at a file's name and yields the lines for it; it reads a little at a time, so that a segment of a
-gigabyte can be dumped. Unlike Kafka's tool, which calls a segment's first offset non-consecutive unless it is 0, only
-offsets that go back or leave gaps are reported; and ``leader-epoch-checkpoint`` and the offset checkpoints are
-explained too.
+`explain_file` chooses the format by the file's name and yields the lines; it reads a little at a time, so that a
+segment of a gigabyte can be dumped. Kafka's tool calls a segment's first offset non-consecutive unless it is 0; here
+only offsets that go back or leave gaps are reported. ``leader-epoch-checkpoint`` and the offset checkpoints are
+dumped too.
 
 Source: DumpLogSegments of Kafka 4.3.
 """
@@ -75,11 +75,11 @@ _METADATA_RECORDS = {
 }
 
 RecordDecoder = Callable[[Record], tuple[str | None, str | None]]
-"""Returns what to print as a record's key and payload; None prints nothing."""
+"""Returns the text to print for a record's key and payload; None prints nothing."""
 
 
 def decode_text(record: Record) -> tuple[str | None, str | None]:
-    """Read key and value as UTF-8, which is what Kafka's tool does unless it is told otherwise."""
+    """Read key and value as UTF-8, the default of Kafka's tool."""
     key = None if record.key is None else record.key.decode("utf-8", "replace")
     value = None if record.value is None else record.value.decode("utf-8", "replace")
     return key, value
@@ -102,11 +102,11 @@ def decode_cluster_metadata(record: Record) -> tuple[str | None, str | None]:
 def explain_file(
     disk: Disk, path: str, *, print_data: bool = True, decoder: RecordDecoder = decode_text
 ) -> Iterator[str]:
-    """Yield the lines for the file at ``path``, first of all which file it is.
+    """Yield the lines for the file at ``path``, beginning with its kind.
 
     Args:
         disk: that has the file, and for an index the log beside it.
-        path: of a file whose name tells its kind.
+        path: of a file whose name is one of `file_names`.
         print_data: also explain the records in each batch, and show their keys and values.
         decoder: how these are shown.
 
@@ -158,7 +158,7 @@ def _read_all(file: File) -> bytes:
 
 
 def explain_batches(file: File, *, print_data: bool, decoder: RecordDecoder = decode_text) -> Iterator[str]:
-    """Yield a line for each batch, and one for each of its records; at the end, what is no batch and what is amiss."""
+    """Yield a line for each batch and each of its records; at the end, invalid bytes and non-consecutive offsets."""
     size_bytes = file.size_bytes()
     position = 0
     last_offset: Offset | None = None
@@ -240,7 +240,7 @@ def _explain_control(record: Record) -> str:
     label, message_type = _CONTROL_MESSAGES[kind]
     value = record.value or b""
     try:
-        # Every one of them opens with the version that it is written in.
+        # Each value starts with the version of its schema.
         version = int.from_bytes(value[:2], signed=True)
         return f" {label}{message_json(message_type.decode_from(value, version)[0], version)}"
     except ProtocolError as error:
@@ -362,7 +362,7 @@ def _whole(data: bytes, entry_size_bytes: int) -> bytes:
 
 
 def explain_snapshot(data: bytes, path: str) -> Iterator[str]:
-    """Yield a line for each entry, several for one producer as the case may be, or one that says what is wrong."""
+    """Yield a line for each entry, possibly several for one producer, or one line with the reason why it is corrupt."""
     try:
         entries = parse_snapshot_entries(data, path)
     except CorruptRecordError as error:

@@ -25,7 +25,7 @@ SNAPSHOT_SUFFIX = ".snapshot"
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 DELETED_SUFFIX = ".deleted"
-"""A file that is out of the log and waits for its delay."""
+"""A deleted file, until file.delete.delay.ms has passed."""
 CLEANED_SUFFIX = ".cleaned"
 """A file that compaction was writing when the node stopped."""
 SWAP_SUFFIX = ".swap"
@@ -53,7 +53,7 @@ def parse_base_offset(name: str, suffix: str) -> Offset | None:
 
 
 def parse_log_directory(name: str) -> TopicPartition | None:
-    """Return the partition whose log lives in a directory of this name; None when it is no log's."""
+    """Return the partition whose log is in a directory of this name; None when it is no log's."""
     match = _DIRECTORY.match(name)
     if match is None:
         return None
@@ -61,12 +61,12 @@ def parse_log_directory(name: str) -> TopicPartition | None:
 
 
 def directory_mark(name: str) -> str | None:
-    """Return "delete", "future" or "stray" for a directory that was renamed so, else None."""
+    """Return "delete", "future" or "stray" for a directory with such a suffix, else None."""
     match = _MARKED_DIRECTORY.match(name)
     return None if match is None else match["mark"]
 
 
 def marked_directory_name(topic_partition: TopicPartition, unique: str, suffix: str) -> str:
-    """Return ``<topic>-<partition>.<unique>-delete`` (or another mark), with the topic cut so that it fits."""
+    """Return ``<topic>-<partition>.<unique>-delete`` (or another suffix), with the topic shortened so that it fits."""
     tail = f"-{topic_partition.partition}.{unique}{suffix}"
     return topic_partition.topic[: DIRECTORY_NAME_LENGTH_MAX - len(tail)] + tail

@@ -1,4 +1,4 @@
-"""What the offset and the time index share: a file of fixed-size entries whose newest are only in memory.
+"""The file of an offset or time index: fixed-size entries, of which the newest are only in memory.
 
 Source: AbstractIndex of Kafka.
 """
@@ -10,8 +10,8 @@ from ottla.ports import Disk, File
 class IndexFile:
     """Reads, extends and rewrites one index file.
 
-    ``saved_count`` is how many leading entries the file holds as they are in memory; -1 when it must be written anew.
-    ``is_whole`` tells whether, when last read or written, the file was there and its size a multiple of an entry's.
+    ``saved_count`` is how many leading entries the file holds as they are in memory; -1 when it must be rewritten.
+    ``is_whole`` is whether, when last read or written, the file existed and its size was a multiple of an entry's.
     """
 
     __slots__ = ("disk", "entry_size_bytes", "is_whole", "path", "saved_count")
@@ -65,13 +65,13 @@ class IndexFile:
             file.close()
 
     def write(self, new_entries: bytes) -> None:
-        """Put ``new_entries`` after the saved ones, making the file when it is missing."""
+        """Write ``new_entries`` after the saved ones, creating the file when it is missing."""
         size_bytes = self.entry_size_bytes
         file = self.open()
         self.is_whole = True
         try:
             if self.saved_count < 0:
-                # After a crash the index that recovery makes is mostly the one that is there: reading it is cheaper.
+                # After a crash the index that recovery builds mostly equals the file: reading is cheaper than a write.
                 held_bytes = file.size_bytes()
                 if held_bytes == len(new_entries) and file.pread(held_bytes, 0) == new_entries:
                     self.saved_count = held_bytes // size_bytes
@@ -87,7 +87,7 @@ class IndexFile:
             file.close()
 
     def open(self) -> File:
-        """Return the file, open for writing; made when it is missing."""
+        """Return the file, open for writing; create it when it is missing."""
         try:
             return self.disk.open(self.path, create=True)
         except OSError as error:

@@ -1,8 +1,8 @@
-"""Which leader epoch starts at which offset of a log: what followers and consumers ask to find a divergence.
+"""The start offset of each leader epoch in a log, from which followers and consumers find a divergence.
 
 Entries ascend in both numbers. The file, ``leader-epoch-checkpoint``, is in `checkpoint`'s format. It is replaced
-without waiting for the platter: an epoch that has records can be read again from these (recovery does), and one that
-has none is assigned anew by the next leader.
+without waiting for a sync: recovery reads an epoch that has records from its batches, and the next leader assigns an
+epoch that has none again.
 
 Source: LeaderEpochFileCache of Kafka; KIP-101, KIP-279, KIP-320.
 """
@@ -19,11 +19,11 @@ UNDEFINED_EPOCH = -1
 
 
 class LeaderEpochCache:
-    """See the module. Every change raises StorageError where the disk refuses.
+    """See the module. Every change raises StorageError on an I/O error.
 
     Attributes:
         latest_epoch: the newest known epoch; -1 when none is.
-        change_count: how often the file was replaced, for whoever syncs it; one that was loaded unsynced counts.
+        change_count: how often the file was replaced, for the owner of its sync; one that was loaded unsynced counts.
     """
 
     __slots__ = ("_disk", "_entries", "change_count", "latest_epoch", "path")
@@ -36,14 +36,14 @@ class LeaderEpochCache:
         self.change_count = 0
 
     def load(self, *, is_synced: bool = True) -> None:
-        """Read the file; none is as good as an empty one.
+        """Read the file; a missing file has no entries.
 
         Args:
-            is_synced: whether the platter has it for certain. What a killed process wrote may be in the cache alone.
+            is_synced: whether it is certainly on stable storage, not in the page cache only, as after a killed process.
 
         Raises:
-            StorageError: the disk refused.
-            MalformedFileError: it is, or its entries do not ascend.
+            StorageError: an I/O error.
+            MalformedFileError: a line is malformed, or the entries do not ascend.
         """
         text = read_text(self._disk, self.path)
         if text is not None and not is_synced:
@@ -59,7 +59,7 @@ class LeaderEpochCache:
         return self._entries
 
     def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> bool:
-        """Note that ``epoch`` starts at ``start_offset``; return whether that was news.
+        """Record that ``epoch`` starts at ``start_offset``; return whether that changed the entries.
 
         Entries that are not below the new one in both numbers are dropped: their records have been truncated.
         """
@@ -72,7 +72,7 @@ class LeaderEpochCache:
         return True
 
     def restore(self, start_offset: Offset, found: Iterable[EpochEntry]) -> None:
-        """Believe ``found``, which recovery read in the batches, about everything from ``start_offset`` on."""
+        """Replace the entries from ``start_offset`` on with ``found``, which recovery read in the batches."""
         entries = tuple(entry for entry in self._entries if entry.start_offset < start_offset)
         for entry in found:
             entries = _assigned(entries, entry)
@@ -82,8 +82,8 @@ class LeaderEpochCache:
     def end_offset_for(self, epoch: LeaderEpoch, log_end_offset: Offset) -> OffsetAndEpoch | None:
         """Return the largest known epoch at or below ``epoch`` and where it ends.
 
-        None when that cannot be said: ``epoch`` is -1, or above all that are known. Below all that are known, the
-        answer is ``epoch`` itself, ending where the first known one starts.
+        None when it is unknown: ``epoch`` is -1, or above all known epochs. Below all known epochs, the result is
+        ``epoch`` itself, ending where the first known one starts.
         """
         entries = self._entries
         if epoch == UNDEFINED_EPOCH or not entries or epoch > entries[-1].epoch:
@@ -119,11 +119,11 @@ class LeaderEpochCache:
             self._replace(())
 
     def rewrite(self) -> None:
-        """Replace the file, which is damaged, by what is known now."""
+        """Replace the file, which is corrupt, with the entries in memory."""
         self._replace(self._entries)
 
     def _replace(self, entries: tuple[EpochEntry, ...]) -> None:
-        # First the file: after a write that failed for want of a descriptor the next attempt repeats it.
+        # The file first: after a write that failed for lack of a descriptor the next attempt repeats it.
         write_text(self._disk, self.path, format_epochs(entries), sync=False)
         self._set(entries)
         self.change_count += 1

@@ -1,7 +1,7 @@
-"""The files of one log: segments, epochs and producers' snapshots, written, rolled, cut, moved and deleted together.
+"""The files of one log: segments, epochs and producers' snapshots, written, rolled, truncated and deleted together.
 
-Knows nothing of watermarks and of what a leader may refuse: `PartitionLog` does, and decides.
-Every method raises StorageError where the disk refuses.
+It has no watermarks and no validation: `PartitionLog` has both, and decides.
+Every method raises StorageError on an I/O error.
 
 Source: LocalLog of Kafka.
 """
@@ -25,7 +25,7 @@ from ottla.wire.records import RecordBatch
 
 
 class Closing(NamedTuple):
-    """A log that is being closed: ``files`` are to be synced, then ``end`` to be called."""
+    """A log that is being closed: the caller syncs ``files``, then calls ``end``."""
 
     files: list[File]
     end: Callable[[], None]
@@ -38,12 +38,12 @@ class LocalLog:
         directory: where the files are.
         log_end_offset: the offset that the next record gets.
         segments: at least one; the last one is active.
-        epochs: which leader epoch starts where.
-        producers: what is known of each producer, as of the log end.
+        epochs: the start offset of each leader epoch.
+        producers: the state of each producer, as of the log end.
         snapshots: of that state.
         deleted: files that wait for their removal.
         durability: how much is on stable storage.
-        reader: finds what fetches want.
+        reader: finds the bytes for fetches.
     """
 
     __slots__ = (
@@ -160,7 +160,7 @@ class LocalLog:
         self.flush_later(_ignore)
 
     def write_snapshot(self) -> None:
-        """Keep the producers' state as of the log end; of an empty log there is none to keep."""
+        """Write a snapshot of the producers' state at the log end; an empty log has none."""
         if self.producers.end_offset > self.segments.first.base_offset:
             self.snapshots.write(self.producers)
 
@@ -182,7 +182,7 @@ class LocalLog:
         segment.discard()
         self.segments.remove(segment)
         paths = segment.paths()
-        if self.snapshots.forget(segment.base_offset):
+        if self.snapshots.unregister(segment.base_offset):
             paths.append(self.snapshots.path(segment.base_offset))
         for path in paths:
             self.deleted.mark(path, due_ms=due_ms)
@@ -205,7 +205,7 @@ class LocalLog:
 
     def truncate_fully(self, offset: Offset, *, now_ms: int, due_ms: int) -> None:
         """Remove everything; the one segment that is left starts at ``offset``."""
-        # The newest first: what a crash leaves of it is then a log that ends early, not one with a hole.
+        # The newest first: a crash in between then leaves a log that ends early, not one with a hole.
         for segment in reversed(list(self.segments)):
             self.delete_segment(segment, due_ms=due_ms)
         self._start_segment(offset, now_ms)
@@ -224,7 +224,7 @@ class LocalLog:
         self.durability.flush(self.log_end_offset)
 
     def flush_later(self, done: Callable[[StorageError | None], None]) -> None:
-        """Sync everything off the loop; a failure is the owner's to hear first, then ``done``'s."""
+        """Sync everything off the loop; a failure is reported to the owner first, then to ``done``."""
 
         def synced(error: StorageError | None) -> None:
             if error is not None:
@@ -234,18 +234,18 @@ class LocalLog:
         self.durability.flush_later(self.log_end_offset, synced)
 
     def close(self) -> None:
-        """Put everything on stable storage, then let go of every file."""
+        """Put everything on stable storage, then close every file."""
         sync = self._seal()
         sync.perform()
         self._end_close(sync)
 
     def begin_close(self) -> Closing:
-        """Write everything down, and leave the rest of `close` to the caller, who may sync many logs at once."""
+        """Write everything; the caller does the rest of `close`, and may sync many logs at once."""
         sync = self._seal()
         return Closing(sync.files, lambda: self._end_close(sync))
 
     def _seal(self) -> Sync:
-        """Write down what is only in memory; return what must be synced then."""
+        """Write the state that is only in memory; return the sync that must follow."""
         self.write_snapshot()
         if self.durability.has_unsynced_indexes:
             self.segments.active.become_inactive()
@@ -258,7 +258,7 @@ class LocalLog:
             segment.close()
 
     def release(self) -> None:
-        """Let go of every file without writing anything."""
+        """Close every file without writing anything."""
         for segment in self.segments:
             segment.discard()
 
@@ -280,4 +280,4 @@ class LocalLog:
 
 
 def _ignore(_: StorageError | None) -> None:
-    """Nobody waits for this sync; a failure has been reported."""
+    """Ignore the result of a background sync: a failure has been reported to the owner."""

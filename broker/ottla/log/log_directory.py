@@ -1,8 +1,8 @@
-"""One of the node's log directories: its lock, its marker of a clean stop, its checkpoints.
+"""One of the node's log directories: its lock, its clean-shutdown marker, its checkpoints.
 
-Beside the logs, a directory holds ``.lock``, ``meta.properties``, ``.kafka_cleanshutdown`` (JSON: ``version`` 0 and the
-``brokerEpoch`` of the node that closed it) and the checkpoints of `checkpoint`. The marker is removed, durably, when
-the directory is opened, so that only the next clean stop can vouch for the logs.
+Besides the logs, a directory holds ``.lock``, ``meta.properties``, ``.kafka_cleanshutdown`` (JSON: ``version`` 0 and
+the ``brokerEpoch`` of the node that closed it) and the checkpoints of `checkpoint`. The marker is removed, durably,
+when the directory is opened, so that only the next clean shutdown can vouch for the logs.
 
 Source: LogManager and CleanShutdownFileHandler of Kafka; KIP-966 (broker epoch).
 """
@@ -42,7 +42,7 @@ class LogDirectory:
     Attributes:
         path: as configured.
         directory_id: from meta.properties; None before it is read.
-        logs: that are in it and online, by partition.
+        logs: its online logs, by partition.
         was_clean_shutdown: whether the marker was there when the directory was opened.
         previous_broker_epoch: in that marker; -1 without one.
         failure: why the directory is offline; None while it works.
@@ -69,11 +69,11 @@ class LogDirectory:
         return f"LogDirectory({self.path!r}, {state}, {len(self.logs)} logs)"
 
     def lock(self) -> None:
-        """Make the directory when it is missing, and keep other processes out of it.
+        """Create the directory when it is missing, and lock it against other processes.
 
         Raises:
-            ConfigurationError: another process has it.
-            StorageError: the disk refused.
+            ConfigurationError: another process has locked it.
+            StorageError: an I/O error.
         """
         try:
             self._disk.make_directory(self.path)
@@ -90,10 +90,10 @@ class LogDirectory:
         self._disk.unlock(f"{self.path}/{LOCK_FILE}")
 
     def open(self) -> None:
-        """Take the marker of the last clean stop, and read the checkpoints.
+        """Read and remove the marker of the last clean shutdown, and read the checkpoints.
 
         Raises:
-            StorageError: the disk refused, or a checkpoint is malformed.
+            StorageError: an I/O error, or a checkpoint is malformed.
         """
         self._take_clean_shutdown_marker()
         self.recovery_points = self._read(RECOVERY_POINT_CHECKPOINT)
@@ -121,10 +121,10 @@ class LogDirectory:
             raise StorageError(f"cannot remove {path}: {error}") from error
 
     def find_logs(self) -> tuple[list[TopicPartition], list[str]]:
-        """Return the partitions whose logs are here, and the names of directories that wait for their deletion.
+        """Return the partitions whose logs are here, and the names of directories that are to be deleted.
 
         Raises:
-            StorageError: the disk refused.
+            StorageError: an I/O error.
         """
         try:
             names = self._disk.list_directory(self.path)
@@ -138,17 +138,17 @@ class LogDirectory:
     # --- checkpoints
 
     def checkpoint_recovery_points(self, on_error: Callable[[StorageError], None]) -> None:
-        """Write them off the loop, unless the last ones were the same; ``on_error`` hears of a failure.
+        """Write the recovery points off the loop, unless they are unchanged; ``on_error`` is called with a failure.
 
-        To be called at once when a log was truncated: a recovery point above its end would hide from recovery what is
-        appended next. One that comes while a write is under way is written after it.
+        Must be called at once when a log was truncated: a recovery point above its end would hide the next appends
+        from recovery. A call during a write makes another write follow it.
         """
         self._is_stale = RECOVERY_POINT_CHECKPOINT in self._being_written
         offsets = {partition: log.recovery_point for partition, log in self.logs.items()}
         self._write_later(RECOVERY_POINT_CHECKPOINT, offsets, on_error)
 
     def checkpoint_log_start_offsets(self, on_error: Callable[[StorageError], None]) -> None:
-        """Likewise; only those that the first segment's name does not tell."""
+        """Write likewise the log start offsets that are above the base offset of the first segment."""
         self._write_later(LOG_START_OFFSET_CHECKPOINT, self._raised_log_starts(), on_error)
 
     def checkpoint_high_watermarks(self, on_error: Callable[[StorageError], None]) -> None:
@@ -172,7 +172,7 @@ class LogDirectory:
         def written(error: KafkaError | None) -> None:
             self._being_written.discard(name)
             if self._is_closed:
-                return  # `close` has written it meanwhile, by way of the same temporary file
+                return  # `close` has written the checkpoint meanwhile, through the same temporary file
             if isinstance(error, ShortageError):
                 logger.warning("%s is written at the next interval: %s", name, error)
                 return
@@ -185,13 +185,13 @@ class LogDirectory:
 
         write_text_later(self._disk, f"{self.path}/{name}", format_offsets(offsets), written)
 
-    # --- the end
+    # --- closing
 
     def close(self, broker_epoch: int) -> None:
-        """Close every log, write every checkpoint, and leave the marker: in this order, for it vouches for all.
+        """Close every log, write every checkpoint, then the marker: in this order, because the marker vouches for all.
 
         Raises:
-            StorageError: the disk refused; there is no marker then.
+            StorageError: an I/O error; no marker is written.
         """
         self._is_closed = True
         open_logs = list(self.logs.values())
@@ -209,7 +209,7 @@ class LogDirectory:
         write_text(self._disk, f"{self.path}/{CLEAN_SHUTDOWN_FILE}", marker)
 
     def _close_logs(self, logs: list[PartitionLog]) -> None:
-        """Close some logs; the disk syncs their files many at a time, which takes much less than one by one."""
+        """Close some logs; syncing many files at a time takes much less than one by one."""
         closing = [log.begin_close() for log in logs]
         try:
             self._disk.sync_all([file for each in closing for file in each.files])

@@ -1,7 +1,7 @@
-"""Finding the bytes that a fetch wants, without reading them.
+"""Find the bytes for a fetch, without reading them.
 
 A read costs an index lookup and the headers between two index entries. Its end needs no search: as in Kafka, the slice
-is cut at the size that the reader allows, and readers drop the partial batch at the end.
+ends at the size that the reader allows, and readers drop the partial batch at the end.
 
 Source: LogSegment.read, LocalLog.read and LocalLog.collectAbortedTransactions of Kafka; KIP-74.
 """
@@ -16,12 +16,12 @@ from ottla.types import Offset
 
 
 class LogSlice(NamedTuple):
-    """What a read found: bytes that stay on the disk until somebody sends them.
+    """The result of a read: bytes that stay on the disk until they are sent.
 
     Attributes:
-        records: from the first byte of the batch that holds the asked offset; the last batch may be cut off, the first
-            never is unless the reader said so. None when there is nothing below the upper bound.
-        aborted_transactions: those that overlap the slice, by marker; None when they were not asked for.
+        records: from the first byte of the batch that holds the requested offset; the last batch may be partial, the
+            first only without ``at_least_one``. None when there is nothing below the upper bound.
+        aborted_transactions: those that overlap the slice, by marker; None when they were not requested.
     """
 
     records: FileSlice | None
@@ -37,7 +37,7 @@ _NOTHING_AND_NONE_ABORTED = LogSlice(None, ())
 
 
 class LogReader:
-    """See the module. Remembers where the last upper bound was: many fetches in a row have the same."""
+    """See the module. Caches the position of the last upper bound: many fetches in a row have the same."""
 
     __slots__ = ("_bound_offset", "_bound_position", "_bound_segment", "_segments")
 
@@ -48,7 +48,7 @@ class LogReader:
         self._bound_position = 0
 
     def on_truncated(self) -> None:
-        """Forget what is no longer so."""
+        """Drop the cached upper bound."""
         self._bound_segment = None
 
     def read(
@@ -67,7 +67,7 @@ class LogReader:
         while segment is not None and start_offset < upper_bound_offset:
             place = segment.find(start_offset)
             if place is None:
-                # Compaction took the segment's last records: the next one has the first at or above.
+                # Compaction removed the segment's last records: the next segment has the first one at or above.
                 segment = self._segments.after(segment)
                 continue
             end_position = segment.size_bytes

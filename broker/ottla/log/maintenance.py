@@ -160,7 +160,7 @@ class LogMaintenance:
         ]
 
     def _unless_gone(self, perform: Callable[[PartitionLog], object]) -> Callable[[PartitionLog], None]:
-        """Wrap work on a log: one that was deleted or has failed since the interval started is left alone.
+        """Wrap work on a log: one that was deleted or has failed since the interval started is skipped.
 
         A log whose disk fails takes its directory offline, and one that is short of descriptors waits for the next
         interval: the work on the others continues.

@@ -1,6 +1,6 @@
 """All logs of a node: several log directories, each locked, identified, checkpointed, and able to fail alone.
 
-`LogMaintenance` does what is periodic about logs: retention, checkpoints, removal of deleted files.
+`LogMaintenance` does the periodic work: retention, checkpoints, removal of deleted files.
 
 Source: LogManager, MetaPropertiesEnsemble and LogDirFailureChannel of Apache Kafka 4.3.
 """
@@ -33,8 +33,8 @@ class LogManager:
         node_id: expected in every meta.properties.
         cluster_id: likewise; None takes the first directory's.
         on_directory_failure: called once per failed directory with its path and the error, after its logs have been
-            taken out of the manager; the node answers KAFKA_STORAGE_ERROR for them and tells the controller.
-            `lost_partitions` says which they were.
+            removed from the manager; the node returns KAFKA_STORAGE_ERROR for them and reports the directory to the
+            controller. `lost_partitions` returns them.
 
     Attributes:
         maintenance: the periodic work; the node calls its ``tick``.
@@ -78,9 +78,9 @@ class LogManager:
         self._open_files = OpenFiles(config.open_files_max)
         self._lost: dict[str, tuple[TopicPartition, ...]] = {}
         self._lost_from: dict[TopicPartition, tuple[str, Uuid | None]] = {}
-        """Where the lost logs were, and of which topic they are."""
+        """The directory and the topic id of each lost log."""
         self._duplicates: dict[TopicPartition, list[PartitionLog]] = {}
-        """Logs that there are in several directories: nobody's, until `get_or_create` is told which one is right."""
+        """Logs that exist in several directories: none is used until `get_or_create` receives the directory id."""
         self._damaged: dict[TopicPartition, tuple[LogDirectory, DamagedLogError]] = {}
         self._cordoned: frozenset[str] = frozenset()
 
@@ -98,13 +98,13 @@ class LogManager:
         self._verify()
         for directory in self._online():
             self._attempt(directory, partial(self._load, directory, config_of_topic))
-        self._require_one()
+        self._require_online_directory()
 
     def _verify(self) -> None:
         found: dict[str, MetaProperties | None] = {}
         for directory in self._online():
             self._attempt(directory, partial(self._identify, directory, found))
-        self._require_one()
+        self._require_online_directory()
         verify_meta_properties(found, node_id=self._node_id, cluster_id=self._cluster_id)
 
     def _identify(self, directory: LogDirectory, found: dict[str, MetaProperties | None]) -> None:
@@ -112,7 +112,7 @@ class LogManager:
         if properties is not None:
             directory.directory_id = properties.directory_id
 
-    def _require_one(self) -> None:
+    def _require_online_directory(self) -> None:
         if not any(True for _ in self._online()):
             reasons = "; ".join(f"{path}: {directory.failure}" for path, directory in self._directories.items())
             raise StorageError(f"Shutdown node because all log dirs have failed ({reasons})")
@@ -149,7 +149,7 @@ class LogManager:
             log.update_high_watermark(directory.high_watermarks.get(partition, 0))
             if log.truncated_bytes:
                 logger.warning(
-                    "%s: recovery cut off %d bytes of torn batches at offset %d",
+                    "%s: recovery truncated %d bytes of torn batches at offset %d",
                     log.directory,
                     log.truncated_bytes,
                     log.log_end_offset,
@@ -193,7 +193,7 @@ class LogManager:
         return self._logs.get(topic_partition)
 
     def has_any_of(self, topic_partition: TopicPartition) -> bool:
-        """Return whether there is a log of the partition, or was: usable or not, one or several."""
+        """Return whether there is a log of the partition, or was in a failed directory: usable or not, one or more."""
         known: tuple[Container[TopicPartition], ...] = (self._logs, self._duplicates, self._damaged, self._lost_from)
         return any(topic_partition in logs for logs in known)
 
@@ -205,28 +205,28 @@ class LogManager:
         config: LogConfig,
         directory_id: Uuid | None = None,
     ) -> PartitionLog:
-        """Return the log, making it in ``directory_id`` or else in the directory with the fewest logs.
+        """Return the log; create it in ``directory_id`` or else in the directory with the fewest logs.
 
-        ``directory_id`` is None where nobody has said yet which it is.
+        ``directory_id`` is None while the directory is not assigned.
 
         Raises:
             KafkaError: INCONSISTENT_TOPIC_ID when the log on disk belongs to another topic of that name.
-            StorageError: the directory is offline, or the one that had the log when it failed; the disk refused; or
-                (DamagedLogError) there is a log that cannot be read: `drop_damaged` makes room for a new one.
+            StorageError: the directory is offline, or the one that had the log when it failed; an I/O error; or
+                (DamagedLogError) the existing log cannot be read: after `drop_damaged` a new one can be created.
         """
         if topic_partition in self._damaged:
             raise self._damaged[topic_partition][1]
         if topic_partition in self._lost_from:
             path, lost_id = self._lost_from[topic_partition]
             if lost_id in (None, topic_id):
-                # As with HostedPartition.Offline: a second log would be in the way when the directory is back.
+                # As with HostedPartition.Offline: a second log would be a duplicate when the directory is back.
                 raise StorageError(f"{path}, which holds {topic_partition}, is offline")
         if topic_partition in self._duplicates:
-            self._settle(topic_partition, topic_id, directory_id)
+            self._resolve_duplicates(topic_partition, topic_id, directory_id)
         log = self._logs.get(topic_partition)
         if log is None:
             directory = self._choose_directory(topic_partition, directory_id)
-            # What an earlier log of that name had in the checkpoints says nothing about the new one.
+            # The checkpoints of an earlier log of that name must not apply to the new one.
             for offsets in (directory.recovery_points, directory.log_start_offsets, directory.high_watermarks):
                 offsets.pop(topic_partition, None)
             try:
@@ -237,18 +237,18 @@ class LogManager:
         log.assign_topic_id(topic_id)
         return log
 
-    def _settle(self, topic_partition: TopicPartition, topic_id: Uuid, directory_id: Uuid | None) -> None:
-        """Keep one of several logs: that in the directory which the metadata names, else what reaches furthest.
+    def _resolve_duplicates(self, topic_partition: TopicPartition, topic_id: Uuid, directory_id: Uuid | None) -> None:
+        """Use one of several logs: the one in the directory of the metadata, else the one with the furthest log end.
 
-        The others are kept as ``-stray``. (Kafka's LogManager refuses to start.)
+        The others are renamed to ``-stray``. (Kafka's LogManager fails to start.)
         """
 
-        def worth(log: PartitionLog) -> tuple[bool, bool, int, int]:
+        def rank(log: PartitionLog) -> tuple[bool, bool, int, int]:
             is_named = self._directory_of(log).directory_id == directory_id
             return log.topic_id in (None, topic_id), is_named, log.latest_epoch, log.log_end_offset
 
-        logs = sorted(self._duplicates.pop(topic_partition), key=worth)
-        kept = logs.pop() if logs and worth(logs[-1])[0] else None
+        logs = sorted(self._duplicates.pop(topic_partition), key=rank)
+        kept = logs.pop() if logs and rank(logs[-1])[0] else None
         if kept is not None:
             self._logs[topic_partition] = kept
         for log in logs:
@@ -270,21 +270,21 @@ class LogManager:
                 return directory
         for directory in self._directories.values():
             if directory_id is not None and directory.directory_id is None and directory.failure is not None:
-                # It may be the wanted one: a log made elsewhere would be empty, and its records taken for lost.
+                # It may be the wanted one: a log created elsewhere would be empty, and its records would seem lost.
                 raise StorageError(f"{directory.path}, which may hold {topic_partition}, has been offline all the time")
-        self._require_one()
+        self._require_online_directory()
         open_ones = [directory for directory in self._online() if directory.path not in self._cordoned]
         return min(open_ones or self._online(), key=lambda directory: len(directory.logs))
 
     def logs(self) -> Iterator[PartitionLog]:
-        """Yield every online log, by topic and partition; those that are deleted meanwhile are left out."""
+        """Yield every online log, by topic and partition; logs that are deleted meanwhile are skipped."""
         return (log for partition in sorted(self._logs) if (log := self._logs.get(partition)) is not None)
 
     def delete(self, topic_partition: TopicPartition) -> None:
         """Rename the log's directory to ``<topic>-<partition>.<id>-delete``; `tick` removes it after the file delay.
 
         Raises:
-            StorageError: the disk refused.
+            StorageError: an I/O error.
         """
         log = self._logs.get(topic_partition)
         if log is None:
@@ -295,10 +295,10 @@ class LogManager:
         self.maintenance.remove_later(directory, path, due_ms)
 
     def drop_damaged(self, topic_partition: TopicPartition) -> bool:
-        """Let go of a log that could not be read, as `delete` does; return whether there was one.
+        """Delete a log that could not be read, as `delete` does; return whether there was one.
 
         Raises:
-            StorageError: the disk refused.
+            StorageError: an I/O error.
         """
         damaged = self._damaged.pop(topic_partition, None)
         if damaged is None:
@@ -340,7 +340,7 @@ class LogManager:
         return directory, path
 
     def update_config(self, topic: str, config: LogConfig) -> None:
-        """Hand the topic's new configuration to its logs."""
+        """Apply the topic's new configuration to its logs."""
         for partition, log in self._logs.items():
             if partition.topic == topic:
                 log.update_config(self._with_jitter(config))
@@ -365,7 +365,7 @@ class LogManager:
         }
 
     def offline_directory_ids(self) -> list[Uuid]:
-        """directory.id of each directory that failed, as far as it was ever read: for the broker's heartbeats."""
+        """directory.id of each failed directory whose id was read before: for the broker's heartbeats."""
         failed = [directory for directory in self._directories.values() if directory.failure is not None]
         return sorted(directory.directory_id for directory in failed if directory.directory_id is not None)
 
@@ -380,13 +380,13 @@ class LogManager:
         """Return size and usable bytes of the file system below a log directory (KIP-827).
 
         Raises:
-            StorageError: the disk refused; the directory is offline now.
+            StorageError: an I/O error; the directory is offline now.
         """
         directory = self._directories[path]
         try:
             return self._disk.space(path)
         except OSError as error:
-            failure = StorageError(f"cannot look at {path}: {error}")
+            failure = StorageError(f"cannot read the free space of {path}: {error}")
             self._fail(directory, failure)
             raise failure from error
 
@@ -399,14 +399,14 @@ class LogManager:
         return iter([directory for directory in self._directories.values() if directory.failure is None])
 
     def _attempt(self, directory: LogDirectory, action: Callable[[], None]) -> None:
-        """Do something to one directory; its failure is not the others'."""
+        """Run ``action`` on one directory; a failure takes only this directory offline."""
         try:
             action()
         except StorageError as error:
             self._fail(directory, error)
 
     def _fail(self, directory: LogDirectory, error: StorageError) -> None:
-        """Take a directory offline: its logs are no more, for this run of the node."""
+        """Take a directory offline, with its logs, until the node is restarted."""
         if directory.failure is not None:
             return
         directory.failure = error
@@ -425,12 +425,12 @@ class LogManager:
         if self._on_directory_failure is not None:
             self._on_directory_failure(directory.path, error)
 
-    # --- the end
+    # --- closing
 
     def close(self, *, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
         """Close every log, write the checkpoints and the clean-shutdown markers, release the locks.
 
-        A directory that fails on the way is left without its marker, for the next start to recover.
+        A directory that fails meanwhile gets no marker, so that the next start recovers it.
         """
         for directory in self._online():
             try:

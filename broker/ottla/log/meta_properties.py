@@ -1,7 +1,7 @@
 """``meta.properties``: which cluster, node and directory the files of a log directory belong to.
 
 Lines of Java properties: ``version=1``, ``cluster.id``, ``node.id``, ``directory.id``. `ottla format` writes the file,
-a node only reads it, and refuses to start with a directory that is not its own.
+a node only reads it, and does not start with a directory of another node or cluster.
 
 Source: MetaProperties, MetaPropertiesEnsemble of Kafka; KIP-858 (directory ids).
 """
@@ -33,10 +33,10 @@ def meta_properties_path(directory: str) -> str:
 
 
 def write_meta_properties(disk: Disk, directory: str, properties: MetaProperties) -> None:
-    """Write the file durably: what formatting a directory means.
+    """Write the file durably: this is how a directory is formatted.
 
     Raises:
-        StorageError: the disk refused.
+        StorageError: an I/O error.
     """
     fields = {"version": str(VERSION), "cluster.id": properties.cluster_id, "node.id": str(properties.node_id)}
     if properties.directory_id is not None:
@@ -49,7 +49,7 @@ def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
 
     Raises:
         ConfigurationError: the file is malformed.
-        StorageError: the disk refused.
+        StorageError: an I/O error.
     """
     path = meta_properties_path(directory)
     text = read_text(disk, path)
@@ -67,7 +67,7 @@ def parse_meta_properties(text: str, path: str) -> MetaProperties:
         raise ConfigurationError(f"{path}: Unknown meta.properties version number {fields.get('version')}")
     for name in ("cluster.id", "node.id"):
         if name not in fields:
-            raise ConfigurationError(f"{path}: Failed to find {name}. Format the directory anew, or restore the file.")
+            raise ConfigurationError(f"{path}: Failed to find {name}. Format the directory again, or restore the file.")
     try:
         node_id = int(fields["node.id"])
         directory_id = parse_uuid(fields["directory.id"]) if "directory.id" in fields else None
@@ -79,7 +79,7 @@ def parse_meta_properties(text: str, path: str) -> MetaProperties:
 def verify_meta_properties(
     found: Mapping[str, MetaProperties | None], *, node_id: NodeId, cluster_id: str | None
 ) -> None:
-    """Refuse directories that do not belong together, or to this node.
+    """Reject directories that do not belong together, or to this node.
 
     Args:
         found: by directory; None where there is no file.
@@ -87,7 +87,7 @@ def verify_meta_properties(
         cluster_id: expected one; None takes the first directory's.
 
     Raises:
-        ConfigurationError: which directory, what it says, what was expected.
+        ConfigurationError: with the directory, the value found and the value expected.
     """
     if not any(found.values()):
         raise ConfigurationError(

@@ -7,10 +7,10 @@ offset bytes type   field (big-endian; entries follow each other without a heade
 4      4     int32  the position of that batch in the ``.log`` file
 ====== ===== ====== ===============================================================
 
-There is no checksum: an index holds nothing that the log does not, and recovery makes it anew.
+There is no checksum: an index holds nothing that the log does not, and recovery rebuilds it.
 
-Entries live in two machine arrays once they are needed, so that a lookup is one bisection in C. New ones reach the
-file when the segment is rolled, flushed or closed; after a crash, recovery finds them again in the log. Kafka maps
+Entries are loaded into two arrays of C integers on first use, so that a lookup is one bisection in C. New ones reach
+the file when the segment is rolled, flushed or closed; after a crash, recovery rebuilds them from the log. Kafka maps
 10 MiB of zeros into memory for the active segment instead; both leave the same bytes in a closed segment.
 
 Source: OffsetIndex of Kafka.
@@ -33,7 +33,7 @@ _NO_ENTRIES: "array[int]" = array("i")
 
 
 class OffsetIndex:
-    """See the module. Every method raises StorageError where the disk refuses."""
+    """See the module. Every method raises StorageError on an I/O error."""
 
     __slots__ = ("_offsets", "_positions", "base_offset", "file")
 
@@ -96,13 +96,13 @@ class OffsetIndex:
             self.file.saved_count = -1
 
     def reset(self) -> None:
-        """Drop every entry, without reading them: they may be damaged."""
+        """Drop every entry without reading them: they may be corrupt."""
         self._offsets = array("i")
         self._positions = array("i")
         self.file.saved_count = -1
 
     def save(self) -> None:
-        """Write the entries that the file does not have yet, and make the file when it is missing."""
+        """Write the entries that the file does not have yet, and create the file when it is missing."""
         if self._offsets is None:
             return
         offsets = self._load()
@@ -111,12 +111,12 @@ class OffsetIndex:
             self.file.write(_interleaved(offsets[saved:], self._positions[saved:]))
 
     def release(self) -> None:
-        """Write what is unwritten and forget the entries; the next use reads them again."""
+        """Write the unwritten entries and drop all from memory; the next use reads them again."""
         self.save()
-        self.forget()
+        self.drop_entries()
 
-    def forget(self) -> None:
-        """Forget the entries without writing: for an index whose file goes away."""
+    def drop_entries(self) -> None:
+        """Drop the entries from memory without writing: for an index whose file is being deleted."""
         self._offsets = None
         self._positions = _NO_ENTRIES
 

@@ -1,10 +1,10 @@
-"""Finding offsets by timestamp: what ListOffsets asks.
+"""Find offsets by timestamp, for ListOffsets.
 
-A look-up goes by the newest timestamps that the headers give, and reads the records of the first batch that may hold
-the answer. Where a header is wrong, as old segments' and other leaders' may be, it goes on with the next. It is done in
-steps for that reason: records are read and decompressed off the loop, a piece at a time, and walked in slices.
+A lookup compares the newest timestamps of the batch headers, and reads the records of the first batch that may hold
+the result. A header can be wrong, in old segments or from other leaders; the lookup then continues with the next batch.
+Therefore it runs in steps: records are read and decompressed off the loop, a piece at a time, and walked in slices.
 
-Between two steps segments may be removed or truncated: the look-up then starts again.
+Between two steps segments may be removed or truncated: the lookup then starts again.
 
 Source: UnifiedLog.fetchOffsetByTimestamp and LogSegment.findOffsetByTimestamp of Kafka; KIP-79, KIP-734.
 """
@@ -26,7 +26,7 @@ from ottla.wire.records.decompression import BufferLimitError
 _PIECE_SIZE_BYTES: Final = 256 * 1024
 _BUFFER_SIZE_BYTES: Final = 8 * 1024 * 1024
 _SIZE_BYTES_IN_PLACE_MAX: Final = 16 * 1024
-"""To read so little takes less than to wake a thread."""
+"""Reading so few bytes takes less time than waking a thread."""
 
 
 class TimestampAndOffset(NamedTuple):
@@ -42,12 +42,12 @@ class _SegmentChangedError(Exception):
 
 
 class OffsetLookup:
-    """One look-up in a log.
+    """One lookup in a log.
 
     Args of the constructor:
         segments: the log's; they may change between two steps.
         log_start_offset: returns where the log starts now.
-        off_loop: where records are read and decompressed.
+        off_loop: reads and decompresses the records.
     """
 
     def __init__(self, segments: Segments, log_start_offset: Callable[[], Offset], off_loop: OffLoop) -> None:
@@ -60,7 +60,7 @@ class OffsetLookup:
 
         Raises:
             CorruptRecordError: the batch that holds it cannot be read.
-            StorageError: the disk refused.
+            StorageError: an I/O error.
         """
         while True:
             try:
@@ -78,13 +78,13 @@ class OffsetLookup:
 
         Raises:
             CorruptRecordError: the batch that holds it cannot be read.
-            StorageError: the disk refused.
+            StorageError: an I/O error.
         """
         while True:
             newest: Segment | None = None
             for segment in self._segments.starting_with(self._log_start_offset()):
                 yield None
-                # The first of equals: the earliest segment that has the newest timestamp.
+                # Of equal timestamps the first: the earliest segment that has the newest one.
                 if newest is None or segment.max_timestamp_ms > newest.max_timestamp_ms:
                     newest = segment
             if newest is None or newest.max_timestamp_ms < 0:
@@ -179,7 +179,7 @@ class OffsetLookup:
 class _TimestampSearch(RecordsWalk):
     """Walks records in search of the first with a timestamp delta and an offset delta of at least these.
 
-    Records are walked as quickly as they can be until some of a slice may be meant; from there on one by one.
+    Slices without a match are walked at full speed; a slice that may have one is walked record by record.
     """
 
     def __init__(self, record_count: int, *, delta_min: int | None, offset_delta_min: int) -> None:

@@ -1,23 +1,23 @@
-"""Which segments hold a descriptor, so that a node with many partitions does not run out of them.
+"""The segments that hold a file descriptor, so that a node with many partitions does not run out of them.
 
-A clock, not a true LRU: the data path only sets ``was_used``, and whoever opens one file too many goes round and closes
-the first that was not used since the last round.
+A clock algorithm, not a true LRU: the data path only sets ``was_used``; opening one file too many closes the first
+file that was not used since the previous round.
 """
 
 from collections import deque
 from typing import Protocol
 
 OPEN_FILES_MAX = 512
-"""Half of what a process may usually have; sockets need theirs. The runtime, which can ask, gives a better number."""
+"""Half of the usual limit of a process; sockets need theirs. The runtime derives a better value from the real limit."""
 
 
 class FileHolder(Protocol):
-    """Something with a descriptor that it can open again."""
+    """An owner of a descriptor that it can open again."""
 
     was_used: bool
 
     def release(self) -> None:
-        """Let go of the descriptor and of whatever else can be read again."""
+        """Close the descriptor, and drop from memory all that can be read again."""
 
 
 class OpenFiles:
@@ -32,13 +32,13 @@ class OpenFiles:
         return len(self._holders)
 
     def opened(self, holder: FileHolder) -> None:
-        """Note that ``holder`` has opened its file; release another when that is one too many."""
+        """Register that ``holder`` has opened its file; release another one above the limit."""
         self._holders.append(holder)
         if len(self._holders) > self.limit:
             self._release_one()
 
     def closed(self, holder: FileHolder) -> None:
-        """Note that ``holder`` has closed its file by itself."""
+        """Unregister ``holder``, which has closed its file."""
         self._holders.remove(holder)
 
     def _release_one(self) -> None:

@@ -1,10 +1,10 @@
 """The log of one partition: an ordered, append-only sequence of record batches, kept in segments on disk.
 
-This file holds the watermarks and decides; the files are `local_log`'s. `recovery` opens a log, `validation` says what
-a leader refuses, `retention` which segments may go, `offset_lookup` finds offsets by time. Nothing is thread-safe.
+This module has the watermarks and decides; the files are `local_log`'s. `recovery` opens a log, `validation` rejects
+batches, `retention` selects the segments to delete, `offset_lookup` finds offsets by time. Nothing is thread-safe.
 
-What a disk refuses ends the log: the first StorageError is reported to the owner, who takes the whole log directory
-offline, and every later change raises it again. A write that failed half-way is never tried a second time.
+An I/O error ends the log: the first StorageError is reported to the owner, who takes the whole log directory offline,
+and every later change raises it again. A write that failed half-way is never retried.
 
 Source: UnifiedLog and LocalLog of Apache Kafka 4.3.
 """
@@ -49,13 +49,13 @@ _Result = TypeVar("_Result")
 
 
 class PartitionLog:
-    """See the module. Attributes are read by everyone and changed only by the methods below.
+    """See the module. Attributes are public to read and changed only by the methods below.
 
     Attributes:
-        topic_partition, topic_id, config: as given; ``topic_id`` is None until somebody knows it.
-        log_start_offset: the first offset that readers may ask for.
+        topic_partition, topic_id, config: as given; ``topic_id`` is None until it is known.
+        log_start_offset: the first offset that can be read.
         high_watermark: set by the owner through `update_high_watermark`; between log start and log end.
-        truncated_bytes: what recovery had to cut off when the log was opened.
+        truncated_bytes: how many bytes recovery truncated when the log was opened.
         failure: the error that ended the log; None while it works.
     """
 
@@ -121,13 +121,13 @@ class PartitionLog:
         on_storage_error: Callable[[StorageError], None] | None = None,
         on_truncated: Callable[[], None] | None = None,
     ) -> "PartitionLog":
-        """Open the log in ``directory``, making it when it is missing, and recover it unless it was closed cleanly.
+        """Open the log in ``directory``, create it when it is missing, and recover it unless it was closed cleanly.
 
         ``on_storage_error`` is called once, with the error that ends the log; ``on_truncated`` whenever the log end has
         gone back, for the owner to write the recovery point, which may have too.
 
         Raises:
-            StorageError: the disk refused. A damaged tail is not an error: it is cut off.
+            StorageError: an I/O error. A corrupt tail is not an error: it is truncated.
         """
         if open_files is None:
             open_files = OpenFiles()
@@ -162,7 +162,7 @@ class PartitionLog:
     def __repr__(self) -> str:
         return f"PartitionLog({self.directory!r}, offsets {self.log_start_offset} to {self.log_end_offset})"
 
-    # --- what it is
+    # --- state
 
     @property
     def directory(self) -> str:
@@ -193,15 +193,15 @@ class PartitionLog:
 
     @property
     def size_bytes(self) -> int:
-        """All segments' records."""
+        """The size of all segments."""
         return self._local.segments.size_bytes
 
     def segments(self) -> list[Segment]:
-        """Return the segments, oldest first: to be looked at, not changed."""
+        """Return the segments, oldest first, for reading only."""
         return list(self._local.segments)
 
     def active_producers(self) -> list[ProducerStateEntry]:
-        """Return what the log knows of each producer, by producer id: what DescribeProducers answers with."""
+        """Return the state of each producer, by producer id, for DescribeProducers."""
         return [entry for _, entry in sorted(self._local.producers.producers.items())]
 
     @property
@@ -210,7 +210,7 @@ class PartitionLog:
         return self._local.epochs.latest_epoch
 
     def assign_topic_id(self, topic_id: Uuid) -> None:
-        """Remember the topic's id in ``partition.metadata``.
+        """Write the topic's id to ``partition.metadata``.
 
         Raises:
             KafkaError: INCONSISTENT_TOPIC_ID, when the log belongs to another topic of the same name.
@@ -244,13 +244,13 @@ class PartitionLog:
         must be writable for that; a read-only buffer is copied first. The bytes are not kept after the call.
 
         Args:
-            records: one batch; from the RAFT_LEADER any number, with offsets and epoch as they shall be. A batch that
+            records: one batch; from the RAFT_LEADER any number, with their final offsets and epoch. A batch that
                 a CLIENT sent may have been checked before, by `check_at_once` or `check_in_steps`; one that has not is
                 checked here, however long that takes.
             leader_epoch: under which they are written.
             origin: decides how much is checked.
             now_ms: wall clock, for timestamps and roll by age.
-            transaction_version: under which a COORDINATOR's marker was made, see `ProducerState.check_marker`.
+            transaction_version: under which a COORDINATOR's marker was written, see `ProducerState.check_marker`.
 
         Raises:
             CorruptRecordError: the CRC, length or magic is wrong (CORRUPT_MESSAGE), or the header or the records
@@ -258,7 +258,7 @@ class PartitionLog:
             RecordValidationError: INVALID_RECORD, INVALID_TIMESTAMP: with the records at fault.
             KafkaError: MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, OUT_OF_ORDER_SEQUENCE_NUMBER,
                 INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED.
-            StorageError: the disk refused; the log is offline from here on.
+            StorageError: an I/O error; the log is offline from then on.
         """
         if self.failure is not None:
             raise self.failure
@@ -282,7 +282,7 @@ class PartitionLog:
     def _check_producer(
         self, batch: RecordBatch, origin: AppendOrigin, transaction_version: int
     ) -> AppendResult | None:
-        """Refuse what the producer's state does not allow; return where the batch is when it is a repetition."""
+        """Reject a batch that the producer's state does not allow; return the earlier result of a duplicate."""
         producers = self._local.producers
         if batch.is_control:
             marker = read_marker(batch)
@@ -303,7 +303,7 @@ class PartitionLog:
         return None
 
     def _append_checked(self, checked: CheckedBatch, leader_epoch: LeaderEpoch, now_ms: int) -> AppendResult:
-        """Give a sound batch its place in the log and write it."""
+        """Assign offset and epoch to a valid batch and write it."""
         config, batch = self.config, checked.batch
         append_time_ms = NO_TIMESTAMP
         if config.message_timestamp_type == "LogAppendTime":
@@ -322,12 +322,12 @@ class PartitionLog:
     def append_as_follower(
         self, records: Buffer, *, now_ms: int | None = None, leader_epoch_max: LeaderEpoch | None = None
     ) -> AppendResult:
-        """Write batches as the leader made them; a batch that the end of the buffer cuts off is left out.
+        """Write batches as the leader wrote them; a partial batch at the end of the buffer is skipped.
 
         Args:
             records: as fetched, from a batch that starts at or above the log end offset on.
             now_ms: wall clock for the roll by age; read from the clock when None.
-            leader_epoch_max: the epoch that the follower believes in: batches of later ones are left out. None: all.
+            leader_epoch_max: the leader epoch that the follower knows: batches of later ones are skipped. None: all.
 
         Raises:
             CorruptRecordError: a CRC is wrong.
@@ -350,7 +350,7 @@ class PartitionLog:
             if size_bytes <= self.config.segment_bytes:
                 self._local.append_all(batches, memoryview(records)[:size_bytes], self.config, now_ms)
             else:
-                # More than a segment holds: each batch may start one of its own.
+                # More than one segment can hold: each batch may roll a new one.
                 for batch in batches:
                     self._local.append_all([batch], batch.data, self.config, now_ms)
         except StorageError as error:
@@ -368,11 +368,11 @@ class PartitionLog:
         at_least_one: bool = True,
         with_aborted_transactions: bool = False,
     ) -> LogSlice:
-        """Return the place on disk of the records from ``start_offset``, which may lie within a batch.
+        """Return the file slice of the records from ``start_offset``, which may lie within a batch.
 
         Args:
             start_offset: log_start_offset <= start_offset <= log_end_offset.
-            size_bytes_max: the slice is cut here, mid-batch if need be: clients drop the partial batch at the end.
+            size_bytes_max: the slice ends here, mid-batch if need be: clients drop the partial batch at the end.
             upper_bound_offset: batches from here on are left out; the log end offset when None. High watermark for
                 consumers, last stable offset for read_committed ones.
             at_least_one: make the slice as large as its first batch even if ``size_bytes_max`` is smaller.
@@ -380,7 +380,7 @@ class PartitionLog:
 
         Raises:
             OffsetOutOfRangeError: ``start_offset`` is outside the log.
-            StorageError: the disk refused.
+            StorageError: an I/O error.
         """
         if not self.log_start_offset <= start_offset <= self.log_end_offset:
             raise OffsetOutOfRangeError(
@@ -414,8 +414,7 @@ class PartitionLog:
     def offset_for_leader_epoch(self, leader_epoch: LeaderEpoch) -> OffsetAndEpoch | None:
         """Return the largest epoch <= ``leader_epoch`` that the log knows, and where it ends (KIP-101, KIP-279).
 
-        None means that the log cannot say (UNDEFINED_EPOCH): it knows no epoch, or ``leader_epoch`` is -1 or newer
-        than all it knows.
+        None means UNDEFINED_EPOCH: the log knows no epoch, or ``leader_epoch`` is -1 or newer than all known ones.
         """
         return self._local.epochs.end_offset_for(leader_epoch, self.log_end_offset)
 
@@ -424,19 +423,19 @@ class PartitionLog:
         return self._local.epochs.epoch_for_offset(offset)
 
     def assign_epoch_start_offset(self, leader_epoch: LeaderEpoch, start_offset: Offset) -> None:
-        """Note that ``leader_epoch`` starts at ``start_offset``: what a new leader does before it appends."""
+        """Record that ``leader_epoch`` starts at ``start_offset``; a new leader does so before it appends."""
         self._guarded(lambda: self._local.epochs.assign(leader_epoch, start_offset))
 
     # --- watermarks
 
     def update_high_watermark(self, offset: Offset) -> Offset:
-        """Set the high watermark, bounded by log start and log end; return what it is now. May go back."""
+        """Set the high watermark, bounded by log start and log end; return the new value. It may decrease."""
         self.high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
         self._local.producers.on_high_watermark(self.high_watermark)
         return self.high_watermark
 
     def delete_records_before(self, offset: Offset) -> None:
-        """Raise the log start offset (DeleteRecords); segments that fall below it go with the next retention check.
+        """Raise the log start offset (DeleteRecords); the next retention check deletes the segments below it.
 
         Raises:
             OffsetOutOfRangeError: ``offset`` is above the high watermark. At or below the log start it does nothing.
@@ -449,13 +448,13 @@ class PartitionLog:
         self.raise_log_start(offset)
 
     def raise_log_start(self, offset: Offset) -> None:
-        """Make ``offset`` the log start when it is above it: what a follower learns from its leader."""
+        """Raise the log start to ``offset`` if that is higher; a follower does so with its leader's log start."""
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.high_watermark = max(self.high_watermark, offset)
             self._guarded(lambda: self._local.epochs.truncate_from_start(offset))
 
-    # --- segments come and go
+    # --- roll, retention, truncation
 
     def roll(self, now_ms: int) -> None:
         """Close the active segment, even a small one, and start another; nothing when the active one is empty."""
@@ -487,7 +486,7 @@ class PartitionLog:
     def truncate_to(self, offset: Offset) -> bool:
         """Remove records from ``offset`` on; return whether there were any.
 
-        A batch that straddles ``offset`` goes as a whole. Epochs that begin there without a record go in any case.
+        A batch that straddles ``offset`` is removed as a whole, and so are epochs that start there without a record.
         """
         if offset >= self.log_end_offset:
             self._guarded(lambda: self._local.epochs.truncate_from_end(self.log_end_offset))
@@ -516,7 +515,7 @@ class PartitionLog:
         if self._on_truncated is not None:
             self._on_truncated()
 
-    # --- durability, time, end
+    # --- durability, periodic work, closing
 
     def flush(self) -> None:
         """Put everything appended so far on stable storage before returning."""
@@ -527,18 +526,18 @@ class PartitionLog:
         self._guarded(lambda: self._local.flush_later(done))
 
     def tick(self, now_ms: int) -> None:
-        """Do what is due by the monotonic clock; producers expire by the wall clock, as their timestamps are of it."""
+        """Do the work that is due by the monotonic clock; producers expire by the wall clock, like their timestamps."""
         self.remove_deleted_files(now_ms)
         self.flush_when_due(now_ms)
         self.expire_producers(self._clock.wall_ms())
 
     @property
     def has_deleted_files(self) -> bool:
-        """Whether files have left the log that are on the disk still."""
+        """Whether deleted files of the log are still on disk."""
         return bool(self._local.deleted)
 
     def remove_deleted_files(self, now_ms: int) -> None:
-        """Remove the files that left the log file.delete.delay.ms ago; ``now_ms`` is monotonic."""
+        """Remove the files that were deleted file.delete.delay.ms ago; ``now_ms`` is monotonic."""
         self._guarded(lambda: self._local.deleted.remove_due(now_ms))
 
     def flush_when_due(self, now_ms: int) -> None:
@@ -547,26 +546,26 @@ class PartitionLog:
             self.flush_later(lambda _: None)
 
     def expire_producers(self, now_ms: int, expiration_ms: int | None = None) -> None:
-        """Remove the producers idle for producer.id.expiration.ms by the wall clock; it may be given again."""
+        """Remove the producers idle for producer.id.expiration.ms by the wall clock; ``expiration_ms`` replaces it."""
         self._local.producers.expire(now_ms, expiration_ms)
 
     def update_config(self, config: LogConfig) -> None:
         self.config = config
 
     def close(self) -> None:
-        """Flush, snapshot the producers, and let go of every file: what a clean shutdown needs."""
+        """Flush, snapshot the producers, and close every file, as a clean shutdown needs it."""
         self._guarded(self._local.close)
 
     def begin_close(self) -> Closing:
-        """Do what `close` does, but for its syncs and what comes after them: these are the caller's."""
+        """Do the part of `close` before its syncs; the caller syncs and ends it."""
         return self._guarded(self._local.begin_close)
 
     def release(self) -> None:
-        """Let go of every file without writing anything: for a log whose directory has failed or goes away."""
+        """Close every file without writing anything: for a log whose directory has failed or is being deleted."""
         self._local.release()
 
     def rename_directory(self, directory: str) -> None:
-        """Move the log to ``directory`` (on the same disk); `LogManager` marks deletions so (``-delete``)."""
+        """Move the log to ``directory`` (on the same disk); `LogManager` marks deleted logs this way (``-delete``)."""
         self._guarded(lambda: self._local.rename_directory(directory))
 
     # --- failure

@@ -1,7 +1,7 @@
-"""The ``.snapshot`` files of one log: where the producers' state is kept between runs.
+"""The ``.snapshot`` files of one log: the producers' state between runs.
 
 One is written at every roll, named by the new segment's base offset, and one at a clean close, named by the log end
-offset. A snapshot goes when its segment goes. What a snapshot loses can be read again from the log, so none is synced.
+offset. A snapshot is removed with its segment. A lost snapshot can be rebuilt from the log, so none is synced.
 
 Source: ProducerStateManager of Kafka.
 """
@@ -18,7 +18,7 @@ from ottla.types import Offset
 
 
 class ProducerSnapshots:
-    """See the module. ``offsets`` ascend. Every method raises StorageError where the disk refuses."""
+    """See the module. ``offsets`` ascend. Every method raises StorageError on an I/O error."""
 
     __slots__ = ("_disk", "directory", "offsets")
 
@@ -48,9 +48,9 @@ class ProducerSnapshots:
         insort(self.offsets, offset)
 
     def load_latest(self, state: ProducerState, *, start_offset: Offset, end_offset: Offset, now_ms: int) -> None:
-        """Set ``state`` to the newest sound snapshot at or below ``end_offset``, or to nothing at ``start_offset``.
+        """Set ``state`` to the newest valid snapshot at or below ``end_offset``, or to empty at ``start_offset``.
 
-        Damaged snapshots on the way are removed.
+        Corrupt snapshots found meanwhile are removed.
         """
         slot = bisect_left(self.offsets, end_offset + 1)
         for offset in reversed(self.offsets[:slot]):
@@ -74,14 +74,14 @@ class ProducerSnapshots:
             self.remove(stale)
 
     def remove_strays(self, base_offsets: Iterable[Offset]) -> None:
-        """Remove those that belong to no segment, but for the newest of all: a clean close wrote that one."""
+        """Remove those that belong to no segment, except for the newest, which a clean close wrote."""
         kept = set(base_offsets)
         kept.update(self.offsets[-1:])
         for stray in [known for known in self.offsets if known not in kept]:
             self.remove(stray)
 
-    def forget(self, offset: Offset) -> bool:
-        """Take one out whose file somebody else removes; return whether it was there."""
+    def unregister(self, offset: Offset) -> bool:
+        """Unregister a snapshot whose file the caller removes; return whether there was one."""
         if offset not in self.offsets:
             return False
         self.offsets.remove(offset)

@@ -1,9 +1,9 @@
-"""What a partition knows of its idempotent and transactional producers.
+"""The state of a partition's idempotent and transactional producers.
 
-For each producer id: its epoch, its last five batches (to recognise one that is sent again), and where its open
-transaction starts. From these follow the refusals of a leader append, the last stable offset, and the transaction
-index. The state is a pure function of the log; a snapshot of it (``.snapshot``, named by the offset up to which it
-counts) saves reading the log again:
+For each producer id: its epoch, its last five batches (to recognise a duplicate), and the first offset of its open
+transaction. From these follow the errors of a leader append, the last stable offset, and the transaction index. The
+state is a pure function of the log; a snapshot of it (``.snapshot``, named by the offset up to which it counts) saves
+reading the log again:
 
 ====== ===== ====== ================================================================================
 offset bytes type   field (big-endian)
@@ -21,9 +21,9 @@ offset bytes type   field (big-endian)
 +38    8     int64  first offset of the open transaction; -1 without one
 ====== ===== ====== ================================================================================
 
-Kafka writes one entry for each producer id, and so forgets at a restart all but the last batch. Here there is one for
-each batch that is known, the oldest first, and one more where a marker is newer than the last batch: whoever reads the
-file as Kafka does lets a later entry of a producer id replace an earlier one, and knows as much as from Kafka's own.
+Kafka writes one entry for each producer id, and so loses at a restart all but the last batch. Here there is one for
+each known batch, the oldest first, and one more if a marker is newer than the last batch. A reader that does as Kafka
+does lets a later entry of a producer id replace an earlier one, and finds as much as in a file of Kafka's.
 
 Source: ProducerStateManager, ProducerAppendInfo and ProducerStateEntry of Kafka; KIP-98, KIP-360, KIP-890.
 """
@@ -86,7 +86,7 @@ class CompletedTransaction(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """What an end-of-transaction control record says."""
+    """The contents of an end-of-transaction control record."""
 
     record_type: ControlRecordType
     coordinator_epoch: int
@@ -170,7 +170,7 @@ class ProducerState:
     """See the module.
 
     Attributes:
-        producers: by producer id, in the order of their first append since they were last forgotten.
+        producers: by producer id, in the order of their first append since they last expired.
         end_offset: the state counts everything below.
         first_unstable_offset: of the oldest transaction that is open, or ended above the high watermark; None when
             there is none. The last stable offset is this or the high watermark.
@@ -185,10 +185,10 @@ class ProducerState:
         self._ongoing: dict[Offset, ProducerId] = {}  # open transactions by first offset
         self._unreplicated: dict[Offset, Offset] = {}  # ended ones: first offset to marker's offset
 
-    # --- what a leader asks before it appends
+    # --- checks of a leader before an append
 
     def find_duplicate(self, batch: RecordBatch) -> BatchMetadata | None:
-        """Return the batch among the last five that this one repeats."""
+        """Return the one of the producer's last five batches that ``batch`` duplicates."""
         entry = self.producers.get(batch.producer_id)
         if entry is None or entry.producer_epoch != batch.producer_epoch:
             return None
@@ -199,7 +199,7 @@ class ProducerState:
         return None
 
     def check_data(self, batch: RecordBatch, *, offset: Offset, check_sequence: bool) -> None:
-        """Refuse a data batch that its producer may not append at ``offset``.
+        """Reject a data batch that its producer may not append at ``offset``.
 
         Raises:
             KafkaError: INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE.
@@ -239,12 +239,12 @@ class ProducerState:
             )
 
     def check_marker(self, batch: RecordBatch, marker: Marker, *, offset: Offset, transaction_version: int) -> None:
-        """Refuse a marker from a coordinator that has been replaced, or for an epoch that has passed.
+        """Reject a marker from a fenced coordinator, or for an old producer epoch.
 
         Args:
             batch: the control batch; its producer id and epoch are the transaction's.
-            marker: what is in it.
-            offset: where it would be appended.
+            marker: its contents.
+            offset: at which it would be appended.
             transaction_version: the feature ``transaction.version`` under which it was written. From 2 on, every
                 transaction has an epoch of its own, so that a marker's epoch must be new; the same epoch again is
                 accepted only as a repetition after the transaction has ended.
@@ -275,10 +275,10 @@ class ProducerState:
             f"which is {comparison} the last seen epoch {entry.producer_epoch}",
         )
 
-    # --- what has been appended
+    # --- appended batches
 
     def on_data(self, batch: RecordBatch) -> None:
-        """Count a data batch that is in the log now, with its offsets."""
+        """Apply a data batch that has been appended, with its offsets."""
         entry = self.producers.get(batch.producer_id)
         if entry is None:
             entry = self.producers[batch.producer_id] = ProducerStateEntry(batch.producer_id)
@@ -293,7 +293,7 @@ class ProducerState:
             self._update_first_unstable()
 
     def on_marker(self, batch: RecordBatch, marker: Marker) -> CompletedTransaction | None:
-        """Count a marker that is in the log now; return the transaction that it ends, if it had records here."""
+        """Apply a marker that has been appended; return the transaction that it ends, if it had records here."""
         entry = self.producers.get(batch.producer_id)
         if entry is None:
             entry = self.producers[batch.producer_id] = ProducerStateEntry(batch.producer_id)
@@ -305,26 +305,26 @@ class ProducerState:
         return CompletedTransaction(batch.producer_id, first_offset, batch.base_offset, is_aborted)
 
     def last_stable_offset_after(self, transaction: CompletedTransaction) -> Offset:
-        """Return what the last stable offset will be once ``transaction`` has ended and is replicated."""
+        """Return the last stable offset as of the end of ``transaction`` once that is replicated."""
         others = (first for first, producer in self._ongoing.items() if producer != transaction.producer_id)
         return min(others, default=transaction.last_offset + 1)
 
     def complete(self, transaction: CompletedTransaction) -> None:
-        """Take a transaction from the open ones; it stays unstable until the high watermark has passed its marker."""
+        """Remove a transaction from the open ones; it stays unstable until the high watermark has passed its marker."""
         del self._ongoing[transaction.first_offset]
         self._unreplicated[transaction.first_offset] = transaction.last_offset
         self._update_first_unstable()
 
     def on_high_watermark(self, high_watermark: Offset) -> None:
-        """Forget the ended transactions whose marker every in-sync replica has."""
+        """Remove the ended transactions whose marker every in-sync replica has."""
         if self._unreplicated:
             self._unreplicated = {first: last for first, last in self._unreplicated.items() if last >= high_watermark}
             self._update_first_unstable()
 
     def expire(self, now_ms: int, expiration_ms: int | None = None) -> None:
-        """Forget the producers that have not appended for `expiration_ms` and have no transaction open.
+        """Remove the producers that have not appended for `expiration_ms` and have no transaction open.
 
-        ``expiration_ms`` becomes what is gone by from now on; None leaves it as it is.
+        ``expiration_ms`` replaces the setting from now on; None keeps it.
         """
         if expiration_ms is not None:
             self.expiration_ms = expiration_ms
@@ -343,7 +343,7 @@ class ProducerState:
     # --- snapshots
 
     def clear(self, end_offset: Offset) -> None:
-        """Know nothing, as of ``end_offset``."""
+        """Reset to the empty state as of ``end_offset``."""
         self.producers.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
@@ -351,7 +351,7 @@ class ProducerState:
         self.end_offset = end_offset
 
     def load(self, entries: Iterable[ProducerStateEntry], *, end_offset: Offset, now_ms: int) -> None:
-        """Know what a snapshot at ``end_offset`` says, but for the producers that have expired since."""
+        """Load the snapshot of ``end_offset``, except for the producers that have expired since."""
         self.clear(end_offset)
         for entry in entries:
             if self._is_expired(entry, now_ms):
@@ -403,7 +403,7 @@ def parse_snapshot(data: bytes, path: str) -> list[ProducerStateEntry]:
 
 
 def parse_snapshot_entries(data: bytes, path: str) -> list[ProducerStateEntry]:
-    """Read the entries of a ``.snapshot`` file as they are; each has at most one batch.
+    """Read the entries of a ``.snapshot`` file unmerged; each has at most one batch.
 
     Raises:
         CorruptRecordError: another version, a wrong CRC, or fewer bytes than the count says.
@@ -428,7 +428,7 @@ def _parse_entry(fields: tuple[int, ...]) -> ProducerStateEntry:
 
 
 def _join_batches(earlier: list[BatchMetadata], later: list[BatchMetadata]) -> list[BatchMetadata]:
-    """Return the newest of both; a batch that is in both has in the later entry the time of the marker after it."""
+    """Return the newest of both; for a batch in both, the later entry has the timestamp of the marker after it."""
     if earlier and later and earlier[-1].last_offset == later[0].last_offset:
         later = later[1:]
     return [*earlier, *later][-BATCHES_KEPT:]

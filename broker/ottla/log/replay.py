@@ -1,4 +1,4 @@
-"""Making the producers' state follow the log: what append, replication, truncation and recovery share.
+"""Replay of batches into the producers' state, shared by append, replication, truncation and recovery.
 
 Source: LogSegment.updateProducerState and UnifiedLog.rebuildProducerState of Kafka.
 """
@@ -12,14 +12,14 @@ from ottla.wire.records import RecordBatch
 
 
 def replay_batch(state: ProducerState, batch: RecordBatch, transaction_index: TransactionIndex | None) -> None:
-    """Let ``state`` count a batch with its offsets in place; an ABORT marker also goes into the transaction index.
+    """Apply a batch that has its offsets to ``state``; an ABORT marker is also added to the transaction index.
 
-    Without an index (None) only the state is wanted: the index has the entry already. Of a control batch the records
+    Without an index (None) only the state changes: the index has the entry already. Of a control batch the records
     are read, of others only the header.
 
     Raises:
         CorruptRecordError: a control batch that cannot be read.
-        StorageError: the disk refused the index entry.
+        StorageError: an I/O error the index entry.
     """
     if batch.producer_id < 0:
         return
@@ -52,13 +52,13 @@ def rebuild_producers(
     end_offset: Offset,
     now_ms: int,
 ) -> None:
-    """Set ``state`` as of ``end_offset``: the newest snapshot at or below it, and the log from there on.
+    """Rebuild ``state`` as of ``end_offset``: from the newest snapshot at or below it, and the log from there on.
 
-    Records below the log start count as long as their segment is there: a producer may still repeat them.
+    Records below the log start count as long as their segment exists: a producer may still send a duplicate of them.
 
     Raises:
         CorruptRecordError: a batch below ``end_offset`` cannot be read.
-        StorageError: the disk refused.
+        StorageError: an I/O error.
     """
     start_offset = min(segments.first.base_offset, end_offset)
     snapshots.load_latest(state, start_offset=start_offset, end_offset=end_offset, now_ms=now_ms)

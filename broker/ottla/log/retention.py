@@ -1,6 +1,6 @@
-"""Which segments of a log may go: by age, by size, and because the log start has passed them.
+"""Retention: the segments of a log to delete by age, by size, and below the log start offset.
 
-Only whole segments at the old end go, and only those that every consumer could have seen (below the high watermark).
+Only whole segments at the old end are deleted, and only those that consumers could read (below the high watermark).
 Age and size count when cleanup.policy has "delete"; the log start counts always.
 
 Source: UnifiedLog.deleteOldSegments of Kafka.
@@ -28,9 +28,9 @@ def deletable_segments(
     Args:
         segments: of the log.
         config: retention.ms, retention.bytes and cleanup.policy.
-        log_start_offset: segments that end at or below it go.
-        log_end_offset: where the active segment ends.
-        high_watermark: segments that end above it stay.
+        log_start_offset: segments that end at or below it are deleted.
+        log_end_offset: the end of the active segment.
+        high_watermark: segments that end above it are kept.
         now_ms: wall clock.
     """
     ordered = list(segments)
@@ -44,7 +44,7 @@ def deletable_segments(
         is_active = segment is segments.active
         if end_offset > high_watermark or (is_active and segment.size_bytes == 0):
             break
-        # A log start at the end of an active segment is no reason to roll it.
+        # A log start at the end of the active segment does not roll it.
         is_wanted = not any(rule(segment, end_offset) for rule in rules[is_active:])
         if is_wanted and segment.size_bytes > excess_bytes:
             break
@@ -54,7 +54,7 @@ def deletable_segments(
 
 
 def _excess_bytes(segments: Segments, config: LogConfig) -> int:
-    """Return how many bytes may go so that the log stays at least ``retention.bytes`` large; below 0 for none."""
+    """Return how many bytes above ``retention.bytes`` the log has; below 0 for none."""
     if not config.is_deleted or config.retention_bytes < 0:
         return -1
     return segments.size_bytes - config.retention_bytes

@@ -38,7 +38,7 @@ class Segments:
         return sum(segment.size_bytes for segment in self._segments)
 
     def add(self, segment: Segment) -> None:
-        """Add one; in the place of the one with the same base offset, if there is such."""
+        """Add a segment; it replaces one with the same base offset."""
         slot = bisect_left(self._base_offsets, segment.base_offset)
         if slot < len(self._base_offsets) and self._base_offsets[slot] == segment.base_offset:
             self._segments[slot] = segment
@@ -48,7 +48,7 @@ class Segments:
         self.active = self._segments[-1]
 
     def remove(self, segment: Segment) -> None:
-        """Take one out. A log always has an active segment: add the new one before the last one is removed."""
+        """Remove a segment. A log always has an active segment: add the new one before the last one is removed."""
         slot = bisect_left(self._base_offsets, segment.base_offset)
         if slot == len(self._segments) or self._segments[slot] is not segment:
             return

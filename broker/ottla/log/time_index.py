@@ -7,8 +7,8 @@ offset bytes type   field (big-endian; entries follow each other without a heade
 8      4     int32  last offset of the batch that has it, relative to the base offset
 ====== ===== ====== ===============================================================
 
-An entry says: no record before this one's offset has a later timestamp. Timestamps ascend strictly, offsets never
-descend. There is no checksum, as for `offset_index`, whose notes on memory hold here too.
+Invariant of an entry: no record before its offset has a later timestamp. Timestamps ascend strictly, offsets never
+descend. There is no checksum, as for `offset_index`, whose notes on memory apply here too.
 
 Source: TimeIndex of Kafka.
 """
@@ -28,7 +28,7 @@ _NO_ENTRIES: "array[int]" = array("i")
 
 
 class TimeIndex:
-    """See the module. Every method raises StorageError where the disk refuses."""
+    """See the module. Every method raises StorageError on an I/O error."""
 
     __slots__ = ("_offsets", "_timestamps_ms", "base_offset", "file")
 
@@ -81,13 +81,13 @@ class TimeIndex:
             self.file.saved_count = -1
 
     def reset(self) -> None:
-        """Drop every entry, without reading them: they may be damaged."""
+        """Drop every entry without reading them: they may be corrupt."""
         self._timestamps_ms = array("q")
         self._offsets = array("i")
         self.file.saved_count = -1
 
     def save(self) -> None:
-        """Write the entries that the file does not have yet, and make the file when it is missing."""
+        """Write the entries that the file does not have yet, and create the file when it is missing."""
         if self._timestamps_ms is None:
             return
         timestamps_ms = self._load()
@@ -97,12 +97,12 @@ class TimeIndex:
             self.file.write(b"".join(ENTRY.pack(at_ms, offset) for at_ms, offset in new))
 
     def release(self) -> None:
-        """Write what is unwritten and forget the entries; the next use reads them again."""
+        """Write the unwritten entries and drop all from memory; the next use reads them again."""
         self.save()
-        self.forget()
+        self.drop_entries()
 
-    def forget(self) -> None:
-        """Forget the entries without writing: for an index whose file goes away."""
+    def drop_entries(self) -> None:
+        """Drop the entries from memory without writing: for an index whose file is being deleted."""
         self._timestamps_ms = None
         self._offsets = _NO_ENTRIES
 

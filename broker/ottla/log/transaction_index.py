@@ -36,7 +36,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """See the module. Every method raises StorageError where the disk refuses."""
+    """See the module. Every method raises StorageError on an I/O error."""
 
     __slots__ = ("_entries", "base_offset", "exists", "file")
 
@@ -47,7 +47,7 @@ class TransactionIndex:
         self._entries: list[AbortedTransaction] | None = None if exists else []
 
     def append(self, transaction: AbortedTransaction) -> None:
-        """Add one at once: they are rare, and a reader that missed one would see aborted records."""
+        """Add a transaction and write it at once: aborts are rare, and readers without it would see aborted records."""
         entries = self.entries()
         assert not entries or entries[-1].last_offset < transaction.last_offset, f"{self.file.path}: out of order"
         self.file.write(ENTRY.pack(VERSION, *transaction))
@@ -80,7 +80,7 @@ class TransactionIndex:
             self._rewrite(kept)
 
     def reset(self) -> None:
-        """Drop every entry, without reading them: they may be damaged."""
+        """Drop every entry without reading them: they may be corrupt."""
         if self.exists:
             self._rewrite([])
 

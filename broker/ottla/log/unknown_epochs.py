@@ -1,8 +1,8 @@
-"""Batches of epochs that nobody has led, which a power cut may leave at the end of a log.
+"""Truncate batches whose leader epoch no election has assigned, which a power cut may leave at the end of a log.
 
-It may leave a bit of an unsynced batch wrong, and the CRC does not cover the epoch. Believed, such an epoch would put a
-replica of the metadata quorum into one that nobody has elected a leader for; a follower of a partition would ask its
-leader in vain where the two logs part.
+A power cut may flip a bit of an unsynced batch, and the CRC does not cover the leader epoch. Such an epoch would move a
+replica of the metadata quorum into an epoch without any election; for a follower of a partition, the leader could not
+find the divergence point of the two logs.
 """
 
 import logging
@@ -13,18 +13,18 @@ from ottla.types import LeaderEpoch
 logger = logging.getLogger(__name__)
 
 
-def cut_unknown_epochs(log: PartitionLog, newest: LeaderEpoch) -> None:
-    """Cut off the batches of epochs above ``newest``, the newest that this node knows to have begun.
+def truncate_unknown_epochs(log: PartitionLog, newest: LeaderEpoch) -> None:
+    """Truncate the batches of epochs above ``newest``, the newest epoch that this node knows.
 
     Raises:
-        StorageError: the disk refused.
+        StorageError: an I/O error.
     """
     if log.latest_epoch <= newest:
         return
     end = log.offset_for_leader_epoch(newest)
     end_offset = log.log_start_offset if end is None else end.offset
     logger.warning(
-        "%s: cutting off what is at offset %d to %d: it says leader epoch %d, this node knows of none after %d",
+        "%s: truncating offsets %d to %d: their leader epoch %d is unknown, the newest known one is %d",
         log.topic_partition,
         end_offset,
         log.log_end_offset,

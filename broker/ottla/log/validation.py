@@ -1,6 +1,6 @@
-"""What a leader checks of a batch before it gives it offsets: everything but the records, which `batch_check` walks.
+"""Checks of a leader on a batch before it assigns offsets: everything but the records, which `batch_check` walks.
 
-The header is checked in full. There may be only so many records and headers in one batch, because 5 KB can hold thirty
+The header is checked in full. The number of records and headers in one batch is limited, because 5 KB can hold thirty
 million headers, and consumers would have to read them.
 
 JVM Kafka accepts offset deltas with gaps in plain batches, fails on them with UNKNOWN_SERVER_ERROR in compressed ones,
@@ -21,9 +21,9 @@ from ottla.wire.records import NO_TIMESTAMP, Compression, RecordBatch, iterate_b
 from ottla.wire.records.compression import CODECS
 
 RECORDS_SIZE_BYTES_MAX = 100 * 1024 * 1024
-"""The most that a batch may decompress to, where it must be decompressed: as much as the largest request."""
+"""Limit of a batch's decompressed size, if it must be decompressed: as much as the largest request."""
 _BYTES_PER_ENTRY_MIN = 4
-"""A batch may hold a record or header for so many bytes of max.message.bytes; without compression it has not more."""
+"""A batch may hold one record or header per so many bytes of max.message.bytes; uncompressed, it cannot hold more."""
 _ENTRIES_LIMIT_MIN = 65_536
 _RECORD_SIZE_BYTES_MIN = 7
 """Its size, attributes, two deltas, two sizes and a header count, of a byte each."""
@@ -43,14 +43,14 @@ _COMPRESSION_KINDS = frozenset(Compression)
 
 @dataclass(frozen=True, slots=True)
 class RecordError:
-    """Why one record made its batch be refused; ``batch_index`` counts records in the batch from 0."""
+    """The reason why one record made its batch invalid; ``batch_index`` counts records in the batch from 0."""
 
     batch_index: int
     message: str
 
 
 class RecordValidationError(KafkaError):
-    """A batch refused for what its records say; ``record_errors`` go into the ProduceResponse."""
+    """Rejection of a batch because of its records; ``record_errors`` go into the ProduceResponse."""
 
     def __init__(self, code: ErrorCode, message: str, record_errors: tuple[RecordError, ...] = ()) -> None:
         super().__init__(code, message)
@@ -58,7 +58,7 @@ class RecordValidationError(KafkaError):
 
 
 def check_size(size_bytes: int, config: LogConfig, topic_partition: TopicPartition) -> None:
-    """Refuse a batch that the topic does not allow, or that no segment could hold.
+    """Reject a batch that is larger than the topic allows, or than a segment can hold.
 
     Raises:
         KafkaError: MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE.
@@ -78,7 +78,7 @@ def check_size(size_bytes: int, config: LogConfig, topic_partition: TopicPartiti
 
 
 def check_client_size(batch: RecordBatch, config: LogConfig, topic_partition: TopicPartition) -> None:
-    """Reject what is more than one batch, or a batch that is too large.
+    """Reject more than one batch, or a batch that is too large.
 
     Raises:
         InvalidRecordError: bytes follow the batch.
@@ -93,10 +93,10 @@ def check_client_size(batch: RecordBatch, config: LogConfig, topic_partition: To
 
 
 def check_client_header(batch: RecordBatch, topic_partition: TopicPartition) -> None:
-    """Reject a producer's batch, whose CRC is right, for a header that cannot be.
+    """Reject a producer's batch, whose CRC is right, for an impossible header.
 
     Raises:
-        InvalidRecordError: the header contradicts itself, or says what no producer may.
+        InvalidRecordError: the header contradicts itself, or has a value that no producer may set.
     """
     count = batch.record_count
     if count <= 0 or count != batch.last_offset_delta + 1 or batch.base_offset != 0:
@@ -152,7 +152,7 @@ def check_record_count(batch: RecordBatch, config: LogConfig, topic_partition: T
     size_bytes_max = RECORDS_SIZE_BYTES_MAX if batch.is_compressed else len(batch.payload)
     if count * _RECORD_SIZE_BYTES_MIN > size_bytes_max:
         raise InvalidRecordError(
-            f"the batch says that it has {count} records; it has at most {size_bytes_max} bytes for them"
+            f"the header of the batch has {count} records; it has at most {size_bytes_max} bytes for them"
         )
     raise KafkaError(
         ErrorCode.MESSAGE_TOO_LARGE,
@@ -164,9 +164,9 @@ def check_record_count(batch: RecordBatch, config: LogConfig, topic_partition: T
 def check_assigned_batches(
     records: Buffer, next_offset: Offset, topic_partition: TopicPartition, leader_epoch_max: LeaderEpoch | None = None
 ) -> list[RecordBatch]:
-    """Return the whole batches of ``records``, which have their offsets, having checked that they may come next.
+    """Return the whole batches of ``records``, which have their offsets, after checking that they can be appended.
 
-    The first batch of an epoch above ``leader_epoch_max``, and what comes behind it, is left out: the follower must
+    The first batch of an epoch above ``leader_epoch_max``, and the batches after it, are skipped: the follower must
     learn of the new leader first (KAFKA-18723).
 
     Raises:
@@ -241,14 +241,14 @@ def _check_timestamp(timestamp_ms: int, config: LogConfig, now_ms: int) -> None:
 
 
 def must_recompress(batch: RecordBatch, config: LogConfig) -> bool:
-    """Whether the topic wants another codec than the producer used; control batches stay as they are."""
+    """Whether the topic has another codec than the producer used; control batches are never recompressed."""
     if config.compression_type == "producer" or batch.is_control:
         return False
     return batch.compression is not _COMPRESSIONS[config.compression_type]
 
 
 def target_compression(config: LogConfig) -> tuple[Compression, int | None]:
-    """Return the codec that a topic wants, which is not "producer", and its level; None is the codec's default."""
+    """Return the codec of a topic, which is not "producer", and its level; None is the codec's default."""
     kind = _COMPRESSIONS[config.compression_type]
     if CODECS[kind].levels is None:
         return kind, None

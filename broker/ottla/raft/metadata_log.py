@@ -15,7 +15,7 @@ from ottla.errors import CorruptRecordError, OffsetOutOfRangeError, StorageError
 from ottla.log.checkpoint import PARTITION_METADATA, format_partition_metadata, write_text
 from ottla.log.config import UNLIMITED, LogConfig
 from ottla.log.partition_log import AppendOrigin, PartitionLog
-from ottla.log.unknown_epochs import cut_unknown_epochs
+from ottla.log.unknown_epochs import truncate_unknown_epochs
 from ottla.ports import Clock, Disk
 from ottla.raft.config import RaftConfig
 from ottla.raft.quorum_state_file import QuorumStateFile
@@ -99,7 +99,7 @@ class MetadataLog:
         election = QuorumStateFile(disk, self.directory).read()
         if election is not None:
             # Each epoch was durable in this file before its first batch was appended.
-            cut_unknown_epochs(self.log, election.epoch)
+            truncate_unknown_epochs(self.log, election.epoch)
         if self.snapshots and self._is_behind(self.snapshots[-1]):
             self.start_at_snapshot(self.snapshots[-1])
 

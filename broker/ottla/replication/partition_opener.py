@@ -10,7 +10,7 @@ from ottla.errors import StorageError
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
 from ottla.log.recovery import DamagedLogError
-from ottla.log.unknown_epochs import cut_unknown_epochs
+from ottla.log.unknown_epochs import truncate_unknown_epochs
 from ottla.metadata.cluster import DIRECTORY_LOST, RESERVED_DIRECTORIES_END
 from ottla.metadata.topics import LocalReplica
 from ottla.replication.config import ReplicationConfig
@@ -70,7 +70,7 @@ class PartitionOpener:
                 config=self._config_of_topic(topic_partition.topic),
                 directory_id=directory_id if directory_id >= RESERVED_DIRECTORIES_END else None,
             )
-            cut_unknown_epochs(log, local.partition.leader_epoch)
+            truncate_unknown_epochs(log, local.partition.leader_epoch)
         except DamagedLogError as error:
             logger.error("cannot serve %s: %s; requesting another leader", topic_partition, error)
             self._directories.assign(local.topic_id, topic_partition.partition, DIRECTORY_LOST)

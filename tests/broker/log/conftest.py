@@ -1,4 +1,4 @@
-"""What the tests of the log share: a clock that stands still, a disk in memory, batches, an open log, a node's logs."""
+"""Fixtures for the tests of the log: a manual clock, a disk in memory, batches, an open log, a node's logs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ class ManualClock:
         return self.now_ms
 
     def step_wall(self, by_ms: int) -> None:
-        """Set the wall clock, as NTP or an operator would; the monotonic clock does not notice."""
+        """Set the wall clock, as NTP or an operator would; the monotonic clock is unaffected."""
         self.now_ms += by_ms
         self.stepped_ms += by_ms
 
@@ -112,7 +112,7 @@ def open_log(disk: SimulatedDisk, clock: ManualClock) -> OpenLog:
 
 
 class Counting:
-    """A port `Random` without surprises."""
+    """A deterministic `Random` port: a counter."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -159,7 +159,7 @@ class Node:
         return manager.get_or_create(TopicPartition(topic, partition), topic_id=TOPIC_ID, config=self.config, **options)
 
     def lose(self, manager: LogManager, path: str) -> None:
-        """Let a directory fail, and the manager notice it."""
+        """Fail a directory, and have the manager detect it."""
         self.disk.break_directory(path)
         self.clock.advance(60_000)
         manager.maintenance.tick(self.clock.monotonic_ms())

@@ -1,4 +1,4 @@
-"""A producer's batch is checked at once or in steps, with the same result; what takes long does not hold the loop."""
+"""A producer's batch is checked at once or in steps, with the same result; long work does not block the loop."""
 
 from collections.abc import Callable, Sequence
 from struct import pack_into
@@ -25,7 +25,7 @@ CODECS = pytest.mark.parametrize("compression", list(Compression), ids=lambda ki
 
 
 def batch_with(deltas_ms: Sequence[int], *, newest_ms: int | None = None, **options: Any) -> bytearray:
-    """Return a batch with these timestamps after NOW_MS; ``newest_ms`` is what its header claims."""
+    """Return a batch with these timestamps after NOW_MS; ``newest_ms`` overrides the one in its header."""
     records = [Record(index, NOW_MS + delta, b"k", b"v") for index, delta in enumerate(deltas_ms)]
     data = bytearray(build_batch(records, **options))
     if newest_ms is not None:
@@ -35,7 +35,7 @@ def batch_with(deltas_ms: Sequence[int], *, newest_ms: int | None = None, **opti
 
 
 def check_both(data: bytes | bytearray, config: LogConfig) -> CheckedBatch:
-    """Check at once, where that is possible, and in steps; the results must not differ."""
+    """Check at once, if that is possible, and in steps; the results must not differ."""
     in_steps = check_in_one_go(bytes(data), config, TOPIC_PARTITION, NOW_MS, SimulatedClock())
     at_once = check_at_once(bytes(data), config, TOPIC_PARTITION, NOW_MS)
     if at_once is not None:
@@ -95,7 +95,7 @@ def test_newest_timestamp_of_a_header_is_corrected(
         pytest.param([0, -DAY_MS], {"message_timestamp_before_max_ms": 3_600_000}, id="behind"),
     ],
 )
-def test_limits_hold_for_what_the_records_say(
+def test_timestamp_limits_apply_to_the_records_not_the_header(
     deltas_ms: list[int], config: dict[str, Any], compression: Compression
 ) -> None:
     data = batch_with(deltas_ms, newest_ms=NOW_MS, compression=compression)
@@ -109,13 +109,13 @@ def test_limits_hold_for_what_the_records_say(
         assert rejection.value.code is ErrorCode.INVALID_TIMESTAMP
 
 
-def test_timestamps_of_the_producer_do_not_matter_where_the_broker_stamps() -> None:
+def test_log_append_time_ignores_timestamps_of_the_producer() -> None:
     data = batch_with([0, DAY_MS], newest_ms=NOW_MS)
 
     check_both(data, LogConfig(message_timestamp_type="LogAppendTime"))
 
 
-def test_records_without_timestamps_keep_none() -> None:
+def test_records_without_timestamps_stay_without() -> None:
     records = [Record(index, -1, b"k", b"v") for index in range(3)]
 
     assert check_both(build_batch(records), LogConfig()).newest_timestamp_ms == -1
@@ -141,7 +141,9 @@ def test_recompressed_records_are_the_same(compression: Compression, wanted: str
     ("kind", "low", "high"), [(Compression.GZIP, 1, 9), (Compression.LZ4, 1, 17), (Compression.ZSTD, -5, 19)]
 )
 @pytest.mark.parametrize("count", [200, 5_000])
-def test_levels_of_the_topic_are_honoured(kind: Compression, low: int, high: int, count: int) -> None:
+def test_recompression_uses_the_compression_level_of_the_topic(
+    kind: Compression, low: int, high: int, count: int
+) -> None:
     text = [b"%d bottles of beer on the wall, take %d down" % (n * 7919 % 1009, n % 13) for n in range(count)]
     data = build_batch([Record(index, NOW_MS, None, value) for index, value in enumerate(text)])
 
@@ -166,7 +168,7 @@ def test_recompressed_batch_that_is_too_large_is_rejected_before_it_is_complete(
     assert memory.held_bytes == 0
 
 
-# --- what takes long
+# --- long checks
 
 
 @CODECS
@@ -184,7 +186,7 @@ def test_records_are_walked_in_slices_and_decompressed_off_the_loop(compression:
 
 
 @pytest.mark.parametrize("wanted", ["producer", "lz4"])
-def test_memory_of_a_bomb_is_bounded_and_counted(wanted: str) -> None:
+def test_memory_of_a_decompression_bomb_is_bounded_and_counted(wanted: str) -> None:
     """3 KB of zstd may hold 100 MB."""
     data = build_batch([Record(0, NOW_MS, None, bytes(90 << 20))], compression=Compression.ZSTD)
     background, memory, held = SimulatedBackground(), MemoryBudget(64 << 20), set[int]()
@@ -197,14 +199,14 @@ def test_memory_of_a_bomb_is_bounded_and_counted(wanted: str) -> None:
     assert memory.held_bytes == 0
 
 
-def test_more_than_a_hundred_mebibytes_are_rejected() -> None:
+def test_batch_that_decompresses_to_over_100_mib_is_rejected() -> None:
     data = build_batch([Record(0, NOW_MS, None, bytes(101 << 20))], compression=Compression.ZSTD)
 
     with pytest.raises(CorruptRecordError, match="more than the allowed"):
         check_in_one_go(data, LogConfig(), TOPIC_PARTITION, NOW_MS, SimulatedClock())
 
 
-def test_check_that_nobody_waits_for_gives_its_memory_back() -> None:
+def test_cancelled_check_releases_its_memory() -> None:
     data = build_batch([Record(0, NOW_MS, None, bytes(1 << 20))], compression=Compression.GZIP)
     background, memory = SimulatedBackground(), MemoryBudget(64 << 20)
     steps = check_in_steps(data, LogConfig(), TOPIC_PARTITION, NOW_MS, OffLoop(background, memory, SimulatedClock()))
@@ -248,7 +250,7 @@ def test_keys_of_many_records_are_required_in_compacted_topics(cleanup: str) -> 
     assert [error.batch_index for error in rejection.value.record_errors] == [1_500]
 
 
-def test_record_that_lies_is_named() -> None:
+def test_invalid_record_is_named_in_the_error() -> None:
     data = bytearray(build_batch([Record(index, NOW_MS, b"k", b"v" * 100) for index in range(3_000)]))
     size_bytes = (len(data) - 61) // 3_000
     data[61 + 2 * size_bytes + 20] ^= 1

@@ -1,4 +1,4 @@
-"""Checkpoint files: whole or old, never half, and a clear error when somebody else has been at them."""
+"""Checkpoint files: the old or the new contents, never a part, and a clear error for foreign contents."""
 
 import errno
 
@@ -37,7 +37,7 @@ def test_offsets_are_written_as_kafka_does() -> None:
     assert parse_offsets(text, PATH) == offsets
 
 
-def test_no_file_is_no_offsets(disk: SimulatedDisk) -> None:
+def test_missing_checkpoint_has_no_offsets(disk: SimulatedDisk) -> None:
     assert read_offsets(disk, PATH) == {}
 
 
@@ -87,7 +87,7 @@ def test_a_failed_write_leaves_the_old_file(disk: SimulatedDisk, operation: str)
     assert read_text(disk, PATH) == "old"
 
 
-def test_a_later_write_takes_effect_when_it_is_synced(disk: SimulatedDisk) -> None:
+def test_write_off_the_loop_takes_effect_after_its_sync(disk: SimulatedDisk) -> None:
     write_text(disk, PATH, "old")
     done: list[StorageError | None] = []
 
@@ -99,7 +99,7 @@ def test_a_later_write_takes_effect_when_it_is_synced(disk: SimulatedDisk) -> No
 
 
 @pytest.mark.parametrize("operation", ["open", "sync", "rename"])
-def test_a_failed_later_write_is_reported(disk: SimulatedDisk, operation: str) -> None:
+def test_failed_write_off_the_loop_is_reported(disk: SimulatedDisk, operation: str) -> None:
     disk.fail_next(operation, errno.EIO)
     done: list[StorageError | None] = []
 
@@ -109,14 +109,14 @@ def test_a_failed_later_write_is_reported(disk: SimulatedDisk, operation: str) -
     assert [type(error) for error in done] == [StorageError]
 
 
-def test_a_file_that_is_no_text_is_an_error(disk: SimulatedDisk) -> None:
+def test_file_that_is_not_utf8_is_an_error(disk: SimulatedDisk) -> None:
     disk.open(PATH, create=True).pwritev([b"\xff"], 0)
 
     with pytest.raises(StorageError, match="not UTF-8"):
         read_text(disk, PATH)
 
 
-def test_partition_metadata_is_kafkas() -> None:
+def test_partition_metadata_has_kafkas_format() -> None:
     text = format_partition_metadata(Uuid(bytes(range(16))))
 
     assert text == "version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
@@ -139,16 +139,14 @@ def test_malformed_partition_metadata_is_an_error(text: str) -> None:
     [b"", b"vers", b"version: 0\ntopic_id: AAECAwQ", b"\xff" * 40],
     ids=["empty", "torn", "torn-id", "not-text"],
 )
-def test_partition_metadata_that_a_power_cut_has_spoilt_counts_as_not_written(
-    disk: SimulatedDisk, content: bytes
-) -> None:
+def test_partition_metadata_corrupted_by_a_power_cut_counts_as_not_written(disk: SimulatedDisk, content: bytes) -> None:
     """Found by the simulator (seed 94): a flipped bit in it took the whole log directory offline, for ever."""
     disk.open("/partition.metadata", create=True).pwritev([content], 0)
 
     assert read_partition_metadata(disk, "") is None
 
 
-def test_partition_metadata_that_the_disk_refuses_is_an_error(disk: SimulatedDisk) -> None:
+def test_io_error_on_partition_metadata_is_an_error(disk: SimulatedDisk) -> None:
     disk.open("/partition.metadata", create=True)
     disk.fail_next("read", errno.EIO)
 

@@ -1,4 +1,4 @@
-"""A log's configuration: Kafka's defaults, and values that no log could follow."""
+"""A log's configuration: Kafka's defaults, and invalid values."""
 
 from dataclasses import replace
 
@@ -27,9 +27,9 @@ def test_the_defaults_are_kafkas() -> None:
         ),
     ],
 )
-def test_records_are_read_where_they_decide(settings: dict[str, object], minds: bool) -> None:
-    assert LogConfig(**settings).minds_records is minds  # type: ignore[arg-type]
-    assert replace(LogConfig(), **settings).minds_records is minds  # type: ignore[arg-type]
+def test_records_are_validated_for_compaction_and_for_old_timestamps(settings: dict[str, object], minds: bool) -> None:
+    assert LogConfig(**settings).validates_records is minds  # type: ignore[arg-type]
+    assert replace(LogConfig(), **settings).validates_records is minds  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,6 @@ def test_records_are_read_where_they_decide(settings: dict[str, object], minds: 
         pytest.param({"segment_bytes": 2**31}, id="positions-beyond-int32"),
     ],
 )
-def test_an_impossible_value_is_refused(settings: dict[str, object]) -> None:
+def test_invalid_value_is_rejected(settings: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError):
         LogConfig(**settings)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A log's files explained line by line: the lines are Kafka's own, and Kafka's own tool has nothing to add."""
+"""The dump of a log's files has the lines of Kafka's own tool."""
 
 from collections.abc import Callable
 from struct import pack
@@ -29,7 +29,7 @@ MakeBatch = Callable[..., bytearray]
 
 
 def explained(disk: SimulatedDisk, name: str, data: bytes, **options: Any) -> list[str]:
-    """Write a file and return its lines but the first, which names it."""
+    """Write a file and return the lines of its dump without the first, which names it."""
     path = f"/{name}"
     disk.open(path, create=True).pwritev([data], 0)
     first, *lines = explain_file(disk, path, **options)
@@ -73,7 +73,7 @@ def test_without_data_only_batches_are_lines(disk: SimulatedDisk, make_batch: Ma
     assert len(lines) == 2
 
 
-def test_append_time_and_delete_horizon_are_told(disk: SimulatedDisk) -> None:
+def test_append_time_and_delete_horizon_are_dumped(disk: SimulatedDisk) -> None:
     stamped = build_batch(
         [Record(0, 5, b"k", None)], timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time_ms=NOW_MS
     )
@@ -107,7 +107,7 @@ def test_append_time_and_delete_horizon_are_told(disk: SimulatedDisk) -> None:
             ' KRaftVersion {"version":0,"kRaftVersion":1}',
             id="kraft-version",
         ),
-        pytest.param(ControlRecordType.LEADER_CHANGE, b"\0\0\xff", " LeaderChange: cannot be read: ", id="damaged"),
+        pytest.param(ControlRecordType.LEADER_CHANGE, b"\0\0\xff", " LeaderChange: cannot be read: ", id="corrupt"),
     ],
 )
 def test_control_records_are_read(disk: SimulatedDisk, kind: ControlRecordType, value: bytes, words: str) -> None:
@@ -150,7 +150,7 @@ def disk_with(disk: SimulatedDisk, path: str, data: bytes) -> SimulatedDisk:
     return disk
 
 
-def test_a_snapshot_tells_where_it_ends(disk: SimulatedDisk) -> None:
+def test_title_of_a_snapshot_has_its_end_offset_and_epoch(disk: SimulatedDisk) -> None:
     lines = explained(disk, "00000000000000000042-0000000007.checkpoint", b"")
 
     assert lines == ["Snapshot end offset: 42, epoch: 7"]
@@ -163,18 +163,20 @@ def test_a_snapshot_tells_where_it_ends(disk: SimulatedDisk) -> None:
         pytest.param(bytes(5), "Found 5 invalid bytes at the end of 00000000000000000000.log", id="a-few-zeros"),
     ],
 )
-def test_what_is_no_batch_is_counted(disk: SimulatedDisk, make_batch: MakeBatch, tail: bytes, words: str) -> None:
+def test_invalid_bytes_at_the_end_are_counted(
+    disk: SimulatedDisk, make_batch: MakeBatch, tail: bytes, words: str
+) -> None:
     assert explained(disk, "00000000000000000000.log", bytes(make_batch(1)) + tail)[-1] == words
 
 
-def test_a_wrong_crc_is_told(disk: SimulatedDisk, make_batch: MakeBatch) -> None:
+def test_wrong_crc_is_dumped_as_invalid(disk: SimulatedDisk, make_batch: MakeBatch) -> None:
     data = make_batch(1)
     data[17] ^= 1
 
     assert explained(disk, "00000000000000000000.log", data)[1].endswith("isvalid: false")
 
 
-def test_offsets_that_go_back_are_told(disk: SimulatedDisk, make_batch: MakeBatch) -> None:
+def test_decreasing_offsets_are_reported(disk: SimulatedDisk, make_batch: MakeBatch) -> None:
     data = make_batch(1, base_offset=12) + make_batch(1, base_offset=11)
 
     lines = explained(disk, "00000000000000000010.log", data)
@@ -182,7 +184,7 @@ def test_offsets_that_go_back_are_told(disk: SimulatedDisk, make_batch: MakeBatc
     assert lines[-2:] == ["Non-consecutive offsets in /00000000000000000010.log", "  12 is followed by 11"]
 
 
-def test_message_sets_of_old_are_explained(disk: SimulatedDisk) -> None:
+def test_message_sets_of_magic_1_are_dumped(disk: SimulatedDisk) -> None:
     body = pack(">bbqi3si5s", 1, 0, NOW_MS, 3, b"key", 5, b"value")
     data = pack(">qiI", 4, 4 + len(body), crc32(body)) + body
 
@@ -206,7 +208,7 @@ def test_indexes_are_compared_with_the_log(disk: SimulatedDisk, make_batch: Make
     assert times == [f"timestamp: {NOW_MS + 1} offset: 13"]
 
 
-def test_an_index_that_contradicts_the_log_is_told(disk: SimulatedDisk, make_batch: MakeBatch) -> None:
+def test_index_that_contradicts_the_log_is_reported(disk: SimulatedDisk, make_batch: MakeBatch) -> None:
     disk_with(disk, "/00000000000000000000.log", bytes(make_batch(2)))
 
     offsets = explained(disk, "00000000000000000000.index", pack(">iiii", 0, 0, 9, 5))
@@ -229,13 +231,13 @@ def test_an_index_that_contradicts_the_log_is_told(disk: SimulatedDisk, make_bat
     ]
 
 
-def test_an_empty_index_says_so(disk: SimulatedDisk) -> None:
+def test_empty_index_is_reported(disk: SimulatedDisk) -> None:
     disk_with(disk, "/00000000000000000000.log", b"")
 
     assert explained(disk, "00000000000000000000.index", b"") == ["/00000000000000000000.index is empty."]
 
 
-def test_checkpoints_are_explained(disk: SimulatedDisk) -> None:
+def test_checkpoints_are_dumped(disk: SimulatedDisk) -> None:
     assert explained(disk, "leader-epoch-checkpoint", b"0\n1\n3 17\n") == ["epoch: 3 startOffset: 17"]
     assert explained(disk, "recovery-point-offset-checkpoint", b"0\n1\nt 2 17\n") == [
         "topic: t partition: 2 offset: 17"
@@ -244,7 +246,7 @@ def test_checkpoints_are_explained(disk: SimulatedDisk) -> None:
         explained(disk, "log-start-offset-checkpoint", b"garbage")
 
 
-def test_a_damaged_snapshot_says_so(disk: SimulatedDisk) -> None:
+def test_corrupt_snapshot_is_reported(disk: SimulatedDisk) -> None:
     assert "snapshot has at least" in explained(disk, "00000000000000000002.snapshot", b"\0")[0]
 
 

@@ -1,4 +1,4 @@
-"""Names of a log's files and directories: what Kafka's tools look for, and what they pass over."""
+"""Names of a log's files and directories, as Kafka's tools expect them."""
 
 import pytest
 
@@ -49,12 +49,12 @@ def test_a_logs_directory_names_its_partition(name: str, log: TopicPartition | N
 
 
 @pytest.mark.parametrize("mark", ["delete", "stray", "future"])
-def test_a_marked_directory_is_recognised(mark: str) -> None:
+def test_directory_with_a_suffix_is_recognised(mark: str) -> None:
     assert directory_mark(f"topic-0.0123abc-{mark}") == mark
     assert directory_mark(f"topic-{mark}") is None
 
 
-def test_a_topic_may_end_like_a_mark() -> None:
+def test_topic_name_may_end_like_a_suffix() -> None:
     assert directory_mark("orders-delete-0") is None
 
 

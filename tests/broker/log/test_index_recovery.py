@@ -1,4 +1,4 @@
-"""Indexes that a crash took, or that are damaged, are made anew from the batches when a log is opened."""
+"""Indexes that are missing after a crash or corrupt are rebuilt from the batches when a log is opened."""
 
 import itertools
 from collections.abc import Callable
@@ -38,9 +38,7 @@ def killed_with_two_segments(open_log: OpenLog, make_batch: MakeBatch, disk: Sim
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_a_missing_index_is_made_anew(
-    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, suffix: str
-) -> None:
+def test_missing_index_is_rebuilt(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, suffix: str) -> None:
     killed_with_two_segments(open_log, make_batch, disk)
     path = LOG_0.replace(".log", suffix)
     before = disk.contents(path)
@@ -69,7 +67,7 @@ DAMAGES = pytest.mark.parametrize(
 @pytest.mark.parametrize("is_clean", [True, False], ids=["clean", "crash"])
 @pytest.mark.parametrize("segment", [0, 2, 4], ids=["first", "second", "active"])
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_a_damaged_index_is_made_anew(
+def test_corrupt_index_is_rebuilt(
     open_log: OpenLog,
     make_batch: MakeBatch,
     disk: SimulatedDisk,
@@ -91,10 +89,10 @@ def test_a_damaged_index_is_made_anew(
     path = f"{DIRECTORY}/{segment * 4:020d}{suffix}"
     before = disk.contents(path)
     assert len(before) >= 12
-    damaged = damage(before)
+    corrupted = corrupt(before)
     disk.remove(path)
-    if damaged is not None:
-        disk.open(path, create=True).pwritev([damaged], 0)
+    if corrupted is not None:
+        disk.open(path, create=True).pwritev([corrupted], 0)
 
     log = open_log(was_clean_shutdown=is_clean, recovery_point=24, **config)
 
@@ -106,7 +104,7 @@ def test_a_damaged_index_is_made_anew(
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("size_bytes", [None, 11], ids=["missing", "torn"])
-def test_a_log_whose_index_was_made_anew_can_be_truncated(
+def test_log_with_a_rebuilt_index_can_be_truncated(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, suffix: str, size_bytes: int | None
 ) -> None:
     filled(open_log, make_batch, 6, index_interval_bytes=0).close()
@@ -126,7 +124,7 @@ def test_a_log_whose_index_was_made_anew_can_be_truncated(
 
 
 @pytest.mark.parametrize("position", [3, 7], ids=["offset-out-of-the-segments-reach", "offset-that-goes-back"])
-def test_an_index_that_cannot_be_made_anew_ends_the_log_where_the_batches_are_damaged(
+def test_log_ends_at_the_corrupt_batch_that_prevents_an_index_rebuild(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, position: int
 ) -> None:
     killed_with_two_segments(open_log, make_batch, disk)
@@ -137,7 +135,7 @@ def test_an_index_that_cannot_be_made_anew_ends_the_log_where_the_batches_are_da
     assert open_log(was_clean_shutdown=True, index_interval_bytes=0).log_end_offset == 3
 
 
-def test_only_the_damaged_segments_batches_are_read(
+def test_index_rebuild_reads_only_the_batches_of_its_segment(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
 ) -> None:
     log = filled(open_log, make_batch, 100, segment_bytes=20 * len(make_batch(1)), index_interval_bytes=0)
@@ -169,7 +167,7 @@ def test_each_segment_is_walked_once_when_all_indexes_and_snapshots_are_missing(
     assert reads(10) <= 2.5 * few, "twice as many segments"
 
 
-def test_an_index_of_records_without_timestamps_is_empty_and_sound(
+def test_time_index_of_records_without_timestamps_is_empty_and_valid(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
 ) -> None:
     log = open_log()
@@ -193,7 +191,7 @@ def test_an_index_of_records_without_timestamps_is_empty_and_sound(
     ],
 )
 @pytest.mark.parametrize("is_active", [True, False], ids=["active", "inactive"])
-def test_a_damaged_transaction_index_is_made_anew(
+def test_corrupt_transaction_index_is_rebuilt(
     open_log: OpenLog,
     make_batch: MakeBatch,
     disk: SimulatedDisk,
@@ -215,14 +213,14 @@ def test_a_damaged_transaction_index_is_made_anew(
     path = f"{DIRECTORY}/{1:020d}.txnindex"
     before = disk.contents(path)
     disk.remove(path)
-    disk.open(path, create=True).pwritev([damage(before)], 0)
+    disk.open(path, create=True).pwritev([corrupt(before)], 0)
 
     open_log(was_clean_shutdown=True)
 
     assert disk.contents(path) == before
 
 
-def test_index_has_an_entry_every_64_kib_whatever_the_topic_says(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_index_has_an_entry_every_64_kib_above_that_index_interval(open_log: OpenLog, make_batch: MakeBatch) -> None:
     """With index.interval.bytes at its maximum every fetch would walk all headers of a segment."""
     log = open_log(index_interval_bytes=2**31 - 1)
     size_bytes = len(make_batch(1, size_bytes=1_000))

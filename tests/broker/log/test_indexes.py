@@ -1,4 +1,4 @@
-"""The three index files of a segment: what a lookup finds, what reaches the disk and when, what is not believed."""
+"""The three index files of a segment: lookups, writes, and invalid files."""
 
 from bisect import bisect_right
 from struct import pack
@@ -148,7 +148,7 @@ def test_a_search_by_time_starts_at_the_last_entry_at_or_below(
     assert index.lookup(timestamp_ms) == offset
 
 
-def test_a_time_index_is_cut_by_offset(disk: SimulatedDisk) -> None:
+def test_time_index_is_truncated_by_offset(disk: SimulatedDisk) -> None:
     index = TimeIndex(disk, PATH, 0)
     index.append_if_later(10, 1)
     index.append_if_later(20, 5)
@@ -192,7 +192,7 @@ def test_aborted_transactions_are_found_by_overlap(
     assert ([transaction.producer_id for transaction in found], complete) == (producers, is_complete)
 
 
-def test_a_transaction_index_survives_and_is_cut_by_marker(disk: SimulatedDisk) -> None:
+def test_transaction_index_is_saved_and_truncated_by_marker_offset(disk: SimulatedDisk) -> None:
     transaction_index(disk)
     index = TransactionIndex(disk, PATH, 0, exists=True)
     assert index.entries() == transactions()

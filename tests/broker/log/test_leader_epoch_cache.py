@@ -1,4 +1,4 @@
-"""Leader epochs: where each starts and ends, and what truncation at either end leaves of them."""
+"""Leader epochs: start and end offset of each, and truncation at either end."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def entries(cache: LeaderEpochCache) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize(
-    ("epoch", "answer"),
+    ("epoch", "expected"),
     [
         pytest.param(-1, None, id="undefined"),
         pytest.param(0, OffsetAndEpoch(5, 0), id="below-all-known"),
@@ -40,12 +40,12 @@ def entries(cache: LeaderEpochCache) -> list[tuple[int, int]]:
         pytest.param(8, None, id="newer-than-all-known"),
     ],
 )
-def test_where_an_epoch_ends(cache: LeaderEpochCache, epoch: int, answer: OffsetAndEpoch | None) -> None:
-    assert cache.end_offset_for(epoch, 33) == answer
+def test_end_offset_of_an_epoch(cache: LeaderEpochCache, epoch: int, expected: OffsetAndEpoch | None) -> None:
+    assert cache.end_offset_for(epoch, 33) == expected
 
 
 @pytest.mark.parametrize(("offset", "epoch"), [(4, -1), (5, 2), (9, 2), (10, 4), (20, 7), (99, 7)], ids=str)
-def test_which_epoch_an_offset_belongs_to(cache: LeaderEpochCache, offset: int, epoch: int) -> None:
+def test_epoch_of_an_offset(cache: LeaderEpochCache, offset: int, epoch: int) -> None:
     assert cache.epoch_for_offset(offset) == epoch
 
 
@@ -59,7 +59,7 @@ def test_which_epoch_an_offset_belongs_to(cache: LeaderEpochCache, offset: int, 
         pytest.param(1, 1, [(1, 1)], id="everything-is-new"),
     ],
 )
-def test_entries_ascend_whatever_is_assigned(
+def test_assigned_epoch_drops_entries_that_are_not_below_it(
     cache: LeaderEpochCache, epoch: int, offset: int, expected: list[tuple[int, int]]
 ) -> None:
     cache.assign(epoch, offset)
@@ -96,7 +96,7 @@ def test_truncation_from_the_start(cache: LeaderEpochCache, offset: int, expecte
     assert entries(cache) == expected
 
 
-def test_the_file_is_kafkas(cache: LeaderEpochCache, disk: SimulatedDisk) -> None:
+def test_leader_epoch_checkpoint_has_kafkas_format(cache: LeaderEpochCache, disk: SimulatedDisk) -> None:
     assert disk.contents(PATH) == b"0\n3\n2 5\n4 10\n7 20\n"
     again = LeaderEpochCache(disk, PATH)
     again.load()

@@ -1,4 +1,4 @@
-"""All logs of a node: whose directories they are, what a clean stop promises, what a failing directory takes along."""
+"""All logs of a node: ownership of directories, guarantees of a clean shutdown, failure of a directory."""
 
 import errno
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def append(log: Any, batch: bytearray) -> None:
     log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS)
 
 
-# --- whose directories
+# --- ownership of directories
 
 
 @pytest.mark.parametrize(
@@ -35,14 +35,16 @@ def append(log: Any, batch: bytearray) -> None:
         pytest.param("/b", {"directory_id": A_ID}, "Duplicate directory ID", id="a-copy"),
     ],
 )
-def test_a_directory_of_somebody_else_is_refused(node: Any, path: str, fields: dict[str, Any], words: str) -> None:
+def test_directory_of_another_node_or_cluster_is_rejected(
+    node: Any, path: str, fields: dict[str, Any], words: str
+) -> None:
     node.format(path, fields.pop("directory_id", B_ID), **fields)
 
     with pytest.raises(ConfigurationError, match=words):
         node.start()
 
 
-def test_a_directory_that_is_not_formatted_is_refused(node: Any) -> None:
+def test_unformatted_directory_is_rejected(node: Any) -> None:
     node.disk.remove("/b/meta.properties")
     with pytest.raises(ConfigurationError, match=r"No `meta.properties` found in /b .*ottla format"):
         node.start()
@@ -52,11 +54,11 @@ def test_a_directory_that_is_not_formatted_is_refused(node: Any) -> None:
         node.start()
 
 
-def test_without_an_expected_cluster_the_first_directorys_counts(node: Any) -> None:
+def test_cluster_id_defaults_to_that_of_the_first_directory(node: Any) -> None:
     assert node.start(cluster_id=None).offline_directories() == []
 
 
-def test_a_directory_serves_one_process(node: Any) -> None:
+def test_directory_can_be_locked_by_one_process_only(node: Any) -> None:
     node.start()
 
     with pytest.raises(ConfigurationError, match=r"Failed to acquire lock on file \.lock in /a"):
@@ -81,14 +83,14 @@ def test_kafkas_own_meta_properties_are_read() -> None:
     assert (found.node_id, found.cluster_id, found.directory_id is not None) == (1, "Q", True)
 
 
-def test_the_directories_ids_are_those_of_the_files(node: Any) -> None:
+def test_directory_ids_are_read_from_meta_properties(node: Any) -> None:
     assert node.start().directory_ids() == {"/a": A_ID, "/b": B_ID}
 
 
 # --- logs
 
 
-def test_a_log_goes_to_the_directory_with_the_fewest(node: Any) -> None:
+def test_new_log_is_created_in_the_directory_with_the_fewest_logs(node: Any) -> None:
     manager = node.start()
 
     directories = [node.create(manager, partition=partition).directory for partition in range(4)]
@@ -103,7 +105,9 @@ def test_a_log_goes_to_the_directory_with_the_fewest(node: Any) -> None:
         pytest.param(("/a", "/b"), ["/a/topic-0", "/b/topic-1"], id="all-are-as-good"),
     ],
 )
-def test_a_new_log_goes_past_cordoned_directories(node: Any, cordoned: tuple[str, ...], directories: list[str]) -> None:
+def test_new_log_is_not_created_in_a_cordoned_directory(
+    node: Any, cordoned: tuple[str, ...], directories: list[str]
+) -> None:
     manager = node.start()
     manager.cordon(cordoned)
 
@@ -111,38 +115,38 @@ def test_a_new_log_goes_past_cordoned_directories(node: Any, cordoned: tuple[str
     assert manager.cordoned_directory_ids() == [{"/a": A_ID, "/b": B_ID}[path] for path in cordoned]
 
 
-def test_a_cordoned_directory_takes_the_log_that_the_metadata_puts_there(node: Any) -> None:
+def test_cordoned_directory_accepts_a_log_that_the_metadata_assigns_to_it(node: Any) -> None:
     manager = node.start()
     manager.cordon(["/a"])
 
     assert node.create(manager, directory_id=A_ID).directory == "/a/topic-0"
 
 
-def test_a_log_goes_where_the_metadata_says(node: Any) -> None:
+def test_log_is_created_in_the_directory_that_the_metadata_assigns(node: Any) -> None:
     manager = node.start()
 
     assert node.create(manager, partition=0, directory_id=B_ID).directory == "/b/topic-0"
     assert node.create(manager, partition=1, directory_id=Uuid(b"?" * 16)).directory == "/a/topic-1"
 
 
-def test_a_log_is_there_once(node: Any) -> None:
+def test_get_or_create_returns_the_existing_log(node: Any) -> None:
     manager = node.start()
 
     assert node.create(manager) is node.create(manager) is manager.get(TopicPartition("topic", 0))
     assert manager.get(TopicPartition("other", 0)) is None
 
 
-def test_another_topic_of_the_same_name_is_refused(node: Any) -> None:
+def test_log_of_another_topic_id_is_rejected(node: Any) -> None:
     manager = node.start()
     node.create(manager)
 
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(KafkaError) as raised:
         manager.get_or_create(TopicPartition("topic", 0), topic_id=Uuid(b"x" * 16), config=LogConfig())
 
-    assert refusal.value.code is ErrorCode.INCONSISTENT_TOPIC_ID
+    assert raised.value.code is ErrorCode.INCONSISTENT_TOPIC_ID
 
 
-def test_a_new_log_owes_nothing_to_a_deleted_one_of_its_name(node: Any, make_batch: MakeBatch) -> None:
+def test_new_log_ignores_checkpoints_of_a_deleted_log_of_its_name(node: Any, make_batch: MakeBatch) -> None:
     manager = node.start()
     log = node.create(manager)
     append(log, make_batch(5))
@@ -175,7 +179,7 @@ def test_a_deleted_log_is_renamed_at_once_and_removed_later(node: Any, make_batc
     assert not node.disk.exists(f"/a/{name}")
 
 
-def test_many_quiet_logs_let_the_loop_rest(node: Any) -> None:
+def test_idle_logs_are_due_again_after_the_check_interval(node: Any) -> None:
     manager = node.start()
     for partition in range(2 * ITEMS_PER_SLICE):
         node.create(manager, partition=partition)
@@ -213,13 +217,13 @@ def test_a_deletion_is_finished_after_a_restart(node: Any) -> None:
     assert not [name for name in node.disk.list_directory("/a") if "-delete" in name]
 
 
-def test_the_quorums_log_is_not_the_managers(node: Any) -> None:
+def test_metadata_log_is_not_loaded_by_the_manager(node: Any) -> None:
     node.disk.make_directory("/a/__cluster_metadata-0")
 
     assert list(node.start().logs()) == []
 
 
-def test_a_new_configuration_reaches_the_topics_logs(node: Any) -> None:
+def test_new_configuration_is_applied_to_the_topics_logs(node: Any) -> None:
     manager = node.start()
     logs = [node.create(manager, topic) for topic in ("topic", "other")]
 
@@ -229,7 +233,7 @@ def test_a_new_configuration_reaches_the_topics_logs(node: Any) -> None:
     assert logs[0].config.segment_jitter_ms == 99, "drawn below the topic's bound"
 
 
-# --- stopping and starting
+# --- stop and start
 
 
 @pytest.mark.parametrize(
@@ -271,9 +275,7 @@ def test_a_clean_stop_keeps_every_offset(node: Any, make_batch: MakeBatch) -> No
     assert manager.previous_broker_epoch() == 17
 
 
-def test_a_clean_stop_syncs_what_was_written_and_nothing_of_logs_that_were_not(
-    node: Any, make_batch: MakeBatch
-) -> None:
+def test_clean_stop_syncs_only_logs_that_were_written_to(node: Any, make_batch: MakeBatch) -> None:
     manager = node.start()
     append(node.create(manager, directory_id=A_ID), make_batch(5))
     before = node.disk.operations["sync"]
@@ -294,7 +296,7 @@ def test_a_clean_stop_syncs_what_was_written_and_nothing_of_logs_that_were_not(
     assert manager.previous_broker_epoch() == 17
 
 
-def test_what_was_cut_off_an_empty_log_stays_away_after_a_clean_stop(node: Any, make_batch: MakeBatch) -> None:
+def test_records_truncated_from_a_log_do_not_return_after_a_clean_stop(node: Any, make_batch: MakeBatch) -> None:
     manager = node.start()
     log = node.create(manager)
     append(log, make_batch(5))
@@ -306,7 +308,7 @@ def test_what_was_cut_off_an_empty_log_stays_away_after_a_clean_stop(node: Any, 
     assert node.create(node.start()).log_end_offset == 0
 
 
-def test_a_clean_stop_vouches_once(node: Any) -> None:
+def test_clean_shutdown_marker_is_valid_for_one_start(node: Any) -> None:
     node.start().close(broker_epoch=17)
     node.disk.crash()
     assert node.start().previous_broker_epoch() == 17
@@ -391,7 +393,7 @@ def test_empty_checkpoints_are_read_as_kafka_reads_them(node: Any, make_batch: M
     assert manager.get(TopicPartition("topic", 0)).log_end_offset == 3
 
 
-def test_retention_runs_in_time_a_slice_of_logs_per_tick(node: Any, make_batch: MakeBatch) -> None:
+def test_retention_runs_at_its_interval_on_a_slice_of_logs_per_tick(node: Any, make_batch: MakeBatch) -> None:
     node.config = LogConfig(retention_ms=HOUR_MS)
     manager = node.start()
     count = 2 * ITEMS_PER_SLICE + 3
@@ -412,7 +414,7 @@ def test_retention_runs_in_time_a_slice_of_logs_per_tick(node: Any, make_batch: 
     assert manager.maintenance.due_ms > now_ms
 
 
-def test_a_duty_that_takes_longer_than_its_interval_reaches_every_log(node: Any, make_batch: MakeBatch) -> None:
+def test_periodic_work_longer_than_its_interval_reaches_every_log(node: Any, make_batch: MakeBatch) -> None:
     node.config = LogConfig(retention_ms=HOUR_MS)
     manager = node.start()
     count = 3 * ITEMS_PER_SLICE
@@ -429,7 +431,7 @@ def test_a_duty_that_takes_longer_than_its_interval_reaches_every_log(node: Any,
     assert sum(log.log_start_offset for log in manager.logs()) == count
 
 
-def test_a_log_that_was_deleted_meanwhile_is_spared_its_duties(node: Any, make_batch: MakeBatch) -> None:
+def test_periodic_work_skips_a_log_that_was_deleted_meanwhile(node: Any, make_batch: MakeBatch) -> None:
     node.config = LogConfig(retention_ms=HOUR_MS, file_delete_delay_ms=0)
     manager = node.start()
     for partition in range(2 * ITEMS_PER_SLICE):
@@ -447,10 +449,10 @@ def test_a_log_that_was_deleted_meanwhile_is_spared_its_duties(node: Any, make_b
     assert node.failures == []
 
 
-# --- a directory that fails
+# --- directory failure
 
 
-def test_a_failed_directory_takes_its_logs_along_and_spares_the_others(node: Any, make_batch: MakeBatch) -> None:
+def test_failed_directory_takes_only_its_own_logs_offline(node: Any, make_batch: MakeBatch) -> None:
     manager = node.start()
     lost, kept = node.create(manager, partition=0), node.create(manager, partition=1)
     node.disk.fail_next("write", errno.EIO, path_part="/a/topic-0")
@@ -468,10 +470,10 @@ def test_a_failed_directory_takes_its_logs_along_and_spares_the_others(node: Any
         node.create(manager, partition=3, directory_id=A_ID)
 
 
-def test_a_log_is_not_made_elsewhere_while_its_directory_was_offline_all_the_time(
+def test_log_is_not_created_elsewhere_while_a_directory_is_offline_since_the_start(
     node: Any, make_batch: MakeBatch
 ) -> None:
-    """Found by the simulator (seed 48): its new log was empty, and the controller was told that it is the replica."""
+    """Found by the simulator (seed 48): its new log was empty, and was reported to the controller as the replica."""
     append(node.create(node.start(), directory_id=A_ID), make_batch(1))
     node.disk.kill()
     node.disk.break_directory("/a")
@@ -488,10 +490,10 @@ def test_a_log_is_not_made_elsewhere_while_its_directory_was_offline_all_the_tim
     assert node.create(node.start(), directory_id=A_ID).log_end_offset == 1
 
 
-def test_a_lost_log_is_not_made_anew_in_another_directory(node: Any, make_batch: MakeBatch) -> None:
+def test_lost_log_is_not_recreated_in_another_directory(node: Any, make_batch: MakeBatch) -> None:
     """Found by the simulator (seed 2126428070): the directory came back, and the node had two logs of the partition.
 
-    The metadata did not name the directory yet. A topic that was made anew meanwhile has nothing in the lost one.
+    The metadata did not name the directory yet. A topic that was recreated meanwhile has no log in the lost directory.
     """
     manager = node.start()
     append(node.create(manager), make_batch(1))
@@ -500,13 +502,11 @@ def test_a_lost_log_is_not_made_anew_in_another_directory(node: Any, make_batch:
     with pytest.raises(StorageError, match="/a, which holds topic-0, is offline"):
         node.create(manager)
 
-    anew = manager.get_or_create(TopicPartition("topic", 0), topic_id=Uuid(b"n" * 16), config=node.config)
-    assert anew.directory == "/b/topic-0"
+    recreated = manager.get_or_create(TopicPartition("topic", 0), topic_id=Uuid(b"n" * 16), config=node.config)
+    assert recreated.directory == "/b/topic-0"
 
 
-def test_a_log_that_could_not_be_loaded_as_its_directory_failed_is_not_made_anew(
-    node: Any, make_batch: MakeBatch
-) -> None:
+def test_log_not_loaded_from_a_failed_directory_is_not_recreated(node: Any, make_batch: MakeBatch) -> None:
     manager = node.start()
     for partition in range(3):
         append(node.create(manager, partition=partition, directory_id=A_ID), make_batch(1))
@@ -521,7 +521,7 @@ def test_a_log_that_could_not_be_loaded_as_its_directory_failed_is_not_made_anew
             node.create(manager, partition=partition)
 
 
-def test_every_directory_gone_is_the_end(node: Any) -> None:
+def test_start_fails_when_all_directories_have_failed(node: Any) -> None:
     node.disk.fail_next("make_directory", errno.EIO)
     node.disk.fail_next("make_directory", errno.EIO)
 
@@ -540,7 +540,7 @@ def test_a_directory_that_fails_to_close_leaves_no_marker(node: Any, make_batch:
     assert node.disk.exists("/b/.kafka_cleanshutdown")
 
 
-def test_the_space_of_a_directory_is_its_file_systems(node: Any) -> None:
+def test_space_of_a_directory_is_that_of_its_file_system(node: Any) -> None:
     node.disk.capacity_bytes = 1_000_000
 
     space = node.start().space_of("/a")
@@ -570,7 +570,7 @@ def test_directories_of_deleted_logs_are_removed_a_slice_per_tick(node: Any) -> 
     assert (before, after_one, left()) == (count, 2, 0)
 
 
-def test_a_checkpoint_that_is_under_way_at_the_end_harms_nothing(node: Any, make_batch: MakeBatch) -> None:
+def test_close_during_a_checkpoint_write_keeps_the_final_checkpoint(node: Any, make_batch: MakeBatch) -> None:
     manager = node.start()
     log = node.create(manager)
     append(log, make_batch(3))

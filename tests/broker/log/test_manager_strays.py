@@ -1,4 +1,4 @@
-"""Logs that are not this node's any more, and those of which there are two."""
+"""Stray logs, which are no longer assigned to this node, and duplicate logs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ def append(log: Any, batch: bytearray) -> None:
     log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS)
 
 
-def test_strays_are_moved_aside_and_kept(node: Any, make_batch: MakeBatch) -> None:
+def test_strays_are_renamed_and_kept(node: Any, make_batch: MakeBatch) -> None:
     manager = node.start()
     append(node.create(manager, "wanted"), make_batch(1))
     append(node.create(manager, "stray"), make_batch(1))
@@ -65,7 +65,7 @@ def strays(node: Any) -> list[str]:
         pytest.param({"/a": 1, "/b": 3}, Uuid(b"c" * 16), "/b", id="likewise-with-a-name-of-neither"),
     ],
 )
-def test_of_two_logs_of_a_partition_one_is_used_and_the_other_kept_aside(
+def test_one_of_two_logs_of_a_partition_is_used_and_the_other_is_a_stray(
     node: Any,
     make_batch: MakeBatch,
     caplog: pytest.LogCaptureFixture,
@@ -89,13 +89,13 @@ def test_of_two_logs_of_a_partition_one_is_used_and_the_other_kept_aside(
     assert [log.directory for log in node.start().logs()] == [f"{kept}/topic-0"]
 
 
-def test_a_duplicate_of_another_topic_is_never_the_one_that_is_used(node: Any, make_batch: MakeBatch) -> None:
+def test_duplicate_of_another_topic_id_is_never_used(node: Any, make_batch: MakeBatch) -> None:
     make_duplicates(node, make_batch, ends={"/a": 3, "/b": 1}, topic_ids={"/a": Uuid(b"o" * 16)})
 
     assert node.create(node.start(), directory_id=A_ID).directory == "/b/topic-0"
 
 
-def test_duplicates_of_another_topic_make_room_for_a_new_log(node: Any, make_batch: MakeBatch) -> None:
+def test_new_log_replaces_duplicates_of_another_topic_id(node: Any, make_batch: MakeBatch) -> None:
     old = Uuid(b"o" * 16)
     make_duplicates(node, make_batch, ends={"/a": 3, "/b": 1}, topic_ids={"/a": old, "/b": old})
 
@@ -103,7 +103,7 @@ def test_duplicates_of_another_topic_make_room_for_a_new_log(node: Any, make_bat
     assert len(strays(node)) == 2
 
 
-def test_duplicates_are_kept_as_they_are_until_somebody_decides(node: Any, make_batch: MakeBatch) -> None:
+def test_duplicates_are_kept_until_the_partition_is_assigned(node: Any, make_batch: MakeBatch) -> None:
     make_duplicates(node, make_batch, ends={"/a": 3, "/b": 1})
     manager = node.start()
     assert list(manager.logs()) == []
@@ -116,7 +116,7 @@ def test_duplicates_are_kept_as_they_are_until_somebody_decides(node: Any, make_
     assert node.create(manager, directory_id=A_ID).log_end_offset == 3
 
 
-def test_duplicates_that_the_metadata_gives_to_nobody_here_are_strays(node: Any, make_batch: MakeBatch) -> None:
+def test_duplicates_of_an_unassigned_partition_are_strays(node: Any, make_batch: MakeBatch) -> None:
     make_duplicates(node, make_batch, ends={"/a": 3, "/b": 1})
     manager = node.start()
 
@@ -126,7 +126,9 @@ def test_duplicates_that_the_metadata_gives_to_nobody_here_are_strays(node: Any,
     assert node.create(manager).log_end_offset == 0
 
 
-def test_nobody_decides_while_the_directory_of_one_of_them_is_lost(node: Any, make_batch: MakeBatch) -> None:
+def test_duplicates_are_not_resolved_while_one_of_their_directories_is_offline(
+    node: Any, make_batch: MakeBatch
+) -> None:
     make_duplicates(node, make_batch, ends={"/a": 3, "/b": 1})
     manager = node.start()
     node.lose(manager, "/a")

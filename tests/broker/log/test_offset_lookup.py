@@ -1,4 +1,4 @@
-"""Offsets are found by time, in slices, whatever headers say and whatever happens to the log meanwhile."""
+"""Offset lookups by timestamp run in slices, and tolerate wrong headers and concurrent truncation."""
 
 from collections.abc import Callable
 from struct import pack_into
@@ -31,8 +31,8 @@ def test_offsets_are_found_by_timestamp(open_log: OpenLog, make_batch: MakeBatch
         append(log, make_batch(2, timestamp_ms=NOW_MS + 100 * index), leader_epoch=index)
 
     def found(timestamp_ms: int) -> tuple[int, int, int] | None:
-        answer = run_to_end(log.offset_for_timestamp(timestamp_ms, OFF_LOOP))
-        return None if answer is None else (answer.timestamp_ms - NOW_MS, answer.offset, answer.leader_epoch)
+        found = run_to_end(log.offset_for_timestamp(timestamp_ms, OFF_LOOP))
+        return None if found is None else (found.timestamp_ms - NOW_MS, found.offset, found.leader_epoch)
 
     assert found(0) == (0, 0, 0)
     assert found(NOW_MS) == (0, 0, 0)
@@ -48,14 +48,14 @@ def test_offsets_by_timestamp_start_at_the_log_start(open_log: OpenLog, make_bat
     log.update_high_watermark(4)
     log.delete_records_before(2)
 
-    answer = run_to_end(log.offset_for_timestamp(NOW_MS, OFF_LOOP))
+    found = run_to_end(log.offset_for_timestamp(NOW_MS, OFF_LOOP))
 
-    assert answer is not None
-    assert answer.offset == 2
+    assert found is not None
+    assert found.offset == 2
 
 
 @pytest.mark.parametrize("compression", list(Compression), ids=lambda codec: codec.label)
-def test_the_newest_record_is_found_wherever_it_is(open_log: OpenLog, compression: Compression) -> None:
+def test_record_with_the_newest_timestamp_is_found_anywhere(open_log: OpenLog, compression: Compression) -> None:
     log = open_log(segment_bytes=500)
     assert run_to_end(log.offset_of_max_timestamp(OFF_LOOP)) is None
     for times in ([5, 1], [3, 9], [9, 2], [8, 7]):
@@ -63,13 +63,13 @@ def test_the_newest_record_is_found_wherever_it_is(open_log: OpenLog, compressio
         append(log, build_batch(records, compression=compression), leader_epoch=2)
         log.roll(NOW_MS)
 
-    answer = run_to_end(log.offset_of_max_timestamp(OFF_LOOP))
+    found = run_to_end(log.offset_of_max_timestamp(OFF_LOOP))
 
-    assert answer is not None
-    assert (answer.timestamp_ms - NOW_MS, answer.offset, answer.leader_epoch) == (9, 3, 2)
+    assert found is not None
+    assert (found.timestamp_ms - NOW_MS, found.offset, found.leader_epoch) == (9, 3, 2)
 
 
-def with_lying_header(batch: bytes, base_offset: int) -> bytearray:
+def with_wrong_header(batch: bytes, base_offset: int) -> bytearray:
     """Return a batch as another leader may have stored it: its header's newest timestamp is an hour too late."""
     data = bytearray(batch)
     pack_into(">q", data, 0, base_offset)
@@ -80,11 +80,11 @@ def with_lying_header(batch: bytes, base_offset: int) -> bytearray:
 
 
 @pytest.mark.parametrize("compression", list(Compression), ids=lambda codec: codec.label)
-def test_lying_headers_are_seen_through(open_log: OpenLog, compression: Compression) -> None:
+def test_lookup_tolerates_wrong_timestamps_in_headers(open_log: OpenLog, compression: Compression) -> None:
     log = open_log(index_interval_bytes=0)
     records = [Record(index, NOW_MS, None, b"v" * 100) for index in range(300)]
     for number in range(3):
-        log.append_as_follower(with_lying_header(build_batch(records, compression=compression), 300 * number))
+        log.append_as_follower(with_wrong_header(build_batch(records, compression=compression), 300 * number))
     append(log, build_batch([Record(0, NOW_MS + 1, None, b"v")]))
 
     assert run_to_end(log.offset_for_timestamp(NOW_MS + 1, OFF_LOOP)) == TimestampAndOffset(NOW_MS + 1, 900, 0)
@@ -110,12 +110,12 @@ def drive(
         value = None if wait is None else wait.value
 
 
-def test_records_of_a_lying_batch_are_walked_in_slices_and_read_off_the_loop(open_log: OpenLog) -> None:
+def test_records_of_a_batch_with_a_wrong_header_are_walked_in_slices_and_read_off_the_loop(open_log: OpenLog) -> None:
     background, memory = SimulatedBackground(), MemoryBudget(1)
     off_loop = OffLoop(background, memory, SimulatedClock())
     log = open_log()
     records = [Record(index, NOW_MS, b"k" * (index % 3), b"") for index in range(20_000)]
-    log.append_as_follower(with_lying_header(build_batch(records, compression=Compression.ZSTD), 0))
+    log.append_as_follower(with_wrong_header(build_batch(records, compression=Compression.ZSTD), 0))
 
     found, slices = drive(log.offset_for_timestamp(NOW_MS + 1, off_loop), background)
 
@@ -125,7 +125,7 @@ def test_records_of_a_lying_batch_are_walked_in_slices_and_read_off_the_loop(ope
     assert memory.held_bytes == 0
 
 
-def test_segment_that_goes_meanwhile_is_searched_no_more(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_lookup_restarts_when_its_segment_is_removed(open_log: OpenLog, make_batch: MakeBatch) -> None:
     background = SimulatedBackground()
     off_loop = OffLoop(background, MemoryBudget(1), SimulatedClock())
     log = open_log(segment_bytes=20_000, index_interval_bytes=0)
@@ -143,9 +143,9 @@ def test_segment_that_goes_meanwhile_is_searched_no_more(open_log: OpenLog, make
     assert (found.offset, found.timestamp_ms - NOW_MS) == (7, 500)
 
 
-def test_corrupt_batch_is_an_error_of_the_look_up_alone(open_log: OpenLog) -> None:
+def test_corrupt_batch_fails_the_lookup_not_the_log(open_log: OpenLog) -> None:
     log = open_log()
-    data = with_lying_header(build_batch([Record(0, NOW_MS, None, b"v" * 99)], compression=Compression.GZIP), 0)
+    data = with_wrong_header(build_batch([Record(0, NOW_MS, None, b"v" * 99)], compression=Compression.GZIP), 0)
     data[-4:] = b"junk"
     pack_into(">I", data, 17, crc32c(memoryview(data)[21:]))
     log.append_as_follower(data)
@@ -158,7 +158,7 @@ def test_corrupt_batch_is_an_error_of_the_look_up_alone(open_log: OpenLog) -> No
 @pytest.mark.parametrize("wanted", [0, 1, 63, 64, 500, 2_999])
 @pytest.mark.parametrize("sizes", ["equal", "different"])
 @pytest.mark.parametrize("log_start", [0, 700])
-def test_first_record_of_many_is_found_wherever_it_is(
+def test_first_record_with_a_timestamp_is_found_anywhere(
     open_log: OpenLog, wanted: int, sizes: str, log_start: int
 ) -> None:
     log = open_log()
@@ -176,7 +176,7 @@ def test_first_record_of_many_is_found_wherever_it_is(
     assert found.offset == max(wanted, log_start)
 
 
-def test_records_are_found_where_compaction_has_left_gaps(open_log: OpenLog) -> None:
+def test_records_are_found_across_gaps_of_compaction(open_log: OpenLog) -> None:
     log = open_log()
     records = [Record(3 * index, NOW_MS + index, b"k", b"v") for index in range(200)]
     log.append_as_follower(build_batch(records, leader_epoch=0))

@@ -1,4 +1,4 @@
-"""Descriptors are given up when there are too many, those least used first, and come back when they are needed."""
+"""Descriptors above the limit are closed, the least recently used first, and reopened on use."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ class Holder:
         self.is_open = False
 
 
-def test_the_one_not_used_since_the_last_round_goes_first() -> None:
+def test_file_not_used_since_the_last_round_is_closed_first() -> None:
     open_files = OpenFiles(limit=3)
     holders = [Holder() for _ in range(3)]
     for holder in holders:
@@ -40,7 +40,7 @@ def test_the_one_not_used_since_the_last_round_goes_first() -> None:
     assert len(open_files) == 3
 
 
-def test_one_that_cannot_be_released_keeps_the_other_accounted_for() -> None:
+def test_failed_release_keeps_the_other_file_registered() -> None:
     class Stuck(Holder):
         def release(self) -> None:
             raise StorageError("cannot write an index")

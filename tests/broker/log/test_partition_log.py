@@ -1,4 +1,4 @@
-"""A partition's log from its owner's seat: appends, reads, rolls, watermarks, ids."""
+"""The interface of a partition's log: appends, reads, rolls, watermarks, ids."""
 
 from collections.abc import Callable
 from typing import Any
@@ -54,7 +54,7 @@ def test_offsets_follow_each_other(open_log: OpenLog, make_batch: MakeBatch) -> 
     assert log.log_end_offset == 4
 
 
-def test_the_batch_on_disk_bears_its_offset_and_epoch(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_batch_on_disk_has_its_offset_and_epoch(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log()
     append(log, make_batch(2))
     append(log, make_batch(2), leader_epoch=5)
@@ -66,7 +66,7 @@ def test_the_batch_on_disk_bears_its_offset_and_epoch(open_log: OpenLog, make_ba
     assert (batch.base_offset, batch.leader_epoch) == (2, 5)
 
 
-def test_a_read_only_buffer_is_appended_and_left_as_it_is(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_read_only_buffer_is_appended_and_not_changed(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log()
     append(log, make_batch(1))
     sent = bytes(make_batch(1))
@@ -78,42 +78,45 @@ def test_a_read_only_buffer_is_appended_and_left_as_it_is(open_log: OpenLog, mak
 
 
 @pytest.mark.parametrize(
-    ("max_message_bytes", "is_refused"),
-    [pytest.param(0, False, id="exactly-the-limit-is-taken"), pytest.param(-1, True, id="one-byte-over-is-refused")],
+    ("max_message_bytes", "is_rejected"),
+    [
+        pytest.param(0, False, id="exactly-the-limit-is-accepted"),
+        pytest.param(-1, True, id="one-byte-over-is-rejected"),
+    ],
 )
 def test_a_batch_may_be_as_large_as_the_topic_allows(
-    open_log: OpenLog, make_batch: MakeBatch, max_message_bytes: int, is_refused: bool
+    open_log: OpenLog, make_batch: MakeBatch, max_message_bytes: int, is_rejected: bool
 ) -> None:
     batch = make_batch(1)
     log = open_log(max_message_bytes=len(batch) + max_message_bytes)
 
-    if is_refused:
-        with pytest.raises(KafkaError) as refusal:
+    if is_rejected:
+        with pytest.raises(KafkaError) as raised:
             append(log, batch)
-        assert refusal.value.code is ErrorCode.MESSAGE_TOO_LARGE
+        assert raised.value.code is ErrorCode.MESSAGE_TOO_LARGE
     else:
         append(log, batch)
 
 
-def test_a_batch_larger_than_a_segment_is_refused(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_batch_larger_than_a_segment_is_rejected(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log(segment_bytes=100)
 
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(KafkaError) as raised:
         append(log, make_batch(1, size_bytes=100))
 
-    assert refusal.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
+    assert raised.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
 
 
-def test_a_refused_batch_leaves_the_log_as_it_was(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_rejected_batch_leaves_the_log_unchanged(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log()
     append(log, make_batch(1))
-    damaged = make_batch(1)
-    damaged[-1] ^= 1
+    corrupted = make_batch(1)
+    corrupted[-1] ^= 1
 
-    with pytest.raises(CorruptRecordError) as refusal:
-        append(log, damaged)
+    with pytest.raises(CorruptRecordError) as raised:
+        append(log, corrupted)
 
-    assert refusal.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
     assert (log.log_end_offset, log.failure) == (1, None)
     assert append(log, make_batch(1)) == (1, 1)
 
@@ -152,7 +155,7 @@ def test_log_append_time_stamps_every_record(open_log: OpenLog, make_batch: Make
 
 @pytest.mark.parametrize("wanted", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("sent", list(Compression), ids=lambda codec: codec.label)
-def test_the_topics_compression_wins_over_the_producers(
+def test_compression_of_the_topic_overrides_the_producers(
     open_log: OpenLog, make_batch: MakeBatch, wanted: str, sent: Compression
 ) -> None:
     log = open_log(compression_type=wanted)
@@ -172,7 +175,7 @@ def test_the_topics_compression_wins_over_the_producers(
     assert [record.offset for record in read_records(batch, size_bytes_max=10_000)] == [1, 2, 3]
 
 
-def test_a_repeated_batch_is_answered_with_its_first_offsets(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_duplicate_batch_returns_its_first_offsets(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log()
     options = {"producer_id": 9, "producer_epoch": 0}
     for sequence in range(6):
@@ -187,7 +190,7 @@ def test_a_repeated_batch_is_answered_with_its_first_offsets(open_log: OpenLog, 
     assert too_old.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_coordinators_batches_need_no_sequence(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_batches_of_a_coordinator_need_no_sequence(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log()
     options = {"producer_id": 9, "producer_epoch": 0, "is_transactional": True}
 
@@ -197,7 +200,7 @@ def test_a_coordinators_batches_need_no_sequence(open_log: OpenLog, make_batch: 
     assert log.log_end_offset == 2
 
 
-# --- as a follower
+# --- follower appends
 
 
 def test_a_follower_writes_what_the_leader_wrote(open_log: OpenLog, make_batch: MakeBatch) -> None:
@@ -210,7 +213,7 @@ def test_a_follower_writes_what_the_leader_wrote(open_log: OpenLog, make_batch: 
     assert log.offset_for_leader_epoch(1) == OffsetAndEpoch(2, 1)
 
 
-def test_a_follower_leaves_out_a_batch_that_is_cut_off(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_follower_skips_a_partial_batch(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log()
     data = make_batch(2) + make_batch(3, base_offset=2)
 
@@ -218,15 +221,15 @@ def test_a_follower_leaves_out_a_batch_that_is_cut_off(open_log: OpenLog, make_b
     assert log.append_as_follower(data[: len(make_batch(2)) - 1]).last_offset == -1
 
 
-def test_a_follower_may_skip_offsets_but_never_goes_back(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_follower_accepts_offset_gaps_but_no_decreasing_offsets(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log()
 
     log.append_as_follower(make_batch(1, base_offset=10))
 
     assert log.log_end_offset == 11
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(KafkaError) as raised:
         log.append_as_follower(make_batch(1, base_offset=10))
-    assert refusal.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert raised.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def test_a_follower_checks_the_crc(open_log: OpenLog, make_batch: MakeBatch) -> None:
@@ -238,7 +241,7 @@ def test_a_follower_checks_the_crc(open_log: OpenLog, make_batch: MakeBatch) -> 
         log.append_as_follower(data)
 
 
-def test_a_follower_with_smaller_segments_gives_each_batch_its_own(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_follower_with_smaller_segments_rolls_one_per_batch(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log(segment_bytes=300)
     data = b"".join(make_batch(1, base_offset=offset, size_bytes=150) for offset in range(4))
 
@@ -247,7 +250,7 @@ def test_a_follower_with_smaller_segments_gives_each_batch_its_own(open_log: Ope
     assert [segment.base_offset for segment in log.segments()] == [0, 1, 2, 3]
 
 
-def test_two_billion_offsets_further_needs_another_segment(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_offset_delta_above_int32_rolls_the_segment(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log()
     log.append_as_follower(make_batch(1))
 
@@ -260,7 +263,7 @@ def test_two_billion_offsets_further_needs_another_segment(open_log: OpenLog, ma
 # --- reading
 
 
-def test_a_read_within_a_batch_gives_the_whole_batch(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_read_within_a_batch_returns_the_whole_batch(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log()
     append(log, make_batch(3))
     append(log, make_batch(3))
@@ -281,7 +284,7 @@ def test_the_first_batch_is_whole_however_small_the_limit(open_log: OpenLog, mak
     assert log.read(0, size_bytes_max=0, at_least_one=False).records is None
 
 
-def test_a_read_is_cut_at_its_limit(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_read_ends_at_its_size_limit(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log()
     size_bytes = len(make_batch(1))
     for _ in range(3):
@@ -302,7 +305,7 @@ def test_a_read_stops_below_its_upper_bound(open_log: OpenLog, make_batch: MakeB
     assert log.read(2, size_bytes_max=10_000, upper_bound_offset=2).records is None
 
 
-def test_the_remembered_upper_bound_does_not_outlive_a_truncation(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_truncation_drops_the_cached_upper_bound(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log()
     for _ in range(4):
         append(log, make_batch(1))
@@ -316,7 +319,7 @@ def test_the_remembered_upper_bound_does_not_outlive_a_truncation(open_log: Open
 
 
 @pytest.mark.parametrize(
-    ("offset", "is_refused"),
+    ("offset", "is_rejected"),
     [
         pytest.param(1, True, id="below-the-log-start"),
         pytest.param(2, False, id="at-the-log-start"),
@@ -324,22 +327,24 @@ def test_the_remembered_upper_bound_does_not_outlive_a_truncation(open_log: Open
         pytest.param(5, True, id="above-the-log-end"),
     ],
 )
-def test_reads_are_for_offsets_of_the_log(
-    open_log: OpenLog, make_batch: MakeBatch, offset: int, is_refused: bool
+def test_read_outside_of_the_log_is_an_error(
+    open_log: OpenLog, make_batch: MakeBatch, offset: int, is_rejected: bool
 ) -> None:
     log = open_log()
     append(log, make_batch(4))
     log.update_high_watermark(4)
     log.delete_records_before(2)
 
-    if is_refused:
+    if is_rejected:
         with pytest.raises(OffsetOutOfRangeError):
             log.read(offset, size_bytes_max=100)
     else:
         log.read(offset, size_bytes_max=100)
 
 
-def test_a_gap_at_a_segments_end_leads_to_the_next_segment(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_read_in_a_gap_at_a_segments_end_continues_in_the_next_segment(
+    open_log: OpenLog, make_batch: MakeBatch
+) -> None:
     log = open_log()
     log.append_as_follower(make_batch(1))
     log.roll(NOW_MS)
@@ -351,7 +356,7 @@ def test_a_gap_at_a_segments_end_leads_to_the_next_segment(open_log: OpenLog, ma
     assert parse_batch(records.read()).base_offset == 5
 
 
-def test_a_slice_outlives_its_segments_deletion(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_file_slice_stays_readable_after_its_segments_deletion(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log()
     append(log, make_batch(1))
     records = log.read(0, size_bytes_max=1000).records
@@ -395,7 +400,7 @@ def test_a_segment_rolls_by_the_time_its_records_span(
     assert [segment.base_offset for segment in log.segments()] == segments
 
 
-def test_records_without_timestamps_roll_by_the_segments_own_age(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_records_without_timestamps_roll_by_age_of_the_segment(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log(segment_ms=HOUR_MS)
     batch = make_batch(1, timestamp_ms=-1)
     log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS)
@@ -451,7 +456,7 @@ def test_the_log_start_cannot_pass_the_high_watermark(open_log: OpenLog, make_ba
     assert log.log_start_offset == 3
 
 
-def test_the_last_stable_offset_waits_for_the_oldest_transaction(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_last_stable_offset_is_bounded_by_the_oldest_open_transaction(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log()
     options = {"producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
     append(log, make_batch(1))
@@ -466,7 +471,7 @@ def test_the_last_stable_offset_waits_for_the_oldest_transaction(open_log: OpenL
     assert log.last_stable_offset == 3
 
 
-def test_a_marker_counts_once_it_is_replicated(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_transaction_ends_once_its_marker_is_replicated(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log()
     append(log, make_batch(2, producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True))
     end_transaction(log, ControlRecordType.COMMIT, 1)
@@ -478,7 +483,7 @@ def test_a_marker_counts_once_it_is_replicated(open_log: OpenLog, make_batch: Ma
     assert log.last_stable_offset == 3
 
 
-def test_a_read_tells_the_aborted_transactions_that_it_overlaps(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_read_returns_the_aborted_transactions_that_it_overlaps(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log(index_interval_bytes=0)
     options = {"producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
     append(log, make_batch(2, producer_id=1, **options))
@@ -524,12 +529,12 @@ def test_a_topic_id_is_kept_and_never_changed(open_log: OpenLog) -> None:
 
     assert again.topic_id == b"a" * 16
     again.assign_topic_id(Uuid(b"a" * 16))
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(KafkaError) as raised:
         again.assign_topic_id(Uuid(b"b" * 16))
-    assert refusal.value.code is ErrorCode.INCONSISTENT_TOPIC_ID
+    assert raised.value.code is ErrorCode.INCONSISTENT_TOPIC_ID
 
 
-def test_a_renamed_log_works_on(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
+def test_renamed_log_stays_usable(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
     log = open_log(index_interval_bytes=0)
     for _ in range(3):
         append(log, make_batch(1))

@@ -1,4 +1,4 @@
-"""When a partition's log is synced, and how it ends when its disk fails."""
+"""Syncs of a partition's log, and disk failures."""
 
 import errno
 from collections.abc import Callable
@@ -25,7 +25,7 @@ def append(log: PartitionLog, batch: bytearray | bytes, **options: Any) -> tuple
 # --- durability
 
 
-def test_nothing_is_synced_unless_somebody_asks(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
+def test_append_does_not_sync_by_default(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
     log = open_log()
     before = disk.operations["sync"]
     for _ in range(10):
@@ -60,7 +60,7 @@ def test_flush_messages_confirms_after_a_sync_off_the_loop(
     assert (log.recovery_point, log.confirmable_offset) == (3, 4)
 
 
-def test_truncation_takes_back_the_demand_of_flush_messages(
+def test_truncation_cancels_the_sync_due_by_flush_messages(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
 ) -> None:
     log = open_log(flush_messages=1)
@@ -74,7 +74,7 @@ def test_truncation_takes_back_the_demand_of_flush_messages(
     assert (log.recovery_point, log.confirmable_offset) == (2, 2)
 
 
-def test_acks_fsync_confirms_what_is_on_the_disk(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
+def test_acks_fsync_confirms_synced_records_only(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
     log = open_log(ottla_acks_fsync=True)
     append(log, make_batch(2))
     log.flush_later(lambda error: None)
@@ -86,7 +86,7 @@ def test_acks_fsync_confirms_what_is_on_the_disk(open_log: OpenLog, make_batch: 
     assert (log.confirmable_offset, log.log_end_offset) == (2, 3)
 
 
-def test_flush_ms_syncs_off_the_loop_whatever_the_wall_clock_does(
+def test_flush_ms_syncs_off_the_loop_by_the_monotonic_clock(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, clock: Any
 ) -> None:
     log = open_log(flush_ms=1000)
@@ -101,7 +101,7 @@ def test_flush_ms_syncs_off_the_loop_whatever_the_wall_clock_does(
     assert (disk.complete_syncs(), log.recovery_point) == (1, 1)
 
 
-def test_a_sync_does_not_vouch_for_what_was_written_after_a_truncation(
+def test_sync_does_not_cover_records_written_after_a_truncation(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
 ) -> None:
     log = open_log()
@@ -115,7 +115,7 @@ def test_a_sync_does_not_vouch_for_what_was_written_after_a_truncation(
     assert log.recovery_point == 0
 
 
-def test_a_flush_does_not_rely_on_one_that_is_under_way(
+def test_flush_does_not_rely_on_a_sync_in_progress(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
 ) -> None:
     log = open_log()
@@ -129,7 +129,7 @@ def test_a_flush_does_not_rely_on_one_that_is_under_way(
     assert disk.durable_contents(f"{DIRECTORY}/00000000000000000000.log") == b""
 
 
-def test_a_sync_off_the_loop_does_not_sync_again_what_earlier_ones_have_synced(
+def test_sync_off_the_loop_does_not_repeat_earlier_syncs(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
 ) -> None:
     log = open_log()
@@ -149,7 +149,7 @@ def test_a_sync_off_the_loop_does_not_sync_again_what_earlier_ones_have_synced(
     assert disk.operations["sync"] - before == 1, "the active segment"
 
 
-def test_a_sync_does_not_vouch_for_a_segment_that_was_sealed_again_meanwhile(
+def test_sync_does_not_cover_a_segment_that_was_sealed_again_meanwhile(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
 ) -> None:
     log = open_log(index_interval_bytes=1)
@@ -180,7 +180,7 @@ def test_flush_later_reports_when_it_is_done(open_log: OpenLog, make_batch: Make
     assert (done, log.recovery_point) == ([None], 5)
 
 
-# --- a disk that fails
+# --- disk failures
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_a_failed_write_ends_the_log(
     assert (recovered.log_end_offset, recovered.truncated_bytes > 0) == (2, True)
 
 
-def test_a_failed_sync_ends_the_log_and_is_not_tried_again(
+def test_failed_sync_ends_the_log_and_is_not_retried(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
 ) -> None:
     log = open_log()
@@ -241,7 +241,7 @@ def test_a_failed_read_ends_the_log(open_log: OpenLog, make_batch: MakeBatch, di
 
 @pytest.mark.parametrize("error_number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
 @pytest.mark.parametrize("path_part", [".log", ".index", ".timeindex", "leader-epoch-checkpoint", ".snapshot"])
-def test_shortage_of_descriptors_or_memory_rejects_an_append_and_the_log_goes_on(
+def test_shortage_of_descriptors_or_memory_rejects_an_append_and_the_log_stays_usable(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, path_part: str, error_number: int
 ) -> None:
     """A roll opens all of these files."""

@@ -1,4 +1,4 @@
-"""The whole log against a list of batches: whatever happens to it, it is that list, or after a crash a prefix of it."""
+"""A model test of the whole log: it equals a list of batches, or after a crash a prefix of that list."""
 
 import os
 import random
@@ -23,7 +23,7 @@ PRODUCER_ID = 7
 EXAMPLES = int(os.environ.get("OTTLA_LOG_MODEL_EXAMPLES", "40"))
 
 
-class StandingClock:
+class FixedClock:
     def monotonic_ms(self) -> int:
         return 0
 
@@ -34,8 +34,8 @@ class StandingClock:
         return NOW_MS
 
 
-class Chance:
-    """A port `Random` that Hypothesis seeds."""
+class SeededRandom:
+    """A `Random` port that Hypothesis seeds."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -47,12 +47,12 @@ class Chance:
         return Uuid(self._random.randbytes(16))
 
 
-class LogAgainstAList(RuleBasedStateMachine):
+class LogModel(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.disk = SimulatedDisk()
         self.batches: list[bytes] = []
-        # What truncations took and no sync has confirmed: a crash may bring it back, which replication repairs.
+        # Truncated batches before a sync: a crash may bring them back, which replication repairs.
         self.truncated: list[list[bytes]] = []
         self.durable_end = 0
         self.next_sequence = 0
@@ -71,7 +71,7 @@ class LogAgainstAList(RuleBasedStateMachine):
             directory=DIRECTORY,
             topic_partition=TopicPartition("topic", 0),
             config=self.config,
-            clock=StandingClock(),
+            clock=FixedClock(),
             **how,
         )
 
@@ -81,7 +81,7 @@ class LogAgainstAList(RuleBasedStateMachine):
 
     empty_at = 0
 
-    # --- what happens to it
+    # --- operations
 
     @rule(count=st.integers(1, 4), size_bytes=st.integers(0, 140), step_ms=st.integers(-3, 3), idempotent=st.booleans())
     def append(self, count: int, size_bytes: int, step_ms: int, idempotent: bool) -> None:
@@ -144,7 +144,7 @@ class LogAgainstAList(RuleBasedStateMachine):
         self.batches = [batch for batch in self.batches if parse(batch).last_offset < offset]
         if not self.batches:
             self.empty_at = self.log.log_end_offset
-        self.forget_the_producer()
+        self.expire_the_producer()
 
     @rule(distance=st.integers(0, 100))
     def truncate_fully(self, distance: int) -> None:
@@ -153,10 +153,10 @@ class LogAgainstAList(RuleBasedStateMachine):
         self.truncated.append(self.batches)
         self.batches = []
         self.empty_at = offset
-        self.forget_the_producer()
+        self.expire_the_producer()
 
-    def forget_the_producer(self) -> None:
-        """What is left of the producer's sequence is in the log; take up from there."""
+    def expire_the_producer(self) -> None:
+        """Continue with the producer's sequence that the log still has."""
         self.durable_end = min(self.durable_end, self.log.recovery_point)
         self.last_appended = None
         entries = self.log.active_producers()
@@ -194,7 +194,7 @@ class LogAgainstAList(RuleBasedStateMachine):
     def tick(self) -> None:
         self.log.tick(60_000)
 
-    # --- how it ends and starts again
+    # --- restarts
 
     @rule()
     def restart_cleanly(self) -> None:
@@ -221,7 +221,7 @@ class LogAgainstAList(RuleBasedStateMachine):
         recovery_point = max(0, self.log.recovery_point - lag)
         visible = [batch for batch in self.batches if parse(batch).last_offset >= start_offset]
         durable = [batch for batch in visible if parse(batch).last_offset < self.durable_end]
-        self.disk.crash(None if seed is None else Chance(seed))
+        self.disk.crash(None if seed is None else SeededRandom(seed))
         self.log = self.reopen(log_start_offset=start_offset, recovery_point=recovery_point)
 
         found = self.read_all()
@@ -230,9 +230,9 @@ class LogAgainstAList(RuleBasedStateMachine):
         assert found[: len(durable)] == durable
         self.batches = found
         self.empty_at = self.log.log_end_offset
-        self.forget_the_producer()
+        self.expire_the_producer()
 
-    # --- what is always so
+    # --- invariants
 
     def read_all(self) -> list[bytes]:
         found: list[bytes] = []
@@ -248,7 +248,7 @@ class LogAgainstAList(RuleBasedStateMachine):
         return found
 
     @invariant()
-    def it_holds_what_was_appended(self) -> None:
+    def log_equals_the_model(self) -> None:
         start_offset = self.log.log_start_offset
         assert self.log.log_end_offset == self.model_end
         assert self.read_all() == [batch for batch in self.batches if parse(batch).last_offset >= start_offset]
@@ -262,7 +262,7 @@ class LogAgainstAList(RuleBasedStateMachine):
             assert batch.base_offset <= offset <= batch.last_offset
 
     @invariant()
-    def indexes_tell_the_truth(self) -> None:
+    def indexes_match_the_log(self) -> None:
         for segment in self.log.segments():
             places = {position: batch for position, batch in segment.walk_headers()}
             for offset, position in segment.offset_index.entries():
@@ -290,7 +290,7 @@ def parse(data: bytes) -> RecordBatch:
     return RecordBatch(data, 0)
 
 
-TestLogAgainstAList = LogAgainstAList.TestCase
+TestLogAgainstAList = LogModel.TestCase
 TestLogAgainstAList.settings = settings(
     max_examples=EXAMPLES, stateful_step_count=40, deadline=None, report_multiple_bugs=False
 )

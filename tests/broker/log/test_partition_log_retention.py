@@ -1,4 +1,4 @@
-"""What leaves a partition's log: truncation at its end, retention at its start."""
+"""Removal of records from a partition's log: truncation at its end, retention at its start."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,7 @@ def append(log: PartitionLog, batch: bytearray | bytes, **options: Any) -> tuple
 # --- truncation
 
 
-def test_truncation_within_a_batch_takes_the_whole_batch(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_truncation_within_a_batch_removes_the_whole_batch(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log()
     append(log, make_batch(2))
     append(log, make_batch(3))
@@ -46,8 +46,8 @@ def test_truncation_at_or_above_the_end_does_nothing(open_log: OpenLog, make_bat
     assert log.log_end_offset == 2
 
 
-def test_an_epoch_without_records_goes_with_a_truncation_at_the_end(open_log: OpenLog, make_batch: MakeBatch) -> None:
-    """A leader may have noted it, and been replaced before it wrote anything."""
+def test_truncation_at_the_end_removes_an_epoch_without_records(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    """A leader may have assigned it, and been replaced before it wrote anything."""
     log = open_log()
     append(log, make_batch(2), leader_epoch=3)
     log.assign_epoch_start_offset(5, 2)
@@ -57,9 +57,7 @@ def test_an_epoch_without_records_goes_with_a_truncation_at_the_end(open_log: Op
     assert log.log_end_offset == 2
 
 
-def test_a_follower_leaves_out_batches_of_epochs_that_it_has_not_heard_of(
-    open_log: OpenLog, make_batch: MakeBatch
-) -> None:
+def test_follower_skips_batches_of_epochs_above_its_own(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log()
     fetched = b"".join(
         bytes(make_batch(1, base_offset=offset, leader_epoch=epoch)) for offset, epoch in enumerate((3, 4, 4))
@@ -70,7 +68,7 @@ def test_a_follower_leaves_out_batches_of_epochs_that_it_has_not_heard_of(
     assert log.log_end_offset == 1
 
 
-def test_truncation_takes_watermarks_epochs_and_producers_along(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_truncation_resets_watermarks_epochs_and_producers(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log(segment_bytes=200)
     for sequence in range(4):
         batch = make_batch(1, producer_id=1, producer_epoch=0, base_sequence=sequence)
@@ -83,16 +81,16 @@ def test_truncation_takes_watermarks_epochs_and_producers_along(open_log: OpenLo
     assert append(log, make_batch(1, producer_id=1, producer_epoch=0, base_sequence=2)) == (2, 2)
 
 
-def test_a_truncation_is_told_to_the_owner(disk: SimulatedDisk, clock: Any, make_batch: MakeBatch) -> None:
+def test_truncation_is_reported_to_the_owner(disk: SimulatedDisk, clock: Any, make_batch: MakeBatch) -> None:
 
-    told: list[int] = []
+    reported: list[int] = []
     log = PartitionLog.open(
         disk=disk,
         directory=DIRECTORY,
         topic_partition=TopicPartition("topic", 0),
         config=LogConfig(),
         clock=clock,
-        on_truncated=lambda: told.append(log.log_end_offset),
+        on_truncated=lambda: reported.append(log.log_end_offset),
     )
     append(log, make_batch(4))
 
@@ -100,10 +98,10 @@ def test_a_truncation_is_told_to_the_owner(disk: SimulatedDisk, clock: Any, make
     log.truncate_to(0)
     log.truncate_fully_and_start_at(9)
 
-    assert told == [0, 9]
+    assert reported == [0, 9]
 
 
-def test_starting_anew_may_keep_an_earlier_log_start(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_full_truncation_may_keep_an_earlier_log_start(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log()
     append(log, make_batch(4))
 
@@ -120,7 +118,7 @@ def test_starting_anew_may_keep_an_earlier_log_start(open_log: OpenLog, make_bat
     ("age_ms", "deleted"),
     [pytest.param(HOUR_MS, [], id="exactly-the-age-stays"), pytest.param(HOUR_MS + 1, [0], id="one-ms-older-goes")],
 )
-def test_segments_go_by_the_age_of_their_newest_record(
+def test_retention_deletes_segments_by_age_of_their_newest_record(
     open_log: OpenLog, make_batch: MakeBatch, age_ms: int, deleted: list[int]
 ) -> None:
     log = open_log(retention_ms=HOUR_MS)
@@ -133,7 +131,7 @@ def test_segments_go_by_the_age_of_their_newest_record(
     assert log.log_start_offset == len(deleted)
 
 
-def test_segments_above_the_high_watermark_stay(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_retention_keeps_segments_above_the_high_watermark(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log(retention_ms=0)
     append(log, make_batch(2))
     log.roll(NOW_MS)
@@ -146,7 +144,7 @@ def test_segments_above_the_high_watermark_stay(open_log: OpenLog, make_batch: M
     assert log.apply_retention(NOW_MS + HOUR_MS) == [0]
 
 
-def test_the_active_segment_goes_too_when_all_of_it_is_old(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_retention_deletes_the_active_segment_when_all_of_it_is_old(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log(retention_ms=HOUR_MS)
     append(log, make_batch(2))
     log.update_high_watermark(2)
@@ -161,7 +159,7 @@ def test_the_active_segment_goes_too_when_all_of_it_is_old(open_log: OpenLog, ma
     ("spare_bytes", "deleted"),
     [pytest.param(0, [0], id="what-is-left-is-enough"), pytest.param(1, [], id="one-byte-too-few-would-be-left")],
 )
-def test_segments_go_while_the_log_stays_as_large_as_it_must(
+def test_retention_by_size_keeps_at_least_retention_bytes(
     open_log: OpenLog, make_batch: MakeBatch, spare_bytes: int, deleted: list[int]
 ) -> None:
     log = open_log(retention_bytes=2 * len(make_batch(1)) + spare_bytes, retention_ms=-1)
@@ -173,7 +171,9 @@ def test_segments_go_while_the_log_stays_as_large_as_it_must(
     assert log.apply_retention(NOW_MS) == deleted
 
 
-def test_without_a_delete_policy_only_the_log_start_deletes(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_without_a_delete_policy_only_segments_below_the_log_start_are_deleted(
+    open_log: OpenLog, make_batch: MakeBatch
+) -> None:
     log = open_log(retention_ms=0, retention_bytes=0, cleanup_policy=frozenset({"compact"}))
     for _ in range(3):
         append(log, make_batch(1))

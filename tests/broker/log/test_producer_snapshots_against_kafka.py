@@ -1,6 +1,6 @@
-"""Snapshots of producers beside Kafka's own reader and writer: it takes from ours what it would have written itself.
+"""Snapshots of producers are exchanged with Kafka's own reader and writer.
 
-Runs where ``OTTLA_KAFKA_LIBS`` names a folder with Kafka's jars, and a JDK is there to compile one small file.
+Runs if ``OTTLA_KAFKA_LIBS`` names a folder with Kafka's jars, and a JDK can compile one small file.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Idempotent and transactional producers: which batch may come next, which is a repetition, which is refused."""
+"""Idempotent and transactional producers: accepted, duplicate and rejected batches."""
 
 from collections.abc import Callable
 from typing import Any
@@ -59,7 +59,7 @@ def marker_batch(
     )
 
 
-def refusal(state: ProducerState, batch: RecordBatch) -> ErrorCode | None:
+def rejection_code(state: ProducerState, batch: RecordBatch) -> ErrorCode | None:
     try:
         state.check_data(batch, offset=100, check_sequence=True)
     except KafkaError as error:
@@ -84,25 +84,25 @@ def test_epochs_rise_and_sequences_have_no_gap(
 ) -> None:
     state.on_data(batch(0, count=5, epoch=1))
 
-    assert refusal(state, batch(sequence, epoch=epoch)) is expected
+    assert rejection_code(state, batch(sequence, epoch=epoch)) is expected
 
 
 def test_an_unknown_producer_may_start_anywhere(state: ProducerState, batch: MakeProducerBatch) -> None:
-    assert refusal(state, batch(1234)) is None
+    assert rejection_code(state, batch(1234)) is None
 
 
 def test_after_the_largest_sequence_comes_zero(state: ProducerState, batch: MakeProducerBatch) -> None:
     state.on_data(batch(SEQUENCE_MAX))
 
-    assert refusal(state, batch(0)) is None
-    assert refusal(state, batch(1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert rejection_code(state, batch(0)) is None
+    assert rejection_code(state, batch(1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_a_batch_may_wrap_around_the_largest_sequence(state: ProducerState, batch: MakeProducerBatch) -> None:
     wrapped = batch(SEQUENCE_MAX - 1, count=4)
     state.on_data(wrapped)
 
-    assert refusal(state, batch(2)) is None
+    assert rejection_code(state, batch(2)) is None
     assert state.find_duplicate(wrapped) is not None
 
 
@@ -115,7 +115,7 @@ def test_the_last_five_batches_are_recognised(state: ProducerState, batch: MakeP
     assert [None if known is None else known.last_offset for known in found] == [None, 11, 12, 13, 14, 15]
 
 
-def test_a_repetition_has_the_same_epoch_and_the_same_records(state: ProducerState, batch: MakeProducerBatch) -> None:
+def test_duplicate_has_the_same_epoch_and_the_same_sequences(state: ProducerState, batch: MakeProducerBatch) -> None:
     state.on_data(batch(0, count=3))
 
     assert state.find_duplicate(batch(0, count=2)) is None
@@ -124,24 +124,24 @@ def test_a_repetition_has_the_same_epoch_and_the_same_records(state: ProducerSta
     assert state.find_duplicate(batch(0, count=3)) is not None
 
 
-def test_a_new_epoch_forgets_the_old_batches(state: ProducerState, batch: MakeProducerBatch) -> None:
+def test_new_epoch_drops_the_old_batches(state: ProducerState, batch: MakeProducerBatch) -> None:
     state.on_data(batch(0, count=3))
     state.on_data(batch(0, epoch=1))
 
     assert [known.last_sequence for known in state.producers[7].batches] == [0]
 
 
-def test_a_plain_batch_within_a_transaction_is_refused(state: ProducerState, batch: MakeProducerBatch) -> None:
+def test_plain_batch_within_a_transaction_is_rejected(state: ProducerState, batch: MakeProducerBatch) -> None:
     state.on_data(batch(0, is_transactional=True))
 
-    assert refusal(state, batch(1)) is ErrorCode.INVALID_TXN_STATE
-    assert refusal(state, batch(1, is_transactional=True)) is None
+    assert rejection_code(state, batch(1)) is ErrorCode.INVALID_TXN_STATE
+    assert rejection_code(state, batch(1, is_transactional=True)) is None
 
 
 # --- markers
 
 
-def marker_refusal(
+def marker_rejection_code(
     state: ProducerState, batch: RecordBatch, *, coordinator_epoch: int = 0, transaction_version: int = 0
 ) -> ErrorCode | None:
     marker = Marker(ControlRecordType.COMMIT, coordinator_epoch, NOW_MS)
@@ -173,7 +173,7 @@ def test_a_marker_is_for_the_transactions_epoch(
     state.on_data(batch(0, epoch=1, is_transactional=True))
     marker = marker_batch(ControlRecordType.COMMIT, epoch=epoch)
 
-    assert marker_refusal(state, marker, transaction_version=transaction_version) is expected
+    assert marker_rejection_code(state, marker, transaction_version=transaction_version) is expected
 
 
 def test_a_marker_may_be_repeated_once_the_transaction_has_ended(
@@ -188,7 +188,7 @@ def test_a_marker_may_be_repeated_once_the_transaction_has_ended(
 
     again = marker_batch(ControlRecordType.COMMIT, epoch=2)
 
-    assert marker_refusal(state, again, transaction_version=2) is None
+    assert marker_rejection_code(state, again, transaction_version=2) is None
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_a_replaced_coordinator_is_fenced(
 
     marker = marker_batch(ControlRecordType.COMMIT)
 
-    assert marker_refusal(state, marker, coordinator_epoch=coordinator_epoch) is expected
+    assert marker_rejection_code(state, marker, coordinator_epoch=coordinator_epoch) is expected
 
 
 def test_a_marker_without_records_ends_no_transaction(state: ProducerState) -> None:
@@ -219,9 +219,7 @@ def test_a_marker_without_records_ends_no_transaction(state: ProducerState) -> N
 @pytest.mark.parametrize(
     ("idle_ms", "is_known"), [pytest.param(999, True, id="not-yet"), pytest.param(1000, False, id="at-the-limit")]
 )
-def test_an_idle_producer_is_forgotten(
-    state: ProducerState, batch: MakeProducerBatch, idle_ms: int, is_known: bool
-) -> None:
+def test_idle_producer_expires(state: ProducerState, batch: MakeProducerBatch, idle_ms: int, is_known: bool) -> None:
     state.on_data(batch(0))
 
     state.expire(NOW_MS + idle_ms)
@@ -234,7 +232,7 @@ def test_an_idle_producer_is_forgotten(
 
 @st.composite
 def some_entries(draw: st.DrawFn) -> list[ProducerStateEntry]:
-    """Producers as a log leaves them: offsets ascend, times need not; a marker may be the newest of all."""
+    """Entries of producers: offsets ascend, timestamps need not; a marker may be newer than the last batch."""
     entries = []
     for producer_id in draw(st.lists(st.integers(0, 2**63 - 1), max_size=5, unique=True)):
         batches: list[BatchMetadata] = []
@@ -266,7 +264,7 @@ def test_a_snapshot_reads_back_as_it_was_written(written: list[ProducerStateEntr
 
 
 @given(some_entries())
-def test_a_reader_that_lets_a_later_entry_win_knows_the_newest_batch(written: list[ProducerStateEntry]) -> None:
+def test_newest_batch_is_found_by_readers_that_let_a_later_entry_win(written: list[ProducerStateEntry]) -> None:
     as_kafka = {entry.producer_id: entry for entry in parse_snapshot_entries(format_snapshot(written), "x.snapshot")}
 
     for entry in written:
@@ -294,17 +292,17 @@ def test_a_short_snapshot_is_corrupt(size_bytes: int) -> None:
         parse_snapshot(data[:size_bytes], "x.snapshot")
 
 
-def test_any_flipped_bit_of_a_snapshot_is_seen() -> None:
+def test_any_flipped_bit_of_a_snapshot_is_detected() -> None:
     data = format_snapshot([ProducerStateEntry(1, 0)])
 
     for bit in range(len(data) * 8):
-        damaged = bytearray(data)
-        damaged[bit // 8] ^= 1 << bit % 8
+        corrupted = bytearray(data)
+        corrupted[bit // 8] ^= 1 << bit % 8
         with pytest.raises(CorruptRecordError):
-            parse_snapshot(bytes(damaged), "x.snapshot")
+            parse_snapshot(bytes(corrupted), "x.snapshot")
 
 
-def test_loading_leaves_out_the_expired(state: ProducerState) -> None:
+def test_loading_a_snapshot_skips_expired_producers(state: ProducerState) -> None:
     old = ProducerStateEntry(1, 0, last_timestamp_ms=NOW_MS - 1000)
     open_one = ProducerStateEntry(2, 0, last_timestamp_ms=0, current_transaction_first_offset=5)
     recent = ProducerStateEntry(3, 0, last_timestamp_ms=NOW_MS - 999)

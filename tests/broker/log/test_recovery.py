@@ -1,4 +1,4 @@
-"""Opening a log after a clean stop and after a crash: what is believed, what is checked, what is cut off."""
+"""Opening a log after a clean stop and after a crash: trusted, checked and truncated parts."""
 
 import errno
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def filled(open_log: OpenLog, make_batch: MakeBatch, count: int, **config: Any) 
 
 
 @pytest.mark.parametrize("cut_bytes", [1, 60, 100, 168], ids=lambda size: f"{size}-bytes-short")
-def test_a_torn_tail_is_cut_off(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, cut_bytes: int) -> None:
+def test_torn_tail_is_truncated(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, cut_bytes: int) -> None:
     filled(open_log, make_batch, 3)
     size_bytes = len(make_batch(1))
     file = disk.open(LOG_0)
@@ -49,7 +49,7 @@ def test_a_torn_tail_is_cut_off(open_log: OpenLog, make_batch: MakeBatch, disk: 
 
 
 @pytest.mark.parametrize("position", [8, 16, 17, 21, 30, 168], ids=lambda position: f"byte-{position}")
-def test_a_damaged_batch_ends_the_log(
+def test_corrupt_batch_ends_the_log(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, position: int
 ) -> None:
     filled(open_log, make_batch, 3)
@@ -62,7 +62,7 @@ def test_a_damaged_batch_ends_the_log(
 
 
 @pytest.mark.parametrize("tail", [b"\0" * 10, b"\0" * 5000, b"\xff" * 200], ids=["few-zeros", "many-zeros", "ones"])
-def test_bytes_that_are_no_batch_are_cut_off(
+def test_bytes_that_are_no_batch_are_truncated(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, tail: bytes
 ) -> None:
     filled(open_log, make_batch, 2)
@@ -83,7 +83,7 @@ def test_bytes_that_are_no_batch_are_cut_off(
         pytest.param(12, 0x80, id="leader-epoch-that-goes-back"),
     ],
 )
-def test_what_the_crc_does_not_cover_is_looked_at(
+def test_header_fields_outside_of_the_crc_are_validated(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, position: int, byte: int
 ) -> None:
     """Found by the simulator: a flipped bit in an offset, far from all others, ended the start."""
@@ -100,7 +100,9 @@ def test_what_the_crc_does_not_cover_is_looked_at(
     append(log, make_batch(1), leader_epoch=129)
 
 
-def test_segments_after_a_damaged_one_go(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
+def test_segments_after_a_corrupt_one_are_removed(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
     filled(open_log, make_batch, 6, segment_bytes=2 * len(make_batch(1)))
     disk.kill()
     disk.corrupt(f"{DIRECTORY}/00000000000000000002.log", 100, b"!")
@@ -111,7 +113,7 @@ def test_segments_after_a_damaged_one_go(open_log: OpenLog, make_batch: MakeBatc
     assert [segment.base_offset for segment in log.segments()] == [0, 2]
 
 
-def test_what_is_below_the_recovery_point_is_not_read_again(
+def test_records_below_the_recovery_point_are_not_read(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
 ) -> None:
     filled(open_log, make_batch, 4, segment_bytes=2 * len(make_batch(1))).flush()
@@ -123,7 +125,7 @@ def test_what_is_below_the_recovery_point_is_not_read_again(
     assert open_log(recovery_point=1).log_end_offset == 0
 
 
-def test_a_clean_stop_is_believed(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
+def test_clean_shutdown_skips_recovery(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
     log = filled(open_log, make_batch, 100, segment_bytes=40 * len(make_batch(1)), index_interval_bytes=500)
     log.close()
     disk.kill()
@@ -135,10 +137,12 @@ def test_a_clean_stop_is_believed(open_log: OpenLog, make_batch: MakeBatch, disk
     assert disk.operations["read"] - before < 20, "only the index's end and the headers after it"
 
 
-def test_a_clean_stop_that_was_none_is_recovered(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
+def test_clean_shutdown_marker_with_a_torn_tail_is_recovered(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
     filled(open_log, make_batch, 3).close()
     disk.kill()
-    disk.corrupt(LOG_0, len(disk.contents(LOG_0)), b"somebody else's")
+    disk.corrupt(LOG_0, len(disk.contents(LOG_0)), b"foreign bytes!!")
 
     assert open_log(was_clean_shutdown=True).log_end_offset == 3
 
@@ -162,7 +166,7 @@ def test_a_log_that_was_never_written_to_needs_no_recovery_and_no_sync(
     assert open_log(was_clean_shutdown=True).log_end_offset == 2
 
 
-def test_an_index_that_a_crash_took_from_an_empty_log_is_made_anew(open_log: OpenLog, disk: SimulatedDisk) -> None:
+def test_index_of_an_empty_log_is_rebuilt_after_a_crash(open_log: OpenLog, disk: SimulatedDisk) -> None:
     open_log()
     disk.remove(f"{DIRECTORY}/{0:020d}.index")
     disk.kill()
@@ -205,7 +209,7 @@ def test_indexes_without_a_log_are_removed(open_log: OpenLog, disk: SimulatedDis
     assert not disk.exists(orphan)
 
 
-def test_other_peoples_files_are_left_alone(open_log: OpenLog, disk: SimulatedDisk) -> None:
+def test_foreign_files_are_ignored(open_log: OpenLog, disk: SimulatedDisk) -> None:
     open_log().close()
     mine = f"{DIRECTORY}/quorum-state"
     disk.open(mine, create=True)
@@ -226,7 +230,7 @@ def test_a_log_that_ends_below_its_start_is_empty(
     assert (log.log_start_offset, log.log_end_offset, len(log.segments())) == (10, 10, 1)
 
 
-def test_the_log_starts_no_earlier_than_its_first_segment(
+def test_log_start_is_at_least_the_base_offset_of_the_first_segment(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
 ) -> None:
     log = filled(open_log, make_batch, 4, segment_bytes=2 * len(make_batch(1)))
@@ -240,7 +244,7 @@ def test_the_log_starts_no_earlier_than_its_first_segment(
 
 
 @pytest.mark.parametrize("left", [b"garbage", b"", b"0\n"], ids=["damaged", "emptied", "cut-off"])
-def test_leader_epochs_are_found_again_in_the_batches(
+def test_leader_epochs_are_rebuilt_from_the_batches(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, left: bytes
 ) -> None:
     log = open_log()
@@ -260,7 +264,7 @@ def test_leader_epochs_are_found_again_in_the_batches(
 
 
 @pytest.mark.parametrize("was_clean_shutdown", [True, False], ids=["clean-stop", "kill"])
-def test_replica_without_records_is_read_as_jvm_kafka_leaves_it(
+def test_log_without_records_of_jvm_kafka_is_opened(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, was_clean_shutdown: bool
 ) -> None:
     """After a kill the indexes are preallocated with zeros; leader-epoch-checkpoint is empty in both cases."""
@@ -279,7 +283,7 @@ def test_replica_without_records_is_read_as_jvm_kafka_leaves_it(
     assert disk.size_bytes(f"{DIRECTORY}/{0:020d}.index") == 0
 
 
-def test_a_damaged_epoch_file_after_a_clean_stop_is_an_error(
+def test_corrupt_epoch_file_after_a_clean_stop_is_an_error(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
 ) -> None:
     filled(open_log, make_batch, 1).close()
@@ -290,7 +294,7 @@ def test_a_damaged_epoch_file_after_a_clean_stop_is_an_error(
         open_log(was_clean_shutdown=True)
 
 
-def test_an_epoch_file_that_a_crash_left_unsynced_is_on_the_platter_after_a_clean_stop(
+def test_epoch_file_left_unsynced_by_a_crash_is_synced_by_a_clean_stop(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
 ) -> None:
     """Seed 324: killed, started, stopped in order; then power was lost, and the file torn in spite of the marker."""
@@ -302,7 +306,7 @@ def test_an_epoch_file_that_a_crash_left_unsynced_is_on_the_platter_after_a_clea
     assert open_log(was_clean_shutdown=True).latest_epoch == 3
 
 
-def test_an_epoch_file_that_the_disk_refuses_to_read_is_not_taken_for_damaged(
+def test_read_error_on_the_epoch_file_is_not_corruption(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
 ) -> None:
     filled(open_log, make_batch, 1)
@@ -314,7 +318,7 @@ def test_an_epoch_file_that_the_disk_refuses_to_read_is_not_taken_for_damaged(
 
 
 @pytest.mark.parametrize("is_clean", [True, False], ids=["clean", "crash"])
-def test_producers_are_known_after_a_restart(
+def test_producers_are_restored_after_a_restart(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, is_clean: bool
 ) -> None:
     log = open_log(segment_bytes=3 * len(make_batch(1)))
@@ -331,13 +335,13 @@ def test_producers_are_known_after_a_restart(
     for sequence in (2, 6):
         repeated = make_batch(1, producer_id=3, producer_epoch=1, base_sequence=sequence)
         assert again.append_as_leader(repeated, leader_epoch=0, now_ms=NOW_MS).first_offset == sequence
-    forgotten = make_batch(1, producer_id=3, producer_epoch=1, base_sequence=1)
-    with pytest.raises(KafkaError) as refused:
-        again.append_as_leader(forgotten, leader_epoch=0, now_ms=NOW_MS)
-    assert refused.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    dropped = make_batch(1, producer_id=3, producer_epoch=1, base_sequence=1)
+    with pytest.raises(KafkaError) as raised:
+        again.append_as_leader(dropped, leader_epoch=0, now_ms=NOW_MS)
+    assert raised.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_damaged_snapshot_is_replaced_by_the_log(
+def test_corrupt_snapshot_is_rebuilt_from_the_log(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
 ) -> None:
     log = open_log()
@@ -350,7 +354,7 @@ def test_a_damaged_snapshot_is_replaced_by_the_log(
 
 
 @pytest.mark.parametrize("is_clean", [True, False], ids=["clean", "crash"])
-def test_transactions_are_known_after_a_restart(
+def test_transactions_are_restored_after_a_restart(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, is_clean: bool
 ) -> None:
     log = open_log()
@@ -374,7 +378,7 @@ def test_transactions_are_known_after_a_restart(
     assert [entry[:3] for entry in found] == [(1, 0, 1)]
 
 
-def test_a_lost_end_of_a_segment_takes_the_later_segments_along(
+def test_lost_end_of_a_segment_removes_the_later_segments(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
 ) -> None:
     size_bytes = len(make_batch(1))
@@ -387,7 +391,7 @@ def test_a_lost_end_of_a_segment_takes_the_later_segments_along(
     assert log.log_end_offset == 1
 
 
-def test_a_gap_that_compaction_left_is_no_loss(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
+def test_gap_of_compaction_is_not_a_loss(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
     size_bytes = len(make_batch(1))
     filled(open_log, make_batch, 4, segment_bytes=2 * size_bytes)
     disk.open(LOG_0).truncate(size_bytes)
@@ -398,7 +402,7 @@ def test_a_gap_that_compaction_left_is_no_loss(open_log: OpenLog, make_batch: Ma
     assert log.log_end_offset == 4
 
 
-def test_a_disk_that_refuses_is_an_error_that_names_the_place(open_log: OpenLog, disk: SimulatedDisk) -> None:
+def test_io_error_names_the_path(open_log: OpenLog, disk: SimulatedDisk) -> None:
     disk.fail_next("list", errno.EIO)
 
     with pytest.raises(StorageError, match="/data/topic-0"):

@@ -1,4 +1,4 @@
-"""Kafka's own kafka-dump-log reads a log's files: its lines are ours, and it finds nothing wrong."""
+"""Kafka's own kafka-dump-log reads our files: it prints the same lines as our tool and finds no error."""
 
 import os
 import subprocess
@@ -67,7 +67,7 @@ def kafka_dump_log(files: list[Path], *options: str) -> subprocess.CompletedProc
     return subprocess.run([*command, *arguments], capture_output=True, text=True, check=True, timeout=120)
 
 
-def test_kafkas_tool_says_the_same(directory: Path) -> None:
+def test_kafka_dump_log_prints_the_same_lines(directory: Path) -> None:
     kinds = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
     files = sorted(path for path in directory.iterdir() if path.suffix in kinds)
     assert {path.suffix for path in files} == set(kinds)
@@ -82,7 +82,7 @@ def test_kafkas_tool_says_the_same(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--index-sanity-check", "--verify-index-only"])
-def test_kafkas_tool_finds_nothing_wrong_with_the_indexes(directory: Path, option: str) -> None:
+def test_kafka_dump_log_finds_no_error_in_indexes(directory: Path, option: str) -> None:
     files = sorted([*directory.glob("*.index"), *directory.glob("*.timeindex")])
 
     lines = kafka_dump_log(files, option).stdout.splitlines()
@@ -100,7 +100,7 @@ def test_kafkas_tool_finds_nothing_wrong_with_the_indexes(directory: Path, optio
         pytest.param(lambda path: path.write_bytes(b"\xff" * path.stat().st_size), id="all-bits-set"),
     ],
 )
-def test_kafkas_tool_finds_nothing_wrong_with_indexes_that_were_made_anew(
+def test_kafka_dump_log_finds_no_error_in_rebuilt_indexes(
     directory: Path, clock: Any, damage: Callable[[Path], object]
 ) -> None:
     files = sorted([*directory.glob("*.index"), *directory.glob("*.timeindex")])
