@@ -415,8 +415,8 @@ def run_node(
 
 
 @pytest.fixture(scope="session")
-def door_properties(free_port: Callable[[], int], authority: Any) -> Callable[..., dict[str, str]]:
-    """Return ``door_properties(folder, doors, ports, certificates)``: settings of one node with a listener per door.
+def listener_properties(free_port: Callable[[], int], authority: Any) -> Callable[..., dict[str, str]]:
+    """Return ``listener_properties(folder, doors, ports, certificates)``: settings of one node with a listener per door.
 
     ``doors`` has their security protocols, ``ports`` where they listen. ``certificates`` come into ``folder`` as PEM
     files, and so does the authority (ca.pem): `node` is for every door that has none of its own, by its own name.

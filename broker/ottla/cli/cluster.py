@@ -114,10 +114,10 @@ async def _plan(admin: "AdminClient") -> "RebalancePlan":
 
 
 async def _left(admin: "AdminClient", moves: "tuple[Move, ...]", file: Path) -> "tuple[Move, ...]":
-    from ottla.client.rebalance_plan import what_is_left
+    from ottla.client.rebalance_plan import remaining_moves
 
     brokers = [it.node_id for it in (await admin.describe_cluster()).brokers]
-    left = what_is_left(moves, await targets_of_all(admin), brokers)
+    left = remaining_moves(moves, await targets_of_all(admin), brokers)
     if isinstance(left, str):
         raise UnhealthyError(f"the plan in {file} does not fit any more: {left}; make another one with --plan")
     return left

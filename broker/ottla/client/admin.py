@@ -1,10 +1,10 @@
 """`AdminClient`: describe and change a cluster, typed.
 
-Every method raises `KafkaError` with the broker's code and message where a broker refuses, and a
-`ottla.client.errors.ClientError` where none answers in time. Waiting for a leader, a controller or a coordinator is
-retried within ``request_timeout_s``; a topic that does not exist is not waited for.
+Every method raises `KafkaError` with the code and message of a broker's error response, and a
+`ottla.client.errors.ClientError` if no broker responds in time. While there is no leader, controller or coordinator,
+requests are retried within ``request_timeout_s``; for a topic that does not exist they are not.
 
-The methods live beside their subject: `admin_topics`, `admin_configs`, `admin_groups`, `admin_cluster`,
+The methods are in a module per subject: `admin_topics`, `admin_configs`, `admin_groups`, `admin_cluster`,
 `admin_quorum`, `admin_partitions`, `admin_features`, `admin_security`.
 """
 

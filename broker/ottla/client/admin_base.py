@@ -1,4 +1,4 @@
-"""What the parts of `AdminClient` share: whom they ask, and for how long."""
+"""The base of the parts of `AdminClient`: requests to any broker, and retries."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar, Unpack
@@ -14,7 +14,7 @@ ResultT = TypeVar("ResultT")
 
 
 class AdminBase(ClusterUser):
-    """What asks any broker, again and again until it has an answer."""
+    """Sends requests to any broker, and retries them."""
 
     def __init__(
         self,
@@ -30,39 +30,41 @@ class AdminBase(ClusterUser):
         """How long a broker may work on a request before it gives up."""
         return int(self.cluster.request_timeout_s * 1000)
 
-    async def _ask(self, request: Message, answer: type[ResponseT], **options: Unpack[SendOptions]) -> ResponseT:
+    async def _send_to_any(
+        self, request: Message, response_type: type[ResponseT], **options: Unpack[SendOptions]
+    ) -> ResponseT:
         options.setdefault("timeout_s", self.cluster.attempt_timeout_s)
-        return await self.cluster.send_to_any(request, answer, **options)
+        return await self.cluster.send_to_any(request, response_type, **options)
 
     async def _retry_each(
         self, names: Iterable[str], attempt: Callable[[Sequence[str]], Awaitable[Mapping[str, KafkaError]]]
     ) -> dict[str, KafkaError]:
-        """Call ``attempt``, which returns refusals by name, again about those names for which that may help.
+        """Call ``attempt``, which returns errors by name, and call it again for the names with a retriable error.
 
         Returns:
-            The refusals that stay.
+            The errors that remain.
 
         Raises:
             The failure of an attempt as a whole.
         """
-        left, refused = list(names), dict[str, KafkaError]()
+        left, errors = list(names), dict[str, KafkaError]()
 
         async def once() -> None:
             nonlocal left
-            answer = await attempt(left)
+            found = await attempt(left)
             for name in left:
-                refused.pop(name, None)
-            refused.update(answer)
-            left = [name for name, it in answer.items() if it.code.is_retriable and it.code not in NOT_THERE_YET]
+                errors.pop(name, None)
+            errors.update(found)
+            left = [name for name, it in found.items() if it.code.is_retriable and it.code not in NOT_THERE_YET]
             if left:
-                raise answer[left[0]]
+                raise found[left[0]]
 
         try:
             await self._retry(once)
         except KafkaError as error:
-            if error not in refused.values():
+            if error not in errors.values():
                 raise
-        return refused
+        return errors
 
     async def _retry(self, attempt: Callable[[], Awaitable[ResultT]]) -> ResultT:
         return await self.cluster.retry(attempt)

@@ -32,9 +32,9 @@ class ClusterAdmin(AdminBase):
         async def attempt() -> ClusterDescription:
             try:
                 request = DescribeClusterRequest(include_fenced_brokers=include_fenced)
-                response = await self._ask(request, DescribeClusterResponse)
+                response = await self._send_to_any(request, DescribeClusterResponse)
             except (UnsupportedApiError, ValueError):
-                # Kafka before 2.8 has no DescribeCluster; before 4.0 it cannot be asked for fenced brokers.
+                # Kafka before 2.8 has no DescribeCluster; before 4.0 it cannot list fenced brokers.
                 return await self._cluster_from_metadata()
             raise_for(response.error_code, response.error_message)
             brokers = (
@@ -67,37 +67,37 @@ class ClusterAdmin(AdminBase):
         )
 
     async def wait_for_metadata(self, offset: Offset) -> Endpoint:
-        """Return which node answers, once it shows everything that is committed up to ``offset`` of the metadata log.
+        """Return the node that responds, once its metadata has everything up to ``offset`` of the metadata log.
 
-        A broker describes topics and brokers as it knows them, which may be a while ago.
+        A broker describes topics and brokers by its own copy of the metadata, which may lag behind.
 
         Raises:
-            KafkaError: REQUEST_TIMED_OUT where it lags behind for too long.
+            KafkaError: REQUEST_TIMED_OUT if it lags behind for too long.
         """
         request = versions_request()
 
         async def attempt() -> Endpoint:
-            # In KRaft the epoch of the finalized features is the offset of the metadata that the broker shows.
-            known = (await self._ask(request, ApiVersionsResponse)).finalized_features_epoch
-            endpoint = self.cluster.answered_by
-            assert endpoint is not None, "somebody has answered"
+            # In KRaft the epoch of the finalized features is the offset of the broker's metadata.
+            known = (await self._send_to_any(request, ApiVersionsResponse)).finalized_features_epoch
+            endpoint = self.cluster.last_responder
+            assert endpoint is not None, "a broker has responded"
             if known < offset:
-                message = f"{endpoint} knows the metadata up to offset {known}, and {offset} is committed"
+                message = f"{endpoint} has the metadata up to offset {known}, and {offset} is committed"
                 raise kafka_error(ErrorCode.REQUEST_TIMED_OUT, message)
             return endpoint
 
         return await self._retry(attempt)
 
     async def unregister_broker(self, node_id: NodeId) -> None:
-        """Make the cluster forget a broker that will not come back.
+        """Unregister a broker that will not come back.
 
         Raises:
-            KafkaError: BROKER_ID_NOT_REGISTERED where nobody has that id.
+            KafkaError: BROKER_ID_NOT_REGISTERED if no broker has that id.
         """
         request = UnregisterBrokerRequest(broker_id=node_id)
 
         async def attempt() -> None:
-            response = await self._ask(request, UnregisterBrokerResponse)
+            response = await self._send_to_any(request, UnregisterBrokerResponse)
             raise_for(response.error_code, response.error_message)
 
         await self._retry(attempt)

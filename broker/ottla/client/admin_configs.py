@@ -38,7 +38,7 @@ class ConfigAdmin(AdminBase):
         Args:
             resource_type: which kind of resource.
             name: the topic, group or subscription; for BROKER the id, or ``""`` for the cluster-wide defaults.
-            documentation: also ask what each key is for.
+            documentation: also request the documentation of each key.
 
         Raises:
             KafkaError: UNKNOWN_TOPIC_OR_PARTITION for a topic that does not exist, ...
@@ -62,7 +62,7 @@ class ConfigAdmin(AdminBase):
         return await self._retry(attempt)
 
     async def describe_own_broker_configs(self, node_ids: Sequence[NodeId]) -> dict[NodeId, dict[str, str]]:
-        """Return per broker the configs that are set on it alone; each is asked itself, and one that is gone is absent.
+        """Return per broker the configs set on it alone; each broker is queried, an absent one is left out.
 
         Raises:
             KafkaError: CLUSTER_AUTHORIZATION_FAILED, ...
@@ -76,14 +76,14 @@ class ConfigAdmin(AdminBase):
             own = ConfigSource.DYNAMIC_BROKER_CONFIG.name
             return {entry.name: entry.value or "" for entry in entries if entry.source == own}
 
-        answers = await asyncio.gather(*map(ask, node_ids))
-        return {node_id: own for node_id, own in zip(node_ids, answers, strict=True) if own is not None}
+        configs = await asyncio.gather(*map(ask, node_ids))
+        return {node_id: own for node_id, own in zip(node_ids, configs, strict=True) if own is not None}
 
     async def describe_topic_configs(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return per topic the configs that are set on the topic itself; topics that do not exist are absent.
 
         Raises:
-            KafkaError: any refusal but UNKNOWN_TOPIC_OR_PARTITION.
+            KafkaError: any error but UNKNOWN_TOPIC_OR_PARTITION.
         """
         if not names:
             return {}
@@ -97,7 +97,7 @@ class ConfigAdmin(AdminBase):
         )
 
         async def attempt() -> dict[str, dict[str, str]]:
-            response = await self._ask(request, DescribeConfigsResponse)
+            response = await self._send_to_any(request, DescribeConfigsResponse)
             configs = {}
             for result in response.results:
                 if result.error_code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION):
@@ -113,10 +113,10 @@ class ConfigAdmin(AdminBase):
         return await self._retry(attempt)
 
     async def describe_topic_config(self, names: Sequence[str], key: str) -> dict[str, str]:
-        """Return per topic the value of one config as it is in force; topics that do not exist are absent.
+        """Return per topic the effective value of one config; topics that do not exist are absent.
 
         Raises:
-            KafkaError: any refusal but UNKNOWN_TOPIC_OR_PARTITION.
+            KafkaError: any error but UNKNOWN_TOPIC_OR_PARTITION.
         """
         if not names:
             return {}
@@ -128,7 +128,7 @@ class ConfigAdmin(AdminBase):
         ]
 
         async def attempt() -> dict[str, str]:
-            response = await self._ask(DescribeConfigsRequest(resources=resources), DescribeConfigsResponse)
+            response = await self._send_to_any(DescribeConfigsRequest(resources=resources), DescribeConfigsResponse)
             values = {}
             for result in response.results:
                 if result.error_code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION):
@@ -155,11 +155,11 @@ class ConfigAdmin(AdminBase):
 
         Args:
             resource_type: as in `describe_configs`, as is ``name``.
-            name: which resource.
+            name: of the resource.
             upserts: keys and their new values.
-            deletions: keys to fall back to what they inherit.
+            deletions: keys to reset to the inherited value.
             appends: keys of lists and entries to add.
-            subtractions: keys of lists and entries to take away.
+            subtractions: keys of lists and entries to remove.
             validate_only: only check.
 
         Raises:
@@ -197,14 +197,14 @@ class ConfigAdmin(AdminBase):
         )
 
     async def _ask_about(
-        self, resource_type: ConfigResourceType, name: str, request: Message, answer: type[ResponseT]
+        self, resource_type: ConfigResourceType, name: str, request: Message, response_type: type[ResponseT]
     ) -> ResponseT:
-        """Ask the broker that the request is about, where it is about one; otherwise any."""
+        """Send a request about a broker to that broker, any other request to any broker."""
         if resource_type not in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) or not name:
-            return await self._ask(request, answer)
+            return await self._send_to_any(request, response_type)
         if not name.isdigit():
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name!r} is not the id of a broker, which is a number")
-        return await self.cluster.send_to_node(int(name), request, answer)
+        return await self.cluster.send_to_node(int(name), request, response_type)
 
 
 def _entry(config: DescribeConfigsResourceResult) -> ConfigEntry:

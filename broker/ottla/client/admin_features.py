@@ -1,4 +1,4 @@
-"""Feature levels: what a cluster has finalized, what its brokers could, and changes of it (KIP-584)."""
+"""Feature levels: finalized by the cluster, supported by its brokers, and their changes (KIP-584)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,32 +12,32 @@ from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeatures
 
 
 class UpgradeType(IntEnum):
-    """Which way a level may go: ``UpgradeType`` of UpdateFeatures."""
+    """The allowed direction of a change of a level: ``UpgradeType`` of UpdateFeatures."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
-    """Down, but not over a level that wrote what those below cannot read."""
+    """Down, but not below a level whose records the lower levels cannot read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureDescription:
-    """One feature; its level is 0 where it is not finalized."""
+    """One feature; its level is 0 if it is not finalized."""
 
     level: int
     first_supported: int
     last_supported: int
-    """Of the broker that was asked; others may be older or newer."""
+    """Of the broker that responded; others may be older or newer."""
 
 
 class FeatureAdmin(AdminBase):
     """Calls about feature levels."""
 
     async def describe_features(self) -> dict[str, FeatureDescription]:
-        """Return every feature that the asked broker knows, by name."""
+        """Return every feature that the queried broker knows, by name."""
         request = versions_request()
 
         async def attempt() -> dict[str, FeatureDescription]:
-            response = await self._ask(request, ApiVersionsResponse)
+            response = await self._send_to_any(request, ApiVersionsResponse)
             raise_for(response.error_code)
             finalized = {it.name: it.max_version_level for it in response.finalized_features}
             return {
@@ -53,7 +53,7 @@ class FeatureAdmin(AdminBase):
         """Finalize other levels, all or none.
 
         Raises:
-            KafkaError: INVALID_UPDATE_VERSION where a node cannot work with a level, or the way is the wrong one;
+            KafkaError: INVALID_UPDATE_VERSION if a node does not support a level, or the direction is not allowed;
                 FEATURE_UPDATE_FAILED, ...
         """
         request = UpdateFeaturesRequest(
@@ -65,7 +65,7 @@ class FeatureAdmin(AdminBase):
         )
 
         async def attempt() -> None:
-            response = await self._ask(request, UpdateFeaturesResponse)
+            response = await self._send_to_any(request, UpdateFeaturesResponse)
             for result in response.results:
                 raise_for(result.error_code, result.error_message)
             raise_for(response.error_code, response.error_message)

@@ -44,7 +44,7 @@ class GroupAdmin(AdminBase):
     """Calls about groups."""
 
     async def list_groups(self, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[GroupListing]:
-        """Return the groups of every broker, sorted by id; ``states`` and ``types`` choose some."""
+        """Return the groups of every broker, sorted by id, filtered by ``states`` and ``types``."""
         await self._retry(self.cluster.metadata)
         request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
         listed = await asyncio.gather(*(self._list_groups_of(node_id, request) for node_id in self.cluster.nodes))
@@ -71,7 +71,7 @@ class GroupAdmin(AdminBase):
         """Return the groups that exist, by id; classic groups and those of KIP-848.
 
         Raises:
-            KafkaError: any refusal but GROUP_ID_NOT_FOUND.
+            KafkaError: any error but GROUP_ID_NOT_FOUND.
         """
         described = await asyncio.gather(*(self._describe_group(group_id) for group_id in group_ids))
         return {group.group_id: group for group in described if group is not None}
@@ -106,12 +106,12 @@ class GroupAdmin(AdminBase):
     async def group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, CommittedOffset]:
-        """Return how far a group has read, for ``partitions`` or for all that it has committed.
+        """Return a group's committed offsets, of ``partitions`` or of all.
 
         Partitions without a committed offset are absent.
 
         Raises:
-            KafkaError: the group's or the first partition's refusal.
+            KafkaError: the error of the group or of the first partition that has one.
         """
         topics: dict[str, OffsetFetchRequestTopic] = {}
         for partition in partitions or ():
@@ -125,11 +125,11 @@ class GroupAdmin(AdminBase):
             )
             raise_for(response.error_code)
             offsets = {}
-            for answered in response.topics:
-                for entry in answered.partitions:
-                    raise_for(entry.error_code, f"partition {answered.name}-{entry.partition_index}")
+            for result in response.topics:
+                for entry in result.partitions:
+                    raise_for(entry.error_code, f"partition {result.name}-{entry.partition_index}")
                     if entry.committed_offset >= 0:
-                        offsets[TopicPartition(answered.name, entry.partition_index)] = CommittedOffset(
+                        offsets[TopicPartition(result.name, entry.partition_index)] = CommittedOffset(
                             offset=entry.committed_offset,
                             leader_epoch=entry.committed_leader_epoch,
                             metadata=entry.metadata or "",
@@ -139,10 +139,10 @@ class GroupAdmin(AdminBase):
         return await self.cluster.retry(attempt, group_id=group_id)
 
     async def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Set how far a group without members has read.
+        """Set the committed offsets of a group without members.
 
         Raises:
-            KafkaError: UNKNOWN_MEMBER_ID while the group has members, or the first partition's refusal.
+            KafkaError: UNKNOWN_MEMBER_ID while the group has members, or the first partition's error.
         """
         topics: dict[str, OffsetCommitRequestTopic] = {}
         for partition, committed in offsets.items():
@@ -161,18 +161,18 @@ class GroupAdmin(AdminBase):
             response = await self.cluster.send_to_coordinator(
                 group_id, request, OffsetCommitResponse, highest=OFFSET_COMMIT_VERSION_MAX
             )
-            for answered in response.topics:
-                for entry in answered.partitions:
+            for result in response.topics:
+                for entry in result.partitions:
                     raise_for(
                         entry.error_code,
-                        f"the offset of {answered.name}-{entry.partition_index} was not taken; a group's offsets can "
+                        f"the offset of {result.name}-{entry.partition_index} was not taken; a group's offsets can "
                         "only be set while it has no members",
                     )
 
         await self.cluster.retry(attempt, group_id=group_id)
 
     async def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
-        """Forget a group's offsets.
+        """Delete a group's committed offsets.
 
         Raises:
             KafkaError: GROUP_SUBSCRIBED_TO_TOPIC while members read it, GROUP_ID_NOT_FOUND, ...
@@ -186,9 +186,9 @@ class GroupAdmin(AdminBase):
         async def attempt() -> None:
             response = await self.cluster.send_to_coordinator(group_id, request, OffsetDeleteResponse)
             raise_for(response.error_code)
-            for answered in response.topics:
-                for entry in answered.partitions:
-                    raise_for(entry.error_code, f"partition {answered.name}-{entry.partition_index}")
+            for result in response.topics:
+                for entry in result.partitions:
+                    raise_for(entry.error_code, f"partition {result.name}-{entry.partition_index}")
 
         await self.cluster.retry(attempt, group_id=group_id)
 
@@ -196,7 +196,7 @@ class GroupAdmin(AdminBase):
         """Delete groups without members, and their offsets.
 
         Raises:
-            KafkaError: the first refusal: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, ...
+            KafkaError: the first error: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, ...
         """
         for group_id in group_ids:
             await self._delete_group(group_id)
@@ -222,7 +222,7 @@ def parse_assignment(data: bytes) -> tuple[TopicPartition, ...]:
         return ()
     version = int.from_bytes(data[:2], "big", signed=True)
     newest = ConsumerProtocolAssignment.versions.last
-    # A later version may add bytes at the end; what is known stands at the start.
+    # A later version may add fields at the end; the known ones are at the start.
     assignment, _ = ConsumerProtocolAssignment.decode_from(data, min(version, newest), 2)
     return tuple(
         sorted(

@@ -1,4 +1,4 @@
-"""Partitions as an administrator moves them: replicas, reassignments, leaders, and who may lead next."""
+"""Partitions as an administrator moves them: reassignments, leader elections, eligible leader replicas."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
@@ -29,14 +29,14 @@ from ottla.wire.messages.list_partition_reassignments import (
 
 
 class ElectionType(IntEnum):
-    """How `PartitionAdmin.elect_leaders` chooses: the first assigned replica, or anyone who is alive."""
+    """The choice of `PartitionAdmin.elect_leaders`: the first assigned replica, or any live replica."""
 
     PREFERRED = 0
     UNCLEAN = 1
 
 
 class PartitionAdmin(AdminBase):
-    """Calls about where partitions are and who leads them."""
+    """Calls about replicas and leaders of partitions."""
 
     async def describe_topic_partitions(self, names: Sequence[str] | None = None) -> dict[str, TopicDescription]:
         """Return topics (None: all, Kafka's own too) with their eligible leader replicas, by name.
@@ -45,7 +45,7 @@ class PartitionAdmin(AdminBase):
 
         Raises:
             UnsupportedApiError: the brokers are older.
-            KafkaError: any refusal but that there is no such topic.
+            KafkaError: any error but UNKNOWN_TOPIC_OR_PARTITION.
         """
         if names is not None and not names:
             return {}
@@ -72,7 +72,7 @@ class PartitionAdmin(AdminBase):
         request = DescribeTopicPartitionsRequest(
             topics=[TopicRequest(name=name) for name in sorted(set(names or ()))], cursor=cursor
         )
-        return await self._retry(lambda: self._ask(request, DescribeTopicPartitionsResponse))
+        return await self._retry(lambda: self._send_to_any(request, DescribeTopicPartitionsResponse))
 
     async def alter_partition_reassignments(
         self,
@@ -80,14 +80,14 @@ class PartitionAdmin(AdminBase):
         *,
         allow_replication_factor_change: bool = True,
     ) -> dict[TopicPartition, KafkaError]:
-        """Start moving partitions to other replicas, or with None stop moving them.
+        """Start reassignments of partitions to other replicas, or with None cancel them.
 
         Returns:
-            The partitions that were refused, and why: INVALID_REPLICA_ASSIGNMENT, UNKNOWN_TOPIC_OR_PARTITION,
-            NO_REASSIGNMENT_IN_PROGRESS (nothing to stop), ...
+            The error of each rejected partition: INVALID_REPLICA_ASSIGNMENT, UNKNOWN_TOPIC_OR_PARTITION,
+            NO_REASSIGNMENT_IN_PROGRESS (nothing to cancel), ...
 
         Raises:
-            KafkaError: the request as a whole was refused.
+            KafkaError: the request as a whole was rejected.
         """
         topics: dict[str, ReassignableTopic] = {}
         for partition, replicas in targets.items():
@@ -101,12 +101,12 @@ class PartitionAdmin(AdminBase):
         )
 
         async def attempt() -> dict[TopicPartition, KafkaError]:
-            response = await self._ask(request, AlterPartitionReassignmentsResponse)
+            response = await self._send_to_any(request, AlterPartitionReassignmentsResponse)
             raise_for(response.error_code, response.error_message)
             return {
-                TopicPartition(answered.name, entry.partition_index): kafka_error(entry.error_code, entry.error_message)
-                for answered in response.responses
-                for entry in answered.partitions
+                TopicPartition(result.name, entry.partition_index): kafka_error(entry.error_code, entry.error_message)
+                for result in response.responses
+                for entry in result.partitions
                 if entry.error_code
             }
 
@@ -115,7 +115,7 @@ class PartitionAdmin(AdminBase):
     async def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, Reassignment]:
-        """Return the moves under way (None: all); a partition that does not move is absent."""
+        """Return the reassignments in progress (None: all); a partition without one is absent."""
         topics: dict[str, ListPartitionReassignmentsTopics] | None = None
         if partitions is not None:
             topics = {}
@@ -127,16 +127,16 @@ class PartitionAdmin(AdminBase):
         )
 
         async def attempt() -> dict[TopicPartition, Reassignment]:
-            response = await self._ask(request, ListPartitionReassignmentsResponse)
+            response = await self._send_to_any(request, ListPartitionReassignmentsResponse)
             raise_for(response.error_code, response.error_message)
             return {
-                TopicPartition(answered.name, entry.partition_index): Reassignment(
+                TopicPartition(result.name, entry.partition_index): Reassignment(
                     replicas=tuple(entry.replicas),
                     adding=tuple(entry.adding_replicas),
                     removing=tuple(entry.removing_replicas),
                 )
-                for answered in response.topics
-                for entry in answered.partitions
+                for result in response.topics
+                for entry in result.partitions
             }
 
         return await self._retry(attempt)
@@ -144,14 +144,14 @@ class PartitionAdmin(AdminBase):
     async def elect_leaders(
         self, kind: ElectionType, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Elect leaders for partitions (None: wherever it changes something).
+        """Elect leaders for partitions (None: all that an election would change).
 
         Returns:
-            Per partition None where a leader was elected, else the refusal: ELECTION_NOT_NEEDED (it leads already),
+            Per partition None if a leader was elected, else the error: ELECTION_NOT_NEEDED (it leads already),
             PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE, ...
 
         Raises:
-            KafkaError: the request as a whole was refused.
+            KafkaError: the request as a whole was rejected.
         """
         topics: dict[str, TopicPartitions] | None = None
         if partitions is not None:
@@ -166,17 +166,17 @@ class PartitionAdmin(AdminBase):
         )
 
         async def attempt() -> dict[TopicPartition, KafkaError | None]:
-            response = await self._ask(request, ElectLeadersResponse)
+            response = await self._send_to_any(request, ElectLeadersResponse)
             raise_for(response.error_code)
             return {
-                TopicPartition(answered.topic, entry.partition_id): kafka_error(entry.error_code, entry.error_message)
+                TopicPartition(result.topic, entry.partition_id): kafka_error(entry.error_code, entry.error_message)
                 if entry.error_code
                 else None
-                for answered in response.replica_election_results
-                for entry in answered.partition_result
+                for result in response.replica_election_results
+                for entry in result.partition_result
             }
 
         elected = await self._retry(attempt)
         for partition in elected:
-            self.cluster.forget_topic(partition.topic)
+            self.cluster.invalidate_topic(partition.topic)
         return elected

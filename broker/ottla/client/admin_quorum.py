@@ -36,7 +36,7 @@ class QuorumAdmin(AdminBase):
         )
 
         async def attempt() -> QuorumDescription:
-            response = await self._ask(request, DescribeQuorumResponse)
+            response = await self._send_to_any(request, DescribeQuorumResponse)
             raise_for(response.error_code, response.error_message)
             endpoints = {
                 node.node_id: tuple(
@@ -59,13 +59,13 @@ class QuorumAdmin(AdminBase):
     async def add_raft_voter(
         self, node_id: NodeId, directory_id: str, listeners: Sequence[tuple[str, Endpoint]], *, cluster_id: str = ""
     ) -> None:
-        """Make a controller that follows the quorum one of its voters.
+        """Add a controller that is an observer to the voters.
 
         Args:
             node_id: of the controller.
             directory_id: of its metadata log directory, base64url, as `describe_quorum` shows it.
-            listeners: where it listens for controllers, by listener name.
-            cluster_id: refuse where the cluster is another one; empty: any.
+            listeners: its addresses for controllers, by listener name.
+            cluster_id: the request fails if the cluster has another id; empty: any.
 
         Raises:
             KafkaError: DUPLICATE_VOTER, REQUEST_TIMED_OUT while it has not caught up, INVALID_REQUEST, ...
@@ -79,13 +79,13 @@ class QuorumAdmin(AdminBase):
         )
 
         async def attempt() -> None:
-            response = await self._ask(request, AddRaftVoterResponse)
+            response = await self._send_to_any(request, AddRaftVoterResponse)
             raise_for(response.error_code, response.error_message)
 
         await self._retry(attempt)
 
     async def remove_raft_voter(self, node_id: NodeId, directory_id: str, *, cluster_id: str = "") -> None:
-        """Take a voter out of the quorum; arguments as for `add_raft_voter`.
+        """Remove a voter from the quorum; arguments as for `add_raft_voter`.
 
         Raises:
             KafkaError: VOTER_NOT_FOUND, INVALID_REQUEST, ...
@@ -95,7 +95,7 @@ class QuorumAdmin(AdminBase):
         )
 
         async def attempt() -> None:
-            response = await self._ask(request, RemoveRaftVoterResponse)
+            response = await self._send_to_any(request, RemoveRaftVoterResponse)
             raise_for(response.error_code, response.error_message)
 
         await self._retry(attempt)

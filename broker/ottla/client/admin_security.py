@@ -1,4 +1,4 @@
-"""Who may come in, what they may do, and how much: SCRAM credentials, access control entries, client quotas.
+"""Authentication, authorization and quotas: SCRAM credentials, access control entries, client quotas.
 
 A password leaves this process only as the salted keys that SCRAM needs. Source: KIP-140, KIP-290, KIP-546, KIP-554.
 """
@@ -34,7 +34,7 @@ _EXACT, _DEFAULT = 0, 1
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ScramSecret:
-    """What a broker is to know of a password. Never prints itself."""
+    """The salted keys of a password, for a broker. Its repr has no secret."""
 
     mechanism: int
     """ScramMechanism: 1 is SCRAM-SHA-256, 2 SCRAM-SHA-512."""
@@ -45,7 +45,7 @@ class ScramSecret:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaEntity:
-    """Whom a quota is for, by user, client id or address; "" stands for the default of that kind, None for none."""
+    """The entity of a quota by user, client id or address; "" stands for the default of that kind, None for none."""
 
     user: str | None = None
     client_id: str | None = None
@@ -69,25 +69,25 @@ class SecurityAdmin(AdminBase):
     # --- access control entries
 
     async def describe_acls(self, wanted: AclFilter | None = None) -> list[Acl]:
-        """Return the entries that ``wanted`` means, all without it, sorted.
+        """Return the entries that match ``wanted``, all without it, sorted.
 
         Raises:
-            KafkaError: SECURITY_DISABLED where brokers have no authorizer, CLUSTER_AUTHORIZATION_FAILED.
+            KafkaError: SECURITY_DISABLED if brokers have no authorizer, CLUSTER_AUTHORIZATION_FAILED.
         """
         request = DescribeAclsRequest(**(wanted or AclFilter()).fields())
 
         async def attempt() -> list[Acl]:
-            response = await self._ask(request, DescribeAclsResponse)
+            response = await self._send_to_any(request, DescribeAclsResponse)
             raise_for(response.error_code, response.error_message)
             return sorted(_acl(found, acl) for found in response.resources for acl in found.acls)
 
         return await self._retry(attempt)
 
     async def create_acls(self, acls: Iterable[Acl]) -> None:
-        """Add entries; those that are there already stay as they are.
+        """Add entries; existing ones are not changed.
 
         Raises:
-            KafkaError: of the first that a broker refuses; others may have been added.
+            KafkaError: of the first rejected entry; others may have been added.
         """
         creations = []
         for acl in acls:
@@ -97,24 +97,24 @@ class SecurityAdmin(AdminBase):
             return
 
         async def attempt() -> None:
-            response = await self._ask(CreateAclsRequest(creations=creations), CreateAclsResponse)
+            response = await self._send_to_any(CreateAclsRequest(creations=creations), CreateAclsResponse)
             for result in response.results:
                 raise_for(result.error_code, result.error_message)
 
         await self._retry(attempt)
 
     async def delete_acls(self, filters: Iterable[AclFilter]) -> list[Acl]:
-        """Remove what any of ``filters`` means; return what was removed, sorted.
+        """Delete the entries that match any of ``filters``; return the deleted ones, sorted.
 
         Raises:
-            KafkaError: of the first filter that a broker refuses; what others mean may be gone.
+            KafkaError: of the first rejected filter; the entries of others may have been deleted.
         """
         wanted = [DeleteAclsFilter(**one.fields()) for one in filters]
         if not wanted:
             return []
 
         async def attempt() -> list[Acl]:
-            response = await self._ask(DeleteAclsRequest(filters=wanted), DeleteAclsResponse)
+            response = await self._send_to_any(DeleteAclsRequest(filters=wanted), DeleteAclsResponse)
             removed = set()
             for result in response.filter_results:
                 raise_for(result.error_code, result.error_message)
@@ -128,7 +128,7 @@ class SecurityAdmin(AdminBase):
     # --- SCRAM credentials
 
     async def describe_scram(self, users: Sequence[str] | None = None) -> dict[str, dict[int, int]]:
-        """Return the iterations by mechanism, by user: of ``users``, or of everybody. Who has none is left out.
+        """Return the iterations by mechanism, by user: of ``users``, or of all. Users without credentials are left out.
 
         Raises:
             KafkaError: CLUSTER_AUTHORIZATION_FAILED, ...
@@ -137,7 +137,7 @@ class SecurityAdmin(AdminBase):
         request = describe_scram.DescribeUserScramCredentialsRequest(users=names)
 
         async def attempt() -> dict[str, dict[int, int]]:
-            response = await self._ask(request, describe_scram.DescribeUserScramCredentialsResponse)
+            response = await self._send_to_any(request, describe_scram.DescribeUserScramCredentialsResponse)
             raise_for(response.error_code, response.error_message)
             found = {}
             for result in response.results:
@@ -152,14 +152,14 @@ class SecurityAdmin(AdminBase):
     async def alter_scram(
         self, *, upserts: Mapping[str, Sequence[ScramSecret]] | None = None, deletions: Iterable[tuple[str, int]] = ()
     ) -> None:
-        """Give users credentials, and take others away.
+        """Create, change and delete credentials of users.
 
         Args:
             upserts: by user.
             deletions: user and mechanism.
 
         Raises:
-            KafkaError: of the first user that a broker refuses: RESOURCE_NOT_FOUND, UNACCEPTABLE_CREDENTIAL, ...
+            KafkaError: of the first rejected user: RESOURCE_NOT_FOUND, UNACCEPTABLE_CREDENTIAL, ...
         """
         request = alter_scram.AlterUserScramCredentialsRequest(
             deletions=[alter_scram.ScramCredentialDeletion(name=user, mechanism=each) for user, each in deletions],
@@ -177,7 +177,7 @@ class SecurityAdmin(AdminBase):
         )
 
         async def attempt() -> None:
-            response = await self._ask(request, alter_scram.AlterUserScramCredentialsResponse)
+            response = await self._send_to_any(request, alter_scram.AlterUserScramCredentialsResponse)
             for result in response.results:
                 raise_for(result.error_code, result.error_message)
 
@@ -203,7 +203,7 @@ class SecurityAdmin(AdminBase):
         )
 
         async def attempt() -> dict[QuotaEntity, dict[str, float]]:
-            response = await self._ask(request, describe_quotas.DescribeClientQuotasResponse)
+            response = await self._send_to_any(request, describe_quotas.DescribeClientQuotasResponse)
             raise_for(response.error_code, response.error_message)
             return {
                 QuotaEntity.named({each.entity_type: each.entity_name for each in found.entity}): {
@@ -218,7 +218,7 @@ class SecurityAdmin(AdminBase):
         """Set limits by key, by entity; None removes one.
 
         Raises:
-            KafkaError: of the first entity that a broker refuses; others may have been changed.
+            KafkaError: of the first rejected entity; others may have been changed.
         """
         request = alter_quotas.AlterClientQuotasRequest(
             entries=[
@@ -237,7 +237,7 @@ class SecurityAdmin(AdminBase):
         )
 
         async def attempt() -> None:
-            response = await self._ask(request, alter_quotas.AlterClientQuotasResponse)
+            response = await self._send_to_any(request, alter_quotas.AlterClientQuotasResponse)
             for entry in response.entries:
                 raise_for(entry.error_code, entry.error_message)
 
@@ -245,7 +245,7 @@ class SecurityAdmin(AdminBase):
 
 
 def _acl(of: DescribeAclsResource | DeleteAclsMatchingAcl, entry: AclDescription | DeleteAclsMatchingAcl) -> Acl:
-    """Return an entry that a broker told of, and of which resource."""
+    """Convert an access control entry of a response, with its resource."""
     return Acl(
         ResourceType(of.resource_type),
         of.resource_name,

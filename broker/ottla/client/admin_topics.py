@@ -42,7 +42,7 @@ MAX_TIMESTAMP = -3
 
 BROKERS_DEFAULT = -1
 
-# Later versions may name topics by id, and lay the request out anew.
+# Later versions may name topics by id, and change the layout of the request.
 DELETE_TOPICS_VERSION_MAX = 5
 
 
@@ -82,10 +82,10 @@ class TopicAdmin(AdminBase):
         )
 
     async def describe_topics(self, names: Sequence[str]) -> dict[str, TopicDescription]:
-        """Return the topics that exist, by name; a name without a topic is absent.
+        """Return the topics that exist, by name; a name without a topic is left out.
 
         Raises:
-            KafkaError: any refusal but UNKNOWN_TOPIC_OR_PARTITION, such as TOPIC_AUTHORIZATION_FAILED.
+            KafkaError: any error but UNKNOWN_TOPIC_OR_PARTITION, such as TOPIC_AUTHORIZATION_FAILED.
         """
         if not names:
             return {}
@@ -128,32 +128,32 @@ class TopicAdmin(AdminBase):
             config=config or {},
             assignment=assignment or {},
         )
-        for refusal in (await self.create_topics([creation], validate_only=validate_only)).values():
-            raise refusal
+        for error in (await self.create_topics([creation], validate_only=validate_only)).values():
+            raise error
 
     async def create_topics(
         self, topics: Iterable[TopicCreation], *, validate_only: bool = False
     ) -> dict[str, KafkaError]:
-        """Create topics by one request; return by name why one was not created, which keeps no other from it."""
+        """Create topics by one request; return the errors by name. An error does not affect other topics."""
         wanted = {topic.name: topic.as_message() for topic in topics}
 
         async def attempt(names: Sequence[str]) -> dict[str, KafkaError]:
             request = CreateTopicsRequest(
                 topics=[wanted[name] for name in names], timeout_ms=self._timeout_ms, validate_only=validate_only
             )
-            response = await self._ask(request, CreateTopicsResponse)
+            response = await self._send_to_any(request, CreateTopicsResponse)
             return {it.name: kafka_error(it.error_code, it.error_message) for it in response.topics if it.error_code}
 
-        refused = await self._retry_each(wanted, attempt)
+        errors = await self._retry_each(wanted, attempt)
         for name in wanted:
-            self.cluster.forget_topic(name)
-        return refused
+            self.cluster.invalidate_topic(name)
+        return errors
 
     async def create_partitions(self, name: str, *, total: int, validate_only: bool = False) -> None:
-        """Raise the number of a topic's partitions to ``total``.
+        """Increase the number of a topic's partitions to ``total``.
 
         Raises:
-            KafkaError: INVALID_PARTITIONS where it has as many or more, UNKNOWN_TOPIC_OR_PARTITION.
+            KafkaError: INVALID_PARTITIONS if it has as many or more, UNKNOWN_TOPIC_OR_PARTITION.
         """
         request = CreatePartitionsRequest(
             topics=[CreatePartitionsTopic(name=name, count=total, assignments=None)],
@@ -162,12 +162,12 @@ class TopicAdmin(AdminBase):
         )
 
         async def attempt() -> None:
-            response = await self._ask(request, CreatePartitionsResponse)
+            response = await self._send_to_any(request, CreatePartitionsResponse)
             for result in response.results:
                 raise_for(result.error_code, result.error_message)
 
         await self._retry(attempt)
-        self.cluster.forget_topic(name)
+        self.cluster.invalidate_topic(name)
 
     async def delete_topic(self, name: str) -> None:
         """Delete one topic; raises as `delete_topics`."""
@@ -177,18 +177,18 @@ class TopicAdmin(AdminBase):
         """Delete topics and their records.
 
         Raises:
-            KafkaError: the first refusal, UNKNOWN_TOPIC_OR_PARTITION where there is no such topic.
+            KafkaError: the first error, UNKNOWN_TOPIC_OR_PARTITION if there is no such topic.
         """
         request = DeleteTopicsRequest(topic_names=list(names), timeout_ms=self._timeout_ms)
 
         async def attempt() -> None:
-            response = await self._ask(request, DeleteTopicsResponse, highest=DELETE_TOPICS_VERSION_MAX)
+            response = await self._send_to_any(request, DeleteTopicsResponse, highest=DELETE_TOPICS_VERSION_MAX)
             for result in response.responses:
                 raise_for(result.error_code, result.error_message or f"topic {result.name}")
 
         await self._retry(attempt)
         for name in names:
-            self.cluster.forget_topic(name)
+            self.cluster.invalidate_topic(name)
 
     async def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], *, read_committed: bool = False
@@ -197,13 +197,13 @@ class TopicAdmin(AdminBase):
 
         Args:
             timestamps: milliseconds since 1970, or `LATEST` (the end), `EARLIEST` (the start), `MAX_TIMESTAMP`.
-            read_committed: with `LATEST`, the end of what is committed.
+            read_committed: with `LATEST`, the last stable offset.
 
         Returns:
-            One entry per partition; offset -1 where no record is that new.
+            One entry per partition; offset -1 if no record is that new.
 
         Raises:
-            KafkaError: the first partition's refusal.
+            KafkaError: the first partition's error.
         """
         found: dict[TopicPartition, ListedOffset] = {}
 
@@ -240,25 +240,25 @@ class TopicAdmin(AdminBase):
             timeout_ms=self._timeout_ms,
         )
         response = await self.cluster.send_to_node(leader, request, ListOffsetsResponse)
-        refused: KafkaError | None = None
-        for answered in response.topics:
-            for entry in answered.partitions:
-                partition = TopicPartition(answered.name, entry.partition_index)
+        first_error: KafkaError | None = None
+        for result in response.topics:
+            for entry in result.partitions:
+                partition = TopicPartition(result.name, entry.partition_index)
                 if entry.error_code:
-                    self.cluster.forget_topic(answered.name)
-                    refused = refused or kafka_error(entry.error_code, f"partition {partition}")
+                    self.cluster.invalidate_topic(result.name)
+                    first_error = first_error or kafka_error(entry.error_code, f"partition {partition}")
                 else:
                     found[partition] = ListedOffset(
                         offset=entry.offset, timestamp_ms=entry.timestamp, leader_epoch=entry.leader_epoch
                     )
-        if refused is not None:
-            raise refused
+        if first_error is not None:
+            raise first_error
 
     async def delete_records(self, before: Mapping[TopicPartition, Offset]) -> dict[TopicPartition, Offset]:
         """Delete records before an offset (-1: all up to the high watermark); return the new log start offsets.
 
         Raises:
-            KafkaError: the first partition's refusal, such as OFFSET_OUT_OF_RANGE or POLICY_VIOLATION.
+            KafkaError: the first partition's error, such as OFFSET_OUT_OF_RANGE or POLICY_VIOLATION.
         """
         low_watermarks: dict[TopicPartition, Offset] = {}
 
@@ -281,11 +281,11 @@ class TopicAdmin(AdminBase):
             topic.partitions.append(DeleteRecordsPartition(partition_index=partition.partition, offset=offset))
         request = DeleteRecordsRequest(topics=list(topics.values()), timeout_ms=self._timeout_ms)
         response = await self.cluster.send_to_node(leader, request, DeleteRecordsResponse)
-        for answered in response.topics:
-            for entry in answered.partitions:
-                partition = TopicPartition(answered.name, entry.partition_index)
+        for result in response.topics:
+            for entry in result.partitions:
+                partition = TopicPartition(result.name, entry.partition_index)
                 if entry.error_code:
-                    self.cluster.forget_topic(answered.name)
+                    self.cluster.invalidate_topic(result.name)
                     raise kafka_error(entry.error_code, f"partition {partition}")
                 low_watermarks[partition] = entry.low_watermark
 

@@ -1,7 +1,7 @@
-"""Which brokers shall hold a partition: proposals for a reassignment. Pure.
+"""Replica placement: proposals for a reassignment. Pure.
 
-Order matters: the first replica is the preferred leader. A partition is kept on as many racks as it can be; brokers
-that say no rack count as one, as they do where Kafka places partitions.
+Order matters: the first replica is the preferred leader. A partition is spread over as many racks as possible; brokers
+without a rack count as one rack, as in Kafka's own placement.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -10,11 +10,11 @@ from zlib import crc32
 from ottla.types import NodeId
 
 Racks = Mapping[NodeId, str | None]
-"""Where each broker is; one that is not in it says none."""
+"""The rack of each broker; a broker without a rack is not in it."""
 
 
 class Load:
-    """How many replicas each broker has, and will have; ties go to the lower id."""
+    """The number of replicas that each broker has or will have; the lower id wins a tie."""
 
     def __init__(
         self, brokers: Iterable[NodeId], assignments: Iterable[Sequence[NodeId]], racks: Racks | None = None
@@ -30,7 +30,7 @@ class Load:
             self._replicas[node] += 1
 
     def least(self, excluded: Collection[NodeId], beside: Collection[NodeId]) -> NodeId | None:
-        """Return the broker for one more replica: on another rack than ``beside`` if any is, with the fewest replicas.
+        """Return the broker for one more replica: with the fewest replicas, if possible not in a rack of ``beside``.
 
         None when all brokers are ``excluded``.
         """
@@ -43,7 +43,7 @@ class Load:
         )
 
     def shares_rack(self, node: NodeId, others: Iterable[NodeId]) -> bool:
-        """Tell whether one of ``others`` is where ``node`` is."""
+        """Return whether ``node`` shares its rack with one of ``others``."""
         return any(self._racks.get(other) == self._racks.get(node) for other in others if other != node)
 
 
@@ -64,10 +64,10 @@ def without(replicas: Sequence[NodeId], leaving: Collection[NodeId], load: Load)
 def with_factor(
     replicas: Sequence[NodeId], isr: Collection[NodeId], factor: int, load: Load
 ) -> tuple[NodeId, ...] | None:
-    """Return ``replicas`` made ``factor`` many; None when there are too few brokers.
+    """Return ``factor`` replicas that differ little from ``replicas``; None when there are too few brokers.
 
-    More are added at the end. When there are too many, those go first that are not in ``isr``, then those that share a
-    rack with another one, then the last ones, so that the preferred leader stays.
+    New ones are added at the end. Surplus ones are removed: first those that are not in ``isr``, then those that share
+    a rack with another one, then the last ones, so that the preferred leader stays.
     """
     result = list(replicas)
     while len(result) > factor:
@@ -84,10 +84,10 @@ def with_factor(
 
 
 def spread(topic: str, partition: int, brokers: Sequence[NodeId], factor: int) -> tuple[NodeId, ...]:
-    """Return the replicas of one partition of a topic that is spread over ``brokers`` anew; racks are not looked at.
+    """Return the replicas of one partition of a topic that is spread over all ``brokers``, regardless of racks.
 
-    Leaders go round; the other replicas follow their leader at a distance that grows with each round, so that the
-    partitions of a broker that is lost are taken over by all others. Topics begin at different brokers.
+    Leaders are assigned round-robin; the other replicas follow their leader at a distance that grows with each round,
+    so that all other brokers take over the partitions of a lost broker. Topics start at different brokers.
     ``factor`` is at most the number of ``brokers``.
 
     Source: the striping of Kafka's AdminUtils.assignReplicasToBrokers; its random start is the topic's checksum here.

@@ -17,7 +17,7 @@ def assign_ranges(
 
     Args:
         subscriptions: topics by member id.
-        partition_counts: partitions by topic; topics that are missing here do not exist and are left out.
+        partition_counts: partitions by topic; topics that are missing here do not exist and are not assigned.
     """
     assigned: dict[str, list[TopicPartition]] = {member: [] for member in subscriptions}
     for topic in sorted(partition_counts):

@@ -1,7 +1,7 @@
-"""The cluster as a client sees it: its nodes, who leads which partition, who coordinates which group; with retries.
+"""The cluster as a client sees it: nodes, leaders of partitions, coordinators of groups; with retries.
 
-One `Cluster` keeps at most one connection per node and purpose, opened on first use. What it knows of the topics is
-refreshed when a broker says that it is out of date. In KRaft any broker forwards admin requests to the controller.
+One `Cluster` keeps at most one connection per node and purpose, opened on first use. Its metadata of a topic is
+refreshed after a response that shows it to be stale. In KRaft any broker forwards admin requests to the controller.
 """
 
 import asyncio
@@ -40,19 +40,19 @@ BACKOFF_MAX_S = 1.0
 ATTEMPT_TIMEOUT_S_MIN = 5.0
 GROUP_COORDINATOR = 0
 
-# A broker answers a connection's requests in order, so a JoinGroup that waits for other members would hold up fetches
-# and heartbeats. What groups coordinate travels on connections of its own, as in Java's clients.
+# A broker responds to a connection's requests in order, so a JoinGroup that waits for other members would delay fetches
+# and heartbeats. Requests to group coordinators have their own connections, as in Java's clients.
 ORDINARY = "ordinary"
 COORDINATION = "coordination"
 
-# What a broker says while a topic that was just made is on its way to it.
+# The errors of a broker whose metadata does not have a new topic yet.
 NOT_THERE_YET = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 ResultT = TypeVar("ResultT")
 
 
 @dataclass(slots=True)
 class _Metadata:
-    """The last answers about nodes and topics."""
+    """The last metadata of nodes and topics."""
 
     cluster_id: str = ""
     controller_id: NodeId = -1
@@ -61,7 +61,7 @@ class _Metadata:
 
 
 class Cluster:
-    """Connections and knowledge, shared by admin, producer and consumer. Use with ``async with``, or call `close`."""
+    """Connections and metadata, shared by admin, producer and consumer. Use with ``async with``, or call `close`."""
 
     def __init__(
         self,
@@ -72,18 +72,18 @@ class Cluster:
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
         security: "ClientSecurity | None" = None,
     ) -> None:
-        """Remember where to begin; nothing is sent before the first request.
+        """Store the settings; nothing is sent before the first request.
 
         Args:
             bootstrap_servers: ``host:port[,host:port...]``, or the addresses themselves.
-            client_id: what the brokers' logs and quotas call this client.
-            request_timeout_s: limit of one request with all its retries, unless a call says otherwise.
-            connect_timeout_s: limit of one attempt to connect; less where ``request_timeout_s`` would otherwise not
-                do for a try at every bootstrap address.
-            security: TLS and login; None: neither.
+            client_id: the client id in brokers' logs and quotas.
+            request_timeout_s: limit of one request with all its retries, unless a call overrides it.
+            connect_timeout_s: limit of one attempt to connect; less if ``request_timeout_s`` would otherwise not
+                suffice for an attempt at every bootstrap address.
+            security: TLS and SASL settings; None: neither.
 
         Raises:
-            ConfigurationError: the text is not a list of ``host:port``.
+            ConfigurationError: the string is not a list of ``host:port``.
         """
         if isinstance(bootstrap_servers, str):
             bootstrap_servers = parse_bootstrap_text(bootstrap_servers)
@@ -96,10 +96,10 @@ class Cluster:
         self._connections: dict[tuple[Endpoint, str], Connection] = {}
         self._opening: dict[tuple[Endpoint, str], asyncio.Lock] = {}
         self._coordinators: dict[str, Endpoint] = {}
-        self.answered_by: Endpoint | None = None
-        """Who answered `send_to_any` last."""
+        self.last_responder: Endpoint | None = None
+        """The node of the last response to `send_to_any`."""
         self._silent: dict[Endpoint, None] = {}
-        """Who did not answer in time, asked last until it answers again; in order."""
+        """Nodes whose response timed out, in order; they are tried last until they respond again."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -114,7 +114,7 @@ class Cluster:
         connections, self._connections = list(self._connections.values()), {}
         await asyncio.gather(*(connection.close() for connection in connections))
 
-    # --- what is known -------------------------------------------------------------------------------------------
+    # --- metadata ------------------------------------------------------------------------------------------------
 
     @property
     def nodes(self) -> dict[NodeId, Endpoint]:
@@ -130,12 +130,12 @@ class Cluster:
         return self._metadata.controller_id
 
     async def metadata(self, topics: Sequence[str] | None = (), *, create: bool = False) -> MetadataResponse:
-        """Ask any broker about nodes and ``topics`` (None: all; empty: nodes only), and remember the answer.
+        """Request the metadata of nodes and ``topics`` (None: all; empty: nodes only) from any broker, and keep it.
 
-        Topics that do not exist come back with their error code; ``create`` lets the broker make them.
+        Topics that do not exist are returned with their error code; ``create`` lets the broker create them.
 
         Raises:
-            BrokerUnreachableError: nobody answers.
+            BrokerUnreachableError: no broker responds.
         """
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
@@ -151,29 +151,29 @@ class Cluster:
         return response
 
     async def reach(self, *, timeout_s: float) -> None:
-        """Return once any node has answered: for people, who want to know soon that nobody is there.
+        """Return once any node has responded; interactive callers learn soon that no broker is running.
 
         Raises:
-            BrokerUnreachableError: nobody answered for ``timeout_s``.
+            BrokerUnreachableError: no node responded for ``timeout_s``.
         """
         await self.retry(self.metadata, timeout_s=timeout_s)
 
-    def forget_topic(self, name: str) -> None:
-        """Ask again about ``name`` before it is used next: a broker said that what is known is out of date."""
+    def invalidate_topic(self, name: str) -> None:
+        """Drop the metadata of ``name``, which is stale according to a broker; the next use requests it again."""
         self._metadata.topics.pop(name, None)
 
     async def topic(self, name: str, *, create: bool = False) -> MetadataResponseTopic:
-        """Return what is known about a topic, asking if need be.
+        """Return the metadata of a topic, and request it if necessary.
 
         Raises:
-            KafkaError: the broker's code, UNKNOWN_TOPIC_OR_PARTITION where there is no such topic.
+            KafkaError: the broker's code, UNKNOWN_TOPIC_OR_PARTITION if there is no such topic.
         """
         known = self._metadata.topics.get(name)
         if known is None or known.error_code:
             await self.metadata([name], create=create)
             known = self._metadata.topics[name]
         if known.error_code:
-            self.forget_topic(name)
+            self.invalidate_topic(name)
             raise kafka_error(known.error_code, _explain_topic(name, known.error_code))
         return known
 
@@ -192,51 +192,53 @@ class Cluster:
             (entry for entry in topic.partitions if entry.partition_index == partition.partition), None
         )
         if found is None:
-            self.forget_topic(partition.topic)
+            self.invalidate_topic(partition.topic)
             count = len(topic.partitions)
             raise kafka_error(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"topic {partition.topic} has partitions 0 to {count - 1}, not {partition.partition}",
             )
         if found.leader_id < 0 or found.leader_id not in self.nodes:
-            self.forget_topic(partition.topic)
+            self.invalidate_topic(partition.topic)
             raise kafka_error(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {partition} has no leader at the moment")
         return found.leader_id
 
     # --- sending -------------------------------------------------------------------------------------------------
 
-    async def send_to_any(self, request: Message, answer: type[ResponseT], **options: Unpack[SendOptions]) -> ResponseT:
+    async def send_to_any(
+        self, request: Message, response_type: type[ResponseT], **options: Unpack[SendOptions]
+    ) -> ResponseT:
         """Send to any node: open connections first, then known nodes, then the bootstrap addresses.
 
         ``options`` are those of `Connection.send`.
 
         Raises:
-            BrokerUnreachableError: nobody could be reached; the message lists each attempt.
-            RequestTimeoutError: a node took the request and did not answer; the next call asks another first.
+            BrokerUnreachableError: no node could be reached; the message lists each attempt.
+            RequestTimeoutError: a node did not respond to the request; the next call tries another one first.
         """
         attempts: list[str] = []
         for endpoint in self._candidates():
             try:
-                response = await (await self._connection(endpoint)).send(request, answer, **options)
+                response = await (await self._connection(endpoint)).send(request, response_type, **options)
             except (BrokerUnreachableError, ConnectionLostError) as error:
                 attempts.append(str(error))
             except RequestTimeoutError:
-                # A process that hangs keeps its sockets open: somebody else has to be asked next time.
+                # A process that hangs keeps its sockets open: the next request must go to another node.
                 self._silent[endpoint] = None
                 raise
             else:
                 self._silent.pop(endpoint, None)
-                self.answered_by = endpoint
+                self.last_responder = endpoint
                 return response
         raise BrokerUnreachableError(
             "; ".join(dict.fromkeys(attempts)) or "no bootstrap server was given; use host:port"
         )
 
     async def reach_any(self) -> Endpoint:
-        """Return a node that answers a new connection: on an old one it might still be at another request.
+        """Return a node that accepts a new connection: an old one might still be busy with another request.
 
         Raises:
-            BrokerUnreachableError: nobody could be reached; the message lists each attempt.
+            BrokerUnreachableError: no node could be reached; the message lists each attempt.
         """
         attempts: list[str] = []
         for endpoint in self._candidates():
@@ -249,14 +251,14 @@ class Cluster:
         raise BrokerUnreachableError("; ".join(dict.fromkeys(attempts)))
 
     async def send_to_node(
-        self, node_id: NodeId, request: Message, answer: type[ResponseT], **options: Unpack[SendOptions]
+        self, node_id: NodeId, request: Message, response_type: type[ResponseT], **options: Unpack[SendOptions]
     ) -> ResponseT:
         """Send to one broker by id.
 
         Raises:
             BrokerUnreachableError: it cannot be reached, or no broker has that id.
         """
-        return await (await self.node_connection(node_id)).send(request, answer, **options)
+        return await (await self.node_connection(node_id)).send(request, response_type, **options)
 
     async def node_connection(self, node_id: NodeId) -> Connection:
         """Return the open connection to a broker; raises as `send_to_node`."""
@@ -268,13 +270,17 @@ class Cluster:
         return await self._connection(endpoint)
 
     async def send_to_leader(
-        self, partition: TopicPartition, request: Message, answer: type[ResponseT], **options: Unpack[SendOptions]
+        self,
+        partition: TopicPartition,
+        request: Message,
+        response_type: type[ResponseT],
+        **options: Unpack[SendOptions],
     ) -> ResponseT:
         """Send to the leader of ``partition``; raises as `leader` and `send_to_node`."""
-        return await self.send_to_node(await self.leader(partition), request, answer, **options)
+        return await self.send_to_node(await self.leader(partition), request, response_type, **options)
 
     async def send_to_coordinator(
-        self, group_id: str, request: Message, answer: type[ResponseT], **options: Unpack[SendOptions]
+        self, group_id: str, request: Message, response_type: type[ResponseT], **options: Unpack[SendOptions]
     ) -> ResponseT:
         """Send to the coordinator of a group.
 
@@ -283,21 +289,21 @@ class Cluster:
             BrokerUnreachableError: it cannot be reached.
         """
         connection = await self._connection(await self.coordinator(group_id), COORDINATION)
-        return await connection.send(request, answer, **options)
+        return await connection.send(request, response_type, **options)
 
     async def coordinator(self, group_id: str) -> Endpoint:
-        """Return where a group's coordinator listens, asking on first use; raises as `send_to_coordinator`."""
+        """Return the address of a group's coordinator, requested on first use; raises as `send_to_coordinator`."""
         known = self._coordinators.get(group_id)
         if known is None:
             request = FindCoordinatorRequest(key=group_id, key_type=GROUP_COORDINATOR)
-            # Version 3 is the last that asks for one key, which is all that is needed here.
+            # Version 3 is the last one with a single key, which is all that is needed here.
             response = await self.send_to_any(request, FindCoordinatorResponse, highest=3)
             raise_for(response.error_code, response.error_message)
             known = self._coordinators[group_id] = Endpoint(response.host, response.port)
         return known
 
-    def forget_coordinator(self, group_id: str) -> None:
-        """Look for the coordinator again before it is used next."""
+    def invalidate_coordinator(self, group_id: str) -> None:
+        """Drop the address of the coordinator; the next use requests it again."""
         self._coordinators.pop(group_id, None)
 
     async def retry(
@@ -312,11 +318,11 @@ class Cluster:
         """Call ``attempt`` until it succeeds, fails for good, or the time is over.
 
         Args:
-            attempt: makes one try; what it raises decides.
-            timeout_s: limit of all tries together; None: the cluster's ``request_timeout_s``.
-            also: codes to try again beyond those that Kafka calls retriable.
-            never: codes not to try again although Kafka calls them retriable.
-            group_id: whose coordinator to look for again after a failure.
+            attempt: runs one attempt; its exception decides about a retry.
+            timeout_s: limit of all attempts together; None: the cluster's ``request_timeout_s``.
+            also: codes to retry beyond those that Kafka calls retriable.
+            never: codes not to retry although Kafka calls them retriable.
+            group_id: the group whose coordinator is requested again after a failure.
 
         Raises:
             The last failure of ``attempt``.
@@ -335,16 +341,16 @@ class Cluster:
             except (BrokerUnreachableError, ConnectionLostError, RequestTimeoutError):
                 if loop.time() + backoff_s > deadline:
                     raise
-                # Whoever was asked may have ended, and others may lead by now what it led.
+                # The node may have stopped, and its partitions may have other leaders by now.
                 self._metadata.topics.clear()
             if group_id is not None:
-                self.forget_coordinator(group_id)
+                self.invalidate_coordinator(group_id)
             await asyncio.sleep(backoff_s * random.uniform(0.8, 1.2))  # noqa: S311 - spreads retries, hides nothing
             backoff_s = min(backoff_s * 2, BACKOFF_MAX_S)
 
     @property
     def attempt_timeout_s(self) -> float:
-        """How long to wait for one node's answer: not all of ``request_timeout_s`` where another can be asked."""
+        """The timeout of one node's response: less than ``request_timeout_s`` if there is another node to try."""
         if len(self._candidates()) < 2:
             return self.request_timeout_s
         return min(self.request_timeout_s, max(ATTEMPT_TIMEOUT_S_MIN, self.request_timeout_s / 3))

@@ -1,4 +1,4 @@
-"""`ClusterUser`: what talks to a cluster over connections of its own, or over those that somebody shares with it."""
+"""`ClusterUser`: the base of clients that use a cluster through connections of their own or through shared ones."""
 
 from collections.abc import Iterable
 from types import TracebackType
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ClusterOptions(TypedDict, total=False):
-    """Of a cluster of one's own; see `Cluster`."""
+    """Options of a client's own `Cluster`."""
 
     client_id: str
     request_timeout_s: float
@@ -21,12 +21,12 @@ class ClusterOptions(TypedDict, total=False):
 
 
 class ClusterUser:
-    """Owns its `Cluster` unless it was handed one. Use with ``async with``, or call `close`."""
+    """Owns its `Cluster` unless it was created with one. Use with ``async with``, or call `close`."""
 
     def __init__(
         self, bootstrap_servers: str | Iterable[Endpoint] | Cluster, **options: Unpack[ClusterOptions]
     ) -> None:
-        """Take addresses (see `Cluster`), or a cluster that somebody else closes."""
+        """Take addresses (see `Cluster`), or a cluster that its owner closes."""
         self._owns_cluster = not isinstance(bootstrap_servers, Cluster)
         self.cluster = (
             bootstrap_servers if isinstance(bootstrap_servers, Cluster) else Cluster(bootstrap_servers, **options)
@@ -41,6 +41,6 @@ class ClusterUser:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections, if they are this one's own."""
+        """Close the connections, unless they are shared."""
         if self._owns_cluster:
             await self.cluster.close()

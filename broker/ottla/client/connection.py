@@ -1,6 +1,6 @@
-"""One connection to one broker: frames, correlation ids, version negotiation, timeouts; with TLS and a login if asked.
+"""One connection to one broker: frames, correlation ids, version negotiation, timeouts; optionally TLS and SASL.
 
-Requests may overlap: each waits for the answer with its own correlation id. A connection that fails fails every
+Requests may overlap: each waits for the response with its own correlation id. A connection that fails fails every
 request that waits on it, and stays closed; `cluster` opens another.
 """
 
@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Self, TypeAlias, TypedDict, TypeVar, Unpack
 
 from ottla import __version__
-from ottla.client.dialling import open_stream
+from ottla.client.connect_attempts import open_stream
 from ottla.client.errors import (
     BrokerUnreachableError,
     ClientError,
@@ -47,25 +47,25 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 Route: TypeAlias = Callable[[Endpoint], Awaitable[Endpoint]]
 
 ROUTE: ContextVar[Route | None] = ContextVar("ROUTE", default=None)
-"""From what brokers advertise to where it is dialled: a way into a network that is not reached directly.
+"""Maps an advertised address to the address to connect to, for a network that is not directly reachable.
 
-Certificates are checked against the advertised name all the same. A route raises `BrokerUnreachableError` or OSError.
+Certificates are still checked against the advertised name. A route raises `BrokerUnreachableError` or OSError.
 """
 
 
 class SendOptions(TypedDict, total=False):
-    """How one request is sent."""
+    """Options of one request."""
 
     version: int
-    """Used as it is; left out: the highest that both sides speak."""
+    """The exact version; default: the highest that both sides support."""
     highest: int
     """The highest version to use."""
     timeout_s: float
-    """How long to wait for the answer; 30 s when left out."""
+    """Timeout of the response; default: 30 s."""
 
 
 class Connection:
-    """An open connection whose broker's versions are known, logged in if need be. `open` makes it, `close` ends it."""
+    """An open, authenticated connection with the broker's API versions. `open` creates it, `close` ends it."""
 
     def __init__(
         self, endpoint: Endpoint, client_id: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -92,22 +92,22 @@ class Connection:
         timeout_s: float = CONNECT_TIMEOUT_S,
         security: "ClientSecurity | None" = None,
     ) -> Self:
-        """Connect, ask for the broker's versions and log in, all within ``timeout_s``.
+        """Connect, request the broker's API versions and authenticate, all within ``timeout_s``.
 
-        Where an issuer is asked for a token, that comes before, and has time of its own.
+        A token is requested from its issuer before that, with a timeout of its own.
 
         Raises:
-            BrokerUnreachableError: nobody listens there, or what listens is no Kafka broker.
-            TlsFailedError: TLS cannot be agreed on.
-            LoginFailedError: the broker does not let this client in, or an issuer gives it no token.
-            ConfigurationError: a file that ``security`` names cannot be used.
+            BrokerUnreachableError: no process listens there, or it is no Kafka broker.
+            TlsFailedError: the TLS handshake failed.
+            LoginFailedError: the broker rejected the authentication, or an issuer returned no token.
+            ConfigurationError: a file of ``security`` cannot be used.
         """
         if security is not None and security.login is not None:
             await security.login.prepare()
         deadline_s = asyncio.get_running_loop().time() + timeout_s
         context = None if security is None else security.tls_context()
         has_certificate = security is not None and security.has_certificate
-        reader, writer = await _dial(endpoint, context, deadline_s, timeout_s, has_certificate=has_certificate)
+        reader, writer = await _connect(endpoint, context, deadline_s, timeout_s, has_certificate=has_certificate)
         connection = cls(endpoint, client_id, reader, writer)
         try:
             async with asyncio.timeout_at(deadline_s):
@@ -122,7 +122,7 @@ class Connection:
             ) from None
         except (ConnectionLostError, ProtocolError) as error:
             await connection.close()
-            raise _why_not_kafka(endpoint, error, context, has_certificate=has_certificate) from error
+            raise _explain_non_kafka_peer(endpoint, error, context, has_certificate=has_certificate) from error
         except BaseException:
             await connection.close()
             raise
@@ -139,7 +139,7 @@ class Connection:
         return None if tls is None else tls.getpeercert(binary_form=True)
 
     def version_for(self, request: type[Message], *, highest: int | None = None) -> int:
-        """Return the highest version that both sides speak, at most ``highest``.
+        """Return the highest version that both sides support, at most ``highest``.
 
         Raises:
             UnsupportedApiError: there is none.
@@ -160,24 +160,24 @@ class Connection:
             )
         return version
 
-    async def send(self, request: Message, answer: type[ResponseT], **options: Unpack[SendOptions]) -> ResponseT:
-        """Send ``request`` and return its response, which is an ``answer``.
+    async def send(self, request: Message, response_type: type[ResponseT], **options: Unpack[SendOptions]) -> ResponseT:
+        """Send ``request`` and return its response, a ``response_type``.
 
         Raises:
             ConnectionLostError: the connection ended first.
-            RequestTimeoutError: no answer in time; a late one is thrown away.
-            ProtocolError: the answer cannot be read; the connection is closed.
+            RequestTimeoutError: no response in time; a late one is dropped.
+            ProtocolError: the response cannot be read; the connection is closed.
             UnsupportedApiError: no common version.
-            LoginFailedError: the login had to be renewed, and the broker refused.
+            LoginFailedError: the session had to be renewed, and the broker rejected the authentication.
         """
         if self._session is not None:
             await self._session.renew_if_due()
-        return await self.send_within_session(request, answer, **options)
+        return await self.send_within_session(request, response_type, **options)
 
     async def send_within_session(
-        self, request: Message, answer: type[ResponseT], **options: Unpack[SendOptions]
+        self, request: Message, response_type: type[ResponseT], **options: Unpack[SendOptions]
     ) -> ResponseT:
-        """Send as `send` does, whatever the login's age: what a login itself is made of."""
+        """Send as `send` does, without renewing the session: the requests of an authentication themselves use this."""
         version = options.get("version")
         if version is None:
             version = self.version_for(type(request), highest=options.get("highest"))
@@ -192,26 +192,26 @@ class Connection:
                 frame = await waiting
         except TimeoutError:
             raise RequestTimeoutError(
-                f"{self.endpoint} did not answer {key.name} v{version} within {limit_s:g} s"
+                f"{self.endpoint} did not respond to {key.name} v{version} within {limit_s:g} s"
             ) from None
         finally:
             self._waiting.pop(correlation_id, None)
             if waiting.done() and not waiting.cancelled():
-                # Who could not even write has raised already: asyncio need not complain of the answer's error too.
+                # After a failed write nothing awaits the future: retrieve its exception, or asyncio reports it.
                 waiting.exception()
         try:
             _, position = ResponseHeader.decode_from(frame, response_header_version(key, version))
             if key is ApiKey.API_VERSIONS:
                 version = _api_versions_version(frame, version, position)
-            return answer.decode(memoryview(frame), version, position)
+            return response_type.decode(memoryview(frame), version, position)
         except ProtocolError as error:
             await self.close()
             raise ProtocolError(
-                f"{self.endpoint} answered {key.name} v{version} with bytes that are not it: {error}"
+                f"{self.endpoint} sent an invalid response to {key.name} v{version}: {error}"
             ) from error
 
     async def send_only(self, request: Message, *, highest: int | None = None) -> None:
-        """Send a request that is never answered: Produce with acks=0.
+        """Send a request without a response: Produce with acks=0.
 
         Raises:
             ConnectionLostError: the connection has ended.
@@ -294,7 +294,7 @@ class Connection:
         version = request.versions.last
         response = await self.send_within_session(request, ApiVersionsResponse, version=version, timeout_s=timeout_s)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            # An older broker answers with the versions of this very API, in version 0 (KIP-511).
+            # An older broker responds with its versions of this very API, in version 0 (KIP-511).
             known = {api.api_key: api.max_version for api in response.api_keys}
             version = min(version, known.get(ApiKey.API_VERSIONS, 0))
             response = await self.send_within_session(
@@ -313,17 +313,17 @@ class Connection:
 
 
 def versions_request() -> ApiVersionsRequest:
-    """Ask what a broker serves, and say who asks (KIP-511)."""
+    """Return a request for a broker's API versions, with this client's name and version (KIP-511)."""
     return ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__)
 
 
 def _api_versions_version(frame: bytes, version: int, position: int) -> int:
-    """Return the version that an ApiVersions answer is in: 0 where the broker refuses ``version`` (KIP-511)."""
+    """Return the version of an ApiVersions response: 0 if the broker does not support ``version`` (KIP-511)."""
     (error_code,) = struct.unpack_from(">h", frame, position)
     return 0 if error_code == ErrorCode.UNSUPPORTED_VERSION else version
 
 
-async def _dial(
+async def _connect(
     endpoint: Endpoint,
     context: ssl.SSLContext | None,
     deadline_s: float,
@@ -331,13 +331,13 @@ async def _dial(
     *,
     has_certificate: bool,
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect, and shake hands where there is a ``context``; raises as `Connection.open`."""
+    """Connect, and do the TLS handshake if there is a ``context``; raises as `Connection.open`."""
     has_tcp = False
     try:
         async with asyncio.timeout_at(deadline_s):
             route = ROUTE.get()
-            dialled = endpoint if route is None else await route(endpoint)
-            reader, writer = await open_stream(dialled.host, dialled.port)
+            target = endpoint if route is None else await route(endpoint)
+            reader, writer = await open_stream(target.host, target.port)
             has_tcp = True
             if context is not None:
                 try:
@@ -349,7 +349,7 @@ async def _dial(
     except TimeoutError:
         if has_tcp:
             raise BrokerUnreachableError(
-                f"{endpoint} accepted a connection but did not get done with the TLS handshake in {timeout_s:g} s; "
+                f"{endpoint} accepted a connection but did not complete the TLS handshake in {timeout_s:g} s; "
                 "does that listener speak TLS?"
             ) from None
         raise BrokerUnreachableError(
@@ -361,36 +361,36 @@ async def _dial(
             from ottla.client.tls_failures import tls_failure
 
             raise tls_failure(endpoint, error, has_certificate=has_certificate) from error
-        raise BrokerUnreachableError(_why_refused(endpoint, error)) from error
+        raise BrokerUnreachableError(_explain_connection_error(endpoint, error)) from error
 
 
-def _why_not_kafka(
+def _explain_non_kafka_peer(
     endpoint: Endpoint, error: Exception, context: ssl.SSLContext | None, *, has_certificate: bool
 ) -> ClientError:
     if isinstance(error.__cause__, ssl.SSLError):
-        # Under TLS 1.3 a broker judges the client's certificate when the client is through with the handshake.
+        # Under TLS 1.3 a broker verifies the client's certificate after the client has completed the handshake.
         from ottla.client.tls_failures import tls_failure
 
         return tls_failure(endpoint, error.__cause__, has_certificate=has_certificate)
     how = "without" if context is None else "under"
     return BrokerUnreachableError(
-        f"{endpoint} accepted a connection but did not answer as a Kafka broker {how} TLS: {error}"
+        f"{endpoint} accepted a connection but did not respond as a Kafka broker {how} TLS: {error}"
     )
 
 
-def _why_refused(endpoint: Endpoint, error: OSError) -> str:
+def _explain_connection_error(endpoint: Endpoint, error: OSError) -> str:
     if isinstance(error, ConnectionRefusedError):
         return (
             f"nothing listens at {endpoint}; start a node there (ottla up, ottla dev) or give another address with -b"
         )
     if isinstance(error, socket.gaierror) or error.errno is None:
         return f"cannot connect to {endpoint}: {error.strerror or error}"
-    # asyncio puts a sentence of its own where the system's belongs.
+    # asyncio replaces the message of the system with its own.
     return f"cannot connect to {endpoint}: {os.strerror(error.errno)}"
 
 
 def _is_tls(size_bytes: int) -> bool:
-    """Whether what should be a size is the start of a TLS alert or handshake."""
+    """Whether the bytes of a frame size are the start of a TLS alert or handshake."""
     start = _SIZE.pack(size_bytes)
     return start[0] in (0x15, 0x16) and start[1] == 0x03
 
@@ -400,4 +400,4 @@ def _describe_strange_size(size_bytes: int) -> str:
         return "it speaks HTTP, not Kafka; this may be the admin port"
     if _is_tls(size_bytes):
         return "it speaks TLS: set security.protocol to SSL, or SASL_SSL if it wants a login"
-    return f"it announces an answer of {size_bytes} bytes"
+    return f"it announces a response of {size_bytes} bytes"

@@ -1,6 +1,6 @@
-"""`Consumer`: reads assigned partitions from given offsets. `group_member` adds the sharing of partitions.
+"""`Consumer`: reads assigned partitions from given offsets. `group_member` adds consumer groups.
 
-Source of the rules: KafkaConsumer, AbstractFetch, CompletedFetch (Kafka 4.3).
+Source: KafkaConsumer, AbstractFetch, CompletedFetch (Kafka 4.3).
 """
 
 import asyncio
@@ -43,7 +43,7 @@ _SEARCH_AGAIN = frozenset(
 
 
 class ConsumedRecord(NamedTuple):
-    """One record and where it was."""
+    """One record with its partition and offset."""
 
     topic: str
     partition: int
@@ -72,27 +72,27 @@ class Consumer(ClusterUser):
         """Set up; nothing is sent before the first `fetch`.
 
         Args:
-            bootstrap_servers: addresses (see `Cluster`), or a cluster that somebody else closes.
-            offset_reset: where to go on when an offset is gone; "none" makes `fetch` raise.
-            read_committed: leave out records of open and aborted transactions.
-            size_bytes_max: soft limit of one answer of one broker.
+            bootstrap_servers: addresses (see `Cluster`), or a cluster that its owner closes.
+            offset_reset: the position after an offset that no longer exists; "none" makes `fetch` raise.
+            read_committed: skip records of open and aborted transactions.
+            size_bytes_max: soft limit of one response of one broker.
             partition_size_bytes_max: soft limit of one partition in it.
-            client_id: what the brokers' logs and quotas call this client.
-            security: TLS and login for connections of its own; None: neither.
-            rack: where this client stands.
+            client_id: the client id in brokers' logs and quotas.
+            security: TLS and SASL settings of its own connections; None: neither.
+            rack: the rack of this client.
         """
         super().__init__(bootstrap_servers, client_id=client_id, security=security)
         self.positions: dict[TopicPartition, Offset] = {}
         """The offset of the next record per assigned partition."""
         self.high_watermarks: dict[TopicPartition, Offset] = {}
-        """As of the last answer that had the partition."""
+        """As of the last response with the partition."""
         self._offset_reset = offset_reset
         self._read_committed = read_committed
         self._size_bytes_max = size_bytes_max
         self._partition_size_bytes_max = partition_size_bytes_max
         self._rack = rack
         self._failing_since_s: dict[NodeId, float] = {}
-        """Leaders that did not answer the last time, and since when, by the loop's clock."""
+        """Leaders whose last fetch got no response, and since when, by the loop's clock."""
 
     def assign(self, positions: Mapping[TopicPartition, Offset]) -> None:
         """Read these partitions, and no others, from these offsets."""
@@ -102,14 +102,14 @@ class Consumer(ClusterUser):
         }
 
     async def fetch(self, *, max_wait_ms: int = 500, min_bytes: int = 1) -> list[ConsumedRecord]:
-        """Return the next records, in order within each partition, and move the positions behind them.
+        """Return the next records, in order within each partition, and advance the positions.
 
         Args:
             max_wait_ms: how long brokers wait for ``min_bytes``; an empty list after that.
             min_bytes: see ``max_wait_ms``.
 
         Raises:
-            KafkaError: OFFSET_OUT_OF_RANGE with ``offset_reset`` "none"; what is not a matter of time.
+            KafkaError: OFFSET_OUT_OF_RANGE with ``offset_reset`` "none"; any error that is not retriable.
             ClientError: brokers cannot be reached.
             CorruptRecordError: a batch that does not match its checksum.
         """
@@ -117,11 +117,11 @@ class Consumer(ClusterUser):
         if not by_leader:
             await asyncio.sleep(max_wait_ms / 1000)
             return []
-        answers = await asyncio.gather(
+        responses = await asyncio.gather(
             *(self._fetch_from(leader, partitions, max_wait_ms, min_bytes) for leader, partitions in by_leader.items())
         )
         records: list[ConsumedRecord] = []
-        for response in answers:
+        for response in responses:
             if response is not None:
                 await self._take(response, records)
         return records
@@ -165,14 +165,14 @@ class Consumer(ClusterUser):
             if not self._may_recover(leader):
                 raise
             for partition in partitions:
-                self.cluster.forget_topic(partition.topic)
+                self.cluster.invalidate_topic(partition.topic)
             await asyncio.sleep(BACKOFF_FIRST_S)
             return None
         self._failing_since_s.pop(leader, None)
         return response
 
     def _may_recover(self, leader: NodeId) -> bool:
-        """Return whether another may yet lead what ``leader``, which does not answer, led."""
+        """Return whether partitions of ``leader``, which does not respond, may get another leader."""
         now_s = asyncio.get_running_loop().time()
         return now_s - self._failing_since_s.setdefault(leader, now_s) <= self.cluster.request_timeout_s
 
@@ -194,7 +194,7 @@ class Consumer(ClusterUser):
 
     async def _handle_error(self, partition: TopicPartition, code: int) -> None:
         if code in _SEARCH_AGAIN:
-            self.cluster.forget_topic(partition.topic)
+            self.cluster.invalidate_topic(partition.topic)
             await asyncio.sleep(BACKOFF_FIRST_S)
             return
         if code == ErrorCode.OFFSET_OUT_OF_RANGE and self._offset_reset != "none":
@@ -236,7 +236,7 @@ class Consumer(ClusterUser):
 
 
 class _AbortedTransactions:
-    """Which batches of one answer belong to transactions that were aborted, told in the order of offsets."""
+    """The batches of one response that belong to aborted transactions; batches must be passed by ascending offset."""
 
     def __init__(self, entry: PartitionData) -> None:
         self._starting = sorted(

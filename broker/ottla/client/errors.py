@@ -1,10 +1,10 @@
-"""What goes wrong between a client and its brokers, in words for the person who types."""
+"""Failures between a client and its brokers, with messages for interactive users."""
 
 from ottla.errors import ErrorCode, KafkaError, OttlaError
 
 
 class ClientError(OttlaError):
-    """Base of the failures that are no broker's refusal."""
+    """Base of the failures that are not a broker's error response."""
 
 
 class BrokerUnreachableError(ClientError):
@@ -12,27 +12,27 @@ class BrokerUnreachableError(ClientError):
 
 
 class ConnectionLostError(ClientError):
-    """A connection ended while an answer was awaited: whether the request was carried out is unknown."""
+    """A connection ended before the response: whether the request was executed is unknown."""
 
 
 class RequestTimeoutError(ClientError):
-    """A broker did not answer, or did not get done, in time."""
+    """A broker did not respond, or did not finish, in time."""
 
 
 class UnsupportedApiError(ClientError):
-    """The broker does not serve an API in any version that this client speaks."""
+    """The broker does not serve an API in any version that this client supports."""
 
 
 class TlsFailedError(ClientError):
-    """TLS could not be agreed on with a broker, for a reason that trying again does not change."""
+    """The TLS handshake with a broker failed for a reason that a retry does not change."""
 
 
 class LoginFailedError(ClientError):
-    """A broker did not let this client in; asking another one would end in the same way."""
+    """A broker rejected this client's authentication; another broker would do the same."""
 
 
 class NoTokenError(LoginFailedError):
-    """The issuer of this client's tokens gave it none; no broker was asked."""
+    """The issuer of this client's tokens returned none; no request was sent to a broker."""
 
 
 def kafka_error(code: int, message: str | None = None) -> KafkaError:

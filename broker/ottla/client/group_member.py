@@ -1,8 +1,8 @@
 """`GroupConsumer`: one member of a classic consumer group, with the range assignor.
 
-`poll` does the work: it joins when it must, reads, and commits now and then; a task of its own sends heartbeats.
-Rebalancing is eager: a member gives up everything, and gets its share anew.
-Source of the rules: ConsumerCoordinator, AbstractCoordinator (Kafka 4.3).
+`poll` does the work: it joins when it must, reads, and commits at an interval; a separate task sends heartbeats.
+Rebalancing is eager: a member revokes all its partitions before it gets a new assignment.
+Source: ConsumerCoordinator, AbstractCoordinator (Kafka 4.3).
 """
 
 import asyncio
@@ -50,7 +50,7 @@ _JOIN_AGAIN = _LOST_MEMBERSHIP | {ErrorCode.REBALANCE_IN_PROGRESS}
 
 
 class GroupConsumer(ClusterUser):
-    """Reads its share of topics. Use with ``async with``: leaving it commits and leaves the group."""
+    """Reads its assigned partitions. Use with ``async with``: its end commits and leaves the group."""
 
     def __init__(
         self,
@@ -67,14 +67,14 @@ class GroupConsumer(ClusterUser):
         """Set up; the first `poll` joins.
 
         Args:
-            bootstrap_servers: addresses (see `Cluster`), or a cluster that somebody else closes.
-            group_id: the group to be a member of.
-            topics: what to read.
-            offset_reset: where to begin a partition without a committed offset.
-            read_committed: leave out records of open and aborted transactions.
-            session_timeout_ms: silence after which the group gives this member's partitions to others.
-            client_id: what the brokers' logs and quotas call this client.
-            security: TLS and login for connections of its own; None: neither.
+            bootstrap_servers: addresses (see `Cluster`), or a cluster that its owner closes.
+            group_id: the group to join.
+            topics: the subscription.
+            offset_reset: the first position of a partition without a committed offset.
+            read_committed: skip records of open and aborted transactions.
+            session_timeout_ms: time without heartbeats after which the coordinator removes this member.
+            client_id: the client id in brokers' logs and quotas.
+            security: TLS and SASL settings of its own connections; None: neither.
         """
         super().__init__(bootstrap_servers, client_id=client_id, security=security)
         self.group_id = group_id
@@ -92,14 +92,14 @@ class GroupConsumer(ClusterUser):
 
     @property
     def assignment(self) -> list[TopicPartition]:
-        """The partitions that are this member's at the moment, sorted."""
+        """The partitions that are assigned to this member now, sorted."""
         return sorted(self.consumer.positions)
 
     async def poll(self, *, max_wait_ms: int = 500) -> list[ConsumedRecord]:
-        """Return the next records; what an earlier poll returned counts as read and is committed every 5 s.
+        """Return the next records; those of an earlier poll count as read and are committed every 5 s.
 
         Raises:
-            KafkaError: the group or a partition refuses for good, such as GROUP_AUTHORIZATION_FAILED.
+            KafkaError: an error that is not retriable, such as GROUP_AUTHORIZATION_FAILED.
             ClientError: brokers cannot be reached.
         """
         if self._failure is not None:
@@ -112,17 +112,17 @@ class GroupConsumer(ClusterUser):
         return await self.consumer.fetch(max_wait_ms=max_wait_ms)
 
     def rewind(self, records: Iterable[ConsumedRecord]) -> None:
-        """Count ``records``, which the last `poll` returned, as not read after all."""
+        """Reset the positions to ``records``, which the last `poll` returned: they count as not read."""
         for record in records:
             partition = TopicPartition(record.topic, record.partition)
             if partition in self.consumer.positions:
                 self.consumer.positions[partition] = min(self.consumer.positions[partition], record.offset)
 
     async def commit(self) -> None:
-        """Commit how far `poll` has come.
+        """Commit the positions after the last `poll`.
 
         Raises:
-            KafkaError: REBALANCE_IN_PROGRESS or the like where the group moved on; the next `poll` joins again.
+            KafkaError: REBALANCE_IN_PROGRESS or the like after a rebalance; the next `poll` joins again.
         """
         self._committed_at_s = asyncio.get_running_loop().time()
         changed = {
@@ -151,9 +151,9 @@ class GroupConsumer(ClusterUser):
             response = await self.cluster.send_to_coordinator(
                 self.group_id, request, OffsetCommitResponse, highest=OFFSET_COMMIT_VERSION_MAX
             )
-            for answered in response.topics:
-                for entry in answered.partitions:
-                    raise_for(entry.error_code, f"partition {answered.name}-{entry.partition_index}")
+            for result in response.topics:
+                for entry in result.partitions:
+                    raise_for(entry.error_code, f"partition {result.name}-{entry.partition_index}")
 
         try:
             await self.cluster.retry(attempt, group_id=self.group_id)
@@ -175,7 +175,7 @@ class GroupConsumer(ClusterUser):
             await super().close()
 
     async def _commit_quietly(self) -> None:
-        """Commit; where the group has moved on, its next owner reads from the last commit."""
+        """Commit; after a rebalance the next owner reads from the last commit."""
         try:
             await self.commit()
         except KafkaError as error:
@@ -185,7 +185,7 @@ class GroupConsumer(ClusterUser):
     # --- membership ----------------------------------------------------------------------------------------------
 
     def _note(self, error: KafkaError) -> None:
-        """Remember what a refusal says about this membership."""
+        """Update the membership after an error of the coordinator."""
         if error.code in _LOST_MEMBERSHIP:
             self.generation = _NO_GENERATION
             if error.code is ErrorCode.UNKNOWN_MEMBER_ID:
@@ -231,7 +231,7 @@ class GroupConsumer(ClusterUser):
             timeout_s=self.cluster.request_timeout_s + REBALANCE_TIMEOUT_MS / 1000,
         )
         if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-            # A new member is told its id first, so that a lost answer leaves no ghost behind (KIP-394).
+            # A new member receives its id first, so that a lost response leaves no orphaned member behind (KIP-394).
             self.member_id = response.member_id
         raise_for(response.error_code, _explain_join(self.group_id, response.error_code))
         self.member_id, self.generation = response.member_id, response.generation_id
@@ -257,7 +257,7 @@ class GroupConsumer(ClusterUser):
         return parse_assignment(response.assignment)
 
     async def _assign(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
-        """Share the partitions out, as the leader of the group."""
+        """Assign the partitions to the members, as the leader of the group."""
         subscriptions = {}
         for member in joined.members:
             newest = ConsumerProtocolSubscription.versions.last
@@ -294,7 +294,7 @@ class GroupConsumer(ClusterUser):
             try:
                 response = await self.cluster.send_to_coordinator(self.group_id, request, HeartbeatResponse)
             except ClientError:
-                self.cluster.forget_coordinator(self.group_id)
+                self.cluster.invalidate_coordinator(self.group_id)
                 continue
             except KafkaError as error:
                 if not error.code.is_retriable:
@@ -309,7 +309,7 @@ class GroupConsumer(ClusterUser):
         if self._must_join:
             return
         if error.code.is_retriable:
-            self.cluster.forget_coordinator(self.group_id)
+            self.cluster.invalidate_coordinator(self.group_id)
         else:
             self._failure, self._must_join = error, True
 

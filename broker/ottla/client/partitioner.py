@@ -1,4 +1,4 @@
-"""Which partition a record goes to: as Java's clients choose, so that a key lands where their producers put it.
+"""The partition of a record, chosen as in Java's clients, so that equal keys are in the same partition.
 
 Source: org.apache.kafka.common.utils.Utils.murmur2, BuiltInPartitioner (Kafka 4.3).
 """
@@ -25,5 +25,5 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
-    """Return the partition, 0 to ``partition_count`` - 1, that records with ``key`` go to."""
+    """Return the partition, 0 to ``partition_count`` - 1, of records with ``key``."""
     return (murmur2(key) & _POSITIVE) % partition_count

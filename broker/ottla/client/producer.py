@@ -1,10 +1,10 @@
-"""`Producer`: batches records per partition and sends them, in order, without loss or repetition.
+"""`Producer`: batches records per partition and sends them, in order, without loss or duplicates.
 
-One request per broker is under way at a time; it carries a batch of each partition that the broker leads. So batches
-of a partition never overtake each other, and while a request travels the next batches fill. With idempotence the
-broker drops what a retry repeats (KIP-98).
+One request per broker is in flight at a time; it carries a batch of each partition that the broker leads. So batches
+of a partition never overtake each other, and the next batches fill while a request is in flight. With idempotence the
+broker drops duplicates of a retry (KIP-98).
 
-Source of the rules: KafkaProducer, RecordAccumulator, Sender, TransactionManager (Kafka 4.3).
+Source: KafkaProducer, RecordAccumulator, Sender, TransactionManager (Kafka 4.3).
 """
 
 import asyncio
@@ -52,14 +52,14 @@ LINGER_MS = 5
 DELIVERY_TIMEOUT_S = 120.0
 
 RECORD_OVERHEAD_BYTES = 24
-"""About what a record takes beside its key, value and headers."""
+"""Approximate overhead of a record besides its key, value and headers."""
 
 # From version 13 on, Produce names topics by id.
 PRODUCE_VERSION_MAX = 12
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record landed; ``offset`` is -1 with acks=0, or where the broker had it already."""
+    """Partition and offset of a record; ``offset`` is -1 with acks=0, or if the broker detected a duplicate."""
 
     partition: TopicPartition
     offset: Offset
@@ -68,7 +68,7 @@ class RecordMetadata(NamedTuple):
 
 @dataclass(slots=True)
 class _Pending:
-    """One record on its way."""
+    """One record that is not delivered yet."""
 
     timestamp_ms: int
     key: bytes | None
@@ -80,7 +80,7 @@ class _Pending:
 
 @dataclass(slots=True)
 class _Batch:
-    """Records that travel together; ``data`` once its sequence is settled."""
+    """Records of one batch; ``data`` is set once its sequence is assigned."""
 
     partition: TopicPartition
     opened_at_s: float
@@ -91,7 +91,7 @@ class _Batch:
 
 @dataclass(slots=True)
 class _Queue:
-    """One partition's batches, oldest first, and the producer identity that they are numbered under."""
+    """One partition's batches, oldest first, and the producer id and epoch of their sequences."""
 
     partition: TopicPartition
     batches: deque[_Batch] = field(default_factory=deque)
@@ -121,17 +121,17 @@ class Producer(ClusterUser):
         """Set up; nothing is sent before the first record.
 
         Args:
-            bootstrap_servers: addresses (see `Cluster`), or a cluster that somebody else closes.
-            acks: -1 all in-sync replicas, 1 the leader, 0 nobody (offsets and errors stay unknown).
-            idempotence: number records so that retries do not repeat them; needs acks -1, else it is off.
+            bootstrap_servers: addresses (see `Cluster`), or a cluster that its owner closes.
+            acks: -1 all in-sync replicas, 1 the leader, 0 none (offsets and errors stay unknown).
+            idempotence: number records so that retries create no duplicates; needs acks -1, else it is off.
             compression: of the batches.
             linger_ms: how long a batch waits for more records.
             batch_size_bytes: a batch is full at this size, before compression.
-            buffer_size_bytes: `send` waits while this much is unsent.
+            buffer_size_bytes: `send` waits while so many bytes are unsent.
             delivery_timeout_s: a record that is not delivered after this long fails.
-            create_topics: let the broker make missing topics, if it is set up to.
-            client_id: what the brokers' logs and quotas call this client.
-            security: TLS and login for connections of its own; None: neither.
+            create_topics: let the broker create missing topics, if its configuration allows it.
+            client_id: the client id in brokers' logs and quotas.
+            security: TLS and SASL settings of its own connections; None: neither.
         """
         super().__init__(bootstrap_servers, client_id=client_id, security=security)
         self._acks = acks
@@ -172,12 +172,12 @@ class Producer(ClusterUser):
         """Queue a record; wait only while the buffer is full or the topic is not known yet.
 
         Returns:
-            A future of where the record landed. It fails with KafkaError or ClientError; a failure that nobody looks
-            at is not reported.
+            A future of the record's metadata. It fails with KafkaError or ClientError; asyncio does not report a
+            failure that is never retrieved.
 
         Raises:
-            KafkaError: the topic does not exist, or not the partition.
-            ClientError: no broker answers.
+            KafkaError: the topic or the partition does not exist.
+            ClientError: no broker responds.
         """
         where = await self._choose(topic, key, partition)
         size_bytes = RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
@@ -192,7 +192,7 @@ class Producer(ClusterUser):
         return done
 
     async def flush(self) -> None:
-        """Return when every record that was queued has landed or failed."""
+        """Return when every queued record has been delivered or has failed."""
         self._flushing += 1
         self._work.set()
         try:
@@ -203,7 +203,7 @@ class Producer(ClusterUser):
             self._flushing -= 1
 
     async def close(self, *, flush: bool = True) -> None:
-        """Flush (unless told not to) and stop; records that are left fail."""
+        """Flush (unless ``flush`` is false) and stop; records that are left fail."""
         if flush:
             await self.flush()
         tasks = [*self._requests, *([self._sender] if self._sender else [])]
@@ -222,7 +222,7 @@ class Producer(ClusterUser):
             return self._sticky[topic]
         known = await self.cluster.retry(
             lambda: self.cluster.topic(topic, create=self._create_topics),
-            # A topic that the broker is about to make is waited for.
+            # The broker may be creating the topic: retry until it exists.
             never=() if self._create_topics else NOT_THERE_YET,
         )
         count = len(known.partitions)
@@ -235,7 +235,7 @@ class Producer(ClusterUser):
             return TopicPartition(topic, partition)
         if key is not None:
             return TopicPartition(topic, partition_for_key(key, count))
-        # Records without a key fill one partition's batch before they move on: fewer, larger batches (KIP-480).
+        # Records without a key fill one partition's batch before the next partition: fewer, larger batches (KIP-480).
         where = TopicPartition(topic, random.randrange(count))  # noqa: S311 - spreads load
         self._sticky[topic] = where
         return where
@@ -255,7 +255,7 @@ class Producer(ClusterUser):
         batch.size_bytes += record.size_bytes
         self._unsent_bytes += record.size_bytes
         if batch.size_bytes + record.size_bytes > self._batch_size_bytes:
-            # One more like it would not fit: records without a key move on to another partition.
+            # One more such record would not fit: records without a key continue in another partition.
             self._sticky.pop(where.topic, None)
             self._work.set()
         if self._sender is None:
@@ -264,7 +264,7 @@ class Producer(ClusterUser):
     # --- sending -------------------------------------------------------------------------------------------------
 
     async def _send_batches(self) -> None:
-        """Look for batches that are due whenever something happens, and send them."""
+        """Send the batches that are due, whenever the state of the queues or requests changes."""
         while True:
             self._work.clear()
             wait_s = await self._start_requests()
@@ -273,7 +273,7 @@ class Producer(ClusterUser):
                     await self._work.wait()
 
     async def _start_requests(self) -> float | None:
-        """Start a request to every idle broker that has batches due; return in how many seconds the next is due."""
+        """Start a request to every idle broker with due batches; return the seconds until the next one is due."""
         now_s = asyncio.get_running_loop().time()
         due: dict[NodeId, list[_Queue]] = {}
         next_due_s: float | None = None
@@ -318,18 +318,18 @@ class Producer(ClusterUser):
         task.add_done_callback(self._requests.discard)
 
     async def _request(self, leader: NodeId, queues: list[_Queue]) -> None:
-        """Send the first batch of each queue; what fails but may yet succeed stays first."""
+        """Send the first batch of each queue; a batch with a retriable error stays first."""
         try:
             sent = [queue for queue in queues if await self._settle(queue)]
-            answers = await self._produce(leader, sent) if sent else {}
-            settled = [self._handle_answer(queue, answers.get(queue.partition)) for queue in sent]
+            responses = await self._produce(leader, sent) if sent else {}
+            settled = [self._handle_response(queue, responses.get(queue.partition)) for queue in sent]
             if not all(settled):
                 await asyncio.sleep(BACKOFF_FIRST_S)
         except OttlaError as error:
             now_s = asyncio.get_running_loop().time()
             for queue in queues:
                 if queue.batches:
-                    self.cluster.forget_topic(queue.partition.topic)
+                    self.cluster.invalidate_topic(queue.partition.topic)
                     self._fail_if_hopeless(queue, error, now_s)
             await asyncio.sleep(BACKOFF_FIRST_S)
         finally:
@@ -364,9 +364,9 @@ class Producer(ClusterUser):
         }
 
     async def _settle(self, queue: _Queue) -> bool:
-        """Give the first batch its numbers and its bytes; a batch that is sent again keeps them.
+        """Assign sequences to the first batch and encode it; a retried batch keeps them.
 
-        Return False for one that failed because a record in it cannot be written.
+        Return False if the batch failed because a record in it cannot be encoded.
         """
         batch = queue.batches[0]
         if batch.data is not None:
@@ -388,8 +388,8 @@ class Producer(ClusterUser):
                     timestamp_ms=record.timestamp_ms, key=record.key, value=record.value, headers=record.headers
                 )
             batch.data = builder.build()
-        except Exception as error:  # a time or a name that the format has no room for: trying again will not help
-            self._finish(queue, batch, ClientError(f"a record for {queue.partition} cannot be written: {error}"))
+        except Exception as error:  # a timestamp or a name that the format cannot hold: a retry would not help
+            self._finish(queue, batch, ClientError(f"a record for {queue.partition} cannot be encoded: {error}"))
             return False
         queue.next_sequence = increment_sequence(queue.next_sequence, len(batch.records))
         return True
@@ -407,25 +407,25 @@ class Producer(ClusterUser):
                 self._identity = await self.cluster.retry(attempt, also=(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,))
             return self._identity
 
-    # --- answers -------------------------------------------------------------------------------------------------
+    # --- responses -----------------------------------------------------------------------------------------------
 
-    def _handle_answer(self, queue: _Queue, answer: PartitionProduceResponse | None) -> bool:
-        """Return whether the queue's first batch is done with, one way or the other."""
+    def _handle_response(self, queue: _Queue, response: PartitionProduceResponse | None) -> bool:
+        """Return whether the queue's first batch has been delivered or has failed."""
         batch = queue.batches[0]
         if self._acks == 0:
             self._finish(queue, batch, None)
             return True
-        if answer is None:
-            raise RequestTimeoutError(f"the broker's answer leaves out {queue.partition}")
-        if answer.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            self._finish(queue, batch, None, answer.base_offset, answer.log_append_time_ms)
+        if response is None:
+            raise RequestTimeoutError(f"the broker's response leaves out {queue.partition}")
+        if response.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            self._finish(queue, batch, None, response.base_offset, response.log_append_time_ms)
             return True
-        error = kafka_error(answer.error_code, _explain(queue.partition, answer))
-        self.cluster.forget_topic(queue.partition.topic)
+        error = kafka_error(response.error_code, _explain(queue.partition, response))
+        self.cluster.invalidate_topic(queue.partition.topic)
         return self._fail_if_hopeless(queue, error, asyncio.get_running_loop().time())
 
     def _fail_if_hopeless(self, queue: _Queue, error: OttlaError, now_s: float) -> bool:
-        """Fail the first batch, unless sending it again may help and there is time; return whether it failed."""
+        """Fail the first batch, unless a retry may help and there is time; return whether it failed."""
         batch = queue.batches[0]
         may_help = not isinstance(error, KafkaError) or error.code.is_retriable
         is_late = now_s > batch.opened_at_s + self._delivery_timeout_s
@@ -446,7 +446,7 @@ class Producer(ClusterUser):
         self._unsent_bytes -= batch.size_bytes
         self._progress.set()
         if error is not None and batch.data is not None and self._is_idempotent:
-            # The broker never saw these numbers: what follows must start anew under another identity.
+            # The broker never received these sequences: the next batches need a new producer id or epoch.
             queue.producer = self._identity = None
             for waiting in queue.batches:
                 waiting.data = None
@@ -462,7 +462,7 @@ class Producer(ClusterUser):
             record.done.set_result(RecordMetadata(batch.partition, offset, timestamp_ms))
 
 
-def _explain(partition: TopicPartition, answer: PartitionProduceResponse) -> str:
-    reasons = [answer.error_message or "", *(error.batch_index_error_message or "" for error in answer.record_errors)]
-    told = "; ".join(reason for reason in reasons if reason)
-    return f"{partition}: {told}" if told else f"partition {partition}"
+def _explain(partition: TopicPartition, response: PartitionProduceResponse) -> str:
+    record_errors = (error.batch_index_error_message or "" for error in response.record_errors)
+    message = "; ".join(reason for reason in (response.error_message or "", *record_errors) if reason)
+    return f"{partition}: {message}" if message else f"partition {partition}"

@@ -1,15 +1,15 @@
-"""Evens out who holds and who leads partitions, by few moves: what a plan to rebalance consists of. Pure.
+"""Balance replicas and preferred leaders over brokers by few moves: the moves of a rebalance plan. Pure.
 
-Goals, the first counts most:
+Goals, in order of priority:
 
-1. A partition is on as many racks as it can be, and never on fewer than before.
-2. Brokers hold the same number of replicas: none holds two more than another one that could take one of them.
-3. Brokers hold the same number of bytes, as far as that is known and 10 % of what a broker holds on average matter.
+1. A partition is on as many racks as possible, and never on fewer than before.
+2. Brokers have the same number of replicas: none has two more than another one that could take one of them.
+3. Brokers have the same number of bytes, if sizes are known; differences below 10 % of the average are ignored.
 4. Brokers are the preferred leaders of the same number of partitions; for that, replicas only change their order.
 
-Where racks do not matter and sizes are not known, no plan that reaches the second goal copies fewer replicas. Each step
-makes (replicas that share a rack, sum of squared counts, sum of squared bytes) smaller, so it ends; and it ends only
-where no further step is left, so the result of a plan is planned to stay as it is.
+Without racks and sizes, no plan that reaches the second goal copies fewer replicas. Each step decreases (replicas that
+share a rack, sum of squared counts, sum of squared bytes), so the search ends; it ends only when no step is left, so a
+plan for the result of a plan is empty.
 """
 
 from bisect import bisect_left, insort
@@ -21,24 +21,24 @@ from ottla.client.assignment import Racks
 from ottla.types import NodeId, TopicPartition
 
 _Leadership: TypeAlias = tuple[bool, TopicPartition]
-"""Whether its replicas are as before, and the partition."""
+"""Whether its replicas are unchanged, and the partition."""
 _Replica: TypeAlias = tuple[int, bool, TopicPartition]
-"""Its bytes, whether it is the one that is preferred to lead, and the partition."""
+"""Its bytes, whether it is the preferred leader, and the partition."""
 _TOLERATED_SHARE = 10
-"""One so-many-th of a broker's bytes on average: differences below it are not worth a copy."""
+"""Divisor of a broker's average bytes: smaller differences are not worth a copy."""
 
 
-def even_out(
+def balance_partitions(
     assignments: Mapping[TopicPartition, Sequence[NodeId]],
     racks: Racks,
     sizes_bytes: Mapping[TopicPartition, int] | None = None,
 ) -> dict[TopicPartition, tuple[NodeId, ...]]:
-    """Return the partitions that are to move, sorted, with their new replicas, the preferred leader first.
+    """Return the partitions to move, sorted, with their new replicas, the preferred leader first.
 
     Args:
         assignments: the replicas of every partition.
-        racks: the brokers that take part, and where they are; what others hold stays where it is.
-        sizes_bytes: of one replica of each partition; None where nobody has said.
+        racks: the brokers that take part, with their racks; replicas of other brokers are not moved.
+        sizes_bytes: of one replica of each partition; None if unknown.
     """
     balance = _Balance(assignments, racks, sizes_bytes or {})
     balance.spread_over_racks()
@@ -53,7 +53,7 @@ def even_out(
 
 
 class _Balance:
-    """Who holds what, while it is evened out."""
+    """The replicas of each broker during the search."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class _Balance:
         self._racks = racks
         self._sizes = sizes_bytes
         self._held: dict[NodeId, list[_Replica]] = {node: [] for node in sorted(racks)}
-        """Sorted; who is preferred to lead is as it was until leaders are evened out."""
+        """Sorted; preferred leaders do not change before leaders are balanced."""
         self._bytes = dict.fromkeys(self._held, 0)
         for partition, nodes in self.replicas.items():
             for node in nodes:
@@ -84,20 +84,20 @@ class _Balance:
                 self._move(partition, *move)
 
     def _rack_move(self, nodes: Sequence[NodeId]) -> tuple[NodeId, NodeId] | None:
-        """Return which replica goes where, to be on one rack more; None when that cannot be."""
+        """Return the source and target broker of a move to one more rack; None when there is none."""
         used = [self._racks.get(node) for node in nodes]
         doubled = [node for node in nodes if node in self._held and used.count(self._racks[node]) > 1]
         elsewhere = [node for node in self._held if self._racks[node] not in used]
         if not doubled or not elsewhere:
             return None
-        # Who follows goes rather than who leads, and among those who has most.
+        # A follower is moved rather than the leader, and of several the one on the broker with the most replicas.
         giver = max(doubled, key=lambda node: (node != nodes[0], len(self._held[node]), node))
         return giver, min(elsewhere, key=lambda node: (len(self._held[node]), node))
 
     # --- replicas
 
     def even_counts(self) -> bool:
-        """Move replicas from who has many to who has few, as long as there is a move; tell whether there was one."""
+        """Move replicas from brokers with many to brokers with few; return whether any was moved."""
         has_moved = False
         while (move := self._count_move()) is not None:
             self._move(*move)
@@ -112,7 +112,7 @@ class _Balance:
         return None
 
     def _best_replica(self, giver: NodeId, taker: NodeId) -> TopicPartition | None:
-        """Return what may go whose size is closest to half of what they differ by, who follows before who leads."""
+        """Return the movable replica whose size is closest to half of the difference, followers before leaders."""
         held, gap = self._held[giver], self._bytes[giver] - self._bytes[taker]
 
         def first(start: int, stop: int) -> _Replica | None:
@@ -122,7 +122,7 @@ class _Balance:
         larger = first(middle, len(held))
         smaller, stop = None, middle
         while smaller is None and stop > 0:
-            # Among those of one size the first, as of the larger ones.
+            # Of equal sizes the first one, as for the larger sizes.
             start = bisect_left(held, (held[stop - 1][0],))
             smaller, stop = first(start, stop), start
         found = [each for each in (smaller, larger) if each is not None]
@@ -132,7 +132,7 @@ class _Balance:
     # --- bytes
 
     def even_bytes(self) -> bool:
-        """Move or swap replicas until no broker has many more bytes than another; tell whether anything moved."""
+        """Move or swap replicas until no broker has many more bytes than another; return whether any was moved."""
         tolerated = max(sum(self._bytes.values()) // max(len(self._bytes), 1) // _TOLERATED_SHARE, 1)
         has_moved = False
         while (moves := self._byte_moves(tolerated)) is not None:
@@ -157,7 +157,7 @@ class _Balance:
     def _exchanges(
         self, giver: NodeId, taker: NodeId, gap: int
     ) -> Iterator[tuple[int, TopicPartition, TopicPartition | None]]:
-        """Yield (bytes that change place, what is given, what is taken for it), all that may be the best."""
+        """Yield the candidates for the best swap: (bytes moved, replica given, replica taken in exchange)."""
         given = sorted((size, it) for size, _, it in self._held[giver] if self._may_go(it, giver, taker))
         taken = sorted((size, it) for size, _, it in self._held[taker] if self._may_go(it, taker, giver))
         has_more = len(self._held[giver]) > len(self._held[taker])
@@ -171,7 +171,7 @@ class _Balance:
     # --- leaders
 
     def even_leaders(self) -> None:
-        """Change the order of replicas until no broker leads two more than another that could take one over."""
+        """Reorder replicas until no broker leads two more partitions than another one that could take one over."""
         led: dict[NodeId, list[_Leadership]] = {node: [] for node in self._held}
         for partition, nodes in self.replicas.items():
             if nodes[0] in led:
@@ -187,7 +187,7 @@ class _Balance:
     def _leader_path(
         self, led: Mapping[NodeId, Sequence[_Leadership]]
     ) -> list[tuple[TopicPartition, NodeId, NodeId]] | None:
-        """Return leaderships to hand on, from a broker with many over others to one with at least two fewer."""
+        """Return leaderships to transfer, from a broker with many through others to one with at least two fewer."""
         for giver in sorted(led, key=lambda node: (-len(led[node]), node)):
             reached: dict[NodeId, tuple[TopicPartition, NodeId]] = {}
             queue = deque([giver])
@@ -203,13 +203,13 @@ class _Balance:
         return None
 
     def _leadership(self, partition: TopicPartition) -> _Leadership:
-        """Return what leaderships are handed on by, the least first: of a partition that moves anyway it is no more."""
+        """Return the sort key of a leadership to transfer: partitions that move anyway come first."""
         return self.replicas[partition] == list(self._before[partition]), partition
 
-    # --- inside
+    # --- helpers
 
     def _pairs(self, amounts: Mapping[NodeId, int], difference: int) -> Iterator[tuple[NodeId, NodeId]]:
-        """Yield who may give to whom: those that differ by ``difference`` or more, the most unequal ones first."""
+        """Yield pairs of brokers (giver, taker) that differ by ``difference`` or more, the most unequal first."""
         pairs = [
             (amounts[taker] - amounts[giver], giver, taker)
             for giver in amounts
@@ -220,7 +220,7 @@ class _Balance:
             yield giver, taker
 
     def _may_go(self, partition: TopicPartition, giver: NodeId, taker: NodeId) -> bool:
-        """Tell whether a replica may change its broker: not to one that has it, nor to a rack that has another one."""
+        """Return whether a replica may be moved: not to a broker that has one, nor to a rack that has another one."""
         nodes = self.replicas[partition]
         if taker in nodes:
             return False

@@ -1,4 +1,4 @@
-"""A plan to rebalance: which partitions go where, what brokers have before and after, and how people read it. Pure."""
+"""A rebalance plan: the moves, the load of brokers before and after, and its text forms. Pure."""
 
 import hashlib
 import json
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from itertools import chain
 
 from ottla.client.assignment import Racks
-from ottla.client.rebalance import even_out
+from ottla.client.rebalance import balance_partitions
 from ottla.client.results import LogDirDescription
 from ottla.types import NodeId, TopicPartition
 
 MOVES_MAX = 5_000
-"""Of one plan, which has to fit into one object of Kubernetes; what is left is the next plan's."""
+"""Limit of one plan, which must fit into one Kubernetes object; the next plan has the other moves."""
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One partition; its replicas before and after, the preferred leader first."""
+    """One partition with its replicas before and after, the preferred leader first."""
 
     partition: TopicPartition
     before: tuple[NodeId, ...]
@@ -27,13 +27,13 @@ class Move:
 
     @property
     def copies(self) -> int:
-        """How many replicas are filled anew; none where only the order changes."""
+        """The number of replicas to copy; 0 if only the order changes."""
         return len(set(self.after) - set(self.before))
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerLoad:
-    """What one broker has: replicas, partitions that it leads if all goes well, bytes."""
+    """The load of one broker: replicas, partitions with it as preferred leader, bytes."""
 
     replicas: int = 0
     leaders: int = 0
@@ -42,18 +42,18 @@ class BrokerLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalancePlan:
-    """What `plan_rebalance` makes. ``before`` and ``after`` are by broker."""
+    """The result of `plan_rebalance`. ``before`` and ``after`` are by broker."""
 
     moves: tuple[Move, ...]
     racks: Racks
     before: Mapping[NodeId, BrokerLoad]
     after: Mapping[NodeId, BrokerLoad]
     size_bytes: int | None
-    """What has to be copied; None where nobody knows."""
+    """The bytes to copy; None if unknown."""
 
     @property
     def id(self) -> str:
-        """Follows from the moves; no number, whatever reads it."""
+        """A digest of the moves; never a valid number, so that YAML reads it as a string."""
         return plan_id(self.moves)
 
     @property
@@ -73,7 +73,7 @@ class RebalancePlan:
         )
 
     def table(self) -> str:
-        """Return what each broker has before and after, as lines."""
+        """Return a table of each broker's load before and after."""
         rows = [("BROKER", "RACK", "REPLICAS", "LEADERS", "BYTES")]
         for node in sorted(self.before):
             before, after = self.before[node], self.after[node]
@@ -96,8 +96,8 @@ def plan_rebalance(
     racks: Racks,
     sizes_bytes: Mapping[TopicPartition, int] | None = None,
 ) -> RebalancePlan:
-    """Return the plan that `even_out` leads to, at most `MOVES_MAX` partitions of it; takes what that takes."""
-    targets = dict(list(even_out(assignments, racks, sizes_bytes).items())[:MOVES_MAX])
+    """Return the plan of `balance_partitions`, limited to `MOVES_MAX` partitions; its cost is that of the search."""
+    targets = dict(list(balance_partitions(assignments, racks, sizes_bytes).items())[:MOVES_MAX])
     moves = tuple(Move(it, tuple(assignments[it]), target) for it, target in targets.items())
     return RebalancePlan(
         moves=moves,
@@ -118,15 +118,15 @@ def largest_replicas(directories: Mapping[NodeId, Iterable[LogDirDescription]]) 
     return sizes
 
 
-def what_is_left(
+def remaining_moves(
     moves: Iterable[Move], targets: Mapping[TopicPartition, Sequence[NodeId]], brokers: Collection[NodeId]
 ) -> tuple[Move, ...] | str:
-    """Return the moves that are still to be begun; words for why the plan does not fit any more.
+    """Return the moves that have not been started; or the reason why the plan does not apply any more.
 
     Args:
         moves: the plan's.
-        targets: where every partition is, or is going to be by a move that is under way.
-        brokers: those that may be given replicas.
+        targets: the replicas of every partition, or the target replicas of its reassignment.
+        brokers: those that may get replicas.
     """
     left = tuple(move for move in moves if tuple(targets.get(move.partition, ())) != move.after)
     for move in left:

@@ -1,4 +1,4 @@
-"""What `AdminClient` returns: plain values, in Kafka's words."""
+"""The results of `AdminClient`: plain values, in Kafka's terms."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,7 @@ from ottla.wire.messages.metadata import MetadataResponsePartition, MetadataResp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerDescription:
-    """One broker as clients reach it."""
+    """One broker with its advertised address."""
 
     node_id: NodeId
     host: str
@@ -46,9 +46,9 @@ class PartitionDescription:
     isr: tuple[NodeId, ...]
     offline_replicas: tuple[NodeId, ...] = ()
     eligible_leader_replicas: tuple[NodeId, ...] = ()
-    """Beside the ISR, who has every committed record (KIP-966); only `describe_topic_partitions` tells."""
+    """Replicas outside of the ISR that have every committed record (KIP-966); only in `describe_topic_partitions`."""
     last_known_elr: tuple[NodeId, ...] = ()
-    """Who had them before an unclean shutdown; told as ``eligible_leader_replicas`` is."""
+    """Former ``eligible_leader_replicas`` that had an unclean shutdown; only in `describe_topic_partitions`."""
 
     @classmethod
     def of(cls, entry: MetadataResponsePartition | DescribeTopicPartitionsResponsePartition) -> "PartitionDescription":
@@ -75,7 +75,7 @@ class PartitionDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reassignment:
-    """A move under way: ``replicas`` is everyone who is assigned now, those who come and those who go included."""
+    """A reassignment in progress: ``replicas`` are all assigned ones, including those being added and removed."""
 
     replicas: tuple[NodeId, ...]
     adding: tuple[NodeId, ...]
@@ -83,7 +83,7 @@ class Reassignment:
 
     @property
     def target(self) -> tuple[NodeId, ...]:
-        """The replicas at the end of the move, the preferred leader first."""
+        """The replicas at the end of the reassignment, the preferred leader first."""
         return tuple(node for node in self.replicas if node not in self.removing)
 
 
@@ -98,7 +98,7 @@ class TopicDescription:
 
     @classmethod
     def of(cls, topic: MetadataResponseTopic | DescribeTopicPartitionsResponseTopic) -> "TopicDescription":
-        """Return what a broker answered of a topic that is there."""
+        """Convert an existing topic of a response."""
         entries: Iterable[MetadataResponsePartition | DescribeTopicPartitionsResponsePartition] = topic.partitions
         return cls(
             name=topic.name or "",
@@ -117,15 +117,15 @@ class TopicDescription:
         return len(self.partitions[0].replicas) if self.partitions else 0
 
     def with_more(self, partitions: tuple[PartitionDescription, ...]) -> "TopicDescription":
-        """Return this topic with the partitions of a further page."""
+        """Return this topic with the partitions of another page."""
         return replace(self, partitions=self.partitions + partitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigEntry:
-    """One key of a resource, with the layers that it comes from, the winning one first.
+    """One key of a resource, with its synonyms by precedence.
 
-    ``source`` is Kafka's word: DYNAMIC_TOPIC_CONFIG, DYNAMIC_BROKER_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG,
+    ``source`` is Kafka's name: DYNAMIC_TOPIC_CONFIG, DYNAMIC_BROKER_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG,
     STATIC_BROKER_CONFIG, DEFAULT_CONFIG, CLIENT_METRICS_CONFIG, GROUP_CONFIG. A sensitive value is None.
     """
 
@@ -141,7 +141,7 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedOffset:
-    """An offset found by `list_offsets`; -1 where no record is that new. ``timestamp_ms`` is -1 where not known."""
+    """An offset found by `list_offsets`; -1 if no record is that new. ``timestamp_ms`` is -1 if unknown."""
 
     offset: Offset
     timestamp_ms: int
@@ -150,7 +150,7 @@ class ListedOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupListing:
-    """One group; ``state`` and ``type`` are empty where an old broker does not say."""
+    """One group; ``state`` and ``type`` are empty if an old broker does not return them."""
 
     group_id: str
     protocol_type: str
@@ -160,7 +160,7 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberDescription:
-    """One member of a group and what it is assigned, sorted."""
+    """One member of a group and its assigned partitions, sorted."""
 
     member_id: str
     group_instance_id: str | None
@@ -171,7 +171,7 @@ class MemberDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDescription:
-    """A group; ``state`` is Kafka's word (Stable, Empty, PreparingRebalance, Dead, ...)."""
+    """A group; ``state`` is Kafka's name (Stable, Empty, PreparingRebalance, Dead, ...)."""
 
     group_id: str
     type: str
@@ -185,7 +185,7 @@ class GroupDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOffset:
-    """How far a group has read: the next offset that it wants."""
+    """A committed offset: the next one that the group reads."""
 
     offset: Offset
     leader_epoch: LeaderEpoch = -1
@@ -194,7 +194,7 @@ class CommittedOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumReplica:
-    """One voter or observer, as the leader sees it; times are milliseconds since 1970, -1 where not known."""
+    """One voter or observer, as the leader sees it; times are milliseconds since 1970, -1 if unknown."""
 
     node_id: NodeId
     directory_id: str
@@ -202,7 +202,7 @@ class QuorumReplica:
     last_fetch_timestamp_ms: int
     last_caught_up_timestamp_ms: int
     endpoints: tuple[str, ...] = ()
-    """``NAME://host:port``, where the broker tells."""
+    """``NAME://host:port``, if the broker returns them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,7 +227,7 @@ class ReplicaInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDirDescription:
-    """One log directory; ``error`` is a code's name where it is offline. Sizes are -1 where not told."""
+    """One log directory; ``error`` is a code's name if it is offline. Sizes are -1 if unknown."""
 
     path: str
     error: str | None

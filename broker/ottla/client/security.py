@@ -1,4 +1,4 @@
-"""`ClientSecurity`: how a client reaches its brokers, from the keys that Kafka's own clients have.
+"""`ClientSecurity`: TLS and SASL settings of a client, from the keys of Kafka's own clients.
 
     security.protocol=SASL_SSL
     sasl.mechanism=SCRAM-SHA-512
@@ -6,8 +6,8 @@
     ssl.truststore.type=PEM
     ssl.truststore.location=/etc/ottla/ca.pem
 
-The rest of a Java client's file has no meaning here and is passed over. A token for OAUTHBEARER comes from the file
-that ``sasl.oauthbearer.token.endpoint.url=file:...`` names, read at every login, from the issuer that it names with
+Other keys of a Java client's file are ignored. A token for OAUTHBEARER comes from the file in
+``sasl.oauthbearer.token.endpoint.url=file:...``, read at every authentication, from an issuer in the same key with
 ``https:`` (`client.token_endpoint`), or from the option ``token`` of the login module.
 Source: CommonClientConfigs, SaslConfigs and SslConfigs of Apache Kafka 4.3; KIP-768.
 """
@@ -38,13 +38,13 @@ _JAAS: Final = "sasl.jaas.config"
 
 @dataclass(slots=True, kw_only=True, repr=False)
 class ClientSecurity:
-    """What connections of one client are secured with. Never prints itself; make it with `from_properties`.
+    """The TLS and SASL settings of one client. Its repr has no secret; create it with `from_properties`.
 
     Attributes:
         protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
         tls: settings; None without TLS.
         login: None without SASL.
-        bootstrap_servers: what the properties name; None where they name nobody.
+        bootstrap_servers: of the properties; None if they have none.
     """
 
     protocol: str = "PLAINTEXT"
@@ -68,10 +68,10 @@ class ClientSecurity:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> "ClientSecurity":
-        """Return what ``properties`` say.
+        """Parse ``properties``.
 
         Raises:
-            ConfigurationError: names the key and what is wrong with it, never a secret.
+            ConfigurationError: names the key and the problem, never a secret.
         """
         protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
         if protocol not in SECURITY_PROTOCOLS:
@@ -87,11 +87,11 @@ class ClientSecurity:
 
     @property
     def has_certificate(self) -> bool:
-        """Whether this client has a certificate to show."""
+        """Whether this client has a certificate of its own."""
         return self.tls is not None and self.tls.key_store is not None
 
     def tls_context(self) -> "ssl.SSLContext | None":
-        """Return what the next connection is secured with, None without TLS; files that have changed are read again.
+        """Return the TLS context of the next connection, None without TLS; changed files are read again.
 
         Raises:
             ConfigurationError: a file cannot be used.
@@ -111,8 +111,8 @@ def _login(properties: Mapping[str, str]) -> Login:
     row = MECHANISMS.get(mechanism)
     if row is None:
         raise ConfigurationError(
-            f"sasl.mechanism={mechanism} is none that this client has; it may be {', '.join(MECHANISMS)}"
-            + ("" if "sasl.mechanism" in properties else " (GSSAPI is what it is unless it is set)")
+            f"sasl.mechanism={mechanism} is not supported by this client; it may be {', '.join(MECHANISMS)}"
+            + ("" if "sasl.mechanism" in properties else " (the default is GSSAPI)")
         )
     form = f"{row.login_module} required"
     example = f"{form};" if row.with_token is not None else f'{form} username="..." password="...";'
@@ -139,7 +139,7 @@ def _token_login(properties: Mapping[str, str], module: LoginModule) -> TokenLog
     if url.scheme != "file":
         raise ConfigurationError(
             f"OAUTHBEARER needs a token: name the issuer's endpoint, {TOKEN_URL}=https://HOST/PATH, or a file with a "
-            f'token that somebody else gets, {TOKEN_URL}=file:///PATH, or write one as token="..." in {_JAAS}'
+            f'token from another program, {TOKEN_URL}=file:///PATH, or write one as token="..." in {_JAAS}'
         )
     path = Path(unquote(url.path))
 

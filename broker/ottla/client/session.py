@@ -1,7 +1,7 @@
-"""`Session`: a client's login on one connection, renewed before it ends (KIP-368).
+"""`Session`: the SASL session of one connection, renewed before it expires (KIP-368).
 
-Between the first and the last request of a login a broker takes no other, so `Connection` asks `renew_if_due` before it
-sends anything; whoever asks during a renewal waits for it. A connection that is idle is not renewed until it is used.
+During an authentication a broker accepts no other request, so `Connection` calls `renew_if_due` before it sends any;
+calls during a renewal wait for it. An idle connection is not renewed until its next use.
 """
 
 import asyncio
@@ -30,20 +30,20 @@ class Session:
         self._turn = asyncio.Lock()
 
     async def begin(self) -> None:
-        """Log in, for the first time or anew, with what has been prepared for it.
+        """Authenticate or reauthenticate with the prepared credentials.
 
         Raises:
-            LoginFailedError: the broker refuses, does not offer the mechanism, or did not prove who it is.
+            LoginFailedError: the broker rejected them, does not offer the mechanism, or failed to prove its identity.
             ConnectionLostError: the connection ended first.
         """
         try:
             request: Message | None = self._login.begin()
             while request is not None:
                 if isinstance(request, SaslAuthenticateRequest):
-                    answer: Message = await self._connection.send_within_session(request, SaslAuthenticateResponse)
+                    response: Message = await self._connection.send_within_session(request, SaslAuthenticateResponse)
                 else:
-                    answer = await self._connection.send_within_session(request, SaslHandshakeResponse)
-                request = self._login.go_on(answer, self._now_ms())
+                    response = await self._connection.send_within_session(request, SaslHandshakeResponse)
+                request = self._login.go_on(response, self._now_ms())
         except AuthenticationFailedError as error:
             who = f" as {self._source.user}" if self._source.user else ""
             raise LoginFailedError(
@@ -51,7 +51,7 @@ class Session:
             ) from error
 
     async def renew_if_due(self) -> None:
-        """Return when the session lasts for another while; a renewal that fails closes the connection.
+        """Renew the session if it expires soon; a failed renewal closes the connection.
 
         Raises:
             As `begin`, and as `Login.prepare` does.

@@ -1,4 +1,4 @@
-"""Which configs hold back the copies of moves, and what they have to say. Pure. Source: KIP-73."""
+"""The configs that throttle the replication of reassignments, and their values. Pure. Source: KIP-73."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -15,7 +15,7 @@ EVERY_REPLICA: Final = "*"
 def throttled_replicas(
     moves: Mapping[TopicPartition, tuple[Sequence[NodeId], Sequence[NodeId]]],
 ) -> dict[str, dict[str, str]]:
-    """Return by topic what its two lists of replicas must have: ``partition:broker`` of sources, and of new replicas.
+    """Return by topic the entries of its two replica lists: ``partition:broker`` of sources, and of new replicas.
 
     ``moves`` has the replicas before and after.
     """

@@ -1,4 +1,4 @@
-"""What a failed TLS handshake means to a client, and what to do about it.
+"""The meaning of a failed TLS handshake to a client, and the remedy.
 
 OpenSSL's verify codes are those of x509_vfy.h; its reasons are those of the alerts of RFC 8446.
 """
@@ -17,7 +17,7 @@ UNKNOWN_AUTHORITY: Final = (2, 18, 19, 20, 21)
 
 
 class TlsProblem(NamedTuple):
-    """What is wrong, and what to do about it; ``may_pass`` where dialling again may help."""
+    """A problem and its remedy; ``may_pass`` if another attempt may succeed."""
 
     what: str
     next_step: str
@@ -33,7 +33,7 @@ _NOT_TAKEN: Final = (
     "show one that is signed by an authority that the broker trusts",
 )
 _NO_COMMON_VERSION: Final = (
-    "there is no version of TLS that both take",
+    "there is no version of TLS that both sides support",
     "see ssl.enabled.protocols on both sides",
 )
 _ALERTS: Final = {
@@ -50,9 +50,9 @@ _NO_TLS: Final = "set security.protocol to PLAINTEXT, or SASL_PLAINTEXT if it wa
 
 
 def tls_failure(endpoint: Endpoint, error: Exception, *, has_certificate: bool) -> ClientError:
-    """Return what to raise for a handshake with ``endpoint`` that failed with ``error``; see `tls_problem`.
+    """Return the exception for a handshake with ``endpoint`` that failed with ``error``; see `tls_problem`.
 
-    A connection that was only cut may be dialled again, so that is a BrokerUnreachableError; all others are
+    A connection that was closed may succeed later, so that is a BrokerUnreachableError; all others are
     TlsFailedErrors.
     """
     problem = tls_problem(endpoint, error, has_certificate=has_certificate)
@@ -61,9 +61,9 @@ def tls_failure(endpoint: Endpoint, error: Exception, *, has_certificate: bool) 
 
 
 def tls_problem(endpoint: Endpoint, error: Exception, *, has_certificate: bool) -> TlsProblem:
-    """Return what a handshake with ``endpoint`` that failed with ``error`` means.
+    """Return the cause of a handshake with ``endpoint`` that failed with ``error``.
 
-    ``has_certificate``: whether this client has one to show.
+    ``has_certificate``: whether this client has a certificate of its own.
     """
     if isinstance(error, ssl.SSLCertVerificationError):
         return _untrusted(endpoint, error)
@@ -85,7 +85,7 @@ def tls_problem(endpoint: Endpoint, error: Exception, *, has_certificate: bool) 
         what, next_step = _NEEDS_CERTIFICATE if known is _NOT_TAKEN and not has_certificate else known
     else:
         return TlsProblem(f"TLS with {endpoint} failed: {reason.lower().replace('_', ' ') or error}", "")
-    return TlsProblem(f"{endpoint} refuses the TLS handshake: {what}", next_step)
+    return TlsProblem(f"{endpoint} rejects the TLS handshake: {what}", next_step)
 
 
 def _untrusted(endpoint: Endpoint, error: ssl.SSLCertVerificationError) -> TlsProblem:
@@ -97,7 +97,7 @@ def _untrusted(endpoint: Endpoint, error: ssl.SSLCertVerificationError) -> TlsPr
     if error.verify_code in NAME_MISMATCHES:
         return TlsProblem(
             f"{whose} is for another name ({said})",
-            f"dial a name that is in it (`ottla doctor` shows them), or have one issued for {endpoint.host}",
+            f"connect to a name that is in it (`ottla doctor` shows them), or have one issued for {endpoint.host}",
         )
     if error.verify_code in UNKNOWN_AUTHORITY:
         return TlsProblem(

@@ -1,16 +1,16 @@
-"""`EndpointLogin`: a client that gets its tokens from the issuer itself, for an id and a secret of its own.
+"""`EndpointLogin`: a client that requests its tokens from the issuer, with a client id and secret.
 
     sasl.oauthbearer.token.endpoint.url=https://issuer.example/token
     sasl.oauthbearer.client.credentials.client.id=...
     sasl.oauthbearer.client.credentials.client.secret=...
     sasl.oauthbearer.scope=...
 
-Options of the login module (``clientId``, ``clientSecret``, ``scope``) stand in for keys that are missing, and its
-``ssl.*`` options say what the issuer's certificate is checked with; without any the system's authorities count. A token
-is shown until four fifths of its life are over; without ``expires_in`` each login asks for one.
+Options of the login module (``clientId``, ``clientSecret``, ``scope``) replace missing keys, and its ``ssl.*`` options
+configure the verification of the issuer's certificate; the default is the system's authorities. A token is used for
+four fifths of its lifetime; without ``expires_in`` each authentication requests one.
 
 Source: RFC 6749, sections 2.3.1, 4.4 and 5; KIP-768, KIP-1139; ClientSecretRequestFormatter and
-ClientCredentialsJwtRetriever of Apache Kafka 4.3. Unlike there the scope is encoded as a form has to be.
+ClientCredentialsJwtRetriever of Apache Kafka 4.3. Unlike there the scope is form-encoded.
 """
 
 import asyncio
@@ -45,19 +45,19 @@ _TIMES_MS: Final = {
     "sasl.login.retry.backoff.ms": 100,
     "sasl.login.retry.backoff.max.ms": 10_000,
 }
-"""The first two have no default in Kafka, where a login may wait for ever."""
-_ANSWER_BYTES_MAX: Final = 1024 * 1024
+"""The first two have no default in Kafka, whose login may wait forever."""
+_RESPONSE_BYTES_MAX: Final = 1024 * 1024
 _SHOWN_SHARE: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class EndpointSettings:
-    """Whom to ask, with what, and for how long. Never prints itself.
+    """The issuer's address, the credentials and the timeouts. Its repr has no secret.
 
     Attributes:
         url: for messages; ``host``, ``port`` and ``target`` are its parts.
-        tls: what the issuer's certificate is checked with; None: by the system's authorities.
-        retry_s_max: so long requests that nobody refused are tried again.
+        tls: verifies the issuer's certificate; None: by the system's authorities.
+        retry_s_max: limit of the retries of requests that were not rejected.
     """
 
     url: str
@@ -80,14 +80,14 @@ class _Issued(NamedTuple):
     lasts_s: float
 
 
-class _NotNowError(Exception):
-    """The issuer could not be asked, or has no time; trying again may help."""
+class _RetriableError(Exception):
+    """The issuer could not be reached, or is overloaded; a retry may help."""
 
 
 def read_endpoint_settings(
     properties: Mapping[str, str], options: Mapping[str, str], parts: SplitResult
 ) -> EndpointSettings:
-    """Return what a client's properties, and the options of its login module, say of the issuer at ``parts``.
+    """Parse the settings of the issuer at ``parts`` from a client's properties and its login module's options.
 
     Raises:
         ConfigurationError: names the key that is missing or wrong.
@@ -98,13 +98,13 @@ def read_endpoint_settings(
 
     missing = [f"{key} (or {_OPTIONS[key]} in sasl.jaas.config)" for key in (_ID, _SECRET) if not text(key)]
     if missing:
-        raise ConfigurationError(f"{TOKEN_URL} is asked with a client's id and secret: set {' and '.join(missing)}")
+        raise ConfigurationError(f"{TOKEN_URL} needs a client id and secret: set {' and '.join(missing)}")
     try:
         host, port = parts.hostname, parts.port or http.client.HTTPS_PORT
     except ValueError:
         host, port = None, 0
     if not host or parts.username is not None:
-        raise ConfigurationError(f"{TOKEN_URL} is to be https://host[:port]/path, without a login")
+        raise ConfigurationError(f"{TOKEN_URL} must be https://host[:port]/path, without user information")
     connect_s, read_s, backoff_s, retry_s_max = (_seconds(properties, key) for key in _TIMES_MS)
     tls_options = {key: value for key, value in options.items() if key.startswith("ssl.")}
     return EndpointSettings(
@@ -127,12 +127,12 @@ def read_endpoint_settings(
 def _seconds(properties: Mapping[str, str], key: str) -> float:
     text = properties.get(key, "").strip() or str(_TIMES_MS[key])
     if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise ConfigurationError(f"{key}={text[:40]} is to be a number of milliseconds above 0")
+        raise ConfigurationError(f"{key}={text[:40]} must be a number of milliseconds above 0")
     return int(text) / 1_000
 
 
 class EndpointLogin(TokenLogin):
-    """See the module. ``now_s`` is a clock that never goes back."""
+    """See the module. ``now_s`` is a monotonic clock."""
 
     __slots__ = ("_issued", "_now_s", "_settings", "_shown_until_s", "_turn")
 
@@ -146,15 +146,15 @@ class EndpointLogin(TokenLogin):
 
     def _current(self) -> str:
         if self._issued is None:
-            raise AuthenticationFailedError("no token has been asked for")
+            raise AuthenticationFailedError("no token has been requested")
         return self._issued.token
 
     async def prepare(self) -> None:
-        """See `Login.prepare`. Of many callers one asks the issuer.
+        """See `Login.prepare`. Concurrent callers share one request to the issuer.
 
         Raises:
-            NoTokenError: the issuer refuses, or cannot be asked.
-            ConfigurationError: a file that its certificate is to be checked with cannot be used.
+            NoTokenError: the issuer rejected the request, or cannot be reached.
+            ConfigurationError: a file for the verification of its certificate cannot be used.
         """
         async with self._turn:
             if self._issued is not None and self._now_s() < self._shown_until_s:
@@ -168,42 +168,42 @@ class EndpointLogin(TokenLogin):
         while True:
             try:
                 async with asyncio.timeout(settings.connect_timeout_s + settings.read_timeout_s):
-                    return await _on_thread_of_its_own(settings)
-            except (_NotNowError, TimeoutError) as error:
+                    return await _request_on_own_thread(settings)
+            except (_RetriableError, TimeoutError) as error:
                 if self._now_s() + rest_s >= end_s:
-                    said = str(error) or "it did not answer in time"
+                    said = str(error) or "it did not respond in time"
                     raise NoTokenError(f"cannot get a token from {settings.url}: {said}") from error
             await asyncio.sleep(rest_s)
             rest_s *= 2
 
 
-async def _on_thread_of_its_own(settings: EndpointSettings) -> _Issued:
-    """Ask beside the loop, on a thread that nobody has to wait for who gives up."""
+async def _request_on_own_thread(settings: EndpointSettings) -> _Issued:
+    """Request a token off the loop, on a daemon thread: a cancelled caller or an exit need not wait for it."""
     loop = asyncio.get_running_loop()
-    answer: asyncio.Future[_Issued] = loop.create_future()
+    result: asyncio.Future[_Issued] = loop.create_future()
 
     def settle(issued: _Issued | None, error: Exception | None) -> None:
-        if answer.done():
+        if result.done():
             return
         if issued is not None:
-            answer.set_result(issued)
+            result.set_result(issued)
         elif error is not None:
-            answer.set_exception(error)
+            result.set_exception(error)
 
     def run() -> None:
         issued, failure = None, None
         try:
-            issued = _ask(settings)
+            issued = _request_token(settings)
         except Exception as error:
             failure = error
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+        with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
             loop.call_soon_threadsafe(settle, issued, failure)
 
     threading.Thread(target=run, name="ottla-token", daemon=True).start()
-    return await answer
+    return await result
 
 
-def _ask(settings: EndpointSettings) -> _Issued:
+def _request_token(settings: EndpointSettings) -> _Issued:
     connection = http.client.HTTPSConnection(
         settings.host, settings.port, timeout=settings.connect_timeout_s, context=_context(settings)
     )
@@ -212,23 +212,23 @@ def _ask(settings: EndpointSettings) -> _Issued:
         connection.sock.settimeout(settings.read_timeout_s)
         connection.request("POST", settings.target, _body(settings), _headers(settings))
         with connection.getresponse() as response:
-            data = response.read(_ANSWER_BYTES_MAX + 1)
+            data = response.read(_RESPONSE_BYTES_MAX + 1)
     except ssl.SSLCertVerificationError as error:
         hint = "set ssl.truststore.type=PEM and ssl.truststore.location among the options of sasl.jaas.config"
         raise NoTokenError(
-            f"the certificate of {settings.url} is not to be trusted: {error.verify_message}; {hint}"
+            f"the certificate of {settings.url} cannot be trusted: {error.verify_message}; {hint}"
         ) from error
     except (OSError, http.client.HTTPException) as error:
-        raise _NotNowError(str(error) or type(error).__name__) from error
+        raise _RetriableError(str(error) or type(error).__name__) from error
     finally:
         connection.close()
-    if len(data) > _ANSWER_BYTES_MAX:
-        raise NoTokenError(f"{settings.url} gives no token: it is larger than {_ANSWER_BYTES_MAX} bytes")
+    if len(data) > _RESPONSE_BYTES_MAX:
+        raise NoTokenError(f"{settings.url} gives no token: it is larger than {_RESPONSE_BYTES_MAX} bytes")
     if response.status == http.HTTPStatus.OK:
         return _read(settings.url, data)
-    said = f"it answered {response.status}{_refusal(data)}"
+    said = f"it responded with {response.status}{_error_text(data)}"
     if response.status == http.HTTPStatus.TOO_MANY_REQUESTS or response.status >= http.HTTPStatus.INTERNAL_SERVER_ERROR:
-        raise _NotNowError(said)
+        raise _RetriableError(said)
     raise NoTokenError(f"{settings.url} gives no token: {said}")
 
 
@@ -258,26 +258,26 @@ def _headers(settings: EndpointSettings) -> dict[str, str]:
 
 
 def _read(url: str, data: bytes) -> _Issued:
-    answer = _object(data)
-    token = answer.get("access_token")
+    fields = _object(data)
+    token = fields.get("access_token")
     if not isinstance(token, str) or not token:
-        raise NoTokenError(f"{url} gives no token: there is no access_token in its answer")
-    lasts_s = answer.get("expires_in")
+        raise NoTokenError(f"{url} gives no token: there is no access_token in its response")
+    lasts_s = fields.get("expires_in")
     return _Issued(token, lasts_s if isinstance(lasts_s, int | float) and lasts_s > 0 else 0)
 
 
-def _refusal(data: bytes) -> str:
-    """Return what an issuer says of its refusal (RFC 6749, section 5.2); empty where it says nothing."""
-    answer = _object(data)
-    said = [answer.get(key) for key in ("error", "error_description")]
+def _error_text(data: bytes) -> str:
+    """Return the error code and description of an issuer's response (RFC 6749, section 5.2); empty without one."""
+    fields = _object(data)
+    said = [fields.get(key) for key in ("error", "error_description")]
     words = ": ".join(text for text in said if isinstance(text, str) and text)
     return f", {quoted(words)}" if words else ""
 
 
 def _object(data: bytes) -> dict[str, object]:
-    """Return the JSON object that an issuer sent; an empty one where it is none."""
+    """Parse the JSON object of a response; return an empty one if it is none."""
     try:
-        answer = json.loads(data)
+        parsed = json.loads(data)
     except (ValueError, RecursionError):
         return {}
-    return answer if isinstance(answer, dict) else {}
+    return parsed if isinstance(parsed, dict) else {}

@@ -62,7 +62,7 @@ def doors(
     tmp_path_factory: pytest.TempPathFactory,
     free_port: Callable[[], int],
     authority: Any,
-    door_properties: Callable[..., dict[str, str]],
+    listener_properties: Callable[..., dict[str, str]],
     run_node: Callable[..., Any],
 ) -> Iterator[Doors]:
     folder = tmp_path_factory.mktemp("doors")
@@ -76,7 +76,7 @@ def doors(
     }
     advertised = {door: nowhere if door == "AWAY" else port for door, port in ports.items()}
     properties = {
-        **door_properties(folder, DOORS, ports, certificates),
+        **listener_properties(folder, DOORS, ports, certificates),
         "advertised.listeners": ",".join(f"{door}://127.0.0.1:{port}" for door, port in advertised.items()),
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
@@ -213,7 +213,7 @@ def test_tls_where_none_was_expected_and_the_reverse(doors: Doors, examine: Exam
     [
         pytest.param("EXPIRED", "certificate", "valid ", "it has expired", id="expired"),
         pytest.param("EXPIRED", "trust", "has expired", "its owner has to renew it", id="expired-refused"),
-        pytest.param("OTHER", "trust", "is for another name", "dial a name that is in it", id="wrong-name"),
+        pytest.param("OTHER", "trust", "is for another name", "connect to a name that is in it", id="wrong-name"),
         pytest.param("MUTUAL", "trust", "demands a certificate of the client", "ssl.keystore.location", id="mutual"),
     ],
 )

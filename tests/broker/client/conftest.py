@@ -1,4 +1,4 @@
-"""A broker that answers from a script, and an issuer of tokens: real sockets and real bytes."""
+"""A scripted broker and a scripted issuer of tokens, on real sockets."""
 
 import asyncio
 import http.server
@@ -31,14 +31,14 @@ from ottla.wire.messages.registry import ApiKey, request_header_version, request
 CLIENT_ID, CLIENT_SECRET = "a client", "its s&cré+t"
 TOKEN_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 
-Answer = Message | None
-Script = Callable[[Any], Answer]
+ScriptedResponse = Message | None
+Script = Callable[[Any], ScriptedResponse]
 
 
 class ScriptedBroker:
-    """Listens on a free port; ``scripts`` maps a request class to what answers it.
+    """Listens on a free port; ``scripts`` maps a request class to the function that responds to it.
 
-    A script returns the response, None for no answer at all, or raises ConnectionError to cut the connection.
+    A script returns the response, None for no response at all, or raises ConnectionError to close the connection.
     """
 
     def __init__(self, node_id: int = 1) -> None:
@@ -65,14 +65,14 @@ class ScriptedBroker:
         await self._server.wait_closed()
 
     def sent(self, request: type[Message]) -> list[Any]:
-        """Return the requests of one class that came so far."""
+        """Return the received requests of one class."""
         return [sent for sent in self.requests if isinstance(sent, request)]
 
     def serve_topic(self, name: str, leaders: list[int], brokers: "list[ScriptedBroker] | None" = None) -> None:
-        """Answer Metadata with one topic whose partitions have these leaders."""
+        """Respond to Metadata with one topic whose partitions have these leaders."""
         nodes = brokers or [self]
 
-        def answer(request: MetadataRequest) -> MetadataResponse:
+        def respond(request: MetadataRequest) -> MetadataResponse:
             wanted = None if request.topics is None else {topic.name for topic in request.topics}
             topic = MetadataResponseTopic(
                 name=name,
@@ -94,25 +94,25 @@ class ScriptedBroker:
                 topics=([topic] if wanted is None or name in wanted else []) + unknown,
             )
 
-        self.scripts[MetadataRequest] = answer
+        self.scripts[MetadataRequest] = respond
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
         try:
             while True:
                 (size,) = struct.unpack(">i", await reader.readexactly(4))
-                self._answer(await reader.readexactly(size), writer)
+                self._respond(await reader.readexactly(size), writer)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
             self._writers.discard(writer)
             writer.close()
 
-    def _answer(self, frame: bytes, writer: asyncio.StreamWriter) -> None:
+    def _respond(self, frame: bytes, writer: asyncio.StreamWriter) -> None:
         key, version = ApiKey(int.from_bytes(frame[:2], "big")), int.from_bytes(frame[2:4], "big")
         header, position = RequestHeader.decode_from(frame, request_header_version(key, version))
         if key is ApiKey.API_VERSIONS and version > self.versions[key][1]:
-            response: Answer = ApiVersionsResponse(error_code=35, api_keys=self._api_keys())
+            response: ScriptedResponse = ApiVersionsResponse(error_code=35, api_keys=self._api_keys())
             version = 0
         else:
             request = request_type(key).decode(frame, version, position)
@@ -148,7 +148,7 @@ def broker() -> ScriptedBroker:
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Retries do not rest: tests run as fast as their scripts."""
+    """Remove the backoff of retries: tests run as fast as their scripts."""
     from ottla.client import cluster, consumer, group_member, producer
 
     with _patched(monkeypatch, cluster, consumer, producer):
@@ -164,7 +164,7 @@ def _patched(monkeypatch: pytest.MonkeyPatch, *modules: Any) -> Iterator[None]:
 
 
 @dataclass
-class Asked:
+class TokenRequest:
     """One request."""
 
     line: str
@@ -174,23 +174,23 @@ class Asked:
 
 @dataclass
 class Issuer:
-    """Listens for HTTPS. Of ``answers``, a status and a body each, the last is given again and again."""
+    """Listens for HTTPS. ``responses`` are statuses and bodies; the last one is repeated."""
 
     ca: Path
     port: int = 0
-    answers: list[tuple[int, bytes]] = field(default_factory=list)
+    responses: list[tuple[int, bytes]] = field(default_factory=list)
     delay_s: float = 0
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[TokenRequest] = field(default_factory=list)
 
     @property
     def url(self) -> str:
         return f"https://127.0.0.1:{self.port}/token?tenant=7"
 
     def gives(self, *tokens: str, **more: Any) -> None:
-        self.answers = [(200, json.dumps({"access_token": token, **more}).encode()) for token in tokens]
+        self.responses = [(200, json.dumps({"access_token": token, **more}).encode()) for token in tokens]
 
     def properties(self, *, module: str | None = None, **more: str) -> dict[str, str]:
-        """Return what a client's file says that gets its tokens here."""
+        """Return the properties of a client that gets its tokens from this issuer."""
         trust = f'ssl.truststore.type="PEM" ssl.truststore.location="{self.ca}"'
         return {
             "security.protocol": "SASL_PLAINTEXT",
@@ -205,7 +205,7 @@ class Issuer:
 
 @pytest.fixture
 def issuer(authority: Any, tmp_path: Path) -> Iterator[Issuer]:
-    """An issuer that gives the same token to everybody, for ten minutes each time."""
+    """An issuer that returns the same token to every client, valid for ten minutes."""
     issued = authority.issue()
     (tmp_path / "issuer.pem").write_text(issued.key + issued.chain)
     (tmp_path / "issuer-ca.pem").write_text(authority.pem)
@@ -215,7 +215,7 @@ def issuer(authority: Any, tmp_path: Path) -> Iterator[Issuer]:
     context.load_cert_chain(tmp_path / "issuer.pem")
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler(issuer))
     server.socket = context.wrap_socket(server.socket, server_side=True)
-    server.handle_error = lambda *_: None  # type: ignore[method-assign, assignment]  # who gives up early is told nothing
+    server.handle_error = lambda *_: None  # type: ignore[method-assign, assignment]  # a client that closes early is no error
     issuer.port = server.server_port
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
@@ -228,22 +228,22 @@ def issuer(authority: Any, tmp_path: Path) -> Iterator[Issuer]:
 
 
 def _handler(issuer: Issuer) -> Callable[..., http.server.BaseHTTPRequestHandler]:
-    class Answering(http.server.BaseHTTPRequestHandler):
+    class Responding(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            issuer.asked.append(Asked(self.requestline, dict(self.headers), body))
+            issuer.requests.append(TokenRequest(self.requestline, dict(self.headers), body))
             time.sleep(issuer.delay_s)
-            status, answer = issuer.answers[0]
-            if len(issuer.answers) > 1:
-                del issuer.answers[0]
+            status, body = issuer.responses[0]
+            if len(issuer.responses) > 1:
+                del issuer.responses[0]
             self.send_response(status)
-            self.send_header("Content-Length", str(len(answer)))
+            self.send_header("Content-Length", str(len(body)))
             if status == http.HTTPStatus.FOUND:
                 self.send_header("Location", issuer.url)
             self.end_headers()
-            self.wfile.write(answer)
+            self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""
 
-    return Answering
+    return Responding

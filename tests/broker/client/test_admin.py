@@ -1,4 +1,4 @@
-"""AdminClient: answers become values, refusals become KafkaError with the broker's message."""
+"""AdminClient: responses become values, error codes become KafkaError with the broker's message."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -103,7 +103,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 ASSIGNMENT = b"\0\0\0\0\0\1\0\1t\0\0\0\2\0\0\0\1\0\0\0\0\xff\xff\xff\xff"
 
 
-def ask(broker: Any, call: Callable[[AdminClient], Awaitable[ResultT]]) -> ResultT:
+def call_admin(broker: Any, call: Callable[[AdminClient], Awaitable[ResultT]]) -> ResultT:
     """Run one call of an AdminClient against ``broker``."""
 
     async def run() -> ResultT:
@@ -123,73 +123,73 @@ class TestTopics:
     def test_missing_topic_is_absent(self, broker: Any) -> None:
         broker.serve_topic("t", [1, 1])
 
-        described = ask(broker, lambda admin: admin.describe_topics(["t", "nope"]))
+        described = call_admin(broker, lambda admin: admin.describe_topics(["t", "nope"]))
 
         assert list(described) == ["t"]
         assert (described["t"].partition_count, described["t"].replication_factor) == (2, 1)
 
-    def test_no_names_ask_nothing(self, broker: Any) -> None:
-        assert ask(broker, lambda admin: admin.describe_topics([])) == {}
+    def test_no_names_send_no_request(self, broker: Any) -> None:
+        assert call_admin(broker, lambda admin: admin.describe_topics([])) == {}
         assert broker.requests == []
 
     def test_topics_are_listed(self, broker: Any) -> None:
         broker.serve_topic("t", [1])
 
-        assert [topic.name for topic in ask(broker, lambda admin: admin.list_topics())] == ["t"]
+        assert [topic.name for topic in call_admin(broker, lambda admin: admin.list_topics())] == ["t"]
 
-    def test_created_topic_carries_what_was_asked(self, broker: Any) -> None:
+    def test_create_topics_request_has_the_arguments(self, broker: Any) -> None:
         broker.scripts[CreateTopicsRequest] = lambda _: CreateTopicsResponse(topics=[CreatableTopicResult(name="t")])
 
-        ask(broker, lambda admin: admin.create_topic("t", partitions=3, config={"retention.ms": "1"}))
+        call_admin(broker, lambda admin: admin.create_topic("t", partitions=3, config={"retention.ms": "1"}))
 
         (topic,) = broker.sent(CreateTopicsRequest)[0].topics
         assert (topic.name, topic.num_partitions, topic.replication_factor) == ("t", 3, -1)
         assert [(config.name, config.value) for config in topic.configs] == [("retention.ms", "1")]
 
-    def test_refusal_keeps_the_brokers_words(self, broker: Any) -> None:
+    def test_error_keeps_the_brokers_message(self, broker: Any) -> None:
         broker.scripts[CreateTopicsRequest] = lambda _: CreateTopicsResponse(
             topics=[CreatableTopicResult(name="t", error_code=36, error_message="Topic 't' already exists.")]
         )
 
         with pytest.raises(KafkaError) as caught:
-            ask(broker, lambda admin: admin.create_topic("t"))
+            call_admin(broker, lambda admin: admin.create_topic("t"))
 
         assert (caught.value.code, caught.value.message) == (
             ErrorCode.TOPIC_ALREADY_EXISTS,
             "Topic 't' already exists.",
         )
 
-    def test_absent_controller_is_waited_for(self, broker: Any) -> None:
+    def test_request_is_retried_while_there_is_no_controller(self, broker: Any) -> None:
         codes = [41, 0]
         broker.scripts[CreateTopicsRequest] = lambda _: CreateTopicsResponse(
             topics=[CreatableTopicResult(name="t", error_code=codes.pop(0))]
         )
 
-        ask(broker, lambda admin: admin.create_topic("t"))
+        call_admin(broker, lambda admin: admin.create_topic("t"))
 
         assert len(broker.sent(CreateTopicsRequest)) == 2
 
-    def test_partitions_are_raised(self, broker: Any) -> None:
+    def test_partition_count_is_increased(self, broker: Any) -> None:
         broker.scripts[CreatePartitionsRequest] = lambda _: CreatePartitionsResponse(
             results=[CreatePartitionsTopicResult(name="t")]
         )
 
-        ask(broker, lambda admin: admin.create_partitions("t", total=5))
+        call_admin(broker, lambda admin: admin.create_partitions("t", total=5))
 
         assert broker.sent(CreatePartitionsRequest)[0].topics[0].count == 5
 
     def test_topic_is_deleted(self, broker: Any) -> None:
         broker.scripts[DeleteTopicsRequest] = lambda _: DeleteTopicsResponse(responses=[DeletableTopicResult(name="t")])
 
-        ask(broker, lambda admin: admin.delete_topic("t"))
+        call_admin(broker, lambda admin: admin.delete_topic("t"))
 
         assert broker.sent(DeleteTopicsRequest)[0].topic_names == ["t"]
 
-    def test_offsets_are_asked_of_leaders_until_all_have_answered(self, broker: Any) -> None:
+    def test_offsets_are_requested_from_leaders_until_all_have_responded(self, broker: Any) -> None:
         broker.serve_topic("t", [1, 1])
         codes = [6, 0]
 
-        def answer(request: ListOffsetsRequest) -> ListOffsetsResponse:
+        def respond(request: ListOffsetsRequest) -> ListOffsetsResponse:
             return ListOffsetsResponse(
                 topics=[
                     ListOffsetsTopicResponse(
@@ -206,9 +206,9 @@ class TestTopics:
                 ]
             )
 
-        broker.scripts[ListOffsetsRequest] = answer
+        broker.scripts[ListOffsetsRequest] = respond
 
-        offsets = ask(broker, lambda admin: admin.list_offsets({T0: -1, T1: -1}))
+        offsets = call_admin(broker, lambda admin: admin.list_offsets({T0: -1, T1: -1}))
 
         assert offsets == {
             T0: ListedOffset(offset=10, timestamp_ms=-1, leader_epoch=-1),
@@ -231,11 +231,11 @@ class TestTopics:
             ]
         )
 
-        assert ask(broker, lambda admin: admin.delete_records({T0: 7})) == {T0: 7}
+        assert call_admin(broker, lambda admin: admin.delete_records({T0: 7})) == {T0: 7}
 
 
 class TestConfigs:
-    def test_entry_comes_with_its_layers(self, broker: Any) -> None:
+    def test_config_entry_has_its_synonyms(self, broker: Any) -> None:
         broker.scripts[DescribeConfigsRequest] = lambda _: DescribeConfigsResponse(
             results=[
                 DescribeConfigsResult(
@@ -251,7 +251,7 @@ class TestConfigs:
             ]
         )
 
-        entries = ask(broker, lambda admin: admin.describe_configs(ConfigResourceType.TOPIC, "t"))
+        entries = call_admin(broker, lambda admin: admin.describe_configs(ConfigResourceType.TOPIC, "t"))
 
         assert entries == [
             ConfigEntry(
@@ -262,7 +262,7 @@ class TestConfigs:
             )
         ]
 
-    def test_only_a_topics_own_configs_are_given(self, broker: Any) -> None:
+    def test_only_configs_of_the_topic_itself_are_returned(self, broker: Any) -> None:
         broker.scripts[DescribeConfigsRequest] = lambda _: DescribeConfigsResponse(
             results=[
                 DescribeConfigsResult(
@@ -276,14 +276,14 @@ class TestConfigs:
             ]
         )
 
-        assert ask(broker, lambda admin: admin.describe_topic_configs(["t", "nope"])) == {"t": {"own": "1"}}
+        assert call_admin(broker, lambda admin: admin.describe_topic_configs(["t", "nope"])) == {"t": {"own": "1"}}
 
-    def test_changes_travel_in_one_request(self, broker: Any) -> None:
+    def test_config_changes_are_sent_in_one_request(self, broker: Any) -> None:
         broker.scripts[IncrementalAlterConfigsRequest] = lambda _: IncrementalAlterConfigsResponse(
             responses=[AlterConfigsResourceResponse()]
         )
 
-        ask(
+        call_admin(
             broker,
             lambda admin: admin.alter_configs(
                 ConfigResourceType.TOPIC,
@@ -303,7 +303,7 @@ class TestConfigs:
             ("d", AlterOperation.SUBTRACT, "y"),
         ]
 
-    def test_brokers_own_configs_are_asked_of_that_broker(self, make_broker: Callable[[int], Any]) -> None:
+    def test_configs_of_a_broker_are_requested_from_that_broker(self, make_broker: Callable[[int], Any]) -> None:
         first, second = make_broker(1), make_broker(2)
         second.scripts[DescribeConfigsRequest] = lambda _: DescribeConfigsResponse(results=[DescribeConfigsResult()])
 
@@ -316,9 +316,9 @@ class TestConfigs:
 
         assert second.sent(DescribeConfigsRequest)[0].resources[0].resource_name == "2"
 
-    def test_broker_without_a_number_is_refused_here(self, broker: Any) -> None:
+    def test_broker_name_that_is_no_number_is_rejected_by_the_client(self, broker: Any) -> None:
         with pytest.raises(KafkaError, match="'x' is not the id of a broker"):
-            ask(broker, lambda admin: admin.describe_configs(ConfigResourceType.BROKER, "x"))
+            call_admin(broker, lambda admin: admin.describe_configs(ConfigResourceType.BROKER, "x"))
 
 
 class TestGroups:
@@ -352,7 +352,7 @@ class TestGroups:
             ]
         )
 
-        group = ask(broker, lambda admin: admin.describe_groups(["g"]))["g"]
+        group = call_admin(broker, lambda admin: admin.describe_groups(["g"]))["g"]
 
         assert (group.type, group.state, group.assignor) == ("classic", "Stable", "range")
         assert group.members[0].assignment == (T0, T1)
@@ -371,25 +371,25 @@ class TestGroups:
             ]
         )
 
-        group = ask(broker, lambda admin: admin.describe_groups(["g"]))["g"]
+        group = call_admin(broker, lambda admin: admin.describe_groups(["g"]))["g"]
 
         assert (group.type, group.assignor, group.members[0].assignment) == ("consumer", "uniform", (T0, T1))
 
     @pytest.mark.parametrize(
-        "answer",
+        "group",
         [
             pytest.param(DescribedGroup(group_id="g", group_state="Dead"), id="dead"),
             pytest.param(DescribedGroup(group_id="g", error_code=69, error_message="no"), id="not-found"),
         ],
     )
-    def test_missing_group_is_absent(self, broker: Any, answer: DescribedGroup) -> None:
+    def test_missing_group_is_absent(self, broker: Any, group: DescribedGroup) -> None:
         serve_group(broker)
         broker.scripts[ConsumerGroupDescribeRequest] = lambda _: ConsumerGroupDescribeResponse(
             groups=[DescribedConsumerGroup(group_id="g", error_code=69)]
         )
-        broker.scripts[DescribeGroupsRequest] = lambda _: DescribeGroupsResponse(groups=[answer])
+        broker.scripts[DescribeGroupsRequest] = lambda _: DescribeGroupsResponse(groups=[group])
 
-        assert ask(broker, lambda admin: admin.describe_groups(["g"])) == {}
+        assert call_admin(broker, lambda admin: admin.describe_groups(["g"])) == {}
 
     def test_offsets_that_were_never_committed_are_absent(self, broker: Any) -> None:
         serve_group(broker)
@@ -405,7 +405,7 @@ class TestGroups:
             ]
         )
 
-        offsets = ask(broker, lambda admin: admin.group_offsets("g"))
+        offsets = call_admin(broker, lambda admin: admin.group_offsets("g"))
 
         assert offsets == {T0: CommittedOffset(offset=5, metadata="m")}
         assert broker.sent(OffsetFetchRequest)[0].topics is None
@@ -414,12 +414,12 @@ class TestGroups:
         serve_group(broker)
         broker.scripts[OffsetCommitRequest] = lambda _: OffsetCommitResponse()
 
-        ask(broker, lambda admin: admin.alter_group_offsets("g", {T1: CommittedOffset(offset=9)}))
+        call_admin(broker, lambda admin: admin.alter_group_offsets("g", {T1: CommittedOffset(offset=9)}))
 
         partition = broker.sent(OffsetCommitRequest)[0].topics[0].partitions[0]
         assert (partition.partition_index, partition.committed_offset) == (1, 9)
 
-    def test_offsets_of_a_group_with_members_are_refused_with_the_reason(self, broker: Any) -> None:
+    def test_offsets_of_a_group_with_members_are_rejected_with_the_reason(self, broker: Any) -> None:
         serve_group(broker)
         broker.scripts[OffsetCommitRequest] = lambda _: OffsetCommitResponse(
             topics=[
@@ -430,14 +430,14 @@ class TestGroups:
         )
 
         with pytest.raises(KafkaError, match="while it has no members"):
-            ask(broker, lambda admin: admin.alter_group_offsets("g", {T0: CommittedOffset(offset=9)}))
+            call_admin(broker, lambda admin: admin.alter_group_offsets("g", {T0: CommittedOffset(offset=9)}))
 
     def test_coordinator_that_moved_is_looked_up_again(self, broker: Any) -> None:
         serve_group(broker)
         codes = [16, 0]
         broker.scripts[OffsetDeleteRequest] = lambda _: OffsetDeleteResponse(error_code=codes.pop(0))
 
-        ask(broker, lambda admin: admin.delete_group_offsets("g", [T0]))
+        call_admin(broker, lambda admin: admin.delete_group_offsets("g", [T0]))
 
         assert len(broker.sent(FindCoordinatorRequest)) == 2
 
@@ -448,7 +448,7 @@ class TestGroups:
         )
 
         with pytest.raises(KafkaError, match="NON_EMPTY_GROUP: group g"):
-            ask(broker, lambda admin: admin.delete_groups(["g"]))
+            call_admin(broker, lambda admin: admin.delete_groups(["g"]))
 
     @pytest.mark.parametrize("data", [b"", b"\0\1"], ids=["nothing", "version-only"])
     def test_empty_assignment_has_no_partitions(self, data: bytes) -> None:
@@ -466,7 +466,7 @@ class TestCluster:
             brokers=[DescribeClusterBroker(broker_id=number, host="h", port=9092) for number in (2, 1)],
         )
 
-        cluster = ask(broker, lambda admin: admin.describe_cluster())
+        cluster = call_admin(broker, lambda admin: admin.describe_cluster())
 
         assert (cluster.cluster_id, cluster.controller_id) == ("c", 2)
         assert [str(described.endpoint) for described in cluster.brokers] == ["h:9092", "h:9092"]
@@ -476,7 +476,7 @@ class TestCluster:
         del broker.versions[ApiKey.DESCRIBE_CLUSTER]
         broker.serve_topic("t", [1])
 
-        cluster = ask(broker, lambda admin: admin.describe_cluster())
+        cluster = call_admin(broker, lambda admin: admin.describe_cluster())
 
         assert (cluster.cluster_id, [described.node_id for described in cluster.brokers]) == ("a-cluster", [1])
 
@@ -493,13 +493,13 @@ class TestCluster:
             nodes=[Node(node_id=1, listeners=[Listener(name="CONTROLLER", host="h", port=9093)])],
         )
 
-        quorum = ask(broker, lambda admin: admin.describe_quorum())
+        quorum = call_admin(broker, lambda admin: admin.describe_quorum())
 
         assert (quorum.leader_id, quorum.leader_epoch, quorum.high_watermark) == (1, 3, 9)
         assert quorum.voters[0].directory_id == format_uuid(directory)
         assert quorum.voters[0].endpoints == ("CONTROLLER://h:9093",)
 
-    def test_log_directories_come_by_broker(self, broker: Any) -> None:
+    def test_log_directories_are_returned_by_broker(self, broker: Any) -> None:
         broker.serve_topic("t", [1])
         partition = DescribeLogDirsPartition(partition_index=0, partition_size=10, offset_lag=2)
         broker.scripts[DescribeLogDirsRequest] = lambda _: DescribeLogDirsResponse(
@@ -511,7 +511,7 @@ class TestCluster:
             ]
         )
 
-        good, bad = ask(broker, lambda admin: admin.describe_log_dirs())[1]
+        good, bad = call_admin(broker, lambda admin: admin.describe_log_dirs())[1]
 
         assert (good.path, good.error, good.total_bytes, good.replicas[T0].size_bytes) == ("/d", None, 5, 10)
         assert (bad.path, bad.error) == ("/e", "KAFKA_STORAGE_ERROR")

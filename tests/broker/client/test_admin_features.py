@@ -1,4 +1,4 @@
-"""Feature levels: what is asked, and what a refusal becomes."""
+"""Feature levels: requests and errors of the admin client."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,7 @@ from ottla.wire.messages.update_features import UpdatableFeatureResult, UpdateFe
 ResultT = TypeVar("ResultT")
 
 
-def ask(broker: Any, call: Callable[[AdminClient], Awaitable[ResultT]]) -> ResultT:
+def call_admin(broker: Any, call: Callable[[AdminClient], Awaitable[ResultT]]) -> ResultT:
     async def run() -> ResultT:
         async with broker, AdminClient([broker.endpoint]) as admin:
             return await call(admin)
@@ -42,7 +42,7 @@ def test_features_are_described_finalized_or_not(broker: Any) -> None:
         ],
         finalized_features=[FinalizedFeatureKey(name="metadata.version", max_version_level=29, min_version_level=7)],
     )
-    assert ask(broker, lambda admin: admin.describe_features()) == {
+    assert call_admin(broker, lambda admin: admin.describe_features()) == {
         "group.version": FeatureDescription(level=0, first_supported=0, last_supported=1),
         "metadata.version": FeatureDescription(level=29, first_supported=7, last_supported=30),
     }
@@ -51,7 +51,7 @@ def test_features_are_described_finalized_or_not(broker: Any) -> None:
 @pytest.mark.parametrize("way", UpgradeType)
 def test_levels_are_finalized_together(broker: Any, way: UpgradeType) -> None:
     broker.scripts[UpdateFeaturesRequest] = lambda _: UpdateFeaturesResponse()
-    ask(broker, lambda admin: admin.update_features({"a": 1, "b": 2}, way))
+    call_admin(broker, lambda admin: admin.update_features({"a": 1, "b": 2}, way))
     (request,) = broker.sent(UpdateFeaturesRequest)
     assert [(it.feature, it.max_version_level, it.upgrade_type) for it in request.feature_updates] == [
         ("a", 1, way),
@@ -60,7 +60,7 @@ def test_levels_are_finalized_together(broker: Any, way: UpgradeType) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         UpdateFeaturesResponse(error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message="no way back"),
         UpdateFeaturesResponse(
@@ -73,9 +73,9 @@ def test_levels_are_finalized_together(broker: Any, way: UpgradeType) -> None:
     ],
     ids=["of all", "of one"],
 )
-def test_refusal_is_told_in_kafkas_words(broker: Any, answer: UpdateFeaturesResponse) -> None:
+def test_error_has_kafkas_message(broker: Any, response: UpdateFeaturesResponse) -> None:
     # Results of each feature are there up to version 1.
     broker.versions[ApiKey.UPDATE_FEATURES] = (0, 1)
-    broker.scripts[UpdateFeaturesRequest] = lambda _: answer
+    broker.scripts[UpdateFeaturesRequest] = lambda _: response
     with pytest.raises(KafkaError, match="no way back"):
-        ask(broker, lambda admin: admin.update_features({"a": 1}, UpgradeType.SAFE_DOWNGRADE))
+        call_admin(broker, lambda admin: admin.update_features({"a": 1}, UpgradeType.SAFE_DOWNGRADE))

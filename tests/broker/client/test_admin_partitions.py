@@ -1,4 +1,4 @@
-"""Reassignments, elections and eligible leaders: what is asked, and what becomes of the answers."""
+"""Reassignments, elections and eligible leaders: requests and results of the admin client."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -41,7 +41,7 @@ ResultT = TypeVar("ResultT")
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 
 
-def ask(broker: Any, call: Callable[[AdminClient], Awaitable[ResultT]]) -> ResultT:
+def call_admin(broker: Any, call: Callable[[AdminClient], Awaitable[ResultT]]) -> ResultT:
     """Run one call of an AdminClient against ``broker``."""
 
     async def run() -> ResultT:
@@ -69,21 +69,21 @@ def page(first: int, *numbers: int, then: tuple[str, int] | None = None) -> Desc
 
 
 class TestDescription:
-    def test_eligible_leaders_are_told(self, broker: Any) -> None:
+    def test_eligible_leaders_are_returned(self, broker: Any) -> None:
         broker.scripts[DescribeTopicPartitionsRequest] = lambda _: page(1, 0)
 
-        (partition,) = ask(broker, lambda admin: admin.describe_topic_partitions(["t"]))["t"].partitions
+        (partition,) = call_admin(broker, lambda admin: admin.describe_topic_partitions(["t"]))["t"].partitions
 
         assert (partition.isr, partition.eligible_leader_replicas, partition.last_known_elr) == ((1,), (2,), (3,))
         assert (partition.is_under_replicated, partition.replicas[0]) == (True, 1)
 
     def test_pages_become_one_topic(self, broker: Any) -> None:
-        def answer(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+        def respond(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
             return page(1, 0, 1, then=("t", 2)) if request.cursor is None else page(1, request.cursor.partition_index)
 
-        broker.scripts[DescribeTopicPartitionsRequest] = answer
+        broker.scripts[DescribeTopicPartitionsRequest] = respond
 
-        described = ask(broker, lambda admin: admin.describe_topic_partitions())
+        described = call_admin(broker, lambda admin: admin.describe_topic_partitions())
 
         assert [partition.partition for partition in described["t"].partitions] == [0, 1, 2]
 
@@ -91,20 +91,20 @@ class TestDescription:
         topic = DescribeTopicPartitionsResponseTopic(name="nope", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         broker.scripts[DescribeTopicPartitionsRequest] = lambda _: DescribeTopicPartitionsResponse(topics=[topic])
 
-        assert ask(broker, lambda admin: admin.describe_topic_partitions(["nope"])) == {}
+        assert call_admin(broker, lambda admin: admin.describe_topic_partitions(["nope"])) == {}
 
-    def test_no_names_ask_nothing(self, broker: Any) -> None:
-        assert ask(broker, lambda admin: admin.describe_topic_partitions([])) == {}
+    def test_no_names_send_no_request(self, broker: Any) -> None:
+        assert call_admin(broker, lambda admin: admin.describe_topic_partitions([])) == {}
         assert broker.requests == []
 
 
 class TestReassignment:
-    def test_targets_are_sent_by_topic_and_null_stops_a_move(self, broker: Any) -> None:
+    def test_targets_are_sent_by_topic_and_null_cancels_a_reassignment(self, broker: Any) -> None:
         broker.scripts[AlterPartitionReassignmentsRequest] = lambda _: AlterPartitionReassignmentsResponse()
 
-        refused = ask(broker, lambda admin: admin.alter_partition_reassignments({T0: [2, 3], U0: None, T1: [1]}))
+        errors = call_admin(broker, lambda admin: admin.alter_partition_reassignments({T0: [2, 3], U0: None, T1: [1]}))
 
-        assert refused == {}
+        assert errors == {}
         (request,) = broker.sent(AlterPartitionReassignmentsRequest)
         sent = {
             (topic.name, entry.partition_index): entry.replicas
@@ -113,29 +113,29 @@ class TestReassignment:
         }
         assert sent == {("t", 0): [2, 3], ("t", 1): [1], ("u", 0): None}
 
-    def test_refused_partitions_come_back_with_their_reason(self, broker: Any) -> None:
+    def test_rejected_partitions_are_returned_with_their_error(self, broker: Any) -> None:
         entry = ReassignablePartitionResponse(partition_index=1, error_code=85, error_message="none")
         broker.scripts[AlterPartitionReassignmentsRequest] = lambda _: AlterPartitionReassignmentsResponse(
             responses=[ReassignableTopicResponse(name="t", partitions=[entry])]
         )
 
-        refused = ask(broker, lambda admin: admin.alter_partition_reassignments({T1: None}))
+        errors = call_admin(broker, lambda admin: admin.alter_partition_reassignments({T1: None}))
 
-        assert {partition: (error.code, error.message) for partition, error in refused.items()} == {
+        assert {partition: (error.code, error.message) for partition, error in errors.items()} == {
             T1: (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "none")
         }
 
-    def test_whole_refusal_is_raised(self, broker: Any) -> None:
+    def test_error_of_the_whole_request_is_raised(self, broker: Any) -> None:
         broker.scripts[AlterPartitionReassignmentsRequest] = lambda _: AlterPartitionReassignmentsResponse(
             error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         )
 
         with pytest.raises(KafkaError) as caught:
-            ask(broker, lambda admin: admin.alter_partition_reassignments({T1: [1]}))
+            call_admin(broker, lambda admin: admin.alter_partition_reassignments({T1: [1]}))
 
         assert caught.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
-    def test_moves_under_way_are_listed(self, broker: Any) -> None:
+    def test_reassignments_in_progress_are_listed(self, broker: Any) -> None:
         entry = OngoingPartitionReassignment(
             partition_index=0, replicas=[3, 2, 1], adding_replicas=[3], removing_replicas=[1]
         )
@@ -143,36 +143,36 @@ class TestReassignment:
             topics=[OngoingTopicReassignment(name="t", partitions=[entry])]
         )
 
-        moving = ask(broker, lambda admin: admin.list_partition_reassignments())
+        moving = call_admin(broker, lambda admin: admin.list_partition_reassignments())
 
         assert moving == {T0: Reassignment(replicas=(3, 2, 1), adding=(3,), removing=(1,))}
         assert moving[T0].target == (3, 2)
 
     @pytest.mark.parametrize(
-        ("partitions", "asked"),
+        ("partitions", "sent"),
         [
             pytest.param(None, None, id="all"),
             pytest.param([T0, U0, T1], [("t", [0, 1]), ("u", [0])], id="some"),
             pytest.param([], [], id="none"),
         ],
     )
-    def test_some_moves_or_all_can_be_asked_for(self, broker: Any, partitions: Any, asked: Any) -> None:
+    def test_some_reassignments_or_all_can_be_listed(self, broker: Any, partitions: Any, sent: Any) -> None:
         broker.scripts[ListPartitionReassignmentsRequest] = lambda _: ListPartitionReassignmentsResponse()
 
-        ask(broker, lambda admin: admin.list_partition_reassignments(partitions))
+        call_admin(broker, lambda admin: admin.list_partition_reassignments(partitions))
 
         (request,) = broker.sent(ListPartitionReassignmentsRequest)
         topics = request.topics
-        assert (None if topics is None else [(topic.name, topic.partition_indexes) for topic in topics]) == asked
+        assert (None if topics is None else [(topic.name, topic.partition_indexes) for topic in topics]) == sent
 
 
-def test_election_answers_by_partition(broker: Any) -> None:
+def test_election_returns_results_by_partition(broker: Any) -> None:
     results = [PartitionResult(partition_id=0), PartitionResult(partition_id=1, error_code=84, error_message="leads")]
     broker.scripts[ElectLeadersRequest] = lambda _: ElectLeadersResponse(
         replica_election_results=[ReplicaElectionResult(topic="t", partition_result=results)]
     )
 
-    elected = ask(broker, lambda admin: admin.elect_leaders(ElectionType.UNCLEAN, [T0, T1]))
+    elected = call_admin(broker, lambda admin: admin.elect_leaders(ElectionType.UNCLEAN, [T0, T1]))
 
     (request,) = broker.sent(ElectLeadersRequest)
     assert (request.election_type, request.topic_partitions[0].partitions) == (1, [0, 1])

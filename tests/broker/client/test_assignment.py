@@ -16,28 +16,28 @@ def test_broker_that_leaves_is_replaced_in_its_place_by_the_least_loaded() -> No
     assert without((0, 9, 1), {9}, load) == (0, 2, 1)
 
 
-def test_too_few_brokers_are_told() -> None:
+def test_too_few_brokers_give_no_proposal() -> None:
     assert without((9, 0, 1), {9}, Load([0, 1], [])) is None
     assert with_factor((0,), (0,), 3, Load([0, 1], [])) is None
 
 
-def test_brokers_that_leave_take_nothing_over() -> None:
+def test_leaving_brokers_get_no_replica() -> None:
     assert without((8, 9), {8, 9}, Load([0, 1, 8], [])) == (0, 1)
 
 
 def test_partition_keeps_as_many_racks_as_it_can() -> None:
     racks = {0: "a", 1: "a", 2: "b", 3: "c", 9: "b"}
-    crowded = [(2, 3)] * 5
+    full = [(2, 3)] * 5
 
-    assert without((0, 9), {9}, Load([0, 1, 2, 3], crowded, racks)) == (0, 2)
-    assert without((9, 2, 0), {9}, Load([0, 1, 2, 3], crowded, racks)) == (3, 2, 0)
-    assert with_factor((0,), (0,), 3, Load([0, 1, 2, 3], crowded, racks)) == (0, 2, 3)
+    assert without((0, 9), {9}, Load([0, 1, 2, 3], full, racks)) == (0, 2)
+    assert without((9, 2, 0), {9}, Load([0, 1, 2, 3], full, racks)) == (3, 2, 0)
+    assert with_factor((0,), (0,), 3, Load([0, 1, 2, 3], full, racks)) == (0, 2, 3)
     assert with_factor((0, 1, 2), (0, 1, 2), 2, Load([0, 1, 2], [], racks)) == (0, 2)
     assert with_factor((0, 1, 2), (0, 1), 2, Load([0, 1, 2], [], racks)) == (0, 1)
 
 
 @given(data=st.data())
-def test_no_rack_is_given_up_while_there_is_a_broker_in_another_one(data: st.DataObject) -> None:
+def test_rack_count_does_not_decrease_while_another_rack_has_a_broker(data: st.DataObject) -> None:
     racks = data.draw(st.dictionaries(st.integers(0, 9), st.sampled_from("abc"), min_size=2))
     replicas = data.draw(st.lists(st.sampled_from(sorted(racks)), min_size=1, max_size=4, unique=True))
     leaving = data.draw(st.sets(st.sampled_from(sorted(racks)), min_size=1))
@@ -67,7 +67,7 @@ def test_fewer_replicas(isr: tuple[int, ...], expected: tuple[int, ...]) -> None
     assert with_factor((0, 1, 2), isr, 2, Load([0, 1, 2], [])) == expected
 
 
-def test_more_replicas_go_where_there_are_fewest() -> None:
+def test_added_replicas_go_to_the_least_loaded_brokers() -> None:
     load = Load([0, 1, 2], [(1,), (1,)])
 
     assert with_factor((0,), (0,), 2, load) == (0, 2)

@@ -1,4 +1,4 @@
-"""Ranges: everything is given out, once, in runs whose lengths differ by at most one."""
+"""Ranges: every partition is assigned once, in runs whose lengths differ by at most one."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,12 +19,12 @@ def test_only_subscribers_get_a_topic() -> None:
     assert assigned == {"a": [TopicPartition("t", 0)], "b": [TopicPartition("u", 0)]}
 
 
-def test_missing_topic_is_left_out() -> None:
+def test_missing_topic_is_not_assigned() -> None:
     assert assign_ranges({"a": ["gone"]}, {}) == {"a": []}
 
 
 @given(st.integers(1, 20), st.integers(0, 50))
-def test_everything_is_given_out_once_and_evenly(member_count: int, partition_count: int) -> None:
+def test_every_partition_is_assigned_once_and_evenly(member_count: int, partition_count: int) -> None:
     members = {f"m{number:02}": ["t"] for number in range(member_count)}
 
     assigned = assign_ranges(members, {"t": partition_count})

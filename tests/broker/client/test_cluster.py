@@ -1,4 +1,4 @@
-"""The cluster as a client sees it: who to ask, whom to ask instead, and when to ask again."""
+"""The cluster as a client sees it: choice of nodes, fallbacks, and retries."""
 
 import asyncio
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def test_next_bootstrap_address_is_tried_when_the_first_is_dead(broker: Any) -> 
     assert asyncio.run(run()) == "a-cluster"
 
 
-def test_nobody_reachable_lists_every_attempt() -> None:
+def test_unreachable_cluster_lists_every_attempt() -> None:
     async def run() -> None:
         async with Cluster([NOWHERE, Endpoint("127.0.0.1", 2)]) as cluster:
             await cluster.metadata()
@@ -83,14 +83,14 @@ def test_partition_without_a_leader_is_an_error(
     assert caught.value.code is ErrorCode[code]
 
 
-def test_what_is_known_is_not_asked_twice(broker: Any) -> None:
+def test_metadata_is_cached(broker: Any) -> None:
     broker.serve_topic("t", [1])
 
     async def run() -> None:
         async with broker, Cluster([broker.endpoint]) as cluster:
             await cluster.leader(TopicPartition("t", 0))
             await cluster.leader(TopicPartition("t", 0))
-            cluster.forget_topic("t")
+            cluster.invalidate_topic("t")
             await cluster.leader(TopicPartition("t", 0))
 
     asyncio.run(run())
@@ -98,7 +98,7 @@ def test_what_is_known_is_not_asked_twice(broker: Any) -> None:
     assert len(broker.sent(MetadataRequest)) == 2
 
 
-def test_coordinator_is_looked_up_once_until_forgotten(broker: Any) -> None:
+def test_coordinator_is_cached_until_invalidated(broker: Any) -> None:
     broker.scripts[FindCoordinatorRequest] = lambda _: FindCoordinatorResponse(
         node_id=1, host=broker.endpoint.host, port=broker.endpoint.port
     )
@@ -108,7 +108,7 @@ def test_coordinator_is_looked_up_once_until_forgotten(broker: Any) -> None:
         async with broker, Cluster([broker.endpoint]) as cluster:
             for _ in range(2):
                 await cluster.send_to_coordinator("g", HeartbeatRequest(), HeartbeatResponse)
-            cluster.forget_coordinator("g")
+            cluster.invalidate_coordinator("g")
             await cluster.send_to_coordinator("g", HeartbeatRequest(), HeartbeatResponse)
 
     asyncio.run(run())
@@ -116,7 +116,7 @@ def test_coordinator_is_looked_up_once_until_forgotten(broker: Any) -> None:
     assert [request.key for request in broker.sent(FindCoordinatorRequest)] == ["g", "g"]
 
 
-def test_lost_connection_is_opened_anew(broker: Any) -> None:
+def test_lost_connection_is_reopened(broker: Any) -> None:
     broker.scripts[HeartbeatRequest] = lambda _: (_ for _ in ()).throw(ConnectionResetError)
     broker.serve_topic("t", [1])
 
@@ -171,18 +171,18 @@ def retried(failures: list[Exception], **options: Any) -> int:
         pytest.param(kafka_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), {"never": ()}, id="topic-on-its-way"),
     ],
 )
-def test_what_may_pass_is_tried_again(failure: Exception, options: dict[str, Any]) -> None:
+def test_retriable_failure_is_retried(failure: Exception, options: dict[str, Any]) -> None:
     assert retried([failure], **options) == 2
 
 
 @pytest.mark.parametrize(
     "failure",
     [
-        pytest.param(kafka_error(ErrorCode.INVALID_CONFIG), id="refused"),
+        pytest.param(kafka_error(ErrorCode.INVALID_CONFIG), id="rejected"),
         pytest.param(kafka_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), id="no-such-topic"),
     ],
 )
-def test_what_will_not_pass_is_raised_at_once(failure: Exception) -> None:
+def test_permanent_failure_is_raised_at_once(failure: Exception) -> None:
     failures = [failure, failure]
 
     with pytest.raises(type(failure)):
@@ -191,12 +191,12 @@ def test_what_will_not_pass_is_raised_at_once(failure: Exception) -> None:
     assert failures == [failure]
 
 
-def test_out_of_time_raises_the_last_failure() -> None:
+def test_timeout_of_retries_raises_the_last_failure() -> None:
     with pytest.raises(KafkaError, match="NOT_CONTROLLER"):
         retried([kafka_error(ErrorCode.NOT_CONTROLLER)], timeout_s=0)
 
 
-def test_metadata_is_asked_anew_after_a_leader_is_gone(make_broker: Callable[[int], Any]) -> None:
+def test_metadata_is_refreshed_after_a_leader_is_lost(make_broker: Callable[[int], Any]) -> None:
     first, second = make_broker(1), make_broker(2)
     partition = TopicPartition("t", 0)
 
@@ -218,7 +218,7 @@ def test_metadata_is_asked_anew_after_a_leader_is_gone(make_broker: Callable[[in
     assert (len(first.sent(HeartbeatRequest)), len(second.sent(HeartbeatRequest))) == (1, 1)
 
 
-def test_node_that_hangs_is_asked_last_until_it_answers(make_broker: Callable[[int], Any]) -> None:
+def test_hanging_node_is_tried_last_until_it_responds(make_broker: Callable[[int], Any]) -> None:
     first, second = make_broker(1), make_broker(2)
     first.scripts[HeartbeatRequest] = lambda _: None
     second.scripts[HeartbeatRequest] = lambda _: HeartbeatResponse()
@@ -235,7 +235,7 @@ def test_node_that_hangs_is_asked_last_until_it_answers(make_broker: Callable[[i
     assert (len(first.sent(HeartbeatRequest)), len(second.sent(HeartbeatRequest))) == (1, 2)
 
 
-def test_node_that_is_at_another_request_answers_a_new_connection(make_broker: Callable[[int], Any]) -> None:
+def test_busy_node_is_reached_through_a_new_connection(make_broker: Callable[[int], Any]) -> None:
     only = make_broker(1)
     only.scripts[HeartbeatRequest] = lambda _: None
 
@@ -248,7 +248,7 @@ def test_node_that_is_at_another_request_answers_a_new_connection(make_broker: C
     assert asyncio.run(run()) == only.endpoint
 
 
-def test_nobody_who_answers_lists_every_attempt_too() -> None:
+def test_unresponsive_cluster_lists_every_attempt() -> None:
     async def run() -> None:
         async with Cluster([NOWHERE, Endpoint("127.0.0.1", 2)]) as cluster:
             await cluster.reach_any()
@@ -260,13 +260,13 @@ def test_nobody_who_answers_lists_every_attempt_too() -> None:
 @pytest.mark.parametrize(
     ("addresses", "request_timeout_s", "attempt_timeout_s"),
     [
-        pytest.param(1, 30.0, 30.0, id="nobody-else-to-ask"),
+        pytest.param(1, 30.0, 30.0, id="no-other-node"),
         pytest.param(2, 30.0, 10.0, id="others-are-left-time"),
         pytest.param(2, 9.0, 5.0, id="but-each-has-some"),
         pytest.param(2, 3.0, 3.0, id="and-never-more-than-there-is"),
     ],
 )
-def test_one_node_has_part_of_the_time_where_others_can_be_asked(
+def test_attempt_timeout_is_a_part_of_the_request_timeout_with_several_nodes(
     addresses: int, request_timeout_s: float, attempt_timeout_s: float
 ) -> None:
     endpoints = [Endpoint("127.0.0.1", port + 1) for port in range(addresses)]

@@ -1,4 +1,4 @@
-"""One connection: negotiation, overlapping requests, and failures in words."""
+"""One connection: negotiation, overlapping requests, and messages of failures."""
 
 import asyncio
 import gc
@@ -44,7 +44,7 @@ def test_unstable_version_is_not_used_unless_asked_for(broker: Any) -> None:
     assert asyncio.run(run()) == InitProducerIdRequest.versions.last - 1
 
 
-def test_older_brokers_refusal_of_api_versions_is_understood(broker: Any) -> None:
+def test_api_versions_falls_back_to_the_version_of_an_older_broker(broker: Any) -> None:
     broker.versions[ApiKey.API_VERSIONS] = (0, 2)
 
     async def run() -> int:
@@ -82,21 +82,21 @@ def test_api_without_a_common_version_is_an_error(broker: Any, served: tuple[int
         asyncio.run(run())
 
 
-def test_overlapping_requests_get_their_own_answers(broker: Any) -> None:
+def test_overlapping_requests_get_their_own_responses(broker: Any) -> None:
     broker.scripts[HeartbeatRequest] = lambda request: HeartbeatResponse(error_code=request.generation_id)
 
     async def run() -> list[int]:
         async with broker:
             connection = await Connection.open(broker.endpoint)
             requests = [HeartbeatRequest(group_id="g", generation_id=number, member_id="m") for number in range(20)]
-            answers = await asyncio.gather(*(connection.send(request, HeartbeatResponse) for request in requests))
+            responses = await asyncio.gather(*(connection.send(request, HeartbeatResponse) for request in requests))
             await connection.close()
-            return [answer.error_code for answer in answers]
+            return [response.error_code for response in responses]
 
     assert asyncio.run(run()) == list(range(20))
 
 
-def test_late_answer_is_a_timeout_that_names_broker_and_request(broker: Any) -> None:
+def test_late_response_is_a_timeout_that_names_broker_and_request(broker: Any) -> None:
     broker.scripts[HeartbeatRequest] = lambda _: None
 
     async def run() -> None:
@@ -107,11 +107,11 @@ def test_late_answer_is_a_timeout_that_names_broker_and_request(broker: Any) -> 
             finally:
                 await connection.close()
 
-    with pytest.raises(RequestTimeoutError, match=r"127\.0\.0\.1:\d+ did not answer HEARTBEAT v4 within 0.01 s"):
+    with pytest.raises(RequestTimeoutError, match=r"127\.0\.0\.1:\d+ did not respond to HEARTBEAT v4 within 0.01 s"):
         asyncio.run(run())
 
 
-def test_cut_connection_fails_every_request_that_waits(broker: Any) -> None:
+def test_closed_connection_fails_every_pending_request(broker: Any) -> None:
     def cut(request: HeartbeatRequest) -> None:
         if request.generation_id == 1:
             raise ConnectionResetError
@@ -122,20 +122,20 @@ def test_cut_connection_fails_every_request_that_waits(broker: Any) -> None:
         async with broker:
             connection = await Connection.open(broker.endpoint)
             requests = [HeartbeatRequest(generation_id=number) for number in (0, 1)]
-            answers = await asyncio.gather(
+            responses = await asyncio.gather(
                 *(connection.send(request, HeartbeatResponse) for request in requests), return_exceptions=True
             )
             is_open = connection.is_open
             await connection.close()
-            return answers, is_open
+            return responses, is_open
 
-    answers, is_open = asyncio.run(run())
+    responses, is_open = asyncio.run(run())
 
-    assert [type(answer) for answer in answers] == [ConnectionLostError, ConnectionLostError]
+    assert [type(response) for response in responses] == [ConnectionLostError, ConnectionLostError]
     assert not is_open
 
 
-def test_connection_that_breaks_while_writing_is_told_once(broker: Any) -> None:
+def test_connection_lost_during_a_write_is_reported_once(broker: Any) -> None:
     complaints: list[Any] = []
 
     async def run() -> None:
@@ -154,10 +154,10 @@ def test_connection_that_breaks_while_writing_is_told_once(broker: Any) -> None:
 
     asyncio.run(run())
     complaints = [context for context in complaints if "never retrieved" in context["message"]]
-    assert complaints == [], "nobody is left to hear of an error that was raised already"
+    assert complaints == [], "asyncio does not report an error that was raised already"
 
 
-def test_closed_connection_refuses_requests(broker: Any) -> None:
+def test_closed_connection_rejects_requests(broker: Any) -> None:
     async def run() -> None:
         async with broker:
             connection = await Connection.open(broker.endpoint)
@@ -168,13 +168,13 @@ def test_closed_connection_refuses_requests(broker: Any) -> None:
         asyncio.run(run())
 
 
-def test_unreadable_answer_closes_the_connection(broker: Any) -> None:
+def test_invalid_response_closes_the_connection(broker: Any) -> None:
     broker.scripts[HeartbeatRequest] = lambda _: HeartbeatResponse()
 
     async def run() -> bool:
         async with broker:
             connection = await Connection.open(broker.endpoint)
-            with pytest.raises(ProtocolError, match="answered HEARTBEAT v4 with bytes that are not it"):
+            with pytest.raises(ProtocolError, match="sent an invalid response to HEARTBEAT v4"):
                 await connection.send(HeartbeatRequest(), ListGroupsResponse)
             return connection.is_open
 
@@ -182,7 +182,7 @@ def test_unreadable_answer_closes_the_connection(broker: Any) -> None:
 
 
 def open_to(start: bytes) -> Callable[[], None]:
-    """Return what connects to a server that sends ``start`` and nothing else."""
+    """Return a function that connects to a server that sends only ``start``."""
 
     async def run() -> None:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -203,17 +203,17 @@ def open_to(start: bytes) -> Callable[[], None]:
     [
         pytest.param(b"HTTP/1.1 400 Bad Request\r\n\r\n", "speaks HTTP, not Kafka", id="http"),
         pytest.param(b"\x15\x03\x03\x00\x02\x02\x50", "speaks TLS", id="tls"),
-        pytest.param(struct.pack(">i", -1), "an answer of -1 bytes", id="negative-size"),
-        pytest.param(struct.pack(">i", (1 << 30) + 1), "an answer of 1073741825 bytes", id="size-above-the-limit"),
+        pytest.param(struct.pack(">i", -1), "a response of -1 bytes", id="negative-size"),
+        pytest.param(struct.pack(">i", (1 << 30) + 1), "a response of 1073741825 bytes", id="size-above-the-limit"),
         pytest.param(b"", "closed the connection", id="closed-at-once"),
     ],
 )
-def test_stranger_at_the_address_is_told_apart(start: bytes, message: str) -> None:
+def test_peer_that_is_no_broker_is_identified(start: bytes, message: str) -> None:
     with pytest.raises(BrokerUnreachableError, match=message):
         open_to(start)()
 
 
-def test_nobody_at_the_address_says_what_to_do() -> None:
+def test_error_without_a_listener_has_a_remedy() -> None:
     with pytest.raises(BrokerUnreachableError, match=r"nothing listens at 127\.0\.0\.1:1; start a node there"):
         asyncio.run(Connection.open(Endpoint("127.0.0.1", 1)))
 
@@ -228,7 +228,7 @@ def test_unknown_host_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         asyncio.run(Connection.open(Endpoint("nowhere", 9092)))
 
 
-def test_mute_port_is_given_up_within_the_limit_and_named() -> None:
+def test_port_without_a_response_times_out_and_is_named() -> None:
     async def run() -> None:
         async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read()
@@ -244,7 +244,7 @@ def test_mute_port_is_given_up_within_the_limit_and_named() -> None:
         asyncio.run(run())
 
 
-def test_silent_address_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_address_without_a_connection_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     async def hang(host: str, port: int) -> None:
         await asyncio.Event().wait()
 

@@ -1,4 +1,4 @@
-"""The consumer: records in order from where it stands, and nothing that a reader should not see."""
+"""The consumer: records in order from its position, without control and aborted records."""
 
 import asyncio
 from typing import Any
@@ -34,20 +34,20 @@ def batch(base: int, *values: bytes, **options: Any) -> bytes:
     return build_batch(records, base_offset=base, **options)
 
 
-def serve(broker: Any, *answers: PartitionData) -> None:
-    """Answer fetches of t-0 one after the other; the last answer again and again."""
+def serve(broker: Any, *responses: PartitionData) -> None:
+    """Respond to fetches of t-0 with ``responses`` in order; the last one is repeated."""
     broker.serve_topic("t", [1])
-    left = list(answers)
+    left = list(responses)
 
-    def answer(_: FetchRequest) -> FetchResponse:
+    def respond(_: FetchRequest) -> FetchResponse:
         entry = left.pop(0) if len(left) > 1 else left[0]
         return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[entry])])
 
-    broker.scripts[FetchRequest] = answer
+    broker.scripts[FetchRequest] = respond
 
 
 def fetch(broker: Any, start: int = 0, fetches: int = 1, **options: Any) -> tuple[list[bytes | None], int]:
-    """Return the values that ``fetches`` fetches from ``start`` give, and the position after them."""
+    """Return the values of ``fetches`` fetches from ``start``, and the position after them."""
 
     async def run() -> tuple[list[bytes | None], int]:
         async with broker, Consumer([broker.endpoint], **options) as consumer:
@@ -68,19 +68,19 @@ def test_records_come_in_order_and_move_the_position(broker: Any) -> None:
     assert fetch(broker) == ([b"a", b"b", b"c"], 3)
 
 
-def test_records_before_the_position_are_left_out(broker: Any) -> None:
+def test_records_before_the_position_are_skipped(broker: Any) -> None:
     serve(broker, data(batch(0, b"a", b"b", b"c")))
 
     assert fetch(broker, start=1) == ([b"b", b"c"], 3)
 
 
-def test_batch_that_is_cut_off_is_fetched_again(broker: Any) -> None:
+def test_partial_batch_is_fetched_again(broker: Any) -> None:
     serve(broker, data(batch(0, b"a"), batch(1, b"b")[:-1]))
 
     assert fetch(broker) == ([b"a"], 1)
 
 
-def test_position_skips_what_compaction_left_empty(broker: Any) -> None:
+def test_position_skips_gaps_of_compaction(broker: Any) -> None:
     records = [Record(5, 0, None, b"a")]
     serve(broker, data(build_batch(records, base_offset=5, last_offset=9)))
 
@@ -101,23 +101,23 @@ def test_aborted_transaction_is_hidden_from_readers_of_committed_records(broker:
     abort = build_end_transaction_marker(
         ControlRecordType.ABORT, base_offset=2, timestamp_ms=0, producer_id=7, producer_epoch=0, coordinator_epoch=0
     )
-    answer = data(
+    response = data(
         batch(0, b"aborted", producer_id=7, **transaction),
         batch(1, b"other", producer_id=8, **transaction),
         abort,
         batch(3, b"later", producer_id=7, **transaction),
         aborted_transactions=[AbortedTransaction(producer_id=7, first_offset=0)],
     )
-    serve(broker, answer)
+    serve(broker, response)
 
     assert fetch(broker, read_committed=True) == ([b"other", b"later"], 4)
     assert fetch(broker, read_committed=False) == ([b"aborted", b"other", b"later"], 4)
 
 
-def test_damaged_batch_is_an_error(broker: Any) -> None:
-    damaged = bytearray(batch(0, b"a"))
-    damaged[-1] ^= 1
-    serve(broker, data(bytes(damaged)))
+def test_corrupt_batch_is_an_error(broker: Any) -> None:
+    corrupted = bytearray(batch(0, b"a"))
+    corrupted[-1] ^= 1
+    serve(broker, data(bytes(corrupted)))
 
     with pytest.raises(CorruptRecordError):
         fetch(broker)
@@ -157,7 +157,7 @@ def test_nothing_assigned_fetches_nothing(broker: Any) -> None:
     assert asyncio.run(run()) == []
 
 
-def test_high_watermark_is_remembered(broker: Any) -> None:
+def test_high_watermark_of_the_last_response_is_kept(broker: Any) -> None:
     serve(broker, data(batch(0, b"a")))
 
     async def run() -> dict[TopicPartition, int]:
@@ -169,7 +169,7 @@ def test_high_watermark_is_remembered(broker: Any) -> None:
     assert asyncio.run(run()) == {T0: 100}
 
 
-def test_leader_that_is_gone_is_looked_up_again(make_broker: Any) -> None:
+def test_lost_leader_is_looked_up_again(make_broker: Any) -> None:
     alive, gone = make_broker(1), make_broker(2)
     gone.endpoint = Endpoint("127.0.0.1", 1)
     serve(alive, data(batch(0, b"a")))
@@ -186,7 +186,7 @@ def test_leader_that_is_gone_is_looked_up_again(make_broker: Any) -> None:
     assert asyncio.run(run()) == [b"a"]
 
 
-def test_leader_that_stays_away_is_an_error_after_the_request_timeout(make_broker: Any) -> None:
+def test_lost_leader_is_an_error_after_the_request_timeout(make_broker: Any) -> None:
     alive, gone = make_broker(1), make_broker(2)
     gone.endpoint = Endpoint("127.0.0.1", 1)
     alive.serve_topic("t", [2], [alive, gone])

@@ -12,7 +12,7 @@ def test_known_code_keeps_the_brokers_message() -> None:
     assert (error.code, error.message) == (ErrorCode.INVALID_PARTITIONS, "not more")
 
 
-def test_code_of_a_newer_kafka_is_told_by_number() -> None:
+def test_error_code_of_a_newer_kafka_is_in_the_message() -> None:
     error = kafka_error(9999)
 
     assert error.code is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,4 +1,4 @@
-"""One member of a classic group: join, share out, read, commit, leave."""
+"""One member of a classic group: join, assign, read, commit, leave."""
 
 import asyncio
 from typing import Any
@@ -122,7 +122,7 @@ def consumer(broker: Any, **options: Any) -> GroupConsumer:
     return GroupConsumer([broker.endpoint], group_id="g", topics=["t"], **options)
 
 
-def test_lone_member_gets_everything_and_starts_where_it_is_told(broker: Any) -> None:
+def test_lone_member_gets_all_partitions_and_starts_at_committed_offsets(broker: Any) -> None:
     Coordinator(broker, committed={1: 7})
 
     async def run() -> tuple[list[bytes | None], list[TopicPartition]]:
@@ -133,7 +133,7 @@ def test_lone_member_gets_everything_and_starts_where_it_is_told(broker: Any) ->
     assert asyncio.run(run()) == ([b"0@0", b"1@7"], [T0, T1])
 
 
-def test_fresh_group_starts_at_the_end_unless_told_otherwise(broker: Any) -> None:
+def test_new_group_starts_at_the_end_by_default(broker: Any) -> None:
     Coordinator(broker)
 
     async def run() -> list[bytes | None]:
@@ -143,7 +143,7 @@ def test_fresh_group_starts_at_the_end_unless_told_otherwise(broker: Any) -> Non
     assert asyncio.run(run()) == [b"0@50", b"1@50"]
 
 
-def test_fresh_group_without_a_place_to_start_is_an_error(broker: Any) -> None:
+def test_new_group_without_offset_reset_is_an_error(broker: Any) -> None:
     Coordinator(broker)
 
     async def run() -> None:
@@ -154,7 +154,7 @@ def test_fresh_group_without_a_place_to_start_is_an_error(broker: Any) -> None:
         asyncio.run(run())
 
 
-def test_member_whose_places_could_not_be_found_joins_again(broker: Any) -> None:
+def test_member_whose_offsets_could_not_be_fetched_joins_again(broker: Any) -> None:
     coordinator = Coordinator(broker)
     codes = [-1]
 
@@ -172,7 +172,7 @@ def test_member_whose_places_could_not_be_found_joins_again(broker: Any) -> None
     assert asyncio.run(run()) == [b"0@0", b"1@0"]
 
 
-def test_a_commit_that_is_refused_at_the_end_keeps_neither_group_nor_connection(broker: Any) -> None:
+def test_rejected_commit_at_close_still_leaves_the_group_and_closes(broker: Any) -> None:
     Coordinator(broker)
     broker.scripts[OffsetCommitRequest] = lambda _: OffsetCommitResponse(
         topics=[
@@ -220,7 +220,7 @@ def test_leaving_commits_what_was_read(broker: Any) -> None:
     assert [identity.member_id for identity in broker.sent(LeaveGroupRequest)[0].members] == ["m-1"]
 
 
-def test_nothing_new_is_not_committed_twice(broker: Any) -> None:
+def test_unchanged_positions_are_not_committed_twice(broker: Any) -> None:
     Coordinator(broker)
 
     async def run() -> None:
@@ -242,9 +242,7 @@ def test_nothing_new_is_not_committed_twice(broker: Any) -> None:
         pytest.param(25, ["", "m-1", "", "m-1"], id="member-forgotten"),
     ],
 )
-def test_heartbeat_that_is_refused_makes_the_next_poll_join_again(
-    broker: Any, code: int, member_ids: list[str]
-) -> None:
+def test_rejected_heartbeat_makes_the_next_poll_join_again(broker: Any, code: int, member_ids: list[str]) -> None:
     coordinator = Coordinator(broker)
 
     async def run() -> int:
@@ -260,7 +258,7 @@ def test_heartbeat_that_is_refused_makes_the_next_poll_join_again(
     assert [request.member_id for request in broker.sent(JoinGroupRequest)] == member_ids
 
 
-def test_group_that_shuts_the_member_out_is_an_error_at_the_next_poll(broker: Any) -> None:
+def test_fatal_heartbeat_error_is_raised_by_the_next_poll(broker: Any) -> None:
     coordinator = Coordinator(broker)
 
     async def run() -> None:

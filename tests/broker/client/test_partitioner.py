@@ -1,4 +1,4 @@
-"""Keys land where Java's producers put them (values asked of Utils.murmur2 in Kafka 4.3.1)."""
+"""Keys have the same partition as with Java's producers (values of Utils.murmur2 in Kafka 4.3.1)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The producer: what travels together, in which order, under which numbers, and what happens when it fails."""
+"""The producer: batching, order, sequences, and failures."""
 
 import asyncio
 from collections.abc import Callable
@@ -25,13 +25,13 @@ Outcome = tuple[int, str | None]
 
 
 def serve(broker: Any, partitions: int = 1, outcomes: list[Outcome] | None = None) -> None:
-    """Answer like the leader of topic ``t``; ``outcomes`` are (code, message) for the first batches."""
+    """Respond as the leader of topic ``t``; ``outcomes`` are (code, message) for the first batches."""
     broker.serve_topic("t", [1] * partitions)
     next_offset: dict[int, int] = {}
     identities = iter(range(100, 200))
     script = list(outcomes or [])
 
-    def answer(request: ProduceRequest) -> ProduceResponse | None:
+    def respond(request: ProduceRequest) -> ProduceResponse | None:
         if request.acks == 0:
             return None
         entries = []
@@ -48,7 +48,7 @@ def serve(broker: Any, partitions: int = 1, outcomes: list[Outcome] | None = Non
             )
         return ProduceResponse(responses=[TopicProduceResponse(name="t", partition_responses=entries)])
 
-    broker.scripts[ProduceRequest] = answer
+    broker.scripts[ProduceRequest] = respond
     broker.scripts[InitProducerIdRequest] = lambda _: InitProducerIdResponse(
         producer_id=next(identities), producer_epoch=0
     )
@@ -59,7 +59,7 @@ def batch_of(data: Any) -> RecordBatch:
 
 
 def batches(broker: Any) -> list[RecordBatch]:
-    """Return every batch that the broker was sent."""
+    """Return every batch that the broker received."""
     return [
         batch_of(data.records)
         for request in broker.sent(ProduceRequest)
@@ -73,7 +73,7 @@ def values(batch: RecordBatch) -> list[bytes | None]:
 
 
 def produce(broker: Any, *payloads: bytes, **options: Any) -> list[Any]:
-    """Send ``payloads`` to partition 0 of topic t; return what became of each."""
+    """Send ``payloads`` to partition 0 of topic t; return the result of each."""
 
     async def run() -> list[Any]:
         async with broker, Producer([broker.endpoint], **options) as producer:
@@ -84,7 +84,7 @@ def produce(broker: Any, *payloads: bytes, **options: Any) -> list[Any]:
     return asyncio.run(run())
 
 
-def test_records_of_one_moment_travel_in_one_batch(broker: Any) -> None:
+def test_records_sent_together_are_in_one_batch(broker: Any) -> None:
     serve(broker)
 
     landed = produce(broker, b"a", b"b", b"c")
@@ -102,7 +102,7 @@ def test_batches_are_numbered_without_gaps(broker: Any) -> None:
     assert numbers == [(100, 0, 1), (100, 1, 1), (100, 2, 1)]
 
 
-def test_what_may_pass_is_sent_again_as_it_was(broker: Any) -> None:
+def test_retriable_batch_is_resent_unchanged(broker: Any) -> None:
     serve(broker, outcomes=[(6, None), (0, None)])
 
     landed = produce(broker, b"a")
@@ -112,7 +112,7 @@ def test_what_may_pass_is_sent_again_as_it_was(broker: Any) -> None:
     assert bytes(first.data) == bytes(second.data)
 
 
-def test_batch_that_the_broker_has_already_counts_as_delivered(broker: Any) -> None:
+def test_duplicate_batch_counts_as_delivered(broker: Any) -> None:
     serve(broker, outcomes=[(46, None)])
 
     assert produce(broker, b"a")[0].offset == -1
@@ -123,7 +123,7 @@ def test_batch_that_the_broker_has_already_counts_as_delivered(broker: Any) -> N
     [{"timestamp_ms": 2**63}, {"headers": [("\udcff", b"")]}, {"timestamp_ms": "soon"}],
     ids=["time-beyond-int64", "name-that-is-no-text", "time-that-is-no-number"],
 )
-def test_record_that_cannot_be_written_down_fails_and_the_next_goes_on(broker: Any, said: dict[str, Any]) -> None:
+def test_record_that_cannot_be_encoded_fails_alone(broker: Any, said: dict[str, Any]) -> None:
     serve(broker)
 
     async def run() -> list[Any]:
@@ -135,11 +135,11 @@ def test_record_that_cannot_be_written_down_fails_and_the_next_goes_on(broker: A
 
     failure, landed = asyncio.run(run())
     assert isinstance(failure, ClientError)
-    assert "a record for t-0 cannot be written" in str(failure)
+    assert "a record for t-0 cannot be encoded" in str(failure)
     assert landed.offset == 0
 
 
-def test_refused_record_tells_why_and_the_next_goes_on_under_a_new_identity(broker: Any) -> None:
+def test_rejected_batch_fails_with_the_reason_and_the_next_has_a_new_producer_epoch(broker: Any) -> None:
     serve(broker, outcomes=[(87, "record 0 has no key")])
 
     first, second = produce(broker, b"x" * 60, b"y" * 60, batch_size_bytes=100)
@@ -192,7 +192,7 @@ def test_records_without_a_key_share_a_batch(broker: Any) -> None:
     assert len(asyncio.run(run())) == 1
 
 
-def test_headers_and_timestamp_travel(broker: Any) -> None:
+def test_headers_and_timestamp_are_sent(broker: Any) -> None:
     serve(broker)
 
     async def run() -> None:
@@ -205,7 +205,7 @@ def test_headers_and_timestamp_travel(broker: Any) -> None:
     assert record == (0, 123, b"k", None, (("h", b"1"), ("n", None)))
 
 
-def test_missing_partition_is_refused_here(broker: Any) -> None:
+def test_missing_partition_is_rejected_by_the_client(broker: Any) -> None:
     serve(broker)
 
     async def run() -> None:
@@ -216,7 +216,7 @@ def test_missing_partition_is_refused_here(broker: Any) -> None:
         asyncio.run(run())
 
 
-def test_missing_topic_is_refused_at_once(broker: Any) -> None:
+def test_missing_topic_is_rejected_at_once(broker: Any) -> None:
     serve(broker)
 
     async def run() -> None:
@@ -227,7 +227,7 @@ def test_missing_topic_is_refused_at_once(broker: Any) -> None:
         asyncio.run(run())
 
 
-def test_full_buffer_makes_send_wait_until_records_land(broker: Any) -> None:
+def test_full_buffer_blocks_send_until_records_are_delivered(broker: Any) -> None:
     serve(broker)
 
     landed = produce(broker, *[b"x" * 100] * 50, buffer_size_bytes=300, linger_ms=0)
@@ -235,7 +235,7 @@ def test_full_buffer_makes_send_wait_until_records_land(broker: Any) -> None:
     assert [metadata.offset for metadata in landed] == list(range(50))
 
 
-def test_record_that_is_late_fails(broker: Any) -> None:
+def test_record_fails_after_the_delivery_timeout(broker: Any) -> None:
     serve(broker, outcomes=[(6, None)] * 1000)
 
     (outcome,) = produce(broker, b"a", delivery_timeout_s=0)
@@ -244,7 +244,7 @@ def test_record_that_is_late_fails(broker: Any) -> None:
     assert outcome.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_batches_of_two_leaders_travel_apart(make_broker: Callable[[int], Any]) -> None:
+def test_batches_of_two_leaders_are_sent_in_two_requests(make_broker: Callable[[int], Any]) -> None:
     first, second = make_broker(1), make_broker(2)
     for node in (first, second):
         serve(node)
@@ -262,7 +262,7 @@ def test_batches_of_two_leaders_travel_apart(make_broker: Callable[[int], Any]) 
     assert [values(batch) for batch in batches(second)] == [[b"b"]]
 
 
-def test_closing_without_a_flush_fails_what_is_left(broker: Any) -> None:
+def test_close_without_a_flush_fails_the_pending_records(broker: Any) -> None:
     serve(broker)
 
     async def run() -> BaseException | None:

@@ -1,4 +1,4 @@
-"""Plans to rebalance: racks are never given up, replicas even out by as few copies as can be, and a plan ends there."""
+"""Rebalance plans: the rack count never decreases, replicas are balanced by few copies, and results are stable."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.rebalance import even_out
+from ottla.client.rebalance import balance_partitions
 from ottla.types import TopicPartition
 
 Assignments = dict[TopicPartition, tuple[int, ...]]
@@ -28,7 +28,7 @@ def copies(before: Assignments, after: Assignments) -> int:
 
 
 def fewest_copies(held: Mapping[int, int]) -> int:
-    """Return how many replicas have to change brokers for counts that differ by one at most, if all may go anywhere."""
+    """Return how many replicas must move for counts that differ by one at most, if all moves are allowed."""
     floor, more = divmod(sum(held.values()), len(held))
     ordered = sorted(held.values(), reverse=True)
     return sum(max(0, count - floor - (place < more)) for place, count in enumerate(ordered))
@@ -59,7 +59,7 @@ def test_no_partition_loses_a_replica_or_a_rack_and_only_participants_change(
     cluster: tuple[Assignments, dict[int, str | None]], data: st.DataObject
 ) -> None:
     before, racks = cluster
-    moved = even_out(before, racks, data.draw(sizes(before)))
+    moved = balance_partitions(before, racks, data.draw(sizes(before)))
 
     for partition, after in moved.items():
         was = before[partition]
@@ -70,20 +70,20 @@ def test_no_partition_loses_a_replica_or_a_rack_and_only_participants_change(
 
 
 @given(cluster=clusters(), data=st.data())
-def test_result_of_a_plan_is_planned_to_stay(
+def test_plan_for_the_result_of_a_plan_is_empty(
     cluster: tuple[Assignments, dict[int, str | None]], data: st.DataObject
 ) -> None:
     before, racks = cluster
     known = data.draw(sizes(before))
-    after = {**before, **even_out(before, racks, known)}
+    after = {**before, **balance_partitions(before, racks, known)}
 
-    assert even_out(after, racks, known) == {}
+    assert balance_partitions(after, racks, known) == {}
 
 
 @given(cluster=clusters())
-def test_no_single_move_would_make_it_more_even(cluster: tuple[Assignments, dict[int, str | None]]) -> None:
+def test_no_single_move_improves_the_balance(cluster: tuple[Assignments, dict[int, str | None]]) -> None:
     before, racks = cluster
-    after = {**before, **even_out(before, racks)}
+    after = {**before, **balance_partitions(before, racks)}
 
     held = counts(after, racks)
     for nodes in after.values():
@@ -98,20 +98,20 @@ def test_no_single_move_would_make_it_more_even(cluster: tuple[Assignments, dict
 def test_partition_is_on_as_many_racks_as_there_are(cluster: tuple[Assignments, dict[int, str | None]]) -> None:
     before, racks = cluster
     before = {it: nodes for it, nodes in before.items() if set(nodes) <= racks.keys()}
-    after = {**before, **even_out(before, racks)}
+    after = {**before, **balance_partitions(before, racks)}
 
     for nodes in after.values():
         assert len({racks[node] for node in nodes}) == min(len(nodes), len(set(racks.values())))
 
 
 @given(cluster=clusters())
-def test_where_racks_do_not_matter_counts_are_even_by_the_fewest_copies(
+def test_without_racks_counts_are_balanced_by_the_fewest_copies(
     cluster: tuple[Assignments, dict[int, str | None]],
 ) -> None:
     before, racks = cluster
     brokers = dict.fromkeys(racks)
     before = {it: nodes for it, nodes in before.items() if set(nodes) <= racks.keys()}
-    after = {**before, **even_out(before, brokers)}
+    after = {**before, **balance_partitions(before, brokers)}
 
     held = counts(after, brokers)
     assert max(held.values()) - min(held.values()) <= 1
@@ -119,29 +119,29 @@ def test_where_racks_do_not_matter_counts_are_even_by_the_fewest_copies(
 
 
 @given(rows=st.lists(st.permutations([0, 1, 2]), max_size=12))
-def test_leaders_are_even_where_everybody_holds_everything_and_nothing_is_copied(rows: list[list[int]]) -> None:
+def test_leaders_are_balanced_without_copies_when_all_brokers_have_all_partitions(rows: list[list[int]]) -> None:
     before = of(*rows)
-    after = {**before, **even_out(before, dict.fromkeys(range(3)))}
+    after = {**before, **balance_partitions(before, dict.fromkeys(range(3)))}
 
     led = counts({it: nodes[:1] for it, nodes in after.items()}, dict.fromkeys(range(3)))
     assert max(led.values()) - min(led.values()) <= 1
     assert copies(before, after) == 0
 
 
-def test_leadership_goes_by_others_where_it_cannot_go_directly() -> None:
+def test_leadership_is_transferred_through_other_brokers() -> None:
     before = of((0, 1), (0, 1), (0, 1), (1, 2), topic="t") | of((1, 2), topic="u")
     racks = {0: None, 1: None, 2: None}
 
-    after = {**before, **even_out(before, racks)}
+    after = {**before, **balance_partitions(before, racks)}
 
     led = Counter(nodes[0] for nodes in after.values())
     assert max(led.values()) - min(led[node] for node in racks) <= 1
 
 
-def test_new_brokers_get_their_share_and_others_exchange_nothing() -> None:
+def test_new_brokers_get_replicas_and_others_exchange_none() -> None:
     before = of((0, 1), (1, 2), (2, 0), (0, 1), (1, 2), (2, 0))
 
-    moved = even_out(before, dict.fromkeys([0, 1, 2, 3]))
+    moved = balance_partitions(before, dict.fromkeys([0, 1, 2, 3]))
 
     after = {**before, **moved}
     assert counts(after, dict.fromkeys([0, 1, 2, 3])) == {0: 3, 1: 3, 2: 3, 3: 3}
@@ -149,11 +149,11 @@ def test_new_brokers_get_their_share_and_others_exchange_nothing() -> None:
     assert all(set(after[it]) - set(before[it]) <= {3} for it in before)
 
 
-def test_bytes_are_evened_out_by_exchanges_that_leave_counts_even() -> None:
+def test_bytes_are_balanced_by_swaps_that_keep_counts() -> None:
     before = of((0,), (0,), (1,), (1,))
     known = dict(zip(before, [100, 100, 10, 10], strict=True))
 
-    after = {**before, **even_out(before, dict.fromkeys([0, 1]), known)}
+    after = {**before, **balance_partitions(before, dict.fromkeys([0, 1]), known)}
 
     load = Counter[int]()
     for partition, nodes in after.items():
@@ -163,6 +163,6 @@ def test_bytes_are_evened_out_by_exchanges_that_leave_counts_even() -> None:
 
 
 @pytest.mark.parametrize("nothing", [{}, of((7, 8))], ids=["no-partitions", "nobody-takes-part"])
-def test_where_nothing_can_move_nothing_does(nothing: Assignments) -> None:
-    assert even_out(nothing, {}) == {}
-    assert even_out(nothing, {0: "a"}) == {}
+def test_cluster_without_possible_moves_gets_none(nothing: Assignments) -> None:
+    assert balance_partitions(nothing, {}) == {}
+    assert balance_partitions(nothing, {0: "a"}) == {}

@@ -1,4 +1,4 @@
-"""A plan to rebalance as a value and as text: its id is its moves', and what is written is read back."""
+"""A rebalance plan as a value and as text: its id depends on the moves, and its text form can be parsed."""
 
 import json
 
@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.rebalance_plan import Move, moves_json, parse_moves, plan_id, plan_rebalance, what_is_left
+from ottla.client.rebalance_plan import Move, moves_json, parse_moves, plan_id, plan_rebalance, remaining_moves
 from ottla.types import TopicPartition
 
 FLIGHTS = {TopicPartition("flights", number): nodes for number, nodes in enumerate([(0, 1)] * 4)}
 
 
-def test_plan_says_what_each_broker_has_before_and_after() -> None:
+def test_plan_shows_the_load_of_each_broker_before_and_after() -> None:
     plan = plan_rebalance(FLIGHTS, {0: "a", 1: "b", 2: "b"}, dict.fromkeys(FLIGHTS, 3 * 1024**2))
 
     assert plan.summary == "3 partitions change: 2 replicas are copied (6.0 MiB), 1 get another preferred leader only"
@@ -30,7 +30,7 @@ def test_balanced_cluster_gives_an_empty_plan() -> None:
     assert (plan.moves, plan.summary, plan.size_bytes) == ((), "nothing has to move", None)
 
 
-def test_bytes_that_nobody_knows_are_not_told() -> None:
+def test_unknown_sizes_are_not_shown() -> None:
     plan = plan_rebalance(FLIGHTS, {0: None, 1: None, 2: None})
 
     assert "copied," in plan.summary
@@ -54,12 +54,12 @@ def test_moves_are_read_back_as_they_were_written(written: list[Move]) -> None:
 
 
 @given(moves, moves)
-def test_other_moves_have_another_id_that_is_no_number(some: list[Move], others: list[Move]) -> None:
+def test_plan_id_depends_on_the_moves_and_is_no_number(some: list[Move], others: list[Move]) -> None:
     assert (plan_id(some) == plan_id(others)) == (some == others)
     assert plan_id(some).startswith("r")
 
 
-def test_moves_are_what_the_tools_of_kafka_read() -> None:
+def test_moves_have_the_format_of_kafka_reassign_partitions() -> None:
     text = moves_json([Move(TopicPartition("t", 1), (0, 1), (2, 1))])
 
     assert json.loads(text) == {
@@ -69,7 +69,7 @@ def test_moves_are_what_the_tools_of_kafka_read() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"partitions": [{"topic": "t"}]}', '{"partitions": 3}'])
-def test_anything_else_is_no_list_of_moves(text: str) -> None:
+def test_other_text_is_rejected_as_moves(text: str) -> None:
     with pytest.raises(ValueError, match=r"no list of moves|Expecting value"):
         parse_moves(text)
 
@@ -84,17 +84,17 @@ SOME = (Move(TopicPartition("t", 0), (0, 1), (2, 1)), Move(TopicPartition("t", 1
         pytest.param([(2, 1), (0, 1)], SOME[1:], id="one-is-there-or-on-its-way"),
         pytest.param([(2, 1), (1, 0)], (), id="none"),
         pytest.param([(2, 1)], "t-1 is not there any more", id="topic-gone"),
-        pytest.param([(1, 2), (0, 1)], "t-0 is on 1, 2 now, and was on 0, 1", id="moved-by-somebody"),
+        pytest.param([(1, 2), (0, 1)], "t-0 is on 1, 2 now, and was on 0, 1", id="moved-by-another-client"),
     ],
 )
-def test_what_is_left_of_a_plan_follows_from_where_partitions_are(targets: list[tuple[int, ...]], left: object) -> None:
+def test_remaining_moves_depend_on_the_current_replicas(targets: list[tuple[int, ...]], left: object) -> None:
     now = {TopicPartition("t", number): nodes for number, nodes in enumerate(targets)}
 
-    assert what_is_left(SOME, now, [0, 1, 2]) == left
+    assert remaining_moves(SOME, now, [0, 1, 2]) == left
 
 
 def test_plan_does_not_fit_without_a_broker_that_it_needs_yet() -> None:
     now = {TopicPartition("t", 0): (0, 1), TopicPartition("t", 1): (0, 1)}
 
-    assert what_is_left(SOME, now, [0, 1]) == "broker 2 is not there any more"
-    assert what_is_left(SOME, {**now, TopicPartition("t", 0): (2, 1)}, [0, 1]) == SOME[1:]
+    assert remaining_moves(SOME, now, [0, 1]) == "broker 2 is not there any more"
+    assert remaining_moves(SOME, {**now, TopicPartition("t", 0): (2, 1)}, [0, 1]) == SOME[1:]

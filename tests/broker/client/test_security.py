@@ -1,4 +1,4 @@
-"""The client at doors with locks: a node of our own with each security protocol, and every way not to come in."""
+"""The client at secured listeners: one node with each security protocol, and every failure of authentication."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ MODULES = {
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
 TOKEN_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
-DOORS = {
+LISTENERS = {
     "OPEN": "PLAINTEXT",
     "TLS": "SSL",
     "MUTUAL": "SSL",
@@ -44,8 +44,8 @@ DOORS = {
 
 
 @dataclass(kw_only=True)
-class LockedNode:
-    """A node with a listener for every protocol, and what there is to come in with."""
+class SecuredNode:
+    """A node with a listener for every protocol, and the credentials for them."""
 
     folder: Path
     ports: dict[str, int]
@@ -53,13 +53,13 @@ class LockedNode:
     signer: Any
 
     def token(self, *, lifetime_s: int = 600) -> str:
-        """Return a token for alice that the node believes."""
+        """Return a token for alice that the node accepts."""
         now = int(time.time())
         claims = {"sub": "alice", "iss": "https://issuer", "aud": "ottla", "iat": now - 10, "exp": now + lifetime_s}
         return jwt.encode(claims, self.signer, algorithm="ES256", headers={"kid": "tests"})
 
     def with_token(self, protocol: str, token: str) -> dict[str, str]:
-        """Return properties that show ``token``, from a file of its own."""
+        """Return properties with a file that has ``token``."""
         path = self.folder / "token.jwt"
         path.write_text(token + "\n")
         return self.properties(protocol) | {
@@ -68,11 +68,11 @@ class LockedNode:
             "sasl.oauthbearer.token.endpoint.url": path.as_uri(),
         }
 
-    def at(self, door: str) -> str:
-        return f"127.0.0.1:{self.ports[door]}"
+    def at(self, listener: str) -> str:
+        return f"127.0.0.1:{self.ports[listener]}"
 
-    def endpoint(self, door: str) -> Endpoint:
-        return Endpoint("127.0.0.1", self.ports[door])
+    def endpoint(self, listener: str) -> Endpoint:
+        return Endpoint("127.0.0.1", self.ports[listener])
 
     def properties(
         self, protocol: str, mechanism: str | None = None, *, password: str = PASSWORD, **more: str
@@ -94,11 +94,11 @@ def node(
     tmp_path_factory: pytest.TempPathFactory,
     free_port: Callable[[], int],
     authority: Any,
-    door_properties: Callable[..., dict[str, str]],
+    listener_properties: Callable[..., dict[str, str]],
     run_node: Callable[..., Any],
-) -> Iterator[LockedNode]:
+) -> Iterator[SecuredNode]:
     folder = tmp_path_factory.mktemp("locked")
-    ports = {door: free_port() for door in DOORS}
+    ports = {listener: free_port() for listener in LISTENERS}
     certificates = {
         "client": authority.issue("CN=client"),
         "node": authority.issue(),
@@ -110,7 +110,7 @@ def node(
     public = ECAlgorithm.to_jwk(signer.public_key(), as_dict=True)
     keys.write_text(json.dumps({"keys": [{**public, "kid": "tests", "use": "sig"}]}))
     properties = {
-        **door_properties(folder, DOORS, ports, certificates),
+        **listener_properties(folder, LISTENERS, ports, certificates),
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
         "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
         "org.apache.kafka.sasl.oauthbearer.allowed.urls": keys.as_uri(),
@@ -119,18 +119,18 @@ def node(
         "listener.name.both.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
         "listener.name.short.connections.max.reauth.ms": "1200",
     }
-    for door in ("login", "both", "short"):
-        properties[f"listener.name.{door}.plain.sasl.jaas.config"] = (
+    for listener in ("login", "both", "short"):
+        properties[f"listener.name.{listener}.plain.sasl.jaas.config"] = (
             f'{MODULES["PLAIN"]} required user_alice="{PASSWORD}";'
         )
     scram = [f"--add-scram={name}=[name=alice,password={PASSWORD}]" for name in ("SCRAM-SHA-256", "SCRAM-SHA-512")]
     running = run_node(properties, formatted=("--standalone", *scram))
-    yield LockedNode(folder=folder, ports=ports, authority=authority, signer=signer)
+    yield SecuredNode(folder=folder, ports=ports, authority=authority, signer=signer)
     assert PASSWORD not in running.log_text()
 
 
-def there_and_back(bootstrap: str, security: ClientSecurity, topic: str) -> bool:
-    """Produce and consume with an admin, a producer and a consumer of our own; return whether it is all there."""
+def roundtrip(bootstrap: str, security: ClientSecurity, topic: str) -> bool:
+    """Produce and consume with our admin client, producer and consumer; return whether all records arrived."""
     values = [b"x" * 1000 + str(number).encode() for number in range(3000)]
 
     async def run() -> list[bytes | None]:
@@ -153,7 +153,7 @@ def there_and_back(bootstrap: str, security: ClientSecurity, topic: str) -> bool
 
 
 @pytest.mark.parametrize(
-    ("door", "mechanism"),
+    ("listener", "mechanism"),
     [
         pytest.param("OPEN", None, id="plaintext"),
         pytest.param("TLS", None, id="tls"),
@@ -165,34 +165,36 @@ def there_and_back(bootstrap: str, security: ClientSecurity, topic: str) -> bool
         pytest.param("BOTH", "SCRAM-SHA-512", id="scram-512-under-tls"),
     ],
 )
-def test_records_go_there_and_back(node: LockedNode, door: str, mechanism: str | None) -> None:
+def test_produced_records_are_consumed_through_every_listener(
+    node: SecuredNode, listener: str, mechanism: str | None
+) -> None:
     more = {"ssl_keystore_type": "PEM", "ssl_keystore_location": str(node.folder / "client.pem")}
-    security = node.security(DOORS[door], mechanism, **(more if door == "MUTUAL" else {}))
-    assert there_and_back(node.at(door), security, f"{door}-{mechanism}".lower())
+    security = node.security(LISTENERS[listener], mechanism, **(more if listener == "MUTUAL" else {}))
+    assert roundtrip(node.at(listener), security, f"{listener}-{mechanism}".lower())
 
 
-def test_token_lets_in_while_it_counts(node: LockedNode) -> None:
+def test_token_authenticates_until_it_expires(node: SecuredNode) -> None:
     properties = node.with_token("SASL_PLAINTEXT", node.token())
-    assert there_and_back(node.at("LOGIN"), ClientSecurity.from_properties(properties), "with-a-token")
+    assert roundtrip(node.at("LOGIN"), ClientSecurity.from_properties(properties), "with-a-token")
     expired = node.token(lifetime_s=-100)
-    said = refusal(node, "LOGIN", node.with_token("SASL_PLAINTEXT", expired), LoginFailedError)
+    said = rejection_message(node, "LOGIN", node.with_token("SASL_PLAINTEXT", expired), LoginFailedError)
     assert "with OAUTHBEARER" in said
     assert "invalid_token" in said
     assert expired not in said
 
 
-def test_tokens_from_an_issuer_let_in(node: LockedNode, issuer: Any) -> None:
+def test_tokens_from_an_issuer_authenticate(node: SecuredNode, issuer: Any) -> None:
     issuer.gives(node.token(), expires_in=600)
     security = ClientSecurity.from_properties(issuer.properties())
-    assert there_and_back(node.at("LOGIN"), security, "with-an-issuers-token")
-    assert len(issuer.asked) == 1
-    issuer.answers = [(400, b'{"error": "unauthorized_client"}')]
+    assert roundtrip(node.at("LOGIN"), security, "with-an-issuers-token")
+    assert len(issuer.requests) == 1
+    issuer.responses = [(400, b'{"error": "unauthorized_client"}')]
     security = ClientSecurity.from_properties(issuer.properties())
-    with pytest.raises(NoTokenError, match="gives no token: it answered 400, 'unauthorized_client'"):
-        there_and_back(node.at("LOGIN"), security, "without-a-token")
+    with pytest.raises(NoTokenError, match="gives no token: it responded with 400, 'unauthorized_client'"):
+        roundtrip(node.at("LOGIN"), security, "without-a-token")
 
 
-def test_each_connection_asks_an_issuer_once_for_a_token_without_a_life(node: LockedNode, issuer: Any) -> None:
+def test_each_connection_requests_a_token_without_expiry_once(node: SecuredNode, issuer: Any) -> None:
     issuer.gives(node.token())
     security = ClientSecurity.from_properties(issuer.properties())
 
@@ -202,10 +204,10 @@ def test_each_connection_asks_an_issuer_once_for_a_token_without_a_life(node: Lo
             await connection.close()
 
     asyncio.run(connect())
-    assert len(issuer.asked) == 3
+    assert len(issuer.requests) == 3
 
 
-def test_certificates_may_stand_in_the_properties_or_in_pkcs12(node: LockedNode) -> None:
+def test_certificates_are_read_from_properties_or_pkcs12(node: SecuredNode) -> None:
     issued = node.authority.issue("CN=client", password="of the key")
     inline = {
         "ssl.truststore.type": "PEM",
@@ -240,7 +242,7 @@ async def greet(endpoint: Endpoint, properties: Mapping[str, str]) -> int:
 
 
 @pytest.mark.parametrize("is_issued", [False, True], ids=["password", "token-of-an-issuer"])
-def test_login_is_renewed_before_its_session_ends(node: LockedNode, issuer: Any, is_issued: bool) -> None:
+def test_session_is_reauthenticated_before_it_expires(node: SecuredNode, issuer: Any, is_issued: bool) -> None:
     issuer.gives(node.token())
 
     async def run() -> int:
@@ -255,26 +257,26 @@ def test_login_is_renewed_before_its_session_ends(node: LockedNode, issuer: Any,
             while asyncio.get_running_loop().time() < ends_s:
                 await asyncio.gather(*(admin.cluster.metadata() for _ in range(5)))
                 await asyncio.sleep(0.01)
-            # The next request comes when the session is over, and begins with the renewal.
+            # The next request is sent after the session has expired, and starts with a reauthentication.
             await asyncio.sleep(1.4)
             await admin.cluster.metadata()
             assert await admin.cluster.node_connection(node_id) is connection
             return node_id
 
     assert asyncio.run(run()) == 1
-    # Of a token without a life there is another for each login: the first one's and those of its renewals.
-    assert len(issuer.asked) >= 3 if is_issued else not issuer.asked
+    # Without expiry there is a token for each authentication: the first one and the renewals.
+    assert len(issuer.requests) >= 3 if is_issued else not issuer.requests
 
 
-def refusal(node: LockedNode, door: str, properties: Mapping[str, str], kind: type[Exception]) -> str:
-    """Return why a client with these properties does not come in; nothing secret may be in it."""
+def rejection_message(node: SecuredNode, listener: str, properties: Mapping[str, str], kind: type[Exception]) -> str:
+    """Return the message of the failed connection with these properties; it must have no secret."""
 
     async def run() -> None:
         connection = await Connection.open(
-            node.endpoint(door), timeout_s=5, security=ClientSecurity.from_properties(properties)
+            node.endpoint(listener), timeout_s=5, security=ClientSecurity.from_properties(properties)
         )
         try:
-            async with AdminClient([node.endpoint(door)], request_timeout_s=2) as admin:
+            async with AdminClient([node.endpoint(listener)], request_timeout_s=2) as admin:
                 await admin.cluster.metadata()
         finally:
             await connection.close()
@@ -286,41 +288,41 @@ def refusal(node: LockedNode, door: str, properties: Mapping[str, str], kind: ty
 
 
 @pytest.mark.parametrize("mechanism", list(MODULES))
-def test_wrong_password_is_said_at_once(node: LockedNode, mechanism: str) -> None:
+def test_wrong_password_is_reported_at_once(node: SecuredNode, mechanism: str) -> None:
     properties = node.properties("SASL_PLAINTEXT", mechanism, password="wrong-secret")
-    said = refusal(node, "LOGIN", properties, LoginFailedError)
+    said = rejection_message(node, "LOGIN", properties, LoginFailedError)
     assert f"cannot log in at {node.at('LOGIN')} as alice with {mechanism}" in said
     assert "uthentication failed" in said
     assert "wrong-secret" not in said
 
 
-def test_mechanism_that_is_not_offered_is_said_with_those_that_are(node: LockedNode) -> None:
-    said = refusal(node, "BOTH", node.properties("SASL_SSL", "SCRAM-SHA-256"), LoginFailedError)
+def test_unsupported_mechanism_is_reported_with_the_supported_ones(node: SecuredNode) -> None:
+    said = rejection_message(node, "BOTH", node.properties("SASL_SSL", "SCRAM-SHA-256"), LoginFailedError)
     assert "does not offer SCRAM-SHA-256; it offers PLAIN, SCRAM-SHA-512" in said
 
 
-def test_login_where_nobody_asks_for_one_is_said(node: LockedNode) -> None:
-    said = refusal(node, "OPEN", node.properties("SASL_PLAINTEXT", "PLAIN"), LoginFailedError)
+def test_authentication_at_a_listener_without_sasl_is_reported(node: SecuredNode) -> None:
+    said = rejection_message(node, "OPEN", node.properties("SASL_PLAINTEXT", "PLAIN"), LoginFailedError)
     assert "that listener has no SASL" in said
 
 
-def test_listener_with_tls_is_told_apart(node: LockedNode) -> None:
-    said = refusal(node, "TLS", node.properties("PLAINTEXT"), BrokerUnreachableError)
+def test_plaintext_to_a_tls_listener_is_identified(node: SecuredNode) -> None:
+    said = rejection_message(node, "TLS", node.properties("PLAINTEXT"), BrokerUnreachableError)
     assert "without TLS" in said
 
 
-def test_listener_without_tls_is_told_apart(node: LockedNode) -> None:
-    said = refusal(node, "OPEN", node.properties("SSL"), BrokerUnreachableError)
+def test_tls_to_a_plaintext_listener_is_identified(node: SecuredNode) -> None:
+    said = rejection_message(node, "OPEN", node.properties("SSL"), BrokerUnreachableError)
     assert "if that listener has no TLS, set security.protocol to PLAINTEXT" in said
 
 
-def test_listener_that_wants_a_login_is_told_apart(node: LockedNode) -> None:
-    said = refusal(node, "LOGIN", node.properties("PLAINTEXT"), BrokerUnreachableError)
+def test_listener_that_requires_sasl_is_identified(node: SecuredNode) -> None:
+    said = rejection_message(node, "LOGIN", node.properties("PLAINTEXT"), BrokerUnreachableError)
     assert "if that listener wants a login" in said
 
 
 @pytest.mark.parametrize(
-    ("door", "more", "part"),
+    ("listener", "more", "part"),
     [
         pytest.param("EXPIRED", {}, "has expired", id="expired"),
         pytest.param("OTHER", {}, "is for another name", id="wrong-name"),
@@ -329,8 +331,8 @@ def test_listener_that_wants_a_login_is_told_apart(node: LockedNode) -> None:
         pytest.param("MUTUAL", {"stranger": "client"}, "does not accept this client's", id="strange-client"),
     ],
 )
-def test_certificates_that_do_not_fit_are_explained(
-    node: LockedNode, new_authority: Callable[..., Any], door: str, more: dict[str, str], part: str
+def test_certificate_errors_have_a_remedy(
+    node: SecuredNode, new_authority: Callable[..., Any], listener: str, more: dict[str, str], part: str
 ) -> None:
     properties = node.properties("SSL")
     stranger = new_authority("Somebody else")
@@ -342,15 +344,15 @@ def test_certificates_that_do_not_fit_are_explained(
         path = node.folder / "stranger-client.pem"
         path.write_text(stranger.issue("CN=client").both)
         properties |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(path)}
-    assert part in refusal(node, door, properties, TlsFailedError)
+    assert part in rejection_message(node, listener, properties, TlsFailedError)
 
 
-def test_name_is_not_checked_where_that_is_switched_off(node: LockedNode) -> None:
+def test_hostname_verification_can_be_disabled(node: SecuredNode) -> None:
     properties = node.properties("SSL") | {"ssl.endpoint.identification.algorithm": ""}
     assert asyncio.run(greet(node.endpoint("OTHER"), properties)) == 1
 
 
-def test_certificates_that_change_are_read_again(node: LockedNode, new_authority: Callable[..., Any]) -> None:
+def test_changed_certificates_are_read_again(node: SecuredNode, new_authority: Callable[..., Any]) -> None:
     path = node.folder / "changing.pem"
     path.write_text(new_authority("Somebody else").pem)
     security = ClientSecurity.from_properties(node.properties("SSL") | {"ssl.truststore.location": str(path)})
@@ -369,7 +371,7 @@ def test_certificates_that_change_are_read_again(node: LockedNode, new_authority
     ("properties", "part"),
     [
         pytest.param({"security.protocol": "TLS"}, "security.protocol=TLS is not known", id="protocol"),
-        pytest.param({"security.protocol": "SASL_SSL"}, "GSSAPI is what it is unless it is set", id="no-mechanism"),
+        pytest.param({"security.protocol": "SASL_SSL"}, "the default is GSSAPI", id="no-mechanism"),
         pytest.param(
             {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "sasl.jaas.config is missing", id="no-jaas"
         ),
@@ -397,19 +399,19 @@ def test_certificates_that_change_are_read_again(node: LockedNode, new_authority
                 "sasl.mechanism": "OAUTHBEARER",
                 "sasl.jaas.config": f"{TOKEN_MODULE};",
             },
-            "a token that somebody else gets",
+            "token from another program",
             id="no-token",
         ),
     ],
 )
-def test_properties_that_do_not_fit_are_refused_without_a_secret(properties: dict[str, str], part: str) -> None:
+def test_invalid_properties_are_rejected_without_a_secret(properties: dict[str, str], part: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         ClientSecurity.from_properties(properties)
     assert part in str(caught.value)
     assert "p4ss" not in str(caught.value)
 
 
-def test_file_is_named_in_what_is_wrong_with_it(tmp_path: Path) -> None:
+def test_error_names_the_properties_file(tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
     with pytest.raises(ConfigurationError, match=r"client\.properties cannot be read"):
         ClientSecurity.from_file(path)
@@ -418,7 +420,7 @@ def test_file_is_named_in_what_is_wrong_with_it(tmp_path: Path) -> None:
         ClientSecurity.from_file(path)
 
 
-def test_security_never_prints_itself() -> None:
+def test_repr_of_security_has_no_secret() -> None:
     said = {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "PLAIN",

@@ -50,7 +50,7 @@ def test_missing_index_is_rebuilt(open_log: OpenLog, make_batch: MakeBatch, disk
 
 
 DAMAGES = pytest.mark.parametrize(
-    "damage",
+    "corrupt",
     [
         pytest.param(lambda data: None, id="missing"),
         pytest.param(lambda data: b"", id="empty"),
@@ -74,7 +74,7 @@ def test_corrupt_index_is_rebuilt(
     suffix: str,
     segment: int,
     is_clean: bool,
-    damage: Callable[[bytes], bytes | None],
+    corrupt: Callable[[bytes], bytes | None],
 ) -> None:
     size_bytes = 60_000
     config = {"index_interval_bytes": 0, "max_message_bytes": size_bytes}
@@ -183,7 +183,7 @@ def test_time_index_of_records_without_timestamps_is_empty_and_valid(
 
 
 @pytest.mark.parametrize(
-    "damage",
+    "corrupt",
     [
         pytest.param(lambda data: data[:-1], id="last-entry-cut"),
         pytest.param(lambda data: b"\0\7" + data[2:], id="another-version"),
@@ -196,7 +196,7 @@ def test_corrupt_transaction_index_is_rebuilt(
     make_batch: MakeBatch,
     disk: SimulatedDisk,
     is_active: bool,
-    damage: Callable[[bytes], bytes],
+    corrupt: Callable[[bytes], bytes],
 ) -> None:
     log = open_log()
     options = {"producer_epoch": 0, "base_sequence": 0, "is_transactional": True}

@@ -250,7 +250,7 @@ class OttlaAdmin:
             raise QuorumLostError(message) from error
 
     def _require_same_broker(self, responder: Endpoint) -> None:
-        if self._client.cluster.answered_by != responder:
+        if self._client.cluster.last_responder != responder:
             # Another broker may have other metadata: parts of two views are none.
             raise BrokerUnreachableError(f"broker {responder} went away while it described the cluster")
 

@@ -8,7 +8,7 @@ for both. The moves that are left follow from the present replicas, so a plan co
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ottla.client.rebalance_plan import Move, RebalancePlan, plan_id, plan_rebalance, what_is_left
+from ottla.client.rebalance_plan import Move, RebalancePlan, plan_id, plan_rebalance, remaining_moves
 from ottla.types import TopicPartition
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster
@@ -107,7 +107,7 @@ def _carry_out(
         message = "the plan was removed or changed since it was created; request another one"
         return Rebalancing(record.in_phase(RebalancePhase.STALE, message))
     targets = {it.partition: it.target for it in view.partitions}
-    left = what_is_left(observed.stored, targets, [node.node_id for node in desired.brokers])
+    left = remaining_moves(observed.stored, targets, [node.node_id for node in desired.brokers])
     if isinstance(left, str):
         return Rebalancing(record.in_phase(RebalancePhase.STALE, f"{left}; request another plan"))
     moving = {it.partition for it in view.partitions if it.is_moving}

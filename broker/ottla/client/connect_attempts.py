@@ -1,20 +1,20 @@
-"""`open_stream`: a TCP connection, dialled anew beside an attempt that hangs.
+"""`open_stream`: a TCP connection, with further attempts while one hangs.
 
-One address may stand for many nodes: a Service of Kubernetes or a load balancer chooses one for each connection. Of a
-machine that is lost some are still sent to it for a while, and hang there; the next may be sent to a node that lives.
+One address may stand for many nodes: a Kubernetes Service or a load balancer chooses one for each connection. It may
+choose a lost host for a while, and such an attempt hangs; the next attempt may get a live node.
 """
 
 import asyncio
 from typing import Final, TypeAlias
 
-DIAL_AGAIN_AFTER_S: Final = 1.0
-"""Hosts answer sooner; a first packet that was lost would be repeated by the system now as well."""
+ATTEMPT_INTERVAL_S: Final = 1.0
+"""Live hosts respond sooner; TCP retransmits a lost SYN after the same time."""
 
 Stream: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def open_stream(host: str, port: int) -> Stream:
-    """Connect, at the first attempt that succeeds; attempts go on until the caller's time is over.
+    """Return the first connection that succeeds; start attempts until the caller's timeout.
 
     Raises:
         OSError: the first attempt failed at once.
@@ -27,7 +27,7 @@ async def open_stream(host: str, port: int) -> Stream:
         while True:
             if loop.time() >= again_s:
                 attempts.add(asyncio.create_task(asyncio.open_connection(host, port)))
-                again_s = loop.time() + DIAL_AGAIN_AFTER_S
+                again_s = loop.time() + ATTEMPT_INTERVAL_S
             left_s = again_s - loop.time()
             if not attempts:
                 await asyncio.sleep(left_s)
@@ -45,7 +45,7 @@ async def open_stream(host: str, port: int) -> Stream:
 
 
 async def _end(attempts: set[asyncio.Task[Stream]]) -> None:
-    """Cancel what is under way, and close what came up too late."""
+    """Cancel the attempts in progress, and close connections that succeeded too late."""
     for each in attempts:
         each.cancel()
     for ended in await asyncio.gather(*attempts, return_exceptions=True):

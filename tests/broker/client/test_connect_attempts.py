@@ -1,4 +1,4 @@
-"""An address that stands for many nodes is dialled until one of them answers, and no longer."""
+"""Connection attempts to an address that stands for many nodes: repeated until one succeeds."""
 
 import asyncio
 import errno
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ottla.client import dialling
+from ottla.client import connect_attempts
+from ottla.client.connect_attempts import open_stream
 from ottla.client.connection import Connection
-from ottla.client.dialling import open_stream
 from ottla.client.errors import BrokerUnreachableError
 from ottla.types import Endpoint
 
@@ -23,15 +23,15 @@ class Writer:
         self.is_closed = True
 
 
-class Behind:
-    """What is behind the address: one outcome for each attempt, after so many seconds of the loop's time."""
+class Network:
+    """The scripted network: one outcome for each attempt, after so many seconds of the loop's time."""
 
     def __init__(self, *outcomes: tuple[float, Exception | None]) -> None:
         self.outcomes = list(outcomes)
         self.writers: list[Writer] = []
         self.cancelled = 0
 
-    async def dial(self, host: str, port: int) -> Any:
+    async def connect(self, host: str, port: int) -> Any:
         after_s, error = self.outcomes.pop(0)
         try:
             await asyncio.sleep(after_s)
@@ -46,12 +46,12 @@ class Behind:
 
 @pytest.fixture
 def behind(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return a function that puts outcomes behind every address; what is dialled anew is so after 10 ms."""
-    monkeypatch.setattr(dialling, "DIAL_AGAIN_AFTER_S", 0.01)
+    """Return a function that scripts the outcomes of attempts; another attempt starts after 10 ms."""
+    monkeypatch.setattr(connect_attempts, "ATTEMPT_INTERVAL_S", 0.01)
 
-    def put(*outcomes: tuple[float, Exception | None]) -> Behind:
-        made = Behind(*outcomes)
-        monkeypatch.setattr(asyncio, "open_connection", made.dial)
+    def put(*outcomes: tuple[float, Exception | None]) -> Network:
+        made = Network(*outcomes)
+        monkeypatch.setattr(asyncio, "open_connection", made.connect)
         return made
 
     return put
@@ -61,23 +61,23 @@ def behind(monkeypatch: pytest.MonkeyPatch) -> Any:
     "first",
     [pytest.param((60.0, None), id="hangs"), pytest.param((0.015, UNREACHABLE), id="fails-while-the-next-is-dialled")],
 )
-def test_an_attempt_that_hangs_is_followed_by_another(behind: Any, first: tuple[float, Exception | None]) -> None:
+def test_hanging_attempt_is_followed_by_another(behind: Any, first: tuple[float, Exception | None]) -> None:
     made = behind(first, (60.0, None), (0.0, None))
     _, writer = asyncio.run(open_stream("service", 9092))
 
     assert writer is made.writers[0]
     assert not writer.is_closed
-    assert made.cancelled == (2 if first[1] is None else 1), "nothing goes on behind it"
+    assert made.cancelled == (2 if first[1] is None else 1), "no attempt is left"
 
 
-def test_a_failure_at_once_is_told_at_once(behind: Any) -> None:
+def test_immediate_failure_is_raised_at_once(behind: Any) -> None:
     made = behind((0.0, UNREACHABLE), (0.0, None))
     with pytest.raises(OSError, match="Connect call failed"):
         asyncio.run(open_stream("host", 9092))
     assert len(made.outcomes) == 1
 
 
-def test_of_two_that_come_up_together_one_is_closed(behind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_second_of_two_simultaneous_connections_is_closed(behind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made = behind((0.02, None), (0.01, None))
 
     async def run() -> Any:
@@ -96,14 +96,14 @@ def test_of_two_that_come_up_together_one_is_closed(behind: Any, monkeypatch: py
     assert not kept.is_closed
 
 
-def test_attempts_end_with_the_callers_time(behind: Any) -> None:
+def test_attempts_end_with_the_callers_timeout(behind: Any) -> None:
     made = behind(*[(60.0, None)] * 100)
     with pytest.raises(BrokerUnreachableError, match=r"did not accept a connection within 0\.05 s"):
         asyncio.run(Connection.open(Endpoint("h", 9092), timeout_s=0.05))
     assert made.cancelled == 100 - len(made.outcomes) > 1
 
 
-def test_why_a_host_is_not_reached_is_in_the_systems_words(behind: Any) -> None:
+def test_connection_error_has_the_systems_message(behind: Any) -> None:
     behind((0.0, UNREACHABLE))
     with pytest.raises(BrokerUnreachableError, match=r"^cannot connect to h:9092: No route to host$"):
         asyncio.run(Connection.open(Endpoint("h", 9092)))
