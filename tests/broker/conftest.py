@@ -416,26 +416,26 @@ def run_node(
 
 @pytest.fixture(scope="session")
 def listener_properties(free_port: Callable[[], int], authority: Any) -> Callable[..., dict[str, str]]:
-    """Return ``listener_properties(folder, doors, ports, certificates)``: settings of one node with a listener per door.
+    """Return ``listener_properties(folder, protocols, ports, certificates)``: settings of one node.
 
-    ``doors`` has their security protocols, ``ports`` where they listen. ``certificates`` come into ``folder`` as PEM
-    files, and so does the authority (ca.pem): `node` is for every door that has none of its own, by its own name.
+    ``protocols`` and ``ports`` are by listener name. ``certificates`` are written to ``folder`` as PEM files, and so is
+    the authority (ca.pem): `node` is for every listener without a certificate of its own name.
     """
 
     def properties(
-        folder: Path, doors: Mapping[str, str], ports: Mapping[str, int], certificates: Mapping[str, Any]
+        folder: Path, protocols: Mapping[str, str], ports: Mapping[str, int], certificates: Mapping[str, Any]
     ) -> dict[str, str]:
         controller = f"127.0.0.1:{free_port()}"
         (folder / "ca.pem").write_text(authority.pem)
         for name, issued in certificates.items():
             (folder / f"{name}.pem").write_text(issued.both)
-        addresses = [f"{door}://127.0.0.1:{ports[door]}" for door in doors]
-        protocols = [f"{door}:{protocol}" for door, protocol in doors.items()]
+        addresses = [f"{name}://127.0.0.1:{ports[name]}" for name in protocols]
+        protocol_map = [f"{name}:{protocol}" for name, protocol in protocols.items()]
         return {
             "process.roles": "broker,controller",
             "node.id": "1",
             "listeners": ",".join([*addresses, f"CONTROLLER://{controller}"]),
-            "listener.security.protocol.map": ",".join([*protocols, "CONTROLLER:PLAINTEXT"]),
+            "listener.security.protocol.map": ",".join([*protocol_map, "CONTROLLER:PLAINTEXT"]),
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.bootstrap.servers": controller,
             "inter.broker.listener.name": "OPEN",
@@ -448,7 +448,7 @@ def listener_properties(free_port: Callable[[], int], authority: Any) -> Callabl
             **{
                 f"listener.name.{name}.ssl.keystore.location": str(folder / f"{name}.pem")
                 for name in certificates
-                if name.upper() in doors
+                if name.upper() in protocols
             },
         }
 

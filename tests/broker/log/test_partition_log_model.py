@@ -297,7 +297,7 @@ TestLogAgainstAList.settings = settings(
 
 
 def test_truncation_and_roll_before_a_power_cut_leave_no_offset_twice() -> None:
-    model = LogAgainstAList()
+    model = LogModel()
     model.open(segment_bytes=700, interval_bytes=0)
     model.append_as_follower([1], 0)
     model.append_as_follower([1], 0)
