@@ -10,7 +10,7 @@ WILDCARD: Final = "*"
 """As a literal resource name: every resource; as a host: every host."""
 WILDCARD_PRINCIPAL: Final = "User:*"
 ANONYMOUS_PRINCIPAL: Final = "User:ANONYMOUS"
-"""Whoever did not say who it is."""
+"""The principal of an unauthenticated connection."""
 CLUSTER_NAME: Final = "kafka-cluster"
 """The name of the one resource of type CLUSTER."""
 
@@ -19,7 +19,7 @@ CodeT = TypeVar("CodeT", bound=IntEnum)
 
 
 class ResourceType(IntEnum):
-    """What an entry protects."""
+    """The type of the resource of an entry."""
 
     UNKNOWN = 0
     ANY = 1
@@ -32,7 +32,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How an entry's resource name is meant; ANY and MATCH are for filters only."""
+    """The kind of an entry's resource name; ANY and MATCH are for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -42,7 +42,7 @@ class PatternType(IntEnum):
 
 
 class Operation(IntEnum):
-    """What somebody wants to do; ANY is for filters only."""
+    """The operation of an entry or a request; ANY is for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -63,7 +63,7 @@ class Operation(IntEnum):
 
 
 class PermissionType(IntEnum):
-    """What an entry says; ANY is for filters only."""
+    """Whether an entry allows or denies; ANY is for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -72,7 +72,7 @@ class PermissionType(IntEnum):
 
 
 class Acl(NamedTuple):
-    """One entry. Two that say the same are equal, whatever their ids."""
+    """One entry. Entries with equal fields are equal, whatever their ids."""
 
     resource_type: ResourceType
     resource_name: str

@@ -1,4 +1,4 @@
-"""`AclFilter`: which access control entries are meant, as DescribeAcls and DeleteAcls ask.
+"""`AclFilter`: the filter of access control entries in DescribeAcls and DeleteAcls.
 
 Source: AclBindingFilter, ResourcePatternFilter and AccessControlEntryFilter of Apache Kafka 4.3; the error texts are
 its AclControlManager's.
@@ -16,12 +16,12 @@ STORED_PERMISSIONS: Final = (PermissionType.ALLOW, PermissionType.DENY)
 
 
 class AclFilter(NamedTuple):
-    """What is left out matches everything."""
+    """A filter of access control entries; an absent field matches everything."""
 
     resource_type: ResourceType = ResourceType.ANY
     resource_name: str | None = None
     pattern_type: PatternType = PatternType.ANY
-    """MATCH: every entry that is asked about the resource of that name, prefixes and ``*`` too."""
+    """MATCH: every entry that applies to the resource of that name, prefixes and ``*`` too."""
     principal: str | None = None
     host: str | None = None
     operation: Operation = Operation.ANY
@@ -29,7 +29,7 @@ class AclFilter(NamedTuple):
 
     @classmethod
     def of(cls, acl: Acl) -> "AclFilter":
-        """Return the filter that means exactly ``acl``."""
+        """Return the filter that matches exactly ``acl``."""
         return cls(*acl)
 
     @classmethod
@@ -37,7 +37,7 @@ class AclFilter(NamedTuple):
         """Read a filter as both requests carry it.
 
         Raises:
-            KafkaError: INVALID_REQUEST: a code that nobody knows.
+            KafkaError: INVALID_REQUEST: an unknown code.
         """
         found = cls(
             read_code(ResourceType, request.resource_type_filter),
@@ -55,7 +55,7 @@ class AclFilter(NamedTuple):
         return found
 
     def fields(self) -> dict[str, Any]:
-        """Return what `read` reads, by field."""
+        """Return the fields of a request, the inverse of `read`."""
         return {
             "resource_type_filter": self.resource_type,
             "resource_name_filter": self.resource_name,
@@ -68,7 +68,7 @@ class AclFilter(NamedTuple):
 
     @property
     def exact(self) -> Acl | None:
-        """The one entry that is meant; None for a filter that may mean several."""
+        """The one entry that matches; None for a filter that may match several."""
         if self.resource_name is None or self.principal is None or self.host is None:
             return None
         if self.pattern_type not in STORED_PATTERNS or self.permission_type not in STORED_PERMISSIONS:
@@ -103,7 +103,7 @@ class AclFilter(NamedTuple):
             return True
         if self.pattern_type is not PatternType.MATCH:
             return False
-        # MATCH: every entry that would be asked about the resource of this very name.
+        # MATCH: every entry that applies to the resource of this very name.
         if acl.pattern_type is PatternType.PREFIXED:
             return name.startswith(acl.resource_name)
         return acl.resource_name == WILDCARD

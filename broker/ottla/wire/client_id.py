@@ -7,9 +7,9 @@ from ottla.wire.codec.primitives import STRING_BYTES_MAX
 
 
 def decode_malformed(data: memoryview) -> str:
-    """Return a client id, always one that a string field can carry: records, envelopes and responses have it.
+    """Return a client id that a string field can always hold, because records, envelopes and responses contain it.
 
-    U+FFFD has three bytes for a byte that is not UTF-8, so a long client id is cut. Kafka keeps it whole, and fails
-    where it writes it.
+    U+FFFD has three bytes for a byte that is not UTF-8, so a long client id is shortened. Kafka keeps it whole, and
+    fails when it writes it.
     """
     return str(data, "utf-8", "replace").encode()[:STRING_BYTES_MAX].decode("utf-8", "ignore")

@@ -1,4 +1,4 @@
-"""The response that says of a request, or of every part of it, that it was refused: for each API of the controller.
+"""The error response to a whole request, with the error in every part of it: for each API of the controller.
 
 Source: AbstractRequest.getErrorResponse of the requests in Apache Kafka 4.3.
 """
@@ -26,7 +26,7 @@ from ottla.wire.messages.registry import ApiKey, response_type
 
 
 def error_response(request: Message, error: KafkaError) -> Message:
-    """Return the response to ``request`` that carries ``error`` wherever there is room for it."""
+    """Return the response to ``request`` that has ``error`` in every error field."""
     build = _BUILDERS.get(type(request))
     made = bare_error_response(request.api_key, error) if build is None else build(request, error)
     assert made is not None, f"{type(request).__name__} needs a builder"
@@ -34,7 +34,7 @@ def error_response(request: Message, error: KafkaError) -> Message:
 
 
 def bare_error_response(api_key: int, error: KafkaError) -> Message | None:
-    """Return a response with nothing in it but ``error``; None where the API has no place for one."""
+    """Return a response with only ``error``; None if the API has no field for it."""
     made = response_type(ApiKey(api_key))()
     if "error_code" not in made.fields:
         return None
@@ -228,4 +228,4 @@ _BUILDERS: dict[type[Message], Callable[[Any, KafkaError], Message]] = {
     elect_leaders.ElectLeadersRequest: _elect_leaders,
     incremental_alter_configs.IncrementalAlterConfigsRequest: _incremental_alter_configs,
 }
-"""Of those whose response has errors within."""
+"""Builders for the APIs whose responses have nested errors."""

@@ -1,7 +1,7 @@
 """Every message class, and a strategy that fills any of them: the declared fields are the grammar.
 
 A test that takes ``message_type`` runs for every class; one that takes ``message_version`` too,
-for each of its versions. Kafka's own classes answer in a JVM, where OTTLA_KAFKA_LIBS names a folder of its jars.
+for each of its versions. Kafka's own classes are run in a JVM, if OTTLA_KAFKA_LIBS names a folder of its jars.
 """
 
 import json
@@ -132,30 +132,30 @@ def kafka_libs() -> str:
 
 
 @pytest.fixture(scope="session")
-def ask_jvm(kafka_libs: str) -> Callable[[Path], AbstractContextManager[Ask]]:
-    """Return what runs a Java program, which answers each line of JSON with another."""
+def query_jvm(kafka_libs: str) -> Callable[[Path], AbstractContextManager[Ask]]:
+    """Return a function that runs a Java program, which responds to each line of JSON with another."""
 
     @contextmanager
-    def asking(source: Path) -> Iterator[Ask]:
+    def run_java(source: Path) -> Iterator[Ask]:
         command = ["java", "-Xmx256M", "-XX:TieredStopAtLevel=1", "-cp", f"{kafka_libs}/*", str(source)]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         ) as process:
-            questions, answers = process.stdin, process.stdout
-            assert questions is not None
-            assert answers is not None
+            requests, responses = process.stdin, process.stdout
+            assert requests is not None
+            assert responses is not None
 
-            def ask(question: dict[str, Any]) -> dict[str, Any]:
-                questions.write(json.dumps(question) + "\n")
-                questions.flush()
-                answer: dict[str, Any] = json.loads(answers.readline())
-                return answer
+            def ask(request: dict[str, Any]) -> dict[str, Any]:
+                requests.write(json.dumps(request) + "\n")
+                requests.flush()
+                response: dict[str, Any] = json.loads(responses.readline())
+                return response
 
             yield ask
-            questions.close()
+            requests.close()
             process.wait(timeout=30)
 
-    return asking
+    return run_java
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Filters of entries: what is written is what is read, and which entries are meant."""
+"""Filters of access control entries: round trips, and matching entries."""
 
 import pytest
 from hypothesis import given
@@ -24,7 +24,7 @@ FILTERS = st.builds(
 
 
 @given(wanted=FILTERS)
-def test_both_requests_carry_a_filter_as_it_is(wanted: AclFilter) -> None:
+def test_filter_round_trips_through_both_requests(wanted: AclFilter) -> None:
     assert AclFilter.read(DescribeAclsRequest(**wanted.fields())) == wanted
     assert AclFilter.read(DeleteAclsFilter(**wanted.fields())) == wanted
 
@@ -34,20 +34,20 @@ def test_both_requests_carry_a_filter_as_it_is(wanted: AclFilter) -> None:
     [{"resource_type_filter": 99}, {"pattern_type_filter": 0}, {"operation": -1}, {"permission_type": 4}],
     ids=["resource", "pattern", "operation", "permission"],
 )
-def test_a_code_that_nobody_knows_is_refused(unknown: dict[str, int]) -> None:
-    with pytest.raises(KafkaError) as refused:
+def test_unknown_code_is_rejected(unknown: dict[str, int]) -> None:
+    with pytest.raises(KafkaError) as rejected:
         AclFilter.read(DeleteAclsFilter(**{**AclFilter().fields(), **unknown}))
-    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    assert rejected.value.code is ErrorCode.INVALID_REQUEST
 
 
-def test_the_filter_of_an_entry_means_just_that() -> None:
+def test_filter_of_an_entry_matches_only_that_entry() -> None:
     assert AclFilter.of(ENTRY).exact == ENTRY
     assert AclFilter.of(ENTRY).matches(ENTRY)
     assert not AclFilter.of(ENTRY).matches(ENTRY._replace(host="10.0.0.1"))
 
 
 @given(wanted=FILTERS)
-def test_an_exact_filter_matches_its_entry_and_one_that_is_not_has_none(wanted: AclFilter) -> None:
+def test_only_an_exact_filter_has_an_entry(wanted: AclFilter) -> None:
     if wanted.exact is not None:
         assert wanted.matches(wanted.exact)
         assert AclFilter.of(wanted.exact) == wanted

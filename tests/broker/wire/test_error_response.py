@@ -1,4 +1,4 @@
-"""Refusals: in the one place that a response has for them, or in each of its parts."""
+"""Error responses: with the error in the one field of a response, or in each of its parts."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsReques
 from ottla.wire.messages.registry import ApiKey
 from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
-REFUSAL = KafkaError(ErrorCode.NOT_CONTROLLER, "elsewhere")
+ERROR = KafkaError(ErrorCode.NOT_CONTROLLER, "elsewhere")
 
 
 @pytest.mark.parametrize(
@@ -26,20 +26,20 @@ REFUSAL = KafkaError(ErrorCode.NOT_CONTROLLER, "elsewhere")
     ],
     ids=["a-code", "a-code-and-words"],
 )
-def test_a_response_with_one_error_has_that(request_message: Message, expected: Message) -> None:
-    assert error_response(request_message, REFUSAL) == expected
+def test_response_with_one_error_field_has_the_error(request_message: Message, expected: Message) -> None:
+    assert error_response(request_message, ERROR) == expected
 
 
-def test_a_response_with_errors_within_has_it_in_each_part() -> None:
+def test_response_with_nested_errors_has_the_error_in_each_part() -> None:
     request = CreateTopicsRequest(topics=[CreatableTopic(name="a"), CreatableTopic(name="b")])
 
-    answer: Any = error_response(request, REFUSAL)
+    response: Any = error_response(request, ERROR)
 
-    assert [(topic.name, topic.error_code, topic.error_message) for topic in answer.topics] == [
+    assert [(topic.name, topic.error_code, topic.error_message) for topic in response.topics] == [
         ("a", ErrorCode.NOT_CONTROLLER, "elsewhere"),
         ("b", ErrorCode.NOT_CONTROLLER, "elsewhere"),
     ]
 
 
-def test_an_answer_without_a_place_for_it_is_none() -> None:
-    assert bare_error_response(ApiKey.CREATE_TOPICS, REFUSAL) is None
+def test_response_without_an_error_field_is_none() -> None:
+    assert bare_error_response(ApiKey.CREATE_TOPICS, ERROR) is None

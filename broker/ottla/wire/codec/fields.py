@@ -1,8 +1,8 @@
-"""How a field is declared: ``partition: int = int32("0+")``.
+"""Declarations of fields: ``partition: int = int32("0+")``.
 
-The annotation is what people and mypy see; the call says what is on the wire: the kind, the versions that have the
-field, in which of them it may be null, its default and, for a tagged field (KIP-482), its tag. A field that a version
-lacks is an error to encode unless it has its default or is ``ignorable``.
+The annotation is for readers and mypy; the call defines the bytes on the wire: the kind, the versions that have the
+field, in which of them it may be null, its default and, for a tagged field (KIP-482), its tag. Encoding a field that
+the version lacks is an error unless it has its default or is ``ignorable``.
 
 The functions return Any so that the declared annotation stands; `tests/broker/wire/codec` checks that the two agree.
 """
@@ -35,8 +35,8 @@ class Field:
 
     ``kind`` is a key of `FIXED_KINDS` or one of string, bytes, records, struct, array. ``element`` is the kind of an
     array's elements; ``struct_type`` the class of a struct or of an array of structs. ``tag`` is -1 where the field is
-    never tagged; in ``tagged`` versions it travels in the tagged section instead of in line. ``encodable``: an
-    `EncodedArray` may stand in for the list.
+    never tagged; in ``tagged`` versions it is in the tagged section instead of in line. ``encodable``: an
+    `EncodedArray` may replace the list.
     """
 
     kind: str
@@ -52,7 +52,7 @@ class Field:
     encodable: bool = False
 
     def fresh_default(self) -> object:
-        """Return the default, new where it is mutable."""
+        """Return the default; a new object if it is mutable."""
         if self.default is not None:
             if self.kind == "array":
                 return []
@@ -175,7 +175,7 @@ def struct(
     tagged: str = "",
     ignorable: bool = False,
 ) -> Any:
-    """A nested struct; ``default=None`` where it is null unless given."""
+    """A nested struct; ``default=None`` if it is null by default."""
     return _field(
         "struct",
         versions,
@@ -199,9 +199,9 @@ def array(
     ignorable: bool = False,
     encodable: bool = False,
 ) -> Any:
-    """A list of structs, or of a fixed kind or ``"string"``; ``default=None`` where it is null unless given.
+    """A list of structs, or of a fixed kind or ``"string"``; ``default=None`` if it is null by default.
 
-    ``encodable``: long and often sent unchanged, so that whoever sends it may keep it as an `EncodedArray`.
+    ``encodable``: long and often sent unchanged, so that the sender may cache it as an `EncodedArray`.
     """
     is_kind = isinstance(element, str)
     return _field(

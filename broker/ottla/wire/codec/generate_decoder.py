@@ -1,4 +1,4 @@
-"""Writes the decode function of one message class in one version: in one go, or resumable for what has many entries.
+"""Generate the decode function of one message class in one version: a plain one, or a resumable one for many entries.
 
 Runs of fixed-size fields become one `struct.unpack_from` straight into the slots. Every claimed length is compared
 with the bytes that are left before anything is allocated for it, and all entries of arrays are counted: as objects
@@ -24,7 +24,7 @@ def make_decoder(message_type: "type[Message]", version: int) -> "Decoder":
 
 
 def make_resumable_decoder(message_type: "type[Message]", version: int) -> "ResumableDecoder":
-    """Return the same as a generator function, which fills the empty ``message`` that it is given last."""
+    """Return the same as a generator function, whose last parameter is the empty ``message`` to fill."""
     made: ResumableDecoder = _make(message_type, version, is_resumable=True)
     return made
 
@@ -38,11 +38,11 @@ def _make(message_type: "type[Message]", version: int, *, is_resumable: bool) ->
         read_uvarint=primitives.read_uvarint,
         read_string_length=primitives.read_string_length,
         unpack_many=primitives.unpack_many,
-        refuse_null=primitives.refuse_null,
-        refuse_length=primitives.refuse_length,
-        refuse_entries=primitives.refuse_entries,
-        refuse_tag=primitives.refuse_tag,
-        refuse_tag_size=primitives.refuse_tag_size,
+        reject_null=primitives.reject_null,
+        reject_length=primitives.reject_length,
+        reject_entry_count=primitives.reject_entry_count,
+        reject_tag=primitives.reject_tag,
+        reject_tag_size=primitives.reject_tag_size,
         keep_unknown_tag=primitives.keep_unknown_tag,
         read_unknown_tags=primitives.read_unknown_tags,
         read_unknown_tags_in_steps=primitives.read_unknown_tags_in_steps,
@@ -53,13 +53,13 @@ def _make(message_type: "type[Message]", version: int, *, is_resumable: bool) ->
         source.line(f"message = new({source.constant('type', message_type)})")
     reader.struct("message", message_type)
     if is_resumable:
-        source.line("yield")  # a generator also where the version has no array
+        source.line("yield")  # a generator also if the version has no array
     source.line("return message, position")
     return source.compile()
 
 
 class _StructReader:
-    """Reads structs, field by field; ``_run`` holds the fixed-size targets that wait to be unpacked together."""
+    """Reads structs, field by field; ``_run`` has the pending fixed-size targets, which are unpacked together."""
 
     def __init__(self, source: FunctionSource, version: int, *, flexible: bool) -> None:
         self.source = source
@@ -146,7 +146,7 @@ class _StructReader:
         return size
 
     def _uvarint(self, target: str, read: str = "read_uvarint") -> None:
-        """Read a number into a local: nearly always it is one byte, else ``read`` does it."""
+        """Read a number into a local: in place if it is one byte, as nearly always, else by ``read``."""
         self.source.line(f"{target} = buffer[position]")
         self.source.line("position += 1")
         with self.source.block(f"if {target} > 127:"):
@@ -155,7 +155,7 @@ class _StructReader:
     def _null_case(self, target: str, size: str, *, nullable: bool) -> None:
         name = target.split(".", 1)[-1]
         with self.source.block(f"if {size} < 0:"):
-            self.source.line(f"{target} = None" if nullable else f"refuse_null({name!r})")
+            self.source.line(f"{target} = None" if nullable else f"reject_null({name!r})")
 
     def _sized(self, target: str, kind: str, *, flexible: bool, nullable: bool) -> None:
         size = self._length("h" if kind == "string" else "i", flexible=flexible)
@@ -164,7 +164,7 @@ class _StructReader:
             stop = self.source.local("e")
             self.source.line(f"{stop} = position + {size}")
             with self.source.block(f"if {stop} > end:"):
-                self.source.line(f"refuse_length({target.split('.', 1)[-1]!r}, {size}, end - position)")
+                self.source.line(f"reject_length({target.split('.', 1)[-1]!r}, {size}, end - position)")
             read = {
                 "string": f"str(buffer[position:{stop}], 'utf-8')",
                 "bytes": f"bytes(buffer[position:{stop}])",
@@ -200,7 +200,7 @@ class _StructReader:
         with self.source.block("else:"):
             unit = self._element_min_size_bytes(field, flexible=flexible)
             with self.source.block(f"if {size} * {unit} > end - position:"):
-                self.source.line(f"refuse_length({target.split('.', 1)[-1]!r}, {size}, end - position)")
+                self.source.line(f"reject_length({target.split('.', 1)[-1]!r}, {size}, end - position)")
             self._count(size, target.split(".", 1)[-1])
             if field.element in FIXED_KINDS:
                 form = FIXED_KINDS[field.element][0]
@@ -222,7 +222,7 @@ class _StructReader:
     def _count(self, size: str, name: str) -> None:
         self.source.line(f"room -= {size}")
         with self.source.block("if room < 0:"):
-            self.source.line(f"refuse_entries({name!r}, {size}, room)")
+            self.source.line(f"reject_entry_count({name!r}, {size}, room)")
 
     def _element_min_size_bytes(self, field: Field, *, flexible: bool) -> int:
         if field.element in FIXED_KINDS:
@@ -254,7 +254,7 @@ class _StructReader:
                 self._uvarint(size)
                 self.source.line(f"{stop} = position + {size}")
                 with self.source.block(f"if {stop} > end:"):
-                    self.source.line(f"refuse_length(f'tag {{{tag}}}', {size}, end - position)")
+                    self.source.line(f"reject_length(f'tag {{{tag}}}', {size}, end - position)")
                 for index, (key, field) in enumerate(tagged):
                     with self.source.block(f"{'elif' if index else 'if'} {tag} == {field.tag}:"):
                         start = self.source.local("p")
@@ -262,8 +262,8 @@ class _StructReader:
                         self._field(f"{owner}.{key}", field, is_tagged=True)
                         self._flush()
                         with self.source.block(f"if position != {stop}:"):
-                            self.source.line(f"refuse_tag_size({key!r}, {tag}, {size}, position - {start})")
+                            self.source.line(f"reject_tag_size({key!r}, {tag}, {size}, position - {start})")
                 with self.source.block(f"elif {tag} in {others}:"):
-                    self.source.line(f"refuse_tag({others}[{tag}], {tag}, {self.version})")
+                    self.source.line(f"reject_tag({others}[{tag}], {tag}, {self.version})")
                 with self.source.block("else:"):
                     self.source.line(f"position = keep_unknown_tag({owner}, buffer, {tag}, position, {size}, end)")

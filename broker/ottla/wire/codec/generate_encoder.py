@@ -1,8 +1,8 @@
-"""Writes the encode function of one message class in one version: in one go, or resumable for what has many entries.
+"""Generate the encode function of one message class in one version: a plain one, or a resumable one for many entries.
 
 Runs of fixed-size fields become one `struct.pack`; lengths of non-flexible strings and arrays join the run before them.
-Nested structs are written in line. Record bytes never enter ``out``: they are noted as splices, and so are long arrays
-that are encoded already, whose bytes all answers share.
+Nested structs are written in line. Record bytes never enter ``out``: they become splices, and so do long arrays that
+are encoded already, whose bytes all responses share.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -34,7 +34,7 @@ def _make(message_type: "type[Message]", version: int, *, is_resumable: bool) ->
     writer = _StructWriter(source, version, flexible=version in message_type.flexible)
     writer.struct("message", message_type)
     if is_resumable:
-        source.line("yield")  # a generator also where the version has no array
+        source.line("yield")  # a generator also if the version has no array
     source.line("return None")
     return source.compile()
 
@@ -59,18 +59,18 @@ def _start(name: str, parameters: str, *, is_resumable: bool = False) -> Functio
         pack_many_in_steps=primitives.pack_many_in_steps,
         reject_entries=primitives.reject_entries,
         items_in_steps=primitives.items_in_steps,
-        refuse_field=primitives.refuse_field,
+        reject_field=primitives.reject_field,
         write_tags=primitives.write_tags,
         EncodedArray=primitives.EncodedArray,
-        refuse_encoded=primitives.refuse_encoded,
+        reject_encoded=primitives.reject_encoded,
     )
     return source
 
 
 class _StructWriter:
-    """Writes structs, field by field; ``_run`` holds the fixed-size values that wait to be packed together.
+    """Writes structs, field by field; ``_run`` has the pending fixed-size values, which are packed together.
 
-    ``_is_in_tag`` is true within a tagged field, whose bytes are put together first: their size comes before them.
+    ``_is_in_tag`` is true within a tagged field, whose bytes are collected first, because their size precedes them.
     """
 
     def __init__(self, source: FunctionSource, version: int, *, flexible: bool) -> None:
@@ -89,7 +89,7 @@ class _StructWriter:
             elif self.version in field.versions:
                 self._field(f"{owner}.{key}", field)
             elif not field.ignorable:
-                self._refuse_unless_default(f"{owner}.{key}", field)
+                self._reject_unless_default(f"{owner}.{key}", field)
         if not self.flexible:
             self._flush()
         elif tagged:
@@ -112,9 +112,9 @@ class _StructWriter:
             self.source.line(f"out += {self.source.pack(form)}({values})")
             self._run = []
 
-    def _refuse_unless_default(self, value: str, field: Field) -> None:
+    def _reject_unless_default(self, value: str, field: Field) -> None:
         with self.source.block(f"if {self._differs(value, field)}:"):
-            self.source.line(f"refuse_field({value.split('.', 1)[1]!r}, {self.version})")
+            self.source.line(f"reject_field({value.split('.', 1)[1]!r}, {self.version})")
 
     def _differs(self, value: str, field: Field) -> str:
         """Return the condition that ``value`` is not the field's default."""
@@ -133,7 +133,7 @@ class _StructWriter:
         return " or ".join([*fields, f"{value}.unknown_tags"])
 
     def array(self, value: str, field: Field) -> None:
-        """Write an array that is never encoded already."""
+        """Write an array that is not encoded yet."""
         self._array(value, field, flexible=self.flexible, nullable=self.version in field.nullable)
 
     def _field(self, value: str, field: Field, *, is_tagged: bool = False) -> None:
@@ -164,7 +164,7 @@ class _StructWriter:
             self._flush()
 
     def _or_null(self, local: str, form: str, *, flexible: bool, nullable: bool) -> AbstractContextManager[None]:
-        """Open the block for a value that is there; where null is allowed, write the null case before it."""
+        """Open the block for a value that is not null; if null is allowed, write the null case before it."""
         if not nullable:
             return nullcontext()
         self._flush()
@@ -192,7 +192,7 @@ class _StructWriter:
         with self._or_null(data, "i", flexible=flexible, nullable=nullable):
             self._length(f"len({data})", "i", flexible=flexible)
             if kind == "records":
-                # Of 90,000 partitions without records, as many empty pieces would have to be sent.
+                # 90,000 partitions without records would give as many empty pieces to send.
                 with self.source.block(f"if len({data}):"):
                     self.source.line(f"splices.append((len(out), {data}))")
             else:
@@ -231,7 +231,7 @@ class _StructWriter:
                 if field.struct_type is not None:
                     self.struct(item, field.struct_type)
                     self._flush()
-                    self.source.line("pass")  # for a struct that has nothing in this version
+                    self.source.line("pass")  # for a struct without fields in this version
                 else:
                     self._string(item, flexible=flexible, nullable=False)
 
@@ -248,7 +248,7 @@ class _StructWriter:
         self.source.line(f"{encoded} = {value}")
         with self.source.block(f"if {encoded}.__class__ is EncodedArray:"):
             with self.source.block(f"if {encoded}.version != {self.version}:"):
-                self.source.line(f"refuse_encoded({value.split('.', 1)[1]!r}, {encoded}.version, {self.version})")
+                self.source.line(f"reject_encoded({value.split('.', 1)[1]!r}, {encoded}.version, {self.version})")
             is_shared = "False" if self._is_in_tag else f"len({encoded}.data) >= {primitives.SHARED_BYTES_MIN}"
             with self.source.block(f"if {is_shared}:"):
                 self.source.line(f"splices.append((len(out), {encoded}.data))")

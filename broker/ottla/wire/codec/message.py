@@ -1,8 +1,7 @@
-"""`Struct` and `Message`: what the declared classes are made of.
+"""`Struct` and `Message`: the base classes of declared messages.
 
-The metaclass takes the `Field` declarations out of the class body, puts slots in their place and writes a
-keyword-only ``__init__``. Every field has a default, as in Kafka's messages; decoding leaves fields that a version
-lacks at theirs.
+The metaclass replaces the `Field` declarations of the class body with slots and generates a keyword-only
+``__init__``. Every field has a default, as in Kafka's messages; decoding leaves fields that a version lacks at theirs.
 """
 
 import struct as struct_module
@@ -17,7 +16,7 @@ from ottla.wire.codec.primitives import EncodedArray, TooManyEntriesError, run_s
 from ottla.wire.codec.versions import VersionRange, parse_versions
 
 Records: TypeAlias = Buffer | FileSlice
-"""Record batches: a view on the request they came in, or a piece of a segment on its way out."""
+"""Record batches: a view on the request's buffer, or a slice of a segment to send."""
 
 Splice: TypeAlias = tuple[int, Records]
 """Bytes to insert at a position of the encoded ones: records, or an array that was encoded before."""
@@ -50,7 +49,7 @@ class StructMeta(type):
 
 
 def _init_on_first_use(name: str, fields: dict[str, Field]) -> Callable[..., None]:
-    """Return an ``__init__`` that puts `_make_init`'s in its own place: a node uses few of its hundreds of classes."""
+    """Return an ``__init__`` that replaces itself by that of `_make_init`: a node uses few of hundreds of classes."""
 
     def first_init(self: Any, **values: Any) -> None:
         owner: Any = next(each for each in type(self).__mro__ if each.__dict__.get("__init__") is first_init)
@@ -84,7 +83,7 @@ def _make_init(name: str, fields: dict[str, Field]) -> Callable[..., None]:
 
 @cache
 def fresh_maker(struct_type: "type[Struct]") -> Callable[[], Any]:
-    """Return a function that makes such a struct with every field at its default; quicker than calling the class."""
+    """Return a function that creates such a struct with default values; it is quicker than calling the class."""
     scope: dict[str, Any] = {"new": object.__new__, "struct_type": struct_type}
     lines = []
     for key, field in struct_type.fields.items():
@@ -132,10 +131,10 @@ class Struct(metaclass=StructMeta):
 
 
 class Message(Struct):
-    """A struct that travels on its own: a request, response, header or record value.
+    """A top-level struct: a request, response, header or record value.
 
-    ``api_key`` is -1 for what has none. ``versions`` are those Kafka 4.3 defines; ``flexible`` those with compact
-    lengths and tagged fields (KIP-482). ``served_on`` names the listeners, broker or controller, that answer it.
+    ``api_key`` is -1 for other messages. ``versions`` are those Kafka 4.3 defines; ``flexible`` those with compact
+    lengths and tagged fields (KIP-482). ``served_on`` names the listeners, broker or controller, that serve it.
     ``latest_version_unstable``: the last version is defined but not to be advertised.
     """
 
@@ -176,13 +175,13 @@ class Message(Struct):
     ) -> None:
         """Append this message to ``out``; record bytes go to ``splices`` instead, each with its position in ``out``.
 
-        So does an `EncodedArray` of `SHARED_BYTES_MIN` bytes and more.
+        An `EncodedArray` of `SHARED_BYTES_MIN` bytes and more goes there too.
 
         Raises:
             FieldNotInVersionError: a field that the version lacks has a value.
             TooManyEntriesError: its arrays have more than ``entries_max`` entries together; `write_in_steps` has no
-                such bound. What was appended to ``out`` and ``splices`` is of no use.
-            ValueError: any other value that the version cannot carry: a null, a number out of range.
+                such bound. The contents of ``out`` and ``splices`` are then invalid.
+            ValueError: any other value that the version cannot represent: a null, a number out of range.
         """
         encode = self._encoders.get(version) or self._make_encoder(version)
         try:
@@ -191,7 +190,7 @@ class Message(Struct):
             raise self._encode_error(version, error) from error
 
     def write_in_steps(self, version: int, out: bytearray, splices: list[Splice]) -> Generator[None, None, None]:
-        """Do as `write` does, without a bound for entries, yielding after a few entries each."""
+        """Write as `write` does, without a bound for entries; yield after a few entries each."""
         encode = self._resumable_encoders.get(version) or self._make_resumable_encoder(version)
         try:
             yield from encode(self, out, splices, NO_ENTRIES_LIMIT)
@@ -220,7 +219,7 @@ class Message(Struct):
     def encode_array(cls, version: int, owner: type[Struct], key: str, items: list[Any] | None) -> EncodedArray:
         """Return ``items`` encoded as the field ``key`` of ``owner``, a struct of this message, to be sent many times.
 
-        The result's `EncodedArray.as_list` stands in for ``items`` in messages of this type and version.
+        The result's `EncodedArray.as_list` replaces ``items`` in messages of this type and version.
 
         Raises:
             ValueError: as `write`, or the field is not declared ``encodable``.
@@ -245,7 +244,7 @@ class Message(Struct):
 
     @classmethod
     def join_items(cls, version: int, item_count: int, data: Iterable[bytes]) -> EncodedArray:
-        """Return the array of ``item_count`` items whose bytes, as of `encode_item`, follow each other in ``data``."""
+        """Return the array of ``item_count`` items whose bytes, from `encode_item`, are concatenated in ``data``."""
         is_flexible = version in cls.flexible
         length = uvarint(item_count + 1) if is_flexible else _ARRAY_LENGTH.pack(item_count)
         return EncodedArray(version, b"".join((length, *data)))
@@ -256,8 +255,8 @@ class Message(Struct):
     ) -> tuple[Self, int]:
         """Read a message at ``position``; return it and the position behind it.
 
-        ``entries_max`` is the most that its arrays (and tagged fields) may have together: to be given for what comes
-        from clients.
+        ``entries_max`` limits the entries of its arrays (and tagged fields) together; required for messages of
+        clients.
 
         Raises:
             TooManyEntriesError: there are more entries; nothing was allocated for those above ``entries_max``.
@@ -279,9 +278,9 @@ class Message(Struct):
         entries_max: int = NO_ENTRIES_LIMIT,
         into: Self | None = None,
     ) -> Generator[None, None, tuple[Self, int]]:
-        """Do as `decode_from` does, yielding after a few entries each; ``buffer`` must stay as it is meanwhile.
+        """Decode as `decode_from` does; yield after a few entries each. ``buffer`` must not change meanwhile.
 
-        ``into`` is an empty message to fill, which has what was read before an error (`disposal`).
+        ``into`` is an empty message to fill; after an error it has the entries read so far (`disposal`).
         """
         decode = cls._resumable_decoders.get(version) or cls._make_resumable_decoder(version)
         try:
@@ -359,7 +358,7 @@ class Message(Struct):
 
 
 def splice_chunks(out: bytearray, splices: list[Splice]) -> list[Chunk]:
-    """Return ``out`` cut at the splices with their bytes in between, in the order they are to be sent."""
+    """Return ``out`` split at the splices with their bytes in between, in the order of sending."""
     if not splices:
         return [out]
     view = memoryview(out)

@@ -1,4 +1,4 @@
-"""What the generated functions call where a line of their own would not do: varints, compact lengths, errors."""
+"""Functions that generated code calls: varints, compact lengths, errors."""
 
 import struct
 from collections.abc import Generator, Iterator
@@ -10,7 +10,7 @@ from ottla.ports import Buffer
 _UVARINT_BYTES_MAX = 5
 STRING_BYTES_MAX = 2**15 - 1
 _HEADER_TAGS_MAX: Final = 1_000
-"""Tagged fields of a request's header: Kafka defines none yet, and each one costs time before the request is known."""
+"""Tagged fields of a request's header: Kafka defines none yet, and each costs time before the API is known."""
 _PIECE_ITEMS: Final = 2_048
 """Fixed-size items that are packed or unpacked in one step: about 50 us."""
 
@@ -18,11 +18,11 @@ T = TypeVar("T")
 
 
 class TooManyEntriesError(ProtocolError):
-    """A message has more entries, over all of its arrays, than the caller takes in one go."""
+    """A message has more entries, over all of its arrays, than the caller allows at once."""
 
 
 class LazyArray:
-    """An array whose items are created while it is encoded in steps, one at a time: to save their memory.
+    """An array whose items are created one at a time while it is encoded in steps, which saves their memory.
 
     ``items`` is read once, and has exactly ``count`` items. `Message.write` rejects it as too many entries.
     """
@@ -41,7 +41,7 @@ class LazyArray:
 
     @property
     def as_list(self) -> list[Any]:
-        """This very object, typed as what it stands in for: only to be encoded, once."""
+        """This object, typed as the list that it replaces: only to be encoded, once."""
         return self  # type: ignore[return-value]
 
 
@@ -51,17 +51,17 @@ def items_in_steps(items: "list[Any] | LazyArray") -> Iterator[Any]:
 
 
 class FieldNotInVersionError(ValueError):
-    """A field has a value that the version of the message cannot carry: what it asks for does not exist there."""
+    """A field has a value, but the version of the message has no such field."""
 
 
 class TagOwner(Protocol):
-    """A struct, as far as its unknown tagged fields go."""
+    """A struct with unknown tagged fields."""
 
     unknown_tags: dict[int, bytes] | None
 
 
 SHARED_BYTES_MIN = 8 * 1024
-"""An `EncodedArray` of so many bytes is sent from where it is; to copy a shorter one costs less than another piece."""
+"""An `EncodedArray` of so many bytes is sent without a copy; copying a shorter one costs less than another piece."""
 
 
 class EncodedArray(NamedTuple):
@@ -72,7 +72,7 @@ class EncodedArray(NamedTuple):
 
     @property
     def as_list(self) -> list[Any]:
-        """This very object, typed as what it stands in for: only to be encoded, never to be looked into."""
+        """This object, typed as the list that it replaces: only to be encoded, never to be read."""
         return self  # type: ignore[return-value]
 
 
@@ -96,7 +96,7 @@ def string_length(count: int) -> bytes:
     """Return the compact length of a string, ``count`` being its size in bytes plus one.
 
     Raises:
-        ValueError: longer than Kafka reads: an int16's worth, also where the length itself could say more.
+        ValueError: longer than Kafka reads: 32,767 bytes, although the compact length could be larger.
     """
     if count > STRING_BYTES_MAX + 1:
         raise ValueError(f"a string of {count - 1} bytes is longer than {STRING_BYTES_MAX}")
@@ -104,10 +104,10 @@ def string_length(count: int) -> bytes:
 
 
 def read_string_length(buffer: Buffer, position: int) -> tuple[int, int]:
-    """Return what `read_uvarint` does, for the length of a string.
+    """Read the length of a string as `read_uvarint` does.
 
     Raises:
-        ProtocolError: as `read_uvarint`, or the string is longer than an int16 says.
+        ProtocolError: as `read_uvarint`, or the string is longer than 32,767 bytes.
     """
     count, position = read_uvarint(buffer, position)
     if count > STRING_BYTES_MAX + 1:
@@ -116,7 +116,7 @@ def read_string_length(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def skip_header_tags(frame: memoryview, position: int) -> int:
-    """Pass over the tagged fields of a request's or a response's header: none is known.
+    """Skip the tagged fields of a request's or a response's header: none is known.
 
     Raises:
         ProtocolError: the frame ends within them, or they are more than a thousand.
@@ -153,17 +153,17 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
     raise ProtocolError("a varint is longer than five bytes")
 
 
-def refuse_null(field: str) -> NoReturn:
-    """Raise for a null where the version has none."""
+def reject_null(field: str) -> NoReturn:
+    """Raise for a null that the version does not allow."""
     raise ProtocolError(f"{field} is null, which this version does not allow")
 
 
-def refuse_length(field: str, size: int, left: int) -> NoReturn:
+def reject_length(field: str, size: int, left: int) -> NoReturn:
     """Raise for a length that is negative or beyond the bytes that are left; nothing was allocated for it."""
     raise ProtocolError(f"{field} claims a length of {size} with {left} bytes left")
 
 
-def refuse_entries(field: str, size: int, room: int) -> NoReturn:
+def reject_entry_count(field: str, size: int, room: int) -> NoReturn:
     """Raise for more entries, over all arrays, than the message may have; ``room`` is by how much, below 0."""
     raise TooManyEntriesError(
         f"{field} has {size} entries, with which the message has {-room} more than ottla.request.entries.max"
@@ -171,26 +171,26 @@ def refuse_entries(field: str, size: int, room: int) -> NoReturn:
 
 
 def reject_entries() -> NoReturn:
-    """Raise for a message that has more entries than are to be encoded in one go."""
-    raise TooManyEntriesError("the message has too many entries to be encoded in one go")
+    """Raise for a message that has too many entries to be encoded at once."""
+    raise TooManyEntriesError("the message has too many entries to be encoded at once")
 
 
-def refuse_tag(field: str, tag: int, version: int) -> NoReturn:
+def reject_tag(field: str, tag: int, version: int) -> NoReturn:
     """Raise for a known tag that this version does not have (KIP-482)."""
     raise ProtocolError(f"tag {tag} ({field}) is not valid in version {version}")
 
 
-def refuse_tag_size(field: str, tag: int, claimed: int, used: int) -> NoReturn:
+def reject_tag_size(field: str, tag: int, claimed: int, used: int) -> NoReturn:
     raise ProtocolError(f"tag {tag} ({field}) claims {claimed} bytes and holds {used}")
 
 
-def refuse_field(field: str, version: int) -> NoReturn:
+def reject_field(field: str, version: int) -> NoReturn:
     """Raise when a value would be lost because the version has no such field."""
     raise FieldNotInVersionError(f"{field} has a value, but version {version} cannot carry it")
 
 
-def refuse_encoded(field: str, encoded_for: int, version: int) -> NoReturn:
-    """Raise for bytes that another version would read differently."""
+def reject_encoded(field: str, encoded_for: int, version: int) -> NoReturn:
+    """Raise for bytes that were encoded for another version."""
     raise ValueError(f"{field} is encoded for version {encoded_for}, but goes out in version {version}")
 
 
@@ -203,7 +203,7 @@ def read_unknown_tags(
     other_versions_tags: dict[int, str],
     room: int,
 ) -> tuple[int, int]:
-    """Do at once what `read_unknown_tags_in_steps` does in steps: few peers send such tags, and then a few."""
+    """Run `read_unknown_tags_in_steps` at once: few peers send such tags, and then only a few."""
     return run_steps(read_unknown_tags_in_steps(owner, buffer, position, end, version, other_versions_tags, room))
 
 
@@ -218,22 +218,22 @@ def read_unknown_tags_in_steps(
 ) -> Generator[None, None, tuple[int, int]]:
     """Keep the tagged section at ``position`` on ``owner``; return the position behind it and the room left.
 
-    For structs that have no tag in this version: whatever is here is unknown, or, when listed in
-    ``other_versions_tags``, rejected.
+    For structs that have no tag in this version: each tag is unknown, or, when listed in ``other_versions_tags``,
+    rejected.
     """
     count, position = read_uvarint(buffer, position)
     if count > end - position:
-        refuse_length("the tagged section", count, end - position)
+        reject_length("the tagged section", count, end - position)
     room -= count
     if room < 0:
-        refuse_entries("the tagged section", count, room)
+        reject_entry_count("the tagged section", count, room)
     for done in range(count):
         if done % 32 == 31:
             yield
         tag, position = read_uvarint(buffer, position)
         size, position = read_uvarint(buffer, position)
         if tag in other_versions_tags:
-            refuse_tag(other_versions_tags[tag], tag, version)
+            reject_tag(other_versions_tags[tag], tag, version)
         position = keep_unknown_tag(owner, buffer, tag, position, size, end)
     return position, room
 
@@ -248,9 +248,9 @@ def run_steps(steps: Generator[None, None, T]) -> T:
 
 
 def keep_unknown_tag(owner: "TagOwner", buffer: Buffer, tag: int, position: int, size: int, end: int) -> int:
-    """Copy an unknown tag's bytes to ``owner``, to be written again; return the position behind them."""
+    """Copy an unknown tag's bytes to ``owner``, so that they are encoded again; return the position behind them."""
     if size > end - position:
-        refuse_length(f"tag {tag}", size, end - position)
+        reject_length(f"tag {tag}", size, end - position)
     if owner.unknown_tags is None:
         owner.unknown_tags = {}
     owner.unknown_tags[tag] = bytes(buffer[position : position + size])
@@ -271,7 +271,7 @@ PACKERS: dict[str, struct.Struct] = {}
 
 
 def packer(form: str) -> struct.Struct:
-    """Return the big-endian `struct.Struct` of ``form``, made once."""
+    """Return the big-endian `struct.Struct` of ``form``, cached."""
     found = PACKERS.get(form)
     if found is None:
         found = PACKERS[form] = struct.Struct(">" + form)
@@ -281,14 +281,14 @@ def packer(form: str) -> struct.Struct:
 def pack_many(form: str, values: "list[int] | list[bytes]") -> bytes:
     """Pack a list of one fixed kind."""
     count = len(values)
-    # Short lists (replicas, ISR) come again and again; long ones would only fill the cache.
+    # Short lists (replicas, ISR) are frequent; long ones would only fill the cache.
     if count <= 16:
         return packer(form * count).pack(*values)
     return struct.pack(">" + form * count, *values) if form == "16s" else struct.pack(f">{count}{form}", *values)
 
 
 def pack_many_in_steps(form: str, values: "list[int] | list[bytes]", out: bytearray) -> Generator[None, None, None]:
-    """Append what `pack_many` returns to ``out``, piece by piece."""
+    """Append the result of `pack_many` to ``out``, piece by piece."""
     for start in range(0, len(values), _PIECE_ITEMS):
         if start:
             yield
@@ -298,7 +298,7 @@ def pack_many_in_steps(form: str, values: "list[int] | list[bytes]", out: bytear
 def unpack_many_in_steps(
     form: str, size: int, count: int, buffer: Buffer, position: int
 ) -> Generator[None, None, list[object]]:
-    """Return what `unpack_many` returns, piece by piece."""
+    """Return the result of `unpack_many`, read piece by piece."""
     values: list[object] = []
     for start in range(0, count, _PIECE_ITEMS):
         if start:

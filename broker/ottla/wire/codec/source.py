@@ -1,4 +1,4 @@
-"""A Python function being written: lines, names for its locals, and the constants that it closes over."""
+"""The source of a generated Python function: lines, names of its locals, and its constants."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ class FunctionSource:
             self.line(f"until_yield = {_ENTRIES_PER_STEP}")
 
     def slice_point(self) -> None:
-        """Let a resumable function be interrupted here, once in `_ENTRIES_PER_STEP` times; at the head of a loop."""
+        """Make a resumable function yield here, once in `_ENTRIES_PER_STEP` times; at the head of a loop."""
         if self.is_resumable:
             self.line("until_yield -= 1")
             with self.block("if not until_yield:"):
@@ -46,7 +46,7 @@ class FunctionSource:
         self._depth -= 1
 
     def local(self, prefix: str) -> str:
-        """Return a name for a local variable that no other has."""
+        """Return an unused name for a local variable."""
         self._names += 1
         return f"{prefix}{self._names}"
 
@@ -66,7 +66,7 @@ class FunctionSource:
         return self._bound(f"unpack_{form}", packer(form).unpack_from)
 
     def _bound(self, name: str, method: object) -> str:
-        # Bound methods are new objects at each look-up, so they are known by name. "?" is no part of a name.
+        # Bound methods are new objects at each lookup, so they are cached by name. "?" is not allowed in a name.
         name = name.replace("?", "B")
         self.scope.setdefault(name, method)
         return name

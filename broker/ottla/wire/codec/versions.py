@@ -28,7 +28,7 @@ NO_VERSIONS = VersionRange(0, -1)
 
 @cache
 def parse_versions(text: str) -> VersionRange:
-    """Read a range; the empty text and ``none`` are no versions at all.
+    """Parse a range; the empty string and ``none`` are an empty range.
 
     Raises:
         ValueError: ``text`` is none of the four forms.

@@ -1,4 +1,4 @@
-"""AllocateProducerIds (api key 67, v0): a broker asks for a block of producer ids.
+"""AllocateProducerIds (api key 67, v0): a broker requests a block of producer ids.
 
 Source: AllocateProducerIdsRequest.json, AllocateProducerIdsResponse.json (Kafka 4.3).
 """

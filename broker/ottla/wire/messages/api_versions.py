@@ -1,4 +1,4 @@
-"""ApiVersions (api key 18, v0-v4): which APIs and versions this node serves, and the cluster's features.
+"""ApiVersions (api key 18, v0-v4): the APIs and versions of this node, and the cluster's features.
 
 Source: ApiVersionsRequest.json, ApiVersionsResponse.json (Kafka 4.3).
 """

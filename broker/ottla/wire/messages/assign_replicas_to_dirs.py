@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs (api key 73, v0): a broker tells which log directory holds which replica.
+"""AssignReplicasToDirs (api key 73, v0): a broker reports the log directory of each replica.
 
 Source: AssignReplicasToDirsRequest.json, AssignReplicasToDirsResponse.json (Kafka 4.3).
 """

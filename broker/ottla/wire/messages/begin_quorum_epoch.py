@@ -1,4 +1,4 @@
-"""BeginQuorumEpoch (api key 53, v0-v1): a new raft leader tells voters of itself.
+"""BeginQuorumEpoch (api key 53, v0-v1): a new raft leader announces itself to the voters.
 
 Source: BeginQuorumEpochRequest.json, BeginQuorumEpochResponse.json (Kafka 4.3).
 """

@@ -1,4 +1,4 @@
-"""BrokerHeartbeat (api key 63, v0-v2): a broker says that it is alive and what it wants.
+"""BrokerHeartbeat (api key 63, v0-v2): a broker reports its liveness, and requests fencing or shutdown.
 
 Source: BrokerHeartbeatRequest.json, BrokerHeartbeatResponse.json (Kafka 4.3).
 """

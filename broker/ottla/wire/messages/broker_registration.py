@@ -1,4 +1,4 @@
-"""BrokerRegistration (api key 62, v0-v4): a broker enters the cluster.
+"""BrokerRegistration (api key 62, v0-v4): a broker joins the cluster.
 
 Source: BrokerRegistrationRequest.json, BrokerRegistrationResponse.json (Kafka 4.3).
 """

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (api key 68, v0-v1): join, keep up with and leave a consumer group (KIP-848).
+"""ConsumerGroupHeartbeat (api key 68, v0-v1): join, stay in and leave a consumer group (KIP-848).
 
 Source: ConsumerGroupHeartbeatRequest.json, ConsumerGroupHeartbeatResponse.json (Kafka 4.3).
 """

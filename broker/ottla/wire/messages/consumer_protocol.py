@@ -1,4 +1,4 @@
-"""What members of classic consumer groups tell each other inside JoinGroup and SyncGroup.
+"""Subscriptions and assignments that members of classic consumer groups exchange inside JoinGroup and SyncGroup.
 
 Both travel behind an int16 version. Source: ConsumerProtocol*.json of Apache Kafka 4.3.
 """

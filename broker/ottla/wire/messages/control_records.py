@@ -1,4 +1,4 @@
-"""Keys and values of control records: transaction markers and what raft writes into the metadata log.
+"""Keys and values of control records: transaction markers and raft's records in the metadata log.
 
 Source: clients/src/main/resources/common/message of Apache Kafka 4.3.
 """

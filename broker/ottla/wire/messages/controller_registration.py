@@ -1,4 +1,4 @@
-"""ControllerRegistration (api key 70, v0): a controller enters the cluster.
+"""ControllerRegistration (api key 70, v0): a controller joins the cluster.
 
 Source: ControllerRegistrationRequest.json, ControllerRegistrationResponse.json (Kafka 4.3).
 """

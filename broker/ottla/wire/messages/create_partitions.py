@@ -1,4 +1,4 @@
-"""CreatePartitions (api key 37, v0-v3): raise topics' partition counts.
+"""CreatePartitions (api key 37, v0-v3): increase topics' partition counts.
 
 Source: CreatePartitionsRequest.json, CreatePartitionsResponse.json (Kafka 4.3).
 """

@@ -1,4 +1,4 @@
-"""DeleteRecords (api key 21, v0-v2): raise partitions' log start offset.
+"""DeleteRecords (api key 21, v0-v2): increase partitions' log start offsets.
 
 Source: DeleteRecordsRequest.json, DeleteRecordsResponse.json (Kafka 4.3).
 """

@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets (api key 92, v0): forget start offsets of share groups (KIP-932).
+"""DeleteShareGroupOffsets (api key 92, v0): delete start offsets of share groups (KIP-932).
 
 Source: DeleteShareGroupOffsetsRequest.json, DeleteShareGroupOffsetsResponse.json (Kafka 4.3).
 """

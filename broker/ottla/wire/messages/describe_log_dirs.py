@@ -1,4 +1,4 @@
-"""DescribeLogDirs (api key 35, v1-v5): a broker's log directories and the size of what is in them.
+"""DescribeLogDirs (api key 35, v1-v5): a broker's log directories and the sizes of their replicas.
 
 Source: DescribeLogDirsRequest.json, DescribeLogDirsResponse.json (Kafka 4.3).
 """

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials (api key 50, v0): which SCRAM credentials users have.
+"""DescribeUserScramCredentials (api key 50, v0): the SCRAM credentials of users.
 
 Source: DescribeUserScramCredentialsRequest.json, DescribeUserScramCredentialsResponse.json (Kafka 4.3).
 """

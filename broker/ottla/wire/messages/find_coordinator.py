@@ -1,4 +1,4 @@
-"""FindCoordinator (api key 10, v0-v6): which broker coordinates a group, transactional id or share partition.
+"""FindCoordinator (api key 10, v0-v6): the coordinator of a group, transactional id or share partition.
 
 Source: FindCoordinatorRequest.json, FindCoordinatorResponse.json (Kafka 4.3).
 """

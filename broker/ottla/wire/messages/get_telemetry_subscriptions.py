@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions (api key 71, v0): which client metrics the cluster wants (KIP-714).
+"""GetTelemetrySubscriptions (api key 71, v0): the client metrics that the cluster requests (KIP-714).
 
 Source: GetTelemetrySubscriptionsRequest.json, GetTelemetrySubscriptionsResponse.json (Kafka 4.3).
 """

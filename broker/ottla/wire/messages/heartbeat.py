@@ -1,4 +1,4 @@
-"""Heartbeat (api key 12, v0-v4): a classic group's member says that it is alive.
+"""Heartbeat (api key 12, v0-v4): liveness of a classic group's member.
 
 Source: HeartbeatRequest.json, HeartbeatResponse.json (Kafka 4.3).
 """

@@ -1,4 +1,4 @@
-"""JoinGroup (api key 11, v0-v9): enter a classic group, or a new generation of it.
+"""JoinGroup (api key 11, v0-v9): join a classic group, or a new generation of it.
 
 Source: JoinGroupRequest.json, JoinGroupResponse.json (Kafka 4.3).
 """

@@ -1,4 +1,4 @@
-"""ListOffsets (api key 2, v1-v11): the offset at a time, or at either end of a partition's log.
+"""ListOffsets (api key 2, v1-v11): the offset of a timestamp, or of either end of a partition's log.
 
 Source: ListOffsetsRequest.json, ListOffsetsResponse.json (Kafka 4.3).
 """

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (api key 46, v0): the moves under way.
+"""ListPartitionReassignments (api key 46, v0): the reassignments in progress.
 
 Source: ListPartitionReassignmentsRequest.json, ListPartitionReassignmentsResponse.json (Kafka 4.3).
 """

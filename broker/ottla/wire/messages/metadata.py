@@ -1,4 +1,4 @@
-"""Metadata (api key 3, v0-v13): the brokers, the topics and who leads each partition.
+"""Metadata (api key 3, v0-v13): the brokers, the topics and the leaders of partitions.
 
 Source: MetadataRequest.json, MetadataResponse.json (Kafka 4.3).
 """

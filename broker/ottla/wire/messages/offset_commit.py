@@ -1,4 +1,4 @@
-"""OffsetCommit (api key 8, v2-v10): store how far a group has read.
+"""OffsetCommit (api key 8, v2-v10): store a group's committed offsets.
 
 Source: OffsetCommitRequest.json, OffsetCommitResponse.json (Kafka 4.3).
 """

@@ -1,4 +1,4 @@
-"""OffsetDelete (api key 47, v0): forget a group's offsets for some partitions.
+"""OffsetDelete (api key 47, v0): delete a group's committed offsets of some partitions.
 
 Source: OffsetDeleteRequest.json, OffsetDeleteResponse.json (Kafka 4.3).
 """

@@ -1,4 +1,4 @@
-"""OffsetFetch (api key 9, v1-v10): how far groups have read.
+"""OffsetFetch (api key 9, v1-v10): committed offsets of groups.
 
 Source: OffsetFetchRequest.json, OffsetFetchResponse.json (Kafka 4.3).
 """

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (api key 23, v2-v4): where a leader epoch ended, to find where two logs part.
+"""OffsetForLeaderEpoch (api key 23, v2-v4): the end offset of a leader epoch, to find the divergence point of two logs.
 
 Source: OffsetForLeaderEpochRequest.json, OffsetForLeaderEpochResponse.json (Kafka 4.3).
 """

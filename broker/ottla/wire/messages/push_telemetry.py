@@ -1,4 +1,4 @@
-"""PushTelemetry (api key 72, v0): a client delivers its metrics (KIP-714).
+"""PushTelemetry (api key 72, v0): a client sends its metrics (KIP-714).
 
 Source: PushTelemetryRequest.json, PushTelemetryResponse.json (Kafka 4.3).
 """

@@ -8,7 +8,7 @@ from ottla.wire.codec import Message
 
 
 class ApiKey(IntEnum):
-    """The int16 that opens every request header."""
+    """The first int16 of every request header."""
 
     PRODUCE = 0
     FETCH = 1
@@ -127,14 +127,14 @@ def _load(api_key: ApiKey, suffix: str) -> type[Message]:
 
 
 def request_header_version(api_key: ApiKey, version: int) -> int:
-    """Return 2 where the request is flexible, else 1."""
+    """Return 2 if the request is flexible, else 1."""
     return 2 if version in request_type(api_key).flexible else 1
 
 
 def response_header_version(api_key: ApiKey, version: int) -> int:
-    """Return 1 where the response is flexible, else 0.
+    """Return 1 if the response is flexible, else 0.
 
-    ApiVersions always answers with 0, so that a client of any age can read it (KIP-511).
+    ApiVersions always uses 0, so that a client of any age can read the response (KIP-511).
     """
     if api_key is ApiKey.API_VERSIONS:
         return 0

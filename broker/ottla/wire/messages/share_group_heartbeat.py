@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat (api key 76, v1): join, keep up with and leave a share group (KIP-932).
+"""ShareGroupHeartbeat (api key 76, v1): join, stay in and leave a share group (KIP-932).
 
 Source: ShareGroupHeartbeatRequest.json, ShareGroupHeartbeatResponse.json (Kafka 4.3).
 """

@@ -1,4 +1,4 @@
-"""Messages that are kept or wrapped rather than sent: the principal inside Envelope, the quorum state file.
+"""Messages that are stored or wrapped rather than sent: the principal inside Envelope, the quorum state file.
 
 Source: DefaultPrincipalData.json, QuorumStateData.json of Apache Kafka 4.3.
 """

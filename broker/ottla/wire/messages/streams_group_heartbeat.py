@@ -1,4 +1,4 @@
-"""StreamsGroupHeartbeat (api key 88, v0): join, keep up with and leave a streams group (KIP-1071).
+"""StreamsGroupHeartbeat (api key 88, v0): join, stay in and leave a streams group (KIP-1071).
 
 Source: StreamsGroupHeartbeatRequest.json, StreamsGroupHeartbeatResponse.json (Kafka 4.3).
 """

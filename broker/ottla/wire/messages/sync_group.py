@@ -1,4 +1,4 @@
-"""SyncGroup (api key 14, v0-v5): the leader hands out assignments; every member receives its own.
+"""SyncGroup (api key 14, v0-v5): the leader sends assignments; every member receives its own.
 
 Source: SyncGroupRequest.json, SyncGroupResponse.json (Kafka 4.3).
 """

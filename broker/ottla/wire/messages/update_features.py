@@ -1,4 +1,4 @@
-"""UpdateFeatures (api key 57, v0-v2): raise or lower finalized feature levels.
+"""UpdateFeatures (api key 57, v0-v2): upgrade or downgrade finalized feature levels.
 
 Source: UpdateFeaturesRequest.json, UpdateFeaturesResponse.json (Kafka 4.3).
 """

@@ -1,4 +1,4 @@
-"""UpdateRaftVoter (api key 82, v0): a voter tells of its endpoints and versions (KIP-853).
+"""UpdateRaftVoter (api key 82, v0): a voter reports its endpoints and versions (KIP-853).
 
 Source: UpdateRaftVoterRequest.json, UpdateRaftVoterResponse.json (Kafka 4.3).
 """

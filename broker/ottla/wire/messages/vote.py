@@ -1,4 +1,4 @@
-"""Vote (api key 52, v0-v2): a raft candidate asks for a vote, or whether it would get one.
+"""Vote (api key 52, v0-v2): a raft candidate requests a vote or a pre-vote.
 
 Source: VoteRequest.json, VoteResponse.json (Kafka 4.3).
 """

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers (api key 27, v1-v2): a transaction coordinator has its markers written.
+"""WriteTxnMarkers (api key 27, v1-v2): a transaction coordinator requests the write of its markers.
 
 Source: WriteTxnMarkersRequest.json, WriteTxnMarkersResponse.json (Kafka 4.3).
 """

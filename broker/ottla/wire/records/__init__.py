@@ -1,6 +1,6 @@
-"""Record batches, the bytes that a log is made of: parsed in place, walked, read, built and compressed.
+"""Record batches, the contents of a log: parsed in place, walked, read, built and compressed.
 
-`batch` is the broker's hot path (a view on a header); `record` reads what is inside; `builder` and `control`
+`batch` is the broker's hot path (a view on a header); `record` reads the records inside; `builder` and `control`
 write; `compression` and `crc32c` serve them; `legacy` reads the formats before magic 2. Errors are
 `ottla.errors.CorruptRecordError` and, for records that contradict their batch, `InvalidRecordError`.
 """
@@ -23,6 +23,7 @@ from ottla.wire.records.batch import (
 )
 from ottla.wire.records.builder import RecordBatchBuilder, build_batch, replace_records
 from ottla.wire.records.compression import Compression, compress, decompress
+from ottla.wire.records.contiguous_records import are_contiguous, find_newest_timestamp_delta
 from ottla.wire.records.control import (
     ControlRecordType,
     build_end_transaction_marker,
@@ -32,7 +33,6 @@ from ottla.wire.records.control import (
     parse_end_transaction_value,
 )
 from ottla.wire.records.crc32c import crc32c
-from ottla.wire.records.dense_records import are_dense, find_newest_timestamp_delta
 from ottla.wire.records.legacy import LegacyMessage, read_message_set
 from ottla.wire.records.record import (
     Header,
@@ -66,7 +66,7 @@ __all__ = [
     "RecordsWalk",
     "TimestampType",
     "TooManyHeadersError",
-    "are_dense",
+    "are_contiguous",
     "build_batch",
     "build_end_transaction_marker",
     "compress",

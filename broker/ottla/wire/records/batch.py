@@ -13,13 +13,13 @@ offset bytes type   field
 21     2     int16  attributes: bits 0-2 compression, 3 timestamp type, 4 transactional, 5 control,
                     6 base_timestamp is the delete horizon (KIP-534), the rest is unused
 23     4     int32  last_offset_delta: last offset minus base_offset (kept when compaction removes records)
-27     8     int64  base_timestamp: what the records' timestamp deltas are relative to
+27     8     int64  base_timestamp: the records' timestamp deltas are relative to it
 35     8     int64  max_timestamp; with LogAppendTime the timestamp of every record
 43     8     int64  producer_id; -1 when the producer is not idempotent
 51     2     int16  producer_epoch; -1 likewise
 53     4     int32  base_sequence; -1 likewise
 57     4     int32  record_count
-61     ...          the records, compressed together when ``compression`` says so
+61     ...          the records, compressed together by the codec of ``attributes``
 ====== ===== ====== =====================================================================================
 
 Source: KIP-98 and DefaultRecordBatch of Kafka (format), KIP-101 (leader epoch), KIP-534 (delete horizon).
@@ -38,9 +38,9 @@ from ottla.wire.records.crc32c import crc32c
 
 HEADER_SIZE_BYTES: Final = 61
 LOG_OVERHEAD_BYTES: Final = 12
-"""``base_offset`` and ``batch_length``: what comes before the bytes that ``batch_length`` counts."""
+"""``base_offset`` and ``batch_length``, which ``batch_length`` does not count."""
 MAGIC_POSITION: Final = 16
-"""Where the magic is in a batch, and in a message of the older formats too."""
+"""The position of the magic in a batch, and in a message of the older formats too."""
 MAGIC: Final = 2
 
 CRC_POSITION: Final = 17
@@ -71,14 +71,14 @@ _TIMESTAMP = Struct(">q")
 
 
 class TimestampType(IntEnum):
-    """Who set the records' timestamps: the producer, or the broker that appended them."""
+    """The source of the records' timestamps: the producer, or the broker that appended them."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
 
     @property
     def label(self) -> str:
-        """Kafka's name: what configurations and tools write."""
+        """Kafka's name in configurations and tools."""
         return "CreateTime" if self is TimestampType.CREATE_TIME else "LogAppendTime"
 
 
@@ -90,9 +90,8 @@ def increment_sequence(sequence: int, increment: int) -> int:
 class RecordBatch:
     """One whole batch inside a buffer that belongs to the caller; nothing is copied.
 
-    The fields are read once, when the view is made: they are facts about the header, not about the records,
-    which may still contradict it (`read_records` and `validate_records` find out). The view keeps the buffer
-    alive.
+    The fields are read once, when the view is created: they are those of the header; the records may still contradict
+    it (`read_records` and `validate_records` check that). The view keeps the buffer alive.
     """
 
     __slots__ = (
@@ -115,7 +114,7 @@ class RecordBatch:
 
     buffer: Buffer
     position: int
-    """Where in ``buffer`` the batch starts."""
+    """The position of the batch in ``buffer``."""
     base_offset: Offset
     batch_length: int
     leader_epoch: LeaderEpoch
@@ -131,7 +130,7 @@ class RecordBatch:
     record_count: int
 
     def __init__(self, buffer: Buffer, position: int) -> None:
-        """Read the header at ``position``; `parse_batch` is the way in that checks it.
+        """Read the header at ``position``; `parse_batch` also checks it.
 
         Raises:
             struct.error: fewer than 61 bytes are left.
@@ -168,7 +167,7 @@ class RecordBatch:
 
     @property
     def end_position(self) -> int:
-        """Where in ``buffer`` the next batch would start."""
+        """The position of the next batch in ``buffer``."""
         return self.position + self.batch_length + LOG_OVERHEAD_BYTES
 
     @property
@@ -199,7 +198,7 @@ class RecordBatch:
 
     @property
     def compression(self) -> Compression:
-        """How the records are compressed.
+        """The codec of the records.
 
         Raises:
             CorruptRecordError: the header names a codec that Kafka does not have.
@@ -234,7 +233,7 @@ class RecordBatch:
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When compaction may remove the batch's tombstones; None when that is not set (KIP-534)."""
+        """The time from which compaction may remove the batch's tombstones; None when it is not set (KIP-534)."""
         return self.base_timestamp_ms if self.attributes & DELETE_HORIZON_BIT else None
 
     def compute_crc(self) -> int:
@@ -253,11 +252,11 @@ class RecordBatch:
         if computed != self.crc:
             raise CorruptRecordError(
                 f"batch at offset {self.base_offset} ({self.size_bytes} bytes) has CRC-32C {computed:#010x}, "
-                f"its header says {self.crc:#010x}: the bytes were damaged after the producer made them"
+                f"its header says {self.crc:#010x}: the bytes were corrupted after the producer created them"
             )
 
     def patch(self, base_offset: Offset, leader_epoch: LeaderEpoch) -> None:
-        """Write the two fields that an appending broker gives, and no CRC covers, into a writable buffer."""
+        """Write the two fields that an appending broker assigns, and no CRC covers, into a writable buffer."""
         buffer = cast(memoryview, self.buffer)
         _BASE_OFFSET.pack_into(buffer, self.position, base_offset)
         _LEADER_EPOCH.pack_into(buffer, self.position + LOG_OVERHEAD_BYTES, leader_epoch)
@@ -267,8 +266,7 @@ class RecordBatch:
     def set_max_timestamp(self, timestamp_type: TimestampType, max_timestamp_ms: int) -> None:
         """Write timestamp type and maximum into a writable buffer; recompute the CRC when either changes.
 
-        With LogAppendTime, ``max_timestamp_ms`` becomes the timestamp of every record; their deltas stay as
-        they are.
+        With LogAppendTime, ``max_timestamp_ms`` becomes the timestamp of every record; their deltas do not change.
         """
         attributes = self.attributes & ~TIMESTAMP_TYPE_BIT
         if timestamp_type is TimestampType.LOG_APPEND_TIME:
@@ -290,13 +288,13 @@ _LENGTH_MIN: Final = HEADER_SIZE_BYTES - LOG_OVERHEAD_BYTES
 
 
 def parse_batch(buffer: Buffer, position: int = 0) -> RecordBatch:
-    """Return a view on the batch at ``position``, having checked that all of it is there.
+    """Return a view on the batch at ``position``, after checking that all of it is in the buffer.
 
-    Neither CRC nor records are looked at: `RecordBatch.check_crc` and `validate_records` do that.
+    Neither CRC nor records are checked: `RecordBatch.check_crc` and `validate_records` do that.
 
     Raises:
-        CorruptRecordError: fewer bytes are left than a header has or the header's length says, the length is
-            below that of an empty batch, or the magic is not 2.
+        CorruptRecordError: fewer bytes are left than a header or the header's length needs, the length is below that
+            of an empty batch, or the magic is not 2.
     """
     left_bytes = len(buffer) - position
     if left_bytes < HEADER_SIZE_BYTES:
@@ -309,7 +307,7 @@ def parse_batch(buffer: Buffer, position: int = 0) -> RecordBatch:
 
 
 def _header_error(buffer: Buffer, position: int, left_bytes: int) -> CorruptRecordError:
-    """Say what is wrong with the header at ``position``; magic first: older messages may be shorter."""
+    """Return the error of the header at ``position``; the magic is checked first: older messages may be shorter."""
     if left_bytes > MAGIC_POSITION and buffer[position + MAGIC_POSITION] != MAGIC:
         magic = int.from_bytes(bytes(buffer[position + MAGIC_POSITION : position + MAGIC_POSITION + 1]), signed=True)
         return CorruptRecordError(f"record batch at byte {position} has magic {magic}; a record batch has {MAGIC}")
@@ -331,7 +329,7 @@ def _header_error(buffer: Buffer, position: int, left_bytes: int) -> CorruptReco
 def iterate_batches(buffer: Buffer, position: int = 0, *, strict: bool = False) -> Iterator[RecordBatch]:
     """Yield a view on each batch of ``buffer``, in order.
 
-    A batch that the end of the buffer cuts off ends the iteration, as fetch responses cut them; with
+    A partial batch at the end of the buffer ends the iteration, because fetch responses have such batches; with
     ``strict`` it is an error. Bytes that cannot be the start of a batch are always an error.
 
     Raises:
@@ -342,15 +340,15 @@ def iterate_batches(buffer: Buffer, position: int = 0, *, strict: bool = False) 
         try:
             batch = parse_batch(buffer, position)
         except CorruptRecordError:
-            if not strict and _is_cut_off(buffer, position, end):
+            if not strict and _is_partial(buffer, position, end):
                 return
             raise
         yield batch
         position = batch.end_position
 
 
-def _is_cut_off(buffer: Buffer, position: int, end: int) -> bool:
-    """Whether the batch at ``position`` may be sound, but does not end in ``buffer``."""
+def _is_partial(buffer: Buffer, position: int, end: int) -> bool:
+    """Whether the batch at ``position`` may be valid, but does not end in ``buffer``."""
     left_bytes = end - position
     if left_bytes < LOG_OVERHEAD_BYTES:
         return True

@@ -1,9 +1,9 @@
-"""What all batches look like that have as many records and bytes as one before, if their records have one layout.
+"""The form of all batches with as many records and bytes as an earlier one, if their records have one layout.
 
 A producer under load fills batch after batch with records of one size. All of them then have the same bytes at the
-same places, but for attributes, timestamps, keys and values; so the slices that take these bytes out of a batch are
-made once, and what they must give is known. A batch is compared with that in two microseconds, however the form was
-found: one that fits is a proof, not a guess.
+same positions, except for attributes, timestamps, keys and values; so the slices that take these bytes from a batch
+are created once, with their expected contents. Comparing a batch with them takes two microseconds, and a match proves
+that its records are valid.
 """
 
 from collections.abc import Callable
@@ -15,33 +15,33 @@ from ottla.wire.records.newest_delta import find_newest_delta
 from ottla.wire.records.record_layout import RecordLayout, count_rows_left, offset_delta_columns, read_layout
 
 RECORD_COUNT_MIN: Final = 6
-"""Fewer records are walked sooner."""
+"""Walking fewer records is quicker."""
 _RECORD_COUNT_MAX: Final = 1024
-"""What a form must give is ten bytes or so for each record."""
+"""The expected bytes of a form are about ten for each record."""
 _FORMS_MAX: Final = 64
 _RECORD_SIZE_BYTES_MIN: Final = 7
 _LATER_BYTES_MAX: Final = 4
-"""By so many bytes the records behind the 64th may be larger: their offset and timestamp deltas are."""
+"""The records behind the 64th may be so many bytes larger, because their offset and timestamp deltas are."""
 _TOP_BIT_FLIPPED: Final = bytes(byte ^ 0x80 for byte in range(256))
 
 
 class BatchForm(NamedTuple):
     """Columns of a batch with a certain number of bytes and records: ``take`` returns them all.
 
-    The first are ``expected``; then, up to ``last_end``, come those with the last bytes of timestamp deltas, and then
-    those with the bytes before them.
+    The first must equal ``expected``; then, up to ``last_end``, follow those with the last bytes of timestamp deltas,
+    and then those with the bytes before them.
     """
 
     take: Callable[[bytes], tuple[bytes, ...]]
     expected: tuple[bytes, ...]
     last_end: int
     timestamps: tuple[tuple[int, ...], ...]
-    """Which columns are timestamp deltas of one length, lowest byte first."""
+    """The columns of timestamp deltas of one length, lowest byte first."""
 
     def newest_delta(self, data: bytes, expected_delta: int) -> int | None:
-        """Return the largest timestamp delta in ``data``, which has as many bytes and records as the form is for.
+        """Return the largest timestamp delta in ``data``, which has as many bytes and records as the form.
 
-        None where they are not sound records of its layout.
+        None if they are not valid records of its layout.
         """
         columns = self.take(data)
         end = len(self.expected)
@@ -54,7 +54,7 @@ class BatchForm(NamedTuple):
 
 
 class BatchForms:
-    """The forms of the batches that came lately."""
+    """The forms of recent batches."""
 
     __slots__ = ("_forms",)
 
@@ -65,7 +65,7 @@ class BatchForms:
         return len(self._forms)
 
     def fit(self, data: bytes, record_count: int, expected_delta: int) -> int | None:
-        """Return the largest timestamp delta if ``data`` is sound records of one layout, whose form is then kept."""
+        """Return the largest timestamp delta if ``data`` is valid records of one layout, and cache their form."""
         if not RECORD_COUNT_MIN <= record_count <= _RECORD_COUNT_MAX or not _may_be_equal(data, record_count):
             return None
         place = len(data), record_count
@@ -74,7 +74,7 @@ class BatchForms:
             return found
         try:
             made = make_form(data, record_count)
-        except (IndexError, InvalidRecordError):  # the records differ in size, or are wrong
+        except (IndexError, InvalidRecordError):  # the records differ in size, or are invalid
             return None
         if made is None or (found := made.newest_delta(data, expected_delta)) is None:
             return None
@@ -85,7 +85,7 @@ class BatchForms:
 
 
 def _may_be_equal(data: bytes, record_count: int) -> bool:
-    """Whether the records may all have the size of the first: a quick look, which saves a long one."""
+    """Whether the records may all have the size of the first: a quick check that saves a long one."""
     if len(data) < record_count * _RECORD_SIZE_BYTES_MIN:
         return False
     first, second = data[0], data[1]
@@ -99,7 +99,7 @@ def _may_be_equal(data: bytes, record_count: int) -> bool:
 
 
 def make_form(data: bytes, record_count: int) -> BatchForm | None:
-    """Return the form that ``data`` has if all its records have the sizes of the first; None if that cannot be.
+    """Return the form of ``data`` if all its records have the sizes of the first; None if they cannot.
 
     Raises:
         IndexError, InvalidRecordError: as `read_layout`.

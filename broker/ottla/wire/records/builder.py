@@ -1,4 +1,4 @@
-"""Makes record batches: what producers, coordinators, the controller and compaction write.
+"""Build record batches for producers, coordinators, the controller and compaction.
 
 Source: DefaultRecordBatch.writeHeader, DefaultRecord.writeTo and MemoryRecordsBuilder of Kafka.
 """
@@ -41,21 +41,21 @@ _CRC_SIZE_BYTES: Final = 4
 
 
 class BatchOptions(TypedDict, total=False):
-    """What a batch's header says beyond its records; each may be left out.
+    """Fields of a batch's header that do not follow from its records; all are optional.
 
     Units and ranges are those of `RecordBatch`'s fields of the same names.
     """
 
     base_offset: Offset
-    """Offset that the records' deltas are relative to; 0 when left out, as producers send it."""
+    """Offset that the records' deltas are relative to; default: 0, as producers send it."""
     leader_epoch: LeaderEpoch
-    """-1 when left out: the appending broker patches it."""
+    """Default: -1; the appending broker patches it."""
     compression: Compression
     compression_level: int | None
     """As in `compress`; None is Kafka's default."""
     timestamp_type: TimestampType
     log_append_time_ms: int | None
-    """With LOG_APPEND_TIME: the broker's time, which readers see instead of the records' own."""
+    """With LOG_APPEND_TIME: the broker's time, which readers get instead of the records' own."""
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
     base_sequence: int
@@ -63,13 +63,13 @@ class BatchOptions(TypedDict, total=False):
     is_control: bool
     """Holds control records (see `control`), which consumers do not see."""
     delete_horizon_ms: int | None
-    """When compaction may drop the batch's tombstones (KIP-534)."""
+    """The time from which compaction may remove the batch's tombstones (KIP-534)."""
 
 
 class RecordBatchBuilder:
-    """Collects records, in the order of their offsets, until `build` makes a batch of them.
+    """Collects records, in the order of their offsets, until `build` creates a batch of them.
 
-    ``size_bytes`` is what the batch would have without compression: what ``batch.size`` is compared with.
+    ``size_bytes`` is the size of the batch without compression, to be compared with ``batch.size``.
     """
 
     def __init__(
@@ -167,10 +167,10 @@ class RecordBatchBuilder:
         return offset
 
     def build(self, *, last_offset: Offset | None = None) -> bytes:
-        """Return the batch; the builder stays as it is.
+        """Return the batch; the builder is not changed.
 
         Args:
-            last_offset: above the last record's when compaction dropped what followed it; None is the last
+            last_offset: above the last record's when compaction removed the records after it; None is the last
                 record's.
 
         Raises:
@@ -215,7 +215,7 @@ def build_batch(
     Args:
         records: at least one; offsets absolute, ascending, from ``base_offset`` on.
         last_offset: see `RecordBatchBuilder.build`.
-        options: what the header says; see `BatchOptions`.
+        options: of the header; see `BatchOptions`.
 
     Raises:
         ValueError: there are no records, or their offsets do not ascend.
@@ -227,7 +227,7 @@ def build_batch(
 
 
 def replace_records(batch: RecordBatch, compression: Compression, records: bytes) -> RecordBatch:
-    """Return ``batch`` with other bytes for its records, which ``compression`` has made, in a buffer of its own."""
+    """Return ``batch`` with other record bytes, encoded with ``compression``, in a new buffer."""
     header = HEADER.pack(
         batch.base_offset,
         HEADER_SIZE_BYTES - LOG_OVERHEAD_BYTES + len(records),

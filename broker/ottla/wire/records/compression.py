@@ -1,8 +1,8 @@
 """`CODECS`: the compression codecs of record batches, one row each; written whole or in pieces, read within a limit.
 
 A codec is added here: its number and name in `Compression`, its reader (`decompression`), its writer (`compressors`)
-and its levels. The memory that it takes at a high level and its short cuts are in its row as well, so that no other
-module tells codecs apart.
+and its levels. The memory that it takes at a high level and its shortcuts are in its row as well, so that no other
+module distinguishes codecs.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,11 +34,11 @@ from ottla.wire.records.decompression import (
 from ottla.wire.records.lz4_descriptor import with_correct_checksum
 
 BUFFER_SIZE_BYTES_MAX: Final = 128 * 1024 * 1024
-"""No reader needs more: the largest window of zstd."""
+"""The largest buffer of a reader: the window of zstd."""
 
 
 class Compression(IntEnum):
-    """What attribute bits 0-2 of a batch say."""
+    """Attribute bits 0-2 of a batch."""
 
     NONE = 0
     GZIP = 1
@@ -48,7 +48,7 @@ class Compression(IntEnum):
 
     @property
     def label(self) -> str:
-        """Kafka's name: what ``compression.type`` and the tools write."""
+        """Kafka's name in ``compression.type`` and tools."""
         return self.name.lower()
 
     @classmethod
@@ -71,13 +71,13 @@ class Codec:
     Attributes:
         open_compressor: given a level or None, starts a writer.
         open_decompressor: given the bytes and the most that may be buffered, starts a reader.
-        levels: the lowest and the highest, of ``compression.NAME.level``; None where the codec has none.
-        large_level_min: from this level on a writer takes much more memory; None where none does.
-        compress_whole: compresses all bytes in one go, where that is better than a writer.
-        decompress_single: given the bytes and the most that may come out, returns what they hold where they are one
-            member or frame, as they nearly always are; None where they are not, or are not valid. It is faster.
-        has_whole_blocks: a reader returns blocks as large as they come, which bounds what may be buffered.
-        correct_magic_0: corrects what magic 0 wrote wrongly.
+        levels: the lowest and the highest, of ``compression.NAME.level``; None if the codec has none.
+        large_level_min: from this level on a writer takes much more memory; None if no level does.
+        compress_whole: compresses all bytes at once, if that is better than a writer.
+        decompress_single: a faster function for one member or frame, the usual case: given the bytes and the size
+            limit, it returns the decompressed bytes; None if there are several, or they are invalid.
+        has_whole_blocks: a reader returns whole blocks of any size, so ``buffer_bytes_max`` bounds the blocks.
+        correct_magic_0: corrects an error of writers of magic 0.
     """
 
     open_compressor: Callable[[int | None], Compressor]
@@ -110,17 +110,17 @@ def compress(kind: Compression, data: Buffer, *, level: int | None = None) -> by
 
 
 def decompress(kind: Compression, data: Buffer, *, size_bytes_max: int, magic: int = 2) -> bytes:
-    """Return what ``data`` was compressed from.
+    """Return ``data`` decompressed.
 
     Args:
         kind: the codec; NONE copies.
         data: any contiguous bytes.
-        size_bytes_max: the most that may come out; memory stays below this plus one block.
-        magic: the format that the bytes come from. Magic 0 wrote a wrong checksum into the lz4 frame's
-            descriptor (KAFKA-3160), which is not looked at there.
+        size_bytes_max: limit of the decompressed size; memory stays below this plus one block.
+        magic: the format of the batch or message. Magic 0 wrote a wrong checksum into the lz4 frame's descriptor
+            (KAFKA-3160), which is ignored for it.
 
     Raises:
-        CorruptRecordError: the bytes are not what the codec writes, they end too early, or more comes out.
+        CorruptRecordError: the bytes are not in the codec's format, end too early, or decompress to more.
     """
     codec = CODECS[kind]
     if codec.correct_magic_0 is not None and magic == 0:
@@ -129,7 +129,7 @@ def decompress(kind: Compression, data: Buffer, *, size_bytes_max: int, magic: i
         single = codec.decompress_single(data, size_bytes_max)
         if single is not None:
             return single
-    # A block larger than the limit is too much by itself.
+    # A block larger than the limit exceeds it by itself.
     buffer_bytes_max = min(size_bytes_max, BUFFER_SIZE_BYTES_MAX) if codec.has_whole_blocks else BUFFER_SIZE_BYTES_MAX
     try:
         reader = codec.open_decompressor(data, buffer_bytes_max)
@@ -144,7 +144,7 @@ def decompress(kind: Compression, data: Buffer, *, size_bytes_max: int, magic: i
 
 
 def _read_rest(reader: Decompressor, first: bytes, size_bytes_max: int) -> bytes:
-    """Read on behind ``first`` until the end, or until it is more than ``size_bytes_max``."""
+    """Read the bytes after ``first`` until the end, or until they exceed ``size_bytes_max``."""
     pieces, size_bytes = [first], len(first)
     while not reader.is_at_end and size_bytes <= size_bytes_max:
         piece = reader.read(size_bytes_max + 1 - size_bytes)
@@ -156,12 +156,12 @@ def _read_rest(reader: Decompressor, first: bytes, size_bytes_max: int) -> bytes
 def open_decompressor(
     kind: Compression, data: Buffer, *, buffer_bytes_max: int = BUFFER_SIZE_BYTES_MAX
 ) -> Decompressor:
-    """Return a reader of what ``data`` was compressed from.
+    """Return a reader of the decompressed ``data``.
 
     ``buffer_bytes_max`` bounds the window of zstd and the blocks of snappy; the other codecs need less than 10 MiB.
 
     Raises:
-        CorruptRecordError: the bytes are not what the codec writes.
+        CorruptRecordError: the bytes are not in the codec's format.
     """
     return CODECS[kind].open_decompressor(data, buffer_bytes_max)
 
@@ -179,11 +179,11 @@ def open_compressor(kind: Compression, level: int | None = None) -> Compressor:
     return CODECS[kind].open_compressor(level)
 
 
-# --- one go, for what is small or of known size
+# --- at once, for small data or a known size
 
 
 def _compress_zstd(data: Buffer, level: int | None) -> bytes:
-    """Compress in one go: zstd then chooses by the size of the input how much memory it takes."""
+    """Compress at once: zstd then chooses its memory by the size of the input."""
     compressed: bytes = zstd_module().compress(data, level)
     return compressed
 

@@ -1,7 +1,7 @@
 """Writers of compressed records, piece by piece; `compression` has the rows that name them.
 
-Written is what Java's and librdkafka's clients read: snappy in xerial's framing; lz4 in independent blocks of 64 KiB,
-because Java cannot read linked ones. ``level`` is the codec's own, None Kafka's default.
+The output can be read by Java's and librdkafka's clients: snappy in xerial's framing; lz4 in independent blocks of
+64 KiB, because Java cannot read linked ones. ``level`` is the codec's own, None Kafka's default.
 
 The codecs' libraries are imported when first used: a node that only passes batches on never loads them.
 """
@@ -15,25 +15,25 @@ from ottla.wire.records.decompression import GZIP_WINDOW_BITS, XERIAL_MAGIC, zst
 _XERIAL_HEADER: Final = XERIAL_MAGIC + (1).to_bytes(4, "big") * 2
 _XERIAL_BLOCK_SIZE_BYTES: Final = 32 * 1024
 _LZ4_LEVEL_DEFAULT: Final = 9
-"""Kafka's default level stands for the fast compressor (Lz4Compression), which the library calls 0."""
+"""Kafka's default level is the fast compressor (Lz4Compression), level 0 of the library."""
 _ZSTD_LARGE_LEVEL_MIN: Final = 17
-"""From this level on, zstd would take up to 700 MiB for input whose size it does not know."""
+"""From this level on, zstd would take up to 700 MiB for input of unknown size."""
 
 _INT32 = Struct(">i")
 
 
 class Compressor(Protocol):
-    """One writing of compressed records."""
+    """A writer of the compressed records of one batch."""
 
     def compress(self, data: Buffer, /) -> bytes:
-        """Take the next bytes; return what of the output is there."""
+        """Compress the next bytes; return the output so far available."""
 
     def flush(self) -> bytes:
         """Return the rest of the output; called once, at the end."""
 
 
 class PlainWriter:
-    """Records that are not compressed."""
+    """Writer of uncompressed records."""
 
     def __init__(self, level: int | None) -> None:
         pass
@@ -53,7 +53,7 @@ def open_gzip(level: int | None) -> Compressor:
 
 
 class SnappyWriter:
-    """Writes blocks of 32 KiB; what is left over waits for more."""
+    """Writes blocks of 32 KiB; a rest waits for more bytes."""
 
     def __init__(self, level: int | None) -> None:
         from cramjam import snappy
@@ -85,7 +85,7 @@ class SnappyWriter:
 
 
 class Lz4Writer:
-    """One frame of independent blocks of 64 KiB."""
+    """Writes one frame of independent blocks of 64 KiB."""
 
     def __init__(self, level: int | None) -> None:
         from lz4 import frame
@@ -113,7 +113,7 @@ class Lz4Writer:
 
 
 def open_zstd(level: int | None) -> Compressor:
-    """Return a writer of one frame; at high levels with a bound of memory, as zstd does not know the input's size."""
+    """Return a writer of one frame; at high levels with a memory limit, as zstd does not know the input's size."""
     zstd = zstd_module()
     parameter = zstd.CompressionParameter
     if level is None or level < _ZSTD_LARGE_LEVEL_MIN:

@@ -1,4 +1,4 @@
-"""Control records: what brokers write into a log for each other; consumers skip them.
+"""Control records: markers that brokers write into a log; consumers skip them.
 
 A control record's key is int16 version (0), int16 type. A reader must skip types that it does not know.
 The value of a transaction's end marker is int16 version (0), int32 coordinator epoch; the quorum's control
@@ -68,7 +68,7 @@ def parse_end_transaction_value(value: bytes | None) -> int:
 
 
 def _read_versioned(layout: Struct, data: bytes | None, what: str, content: str) -> int:
-    """Return the number behind a version; later versions may add bytes behind it."""
+    """Return the number after a version; later versions may add bytes after it."""
     if data is None or len(data) < layout.size:
         held = "is null" if data is None else f"has {len(data)} bytes"
         raise InvalidRecordError(f"{what} {held}; version and {content} take {layout.size}")

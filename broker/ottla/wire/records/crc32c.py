@@ -1,7 +1,7 @@
 """CRC-32C (Castagnoli): the checksum of record batches and of producer state snapshots.
 
-The package ``crc32c`` uses the processor's own instruction where it has one. Where that package cannot be
-imported (no wheel for the platform), crcmod computes the same number, some ten to hundred times slower.
+The package ``crc32c`` uses the processor's own instruction if it has one. If that package cannot be imported (no
+wheel for the platform), crcmod computes the same number, some ten to hundred times slower.
 Source: Crc32C and DefaultRecordBatch of Kafka; RFC 3720 appendix B.4 for the known values.
 """
 
@@ -14,7 +14,7 @@ from ottla.ports import Buffer
 
 
 class Checksum(Protocol):
-    """How both implementations are called: data first, then the checksum of what came before it."""
+    """The signature of both implementations: data, then the checksum of the preceding bytes."""
 
     def __call__(self, data: Buffer, value: int = 0, /) -> int: ...
 
@@ -22,8 +22,8 @@ class Checksum(Protocol):
 def hardware_checksum() -> Checksum:
     """Return the function of the package ``crc32c``.
 
-    Its extension module is loaded on its own: the package around it imports importlib.metadata and a command line,
-    which take more time than all of ours.
+    Its extension module is loaded on its own: the package itself imports importlib.metadata and a command line, which
+    takes more time than all our imports.
 
     Raises:
         ImportError: the package is not installed, or not for this platform.

@@ -1,12 +1,12 @@
-"""Readers of compressed records: what was compressed comes out in pieces of bounded size.
+"""Readers of compressed records, which return pieces of bounded size.
 
-A batch of a few KiB may hold hundreds of MiB. A reader therefore never returns more than was asked for, never buffers
-more than ``buffer_bytes_max`` itself, and does a bounded amount of work in one `read`, however many empty members or
-blocks the bytes consist of. What Java's streams accept is accepted:
+A batch of a few KiB may hold hundreds of MiB. A reader therefore never returns more than requested, never buffers more
+than ``buffer_bytes_max`` itself, and does a bounded amount of work in one `read`, however many empty members or blocks
+the bytes have. The accepted formats are those of Java's streams:
 
 - gzip: members one after the other; other bytes after a member are ignored (GZIPInputStream).
 - snappy: xerial's framing (a 16-byte header, then blocks with an int32 length), and one bare snappy block, which is
-  what librdkafka wrote for a time (SnappyInputStream). A block comes out whole.
+  what librdkafka wrote for a time (SnappyInputStream). A block is returned whole.
 - lz4: one frame; bytes after it are ignored (Lz4BlockInputStream).
 - zstd: frames one after the other (KIP-110).
 
@@ -25,30 +25,30 @@ from ottla.ports import Buffer
 XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 XERIAL_HEADER_SIZE_BYTES: Final = 16
 GZIP_WINDOW_BITS: Final = 31
-"""zlib's way to say: 32 KiB window, gzip header and trailer."""
+"""zlib's value for a 32 KiB window, gzip header and trailer."""
 
 _SNAPPY_EXPANSION_MAX: Final = 22
-"""No snappy element makes more than 64 bytes of 3."""
+"""No snappy element decompresses 3 bytes to more than 64."""
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _INPUT_FIRST_BYTES: Final = 512
-"""What a member or frame gets at first: the decoder copies what it leaves over, for each of very many small ones."""
+"""The first input of a member or frame: the decoder copies unused input, for each of very many small members."""
 _INPUT_MAX_BYTES: Final = 64 * 1024
 _STEPS_MAX: Final = 200
-"""Members, frames or blocks in one `read`: between them Python computes, and holds the interpreter's lock."""
+"""Members, frames or blocks in one `read`: between them Python code runs, with the interpreter's lock."""
 _ZSTD_WINDOW_LOG_MIN: Final = 10
 _ZSTD_WINDOW_LOG_MAX: Final = 27
-"""128 MiB, the most that zstd's readers accept by default; Java's as well."""
+"""128 MiB, the default limit of zstd's readers; Java's as well."""
 _LZ4_PIECE_BYTES: Final = 256 * 1024
 
 _INT32 = Struct(">i")
 
 
 class BufferLimitError(Exception):
-    """The codec needs a larger buffer than was allowed: a zstd window, or a snappy block."""
+    """The codec needs a larger buffer than allowed: a zstd window, or a snappy block."""
 
 
 class Decompressor(Protocol):
-    """One reading of compressed records, from the first byte to the last."""
+    """A reader of the compressed records of one batch, from the first byte to the last."""
 
     is_at_end: bool
 
@@ -58,21 +58,21 @@ class Decompressor(Protocol):
         Only snappy returns more: one whole block of at most ``buffer_bytes_max``.
 
         Raises:
-            CorruptRecordError: the bytes are not what the codec writes, or they end too early.
+            CorruptRecordError: the bytes are not in the codec's format, or they end too early.
             BufferLimitError: see there.
         """
 
 
-def _damaged(codec: str, reason: object) -> CorruptRecordError:
+def _corrupt_data(codec: str, reason: object) -> CorruptRecordError:
     return CorruptRecordError(f"the {codec} data of the records cannot be decompressed: {reason}")
 
 
 def _ends_early(codec: str) -> CorruptRecordError:
-    return _damaged(codec, "it ends before the codec's end mark")
+    return _corrupt_data(codec, "it ends before the codec's end mark")
 
 
 class PlainReader:
-    """Records that are not compressed."""
+    """Reader of uncompressed records."""
 
     def __init__(self, data: Buffer, buffer_bytes_max: int) -> None:
         self._view = memoryview(data)
@@ -87,7 +87,7 @@ class PlainReader:
 
 
 class GzipReader:
-    """Members of gzip, one after the other, each with a decoder of its own."""
+    """Reader of gzip members, each with its own decoder."""
 
     def __init__(self, data: Buffer, buffer_bytes_max: int) -> None:
         import zlib
@@ -102,7 +102,7 @@ class GzipReader:
             try:
                 piece = self._member.decompress(self._member.unconsumed_tail or self._input.take(), size_bytes_max)
             except self._zlib.error as error:
-                raise _damaged("gzip", error) from error
+                raise _corrupt_data("gzip", error) from error
             if self._member.eof:
                 self.is_at_end = not self._input.end_member(self._member.unused_data).startswith(_GZIP_MAGIC)
                 if not self.is_at_end:
@@ -113,7 +113,7 @@ class GzipReader:
 
 
 class ZstdReader:
-    """Frames of zstd, one after the other, each with a decoder of its own."""
+    """Reader of zstd frames, each with its own decoder."""
 
     def __init__(self, data: Buffer, buffer_bytes_max: int) -> None:
         self._zstd = zstd_module()
@@ -133,7 +133,7 @@ class ZstdReader:
             except self._zstd.ZstdError as error:
                 if self._may_need_more and "too much memory" in str(error):
                     raise BufferLimitError from error
-                raise _damaged("zstd", error) from error
+                raise _corrupt_data("zstd", error) from error
             if self._frame.eof:
                 self.is_at_end = not self._input.end_member(self._frame.unused_data)
                 if not self.is_at_end:
@@ -144,7 +144,7 @@ class ZstdReader:
 
 
 class _Input:
-    """Compressed bytes, handed to decoders in pieces that begin small for each member."""
+    """Compressed bytes for decoders, in pieces that start small for each member."""
 
     def __init__(self, data: Buffer, codec: str) -> None:
         self._view = memoryview(data)
@@ -166,14 +166,14 @@ class _Input:
         return piece
 
     def end_member(self, unused: bytes) -> bytes:
-        """Go back to where the next member starts; return its first bytes, none at the end of the data."""
+        """Seek back to the start of the next member; return its first bytes, none at the end of the data."""
         self._position -= len(unused)
         self._piece_bytes = _INPUT_FIRST_BYTES
         return bytes(self._view[self._position : self._position + len(_GZIP_MAGIC)])
 
 
 class Lz4Reader:
-    """One lz4 frame; its blocks have 4 MiB at most."""
+    """Reader of one lz4 frame; its blocks have 4 MiB at most."""
 
     def __init__(self, data: Buffer, buffer_bytes_max: int) -> None:
         from lz4 import frame
@@ -191,7 +191,7 @@ class Lz4Reader:
                 self._context, self._view[self._position :], max_length=min(size_bytes_max, _LZ4_PIECE_BYTES)
             )
         except RuntimeError as error:
-            raise _damaged("lz4", error) from error
+            raise _corrupt_data("lz4", error) from error
         self._position += read_bytes
         if not self.is_at_end and not piece and not read_bytes:
             raise _ends_early("lz4")
@@ -199,7 +199,7 @@ class Lz4Reader:
 
 
 class SnappyReader:
-    """Blocks in xerial's framing, or one without."""
+    """Reader of snappy blocks in xerial's framing, or of one block without."""
 
     def __init__(self, data: Buffer, buffer_bytes_max: int) -> None:
         from cramjam import snappy
@@ -234,36 +234,36 @@ class SnappyReader:
         return bytes(out)
 
     def _next_block(self) -> tuple[memoryview | None, int]:
-        """Return the next block and its end; None for a header in its place, which SnappyInputStream skips here too."""
+        """Return the next block and its end; None for a header, which SnappyInputStream skips here too."""
         view, position = self._view, self._position
         if bytes(view[position : position + len(XERIAL_MAGIC)]) == XERIAL_MAGIC:
-            # SnappyInputStream takes a header that is cut off at the end of the stream for an empty one.
+            # SnappyInputStream treats a partial header at the end of the stream as an empty one.
             return None, min(position + XERIAL_HEADER_SIZE_BYTES, len(view))
         if len(view) - position < _INT32.size:
             raise _ends_early("snappy")
         (length,) = _INT32.unpack_from(view, position)
         position += _INT32.size
         if not 0 <= length <= len(view) - position:
-            raise _damaged("snappy", f"a block of {length} bytes, where {len(view) - position} are left")
+            raise _corrupt_data("snappy", f"a block of {length} bytes, where {len(view) - position} are left")
         return view[position : position + length], position + length
 
     def _claimed_bytes(self, block: memoryview) -> int:
-        """Return what a block says that it holds, having held that against the limit and the possible."""
+        """Return the claimed size of a block, after comparing it with the limit and with the block's maximum."""
         try:
             claimed_bytes: int = self._snappy.decompress_raw_len(block)
         except import_module("cramjam").DecompressionError as error:
-            raise _damaged("snappy", error) from error
+            raise _corrupt_data("snappy", error) from error
         if claimed_bytes > self._buffer_bytes_max:
             raise BufferLimitError
         if claimed_bytes > len(block) * _SNAPPY_EXPANSION_MAX:
-            raise _damaged("snappy", f"a block of {len(block)} bytes claims to hold {claimed_bytes}")
+            raise _corrupt_data("snappy", f"a block of {len(block)} bytes claims to hold {claimed_bytes}")
         return claimed_bytes
 
     def _decode(self, block: memoryview) -> bytes:
         try:
             return bytes(self._snappy.decompress_raw(block))
         except import_module("cramjam").DecompressionError as error:
-            raise _damaged("snappy", error) from error
+            raise _corrupt_data("snappy", error) from error
 
 
 def zstd_module() -> ModuleType:

@@ -1,4 +1,4 @@
-"""Message sets of magic 0 and 1: what Kafka wrote before 0.11, and what its logs may still hold. Read only.
+"""Message sets of magic 0 and 1, which Kafka wrote before 0.11 and which logs may still hold. Read only.
 
 A message set is messages one after the other, with no header of its own. All numbers are big-endian:
 
@@ -44,13 +44,13 @@ _HEADER = Struct(">qiIbb")
 _SIZE = Struct(">i")
 _TIMESTAMP = Struct(">q")
 _CRC_END: Final = 16
-"""Where, in a message, the bytes start that its CRC covers."""
+"""The position in a message from which its CRC counts."""
 _SIZE_MIN_BYTES: Final = (14, 22)
 """``message_size`` of a message with null key and null value, by magic."""
 
 
 class LegacyMessage(NamedTuple):
-    """One message, or one of those that a compressed message wraps, with what a dump explains about it."""
+    """One message, or one of those in a compressed message, with its fields for a dump."""
 
     record: Record
     magic: int
@@ -58,17 +58,17 @@ class LegacyMessage(NamedTuple):
     is_crc_valid: bool
     """Whether the message's CRC, and its wrapper's, match the bytes."""
     compression: Compression
-    """How the wrapper compressed it; NONE for a message on its own."""
+    """The codec of the wrapper; NONE for a message of its own."""
     timestamp_type: TimestampType | None
     """None with magic 0, which has no timestamps: the record's is -1."""
     position: int
-    """Where in the buffer the message, or its wrapper, starts."""
+    """The position of the message, or of its wrapper, in the buffer."""
     size_bytes: int
     """The whole message, or its wrapper, with offset and size."""
 
 
 class _Message(NamedTuple):
-    """One message as it is stored, a wrapper or not."""
+    """One stored message, a wrapper or not."""
 
     position: int
     end: int
@@ -88,15 +88,15 @@ def read_message_set(
 ) -> Iterator[LegacyMessage]:
     """Yield every message of ``buffer`` from ``position``, those in compressed messages one by one.
 
-    A message that the end of the buffer cuts off ends the iteration, as fetch responses cut them; with
-    ``strict`` it is an error. A CRC that does not match is reported, not raised; a damaged wrapper then usually
+    A partial message at the end of the buffer ends the iteration, because fetch responses have such messages; with
+    ``strict`` it is an error. A CRC that does not match is returned, not raised; a corrupt wrapper then usually
     raises.
 
     Args:
-        buffer: only messages of magic 0 and 1; batches of magic 2 are `iterate_batches`' business.
-        position: where the first message starts.
-        size_bytes_max: the most that one compressed message may decompress to.
-        strict: whether a cut-off message is an error.
+        buffer: only messages of magic 0 and 1; for batches of magic 2 see `iterate_batches`.
+        position: of the first message.
+        size_bytes_max: limit of the decompressed size of one message.
+        strict: whether a partial message is an error.
 
     Raises:
         CorruptRecordError: a size is below that of an empty message, the magic is neither 0 nor 1, the value
@@ -124,7 +124,7 @@ def _explain(message: _Message, wrapper: _Message) -> LegacyMessage:
 
 
 def _unwrap(wrapper: _Message, size_bytes_max: int) -> Iterator[LegacyMessage]:
-    """Yield the messages in ``wrapper`` with absolute offsets and the timestamps that readers see."""
+    """Yield the messages in ``wrapper`` with absolute offsets and the timestamps for readers."""
     if wrapper.value is None:
         raise CorruptRecordError(f"compressed message at offset {wrapper.offset} has no value to decompress")
     data = decompress(wrapper.compression, wrapper.value, size_bytes_max=size_bytes_max, magic=wrapper.magic)
@@ -145,8 +145,8 @@ def _unwrap(wrapper: _Message, size_bytes_max: int) -> Iterator[LegacyMessage]:
 
 
 def _base_offset(wrapper: _Message, last_inner_offset: Offset) -> Offset:
-    """Return what the wrapped messages' offsets are relative to."""
-    # A wrapper's offset of 0 may also mean that no broker gave it one yet.
+    """Return the offset to which the wrapped messages' offsets are relative."""
+    # A wrapper's offset of 0 may also mean that no broker has assigned one yet.
     if wrapper.magic == 0 or wrapper.offset == 0:
         return 0
     if wrapper.offset < last_inner_offset:
@@ -158,18 +158,18 @@ def _base_offset(wrapper: _Message, last_inner_offset: Offset) -> Offset:
 
 
 def _iterate_messages(buffer: Buffer, position: int, *, strict: bool) -> Iterator[_Message]:
-    """Yield the messages that are stored in ``buffer``, wrappers as they are."""
+    """Yield the messages that are stored in ``buffer``, without unwrapping."""
     end = len(buffer)
     while position < end:
-        if not strict and _is_cut_off(buffer, position, end):
+        if not strict and _is_partial(buffer, position, end):
             return
         message = _parse_message(buffer, position)
         yield message
         position = message.end
 
 
-def _is_cut_off(buffer: Buffer, position: int, end: int) -> bool:
-    """Whether the message at ``position`` may be sound, but does not end in ``buffer``."""
+def _is_partial(buffer: Buffer, position: int, end: int) -> bool:
+    """Whether the message at ``position`` may be valid, but does not end in ``buffer``."""
     left_bytes = end - position
     if left_bytes < LOG_OVERHEAD_BYTES:
         return True
@@ -219,7 +219,7 @@ def _parse_message(buffer: Buffer, position: int) -> _Message:
 
 
 def _read_bytes(data: bytes, at: int, position: int) -> tuple[bytes | None, int]:
-    """Return a field with an int32 size, None when that is negative, and where it ends."""
+    """Return a field with an int32 size, None when that is negative, and its end."""
     left_bytes = len(data) - at - _SIZE.size
     if left_bytes < 0:
         raise CorruptRecordError(f"message at byte {position} ends before the size of its key or value")

@@ -1,8 +1,7 @@
 """The lz4 frame's descriptor as messages of magic 0 wrote it: its checksum covers four bytes too many.
 
 Kafka before 0.10 computed the descriptor's checksum over the frame's magic number as well (KAFKA-3160), and
-its readers do not look at it in messages of magic 0. The lz4 library always does, so the right one is put in
-its place.
+its readers ignore it in messages of magic 0. The lz4 library always checks it, so it is replaced by the right one.
 
 ====== ===== ==========================================================================
 offset bytes field (little-endian; the descriptor is the bytes from 4 to the checksum)
@@ -33,7 +32,7 @@ _PRIME_5: Final = 374761393
 
 
 def with_correct_checksum(frame: Buffer) -> bytes:
-    """Return a copy of ``frame`` whose descriptor's checksum is right; one that is too short is only copied."""
+    """Return a copy of ``frame`` with the right checksum of its descriptor; a too short frame is not changed."""
     fixed = bytearray(frame)
     if len(fixed) <= _MAGIC_SIZE_BYTES:
         return bytes(fixed)
@@ -50,8 +49,8 @@ def xxhash32_of_short(data: Buffer) -> int:
     whole = len(data) - len(data) % 4
     hashed = (_PRIME_5 + len(data)) & _MASK
     for start in range(0, whole, 4):
-        lane = int.from_bytes(bytes(data[start : start + 4]), "little")
-        hashed = (hashed + lane * _PRIME_3) & _MASK
+        word = int.from_bytes(bytes(data[start : start + 4]), "little")
+        hashed = (hashed + word * _PRIME_3) & _MASK
         hashed = (_rotate_left(hashed, 17) * _PRIME_4) & _MASK
     for byte in bytes(data[whole:]):
         hashed = (hashed + byte * _PRIME_5) & _MASK

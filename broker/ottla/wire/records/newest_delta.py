@@ -1,8 +1,8 @@
-"""The largest of many timestamp deltas, found at the speed of C.
+"""Find the largest of many timestamp deltas at the speed of C.
 
-A batch's header says what its newest timestamp is. Readers and retention believe that, so a leader compares it with
-the records. The deltas of records of one layout lie in columns: byte n of each varint. Most headers are right, which
-one pass over the columns confirms; only for a wrong one is the largest delta searched.
+A batch's header has its newest timestamp. Readers and retention rely on it, so a leader compares it with the records.
+The deltas of records of one layout are in columns: byte n of each varint. Most headers are right, which one pass over
+the columns confirms; the largest delta is searched only for a wrong header.
 
 Varints have their lowest seven bits first and, by zigzag, the sign in bit 0: negative deltas are odd.
 """
@@ -18,7 +18,7 @@ _UP_TO: Final = tuple(bytes(byte for byte in range(128) if byte & 1 or byte <= m
 def find_newest_delta(columns: list[bytes], expected: int) -> int:
     """Return the largest number in ``columns``, the bytes of varints of one length, lowest first; at least one each.
 
-    Takes least where the largest is ``expected``.
+    It is quickest if the largest is ``expected``.
     """
     first = columns[0]
     if len(columns) == 1:

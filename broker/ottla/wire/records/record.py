@@ -1,4 +1,4 @@
-"""The records inside a batch: read in full, or only walked to see that they are what the header says.
+"""The records inside a batch: read in full, or only walked to compare them with the header.
 
 A record (varints are zigzag, as in protocol buffers): varint size of what follows; int8 attributes (unused);
 varlong timestamp delta and varint offset delta, both relative to the batch's base; varint key size and key,
@@ -37,20 +37,20 @@ class Record(NamedTuple):
 
 
 class TooManyHeadersError(InvalidRecordError):
-    """A record may be sound, but has more headers than the caller wanted to look at."""
+    """A record may be valid, but has more headers than the caller allows."""
 
 
 class RecordsSummary(NamedTuple):
-    """What `validate_records` learns on its walk."""
+    """The result of `validate_records`."""
 
     record_count: int
     min_timestamp_ms: int
-    """The smallest timestamp that the records themselves carry; -1 without records."""
+    """The smallest timestamp of the records themselves; -1 without records."""
     max_timestamp_ms: int
     max_timestamp_offset: Offset
     """The offset of the first record with that timestamp; -1 without records."""
     null_key_indexes: tuple[int, ...]
-    """Which records (from 0) have no key: what a compacted topic refuses; at most the first 100 of them."""
+    """The indexes of records without a key, which a compacted topic rejects; at most the first 100 of them."""
 
 
 # Half the cost of calling the class, whose __new__ is written in Python.
@@ -60,7 +60,7 @@ _NEW = tuple.__new__
 def read_records(batch: RecordBatch, *, size_bytes_max: int) -> list[Record]:
     """Return every record of ``batch``, in order.
 
-    Offsets must ascend and stay at or below the batch's last offset; they need not be dense, because compaction
+    Offsets must ascend and stay at or below the batch's last offset; they may have gaps, because compaction
     removes records. With LogAppendTime, the header's max_timestamp is the timestamp of every record.
 
     Args:
@@ -98,10 +98,10 @@ def read_records(batch: RecordBatch, *, size_bytes_max: int) -> list[Record]:
 
 
 def validate_records(batch: RecordBatch, *, size_bytes_max: int) -> RecordsSummary:
-    """Walk the records of a batch that a producer sent, without making keys, values or headers.
+    """Walk the records of a batch that a producer sent, without creating keys, values or headers.
 
-    Checks that sizes fit into each other, that offset deltas are 0, 1, ... and that there are as many records as
-    the header says. Does not compare timestamps with the header's: a broker replaces that one.
+    Checks that sizes are consistent, that offset deltas are 0, 1, ... and that the number of records is that of the
+    header. Does not compare timestamps with the header's: a broker replaces that one.
 
     Args:
         batch: from `parse_batch`; its CRC is the caller's business.
@@ -111,13 +111,13 @@ def validate_records(batch: RecordBatch, *, size_bytes_max: int) -> RecordsSumma
         CorruptRecordError: the records cannot be decompressed or are more than ``size_bytes_max``.
         InvalidRecordError: the records contradict the batch's header or themselves.
 
-    Source: LogValidator of Kafka (batches that keep their form).
+    Source: LogValidator of Kafka (batches that are not recompressed).
     """
     return validate_plain_records(batch, decompress(batch.compression, batch.payload, size_bytes_max=size_bytes_max))
 
 
 def validate_plain_records(batch: RecordBatch, data: bytes, *, headers_each_max: int = HEADERS_MAX) -> RecordsSummary:
-    """Do what `validate_records` does with ``data``, which are the batch's records, decompressed.
+    """Validate ``data``, the batch's decompressed records, as `validate_records` does.
 
     Raises:
         InvalidRecordError: the records contradict the batch's header or themselves, or one of them has more than
@@ -169,7 +169,7 @@ def _summarize(batch: RecordBatch, deltas_ms: list[int], null_key_indexes: tuple
 
 
 def read_size(data: bytes, position: int) -> tuple[int, int]:
-    """Return where the record at ``position`` starts after its size, and where it must end."""
+    """Return the position after the size of the record at ``position``, and its end according to that size."""
     byte = data[position]
     if byte < 0x80:
         size_bytes, position = ZIGZAG[byte], position + 1
@@ -189,10 +189,10 @@ def _read_record(
     base_timestamp_ms: int,
     append_time_ms: int | None,
 ) -> tuple[Record, int]:
-    """Return the record whose size was read, and where its last field ends.
+    """Return the record whose size was read, and the end of its last field.
 
-    A field that runs over ``end`` takes bytes of the next record, or fewer than it says at the end of the data: the
-    caller sees that by the returned position. One-byte varints are read in place: a call costs more than they do.
+    A field that exceeds ``end`` takes bytes of the next record, or fewer than its size at the end of the data: the
+    caller detects that by the returned position. One-byte varints are read in place: a call costs more than they do.
     """
     position += 1  # attributes: unused
     byte = data[position]
@@ -221,7 +221,7 @@ def _read_record(
 
 
 def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
-    """Return a sized field, None when its size is negative, and where it ends by what its size says."""
+    """Return a sized field, None when its size is negative, and its end according to the size."""
     byte = data[position]
     if byte < 0x80:
         size_bytes, position = ZIGZAG[byte], position + 1
@@ -256,7 +256,7 @@ def _read_header_count(data: bytes, position: int, end: int) -> tuple[int, int]:
 
 
 def walk_record(data: bytes, position: int, end: int, headers_max: int) -> tuple[int, int, int, int, int]:
-    """Return the record's timestamp delta, offset delta, key size, how many headers it has, and where these end."""
+    """Return the record's timestamp delta, offset delta, key size, number of headers, and the end of the headers."""
     timestamp_delta_ms, offset_delta, key_size_bytes, position = _walk_to_headers(data, position)
     if not data[position]:
         return timestamp_delta_ms, offset_delta, key_size_bytes, 0, position + 1
@@ -266,7 +266,7 @@ def walk_record(data: bytes, position: int, end: int, headers_max: int) -> tuple
 
 
 def _walk_to_headers(data: bytes, position: int) -> tuple[int, int, int, int]:
-    """Return timestamp delta, offset delta and key size of the record, and where its header count is."""
+    """Return timestamp delta, offset delta and key size of the record, and the position of its header count."""
     position += 1  # attributes: unused
     byte = data[position]
     if byte < 0x80:
@@ -284,23 +284,23 @@ def _walk_to_headers(data: bytes, position: int) -> tuple[int, int, int, int]:
 
 
 def _skip_bytes(data: bytes, position: int) -> tuple[int, int]:
-    """Return a field's size, -1 for null, and where it ends by what its size says."""
+    """Return a field's size, -1 for null, and its end according to the size."""
     byte = data[position]
     if byte < 0x80:
         size_bytes, position = ZIGZAG[byte], position + 1
     else:
         size_bytes, position = read_varint(data, position)
     if size_bytes < _NULL_SIZE:
-        # JVM Kafka takes any negative size for null; librdkafka never returns from a consume of such a record.
+        # JVM Kafka treats any negative size as null; librdkafka never returns from a consume of such a record.
         raise InvalidRecordError(f"one of its fields says that it has {size_bytes} bytes")
     return size_bytes, position + size_bytes if size_bytes > 0 else position
 
 
 def skip_headers(data: bytes, position: int, end: int, headers_max: int) -> int:
-    """Return where the record's headers end, having looked at no more than ``headers_max``."""
+    """Return the end of the record's headers, of which at most ``headers_max`` are read."""
     count, position = _read_header_count(data, position, end)
     if count > headers_max:
-        raise TooManyHeadersError(f"it has {count} headers; no more than {headers_max} are looked at")
+        raise TooManyHeadersError(f"it has {count} headers; at most {headers_max} are allowed")
     for _ in range(count):
         key_size_bytes, position = _skip_bytes(data, position)
         if key_size_bytes < 0:
@@ -318,7 +318,7 @@ def _side(position: int, end: int) -> str:
 
 
 def _check_end(batch: RecordBatch, record_count: int, left_bytes: int) -> None:
-    """Compare the header's count with what was read: none may be negative, and no byte may be left."""
+    """Check the header's count, which must not be negative, and that no byte is left."""
     if batch.record_count < 0:
         raise InvalidRecordError(f"batch at offset {batch.base_offset} says that it has {batch.record_count} records")
     if left_bytes:

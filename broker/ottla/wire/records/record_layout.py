@@ -1,7 +1,7 @@
-"""How the bytes of one record are divided, and which bytes the offset deltas of its neighbours have.
+"""The layout of one record's bytes, and the bytes of the offset deltas of the records after it.
 
-Records with the same layout are a table: byte n of each is a column, which one slice of the batch takes out and one
-comparison checks. `batch_form` and `dense_records` do so.
+Records with the same layout are a table: byte n of each is a column, which one slice of the batch extracts and one
+comparison checks. `batch_form` and `contiguous_records` do so.
 """
 
 from typing import Final, NamedTuple
@@ -10,7 +10,7 @@ from ottla.wire.records.record import read_size
 from ottla.wire.records.varint import ZIGZAG, encode_varint, read_varint
 
 _HEADERS_MAX: Final = 8
-"""More headers make more columns than are worth it."""
+"""More headers give more columns than are worth their cost."""
 _TIMESTAMP_SIZE_BYTES_MAX: Final = 9
 """So many bytes cannot be a delta beyond 2^62."""
 
@@ -25,30 +25,30 @@ _MIDDLE_CONTINUED: Final = bytes(number | 0x80 for number in _MIDDLE)
 
 
 class RecordLayout(NamedTuple):
-    """Where one record has its numbers, as positions from its start."""
+    """The positions of one record's numbers, relative to its start."""
 
     size_bytes: int
-    """With the number that says so."""
+    """Including the size field itself."""
     timestamp: int
-    """Where the timestamp delta begins; it ends where the offset delta begins."""
+    """The start of the timestamp delta; it ends at the start of the offset delta."""
     offset_delta: int
     size: tuple[int, ...]
-    """The places of the bytes that say the record's size."""
+    """The positions of the bytes of the record's size."""
     key_size: tuple[int, ...]
     value_size: tuple[int, ...]
     header_count: int
     headers: tuple[int, ...]
-    """The places of the bytes that say the number of headers, and the sizes of their keys and values."""
+    """The positions of the bytes of the number of headers, and of the sizes of their keys and values."""
 
 
 def read_layout(data: bytes, position: int, index: int) -> RecordLayout | None:
-    """Return the layout of the record at ``position``, which is sound and has offset delta ``index``.
+    """Return the layout of the record at ``position``, which is valid and has offset delta ``index``.
 
-    None when it is not, or too unusual for its columns to be worth it.
+    None when it does not, or is too unusual for its columns to be worth their cost.
 
     Raises:
         IndexError: ``data`` ends within the record.
-        InvalidRecordError: one of its numbers is not sound.
+        InvalidRecordError: one of its numbers is invalid.
     """
     timestamp, end = read_size(data, position)
     size = _places(position, position, timestamp)
@@ -82,7 +82,7 @@ def read_layout(data: bytes, position: int, index: int) -> RecordLayout | None:
 
 
 def _read_number(data: bytes, at: int, start: int) -> tuple[int, int, tuple[int, ...]]:
-    """Return a 32-bit number, where it ends, and the places of its bytes from ``start`` on."""
+    """Return a 32-bit number, its end, and the positions of its bytes relative to ``start``."""
     byte = data[at]
     if byte < 0x80:
         return ZIGZAG[byte], at + 1, (at - start,)
@@ -95,7 +95,7 @@ def _places(start: int, first: int, end: int) -> tuple[int, ...]:
 
 
 def count_rows_left(index: int, record_count: int) -> int:
-    """Return how many records from ``index`` on may have offset deltas that differ in the same bytes only."""
+    """Return how many records from ``index`` on have offset deltas that differ in the same bytes only."""
     end = _ONE_BYTE_MAX if index < _ONE_BYTE_MAX else index - index % _BLOCK + _BLOCK
     return min(end, record_count) - index
 

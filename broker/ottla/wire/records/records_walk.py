@@ -1,15 +1,14 @@
 """`RecordsWalk`: checks a batch's records while they are decompressed, piece by piece and a slice at a time.
 
-A piece may end anywhere. A record that it cuts off is kept until the next piece, unless it is large: then its fields
-are followed through the pieces, and nothing of it is kept. Records with very many headers are followed in the same way,
-because their headers take longer than a slice.
+A piece may end anywhere. A partial record is kept until the next piece, unless it is large: then its fields are
+followed through the pieces, and none of its bytes are kept. Records with very many headers are followed in the same
+way, because their headers take longer than a slice.
 """
 
 from collections.abc import Generator, Iterator
 from typing import Final, Literal
 
 from ottla.errors import InvalidRecordError
-from ottla.wire.records.alike_records import NONE_ALIKE_DELTA, count_alike
 from ottla.wire.records.record import (
     HEADERS_MAX,
     NULL_KEY_INDEXES_MAX,
@@ -18,20 +17,21 @@ from ottla.wire.records.record import (
     skip_headers,
     walk_record,
 )
+from ottla.wire.records.uniform_records import NONE_UNIFORM_DELTA, count_uniform
 from ottla.wire.records.varint import ZIGZAG, read_varint, read_varlong
 
 _ROWS_FIRST: Final = 128
-"""As many records are tried first; after every success four times as many, so that failures cost little."""
+"""The number of records to try first; after every success four times as many, so that failures cost little."""
 _ROWS_GROWTH: Final = 4
 _ROWS_MAX: Final = 1024
 _COLUMNS_MIN: Final = 40
-"""Fewer records than that are walked sooner than their columns are found."""
+"""Walking fewer records is quicker than finding their columns."""
 _PATIENCE_MAX: Final = 256
-"""As many records at most are walked between two tries; they get there in two steps."""
+"""Limit of the records that are walked between two tries; it is reached in two steps."""
 _TIMESTAMP_SIZE_BYTES_MAX: Final = 9
 """So many bytes cannot be a delta beyond 2^62."""
 _LARGE_SIZE_BYTES_MIN: Final = 64 * 1024
-"""A record of this size and more is not kept when a piece cuts it off."""
+"""A partial record of this size and more is not kept."""
 _HEADERS_IN_ONE_GO: Final = 256
 """A record with more headers than that, about 100 us of work, is followed header by header."""
 _THOROUGH_IN_ONE_GO: Final = 100
@@ -48,12 +48,12 @@ class RecordsWalk:
 
     Attributes:
         index: how many records have been walked.
-        newest_delta, oldest_delta: the largest and smallest timestamp delta so far; the smallest only where
+        newest_delta, oldest_delta: the largest and smallest timestamp delta so far; the smallest only with
             ``is_thorough``.
-        null_key_indexes: which records have no key, the first 100 of them; only where ``is_thorough``.
+        null_key_indexes: the indexes of the first 100 records without a key; only with ``is_thorough``.
 
     Args of the constructor:
-        record_count: how many there must be, with offset deltas 0, 1, ...
+        record_count: the required number of records, with offset deltas 0, 1, ...
         expected_delta: see `find_newest_timestamp_delta`.
         headers_each_max: a record with more headers raises TooManyHeadersError.
         headers_max: all records together may have so many.
@@ -70,8 +70,8 @@ class RecordsWalk:
         is_thorough: bool = False,
     ) -> None:
         self.index = 0
-        self.newest_delta = NONE_ALIKE_DELTA
-        self.oldest_delta = -NONE_ALIKE_DELTA
+        self.newest_delta = NONE_UNIFORM_DELTA
+        self.oldest_delta = -NONE_UNIFORM_DELTA
         self.null_key_indexes: list[int] = []
         self._record_count = record_count
         self._expected_delta = expected_delta
@@ -84,11 +84,11 @@ class RecordsWalk:
         self._rows, self._patience = _ROWS_FIRST, 1
 
     def feed(self, piece: bytes) -> Iterator[None]:
-        """Walk the records that ``piece`` completes; yields at least once per 200 us.
+        """Walk the records that ``piece`` completes; yield at least once per 200 us.
 
         Raises:
             InvalidRecordError: record ``index`` contradicts the batch or itself, or bytes are left after the last one.
-            TooManyHeadersError: there are more headers than were allowed.
+            TooManyHeadersError: there are more headers than allowed.
         """
         data = self._rest + piece if self._rest else piece
         self._rest = b""
@@ -113,7 +113,7 @@ class RecordsWalk:
             raise InvalidRecordError(f"{len(self._rest)} bytes are left after the last record")
 
     def finish(self) -> None:
-        """Note that no piece follows.
+        """Check that the last piece has completed the last record.
 
         Raises:
             InvalidRecordError: the bytes end before the last record does.
@@ -121,10 +121,10 @@ class RecordsWalk:
         if self.index < self._record_count:
             raise InvalidRecordError("the bytes end within it")
 
-    # --- records that are wholly there
+    # --- complete records
 
     def _walk_some(self, data: bytes, position: int) -> int:
-        """Walk some records, none where the next is cut off or has to be followed; return where the next one starts."""
+        """Walk some records, none if the next is partial or must be followed; return the position of the next one."""
         end_index = self.index + (_THOROUGH_IN_ONE_GO if self._is_thorough else self._patience)
         if self._record_count - end_index < _COLUMNS_MIN:
             end_index = min(end_index + _COLUMNS_MIN, self._record_count)
@@ -132,7 +132,7 @@ class RecordsWalk:
         if self.index < end_index or self._is_thorough or self._record_count - self.index < _COLUMNS_MIN:
             return position
         try:
-            alike = count_alike(
+            uniform = count_uniform(
                 data,
                 position,
                 self.index,
@@ -141,20 +141,20 @@ class RecordsWalk:
                 self._headers_each_max,
                 self._expected_delta,
             )
-        except (IndexError, InvalidRecordError):  # the walk finds out which, and whether it is cut off
+        except (IndexError, InvalidRecordError):  # the walk finds out which one, and whether it is partial
             return position
-        count = alike.record_count if alike.end <= len(data) else 0  # else the last of them is cut off
+        count = uniform.record_count if uniform.end <= len(data) else 0  # else the last of them is partial
         if count:
             self.index += count
-            self.newest_delta = max(self.newest_delta, alike.newest_delta)
-            self._count_headers(count * alike.headers_each)
-            position = alike.end
+            self.newest_delta = max(self.newest_delta, uniform.newest_delta)
+            self._count_headers(count * uniform.headers_each)
+            position = uniform.end
         self._patience = 1 if count >= _COLUMNS_MIN else min(self._patience * 63, _PATIENCE_MAX)
         self._rows = min(self._rows * _ROWS_GROWTH, _ROWS_MAX) if count >= self._rows else _ROWS_FIRST
         return position
 
     def _walk(self, data: bytes, position: int, end_index: int) -> int:
-        """Walk records up to ``end_index``, or to one that is cut off or has to be followed."""
+        """Walk records up to ``end_index``, or to one that is partial or must be followed."""
         while self.index < end_index:
             if not self._is_thorough:
                 position, self.index, newest, header_count = walk_plain(
@@ -171,7 +171,7 @@ class RecordsWalk:
         return position
 
     def _walk_unusual(self, data: bytes, position: int) -> int | None:
-        """Walk one record, whatever it looks like; None where it is cut off or has to be followed."""
+        """Walk one record of any form; return None if it is partial or must be followed."""
         size_bytes, start = _peek_size(data, position)
         if size_bytes is None or size_bytes > len(data) - start:
             if size_bytes is not None and size_bytes >= _LARGE_SIZE_BYTES_MIN:
@@ -201,7 +201,7 @@ class RecordsWalk:
             raise TooManyHeadersError("there are too many headers up to it")
 
     def _note(self, delta_ms: int, offset_delta: int, *, has_key: bool) -> None:
-        """Take down what the next record says."""
+        """Update the result with the next record."""
         if offset_delta != self.index:
             raise InvalidRecordError(f"it has offset delta {offset_delta}")
         self.newest_delta = max(self.newest_delta, delta_ms)
@@ -210,10 +210,10 @@ class RecordsWalk:
             self.null_key_indexes.append(self.index)
         self.index += 1
 
-    # --- records that are followed
+    # --- large records
 
     def _feed_large(self, large: _Large, data: bytes) -> Generator[None, None, bytes | None]:
-        """Hand ``data`` to the record that is followed; return what is behind it, None while it has not ended."""
+        """Pass ``data`` to the record that is followed; return the bytes after it, None while it has not ended."""
         try:
             signal = large.send(data)
             while signal is None:
@@ -230,7 +230,7 @@ class RecordsWalk:
         next(self._large)
 
     def _follow(self) -> _Large:
-        """Walk one record through as many pieces as it has; return the bytes behind it."""
+        """Walk one record through all its pieces; return the bytes after it."""
         fields = _Fields()
         size_bytes = yield from fields.read_number(_NUMBER_SIZE_BYTES_MAX)
         if size_bytes < 0:
@@ -262,7 +262,7 @@ class RecordsWalk:
 
 
 class _Fields:
-    """The fields of one record whose bytes come in pieces."""
+    """The fields of one record whose bytes arrive in pieces."""
 
     def __init__(self) -> None:
         self._data = b""
@@ -275,7 +275,7 @@ class _Fields:
         return self._data[self._position :]
 
     def read_number(self, size_bytes_max: int, *, is_long: bool = False) -> Generator[Literal["more"], bytes, int]:
-        """Return the varint that comes next."""
+        """Return the next varint."""
         while True:
             at = self._position
             try:
@@ -316,7 +316,7 @@ class _Fields:
 
 
 def _peek_size(data: bytes, position: int) -> tuple[int | None, int]:
-    """Return what the record at ``position`` says of its size, and where it starts after that; None if cut off."""
+    """Return the size of the record at ``position``, and the position after it; None if it is partial."""
     try:
         byte = data[position]
         return (ZIGZAG[byte], position + 1) if byte < 0x80 else read_varint(data, position)
@@ -330,7 +330,7 @@ def _size_error(too_many_bytes: int) -> InvalidRecordError:
 
 
 def _read_raw(data: bytes, position: int) -> tuple[int, int]:
-    """Return the varint at ``position`` with its sign in bit 0, and where it ends.
+    """Return the varint at ``position`` with its sign in bit 0, and its end.
 
     Raises:
         InvalidRecordError: it might be beyond 2^62.
@@ -348,12 +348,12 @@ def _read_raw(data: bytes, position: int) -> tuple[int, int]:
 def walk_plain(  # noqa: C901, PLR0912, PLR0915
     data: bytes, position: int, index: int, end_index: int, headers_each_max: int
 ) -> tuple[int, int, int, int]:
-    """Walk sound records whose numbers have one or two bytes.
+    """Walk valid records whose numbers have one or two bytes.
 
-    Return where the first other starts, or one that ``data`` cuts off, which one that is, and of those before it the
-    newest timestamp delta and the number of headers. A call for each number would cost more than all of them.
+    Return the position and index of the first other or partial record, and the newest timestamp delta and the number
+    of headers of the records before it. A call for each number would cost more than all of them.
     """
-    most, delta, start, header_count = 2 * NONE_ALIKE_DELTA, index, position, 0
+    most, delta, start, header_count = 2 * NONE_UNIFORM_DELTA, index, position, 0
     try:
         for delta in range(index, end_index):
             start = position
@@ -387,7 +387,7 @@ def walk_plain(  # noqa: C901, PLR0912, PLR0915
                     break
             if number != delta << 1:
                 break
-            # The key: null is size -1, which zigzag makes 1; a key of 64 bytes or more is unusual.
+            # The key: null is size -1, which zigzag encodes as 1; a key of 64 bytes or more is unusual.
             number = data[position + 1]
             position += 2
             if number != 1:

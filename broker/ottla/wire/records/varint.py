@@ -1,7 +1,7 @@
-"""Zigzag varints, as protocol buffers have them: seven bits per byte, the lowest first, the sign in bit 0.
+"""Zigzag varints, as in protocol buffers: seven bits per byte, the lowest first, the sign in bit 0.
 
-Both readers expect the caller to have found that the first byte has its top bit set: the frequent one-byte numbers are
-read in place, through `ZIGZAG`, because a call costs more than the number.
+Both readers require that the first byte has its top bit set: the frequent one-byte numbers are read in place, through
+`ZIGZAG`, because a call costs more than the number.
 
 Source: ByteUtils.readVarint and writeVarint of Kafka. Java drops bits beyond the type's width; here they are an error.
 """
@@ -11,13 +11,13 @@ from typing import Final
 from ottla.errors import InvalidRecordError
 
 ZIGZAG: Final = tuple((number >> 1) ^ -(number & 1) for number in range(128))
-"""The number that a one-byte varint stands for."""
+"""The number of each one-byte varint."""
 
 _ONE_BYTE: Final = tuple(bytes((number,)) for number in range(128))
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return the 32-bit number at ``position`` and where it ends.
+    """Return the 32-bit number at ``position`` and its end.
 
     Raises:
         IndexError: the bytes end before the number does.
@@ -31,7 +31,7 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def read_varlong(data: bytes, position: int) -> tuple[int, int]:
-    """Return the 64-bit number at ``position`` and where it ends.
+    """Return the 64-bit number at ``position`` and its end.
 
     Raises:
         IndexError: the bytes end before the number does.

@@ -1,4 +1,4 @@
-"""Bytes that are no message: one ProtocolError, and no memory for what is not there."""
+"""Malformed messages: a ProtocolError, and no memory for missing bytes."""
 
 import tracemalloc
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ MEMORY_MULTIPLE_MAX = 100
 MEMORY_FIXED_BYTES = 64 * 1024
 
 
-def decode_or_refuse(message_type: type[Message], data: bytes, version: int) -> Message | None:
+def decode_or_reject(message_type: type[Message], data: bytes, version: int) -> Message | None:
     try:
         return message_type.decode(data, version)
     except ProtocolError:
@@ -26,7 +26,7 @@ def decode_or_refuse(message_type: type[Message], data: bytes, version: int) -> 
 
 @settings(max_examples=settings.default.max_examples // 25)
 @given(data=st.data())
-def test_a_message_cut_anywhere_is_refused(
+def test_message_truncated_anywhere_is_rejected(
     message_type: type[Message], message_version: int, messages: Any, data: st.DataObject
 ) -> None:
     encoded = data.draw(messages.of(message_type, message_version)).encode(message_version)
@@ -38,8 +38,8 @@ def test_a_message_cut_anywhere_is_refused(
 
 @settings(max_examples=settings.default.max_examples // 10)
 @given(noise=st.binary(max_size=64))
-def test_random_bytes_are_a_message_or_refused(message_type: type[Message], message_version: int, noise: bytes) -> None:
-    message = decode_or_refuse(message_type, noise, message_version)
+def test_random_bytes_are_decoded_or_rejected(message_type: type[Message], message_version: int, noise: bytes) -> None:
+    message = decode_or_reject(message_type, noise, message_version)
 
     if message is not None:
         encoded = message.encode(message_version)
@@ -48,7 +48,7 @@ def test_random_bytes_are_a_message_or_refused(message_type: type[Message], mess
 
 @settings(max_examples=settings.default.max_examples // 25)
 @given(data=st.data())
-def test_a_changed_byte_is_a_message_or_refused(
+def test_a_changed_byte_is_a_message_or_rejected(
     message_type: type[Message], message_version: int, messages: Any, data: st.DataObject
 ) -> None:
     encoded = bytearray(data.draw(messages.of(message_type, message_version)).encode(message_version))
@@ -56,7 +56,7 @@ def test_a_changed_byte_is_a_message_or_refused(
         at = data.draw(st.integers(0, len(encoded) - 1))
         encoded[at] = data.draw(st.integers(0, 255))
 
-    message = decode_or_refuse(message_type, bytes(encoded), message_version)
+    message = decode_or_reject(message_type, bytes(encoded), message_version)
 
     assert message is None or type(message) is message_type
 
@@ -66,10 +66,10 @@ LIES = [b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x07", b"\x80\x80\x80\x80\x08", b
 
 @pytest.mark.parametrize("lie", LIES, ids=bytes.hex)
 @pytest.mark.parametrize("position", [0, 1, 4, 10, 13])
-def test_lengths_that_lie_cost_no_memory(message_types: list[type[Message]], position: int, lie: bytes) -> None:
+def test_wrong_lengths_allocate_no_memory(message_types: list[type[Message]], position: int, lie: bytes) -> None:
     data = bytes(position) + lie + bytes(200)
     for message_type in message_types:
-        decode_or_refuse(message_type, b"", message_type.versions.last)  # makes the decoder
+        decode_or_reject(message_type, b"", message_type.versions.last)  # makes the decoder
 
         peak_bytes = peak_of(message_type, data, message_type.versions.last)
 
@@ -79,7 +79,7 @@ def test_lengths_that_lie_cost_no_memory(message_types: list[type[Message]], pos
 def test_the_smallest_elements_cost_no_more_than_a_multiple_of_their_bytes(message_type: type[Message]) -> None:
     """Any array, as full of nothing as the format allows."""
     version = message_type.versions.last
-    for path, message in full_of_nothing(message_type, version):
+    for path, message in with_empty_elements(message_type, version):
         data = message.encode(version)
         message_type.decode(data, version)  # makes the decoder
 
@@ -98,13 +98,13 @@ def peak_of(message_type: type[Message], data: bytes, version: int) -> int:
     """Return the most bytes that were allocated while ``data`` was decoded."""
     tracemalloc.start()
     try:
-        decode_or_refuse(message_type, data, version)
+        decode_or_reject(message_type, data, version)
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
 
-def full_of_nothing(struct_type: type[Struct], version: int, path: str = "") -> Iterator[tuple[str, Any]]:
+def with_empty_elements(struct_type: type[Struct], version: int, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield, for each array at any depth, a smallest message with a thousand smallest elements in that array."""
     for key, field in struct_type.fields.items():
         if version not in field.versions and version not in field.tagged:
@@ -113,7 +113,7 @@ def full_of_nothing(struct_type: type[Struct], version: int, path: str = "") -> 
         if field.kind == "array":
             element = smallest(nested, version) if nested else SMALLEST_ELEMENTS.get(field.element, 0)
             yield f"{path}{key}", smallest(struct_type, version, **{key: [element] * 1_000})
-        for deeper, inner in full_of_nothing(nested, version, f"{path}{key}.") if nested else ():
+        for deeper, inner in with_empty_elements(nested, version, f"{path}{key}.") if nested else ():
             yield deeper, smallest(struct_type, version, **{key: [inner] if field.kind == "array" else inner})
 
 

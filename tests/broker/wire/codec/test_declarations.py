@@ -1,4 +1,4 @@
-"""What a field's annotation says to people and mypy is what its declaration puts on the wire."""
+"""The annotation of a field has the type that its declaration encodes."""
 
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -57,13 +57,13 @@ def test_every_annotation_agrees_with_its_declaration(message_type: type[Message
                 assert annotation == expected_annotation(field), f"{struct_type.__name__}.{key}"
 
 
-def test_no_field_hides_what_every_message_has(message_type: type[Message]) -> None:
+def test_no_field_hides_an_attribute_of_messages(message_type: type[Message]) -> None:
     for struct_type in structs_of(message_type):
         inherited = set(dir(Message if issubclass(struct_type, Message) else Struct))
         assert not inherited & set(struct_type.fields), struct_type.__name__
 
 
-def test_a_fields_versions_lie_within_reach_of_its_message(message_type: type[Message]) -> None:
+def test_versions_of_a_field_are_within_those_of_its_message(message_type: type[Message]) -> None:
     first, last = message_type.versions
     for struct_type in structs_of(message_type):
         for key, field in struct_type.fields.items():

@@ -1,4 +1,4 @@
-"""A message that may list so many entries lists no more: over all arrays, nested ones and tagged fields."""
+"""The entries limit of a message counts all arrays, nested ones and tagged fields."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def numbers() -> bytes:
 
 
 def tagged() -> bytes:
-    """Three tagged fields that nobody knows, in the one place that there is."""
+    """Three unknown tagged fields in the one tagged section of the message."""
     request = ApiVersionsRequest()
     request.unknown_tags = {100: b"", 101: b"x", 102: b""}
     return request.encode(3)
@@ -38,16 +38,16 @@ def tagged() -> bytes:
         pytest.param(MetadataRequest, 1, MetadataRequest(topics=None).encode(1), 0, id="null"),
     ],
 )
-def test_the_limit_is_over_all_entries(listing_type: type[Message], version: int, data: bytes, entries: int) -> None:
+def test_entries_limit_counts_all_entries(listing_type: type[Message], version: int, data: bytes, entries: int) -> None:
     message, _ = listing_type.decode_from(data, version, entries_max=entries)
 
-    assert message == listing_type.decode(data, version), "without a limit it is the same"
+    assert message == listing_type.decode(data, version), "without a limit the result is the same"
     if entries:
         with pytest.raises(ProtocolError, match="entries, with which the message has 1 more than"):
             listing_type.decode_from(data, version, entries_max=entries - 1)
 
 
-def test_what_is_too_much_is_refused_before_it_is_made() -> None:
+def test_too_many_entries_are_rejected_before_allocation() -> None:
     data = MetadataRequest(topics=[MetadataRequestTopic(name="")] * 1_000).encode(1)
 
     with pytest.raises(ProtocolError, match=r"topics has 1000 entries, .* 1 more"):

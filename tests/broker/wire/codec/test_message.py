@@ -1,4 +1,4 @@
-"""The rules of the notation, one by one, on messages small enough to read as bytes."""
+"""The rules of declarations, one by one, on messages small enough to read as bytes."""
 
 import re
 
@@ -80,7 +80,7 @@ class Tree(Message, versions="0-2", flexible="2+"):
     after: int = int8("0+")
 
 
-def test_a_wrong_field_is_refused_whether_or_not_an_instance_was_made_before() -> None:
+def test_unknown_field_is_rejected_before_and_after_the_first_instance() -> None:
     class Fresh(Struct):
         number: int = int32("0+")
         children: list[Child] = array(Child, "0+")
@@ -95,7 +95,7 @@ def test_a_wrong_field_is_refused_whether_or_not_an_instance_was_made_before() -
 # --- encode -----------------------------------------------------------------------------------------------------
 
 
-def test_fields_go_out_big_endian_in_order() -> None:
+def test_fields_are_encoded_big_endian_in_order() -> None:
     message = Everything(a=True, b=-1, c=2, d=65_535, e=-2, f=3, g=1.0, h=bytes(range(16)), i=b"xy", j=["k", ""])
 
     assert message.encode(0).hex(" ") == (
@@ -133,7 +133,7 @@ def test_a_null_struct_in_the_tagged_section_is_a_zero() -> None:
     assert Parent.decode(encoded, 3).tagged_child is None
 
 
-def test_tags_go_out_in_order_of_their_numbers_whoever_knows_them() -> None:
+def test_known_and_unknown_tags_are_encoded_by_number() -> None:
     message = Parent(text="", late_tag=7)
     message.unknown_tags = {0: b"zero", 9: b"nine"}
 
@@ -158,18 +158,18 @@ def test_tags_go_out_in_order_of_their_numbers_whoever_knows_them() -> None:
         pytest.param(Everything(h=bytes(15), j=None), 0, "cannot be encoded", id="null-array"),  # type: ignore[arg-type]
     ],
 )
-def test_what_a_version_cannot_carry_is_refused(message: Message, version: int, reason: str) -> None:
+def test_value_that_a_version_cannot_represent_is_rejected(message: Message, version: int, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         message.encode(version)
 
 
-def test_what_may_be_ignored_is_dropped_by_a_version_that_lacks_it() -> None:
+def test_ignorable_field_is_dropped_by_a_version_that_lacks_it() -> None:
     message = Parent(text="", may_be_dropped=5, children=[Child(rank=3)])
 
     assert Parent.decode(message.encode(0), 0) == Parent(text="", children=[Child(rank=-1)])
 
 
-def test_a_version_that_is_not_defined_is_refused() -> None:
+def test_undefined_version_is_rejected() -> None:
     with pytest.raises(ValueError, match=re.escape("Parent has versions 0-4, not 5")):
         Parent().encode(5)
     with pytest.raises(ValueError, match="not -1"):
@@ -177,7 +177,7 @@ def test_a_version_that_is_not_defined_is_refused() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_the_longest_string_travels(version: int) -> None:
+def test_longest_string_round_trips(version: int) -> None:
     message = Parent(text="x" * STRING_BYTES_MAX)
 
     assert Parent.decode(message.encode(version), version) == message
@@ -222,7 +222,7 @@ def test_records_may_be_null_or_empty(version: int, body: bytes | None) -> None:
     assert Data.decode(message.encode(version), version) == message
 
 
-def test_decoded_records_are_a_view_on_what_came() -> None:
+def test_decoded_records_are_a_view_on_the_buffer() -> None:
     buffer = bytearray(Data(body=b"abc", tail=1).encode(0))
 
     decoded = Data.decode(buffer, 0)
@@ -235,7 +235,7 @@ def test_decoded_records_are_a_view_on_what_came() -> None:
 # --- decode -----------------------------------------------------------------------------------------------------
 
 
-def test_unknown_tags_are_kept_and_sent_on() -> None:
+def test_unknown_tags_are_kept_and_encoded_again() -> None:
     message = Parent(text="", children=[Child(name="c")])
     message.unknown_tags = {100: b"later"}
     message.children[0].unknown_tags = {5: b""}
@@ -274,12 +274,12 @@ HEAD_V2 = bytes(12) + b"\x01\x01\xff" + bytes(2)
         pytest.param(HEAD_V2 + b"\x01\xff\xff\xff\xff\xff\x01", 2, "longer than five bytes", id="tag-number"),
     ],
 )  # fmt: skip
-def test_what_is_no_message_is_refused_with_the_reason(data: bytes, version: int, reason: str) -> None:
+def test_malformed_message_is_rejected_with_the_reason(data: bytes, version: int, reason: str) -> None:
     with pytest.raises(ProtocolError, match=f"Parent v{version}.*{reason}"):
         Parent.decode(data, version)
 
 
-def test_a_field_travels_in_line_until_the_version_that_tags_it() -> None:
+def test_field_is_in_line_until_the_version_that_tags_it() -> None:
     message = Parent(text="", tagged_when_new=300)
 
     assert message.encode(0)[-2:] == b"\x01\x2c"
@@ -288,7 +288,7 @@ def test_a_field_travels_in_line_until_the_version_that_tags_it() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_an_array_of_strings_that_are_not_there_is_refused(version: int) -> None:
+def test_array_with_missing_strings_is_rejected(version: int) -> None:
     with pytest.raises(ProtocolError):
         Names.decode(b"\x00\x00\x00\x03\x00\x01a" if version == 0 else b"\x04\x02a", version)
 
@@ -320,12 +320,12 @@ def test_unknown_tags_count_in_a_comparison() -> None:
     assert empty == Parent()
 
 
-def test_a_message_shows_what_is_not_its_default() -> None:
+def test_repr_of_a_message_shows_only_values_other_than_defaults() -> None:
     assert repr(Parent(number=1, children=[Child(name="c")])) == "Parent(number=1, children=[Child(name='c')])"
     assert repr(Data(body=memoryview(b"secret"))) == "Data(body=<6 bytes>)"
 
 
-def test_a_field_that_is_not_declared_is_refused() -> None:
+def test_undeclared_field_is_rejected() -> None:
     with pytest.raises(TypeError, match="nummer"):
         Parent(nummer=1)  # type: ignore[call-arg]
     with pytest.raises(AttributeError):
@@ -337,7 +337,7 @@ def test_a_field_that_is_not_declared_is_refused() -> None:
 
 @pytest.mark.parametrize("version", range(3))
 @pytest.mark.parametrize("count", [0, 1, 200])
-def test_an_encoded_array_goes_out_as_its_list_would(version: int, count: int) -> None:
+def test_encoded_array_has_the_bytes_of_its_list(version: int, count: int) -> None:
     children = [Child(name=str(number)) for number in range(count)]
     encoded = Tree.encode_array(version, Tree, "children", children)
 
@@ -347,7 +347,7 @@ def test_an_encoded_array_goes_out_as_its_list_would(version: int, count: int) -
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_a_long_encoded_array_is_sent_from_where_it_is(version: int) -> None:
+def test_long_encoded_array_is_sent_without_a_copy(version: int) -> None:
     children = [Child(name=str(number)) for number in range(4_000)]
     encoded = Tree.encode_array(version, Tree, "children", children)
     out = bytearray()
@@ -363,7 +363,7 @@ def test_a_long_encoded_array_is_sent_from_where_it_is(version: int) -> None:
     assert Tree(before=1, children=encoded.as_list, after=2).encode(version) == with_list
 
 
-def test_a_long_encoded_array_in_a_tagged_field_goes_out_as_its_list_would() -> None:
+def test_long_encoded_array_in_a_tagged_field_has_the_bytes_of_its_list() -> None:
     children = [Child(name=str(number)) for number in range(4_000)]
     encoded = Tagged.encode_array(0, Tagged, "children", children)
 
@@ -379,7 +379,7 @@ def test_items_encoded_one_by_one_join_to_their_array(version: int, count: int) 
     assert Tree.join_items(version, count, items) == Tree.encode_array(version, Tree, "children", children)
 
 
-def test_an_encoded_array_is_refused_by_another_version() -> None:
+def test_an_encoded_array_is_rejected_by_another_version() -> None:
     encoded = Tree.encode_array(0, Tree, "children", [Child(name="a")])
 
     assert encoded == EncodedArray(0, b"\0\0\0\1\0\1a")
@@ -387,12 +387,12 @@ def test_an_encoded_array_is_refused_by_another_version() -> None:
         Tree(children=encoded.as_list).encode(1)
 
 
-def test_only_what_is_declared_so_is_encoded_apart() -> None:
+def test_only_encodable_arrays_are_encoded_apart() -> None:
     with pytest.raises(ValueError, match=r"Tree\.others is not declared encodable"):
         Tree.encode_array(0, Tree, "others", [])
 
 
-def test_an_element_that_the_version_cannot_carry_is_refused_when_its_array_is_encoded() -> None:
+def test_encoding_an_array_rejects_an_element_that_the_version_cannot_represent() -> None:
     with pytest.raises(ValueError, match=r"Tree\.children v0 cannot be encoded"):
         Tree.encode_array(0, Tree, "children", [Child(name=None)])  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""Varints and tagged sections, to their edges."""
+"""Varints and tagged sections, with their limits."""
 
 import pytest
 from hypothesis import given
@@ -35,23 +35,23 @@ def test_a_varint_has_seven_bits_to_the_byte(value: int, expected: str) -> None:
 
 
 @given(value=st.integers(0, 2**32 - 1), lead=st.binary(max_size=3), tail=st.binary(max_size=3))
-def test_a_varint_is_read_from_where_it_stands(value: int, lead: bytes, tail: bytes) -> None:
+def test_varint_is_read_at_any_position(value: int, lead: bytes, tail: bytes) -> None:
     encoded = uvarint(value)
 
     assert read_uvarint(lead + encoded + tail, len(lead)) == (value, len(lead) + len(encoded))
 
 
-def test_a_varint_of_six_bytes_is_refused() -> None:
+def test_a_varint_of_six_bytes_is_rejected() -> None:
     with pytest.raises(ProtocolError, match="longer than five bytes"):
         read_uvarint(b"\x80" * 5 + b"\x01", 0)
 
 
-def test_a_varint_that_the_buffer_cuts_is_an_index_error() -> None:
+def test_truncated_varint_is_an_index_error() -> None:
     with pytest.raises(IndexError):
         read_uvarint(b"\x80\x80", 0)
 
 
-def test_strings_end_at_an_int16s_worth() -> None:
+def test_string_length_is_limited_to_int16() -> None:
     longest = string_length(STRING_BYTES_MAX + 1)
 
     assert read_string_length(longest, 0) == (STRING_BYTES_MAX + 1, 3)

@@ -1,4 +1,4 @@
-"""Messages are decoded and encoded in steps as in one go, and no step has more than a few entries."""
+"""Messages are decoded and encoded in steps as at once, and no step has more than a few entries."""
 
 from collections.abc import Generator
 from typing import Any, TypeVar
@@ -38,7 +38,7 @@ def encode_in_steps(message: Message, version: int) -> tuple[bytes, int]:
 
 @settings(max_examples=settings.default.max_examples // 25)
 @given(data=st.data())
-def test_steps_lead_to_the_same_message_and_bytes(
+def test_steps_give_the_same_message_and_bytes(
     message_type: type[Message], message_version: int, messages: Any, data: st.DataObject
 ) -> None:
     message = data.draw(messages.of(message_type, message_version))
@@ -103,7 +103,7 @@ def test_items_of_a_lazy_array_are_created_one_at_a_time() -> None:
     response = DescribeGroupsResponse(groups=LazyArray(100, groups()).as_list)
     with pytest.raises(TooManyEntriesError):
         response.write(5, bytearray(), [])
-    assert not alive, "nothing is lost when it is tried in one go first"
+    assert not alive, "no item is lost by an attempt at once"
     data, _ = encode_in_steps(response, 5)
 
     assert [group.group_id for group in DescribeGroupsResponse.decode(data, 5).groups] == [f"g{n}" for n in range(100)]

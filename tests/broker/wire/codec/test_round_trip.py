@@ -1,4 +1,4 @@
-"""Whatever a version can carry comes back as it was."""
+"""Round trips of any message in any version."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from ottla.wire.codec import Message
 
 @settings(max_examples=settings.default.max_examples // 16)
 @given(data=st.data())
-def test_a_message_comes_back_as_it_was(
+def test_message_round_trips(
     message_type: type[Message], message_version: int, messages: Any, data: st.DataObject
 ) -> None:
     message = data.draw(messages.of(message_type, message_version))
@@ -23,7 +23,7 @@ def test_a_message_comes_back_as_it_was(
     assert message_type.decode(encoded, message_version).encode(message_version) == encoded
 
 
-def test_defaults_come_back_unless_the_version_has_no_null_for_them(
+def test_defaults_round_trip_unless_the_version_does_not_allow_null(
     message_type: type[Message], message_version: int
 ) -> None:
     message = message_type()

@@ -1,4 +1,4 @@
-"""Version ranges read as Kafka writes them, and say again what they read."""
+"""Version ranges are parsed and formatted as Kafka writes them."""
 
 import pytest
 
@@ -15,18 +15,18 @@ from ottla.wire.codec.versions import parse_versions
         pytest.param("none", [], [-1, 0, 1], id="none"),
     ],
 )
-def test_a_range_contains_its_ends_and_nothing_beyond(text: str, inside: list[int], outside: list[int]) -> None:
+def test_range_contains_exactly_its_versions(text: str, inside: list[int], outside: list[int]) -> None:
     versions = parse_versions(text)
 
     assert [version for version in [*inside, *outside] if version in versions] == inside
     assert str(versions) == text
 
 
-def test_no_text_is_no_versions() -> None:
+def test_empty_string_is_an_empty_range() -> None:
     assert str(parse_versions("")) == "none"
 
 
 @pytest.mark.parametrize("text", ["+", "a", "1-", "-1+-"])
-def test_what_is_no_range_is_refused(text: str) -> None:
+def test_malformed_range_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="invalid literal"):
         parse_versions(text)

@@ -1,4 +1,4 @@
-"""Other people's codecs as oracles: kio and kafka-python; Kafka's own classes are in `jvm`."""
+"""Third-party codecs as oracles: kio and kafka-python; Kafka's own classes are in `jvm`."""
 
 import warnings
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""kafka-python reads what we write, field by field, and writes the same again: every message that it has."""
+"""kafka-python decodes our bytes, field by field, and encodes the same bytes: every message that it has."""
 
 import io
 from typing import Any

@@ -1,4 +1,4 @@
-"""kio reads what we write, field by field, and writes the same again: every message and version that it has.
+"""kio decodes our bytes, field by field, and encodes the same bytes: every message and version that it has.
 
 kio has no unknown tags, no error codes of its own making, and times only as Python has them: values are kept to that.
 """

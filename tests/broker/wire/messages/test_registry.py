@@ -33,5 +33,5 @@ def test_headers_are_flexible_where_their_message_is(api_key: ApiKey) -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_api_versions_is_answered_with_a_header_that_everyone_reads(version: int) -> None:
+def test_api_versions_response_has_header_version_0(version: int) -> None:
     assert response_header_version(ApiKey.API_VERSIONS, version) == 0

@@ -1,4 +1,4 @@
-"""Batches that lie, and kafka-python's record modules."""
+"""Inconsistent batches, and kafka-python's record modules."""
 
 import warnings
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A view on a batch reads every header field, patches in place, and refuses bytes that are no batch."""
+"""A view on a batch reads every header field, patches in place, and rejects bytes that are no batch."""
 
 import tracemalloc
 
@@ -57,7 +57,7 @@ def test_every_header_field_is_read() -> None:
     assert bytes(batch.payload) == BATCH[HEADER_SIZE_BYTES:]
 
 
-def test_the_text_names_what_a_log_line_needs() -> None:
+def test_repr_has_the_fields_for_a_log_line() -> None:
     assert repr(parse_batch(BATCH)) == (
         f"RecordBatch(offsets 40-42, 3 records, {len(BATCH)} bytes, leader epoch 5, none, "
         "producer 900/2 from sequence 7)"
@@ -65,7 +65,7 @@ def test_the_text_names_what_a_log_line_needs() -> None:
 
 
 @pytest.mark.parametrize("buffer", [bytes, bytearray, memoryview], ids=lambda kind: kind.__name__)
-def test_any_buffer_and_position_will_do(buffer: type) -> None:
+def test_batch_is_parsed_in_any_buffer_at_any_position(buffer: type) -> None:
     batch = parse_batch(buffer(b"before" + BATCH + b"after"), 6)
 
     batch.check_crc()
@@ -140,7 +140,7 @@ def test_log_append_time_is_patched_with_a_new_crc() -> None:
     assert data == BATCH
 
 
-def test_the_same_timestamp_leaves_even_read_only_bytes_alone() -> None:
+def test_unchanged_timestamp_writes_nothing() -> None:
     batch = parse_batch(BATCH)
 
     batch.set_max_timestamp(TimestampType.CREATE_TIME, 1_042)
@@ -149,7 +149,7 @@ def test_the_same_timestamp_leaves_even_read_only_bytes_alone() -> None:
 
 
 @given(st.integers(8 * 21, 8 * len(BATCH) - 1))
-def test_any_flipped_bit_under_the_crc_is_found(bit: int) -> None:
+def test_any_flipped_bit_covered_by_the_crc_is_detected(bit: int) -> None:
     data = bytearray(BATCH)
     data[bit // 8] ^= 1 << bit % 8
 
@@ -158,17 +158,17 @@ def test_any_flipped_bit_under_the_crc_is_found(bit: int) -> None:
 
 
 @pytest.mark.parametrize("bit", range(8 * 17, 8 * 21))
-def test_any_flipped_bit_of_the_crc_itself_is_found(bit: int) -> None:
+def test_any_flipped_bit_of_the_crc_itself_is_detected(bit: int) -> None:
     data = bytearray(BATCH)
     data[bit // 8] ^= 1 << bit % 8
 
-    with pytest.raises(CorruptRecordError, match="damaged") as error:
+    with pytest.raises(CorruptRecordError, match="corrupted") as error:
         parse_batch(data).check_crc()
     assert error.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
 @pytest.mark.parametrize("size_bytes", range(len(BATCH)))
-def test_a_batch_cut_off_anywhere_is_refused(size_bytes: int) -> None:
+def test_batch_truncated_anywhere_is_rejected(size_bytes: int) -> None:
     with pytest.raises(CorruptRecordError, match=r"bytes are left|a header has"):
         parse_batch(BATCH[:size_bytes])
     assert list(iterate_batches(BATCH[:size_bytes])) == []
@@ -188,7 +188,7 @@ def test_a_batch_cut_off_anywhere_is_refused(size_bytes: int) -> None:
         pytest.param(2**31 - 1, "bytes are left", id="two-gibibytes"),
     ],
 )
-def test_a_lying_length_is_refused(length: int, reason: str) -> None:
+def test_wrong_length_is_rejected(length: int, reason: str) -> None:
     data = bytearray(BATCH)
     data[8:12] = length.to_bytes(4, "big", signed=True)
 
@@ -204,7 +204,7 @@ def test_the_least_length_is_a_batch_without_records() -> None:
 
 
 @pytest.mark.parametrize("magic", [-128, -1, 0, 1, 3])
-def test_other_magics_are_refused_even_in_few_bytes(magic: int) -> None:
+def test_other_magics_are_rejected_even_in_few_bytes(magic: int) -> None:
     data = bytearray(BATCH)
     data[16] = magic & 0xFF
 
@@ -214,7 +214,7 @@ def test_other_magics_are_refused_even_in_few_bytes(magic: int) -> None:
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
-def test_codecs_that_kafka_does_not_have_are_refused(codec: int) -> None:
+def test_codecs_that_kafka_does_not_have_are_rejected(codec: int) -> None:
     data = bytearray(BATCH)
     data[22] |= codec
 
@@ -222,7 +222,7 @@ def test_codecs_that_kafka_does_not_have_are_refused(codec: int) -> None:
         _ = parse_batch(data).compression
 
 
-def test_batches_are_iterated_in_order_up_to_a_cut_off_one() -> None:
+def test_batches_are_iterated_in_order_up_to_a_partial_one() -> None:
     batches = [build_batch([Record(offset, 0, None, b"v")], base_offset=offset) for offset in range(5)]
     data = b"".join(batches)
 
@@ -232,7 +232,7 @@ def test_batches_are_iterated_in_order_up_to_a_cut_off_one() -> None:
     assert list(iterate_batches(b"")) == []
 
 
-def test_strict_iteration_yields_what_is_whole_and_then_raises() -> None:
+def test_strict_iteration_yields_whole_batches_and_then_raises() -> None:
     iterator = iterate_batches(BATCH + BATCH[:30], strict=True)
 
     assert next(iterator).base_offset == 40
@@ -247,7 +247,7 @@ def test_bytes_that_are_no_batch_are_an_error_in_either_mode(strict: bool) -> No
 
 
 @given(st.binary(max_size=200))
-def test_random_bytes_give_batches_or_one_kind_of_error(data: bytes) -> None:
+def test_random_bytes_give_batches_or_corrupt_record_errors(data: bytes) -> None:
     try:
         for batch in iterate_batches(data):
             assert batch.end_position <= len(data)

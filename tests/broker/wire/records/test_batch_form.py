@@ -1,4 +1,4 @@
-"""A form is a proof: it fits what the walk of each record accepts, never what that refuses."""
+"""A form matches only batches that the walk of each record accepts."""
 
 from collections.abc import Callable
 from itertools import accumulate
@@ -18,7 +18,7 @@ Seal = Callable[..., bytes]
 
 
 class Shape(NamedTuple):
-    """What all records of a batch have in common."""
+    """The layout that all records of a batch share."""
 
     record_count: int
     key_size: int | None
@@ -42,7 +42,7 @@ def encode_all(shape: Shape, fill: bytes = b"v") -> bytes:
     return b"".join(encode(shape, index, fill) for index in range(shape.record_count))
 
 
-def is_sound(seal: Seal, payload: bytes, record_count: int) -> bool:
+def is_valid(seal: Seal, payload: bytes, record_count: int) -> bool:
     try:
         validate_plain_records(parse_batch(seal(payload, record_count=record_count)), payload)
     except InvalidRecordError:
@@ -69,39 +69,37 @@ def test_records_of_one_size_fit_at_first_and_again(shape: Shape) -> None:
 
 
 @given(shape=SHAPES, data=st.data())
-def test_a_form_that_is_known_fits_no_batch_that_the_walk_refuses(
-    seal: Seal, shape: Shape, data: st.DataObject
-) -> None:
-    sound = encode_all(shape)
-    form = make_form(sound, shape.record_count)
+def test_cached_form_matches_no_batch_that_the_walk_rejects(seal: Seal, shape: Shape, data: st.DataObject) -> None:
+    valid = encode_all(shape)
+    form = make_form(valid, shape.record_count)
     assert form is not None
-    assert form.newest_delta(sound, 0) is not None
-    changed = bytearray(sound)
+    assert form.newest_delta(valid, 0) is not None
+    changed = bytearray(valid)
     starts = list(accumulate((len(encode(shape, index)) for index in range(shape.record_count - 1)), initial=0))
     for _ in range(data.draw(st.integers(1, 3))):
-        # Around the starts of records are the bytes that matter.
+        # The relevant bytes are around the starts of records.
         near = data.draw(st.sampled_from(starts)) + data.draw(st.integers(-12, 12))
         at = near % len(changed)
         changed[at] = data.draw(st.one_of(st.integers(0, 255), st.just(changed[at] ^ 1), st.just(changed[at] ^ 0x80)))
 
     if form.newest_delta(bytes(changed), 0) is not None:
-        assert is_sound(seal, bytes(changed), shape.record_count)
+        assert is_valid(seal, bytes(changed), shape.record_count)
 
 
 @given(shape=SHAPES, data=st.data())
-def test_bytes_of_keys_values_and_attributes_are_free_and_those_of_sizes_and_offsets_are_not(
+def test_form_ignores_keys_values_and_attributes_and_checks_sizes_and_offsets(
     shape: Shape, data: st.DataObject
 ) -> None:
-    sound = encode_all(shape)
+    valid = encode_all(shape)
     index = data.draw(st.integers(0, shape.record_count - 1))
     start = len(encode_all(shape._replace(record_count=index)))
-    form, layout = make_form(sound, shape.record_count), read_layout(sound, start, index)
+    form, layout = make_form(valid, shape.record_count), read_layout(valid, start, index)
     assert form is not None
     assert layout is not None
     numbers = {*range(layout.timestamp, layout.key_size[0]), *layout.size, *layout.key_size, *layout.value_size}
     numbers |= set(layout.headers)
     at = data.draw(st.integers(0, layout.size_bytes - 1))
-    changed = bytearray(sound)
+    changed = bytearray(valid)
     changed[start + at] ^= data.draw(st.integers(1, 0x7F))
 
     is_timestamp = layout.timestamp <= at < layout.offset_delta
@@ -117,13 +115,13 @@ def test_forms_are_kept_for_batches_of_a_usual_count(record_count: int) -> None:
     assert BatchForms().fit(encode_all(shape), record_count, 0) is None
 
 
-def test_large_values_fit_too() -> None:
+def test_form_matches_large_values() -> None:
     shape = Shape(20, None, 70_000, (), 0)
 
     assert BatchForms().fit(encode_all(shape), 20, 0) is not None
 
 
-def test_another_layout_with_as_many_bytes_and_records_gets_its_form_too() -> None:
+def test_two_layouts_with_equal_sizes_and_counts_have_a_form_each() -> None:
     forms = BatchForms()
     keyless, keyed = Shape(10, None, 20, (), 0), Shape(10, 8, 12, (), 0)
     assert len(encode_all(keyless)) == len(encode_all(keyed))
@@ -133,7 +131,7 @@ def test_another_layout_with_as_many_bytes_and_records_gets_its_form_too() -> No
     assert forms.fit(encode_all(keyless), 10, 0) is not None
 
 
-def test_the_oldest_of_many_forms_is_forgotten_and_found_again() -> None:
+def test_oldest_of_many_forms_is_evicted_and_found_again() -> None:
     forms = BatchForms()
     batches = [(encode_all(Shape(count, None, 1, (), 0)), count) for count in range(6, 80)]
 
@@ -152,7 +150,7 @@ def test_the_oldest_of_many_forms_is_forgotten_and_found_again() -> None:
         pytest.param(lambda data: data[:20] + b"\x01" + data[20:], id="shifted"),
     ],
 )
-def test_what_cannot_have_one_layout_has_no_form(change: Callable[[bytes], bytes]) -> None:
+def test_records_without_a_common_layout_have_no_form(change: Callable[[bytes], bytes]) -> None:
     data = encode_all(Shape(100, None, 100, (), 0))
 
     assert BatchForms().fit(change(data), 100, 0) is None

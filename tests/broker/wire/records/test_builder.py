@@ -1,4 +1,4 @@
-"""What is built can be read back: any records, any header, any codec; and what makes no batch is refused."""
+"""Built batches can be read: any records, any header, any codec; invalid arguments are rejected."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ def test_records_round_trip(records: list[Record], compression: Compression, bef
 
 
 @given(records=record_lists(), compression=st.sampled_from(Compression))
-def test_dense_records_are_valid(records: list[Record], compression: Compression) -> None:
+def test_contiguous_records_are_valid(records: list[Record], compression: Compression) -> None:
     dense = [record._replace(offset=index) for index, record in enumerate(records)]
 
     summary = validate_records(parse_batch(build_batch(dense, compression=compression)), size_bytes_max=LIMIT)
@@ -77,7 +77,7 @@ def test_header_fields_round_trip(**fields: Any) -> None:
     assert {name: getattr(batch, name) for name in fields} == fields
 
 
-def test_the_builder_counts_size_and_records_as_they_come() -> None:
+def test_builder_counts_size_and_records() -> None:
     builder = RecordBatchBuilder(base_offset=10)
     assert (builder.record_count, builder.size_bytes) == (0, HEADER_SIZE_BYTES)
 
@@ -91,7 +91,7 @@ def test_the_builder_counts_size_and_records_as_they_come() -> None:
     assert [record.offset for record in read_records(parse_batch(data), size_bytes_max=LIMIT)] == [10, 15, 16]
 
 
-def test_building_leaves_the_builder_as_it_is() -> None:
+def test_build_does_not_change_the_builder() -> None:
     builder = RecordBatchBuilder(compression=Compression.GZIP)
     builder.append(timestamp_ms=1, key=None, value=b"a")
 
@@ -136,7 +136,7 @@ def test_log_append_time_and_its_type_come_together(
         pytest.param(10 + 2**31, id="too-far-from-the-base"),
     ],
 )
-def test_offsets_that_cannot_follow_are_refused(offset: int) -> None:
+def test_offset_that_is_not_above_the_last_is_rejected(offset: int) -> None:
     builder = RecordBatchBuilder(base_offset=10)
     builder.append(timestamp_ms=0, key=None, value=None, offset=20)
 
@@ -158,7 +158,7 @@ def test_the_last_offset_may_be_above_the_last_record_s(last_offset: int) -> Non
     assert batch.last_offset == last_offset
 
 
-def test_a_last_offset_below_the_last_record_s_is_refused() -> None:
+def test_a_last_offset_below_the_last_record_s_is_rejected() -> None:
     with pytest.raises(ValueError, match="10 is below the last record's, 11"):
         build_batch([Record(11, 0, None, None)], base_offset=10, last_offset=10)
 

@@ -1,4 +1,4 @@
-"""The codecs: what Java's streams accept is accepted, and nothing makes more memory than its limit."""
+"""The codecs accept the formats of Java's streams, within their memory limits."""
 
 import gzip
 import subprocess
@@ -56,7 +56,7 @@ def test_numbers_and_names_are_kafkas(kind: Compression, number: int, label: str
 
 
 @pytest.mark.parametrize("label", ["", "GZIP", "producer", "brotli"])
-def test_other_names_are_refused_with_those_that_there_are(label: str) -> None:
+def test_unknown_name_is_rejected_with_the_known_ones(label: str) -> None:
     with pytest.raises(ValueError, match="choose none, gzip, snappy, lz4, zstd"):
         Compression.from_label(label)
 
@@ -76,7 +76,7 @@ def test_any_buffer_is_taken(kind: Compression, buffer: type) -> None:
 
 
 @REAL
-def test_what_repeats_gets_smaller(kind: Compression) -> None:
+def test_repetitive_data_gets_smaller(kind: Compression) -> None:
     assert len(compress(kind, TEXT)) < len(TEXT) / 10
 
 
@@ -110,7 +110,7 @@ def test_the_limit_is_exact(kind: Compression) -> None:
 
 
 @EVERY
-def test_a_limit_of_nothing_takes_only_nothing(kind: Compression) -> None:
+def test_limit_of_zero_accepts_only_empty_data(kind: Compression) -> None:
     assert decompress(kind, compress(kind, b""), size_bytes_max=0) == b""
     with pytest.raises(CorruptRecordError, match="more than the allowed 0 bytes"):
         decompress(kind, compress(kind, b"x"), size_bytes_max=0)
@@ -160,7 +160,7 @@ except CorruptRecordError as error:
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from Linux's /proc")
 @pytest.mark.parametrize("name", bombs().keys())
-def test_a_bomb_is_refused_before_memory_grows(name: str) -> None:
+def test_decompression_bomb_is_rejected_before_memory_grows(name: str) -> None:
     kind, make = bombs()[name]
     bomb = make()
 
@@ -169,13 +169,13 @@ def test_a_bomb_is_refused_before_memory_grows(name: str) -> None:
 
     grown_bytes, reason = ran.stdout.decode().split(" ", 1)
     assert f"more than the allowed {LIMIT} bytes" in reason
-    # The pieces, the result, and the codec's own window or block of at most 4 MiB; 64 MiB would come out.
+    # The pieces, the result, and the codec's own window or block of at most 4 MiB; the bomb has 64 MiB.
     assert int(grown_bytes) < 3 * LIMIT + 2 * (4 << 20)
 
 
 @REAL
 @pytest.mark.parametrize("size_bytes", [0, 1, 5, 500, 70_000])
-def test_data_cut_off_anywhere_is_refused(kind: Compression, size_bytes: int) -> None:
+def test_data_truncated_anywhere_is_rejected(kind: Compression, size_bytes: int) -> None:
     compressed = compress(kind, TEXT[:size_bytes])
 
     for cut in range(len(compressed)):
@@ -197,7 +197,7 @@ def whole_blocks(compressed: bytes) -> set[int]:
 
 @REAL
 @given(garbage=st.binary(max_size=100))
-def test_garbage_is_one_kind_of_error_or_data(kind: Compression, garbage: bytes) -> None:
+def test_garbage_is_data_or_a_corrupt_record_error(kind: Compression, garbage: bytes) -> None:
     for data in (garbage, compress(kind, b"x" * 50)[:20] + garbage):
         try:
             assert len(decompress(kind, data, size_bytes_max=LIMIT)) <= LIMIT
@@ -280,12 +280,12 @@ def test_every_framing_of_snappy_is_read(compressed: bytes) -> None:
         pytest.param(xerial(b"\x05\xff\xff\xff\xff"), "cannot be decompressed", id="no-elements"),
     ],
 )
-def test_snappy_that_lies_is_refused(compressed: bytes, reason: str) -> None:
+def test_invalid_snappy_is_rejected(compressed: bytes, reason: str) -> None:
     with pytest.raises(CorruptRecordError, match=reason):
         decompress(Compression.SNAPPY, compressed, size_bytes_max=LIMIT)
 
 
-def test_codecs_are_loaded_when_they_are_used() -> None:
+def test_codecs_are_loaded_on_first_use() -> None:
     code = (
         "import sys, ottla.wire.records as records\n"
         "data = records.build_batch([records.Record(0, 0, None, b'v')])\n"

@@ -1,4 +1,4 @@
-"""Control records: keys and transaction markers in Kafka's bytes; unknown types are named so, short ones refused."""
+"""Control records: keys and transaction markers have Kafka's bytes; unknown types are UNKNOWN, short ones rejected."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def test_keys_are_version_and_type(record_type: ControlRecordType, encoded: str)
         pytest.param("0000ffff", id="unknown-itself"),
     ],
 )
-def test_types_that_this_code_does_not_know_are_unknown(encoded: str) -> None:
+def test_unknown_control_types_are_unknown(encoded: str) -> None:
     assert parse_control_key(bytes.fromhex(encoded)) is ControlRecordType.UNKNOWN
 
 
@@ -50,13 +50,13 @@ def test_newer_versions_may_be_longer() -> None:
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\0\0\0", b"\xff\xff\0\0"])
-def test_keys_that_hold_no_type_are_refused(key: bytes | None) -> None:
+def test_keys_without_a_type_are_rejected(key: bytes | None) -> None:
     with pytest.raises(InvalidRecordError, match="control record's key"):
         parse_control_key(key)
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\0\0\0\0\0", b"\xff\xff\0\0\0\0"])
-def test_values_that_hold_no_coordinator_epoch_are_refused(value: bytes | None) -> None:
+def test_values_without_a_coordinator_epoch_are_rejected(value: bytes | None) -> None:
     with pytest.raises(InvalidRecordError, match="marker's value"):
         parse_end_transaction_value(value)
 

@@ -51,12 +51,12 @@ def test_both_agree_in_one_go_and_in_pieces(head: bytes, tail: bytes) -> None:
     assert hardware(tail, hardware(head)) == portable(tail, portable(head)) == hardware(head + tail)
 
 
-def test_hardware_is_chosen_where_it_is_installed() -> None:
+def test_hardware_checksum_is_chosen_if_installed() -> None:
     assert crc32c.__module__ != "crcmod.crcmod"
 
 
 @pytest.mark.parametrize("missing", ["crc32c", "_crc32c"])
-def test_portable_is_chosen_where_hardware_cannot_be_imported(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+def test_portable_checksum_is_chosen_without_the_hardware_one(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
     find_spec = PathFinder.find_spec
     monkeypatch.setattr(
         PathFinder,

@@ -1,4 +1,4 @@
-"""Readers return pieces of bounded size, buffer no more than they may, and never do much in one call."""
+"""Readers of compressed records: bounded pieces, bounded buffers, bounded work per call."""
 
 import gzip
 import os
@@ -28,20 +28,20 @@ def read_all(reader: Decompressor) -> bytes:
 
 @EVERY
 @pytest.mark.parametrize("size_bytes", [1_000, 65_536])
-def test_pieces_put_together_are_the_whole(kind: Compression, size_bytes: int) -> None:
+def test_pieces_concatenate_to_the_data(kind: Compression, size_bytes: int) -> None:
     reader = open_decompressor(kind, compress(kind, TEXT))
     pieces = []
     while not reader.is_at_end:
         pieces.append(reader.read(size_bytes))
 
     assert b"".join(pieces) == TEXT
-    # Snappy's blocks of 32 KiB come out whole.
+    # Snappy's blocks of 32 KiB are returned whole.
     assert max(map(len, pieces)) <= max(size_bytes, 32_768 if kind is Compression.SNAPPY else 0)
 
 
 @EVERY
 @pytest.mark.parametrize("size_bytes", [1_000, 50_000])
-def test_pieces_are_compressed_as_the_whole_is(kind: Compression, size_bytes: int) -> None:
+def test_data_compressed_in_pieces_decompresses_to_the_data(kind: Compression, size_bytes: int) -> None:
     writer = open_compressor(kind)
     written = [writer.compress(TEXT[at : at + size_bytes]) for at in range(0, len(TEXT), size_bytes)]
     compressed = b"".join(written) + writer.flush()
@@ -59,7 +59,7 @@ def test_pieces_are_compressed_as_the_whole_is(kind: Compression, size_bytes: in
     ids=["gzip", "zstd", "snappy"],
 )
 def test_one_read_takes_few_of_very_many_empty_members(kind: Compression, member: bytes) -> None:
-    """Their decoders copy what follows a member; with all of a batch at hand that took quadratic time."""
+    """Their decoders copy the bytes after a member; with a whole batch as input that took quadratic time."""
     start = b"\x82SNAPPY\x00" + bytes.fromhex("0000000100000001") if kind is Compression.SNAPPY else b""
     data = start + member * 20_000
     reader = open_decompressor(kind, data)
@@ -91,7 +91,7 @@ def test_snappy_block_above_the_bound_is_reported_before_it_is_decompressed() ->
 
 
 @pytest.mark.parametrize("kind", [Compression.GZIP, Compression.LZ4, Compression.SNAPPY], ids=lambda kind: kind.label)
-def test_memory_does_not_grow_with_what_comes_out(kind: Compression) -> None:
+def test_memory_does_not_grow_with_the_decompressed_size(kind: Compression) -> None:
     data = compress(kind, bytes(16 << 20))
     reader = open_decompressor(kind, data)
     tracemalloc.start()
@@ -107,7 +107,7 @@ def test_memory_does_not_grow_with_what_comes_out(kind: Compression) -> None:
 
 @pytest.mark.parametrize("level", [17, 22])
 def test_high_levels_of_zstd_take_bounded_windows(level: int) -> None:
-    """Where the size of the input is not known, level 22 would take 700 MiB and make readers take 128."""
+    """With an input of unknown size, level 22 would take 700 MiB and make readers take 128 MiB."""
     writer = open_compressor(Compression.ZSTD, level)
     compressed = writer.compress(TEXT) + writer.flush()
 

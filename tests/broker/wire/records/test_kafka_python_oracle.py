@@ -1,4 +1,4 @@
-"""kafka-python reads what we write, and we read what it writes: batches and message sets, in every codec."""
+"""Batches and message sets are exchanged with kafka-python in both directions, in every codec."""
 
 from types import SimpleNamespace
 
@@ -23,7 +23,7 @@ CODECS = pytest.mark.parametrize("codec", list(Compression), ids=lambda codec: c
 
 
 @st.composite
-def dense_records(draw: st.DrawFn) -> list[Record]:
+def contiguous_records(draw: st.DrawFn) -> list[Record]:
     """Draw records as producers send them; kafka-python takes no timestamp of 0 for a first one."""
     rows = draw(
         st.lists(
@@ -36,8 +36,8 @@ def dense_records(draw: st.DrawFn) -> list[Record]:
 
 
 @CODECS
-@given(records=dense_records(), producer_id=st.integers(0, 2**60), base_sequence=st.integers(0, 2**31 - 1))
-def test_we_read_what_kafka_python_writes(
+@given(records=contiguous_records(), producer_id=st.integers(0, 2**60), base_sequence=st.integers(0, 2**31 - 1))
+def test_our_reader_reads_batches_of_kafka_python(
     kafka_python: SimpleNamespace, codec: Compression, records: list[Record], producer_id: int, base_sequence: int
 ) -> None:
     builder = kafka_python.default_records.DefaultRecordBatchBuilder(
@@ -64,12 +64,12 @@ def test_we_read_what_kafka_python_writes(
 
 @CODECS
 @given(
-    records=dense_records(),
+    records=contiguous_records(),
     base_offset=st.integers(0, 2**60),
     base_sequence=st.integers(-1, 2**31 - 1),
     log_append_time_ms=st.none() | st.integers(1, 2**60),
 )
-def test_kafka_python_reads_what_we_write(
+def test_kafka_python_reads_our_batches(
     kafka_python: SimpleNamespace,
     codec: Compression,
     records: list[Record],
@@ -115,8 +115,8 @@ def test_kafka_python_reads_what_we_write(
         pytest.param(1, Compression.LZ4, id="v1-lz4"),
     ],
 )
-@given(records=dense_records())
-def test_we_read_the_message_sets_that_kafka_python_writes(
+@given(records=contiguous_records())
+def test_our_reader_reads_message_sets_of_kafka_python(
     kafka_python: SimpleNamespace, magic: int, codec: Compression, records: list[Record]
 ) -> None:
     builder = kafka_python.legacy_records.LegacyRecordBatchBuilder(magic, int(codec), LIMIT)

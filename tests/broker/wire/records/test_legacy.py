@@ -1,4 +1,4 @@
-"""Message sets of magic 0 and 1: plain and wrapped, offsets and timestamps as readers see them, lies refused."""
+"""Message sets of magic 0 and 1: plain and wrapped, absolute offsets and timestamps, rejection of invalid ones."""
 
 import contextlib
 import zlib
@@ -84,7 +84,7 @@ def test_wrapped_messages_of_magic_1_may_have_gaps() -> None:
 
 
 @pytest.mark.parametrize(("wrapper_offset", "base_offset"), [(0, 0), (6, 0), (7, 1)])
-def test_a_wrapper_that_no_broker_gave_an_offset_starts_at_0(wrapper_offset: int, base_offset: int) -> None:
+def test_wrapper_without_an_assigned_offset_starts_at_0(wrapper_offset: int, base_offset: int) -> None:
     inner = b"".join(message(offset, b"k", b"v") for offset in range(7))
 
     messages = read(message(wrapper_offset, None, compress(Compression.GZIP, inner), attributes=1))
@@ -144,7 +144,7 @@ def test_a_wrong_crc_of_a_wrapper_is_reported_for_all(
 
 
 @BOTH
-def test_a_message_cut_off_anywhere_ends_the_set_or_is_an_error(magic: int) -> None:
+def test_partial_message_ends_the_set_or_is_an_error(magic: int) -> None:
     whole = message(0, b"key", b"value", magic=magic)
     second = message(1, b"key", b"value", magic=magic)
 
@@ -158,7 +158,7 @@ def test_a_message_cut_off_anywhere_ends_the_set_or_is_an_error(magic: int) -> N
 @BOTH
 @pytest.mark.parametrize("strict", [True, False])
 @pytest.mark.parametrize("size_bytes", [-(2**31), -1, 0, 13])
-def test_sizes_below_an_empty_message_are_refused(magic: int, strict: bool, size_bytes: int) -> None:
+def test_sizes_below_an_empty_message_are_rejected(magic: int, strict: bool, size_bytes: int) -> None:
     data = bytearray(message(0, b"key", b"value", magic=magic))
     data[8:12] = size_bytes.to_bytes(4, "big", signed=True)
 
@@ -175,7 +175,7 @@ def test_the_least_size_of_magic_1_is_22() -> None:
 
 
 @pytest.mark.parametrize("magic", [-1, 2, 3])
-def test_other_magics_are_refused(magic: int) -> None:
+def test_other_magics_are_rejected(magic: int) -> None:
     data = bytearray(message(0, b"key", b"value"))
     data[16] = magic & 0xFF
 
@@ -185,7 +185,7 @@ def test_other_magics_are_refused(magic: int) -> None:
 
 @pytest.mark.parametrize("position", [26, 33], ids=["key", "value"])
 @pytest.mark.parametrize("size_bytes", [100, 2**31 - 1])
-def test_field_sizes_beyond_the_message_are_refused(position: int, size_bytes: int) -> None:
+def test_field_sizes_beyond_the_message_are_rejected(position: int, size_bytes: int) -> None:
     data = bytearray(message(0, b"key", b"value") + message(1, None, None))
     data[position : position + 4] = size_bytes.to_bytes(4, "big")
 
@@ -193,7 +193,7 @@ def test_field_sizes_beyond_the_message_are_refused(position: int, size_bytes: i
         read(bytes(data))
 
 
-def test_a_key_that_takes_the_place_of_the_value_is_refused() -> None:
+def test_key_that_overlaps_the_value_is_rejected() -> None:
     data = bytearray(message(0, b"key", b""))
     data[26:30] = (6).to_bytes(4, "big")
 
@@ -201,13 +201,13 @@ def test_a_key_that_takes_the_place_of_the_value_is_refused() -> None:
         read(bytes(data))
 
 
-def test_bytes_after_the_value_are_refused() -> None:
+def test_bytes_after_the_value_are_rejected() -> None:
     with pytest.raises(CorruptRecordError, match="2 bytes after its value"):
         read(message(0, b"key", b"value", tail=b"xx"))
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
-def test_codecs_that_kafka_does_not_have_are_refused(codec: int) -> None:
+def test_codecs_that_kafka_does_not_have_are_rejected(codec: int) -> None:
     with pytest.raises(CorruptRecordError, match=f"codec {codec}"):
         read(message(0, None, b"v", attributes=codec))
 
@@ -236,26 +236,26 @@ PLAIN = message(0, b"k", b"v")
         pytest.param(compress(Compression.GZIP, bytes(LIMIT + 1)), "more than the allowed", id="bomb"),
     ],
 )
-def test_a_wrapper_that_lies_is_refused(value: bytes | None, reason: str) -> None:
+def test_invalid_wrapper_is_rejected(value: bytes | None, reason: str) -> None:
     with pytest.raises(CorruptRecordError, match=reason):
         read(message(5, None, value, attributes=1))
 
 
 @given(st.data())
-def test_damaged_messages_are_read_or_refused_but_never_break(data: st.DataObject) -> None:
+def test_corrupted_messages_are_read_or_rejected_but_never_break(data: st.DataObject) -> None:
     inner = PLAIN + message(1, None, b"value")
-    damaged = bytearray(PLAIN + message(2, None, compress(Compression.GZIP, inner), attributes=1))
+    corrupted = bytearray(PLAIN + message(2, None, compress(Compression.GZIP, inner), attributes=1))
     for _ in range(data.draw(st.integers(1, 4))):
-        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+        corrupted[data.draw(st.integers(0, len(corrupted) - 1))] = data.draw(st.integers(0, 255))
 
     for strict in (True, False):
         try:
-            read(bytes(damaged), strict=strict)
+            read(bytes(corrupted), strict=strict)
         except CorruptRecordError:
             continue
 
 
 @given(st.binary(max_size=100))
-def test_random_bytes_are_read_or_refused(data: bytes) -> None:
+def test_random_bytes_are_read_or_rejected(data: bytes) -> None:
     with contextlib.suppress(CorruptRecordError):
         read(data)

@@ -1,4 +1,4 @@
-"""The descriptor's checksum is put right whatever it was, for every shape of descriptor."""
+"""The descriptor's checksum is corrected, for every form of descriptor."""
 
 import lz4.frame
 import pytest
@@ -20,7 +20,7 @@ def test_known_hashes(data: bytes, expected: int) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"store_size": False}, {"block_linked": False}, {"block_size": 7}])
-def test_a_wrong_checksum_is_put_right(options: dict[str, int]) -> None:
+def test_wrong_checksum_is_corrected(options: dict[str, int]) -> None:
     frame = lz4.frame.compress(b"payload" * 100, **options)
     position = 14 if options.get("store_size", True) else 6
     broken = bytearray(frame)
@@ -33,7 +33,7 @@ def test_a_wrong_checksum_is_put_right(options: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("size_bytes", range(7))
-def test_what_is_too_short_for_a_descriptor_is_left_alone(size_bytes: int) -> None:
+def test_too_short_frame_is_not_changed(size_bytes: int) -> None:
     frame = lz4.frame.compress(b"payload", store_size=False)[:size_bytes]
 
     assert with_correct_checksum(frame) == frame

@@ -1,4 +1,4 @@
-"""The newest of many timestamp deltas is the largest, whatever was expected."""
+"""The newest of many timestamp deltas is the largest, whatever the expected value."""
 
 import pytest
 from hypothesis import given

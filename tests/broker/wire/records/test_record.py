@@ -1,4 +1,4 @@
-"""Records are read and walked; every lie of a size, a count or a delta is an error that says which record lies."""
+"""Records are read and walked; every wrong size, count or delta is an error with the index of the record."""
 
 import tracemalloc
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def raw(
     return encode_varint(len(body)) + body
 
 
-def test_validation_learns_timestamps_and_null_keys_without_reading() -> None:
+def test_validation_returns_timestamps_and_null_keys() -> None:
     summary = validate_records(parse_batch(build_batch(RECORDS)), size_bytes_max=LIMIT)
 
     assert summary.record_count == 4
@@ -69,7 +69,7 @@ def test_log_append_time_is_every_records_timestamp() -> None:
     assert [record.timestamp_ms for record in read_records(batch, size_bytes_max=LIMIT)] == [77] * 4
 
 
-def test_gaps_that_compaction_left_are_read_but_not_taken_from_a_producer() -> None:
+def test_offset_gaps_are_read_but_rejected_from_a_producer() -> None:
     batch = parse_batch(build_batch([RECORDS[0], RECORDS[2]], last_offset=9))
 
     assert [record.offset for record in read_records(batch, size_bytes_max=LIMIT)] == [0, 2]
@@ -130,7 +130,9 @@ def test_malformed_header_names_are_read_with_replacement_characters(seal: Seal)
     ],
 )
 @pytest.mark.parametrize("action", [read_records, validate_records], ids=["read", "validate"])
-def test_a_lie_is_an_invalid_record(action: Action, seal: Seal, payload: bytes, record_count: int, reason: str) -> None:
+def test_inconsistency_is_an_invalid_record(
+    action: Action, seal: Seal, payload: bytes, record_count: int, reason: str
+) -> None:
     batch = parse_batch(seal(payload, record_count=record_count))
     batch.check_crc()
 
@@ -158,7 +160,7 @@ def test_validation_compares_count_and_last_offset_delta(seal: Seal, last_offset
         pytest.param(1_000, 2**63 - 1, id="far-above"),
     ],
 )
-def test_timestamps_beyond_64_bits_are_refused(
+def test_timestamps_beyond_64_bits_are_rejected(
     action: Action, seal: Seal, base_timestamp_ms: int, delta_ms: int
 ) -> None:
     batch = parse_batch(seal(raw(delta_ms=delta_ms), base_timestamp_ms=base_timestamp_ms))
@@ -175,7 +177,7 @@ def test_timestamps_of_64_bits_are_read(seal: Seal, timestamp_ms: int) -> None:
     assert validate_records(batch, size_bytes_max=LIMIT).max_timestamp_ms == timestamp_ms
 
 
-def test_lies_cost_no_memory(seal: Seal) -> None:
+def test_wrong_sizes_allocate_no_memory(seal: Seal) -> None:
     payload = raw(tail=encode_varint(2**31 - 1) + bytes(40))
     batch = parse_batch(seal(payload, record_count=2**31 - 1))
     tracemalloc.start()
@@ -192,7 +194,7 @@ def test_lies_cost_no_memory(seal: Seal) -> None:
 
 @pytest.mark.parametrize("compression", list(Compression), ids=lambda codec: codec.label)
 @pytest.mark.parametrize("action", [read_records, validate_records], ids=["read", "validate"])
-def test_the_limit_is_what_the_records_have_without_compression(action: Action, compression: Compression) -> None:
+def test_size_limit_applies_to_the_decompressed_size(action: Action, compression: Compression) -> None:
     plain_size_bytes = len(parse_batch(build_batch(RECORDS)).payload)
     batch = parse_batch(build_batch(RECORDS, compression=compression))
 
@@ -202,7 +204,7 @@ def test_the_limit_is_what_the_records_have_without_compression(action: Action, 
 
 
 @given(st.data())
-def test_damaged_records_are_read_or_refused_but_never_break(data: st.DataObject) -> None:
+def test_corrupted_records_are_read_or_rejected_but_never_break(data: st.DataObject) -> None:
     batch = bytearray(build_batch(RECORDS))
     for _ in range(data.draw(st.integers(1, 4))):
         batch[data.draw(st.integers(57, len(batch) - 1))] = data.draw(st.integers(0, 255))
@@ -214,12 +216,12 @@ def test_damaged_records_are_read_or_refused_but_never_break(data: st.DataObject
             outcomes.append(len(action(view, size_bytes_max=LIMIT)) >= 0)
         except InvalidRecordError:
             outcomes.append(False)
-    # What validation lets in can be read; reading also takes what compaction leaves.
+    # Records that pass validation can be read; reading also accepts the gaps of compaction.
     assert outcomes[0] or not outcomes[1]
 
 
 @given(st.binary(max_size=60), st.integers(-(2**31), 2**31 - 1))
-def test_random_payloads_are_refused_or_read(payload: bytes, record_count: int) -> None:
+def test_random_payloads_are_rejected_or_read(payload: bytes, record_count: int) -> None:
     header = build_batch([Record(0, 0, None, None)])[:57]
     data = bytearray(header + record_count.to_bytes(4, "big", signed=True) + payload)
     data[8:12] = (len(data) - 12).to_bytes(4, "big")

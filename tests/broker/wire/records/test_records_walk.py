@@ -1,4 +1,4 @@
-"""Records that come in pieces are judged as those that come as a whole, and in slices."""
+"""Records in pieces are checked like records as a whole, and in slices."""
 
 from collections.abc import Callable, Sequence
 
@@ -21,7 +21,7 @@ BASE_MS = 1_700_000_000_000
 
 
 def walk(pieces: Sequence[bytes], record_count: int, **options: int | bool) -> tuple[RecordsWalk, int]:
-    """Return the walk through all of ``pieces``, and in how many slices it was done."""
+    """Return the walk through all of ``pieces``, and its number of slices."""
     found = RecordsWalk(record_count, **options)  # type: ignore[arg-type]
     slices = sum(1 + sum(1 for _ in found.feed(piece)) for piece in pieces)
     found.finish()
@@ -47,7 +47,7 @@ records = st.lists(
 
 
 @given(records=records, size_bytes=st.integers(1, 400), is_thorough=st.booleans())
-def test_pieces_of_any_size_give_what_the_whole_gives(
+def test_pieces_of_any_size_give_the_result_of_the_whole(
     records: list[Record], size_bytes: int, is_thorough: bool
 ) -> None:
     numbered = [record._replace(offset=index) for index, record in enumerate(records)]
@@ -64,9 +64,7 @@ def test_pieces_of_any_size_give_what_the_whole_gives(
 
 
 @given(records=records, size_bytes=st.integers(1, 400), data=st.data())
-def test_what_the_whole_is_rejected_for_pieces_are_rejected_for(
-    records: list[Record], size_bytes: int, data: st.DataObject
-) -> None:
+def test_pieces_are_rejected_like_the_whole(records: list[Record], size_bytes: int, data: st.DataObject) -> None:
     numbered = [record._replace(offset=index) for index, record in enumerate(records)]
     batch = parse_batch(build_batch(numbered))
     payload = bytearray(batch.payload)
@@ -84,7 +82,7 @@ def test_what_the_whole_is_rejected_for_pieces_are_rejected_for(
     fast = outcome(lambda: walk(cut(bytes(payload), size_bytes), len(records)))
 
     assert in_pieces == fast
-    # A timestamp beyond 64 bits is found by who knows the base.
+    # A timestamp beyond 64 bits is detected with the base timestamp only.
     assert whole == in_pieces or (in_pieces and not whole)
 
 
@@ -108,7 +106,7 @@ def test_large_records_are_followed_through_the_pieces(size_bytes: int) -> None:
     assert (found.index, found.newest_delta) == (5, 7)
 
 
-def test_nothing_of_a_large_record_is_kept() -> None:
+def test_bytes_of_a_large_record_are_not_kept() -> None:
     """A batch of 3 KB may hold one record of 100 MB: memory must not grow with the record."""
     found = RecordsWalk(1)
     for piece in cut(large_record(0, value_bytes=5_000_000), 100_000):
@@ -130,14 +128,14 @@ def test_nothing_of_a_large_record_is_kept() -> None:
         pytest.param(large_record(0) + b"\0", id="a-byte-behind"),
     ],
 )
-def test_large_records_that_lie_are_rejected(lie: bytes) -> None:
+def test_invalid_large_records_are_rejected(lie: bytes) -> None:
     with pytest.raises(InvalidRecordError):
         walk(cut(lie, 65_536), 1)
 
 
 @pytest.mark.parametrize("is_thorough", [False, True])
 @pytest.mark.parametrize(
-    ("record", "is_sound"),
+    ("record", "is_valid"),
     [
         pytest.param({"key_size": -1}, True, id="null-key"),
         pytest.param({"key_size": -2}, False, id="key-size-minus-two"),
@@ -153,12 +151,12 @@ def test_large_records_that_lie_are_rejected(lie: bytes) -> None:
 )
 @pytest.mark.parametrize("count", [1, 2, 100, 2_000])
 def test_sizes_below_minus_one_are_rejected(
-    record: dict[str, int | bytes], is_sound: bool, count: int, is_thorough: bool
+    record: dict[str, int | bytes], is_valid: bool, count: int, is_thorough: bool
 ) -> None:
     """librdkafka never returns from a consume of such a record; JVM Kafka accepts sizes below -1 as null."""
     data = b"".join(small_record(index, **record) for index in range(count))  # type: ignore[arg-type]
 
-    if is_sound:
+    if is_valid:
         walk([data], count, is_thorough=is_thorough)
     else:
         with pytest.raises(InvalidRecordError):

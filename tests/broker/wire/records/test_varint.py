@@ -1,4 +1,4 @@
-"""Zigzag varints: every width round-trips, and numbers that are too long or too large are refused."""
+"""Zigzag varints: every width round-trips, and numbers that are too long or too large are rejected."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -44,7 +44,7 @@ def test_known_values(value: int, encoded: str) -> None:
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.binary(max_size=4))
-def test_64_bits_round_trip_wherever_they_stand(value: int, before: bytes) -> None:
+def test_64_bits_round_trip_at_any_position(value: int, before: bytes) -> None:
     data = before + encode_varint(value) + b"\x80"
 
     assert read(data, len(before)) == (value, len(data) - 1)
@@ -76,15 +76,13 @@ def test_kafka_python_agrees(kafka_python: SimpleNamespace, value: int) -> None:
         pytest.param(read_varlong, "ffffffffffffffffffff00", id="eleven-bytes"),
     ],
 )
-def test_wider_numbers_are_refused(reader: Callable[[bytes, int], tuple[int, int]], encoded: str) -> None:
+def test_wider_numbers_are_rejected(reader: Callable[[bytes, int], tuple[int, int]], encoded: str) -> None:
     with pytest.raises(InvalidRecordError, match="bits"):
         reader(bytes.fromhex(encoded), 0)
 
 
 @pytest.mark.parametrize("encoded", ["80", "8080", "80808080"])
 @pytest.mark.parametrize("reader", [read_varint, read_varlong])
-def test_numbers_that_are_cut_off_are_index_errors(
-    reader: Callable[[bytes, int], tuple[int, int]], encoded: str
-) -> None:
+def test_truncated_numbers_are_index_errors(reader: Callable[[bytes, int], tuple[int, int]], encoded: str) -> None:
     with pytest.raises(IndexError):
         reader(bytes.fromhex(encoded), 0)

@@ -1,4 +1,4 @@
-"""Kafka's own message classes in a JVM, where OTTLA_KAFKA_LIBS names a folder of its jars."""
+"""Kafka's own message classes in a JVM, if OTTLA_KAFKA_LIBS names a folder of its jars."""
 
 import base64
 from collections.abc import Callable, Iterator
@@ -11,24 +11,24 @@ import pytest
 from ottla.wire.codec import Message
 
 Ask = Callable[[dict[str, Any]], dict[str, Any]]
-"""One question to a JVM, and its answer."""
+"""A request to the JVM, and its response."""
 
 
 class MessagesOracle:
-    """MessagesOracle.java beside this file."""
+    """Runs MessagesOracle.java of this folder."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
 
     def encode_again(self, message_type: type[Message], version: int, *encoded: bytes) -> list[bytes | str]:
-        """Return what Kafka makes of each of ``encoded``: its bytes again, or the text of its error."""
-        answer = self._ask_of(message_type, version, encoded)
-        return [entry["error"] if isinstance(entry, dict) else base64.b64decode(entry) for entry in answer["again"]]
+        """Return the bytes that Kafka encodes after decoding each of ``encoded``, or its error."""
+        response = self._ask_of(message_type, version, encoded)
+        return [entry["error"] if isinstance(entry, dict) else base64.b64decode(entry) for entry in response["again"]]
 
     def default(self, message_type: type[Message], version: int) -> bytes | None:
-        """Return a new message's bytes, None where the version cannot carry it."""
-        answer = self._ask_of(message_type, version, ())["default"]
-        return None if answer is None else base64.b64decode(answer)
+        """Return a new message's bytes, None if the version cannot represent it."""
+        response = self._ask_of(message_type, version, ())["default"]
+        return None if response is None else base64.b64decode(response)
 
     def _ask_of(self, message_type: type[Message], version: int, encoded: tuple[bytes, ...]) -> dict[str, Any]:
         data = [base64.b64encode(data).decode() for data in encoded]
@@ -36,6 +36,6 @@ class MessagesOracle:
 
 
 @pytest.fixture(scope="session")
-def jvm(ask_jvm: Callable[[Path], AbstractContextManager[Ask]]) -> Iterator[MessagesOracle]:
-    with ask_jvm(Path(__file__).with_name("MessagesOracle.java")) as ask:
+def jvm(query_jvm: Callable[[Path], AbstractContextManager[Ask]]) -> Iterator[MessagesOracle]:
+    with query_jvm(Path(__file__).with_name("MessagesOracle.java")) as ask:
         yield MessagesOracle(ask)

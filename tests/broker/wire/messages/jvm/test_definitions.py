@@ -1,4 +1,4 @@
-"""Every definition in Kafka's jars is declared here, field by field, and nothing of ours is missing there.
+"""Our declarations equal the definitions in Kafka's jars, field by field, in both directions.
 
 Runs where OTTLA_KAFKA_LIBS names a folder of Kafka's jars.
 """
@@ -82,7 +82,7 @@ def facts_of_definition(field: dict[str, Any]) -> dict[str, Any]:
 def default_of_definition(field: dict[str, Any]) -> Any:
     """Return the default as a value: a missing one is Kafka's zero of the type."""
     kind, text = field["type"], field.get("default")
-    text = "" if text is None else str(text)  # a null of JSON's own is no default to Kafka's generator
+    text = "" if text is None else str(text)  # Kafka's generator does not treat a JSON null as a default
     if text == "null" or kind == "records":
         return None
     if kind == "bool":

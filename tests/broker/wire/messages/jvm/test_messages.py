@@ -1,4 +1,4 @@
-"""Kafka's generated classes read what we write and write the same again: every message, every version."""
+"""Kafka's generated classes decode our bytes and encode the same bytes: every message, every version."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.interop
 
 @settings(max_examples=settings.default.max_examples // 25)
 @given(data=st.data())
-def test_the_jvm_writes_again_what_it_read_from_us(
+def test_jvm_decodes_and_encodes_our_bytes_unchanged(
     jvm: Any, message_type: type[Message], message_version: int, messages: Any, data: st.DataObject
 ) -> None:
     drawn = data.draw(st.lists(messages.of(message_type, message_version), min_size=3, max_size=3))
@@ -22,7 +22,7 @@ def test_the_jvm_writes_again_what_it_read_from_us(
     assert jvm.encode_again(message_type, message_version, *encoded) == encoded
 
 
-def test_a_new_message_is_the_jvms_new_message(jvm: Any, message_type: type[Message], message_version: int) -> None:
+def test_default_message_equals_the_jvms(jvm: Any, message_type: type[Message], message_version: int) -> None:
     theirs = jvm.default(message_type, message_version)
 
     if theirs is None:

@@ -1,4 +1,4 @@
-"""Kafka's own record classes in a JVM, where OTTLA_KAFKA_LIBS names a folder of its jars."""
+"""Kafka's own record classes in a JVM, if OTTLA_KAFKA_LIBS names a folder of its jars."""
 
 import base64
 from collections.abc import Callable, Iterator
@@ -11,11 +11,11 @@ import pytest
 from ottla.wire.records import Record
 
 Ask = Callable[[dict[str, Any]], dict[str, Any]]
-"""One question to a JVM, and its answer."""
+"""A request to the JVM, and its response."""
 
 
 class RecordsOracle:
-    """RecordsOracle.java beside this file."""
+    """Runs RecordsOracle.java of this folder."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
@@ -35,32 +35,32 @@ class RecordsOracle:
             "leader_epoch": -1,
             **options,
         }
-        answer = self.ask(
+        response = self.ask(
             op="write", magic=magic, codec=codec, records=[_to_json(record) for record in records], **request
         )
-        return self._data(answer)
+        return self._data(response)
 
     def write_marker(self, **request: Any) -> bytes:
         return self._data(self.ask(op="marker", **request))
 
     def read(self, data: bytes) -> list[dict[str, Any]]:
-        """Return the facts of each batch, its ``records`` as `Record`."""
-        answer = self.ask(op="read", data=base64.b64encode(data).decode())
-        assert "error" not in answer, answer["error"]
-        batches: list[dict[str, Any]] = answer["batches"]
+        """Return the fields of each batch, its ``records`` as `Record`."""
+        response = self.ask(op="read", data=base64.b64encode(data).decode())
+        assert "error" not in response, response["error"]
+        batches: list[dict[str, Any]] = response["batches"]
         for batch in batches:
             batch["records"] = [_from_json(record) for record in batch["records"]]
         return batches
 
-    def refuses(self, data: bytes) -> str | None:
+    def error_for(self, data: bytes) -> str | None:
         """Return the JVM's error for ``data``, None when it reads them."""
         error: str | None = self.ask(op="read", data=base64.b64encode(data).decode()).get("error")
         return error
 
     @staticmethod
-    def _data(answer: dict[str, Any]) -> bytes:
-        assert "error" not in answer, answer["error"]
-        return base64.b64decode(answer["data"])
+    def _data(response: dict[str, Any]) -> bytes:
+        assert "error" not in response, response["error"]
+        return base64.b64decode(response["data"])
 
 
 def _to_json(record: Record) -> dict[str, Any]:
@@ -92,6 +92,6 @@ def _decode(value: str | None) -> bytes | None:
 
 
 @pytest.fixture(scope="session")
-def jvm(ask_jvm: Callable[[Path], AbstractContextManager[Ask]]) -> Iterator[RecordsOracle]:
-    with ask_jvm(Path(__file__).with_name("RecordsOracle.java")) as ask:
+def jvm(query_jvm: Callable[[Path], AbstractContextManager[Ask]]) -> Iterator[RecordsOracle]:
+    with query_jvm(Path(__file__).with_name("RecordsOracle.java")) as ask:
         yield RecordsOracle(ask)

@@ -1,4 +1,4 @@
-"""Kafka's own classes read what we write and we read what they write, for every codec, format and header field."""
+"""Batches are exchanged with Kafka's own classes in both directions, for every codec, format and header field."""
 
 from collections.abc import Callable
 from typing import Any
@@ -74,13 +74,13 @@ def as_read(options: dict[str, Any]) -> list[Record]:
 
 
 @HEADERS
-def test_a_plain_batch_has_the_jvms_very_bytes(jvm: Any, options: dict[str, Any]) -> None:
+def test_plain_batch_has_the_bytes_of_the_jvm(jvm: Any, options: dict[str, Any]) -> None:
     assert ours(Compression.NONE, options).hex() == theirs(jvm, Compression.NONE, options).hex()
 
 
 @CODECS
 @HEADERS
-def test_we_read_what_the_jvm_writes(jvm: Any, codec: Compression, options: dict[str, Any]) -> None:
+def test_our_reader_reads_batches_of_the_jvm(jvm: Any, codec: Compression, options: dict[str, Any]) -> None:
     batch = parse_batch(theirs(jvm, codec, options))
     batch.check_crc()
 
@@ -91,7 +91,7 @@ def test_we_read_what_the_jvm_writes(jvm: Any, codec: Compression, options: dict
 
 @CODECS
 @HEADERS
-def test_the_jvm_reads_what_we_write(jvm: Any, codec: Compression, options: dict[str, Any]) -> None:
+def test_jvm_reads_our_batches(jvm: Any, codec: Compression, options: dict[str, Any]) -> None:
     data = ours(codec, options)
     batch = parse_batch(data)
 
@@ -138,7 +138,7 @@ def test_the_jvm_sees_the_last_offset_of_a_compacted_batch(jvm: Any) -> None:
 
 
 @pytest.mark.parametrize("record_type", [ControlRecordType.ABORT, ControlRecordType.COMMIT])
-def test_transaction_markers_have_the_jvms_very_bytes(jvm: Any, record_type: ControlRecordType) -> None:
+def test_transaction_markers_have_the_bytes_of_the_jvm(jvm: Any, record_type: ControlRecordType) -> None:
     facts = {"base_offset": 77, "timestamp_ms": NOW_MS, "producer_id": 9, "producer_epoch": 4, "leader_epoch": 2}
     data = build_end_transaction_marker(record_type, coordinator_epoch=31, **facts)
 
@@ -150,7 +150,7 @@ def test_transaction_markers_have_the_jvms_very_bytes(jvm: Any, record_type: Con
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4])
-def test_we_read_the_message_sets_that_the_jvm_writes(jvm: Any, magic: int, codec: Compression) -> None:
+def test_our_reader_reads_message_sets_of_the_jvm(jvm: Any, magic: int, codec: Compression) -> None:
     data = jvm.write(PLAIN_RECORDS, magic=magic, codec=codec.label, base_offset=500)
 
     messages = list(read_message_set(data, size_bytes_max=1 << 20, strict=True))
@@ -179,7 +179,7 @@ def test_messages_with_log_append_time_have_the_brokers_time(jvm: Any, codec: Co
 
 
 @CODECS
-def test_the_jvm_and_we_refuse_the_same_cut_payloads(jvm: Any, codec: Compression) -> None:
+def test_truncated_payloads_are_rejected_like_in_the_jvm(jvm: Any, codec: Compression) -> None:
     whole = build_batch(RECORDS[:3], base_offset=500, compression=codec)
     for size_bytes in range(HEADER_SIZE_BYTES, len(whole)):
         cut = bytearray(whole[:size_bytes])
@@ -190,7 +190,7 @@ def test_the_jvm_and_we_refuse_the_same_cut_payloads(jvm: Any, codec: Compressio
             read_records(parse_batch(cut), size_bytes_max=1 << 20)
         except CorruptRecordError:
             continue
-        assert jvm.refuses(bytes(cut)) is None, f"we read {size_bytes} of {len(whole)} bytes, the JVM does not"
+        assert jvm.error_for(bytes(cut)) is None, f"we read {size_bytes} of {len(whole)} bytes, the JVM does not"
 
 
 def payload_of(records: list[Record]) -> bytes:
@@ -240,10 +240,10 @@ def test_streams_that_the_jvm_accepts_are_accepted(
     assert read_records(parse_batch(data), size_bytes_max=1 << 20) == RECORDS
 
 
-def test_lz4_frames_after_each_other_end_with_the_first_for_both(jvm: Any, seal: Callable[..., bytes]) -> None:
+def test_bytes_after_the_first_lz4_frame_are_ignored_like_in_the_jvm(jvm: Any, seal: Callable[..., bytes]) -> None:
     data = seal(two_streams(Compression.LZ4), attributes=3, base_offset=500, record_count=len(RECORDS))
 
-    assert jvm.refuses(data) is not None
+    assert jvm.error_for(data) is not None
     with pytest.raises(CorruptRecordError):
         read_records(parse_batch(data), size_bytes_max=1 << 20)
 
@@ -263,11 +263,11 @@ def test_lz4_frames_after_each_other_end_with_the_first_for_both(jvm: Any, seal:
         pytest.param(b"\xff\xff\xff\xff\xff\xff", 1, id="endless-varint"),
     ],
 )
-def test_what_the_jvm_refuses_is_refused(
+def test_streams_that_the_jvm_rejects_are_rejected(
     jvm: Any, seal: Callable[..., bytes], payload: bytes, record_count: int
 ) -> None:
     data = seal(payload, record_count=record_count)
 
-    assert jvm.refuses(data) is not None
+    assert jvm.error_for(data) is not None
     with pytest.raises(CorruptRecordError):
         read_records(parse_batch(data), size_bytes_max=1 << 20)

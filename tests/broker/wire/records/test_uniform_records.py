@@ -1,11 +1,11 @@
-"""Whichever bit of a record's numbers is wrong, the columns see it, wherever the record is in its batch."""
+"""The columns detect any wrong bit of a record's numbers, anywhere in a batch."""
 
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from ottla.errors import InvalidRecordError
-from ottla.wire.records import are_dense, parse_batch, validate_plain_records
+from ottla.wire.records import are_contiguous, parse_batch, validate_plain_records
 from ottla.wire.records.record_layout import RecordLayout, read_layout
 from ottla.wire.records.varint import encode_varint
 
@@ -16,7 +16,7 @@ HEADER = encode_varint(1) + encode_varint(5) + b"trace" + encode_varint(16) + b"
 
 
 def encode(index: int, key: bytes | None, value_size: int, timestamp_delta_ms: int, headers: bytes) -> bytes:
-    # Values and keys are bytes that pass for sizes, so that a number read at the wrong place is not seen as one.
+    # Values and keys have bytes that are valid sizes, so that a number read at a wrong position looks valid.
     body = b"\0" + encode_varint(timestamp_delta_ms) + encode_varint(index)
     body += b"\1" if key is None else encode_varint(len(key)) + key
     body += encode_varint(value_size) + b"\0" * value_size + headers
@@ -51,12 +51,12 @@ BATCHES = {
 
 @pytest.fixture(params=list(BATCHES))
 def parts(request: pytest.FixtureRequest) -> list[bytes]:
-    """The records of a sound batch."""
+    """The records of a valid batch."""
     key, value_size, timestamp_delta_ms, headers = BATCHES[request.param]
     return [encode(index, key, value_size(index), timestamp_delta_ms, headers) for index in range(COUNT)]
 
 
-def is_sound(seal: Seal, payload: bytes) -> bool:
+def is_valid(seal: Seal, payload: bytes) -> bool:
     try:
         validate_plain_records(parse_batch(seal(payload, record_count=COUNT)), payload)
     except InvalidRecordError:
@@ -76,7 +76,7 @@ def numbers_of(layout: RecordLayout) -> list[int]:
 
 
 def flips(parts: list[bytes], index: int, places: list[tuple[int, ...]]) -> Iterator[bytes]:
-    """Yield the batch with one bit, the same one in all of some bytes of a record, turned over."""
+    """Yield the batch with one bit flipped, the same one in all of some bytes of a record."""
     before, after = b"".join(parts[:index]), b"".join(parts[index + 1 :])
     for together in places:
         for bit in range(8):
@@ -87,29 +87,29 @@ def flips(parts: list[bytes], index: int, places: list[tuple[int, ...]]) -> Iter
 
 
 @pytest.mark.parametrize("index", PLACES)
-def test_one_bit_of_a_number(seal: Seal, parts: list[bytes], index: int) -> None:
-    sound = b"".join(parts)
-    assert are_dense(sound, COUNT)
+def test_one_flipped_bit_of_a_number_is_detected(seal: Seal, parts: list[bytes], index: int) -> None:
+    valid = b"".join(parts)
+    assert are_contiguous(valid, COUNT)
     places = [(at,) for at in numbers_of(layout_of(parts[index], index))]
 
     for changed in flips(parts, index, places):
-        assert not are_dense(changed, COUNT) or is_sound(seal, changed)
+        assert not are_contiguous(changed, COUNT) or is_valid(seal, changed)
 
 
 @pytest.mark.parametrize("index", PLACES)
-def test_two_sizes_that_lie_alike(seal: Seal, parts: list[bytes], index: int) -> None:
-    assert are_dense(b"".join(parts), COUNT)
+def test_two_equally_wrong_sizes_are_detected(seal: Seal, parts: list[bytes], index: int) -> None:
+    assert are_contiguous(b"".join(parts), COUNT)
     layout = layout_of(parts[index], index)
     places = [(first, second) for first in layout.size for second in (*layout.key_size, *layout.value_size)]
     places += [(first, second) for first in layout.key_size for second in layout.value_size]
 
     for changed in flips(parts, index, places):
-        assert not are_dense(changed, COUNT) or is_sound(seal, changed)
+        assert not are_contiguous(changed, COUNT) or is_valid(seal, changed)
 
 
 @pytest.mark.parametrize("index", PLACES)
 @pytest.mark.parametrize("more", [-1, 1], ids=["shorter", "longer"])
-def test_a_key_of_another_size_at_the_value_s_cost_is_sound(
+def test_key_and_value_of_other_sizes_with_an_equal_sum_are_valid(
     seal: Seal, parts: list[bytes], index: int, more: int
 ) -> None:
     layout = layout_of(parts[index], index)
@@ -118,23 +118,21 @@ def test_a_key_of_another_size_at_the_value_s_cost_is_sound(
     changed[at] = (changed[at] + 2 * more) % 0x80
     payload = b"".join([*parts[:index], bytes(changed), *parts[index + 1 :]])
 
-    assert not are_dense(payload, COUNT) or is_sound(seal, payload)
+    assert not are_contiguous(payload, COUNT) or is_valid(seal, payload)
 
 
-def test_a_form_is_for_one_number_of_records(parts: list[bytes]) -> None:
-    sound = b"".join(parts)
+def test_form_applies_to_one_number_of_records(parts: list[bytes]) -> None:
+    valid = b"".join(parts)
     for _ in range(2):
-        assert are_dense(sound, COUNT)
-        assert not are_dense(sound, COUNT - 1)
-        assert not are_dense(sound, COUNT + 1)
+        assert are_contiguous(valid, COUNT)
+        assert not are_contiguous(valid, COUNT - 1)
+        assert not are_contiguous(valid, COUNT + 1)
 
 
 @pytest.mark.parametrize("value_size", [lambda index: 100, wide, narrow], ids=["equal", "wide", "narrow"])
-def test_headers_without_keys_are_refused_though_all_records_have_them(
-    seal: Seal, value_size: Callable[[int], int]
-) -> None:
+def test_headers_without_keys_in_all_records_are_rejected(seal: Seal, value_size: Callable[[int], int]) -> None:
     headers = encode_varint(1) + encode_varint(-1) + encode_varint(16) + b"\1" * 16
     payload = b"".join(encode(index, None, value_size(index), 0, headers) for index in range(COUNT))
 
-    assert not are_dense(payload, COUNT)
-    assert not is_sound(seal, payload)
+    assert not are_contiguous(payload, COUNT)
+    assert not is_valid(seal, payload)

@@ -1,4 +1,4 @@
-"""The fast check says yes to what producers send, and never where the walk of each record says no."""
+"""The fast check accepts the records of producers, and none that the walk of each record rejects."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ottla.errors import InvalidRecordError
 from ottla.wire.records import (
     Record,
-    are_dense,
+    are_contiguous,
     build_batch,
     parse_batch,
     read_records,
@@ -24,7 +24,7 @@ LIMIT = 1 << 30
 
 
 class Numbers(NamedTuple):
-    """The numbers of one record, of which each may lie; a size is None where it is as large as what it stands for."""
+    """The numbers of one record, of which any may be wrong; a size is None if it is the right one."""
 
     offset_delta: int
     key: bytes | None = b"key"
@@ -54,8 +54,8 @@ def join(records: list[Numbers]) -> bytes:
     return b"".join(map(encode, records))
 
 
-def is_sound(seal: Seal, payload: bytes, record_count: int) -> bool:
-    """What the walk of each record says."""
+def is_valid(seal: Seal, payload: bytes, record_count: int) -> bool:
+    """The result of the walk of each record."""
     batch = parse_batch(seal(payload, record_count=record_count))
     try:
         validate_plain_records(batch, payload)
@@ -98,12 +98,12 @@ def stretches(draw: st.DrawFn) -> list[Numbers]:
 
 
 @given(records=stretches())
-def test_what_producers_send_is_dense(records: list[Numbers]) -> None:
-    assert are_dense(join(records), len(records))
+def test_records_of_producers_are_contiguous(records: list[Numbers]) -> None:
+    assert are_contiguous(join(records), len(records))
 
 
 @given(records=stretches(), data=st.data())
-def test_one_lie_about_count_size_or_offset_is_refused(seal: Seal, records: list[Numbers], data: st.DataObject) -> None:
+def test_one_wrong_count_size_or_offset_is_rejected(seal: Seal, records: list[Numbers], data: st.DataObject) -> None:
     count, index = len(records), data.draw(st.integers(0, len(records) - 1))
     more = data.draw(st.sampled_from([-70, -2, -1, 1, 2, 63, 64, 128, 8_192, 2**20]))
     match data.draw(st.sampled_from(["count", "size", "offset", "tail", "cut"])):
@@ -118,12 +118,12 @@ def test_one_lie_about_count_size_or_offset_is_refused(seal: Seal, records: list
         case _:
             records[-1] = records[-1]._replace(size_more=1)
 
-    assert not are_dense(join(records), count)
-    assert count < 0 or not is_sound(seal, join(records), count)
+    assert not are_contiguous(join(records), count)
+    assert count < 0 or not is_valid(seal, join(records), count)
 
 
 @given(records=stretches(), data=st.data())
-def test_whatever_lies_the_walk_agrees(seal: Seal, records: list[Numbers], data: st.DataObject) -> None:
+def test_columns_and_walk_agree_on_invalid_records(seal: Seal, records: list[Numbers], data: st.DataObject) -> None:
     index = data.draw(st.integers(0, len(records) - 1))
     more = data.draw(st.sampled_from([-2, -1, 1, 2, 64, 2**20]))
     match data.draw(st.sampled_from(["key", "value", "headers"])):
@@ -135,19 +135,19 @@ def test_whatever_lies_the_walk_agrees(seal: Seal, records: list[Numbers], data:
             records[index] = records[index]._replace(header_count_more=more)
     payload = join(records)
 
-    if are_dense(payload, len(records)):
-        assert is_sound(seal, payload, len(records))
+    if are_contiguous(payload, len(records)):
+        assert is_valid(seal, payload, len(records))
 
 
 @given(records=stretches(), data=st.data())
-def test_whichever_bytes_are_changed_the_walk_agrees(seal: Seal, records: list[Numbers], data: st.DataObject) -> None:
+def test_columns_and_walk_agree_on_changed_bytes(seal: Seal, records: list[Numbers], data: st.DataObject) -> None:
     payload = bytearray(join(records))
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(payload) - 1))
         payload[at] = data.draw(st.one_of(st.integers(0, 255), st.just(payload[at] ^ 1), st.just(payload[at] ^ 0x80)))
 
-    if are_dense(bytes(payload), len(records)):
-        assert is_sound(seal, bytes(payload), len(records))
+    if are_contiguous(bytes(payload), len(records)):
+        assert is_valid(seal, bytes(payload), len(records))
 
 
 SHAPES = pytest.mark.parametrize(
@@ -164,50 +164,50 @@ SHAPES = pytest.mark.parametrize(
 
 @SHAPES
 @pytest.mark.parametrize("key", [None, b"", b"k" * 16], ids=["no-key", "empty-key", "key"])
-def test_large_batches_are_judged_at_every_width_of_the_offset_delta(
+def test_large_batches_are_checked_at_every_width_of_the_offset_delta(
     value_size: Callable[[int], int], key: bytes | None, seal: Seal
 ) -> None:
     count = 20_000
     parts = [encode(Numbers(index, key, b"v" * value_size(index), (), index // 50)) for index in range(count)]
     payload = b"".join(parts)
-    assert are_dense(payload, count)
-    assert not are_dense(payload, count - 1)
-    assert not are_dense(payload, count + 1)
+    assert are_contiguous(payload, count)
+    assert not are_contiguous(payload, count - 1)
+    assert not are_contiguous(payload, count + 1)
 
     for index in (0, 1, 63, 64, 65, 3_000, 8_191, 8_192, 8_193, 16_383, 16_384, 19_998, 19_999):
-        sound = Numbers(index, key, b"v" * value_size(index), (), index // 50)
+        valid = Numbers(index, key, b"v" * value_size(index), (), index // 50)
         for lie in (
-            sound._replace(offset_delta=index ^ 1),
-            sound._replace(offset_delta=-index - 1),
-            sound._replace(size_more=1),
-            sound._replace(size_more=-1),
-            sound._replace(value_size_more=1),
-            sound._replace(value_size_more=-1),
-            sound._replace(header_count_more=-1),
-            sound._replace(header_count_more=1),
-            sound._replace(tail=b"\0", size_more=-1),
+            valid._replace(offset_delta=index ^ 1),
+            valid._replace(offset_delta=-index - 1),
+            valid._replace(size_more=1),
+            valid._replace(size_more=-1),
+            valid._replace(value_size_more=1),
+            valid._replace(value_size_more=-1),
+            valid._replace(header_count_more=-1),
+            valid._replace(header_count_more=1),
+            valid._replace(tail=b"\0", size_more=-1),
         ):
-            assert not are_dense(b"".join([*parts[:index], encode(lie), *parts[index + 1 :]]), count), (index, lie)
+            assert not are_contiguous(b"".join([*parts[:index], encode(lie), *parts[index + 1 :]]), count), (index, lie)
 
 
-def test_the_broker_builds_what_it_would_accept() -> None:
+def test_built_batches_pass_validation() -> None:
     records = [Record(index, NOW_MS + index, b"k" * (index % 3), b"v" * (index % 200)) for index in range(1_000)]
 
-    assert are_dense(bytes(parse_batch(build_batch(records)).payload), 1_000)
+    assert are_contiguous(bytes(parse_batch(build_batch(records)).payload), 1_000)
 
 
 @pytest.mark.parametrize("size_bytes", [9, 10], ids=["nine-bytes", "ten-bytes"])
-def test_timestamps_that_might_not_fit_are_left_to_the_walk(size_bytes: int) -> None:
+def test_timestamps_that_might_overflow_need_the_walk(size_bytes: int) -> None:
     delta_ms = {9: 2**62 - 1, 10: 2**62 + 1}[size_bytes]
     assert len(encode_varint(delta_ms)) == size_bytes
     records = [Numbers(index, timestamp_delta_ms=delta_ms) for index in range(100)]
 
-    assert are_dense(join(records), 100) is (size_bytes == 9)
+    assert are_contiguous(join(records), 100) is (size_bytes == 9)
 
 
 @pytest.mark.parametrize("differing", [False, True], ids=["one-size", "sizes-differ"])
 @pytest.mark.parametrize("count", [1, 5, 1_500])
-def test_a_record_with_more_headers_than_each_may_have_is_left_to_the_walk(count: int, differing: bool) -> None:
+def test_record_with_too_many_headers_needs_the_walk(count: int, differing: bool) -> None:
     headers = ((b"a", b"1"), (b"b", None), (b"c", b""))
     records = [
         Numbers(index, value=bytes(20 + index % 7 * differing), headers=headers, timestamp_delta_ms=index)
@@ -215,22 +215,22 @@ def test_a_record_with_more_headers_than_each_may_have_is_left_to_the_walk(count
     ]
     last = [*records[:-1], records[-1]._replace(headers=(*headers, (b"d", b"")))]
 
-    assert are_dense(join(records), count, headers_each_max=3)
-    assert not are_dense(join(records), count, headers_each_max=2)
-    assert are_dense(join(last), count, headers_each_max=4)
-    assert not are_dense(join(last), count, headers_each_max=3)
+    assert are_contiguous(join(records), count, headers_each_max=3)
+    assert not are_contiguous(join(records), count, headers_each_max=2)
+    assert are_contiguous(join(last), count, headers_each_max=4)
+    assert not are_contiguous(join(last), count, headers_each_max=3)
 
 
-def test_columns_of_records_with_too_many_headers_are_left_to_the_walk() -> None:
+def test_columns_with_too_many_headers_need_the_walk() -> None:
     headers = ((b"a", b"1"), (b"b", None), (b"c", b""))
-    # Where one record is looked at alone, before those behind it are compared with each other.
+    # At one record that is checked alone, before the records after it are compared with each other.
     records = [Numbers(index, headers=() if index in (0, 64) else headers) for index in range(1_500)]
 
-    assert are_dense(join(records), 1_500, headers_each_max=3)
-    assert not are_dense(join(records), 1_500, headers_each_max=2)
+    assert are_contiguous(join(records), 1_500, headers_each_max=3)
+    assert not are_contiguous(join(records), 1_500, headers_each_max=2)
 
 
-def test_nothing_is_no_records() -> None:
-    assert are_dense(b"", 0)
-    assert not are_dense(b"", 1)
-    assert not are_dense(b"\0", 0)
+def test_empty_data_has_no_records() -> None:
+    assert are_contiguous(b"", 0)
+    assert not are_contiguous(b"", 1)
+    assert not are_contiguous(b"\0", 0)
