@@ -1,4 +1,4 @@
-"""``ottla acl``: who may do what with which topics, groups and other resources."""
+"""``ottla acl``: permissions of users on topics, groups and other resources."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,7 @@ _OPERATIONS = [
 def _resource_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that name resources."""
     function = click.option("--cluster", is_flag=True, help="The cluster itself.")(function)
-    function = click.option("--prefixed", is_flag=True, help="The names are beginnings of names.")(function)
+    function = click.option("--prefixed", is_flag=True, help="The names are prefixes of names.")(function)
     for kind in reversed(_RESOURCES):
         option = click.option(
             f"--{kind}",
@@ -62,7 +62,7 @@ def acl() -> None:
 @bootstrap_option
 @timeout_option
 def list_(*, principal: str | None, output: str, bootstrap: str, timeout_s: float, **named: Any) -> None:  # noqa: ANN401
-    """List entries; with a resource all that speak of it, prefixes and '*' too."""
+    """List entries; with a resource all that apply to it, prefixes and '*' too."""
     filters = _filters(named, principal=principal)
     entries = ask_brokers(bootstrap, timeout_s, lambda admin: _entries(admin, filters))
     emit_rows([_row(entry) for entry in entries], _COLUMNS, output, kind="entry")
@@ -77,10 +77,10 @@ def list_(*, principal: str | None, output: str, bootstrap: str, timeout_s: floa
     ],
 )
 @click.argument("principal", metavar="TYPE:NAME")
-@click.option("--allow", multiple=True, type=click.Choice(_OPERATIONS), help="What it may do.")
-@click.option("--deny", multiple=True, type=click.Choice(_OPERATIONS), help="What it may not do, in any case.")
+@click.option("--allow", multiple=True, type=click.Choice(_OPERATIONS), help="Operations to allow.")
+@click.option("--deny", multiple=True, type=click.Choice(_OPERATIONS), help="Operations to deny, above all.")
 @click.option(
-    "--host", "hosts", multiple=True, default=["*"], metavar="ADDRESS", help="From there.  [default: anywhere]"
+    "--host", "hosts", multiple=True, default=["*"], metavar="ADDRESS", help="The client's address.  [default: any]"
 )
 @_resource_options
 @dry_run_option

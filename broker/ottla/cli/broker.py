@@ -1,4 +1,4 @@
-"""``ottla broker``: list brokers, empty one, and forget one that is gone."""
+"""``ottla broker``: list brokers, drain one, and unregister one that is gone."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def broker() -> None:
-    """List brokers, empty one, forget one."""
+    """List, drain and decommission brokers."""
 
 
 @broker.command("list", cls=ExampleCommand, examples=["ottla broker list", "ottla broker list -o wide"])
@@ -32,7 +32,7 @@ def broker() -> None:
 @bootstrap_option
 @timeout_option
 def list_(*, output: str, bootstrap: str, timeout_s: float) -> int:
-    """List brokers, those that are fenced too; ends with 10 when one is."""
+    """List brokers, including fenced ones; the exit code is 10 if one is fenced."""
 
     async def conversation(admin: "AdminClient") -> list[dict[str, Any]]:
         cluster = await admin.describe_cluster(include_fenced=True)
@@ -72,7 +72,7 @@ def list_(*, output: str, bootstrap: str, timeout_s: float) -> int:
     cls=ExampleCommand, examples=["ottla broker drain 4 --dry-run", "ottla broker drain 4 --yes --timeout 600"]
 )
 @click.argument("node_id", metavar="ID", type=click.IntRange(min=0))
-@click.option("--wait/--no-wait", default=True, show_default=True, help="Return when it holds nothing.")
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Return when it has no replicas.")
 @output_option()
 @dry_run_option
 @yes_option
@@ -81,7 +81,7 @@ def list_(*, output: str, bootstrap: str, timeout_s: float) -> int:
 def drain(*, node_id: int, wait: bool, output: str, dry_run: bool, yes: bool, bootstrap: str, timeout_s: float) -> int:
     """Move all replicas of a broker to the others.
 
-    New partitions may still be placed on it: stop it, or decommission it, when it holds nothing.
+    New partitions may still be placed on it: stop or decommission it when it has no replicas.
     """
     targets, known = ask_brokers(bootstrap, timeout_s, lambda admin: _plan(admin, node_id))
     rows = [planned_row(it, known[it], target) for it, target in targets.items()]
@@ -103,15 +103,15 @@ def drain(*, node_id: int, wait: bool, output: str, dry_run: bool, yes: bool, bo
 @bootstrap_option
 @timeout_option
 def decommission(*, node_id: int, dry_run: bool, yes: bool, bootstrap: str, timeout_s: float) -> int:
-    """Drain a broker, and make the cluster forget it once it is stopped.
+    """Drain a broker, and unregister it once it is stopped.
 
-    While it still runs it is only drained, and that ends with 10: stop it, then repeat the command.
+    A running broker is only drained, and the exit code is 10: stop it, then repeat the command.
     """
     targets, _ = ask_brokers(bootstrap, timeout_s, lambda admin: _plan(admin, node_id))
     if dry_run:
         talk(f"{len(targets)} partition(s) would move, then broker {node_id} would be unregistered")
         return ExitCode.OK
-    confirm(f"Move {len(targets)} partition(s) away from broker {node_id}, and forget it?", yes=yes)
+    confirm(f"Move {len(targets)} partition(s) away from broker {node_id}, and unregister it?", yes=yes)
 
     async def conversation(admin: "AdminClient") -> ExitCode:
         if targets:
@@ -121,13 +121,13 @@ def decommission(*, node_id: int, dry_run: bool, yes: bool, bootstrap: str, time
         held = [str(it) for it, entry in (await described_partitions(admin)).items() if node_id in entry.replicas]
         if held:
             raise UnhealthyError(
-                f"broker {node_id} still holds {', '.join(held[:5])}; repeat this when they have moved"
+                f"broker {node_id} still holds {', '.join(held[:5])}; repeat the command when they have moved"
             )
         found = next(it for it in (await admin.describe_cluster(include_fenced=True)).brokers if it.node_id == node_id)
         if not found.is_fenced:
-            raise UnhealthyError(f"broker {node_id} holds nothing and still runs; stop it, then repeat this")
+            raise UnhealthyError(f"broker {node_id} has no replicas and still runs; stop it, then repeat the command")
         await admin.unregister_broker(node_id)
-        talk(f"broker {node_id} is forgotten")
+        talk(f"broker {node_id} is unregistered")
         return ExitCode.OK
 
     return ask_brokers(bootstrap, timeout_s, conversation)
@@ -136,7 +136,7 @@ def decommission(*, node_id: int, dry_run: bool, yes: bool, bootstrap: str, time
 async def _plan(
     admin: "AdminClient", node_id: int
 ) -> "tuple[dict[TopicPartition, tuple[int, ...]], dict[TopicPartition, tuple[int, ...]]]":
-    """Return where the replicas of a broker go, and where they are.
+    """Return the target and the current replicas of a broker's partitions.
 
     Raises:
         NotFoundError: no broker has that id.
@@ -167,5 +167,5 @@ async def _move(
     admin: "AdminClient", targets: "dict[TopicPartition, tuple[int, ...]]", *, wait: bool, timeout_s: float
 ) -> ExitCode:
     await start_moves(admin, targets, may_change_factor=False)
-    talk(f"{len(targets)} partition(s) on the move")
+    talk(f"reassigning {len(targets)} partition(s)")
     return await wait_for_moves(admin, list(targets), timeout_s=timeout_s) if wait else ExitCode.OK

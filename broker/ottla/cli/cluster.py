@@ -1,4 +1,4 @@
-"""``ottla cluster``: even out what brokers hold and lead."""
+"""``ottla cluster``: balance replicas and leaders over brokers."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from ottla.client.rebalance_plan import Move, RebalancePlan
 
 AT_ONCE_MAX = 100
-"""Partitions on the move at the same time: each is a copy that others' clients feel."""
+"""Limit of concurrent reassignments: each copy loads brokers and so affects clients."""
 
 
 @click.group()
 def cluster() -> None:
-    """Even out what brokers hold and lead."""
+    """Balance replicas and leaders over brokers."""
 
 
 @cluster.command(
@@ -31,7 +31,7 @@ def cluster() -> None:
     examples=[
         "ottla cluster rebalance --plan moves.json      # read it, then",
         "ottla cluster rebalance --execute moves.json --throttle 50000000 --timeout 3600",
-        "ottla cluster rebalance --plan - -o json       # only to be looked at",
+        "ottla cluster rebalance --plan - -o json       # only show the plan",
     ],
 )
 @click.option("--plan", "to_file", metavar="FILE", help="Plan, and write the moves to a file; - for none.")
@@ -39,7 +39,7 @@ def cluster() -> None:
     "--execute",
     "from_file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Make the moves in a file that --plan wrote; what was made before is not made again.",
+    help="Carry out the moves in a file that --plan wrote; completed moves are not repeated.",
 )
 @throttle_option()
 @output_option()
@@ -58,12 +58,12 @@ def rebalance(
     bootstrap: str,
     timeout_s: float,
 ) -> int:
-    """Even out replicas, bytes, racks and preferred leaders: plan it, read the plan, make it.
+    """Balance replicas, bytes, racks and preferred leaders: plan, read the plan, carry it out.
 
-    Replicas move from who has most to who has least, never to fewer racks; at most 100 partitions move at a time.
+    Replicas move from the fullest to the emptiest brokers, never to fewer racks; at most 100 partitions move at a time.
     """
     if (to_file is None) is (from_file is None):
-        raise click.UsageError("say --plan FILE, and after reading it --execute FILE")
+        raise click.UsageError("give --plan FILE, and after reading it --execute FILE")
     if from_file is None:
         plan = ask_brokers(bootstrap, timeout_s, _plan)
         emit_moves([planned_row(it.partition, it.before, it.after) for it in plan.moves], output)
@@ -84,9 +84,9 @@ def rebalance(
         move = _mover(left[first : first + AT_ONCE_MAX], rate_bytes_per_s, timeout_s)
         code = ask_brokers(bootstrap, timeout_s, move)
         if code is not ExitCode.OK:
-            talk("the same command goes on with what is left")
+            talk("repeat the command to continue with the remaining moves")
             return code
-    # Of those too that an earlier run has moved: it ended before this.
+    # Also of those that an earlier, interrupted run has moved.
     ask_brokers(bootstrap, timeout_s, lambda admin: _elect(admin, moves))
     talk(f"{len(left)} partition(s) have moved" if left else "nothing has to move")
     return ExitCode.OK
@@ -119,7 +119,7 @@ async def _left(admin: "AdminClient", moves: "tuple[Move, ...]", file: Path) -> 
     brokers = [it.node_id for it in (await admin.describe_cluster()).brokers]
     left = remaining_moves(moves, await targets_of_all(admin), brokers)
     if isinstance(left, str):
-        raise UnhealthyError(f"the plan in {file} does not fit any more: {left}; make another one with --plan")
+        raise UnhealthyError(f"the plan in {file} does not apply any more: {left}; create another one with --plan")
     return left
 
 
@@ -129,11 +129,11 @@ def _read(file: Path) -> "tuple[Move, ...]":
     try:
         return parse_moves(file.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise click.UsageError(f"{file} is nothing that --plan wrote: {error}") from error
+        raise click.UsageError(f"{file} was not written by --plan: {error}") from error
 
 
 def _write(plan: "RebalancePlan", file: Path) -> None:
     from ottla.client.rebalance_plan import moves_json
 
     file.write_text(moves_json(plan.moves), encoding="utf-8")
-    talk(f"written to {file}; ottla cluster rebalance --execute {file} makes it so")
+    talk(f"written to {file}; ottla cluster rebalance --execute {file} carries it out")

@@ -1,4 +1,4 @@
-"""``ottla completion``: what a shell needs to complete this command's words."""
+"""``ottla completion``: completion scripts for shells."""
 
 import click
 from click.shell_completion import get_completion_class

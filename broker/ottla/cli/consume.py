@@ -9,7 +9,7 @@ import click
 from ottla.cli.exit_codes import NotFoundError
 from ottla.cli.lazy import ExampleCommand
 from ottla.cli.offset_range import END, START, OffsetRange, Position, parse_offset_range
-from ottla.cli.options import FIRST_ANSWER_S, bootstrap_option, command_security
+from ottla.cli.options import FIRST_RESPONSE_S, bootstrap_option, command_security
 from ottla.cli.output import talk
 from ottla.cli.record_format import compile_writer, iso_time
 
@@ -26,11 +26,11 @@ WIDE_FORMAT = "%t-%p  %o  %D  %k  %v\\n"
 @click.command(
     cls=ExampleCommand,
     examples=[
-        "ottla consume greetings                    # from the start, and on as records come",
-        "ottla consume flights -O -5                # the last 5 of each partition, and on",
-        "ottla consume flights -O :end -o json      # all that is there, then stop",
+        "ottla consume greetings                    # from the start, then new records",
+        "ottla consume flights -O -5                # the last 5 of each partition, then new ones",
+        "ottla consume flights -O :end -o json      # all existing records, then stop",
         "ottla consume flights -O @-1h -n 10 -f '%p %o %k %v\\n'",
-        "ottla consume flights -g audit             # as a member of a group, from where it was",
+        "ottla consume flights -g audit             # as a group member, from its committed offsets",
     ],
 )
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
@@ -44,10 +44,10 @@ WIDE_FORMAT = "%t-%p  %o  %D  %k  %v\\n"
 )
 @click.option("-n", "--num", "count_max", type=click.IntRange(min=0), help="Stop after this many records.")
 @click.option("-p", "--partitions", metavar="N,...", help="Only these partitions.")
-@click.option("-g", "--group", metavar="GROUP", help="Be a member of this group; it remembers how far it has read.")
+@click.option("-g", "--group", metavar="GROUP", help="Join this group, which commits offsets.")
 @click.option("-f", "--format", "form", metavar="FORMAT", help="Percent verbs: %t %p %o %k %v %h %d %D %i ...")
 @click.option("-o", "--output", type=click.Choice(("value", "wide", "json")), default="value", show_default=True)
-@click.option("--read-committed", is_flag=True, help="Leave out records of open and aborted transactions.")
+@click.option("--read-committed", is_flag=True, help="Skip records of open and aborted transactions.")
 @bootstrap_option
 def consume(*, topics: tuple[str, ...], bootstrap: str, **options: Any) -> None:  # noqa: ANN401 - click's
     """Show the records of TOPICs."""
@@ -62,7 +62,7 @@ def consume(*, topics: tuple[str, ...], bootstrap: str, **options: Any) -> None:
         asyncio.run(_consume(topics, partitions, chosen, bootstrap, options["read_committed"], printer))
         return
     if options["partitions"] or chosen not in (OffsetRange(START), OffsetRange(END)):
-        raise click.UsageError("with --group, the group decides on partitions, and --offset may be start or end")
+        raise click.UsageError("with --group, the group assigns partitions, and --offset may be start or end")
     asyncio.run(_consume_as_member(topics, chosen, bootstrap, options, printer))
 
 
@@ -160,7 +160,7 @@ async def _partitions(
 async def _resolve(
     cluster: "Cluster", where: "Sequence[TopicPartition]", position: Position
 ) -> "dict[TopicPartition, Offset]":
-    """Return the offset that ``position`` is in each partition, between its start and its end."""
+    """Return the offset of ``position`` in each partition, between its start and its end."""
     from ottla.client.admin_topics import EARLIEST, LATEST, TopicAdmin
 
     admin = TopicAdmin(cluster)
@@ -199,7 +199,7 @@ async def _consume_as_member(
         security=command_security(),
     )
     async with member:
-        await member.cluster.reach(timeout_s=FIRST_ANSWER_S)
+        await member.cluster.reach(timeout_s=FIRST_RESPONSE_S)
         generation = -1
         while not printer.is_done:
             records = await member.poll(max_wait_ms=POLL_MS)
@@ -209,7 +209,7 @@ async def _consume_as_member(
                 talk(f"member of {options['group']}, generation {generation}: {mine}")
             shown = printer.show(records)
             if shown < len(records):
-                # What was fetched but not shown is the next reader's.
+                # Records that were fetched but not shown stay uncommitted for the next reader.
                 member.rewind(records[shown:])
 
 

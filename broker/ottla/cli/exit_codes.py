@@ -1,4 +1,4 @@
-"""What the command's exit code says, which failure leads to which, and what to do next about some."""
+"""The exit codes, their failures, and remedies for some."""
 
 from enum import IntEnum
 
@@ -6,7 +6,7 @@ from ottla.errors import ErrorCode, KafkaError, OttlaError
 
 
 class ExitCode(IntEnum):
-    """Numbers that scripts may rely on."""
+    """Exit codes, stable for scripts."""
 
     OK = 0
     ERROR = 1
@@ -39,19 +39,19 @@ _NOT_ALLOWED = frozenset(
 )
 _DENIED = _NOT_ALLOWED | {ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.POLICY_VIOLATION}
 # Named, not imported: most commands never need the client.
-_NO_ANSWER = frozenset({"BrokerUnreachableError", "RequestTimeoutError"})
+_NO_RESPONSE_ERRORS = frozenset({"BrokerUnreachableError", "RequestTimeoutError"})
 
 
 class NotFoundError(OttlaError):
-    """What the command was asked for does not exist."""
+    """The requested object does not exist."""
 
 
 class UnhealthyError(OttlaError):
-    """The command worked; what it looked at does not."""
+    """The command succeeded and found something unhealthy."""
 
 
 def exit_code_of(error: OttlaError) -> ExitCode:
-    """Return the exit code that a failure ends the command with."""
+    """Return the exit code of a failure."""
     if isinstance(error, KafkaError):
         if error.code in _NOT_FOUND:
             return ExitCode.NOT_FOUND
@@ -64,11 +64,11 @@ def exit_code_of(error: OttlaError) -> ExitCode:
         return ExitCode.UNHEALTHY
     if type(error).__name__ == "LoginFailedError":
         return ExitCode.DENIED
-    return ExitCode.TIMEOUT if type(error).__name__ in _NO_ANSWER else ExitCode.ERROR
+    return ExitCode.TIMEOUT if type(error).__name__ in _NO_RESPONSE_ERRORS else ExitCode.ERROR
 
 
 def advice_on(error: OttlaError) -> str | None:
-    """Return what to do next about a failure whose words do not say it; None where there is nothing to add."""
+    """Return a remedy for a failure whose message has none; None if there is nothing to add."""
     if isinstance(error, KafkaError) and error.code in _NOT_ALLOWED:
-        return "`ottla doctor` (--topic, --group) says what this user may do; `ottla acl add` allows more"
+        return "`ottla doctor` (--topic, --group) shows this user's permissions; `ottla acl add` allows more"
     return None

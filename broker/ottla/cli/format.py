@@ -19,13 +19,13 @@ from ottla.cli.options import key_values, node_properties, properties_option
 )
 @click.option("-t", "--cluster-id", required=True, help="The cluster's id, the same for each of its nodes.")
 @properties_option
-@click.option("-s", "--standalone", is_flag=True, help="This controller alone is the quorum at first.")
+@click.option("-s", "--standalone", is_flag=True, help="This controller is the only initial voter.")
 @click.option("-I", "--initial-controllers", metavar="ID@HOST:PORT:DIRID,...", help="The quorum's first voters.")
 @click.option("-N", "--no-initial-controllers", is_flag=True, help="This controller joins a quorum later.")
 @click.option("-g", "--ignore-formatted", is_flag=True, help="Leave formatted directories as they are.")
-@click.option("-r", "--release-version", metavar="VERSION", help="metadata.version to start with.  [default: newest]")
+@click.option("-r", "--release-version", metavar="VERSION", help="The initial metadata.version.  [default: newest]")
 @click.option(
-    "-f", "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="A feature's level to start with."
+    "-f", "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="The initial level of a feature."
 )
 @click.option(
     "-S",
@@ -33,7 +33,7 @@ from ottla.cli.options import key_values, node_properties, properties_option
     "scram",
     multiple=True,
     metavar="MECHANISM=[name=USER,password=...]",
-    help="A SCRAM credential that the cluster begins with; also iterations, salt and saltedpassword (base64).",
+    help="An initial SCRAM credential of the cluster; also iterations, salt and saltedpassword (base64).",
 )
 def format_(
     *,
@@ -48,7 +48,7 @@ def format_(
     features: tuple[str, ...],
     scram: tuple[str, ...],
 ) -> None:
-    """Prepare the log directories of a node that is about to run for the first time."""
+    """Prepare the log directories of a new node."""
     from ottla.cli.storage import format_node
     from ottla.config.node_config import NodeConfig
 

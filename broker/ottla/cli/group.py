@@ -1,4 +1,4 @@
-"""``ottla group``: who reads what, and how far."""
+"""``ottla group``: groups, their members and their lag."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +54,7 @@ def list_(*, states: tuple[str, ...], output: str, bootstrap: str, timeout_s: fl
 @bootstrap_option
 @timeout_option
 def describe(*, names: tuple[str, ...], output: str, bootstrap: str, timeout_s: float) -> None:
-    """Describe groups: what each partition's reader is, and how far behind."""
+    """Describe groups: the member and the lag of each partition."""
 
     async def conversation(admin: "AdminClient") -> list[dict[str, Any]]:
         return [await _describe(admin, description) for description in await _find(admin, names)]
@@ -78,7 +78,7 @@ def describe(*, names: tuple[str, ...], output: str, bootstrap: str, timeout_s: 
 @bootstrap_option
 @timeout_option
 def members(*, name: str, output: str, bootstrap: str, timeout_s: float) -> None:
-    """List a group's members and what they read."""
+    """List a group's members and their partitions."""
     (described,) = ask_brokers(bootstrap, timeout_s, lambda admin: _find(admin, (name,)))
     columns = [
         Column("MEMBER", "memberId"),
@@ -95,7 +95,7 @@ async def _find(admin: "AdminClient", names: tuple[str, ...]) -> "list[GroupDesc
     described = await admin.describe_groups(names)
     missing = [name for name in names if name not in described]
     if missing:
-        raise NotFoundError(f"there is no group {', '.join(missing)}; ottla group list shows those that are")
+        raise NotFoundError(f"there is no group {', '.join(missing)}; ottla group list shows the existing ones")
     return [described[name] for name in names]
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM in commands that start something: both clean up, and nothing keeps the cleaning from its end."""
+"""Ctrl-C and SIGTERM in commands that start processes: both clean up, and the cleanup cannot be interrupted."""
 
 import signal
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def sigterm_interrupts() -> Iterator[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Ignore Ctrl-C and SIGTERM: a second one must not leave behind what the first is about to remove."""
+    """Ignore Ctrl-C and SIGTERM: a second one must not interrupt the cleanup of the first."""
     previous = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield

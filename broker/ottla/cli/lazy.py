@@ -1,6 +1,6 @@
 """Click groups whose commands are imported on use, and commands whose help ends with examples.
 
-``ottla --help`` imports no command: the short help stands in the table.
+``ottla --help`` imports no command: the table has the short help.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ SENTENCE_LENGTH_MAX = 200
 
 
 class Entry(NamedTuple):
-    """Where a command is (``module:attribute``) and what it does, in a few words."""
+    """The location of a command (``module:attribute``) and its short help."""
 
     target: str
     short_help: str
@@ -46,14 +46,14 @@ class LazyGroup(click.Group):
 
 
 class ExampleCommand(click.Command):
-    """A command with ``examples``, lines that can be typed as they are."""
+    """A command with ``examples``, lines that can be copied to a shell."""
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), **options: Any) -> None:  # noqa: ANN401
         super().__init__(*args, **options)
         self.examples = tuple(examples)
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """Return the whole first sentence: a list of commands wraps it, where click would cut it off."""
+        """Return the whole first sentence: a list of commands wraps it instead of truncating it as click does."""
         return super().get_short_help_str(limit=max(limit, SENTENCE_LENGTH_MAX))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -1,4 +1,4 @@
-"""``ottla up``, ``down``, ``status``: the cluster of this machine, kept in a directory."""
+"""``ottla up``, ``down``, ``status``: the local cluster, in a directory."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -106,7 +106,7 @@ def _greet(status: "ClusterStatus", state_dir: Path, *, is_new: bool, detach: bo
 
 
 def _watch(state_dir: Path) -> ExitCode:
-    """Return when a node has ended by itself; Ctrl-C raises."""
+    """Return when a node has ended unexpectedly; Ctrl-C raises."""
     import time
 
     from ottla_operator import local
@@ -116,7 +116,7 @@ def _watch(state_dir: Path) -> ExitCode:
         status = local.status(state_dir=state_dir, ask_brokers=False)
         for node in status.nodes if status else ():
             if node.pid is None:
-                talk(f"error: node {node.name} has ended; its last words are in {node.log}")
+                talk(f"error: node {node.name} has ended; see its log {node.log}")
                 return ExitCode.UNHEALTHY
 
 
@@ -134,12 +134,12 @@ def down(*, state_dir: Path) -> None:
 @output_option("table", "wide", "json", "yaml")
 @directory_option
 def status(*, output: str, state_dir: Path) -> int:
-    """Show the local cluster: 0 when every node is ready, 10 when not, 3 when there is none."""
+    """Show the local cluster. The exit code is 0 if every node is ready, 10 if not, 3 if there is no cluster."""
     from ottla_operator import local
 
     found = local.status(state_dir=state_dir)
     if found is None:
-        raise NotFoundError(f"there is no cluster in {state_dir}; ottla up makes one")
+        raise NotFoundError(f"there is no cluster in {state_dir}; ottla up creates one")
     nodes = [
         {
             "nodeId": node.node_id,

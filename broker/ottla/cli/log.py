@@ -1,4 +1,4 @@
-"""``ottla log``: the files of a log, explained."""
+"""``ottla log``: dump the files of a log."""
 
 import codecs
 from collections.abc import Iterator
@@ -15,12 +15,12 @@ from ottla.errors import OttlaError
 EXPLAINED = ("*.log", "*.index", "*.timeindex", "*.txnindex", "*.snapshot", "*.checkpoint", "*-checkpoint")
 NATURE_SIZE_BYTES = 512
 NAMED_BY_OFFSET = (".log", ".index", ".timeindex")
-# What lies beside them and needs no explaining.
+# Other files of a log directory, which are not dumped.
 PLAIN = {
-    "meta.properties": "text that says which node the directory belongs to",
-    "partition.metadata": "text that says which topic id the partition has",
-    ".lock": "empty: a running node holds it",
-    ".kafka_cleanshutdown": "text that a node leaves when it has closed every log",
+    "meta.properties": "text with the node that the directory belongs to",
+    "partition.metadata": "text with the topic id of the partition",
+    ".lock": "empty: a running node locks it",
+    ".kafka_cleanshutdown": "text that a node writes when it has closed every log",
 }
 
 
@@ -43,9 +43,9 @@ def log() -> None:
 @click.option("--cluster-metadata", is_flag=True, help="Read the records as those of __cluster_metadata.")
 @click.option("--no-data", is_flag=True, help="Only batches; not the records in them.")
 def dump(*, files: tuple[Path, ...], cluster_metadata: bool, no_data: bool) -> int:
-    """Explain segments, indexes, snapshots and checkpoints, as kafka-dump-log --print-data-log does.
+    """Dump segments, indexes, snapshots and checkpoints, as kafka-dump-log --print-data-log does.
 
-    A folder stands for all such files in it.
+    A folder means all such files in it.
     """
     from ottla.log.dump import decode_cluster_metadata, decode_text, explain_file
     from ottla.runtime.disk import OsDisk
@@ -56,7 +56,7 @@ def dump(*, files: tuple[Path, ...], cluster_metadata: bool, no_data: bool) -> i
     try:
         for file in _expanded(files):
             if not _is_explained(file):
-                talk(f"error: {file} is no file of a log but {_nature(file)}; explained are {', '.join(EXPLAINED)}")
+                talk(f"error: {file} is no file of a log but {_nature(file)}; supported are {', '.join(EXPLAINED)}")
                 exit_code = ExitCode.ERROR
                 continue
             try:
@@ -81,11 +81,11 @@ def _is_explained(file: Path) -> bool:
 
 
 def _nature(file: Path) -> str:
-    """Return what a file is that is not explained, in a few words."""
+    """Return a short description of a file that cannot be dumped."""
     if file.name in PLAIN:
         return PLAIN[file.name]
     if file.suffix in NAMED_BY_OFFSET:
-        return f"a {file.suffix} whose name is not the offset that it begins with"
+        return f"a {file.suffix} whose name is not its base offset"
     try:
         with file.open("rb") as stream:
             start = stream.read(NATURE_SIZE_BYTES)
@@ -94,7 +94,7 @@ def _nature(file: Path) -> str:
     if not start:
         return "an empty file"
     try:
-        # A character may be cut in two at the end of what was read.
+        # The last character may be incomplete at the end of the bytes read.
         codecs.getincrementaldecoder("utf-8")().decode(start)
     except UnicodeDecodeError:
         return "binary data of another kind"

@@ -1,4 +1,4 @@
-"""The root of the command: what there is, and how it ends."""
+"""The root command: its subcommands and its exit code."""
 
 import sys
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ SECTIONS = {
         "wait-for": Entry("ottla.cli.wait_for:wait_for", "Wait until a file is written"),
         "up": Entry("ottla.cli.local:up", "Start the local cluster"),
         "down": Entry("ottla.cli.local:down", "Stop the local cluster"),
-        "status": Entry("ottla.cli.local:status", "Show how the local cluster is"),
+        "status": Entry("ottla.cli.local:status", "Show the status of the local cluster"),
         "demo": Entry("ottla.cli.demo:demo", "Real flights through Kafka and Spark"),
     },
     "Manifests (the same as on Kubernetes)": {
-        "apply": Entry("ottla.cli.manifests:apply", "Make things as manifests ask"),
+        "apply": Entry("ottla.cli.manifests:apply", "Apply manifests"),
         "get": Entry("ottla.cli.manifests:get", "Show stored objects and their status"),
         "delete": Entry("ottla.cli.manifests:delete", "Delete objects"),
     },
@@ -32,25 +32,25 @@ SECTIONS = {
     },
     "Users": {
         "user": Entry("ottla.cli.user:user", "List, add, remove users with passwords"),
-        "acl": Entry("ottla.cli.acl:acl", "Who may do what with which resources"),
-        "quota": Entry("ottla.cli.quota:quota", "How much clients may send, read, ask"),
+        "acl": Entry("ottla.cli.acl:acl", "List, add, remove access control entries"),
+        "quota": Entry("ottla.cli.quota:quota", "List, set, remove client quotas"),
     },
     "The cluster": {
         "broker": Entry("ottla.cli.broker:broker", "List, drain, decommission brokers"),
-        "cluster": Entry("ottla.cli.cluster:cluster", "Even out replicas and leaders"),
+        "cluster": Entry("ottla.cli.cluster:cluster", "Balance replicas and leaders"),
         "partition": Entry("ottla.cli.partition:partition", "Move partitions, elect leaders"),
         "quorum": Entry("ottla.cli.quorum:quorum", "Describe and change the metadata quorum"),
     },
     "Look inside": {
-        "doctor": Entry("ottla.cli.doctor:doctor", "Say what is wrong, and what to do"),
+        "doctor": Entry("ottla.cli.doctor:doctor", "Diagnose a cluster or a connection"),
         "group": Entry("ottla.cli.group:group", "List and describe groups"),
-        "log": Entry("ottla.cli.log:log", "Read the files of a log"),
+        "log": Entry("ottla.cli.log:log", "Dump the files of a log"),
         "simulate": Entry("ottla.cli.simulate:simulate", "Break simulated clusters, from seeds"),
         "completion": Entry("ottla.cli.completion:completion", "Completion for bash, zsh, fish"),
     },
 }
 
-# What comes with an extra of the distribution only, and with which.
+# Modules that need an extra of the distribution, and its name.
 EXTRAS = {
     "aiohttp": "broker",
     "prometheus_client": "broker",
@@ -68,7 +68,7 @@ EXTRAS = {
     sections=SECTIONS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Brokers are found at -b HOST:PORT, else $OTTLA_BOOTSTRAP, else the local cluster (ottla up), else "
-    "127.0.0.1:9092. TLS and login: --command-config FILE, else $OTTLA_COMMAND_CONFIG.",
+    "127.0.0.1:9092. TLS and SASL: --command-config FILE, else $OTTLA_COMMAND_CONFIG.",
 )
 @click.version_option(package_name="ottla", prog_name="ottla", message="%(prog)s %(version)s")
 def cli() -> None:
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(command: click.Command, arguments: Sequence[str] | None, *, name: str) -> int:
-    """Run ``command``, called ``name`` by who types, and return the exit code; failures are told in words."""
+    """Run ``command``, invoked as ``name``, and return the exit code; failures become messages on stderr."""
     given = None if arguments is None else list(arguments)
     try:
         result = command.main(args=given, prog_name=name, standalone_mode=False)
@@ -105,7 +105,7 @@ def run(command: click.Command, arguments: Sequence[str] | None, *, name: str) -
         click.echo(f"error: this command needs {error.name}; type: pip install 'ottla[{extra}]'", err=True)
         return ExitCode.ERROR
     except BrokenPipeError:
-        # The reader of our output went away, as `head` does. Python would complain once more on exit.
+        # The reader of our output has closed the pipe, as `head` does. Python would report that again on exit.
         sys.stdout = None
         return ExitCode.OK
     return result if isinstance(result, int) else ExitCode.OK

@@ -1,4 +1,4 @@
-"""``ottla apply``, ``get``, ``delete``: the manifests of Kubernetes, on this machine or any Kafka."""
+"""``ottla apply``, ``get``, ``delete``: Kubernetes manifests for the local cluster or any Kafka."""
 
 import os
 import sys
@@ -31,7 +31,7 @@ def _brokers_option(function: Any) -> Any:  # noqa: ANN401 - a decorator
         "bootstrap",
         metavar="HOST:PORT[,...]",
         default=lambda: os.environ.get("OTTLA_BOOTSTRAP"),
-        help="Brokers that Topics and Users go to.  [default: $OTTLA_BOOTSTRAP, or the local cluster]",
+        help="Brokers for Topics and Users.  [default: $OTTLA_BOOTSTRAP, or the local cluster]",
     )(function)
     # Of those brokers: the local cluster's own are known.
     return command_config_option(with_bootstrap)
@@ -54,7 +54,7 @@ def _brokers_option(function: Any) -> Any:  # noqa: ANN401 - a decorator
 def apply(
     *, files: tuple[str, ...], output: str, dry_run: bool, bootstrap: str | None, state_dir: Path, timeout_s: float
 ) -> int:
-    """Make clusters, topics and users as manifests ask; what is so already stays untouched."""
+    """Apply manifests of clusters, topics and users; objects that match already are not changed."""
     from ottla_operator import local
 
     documents = _read(files)
@@ -111,7 +111,7 @@ def _source(name: str) -> Path | TextIO:
 
 
 def _tell(outcome: "Outcome") -> None:
-    """Print the object and what became of it on stdout; what is wrong with it on stderr."""
+    """Print the object and its outcome on stdout, and its problem on stderr."""
     click.echo(f"{outcome.kind.lower()}/{outcome.name} {outcome.action}")
     if outcome.exit_code:
         talk(f"error: {outcome.kind.lower()}/{outcome.name}: {outcome.reason}: {outcome.message}")
@@ -132,7 +132,7 @@ def _plain(outcome: "Outcome") -> dict[str, Any]:
 
 
 def _worst(outcomes: "list[Outcome]") -> int:
-    """Return the code of the first object that was not made so; 0 when all were."""
+    """Return the code of the first object that was not applied; 0 if all were."""
     return next((int(outcome.exit_code) for outcome in outcomes if outcome.exit_code), ExitCode.OK)
 
 
@@ -146,7 +146,7 @@ def _worst(outcomes: "list[Outcome]") -> int:
 @_brokers_option
 @directory_option
 def get(*, kinds: str, name: str | None, output: str, bootstrap: str | None, state_dir: Path) -> None:
-    """Show stored objects of each KIND (cluster, topic, user) with their status of now."""
+    """Show stored objects of each KIND (cluster, topic, user) with their current status."""
     from ottla_operator import local
 
     canonical = [_canonical(kind) for kind in kinds.split(",")]
@@ -197,7 +197,7 @@ def _row(document: dict[str, Any]) -> dict[str, Any]:
 )
 @click.argument("kind", required=False, metavar="[KIND")
 @click.argument("names", nargs=-1, metavar="NAME...]")
-@click.option("-f", "--filename", "files", multiple=True, metavar="FILE", help="Delete what these manifests name.")
+@click.option("-f", "--filename", "files", multiple=True, metavar="FILE", help="Delete the objects of these manifests.")
 @yes_option
 @_brokers_option
 @directory_option
@@ -212,9 +212,9 @@ def delete(
     state_dir: Path,
     timeout_s: float,
 ) -> int:
-    """Delete objects; a topic's deletionPolicy says whether its records go too, a cluster's data stays.
+    """Delete objects; a topic's deletionPolicy decides whether its records are deleted, a cluster's data stays.
 
-    A user's password, rules and limits go with it.
+    A user's password, ACLs and quotas are deleted with it.
     """
     from ottla_operator import local
 
@@ -224,7 +224,7 @@ def delete(
         chosen = [(_canonical(kind), name) for name in names]
     else:
         chosen = [local.identity(document) for document in _read(files)]
-        # The reverse of the order in which they are made: a cluster outlives its topics and users.
+        # The reverse of the order of creation: a cluster is deleted after its topics and users.
         chosen.sort(key=lambda entry: entry[0] == "Cluster")
     for chosen_kind, name in chosen:
         talk(f"{chosen_kind.lower()}/{name}")

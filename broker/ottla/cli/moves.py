@@ -1,4 +1,4 @@
-"""Partitions on the move: what a reassignment would change, and waiting for it to end; for several commands."""
+"""Reassignments for several commands: planned changes, progress, and waiting for the end."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -25,8 +25,8 @@ COLUMNS = [
 ]
 
 
-class MoveRefusedError(OttlaError):
-    """Some partitions were refused; the message names them."""
+class MoveRejectedError(OttlaError):
+    """Some reassignments were rejected; the message names the partitions."""
 
 
 async def described_partitions(
@@ -44,14 +44,14 @@ async def described_partitions(
 
 
 async def targets_of_all(admin: "AdminClient") -> "dict[TopicPartition, tuple[int, ...]]":
-    """Return where all partitions are; of those that move, where they go: from there another move is planned."""
+    """Return the replicas of all partitions, or the target replicas of a reassignment: the basis of another plan."""
     moving = await admin.list_partition_reassignments()
     known = await described_partitions(admin)
     return {it: moving[it].target if it in moving else entry.replicas for it, entry in known.items()}
 
 
 def planned_row(partition: "TopicPartition", before: Sequence[int], target: Sequence[int]) -> dict[str, Any]:
-    """Return the row of a move that is not made yet."""
+    """Return the row of a planned move."""
     return {
         "name": str(partition),
         "topic": partition.topic,
@@ -64,7 +64,7 @@ def planned_row(partition: "TopicPartition", before: Sequence[int], target: Sequ
 
 
 def moving_row(partition: "TopicPartition", move: "Reassignment") -> dict[str, Any]:
-    """Return the row of a move under way."""
+    """Return the row of a reassignment in progress."""
     return {
         "name": str(partition),
         "topic": partition.topic,
@@ -84,25 +84,25 @@ def emit_moves(rows: Sequence[Mapping[str, Any]], output: str) -> None:
 async def start_moves(
     admin: "AdminClient", targets: "Mapping[TopicPartition, Sequence[int] | None]", *, may_change_factor: bool = True
 ) -> None:
-    """Start the moves (None: stop the one under way).
+    """Start reassignments (None: cancel the one in progress).
 
     Raises:
-        MoveRefusedError: some were refused; the others are on their way.
+        MoveRejectedError: some were rejected; the others have been started.
     """
-    refused = await admin.alter_partition_reassignments(targets, allow_replication_factor_change=may_change_factor)
-    if refused:
-        raise MoveRefusedError("; ".join(f"{partition}: {_words(error)}" for partition, error in refused.items()))
+    rejected = await admin.alter_partition_reassignments(targets, allow_replication_factor_change=may_change_factor)
+    if rejected:
+        raise MoveRejectedError("; ".join(f"{partition}: {_words(error)}" for partition, error in rejected.items()))
 
 
 async def wait_for_moves(admin: "AdminClient", partitions: "Sequence[TopicPartition]", *, timeout_s: float) -> ExitCode:
-    """Return OK when none of ``partitions`` is on the move any more, TIMEOUT when that takes too long."""
+    """Return OK when no reassignment of ``partitions`` is in progress, TIMEOUT when that takes too long."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s
     with ProgressBar("move", total=len(partitions)) as bar:
         while moving := await admin.list_partition_reassignments(partitions):
-            bar.update(len(partitions) - len(moving), note=f"{len(moving)} of {len(partitions)} are on the move")
+            bar.update(len(partitions) - len(moving), note=f"reassigning {len(moving)} of {len(partitions)}")
             if loop.time() >= deadline:
-                talk(f"error: {len(moving)} partitions are still on the move; ottla partition reassign --status tells")
+                talk(f"error: {len(moving)} partitions are not moved yet; see ottla partition reassign --status")
                 return ExitCode.TIMEOUT
             await asyncio.sleep(POLL_S)
         bar.update(len(partitions), note="done")

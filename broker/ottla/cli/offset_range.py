@@ -1,9 +1,9 @@
-"""Which records `ottla consume` shows: rpk's notation for offsets.
+"""The range of records that `ottla consume` shows: rpk's notation for offsets.
 
 ==============  ==========================================================================
 ``start``       from the first record (the default)
 ``end``         only new records
-``:end``        from the first record to where the end is now, then stop
+``:end``        from the first record to the current end, then stop
 ``47``          from offset 47; ``47:`` is the same
 ``10:20``       from 10 up to, but without, 20, then stop; ``:20`` from the first record
 ``+5``          5 after the first record
@@ -28,7 +28,7 @@ _MILLISECONDS_FROM = 10**11
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in a partition: an offset, a distance from an end, or a time. At most one of the fields is set."""
+    """A position in a partition: an offset, a distance from an end, or a time. At most one of the fields is set."""
 
     offset: int | None = None
     after_start: int | None = None
@@ -42,7 +42,7 @@ END = Position(before_end=0)
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """From where, and up to where: ``stop`` None goes on for ever."""
+    """Start and end of the range; ``stop`` None has no end."""
 
     begin: Position
     stop: Position | None = None
@@ -52,7 +52,7 @@ def parse_offset_range(text: str, *, now_ms: int) -> OffsetRange:
     """Read the notation of the module.
 
     Raises:
-        click.BadParameter: ``text`` is none of it.
+        click.BadParameter: ``text`` is not in that notation.
     """
     if text.startswith("@"):
         begin, stop = _split_times(text[1:])
@@ -77,7 +77,7 @@ def _position(text: str, whole: str) -> Position:
 
 
 def _split_times(text: str) -> tuple[str, str]:
-    """Cut ``A:B`` where A and B may have colons of their own, as clocks do."""
+    """Split ``A:B``, where A and B may contain colons, as times do."""
     if not _is_time(text):
         for position in (index for index, character in enumerate(text) if character == ":"):
             begin, stop = text[:position], text[position + 1 :]

@@ -1,4 +1,4 @@
-"""Options that many commands share, and where brokers are when nobody says."""
+"""Options that many commands share, and the default address of brokers."""
 
 import os
 from abc import ABC, abstractmethod
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 COMMAND_CONFIG = "ottla.command_config"
-"""Where click's context keeps the path of the client's properties."""
+"""The key of the client properties' path in click's context."""
 COMMAND_CONFIG_VARIABLE = "OTTLA_COMMAND_CONFIG"
 DEFAULT_TIMEOUT_S = 30.0
-FIRST_ANSWER_S = 3.0
-"""How long a command dials again before it says that nobody is there; a node that is starting is up by then."""
+FIRST_RESPONSE_S = 3.0
+"""How long a command retries to connect before it reports that no broker responds; a starting node is up by then."""
 ResultT = TypeVar("ResultT")
 
 
@@ -30,7 +30,7 @@ def bootstrap_option(function: Callable[..., Any]) -> Callable[..., Any]:
         "bootstrap",
         metavar="HOST:PORT[,...]",
         default=default_bootstrap,
-        help="Where to find brokers.  [default: of --command-config, $OTTLA_BOOTSTRAP, the local cluster, or "
+        help="Address of brokers.  [default: of --command-config, $OTTLA_BOOTSTRAP, the local cluster, or "
         "127.0.0.1:9092]",
     )(function)
     return command_config_option(with_bootstrap)
@@ -47,7 +47,7 @@ def command_config_option(function: Callable[..., Any]) -> Callable[..., Any]:
         expose_value=False,
         is_eager=True,
         callback=_keep_command_config,
-        help="TLS and login: the client.properties of Kafka's own tools.",
+        help="TLS and SASL: the client.properties of Kafka's own tools.",
     )(function)
 
 
@@ -56,7 +56,7 @@ def _keep_command_config(context: click.Context, _: click.Parameter, path: Path 
 
 
 def command_security() -> "ClientSecurity | None":
-    """Return what ``--command-config`` of this command says; None where it was not given.
+    """Return the settings of ``--command-config`` of this command; None if it was not given.
 
     Raises:
         ConfigurationError: the file cannot be used.
@@ -70,7 +70,7 @@ def command_security() -> "ClientSecurity | None":
 
 
 def command_properties() -> Mapping[str, str]:
-    """Return the properties in ``--command-config`` of this command; none where it was not given.
+    """Return the properties in ``--command-config`` of this command; none if it was not given.
 
     Raises:
         ConfigurationError: the file cannot be used.
@@ -104,7 +104,7 @@ def timeout_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def throttle_option(lifted: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return what adds ``--throttle`` of moves, in bytes per second; ``lifted`` says by what they are let go again."""
+    """Return a decorator that adds ``--throttle`` in bytes per second; ``lifted`` is the help about its removal."""
     return click.option(
         "--throttle",
         "rate_bytes_per_s",
@@ -116,7 +116,7 @@ def throttle_option(lifted: str = "") -> Callable[[Callable[..., Any]], Callable
 
 def yes_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``-y/--yes``."""
-    return click.option("-y", "--yes", is_flag=True, help="Do not ask.")(function)
+    return click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")(function)
 
 
 def dry_run_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -125,7 +125,7 @@ def dry_run_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def properties_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``-c/--config`` and ``--override``: what `node_properties` of a node that is to run here are read from."""
+    """Add ``-c/--config`` and ``--override``, the input of `node_properties`."""
     with_overrides = click.option(
         "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Use instead of the file's value."
     )(function)
@@ -140,55 +140,55 @@ def properties_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def node_properties(file: Path, overrides: tuple[str, ...]) -> dict[str, str]:
-    """Return the properties in ``file``, those of ``overrides`` instead of its own."""
+    """Return the properties in ``file``, overridden by ``overrides``."""
     from ottla.config.properties import parse_properties
 
     return parse_properties(file.read_text(encoding="utf-8")) | key_values(overrides, "--override")
 
 
 def directory_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--dir``: where the local cluster and its objects are kept."""
+    """Add ``--dir``, the directory of the local cluster and its objects."""
     return click.option(
         "--dir",
         "state_dir",
         type=click.Path(path_type=Path, file_okay=False),
         default=default_state_directory,
         metavar="DIR",
-        help="Where the local cluster is kept.  [default: $OTTLA_HOME, or ottla in $XDG_DATA_HOME]",
+        help="Directory of the local cluster.  [default: $OTTLA_HOME, or ottla in $XDG_DATA_HOME]",
     )(function)
 
 
 def default_state_directory() -> Path:
-    """Return where the local cluster is kept unless ``--dir`` says otherwise."""
+    """Return the default directory of the local cluster."""
     if home := os.environ.get("OTTLA_HOME"):
         return Path(home)
     data_home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(data_home) / "ottla"
 
 
-class Elsewhere(ABC):
-    """As the object of a click context: brokers of its commands are not the local ones."""
+class RemoteBrokers(ABC):
+    """The object of a click context whose commands do not use the local brokers."""
 
     @abstractmethod
     def bootstrap_servers(self) -> str:
-        """Return where they are; raises `OttlaError` where they cannot be found."""
+        """Return their addresses; raises `OttlaError` if they cannot be found."""
 
     @abstractmethod
     def client_properties(self) -> Path | None:
-        """Return what one comes in with; None where everybody may. Raises `OttlaError` where it cannot be had."""
+        """Return the properties to connect with; None if none are needed. Raises `OttlaError` if they are missing."""
 
 
 def default_bootstrap() -> str:
-    """Return where brokers are: what the first of these says.
+    """Return the address of brokers, from the first of these that has one.
 
-    The context's `Elsewhere`, ``bootstrap.servers`` of ``--command-config``, ``$OTTLA_BOOTSTRAP``, the local cluster
-    while it runs, this machine. A local cluster that is locked lets the command in as its administrator, unless that
-    names somebody.
+    The context's `RemoteBrokers`, ``bootstrap.servers`` of ``--command-config``, ``$OTTLA_BOOTSTRAP``, the local
+    cluster while it runs, port 9092 of this host. The command authenticates to a secured local cluster as its
+    administrator, unless ``--command-config`` has credentials.
     """
     context = click.get_current_context(silent=True)
-    if context is not None and isinstance(context.obj, Elsewhere):
+    if context is not None and isinstance(context.obj, RemoteBrokers):
         found = context.obj.bootstrap_servers()
-        # A variable of this machine speaks of the local cluster; only the command line speaks of this one.
+        # An environment variable refers to the local cluster; only the command line refers to this one.
         if context.get_parameter_source("command_config") is not click.core.ParameterSource.COMMANDLINE:
             context.meta[COMMAND_CONFIG] = context.obj.client_properties()
         return found
@@ -207,15 +207,15 @@ def default_bootstrap() -> str:
 
 
 class _LocalCluster(NamedTuple):
-    """What `ottla up` wrote down."""
+    """The local cluster, as `ottla up` has recorded it."""
 
     bootstrap_servers: str
     administrator: Path | None
-    """The properties of who may do everything; None where everybody may come in."""
+    """The client properties of the administrator; None without authentication."""
 
 
 def _local_cluster(state_dir: Path) -> _LocalCluster | None:
-    """Return the cluster of ``state_dir``; None where there is none, or it was stopped.
+    """Return the cluster of ``state_dir``; None if there is none, or it was stopped.
 
     A stopped cluster must not hide a node that `ottla dev` runs.
     """
@@ -263,7 +263,7 @@ def ask_brokers(
     async def run() -> ResultT:
         client = AdminClient(bootstrap, request_timeout_s=timeout_s, connect_timeout_s=timeout_s, security=security)
         async with client as admin:
-            await admin.cluster.reach(timeout_s=min(timeout_s, FIRST_ANSWER_S))
+            await admin.cluster.reach(timeout_s=min(timeout_s, FIRST_RESPONSE_S))
             return await conversation(admin)
 
     return asyncio.run(run())

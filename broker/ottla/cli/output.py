@@ -1,4 +1,4 @@
-"""Forms of data: aligned tables for people, JSON and YAML for programs, names for pipes."""
+"""Output formats: aligned tables, JSON and YAML for programs, names for pipes."""
 
 import dataclasses
 import json
@@ -18,7 +18,7 @@ FORMS = ("table", "wide", "json", "yaml", "name")
 class Column(NamedTuple):
     """One column of a table: its title and the row's key; ``wide`` columns appear with ``-o wide`` only.
 
-    ``number`` is the format of a column of numbers, such as ``,d`` or ``,.2f``; they stand right-aligned.
+    ``number`` is the format of a column of numbers, such as ``,d`` or ``,.2f``; they are right-aligned.
     """
 
     title: str
@@ -38,7 +38,7 @@ def output_option(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., A
 def emit_rows(
     rows: Sequence[Row], columns: Sequence[Column], output: str, *, kind: str, name_key: str = "name"
 ) -> None:
-    """Print a list of things; ``kind`` and ``name_key`` make the names of ``-o name``."""
+    """Print a list of objects; ``kind`` and ``name_key`` give the names of ``-o name``."""
     if output in ("json", "yaml"):
         emit_value(list(rows), output)
     elif output == "name":
@@ -50,7 +50,7 @@ def emit_rows(
         talk(f"no {kind}s")
 
 
-def emit_value(value: Any, output: str) -> None:  # noqa: ANN401 - anything that JSON can say
+def emit_value(value: Any, output: str) -> None:  # noqa: ANN401 - any JSON value
     """Print ``value`` as JSON or YAML."""
     plain = to_plain(value)
     if output == "yaml":
@@ -74,7 +74,7 @@ def emit_table(rows: Sequence[Row], columns: Sequence[Column], *, wide: bool = F
 
 
 def emit_pairs(pairs: Sequence[tuple[str, Any]]) -> None:
-    """Print names and values below each other, values aligned."""
+    """Print names and aligned values, a line each."""
     width = max((len(name) for name, _ in pairs), default=0)
     for name, value in pairs:
         click.echo(f"{name.ljust(width)}  {cell(value)}".rstrip())
@@ -92,7 +92,7 @@ def cell(value: Any, number: str = "") -> str:  # noqa: ANN401 - whatever a row 
 
 
 def to_plain(value: Any) -> Any:  # noqa: ANN401 - recursive over anything
-    """Return ``value`` made of what JSON has; dataclasses become objects."""
+    """Return ``value`` converted to JSON types; dataclasses become objects."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Enum):
@@ -107,29 +107,29 @@ def to_plain(value: Any) -> Any:  # noqa: ANN401 - recursive over anything
 
 
 def talk(text: str) -> None:
-    """Say something to the person, on stderr, where it does not mix with data."""
+    """Print a message to stderr, so that it does not mix with data."""
     click.echo(text, err=True)
 
 
 def may_color() -> bool:
-    """Return whether stderr is a terminal whose owner has not turned colors off (https://no-color.org)."""
+    """Return whether stderr is a terminal and colors are not disabled (https://no-color.org)."""
     return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def emphasize(text: str) -> str:
-    """Return ``text`` bold where that can be seen."""
+    """Return ``text`` in bold if colors are enabled."""
     return click.style(text, bold=True) if may_color() else text
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Return when the person agrees: by ``--yes``, or on a terminal by answering.
+    """Return if the user confirms, by ``--yes`` or at a prompt on a terminal.
 
     Raises:
-        click.UsageError: there is no terminal to ask on.
-        click.Abort: the answer is no.
+        click.UsageError: there is no terminal for the prompt.
+        click.Abort: the user declines.
     """
     if yes:
         return
     if not sys.stdin.isatty():
-        raise click.UsageError(f"{question} Nobody can answer here: repeat with --yes if you mean it.")
+        raise click.UsageError(f"{question} There is no terminal for a prompt: repeat with --yes to confirm.")
     click.confirm(question, abort=True, err=True)

@@ -44,13 +44,13 @@ def partition() -> None:
         "ottla partition reassign --file moves.json                   # as kafka-reassign-partitions has it",
         "ottla partition reassign flights --brokers 4,5,6 --throttle 10000000 --wait",
         "ottla partition reassign flights --verify                    # lifts the throttle when all has moved",
-        "ottla partition reassign --status                            # what is on the move",
+        "ottla partition reassign --status                            # reassignments in progress",
         "ottla partition reassign flights --cancel",
     ],
 )
 @click.argument("arguments", nargs=-1, metavar="[TOPIC | TOPIC-N | TOPIC-N=BROKER,...]...")
-@click.option("--brokers", "brokers_text", metavar="ID,...", help="Spread the partitions over these brokers anew.")
-@click.option("-r", "--replication-factor", "factor", type=click.IntRange(min=1), help="Make it so many replicas.")
+@click.option("--brokers", "brokers_text", metavar="ID,...", help="Spread the partitions over these brokers.")
+@click.option("-r", "--replication-factor", "factor", type=click.IntRange(min=1), help="Change the number of replicas.")
 @click.option(
     "--file",
     "file",
@@ -58,9 +58,9 @@ def partition() -> None:
     help="JSON with a list `partitions` of topic, partition, replicas.",
 )
 @throttle_option("; lifted by --wait, --verify and --cancel")
-@click.option("--status", "shows_status", is_flag=True, help="Show what is on the move; change nothing.")
-@click.option("--verify", is_flag=True, help="As --status; what does not move is not throttled any more.")
-@click.option("--cancel", is_flag=True, help="Stop moves: replicas are again those from before.")
+@click.option("--status", "shows_status", is_flag=True, help="Show reassignments in progress; change nothing.")
+@click.option("--verify", is_flag=True, help="As --status; also remove throttles of completed moves.")
+@click.option("--cancel", is_flag=True, help="Cancel reassignments: the earlier replicas are restored.")
 @click.option("--wait", is_flag=True, help="Return when everything has moved, or after --timeout.")
 @output_option()
 @dry_run_option
@@ -84,9 +84,9 @@ def reassign(
     bootstrap: str,
     timeout_s: float,
 ) -> int:
-    """Move partitions to other brokers: plan, make, watch and cancel it.
+    """Move partitions to other brokers: plan, start, follow and cancel reassignments.
 
-    With --status and --verify it ends with 0 when nothing is on the move, else with 10; with --wait, 0 says the same.
+    With --status and --verify the exit code is 0 if no partition is being reassigned, else 10; with --wait likewise 0.
     """
     if shows_status or verify or cancel:
         if brokers_text or factor or file or rate_bytes_per_s or shows_status + verify + cancel > 1:
@@ -97,7 +97,7 @@ def reassign(
         return _status(arguments, where, output, clears=verify)
     brokers = _broker_ids(brokers_text) if brokers_text else None
     if not arguments and file is None:
-        raise click.UsageError("say what to move: topics, partitions, TOPIC-N=BROKER,... or --file")
+        raise click.UsageError("name what to move: topics, partitions, TOPIC-N=BROKER,... or --file")
 
     async def plan(admin: "AdminClient") -> "tuple[Targets, Known]":
         known = await described_partitions(admin)
@@ -147,14 +147,14 @@ def _cancel(arguments: Sequence[str], where: tuple[str, float], *, yes: bool, dr
     for it in moving:
         talk(f"move of {it}{' would be cancelled' if dry_run else ''}")
     if not moving or dry_run:
-        talk("" if moving else "nothing is on the move")
+        talk("" if moving else "no partition is being reassigned")
         return ExitCode.OK
     confirm(f"Cancel {len(moving)} move(s)?", yes=yes)
 
     async def cancel(admin: "AdminClient") -> None:
         try:
             await start_moves(admin, dict.fromkeys(moving))
-        finally:  # one that has just ended is refused, and its throttle is no use any more
+        finally:  # a completed one is rejected, and its throttle is useless now
             await clear_throttles(admin, {it.topic for it in moving})
 
     ask_brokers(*where, cancel)
@@ -169,37 +169,37 @@ async def _proposed(
     brokers: list[int] | None,
     factor: int | None,
 ) -> "Targets":
-    """Return the replicas that ``chosen`` shall have: spread anew over ``brokers``, or only more or fewer."""
+    """Return the new replicas of ``chosen``: spread over ``brokers``, or only more or fewer."""
     from ottla.client.assignment import Load, spread, with_factor
 
     if not chosen:
         return {}
     if brokers is None and factor is None:
-        raise click.UsageError("say where to: --brokers ID,... or -r N, or TOPIC-N=BROKER,...")
+        raise click.UsageError("name the target: --brokers ID,... or -r N, or TOPIC-N=BROKER,...")
     racks = {it.node_id: it.rack for it in (await admin.describe_cluster()).brokers}
     unknown = sorted(set(brokers or ()) - racks.keys())
     if unknown:
         raise NotFoundError(
-            f"no broker is there with the id {', '.join(map(str, unknown))}; ottla broker list shows all"
+            f"there is no broker with the id {', '.join(map(str, unknown))}; ottla broker list shows all"
         )
     load = Load(racks, (entry.replicas for entry in known.values()), racks)
     targets: Targets = {}
     for it in chosen:
         wanted = factor or len(known[it].replicas)
         if wanted > len(racks if brokers is None else brokers):
-            raise click.UsageError(f"{it} shall have {wanted} replicas, and there are fewer brokers to take them")
+            raise click.UsageError(f"{it} is to have {wanted} replicas, but there are fewer brokers")
         target = (
             with_factor(known[it].replicas, known[it].isr, wanted, load)
             if brokers is None
             else spread(it.topic, it.partition, brokers, wanted)
         )
-        assert target is not None, "there are brokers enough"
+        assert target is not None, "there are enough brokers"
         targets[it] = target
     return targets
 
 
 def _explicit(arguments: Sequence[str], file: Path | None) -> "Targets":
-    """Return what is written out: ``TOPIC-N=BROKER,...``, and the file's."""
+    """Return the explicit targets: ``TOPIC-N=BROKER,...``, and those of the file."""
     targets: Targets = {}
     for text in arguments:
         name, equals, nodes = text.partition("=")
@@ -219,14 +219,14 @@ def _chosen(arguments: Sequence[str], known: "Known") -> "list[TopicPartition]":
     """Return the partitions that ``arguments`` (topics or partitions) name, sorted.
 
     Raises:
-        NotFoundError: one names none.
+        NotFoundError: one does not exist.
     """
     topics = {it.topic for it in known}
     chosen: set[TopicPartition] = set()
     for text in arguments:
         found = [it for it in known if it.topic == text] if text in topics else [it for it in known if str(it) == text]
         if not found:
-            raise NotFoundError(f"there is no topic or partition {text}; ottla topic list shows those that are")
+            raise NotFoundError(f"there is no topic or partition {text}; ottla topic list shows the existing ones")
         chosen.update(found)
     return sorted(chosen)
 
@@ -260,7 +260,7 @@ def _broker_ids(text: str) -> list[int]:
 )
 @click.argument("arguments", nargs=-1, metavar="[TOPIC | TOPIC-N]...")
 @click.option("--all", "everything", is_flag=True, help="All partitions.")
-@click.option("--unclean", is_flag=True, help="Where nobody in sync is alive, let a replica lead that lacks records.")
+@click.option("--unclean", is_flag=True, help="If no in-sync replica is alive, elect one that lacks records.")
 @output_option("table", "json", "yaml")
 @yes_option
 @bootstrap_option
@@ -275,12 +275,12 @@ def elect(
     bootstrap: str,
     timeout_s: float,
 ) -> int:
-    """Give partitions back to their preferred leaders, the first of their replicas."""
+    """Elect the preferred leaders of partitions, the first of their replicas."""
     from ottla.client.admin_partitions import ElectionType
     from ottla.errors import ErrorCode
 
     if bool(arguments) is everything:
-        raise click.UsageError("name topics or partitions, or say --all")
+        raise click.UsageError("name topics or partitions, or give --all")
     if unclean:
         confirm("Records that only dead brokers have are lost for ever. Elect leaders all the same?", yes=yes)
 

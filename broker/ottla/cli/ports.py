@@ -1,4 +1,4 @@
-"""Ports of this machine: which are free."""
+"""Free ports of this host."""
 
 import socket
 
@@ -8,7 +8,7 @@ PORT_MAX = 65_535
 
 
 def is_free(host: str, port: int) -> bool:
-    """Return whether nobody listens at ``host``:``port``, on any of the addresses that ``host`` has."""
+    """Return whether no process listens at ``host``:``port``, on any of the addresses of ``host``."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, _, _, _, address in found:
@@ -20,7 +20,7 @@ def is_free(host: str, port: int) -> bool:
 
 
 def free_port(host: str) -> int:
-    """Return a port that nobody listens at right now, chosen by the system."""
+    """Return a port without a listener, chosen by the system."""
     family, _, _, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     with socket.create_server(address, family=family) as server:
         port: int = server.getsockname()[1]
@@ -28,7 +28,7 @@ def free_port(host: str) -> int:
 
 
 def free_ports(host: str, count: int) -> int:
-    """Return the first of ``count`` neighbouring ports that are free right now.
+    """Return the first of ``count`` consecutive ports that are free now.
 
     Raises:
         OSError: there are none.
@@ -36,4 +36,4 @@ def free_ports(host: str, count: int) -> int:
     for first in range(FIRST_CANDIDATE, PORT_MAX - count, CANDIDATE_STEP):
         if all(is_free(host, port) for port in range(first, first + count)):
             return first
-    raise OSError(f"no {count} neighbouring ports are free at {host}")
+    raise OSError(f"no {count} consecutive ports are free at {host}")

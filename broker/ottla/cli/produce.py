@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.lazy import ExampleCommand
-from ottla.cli.options import FIRST_ANSWER_S, bootstrap_option, command_security, key_values
+from ottla.cli.options import FIRST_RESPONSE_S, bootstrap_option, command_security, key_values
 from ottla.cli.output import talk
 from ottla.cli.record_format import Parsed, compile_reader, iso_time, unescape
 
@@ -35,14 +35,20 @@ READ_SIZE_BYTES = 1 << 16
 @click.argument("topic")
 @click.option("-k", "--key", help="Key of every record.")
 @click.option("-K", "--key-delimiter", metavar="TEXT", help="Each line is KEY, this text, VALUE.")
-@click.option("-f", "--format", "form", metavar="FORMAT", help="What a line holds: %k %v %p %d.  [default: %v]")
+@click.option("-f", "--format", "form", metavar="FORMAT", help="The form of a line: %k %v %p %d.  [default: %v]")
 @click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header of every record.")
-@click.option("-p", "--partition", type=click.IntRange(min=0), help="Instead of the one that the key chooses.")
+@click.option("-p", "--partition", type=click.IntRange(min=0), help="The partition, instead of that of the key.")
 @click.option("-z", "--compression", type=click.Choice(COMPRESSIONS), default="none", show_default=True)
-@click.option("--acks", type=click.Choice(list(ACKS)), default="all", show_default=True, help="Who must have a record.")
+@click.option("--acks", type=click.Choice(list(ACKS)), default="all", show_default=True, help="Replicas to wait for.")
 @click.option("--tombstone", is_flag=True, help="Send one record without a value: it deletes its key.")
-@click.option("--no-create", is_flag=True, help="A missing topic is an error even where brokers would make it.")
-@click.option("-o", "--output", type=click.Choice(("none", "json")), default="none", help="Tell where each landed.")
+@click.option("--no-create", is_flag=True, help="A missing topic is an error even if brokers would create it.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(("none", "json")),
+    default="none",
+    help="Print the offset of each record.",
+)
 @bootstrap_option
 def produce(*, topic: str, bootstrap: str, **options: Any) -> None:  # noqa: ANN401 - click's
     """Send each line of stdin to TOPIC as a record, until the input ends."""
@@ -72,7 +78,7 @@ async def _produce(topic: str, bootstrap: str, options: dict[str, Any]) -> int:
     )
     reports = _Reports(as_json=options["output"] == "json")
     async with producer:
-        await producer.cluster.reach(timeout_s=FIRST_ANSWER_S)
+        await producer.cluster.reach(timeout_s=FIRST_RESPONSE_S)
         if sys.stdin.isatty() and not options["tombstone"]:
             talk(f"Type a line for each record for {topic}; Ctrl-D ends.")
         pieces = _tombstone() if options["tombstone"] else _records(options)
@@ -132,8 +138,7 @@ async def _lines() -> AsyncIterator[list[bytes]]:
 async def _readable(stream: io.BufferedReader) -> None:
     """Return when ``stream`` has bytes or has ended; a file always has.
 
-    Lines come at their own pace; while the next is waited for, what is queued must travel. A thread that reads would
-    do, but Ctrl-C cannot end it.
+    Queued records must be sent while the next line is awaited. A thread that reads would do, but Ctrl-C cannot end it.
     """
     import asyncio
 
@@ -142,7 +147,7 @@ async def _readable(stream: io.BufferedReader) -> None:
     try:
         loop.add_reader(stream.fileno(), ready.set)
     except (io.UnsupportedOperation, PermissionError):
-        # Files, and what only looks like one, cannot be watched.
+        # Files, and streams without a descriptor, cannot be watched.
         await asyncio.sleep(0)
         return
     try:
@@ -157,7 +162,7 @@ def _split_key(line: bytes, delimiter: bytes) -> Parsed | None:
 
 
 class _Reports:
-    """Answers in order; failures surface at the first one."""
+    """Results in order; the first failure is raised."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.count = 0
@@ -170,7 +175,7 @@ class _Reports:
             await self.settle(UNREPORTED_MAX // 2)
 
     async def settle(self, left_max: int) -> None:
-        """Wait for answers until at most ``left_max`` are open."""
+        """Wait for results until at most ``left_max`` are pending."""
         done = len(self._unreported) - left_max
         for sent in self._unreported[:done]:
             metadata = await sent

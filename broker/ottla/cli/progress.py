@@ -35,7 +35,7 @@ class ProgressBar:
             click.echo("\r\x1b[2K", nl=False, err=True)
 
     def update(self, done: int, *, total: int | None = None, note: str = "") -> None:
-        """Show that ``done`` of the total are through; ``note`` stands behind the bar."""
+        """Show that ``done`` of the total are completed; ``note`` is printed after the bar."""
         self._done, self._note = done, note
         self._total = self._total if total is None else total
         now_s = time.monotonic()
@@ -47,7 +47,7 @@ class ProgressBar:
         if not self._is_live:
             return
         line = f"  {self._title:<8} {bar(self._done, self._total)} {self._note}"
-        # \x1b[2K clears what a longer line before left behind.
+        # \x1b[2K clears the rest of a longer previous line.
         click.echo(f"\r\x1b[2K{click.style(line, bold=True) if may_color() else line}", nl=False, err=True)
 
 

@@ -1,4 +1,4 @@
-"""``ottla quorum``: the metadata quorum, seen from its leader, and who votes in it."""
+"""``ottla quorum``: the metadata quorum, as its leader sees it, and its voters."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,9 +25,9 @@ def quorum() -> None:
 @bootstrap_option
 @timeout_option
 def describe(*, output: str, bootstrap: str, timeout_s: float) -> int:
-    """Describe the quorum: leader, epoch, and how far each replica is.
+    """Describe the quorum: leader, epoch, and the lag of each replica.
 
-    Ends with 10 where there is no leader.
+    The exit code is 10 if there is no leader.
     """
     from ottla.client.results import QuorumDescription, QuorumReplica
 
@@ -93,11 +93,11 @@ def _show(summary: dict[str, Any], replicas: list[dict[str, Any]], *, wide: bool
     cls=ExampleCommand,
     examples=[
         "ottla quorum add 4 --endpoint CONTROLLER://host4:9093",
-        "ottla quorum add -c server.properties                 # what that node's configuration says",
+        "ottla quorum add -c server.properties                 # from that node's configuration",
     ],
 )
 @click.argument("node_id", metavar="[ID]", type=click.IntRange(min=0), required=False)
-@click.option("--endpoint", "endpoints", multiple=True, metavar="NAME://HOST:PORT", help="Where it listens.")
+@click.option("--endpoint", "endpoints", multiple=True, metavar="NAME://HOST:PORT", help="Its controller listener.")
 @click.option(
     "-c",
     "--config",
@@ -105,7 +105,7 @@ def _show(summary: dict[str, Any], replicas: list[dict[str, Any]], *, wide: bool
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The controller's server.properties, instead of its id and endpoint.",
 )
-@click.option("--directory-id", help="Of its metadata log directory.  [default: that of the observer with this id]")
+@click.option("--directory-id", help="Id of its metadata log directory.  [default: that of the observer with this id]")
 @dry_run_option
 @bootstrap_option
 @timeout_option
@@ -119,7 +119,7 @@ def add(
     bootstrap: str,
     timeout_s: float,
 ) -> None:
-    """Make a controller that runs and follows the quorum one of its voters."""
+    """Add a running controller, which is an observer, to the voters."""
     if (node_id is None or not endpoints) == (file is None):
         raise click.UsageError("name the controller by its id and --endpoint, or by -c FILE")
     listeners = [_endpoint(text) for text in endpoints]
@@ -132,18 +132,20 @@ def add(
         found = directory_id or next((it.directory_id for it in described.observers if it.node_id == chosen), None)
         if found is None:
             voters = [it.node_id for it in described.voters]
-            reason = "it votes already" if chosen in voters else "start it, formatted with --no-initial-controllers"
+            reason = (
+                "it is already a voter" if chosen in voters else "start it, formatted with --no-initial-controllers"
+            )
             raise NotFoundError(f"no observer of the quorum has the id {chosen}: {reason}")
         if not dry_run:
             await admin.add_raft_voter(chosen, found, listeners)
 
     ask_brokers(bootstrap, timeout_s, conversation)
-    talk(f"controller {chosen} {'would vote' if dry_run else 'votes'} in the quorum")
+    talk(f"controller {chosen} {'would be' if dry_run else 'is'} a voter of the quorum")
 
 
 @quorum.command(cls=ExampleCommand, examples=["ottla quorum remove 4 --yes"])
 @click.argument("node_id", metavar="ID", type=click.IntRange(min=0))
-@click.option("--directory-id", help="Which one, where two voters have this id.")
+@click.option("--directory-id", help="Which one, if two voters have this id.")
 @dry_run_option
 @yes_option
 @bootstrap_option
@@ -151,7 +153,7 @@ def add(
 def remove(
     *, node_id: int, directory_id: str | None, dry_run: bool, yes: bool, bootstrap: str, timeout_s: float
 ) -> None:
-    """Take a voter out of the quorum; do that before a controller is stopped for good."""
+    """Remove a voter from the quorum; do this before a controller is stopped permanently."""
 
     async def look(admin: "AdminClient") -> tuple[str, int]:
         voters = (await admin.describe_quorum()).voters
@@ -165,7 +167,7 @@ def remove(
     if dry_run:
         talk(f"voter {node_id} would leave the quorum; {left} would be left")
         return
-    confirm(f"Take voter {node_id} out of the quorum, so that {left} are left?", yes=yes)
+    confirm(f"Remove voter {node_id} from the quorum, which leaves {left}?", yes=yes)
     ask_brokers(bootstrap, timeout_s, lambda admin: admin.remove_raft_voter(node_id, directory))
     talk(f"voter {node_id} has left the quorum")
 
@@ -185,5 +187,5 @@ def _configured(file: Path) -> "tuple[int, list[tuple[str, Endpoint]]]":
 
     config = NodeConfig.from_text(file.read_text(encoding="utf-8"))
     if not config.is_controller:
-        raise click.UsageError(f"{file}: process.roles does not hold controller, and only controllers vote")
-    return config.node_id, [(door.name, door.endpoint) for door in config.advertised_controller_listeners]
+        raise click.UsageError(f"{file}: process.roles does not have controller, and only controllers are voters")
+    return config.node_id, [(listener.name, listener.endpoint) for listener in config.advertised_controller_listeners]

@@ -1,4 +1,4 @@
-"""``ottla quota``: how much users, client ids and addresses may send, read, ask and connect."""
+"""``ottla quota``: quotas of users, client ids and addresses."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -21,8 +21,8 @@ _KEYS = (
 
 
 def _entity_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that name whom a quota is for; an empty name is the default."""
-    function = click.option("--ip", metavar="ADDRESS", help="An address; '' for all that have none of their own.")(
+    """Add the options for the entity of a quota; an empty name is the default."""
+    function = click.option("--ip", metavar="ADDRESS", help="An address; '' for all without a quota of their own.")(
         function
     )
     function = click.option("--client-id", metavar="ID", help="A client id; '' for all others.")(function)

@@ -1,4 +1,4 @@
-r"""How `ottla consume -f` writes a record and `ottla produce -f` reads one: percent verbs, as rpk and kcat have them.
+r"""The format of records in `ottla consume -f` and `ottla produce -f`: percent verbs, as in rpk and kcat.
 
 ====  =====================================  ====  ==================================
 %t    topic                                  %T    length of the topic's name
@@ -10,7 +10,7 @@ r"""How `ottla consume -f` writes a record and `ottla produce -f` reads one: per
 %i    number of the record, from 1           %%    a percent sign
 ====  =====================================  ====  ==================================
 
-Backslash escapes: ``\n``, ``\t``, ``\r``, ``\0``, ``\\``. Keys and values are written as the bytes they are.
+Backslash escapes: ``\n``, ``\t``, ``\r``, ``\0``, ``\\``. Keys and values are written as raw bytes.
 """
 
 import re
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 _LAST_DATE_MS = 253_402_300_799_999
-"""The end of the year 9999. What counts in microseconds or nanoseconds is beyond it."""
+"""The end of the year 9999. Timestamps in microseconds or nanoseconds are beyond it."""
 _TIMESTAMP_MS_MAX = (1 << 63) - 1
 _PIECE = re.compile(r"%(.)|\\(.)|([^%\\]+)", re.DOTALL)
 
 
 def iso_time(timestamp_ms: int) -> str:
-    """Return ``2013-01-01T05:15:00.000Z``; ``-`` where a record has no time, the number where no calendar has it."""
+    """Return ``2013-01-01T05:15:00.000Z``; ``-`` without a timestamp, the number if no date can represent it."""
     if timestamp_ms < 0:
         return "-"
     if timestamp_ms > _LAST_DATE_MS:
@@ -58,10 +58,10 @@ _VERBS: "dict[str, Callable[[ConsumedRecord, int], bytes]]" = {
 
 
 def compile_writer(text: str) -> "Callable[[ConsumedRecord, int], bytes]":
-    """Return what turns a record and its number into the bytes that ``text`` asks for.
+    """Return a function that formats a record and its number according to ``text``.
 
     Raises:
-        click.UsageError: a verb or an escape that there is not.
+        click.UsageError: an unknown verb or escape.
     """
     pieces: list[bytes | Callable[[ConsumedRecord, int], bytes]] = []
     for verb, literal in _pieces(text):
@@ -78,7 +78,7 @@ def compile_writer(text: str) -> "Callable[[ConsumedRecord, int], bytes]":
 
 
 class Parsed(NamedTuple):
-    """What a line says about the record to send; None where it says nothing."""
+    """The fields of a line for the record to send; None if it has no such field."""
 
     key: bytes | None
     value: bytes | None
@@ -90,10 +90,10 @@ _READ_VERBS = {"k": rb"(?P<k>.*?)", "v": rb"(?P<v>.*?)", "p": rb"(?P<p>\d+)", "d
 
 
 def compile_reader(text: str) -> Callable[[bytes], Parsed | None]:
-    """Return what reads a line (without its end) in the form of ``text``, or None where the line has another form.
+    """Return a function that parses a line (without its end) in the format of ``text``; None if it does not match.
 
     Raises:
-        click.UsageError: a verb that cannot be read, or one that stands twice.
+        click.UsageError: a verb that cannot be parsed, or one that occurs twice.
     """
     pattern, seen = b"", set()
     for verb, literal in _pieces(text):
@@ -101,7 +101,7 @@ def compile_reader(text: str) -> Callable[[bytes], Parsed | None]:
             pattern += re.escape(literal)
             continue
         if verb not in _READ_VERBS or verb in seen:
-            raise click.UsageError(f"--format has %{verb}; each of %k %v %p %d may stand once")
+            raise click.UsageError(f"--format has %{verb}; each of %k %v %p %d may occur once")
         seen.add(verb)
         pattern += _READ_VERBS[verb]
     compiled = re.compile(pattern, re.DOTALL)

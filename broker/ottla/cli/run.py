@@ -1,4 +1,4 @@
-"""``ottla run``: one node in the foreground; what a container starts."""
+"""``ottla run``: one node in the foreground, as in a container."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,8 +37,8 @@ def run(file: Path, overrides: tuple[str, ...], log_level: str) -> int:
         logger.warning("%s", warning)
 
     def report(handle: "NodeHandle") -> None:
-        doors = ", ".join(str(listener) for listener in handle.listeners)
-        logger.info("node %d is ready at %s", config.node_id, doors)
+        listeners = ", ".join(str(listener) for listener in handle.listeners)
+        logger.info("node %d is ready at %s", config.node_id, listeners)
 
     return run_node(config, on_ready=report)
 

@@ -1,4 +1,4 @@
-"""What `ottla dev` does through its own client: prove that the node works, and keep a topic alive."""
+"""The client of `ottla dev`: checks that the node works, and produces to a sample topic."""
 
 import asyncio
 import json
@@ -24,12 +24,12 @@ THERMOMETERS = ("greenhouse", "kitchen", "cellar", "attic", "yard")
 
 
 async def self_check(bootstrap: str) -> None:
-    """Make a topic, send a record, read it back, delete the topic.
+    """Create a topic, produce a record, consume it, delete the topic.
 
-    The topic of a check that was broken off is still there, where data is kept; the next check uses and deletes it.
+    With persistent data, the topic of an interrupted check still exists; the next check uses and deletes it.
 
     Raises:
-        OttlaError: any step failed; says which.
+        OttlaError: any step failed, with the step.
     """
     async with AdminClient(bootstrap, request_timeout_s=CHECK_TIMEOUT_S) as admin:
         await _create_unless_there(admin, CHECK_TOPIC, partitions=1)
@@ -55,10 +55,10 @@ async def _create_unless_there(admin: AdminClient, topic: str, *, partitions: in
 
 
 async def make_sample_topic(bootstrap: str) -> None:
-    """Make the topic ``sample`` unless it is there; return when clients find it: they are told to read it next.
+    """Create the topic ``sample`` unless it exists; return when clients find it, as the banner suggests to read it.
 
     Raises:
-        OttlaError: the node refuses, or is gone.
+        OttlaError: the node returned an error, or is gone.
     """
     async with AdminClient(bootstrap, request_timeout_s=CHECK_TIMEOUT_S) as admin:
         await _create_unless_there(admin, SAMPLE_TOPIC, partitions=SAMPLE_PARTITIONS)
@@ -73,7 +73,7 @@ async def feed_samples(bootstrap: str) -> NoReturn:
     """Send readings to the topic ``sample``, two a second, until cancelled.
 
     Raises:
-        OttlaError: the node is gone, or refuses.
+        OttlaError: the node is gone, or returned an error.
     """
     async with Producer(bootstrap, delivery_timeout_s=5.0) as producer:
         number = 0

@@ -14,12 +14,12 @@ from ottla.cli.lazy import ExampleCommand
 )
 @click.option("--seed", type=int, help="The first seed.  [default: fresh ones for --seconds]")
 @click.option(
-    "--count", type=click.IntRange(min=1), default=1, show_default=True, help="How many seeds from --seed on."
+    "--count", type=click.IntRange(min=1), default=1, show_default=True, help="The number of seeds from --seed on."
 )
 @click.option("--minutes", type=float, default=1.0, show_default=True, help="Simulated minutes of faults in each run.")
-@click.option("--seconds", type=float, default=60.0, show_default=True, help="For how long, where no seed is given.")
+@click.option("--seconds", type=float, default=60.0, show_default=True, help="Time limit, if no seed is given.")
 def simulate(*, seed: int | None, count: int, minutes: float, seconds: float) -> int:
-    """Break simulated clusters in every way, and check after every event that they keep their promises.
+    """Break simulated clusters in every way, and check their invariants after every event.
 
     The nodes are the real ones; time, network, disks and clients are simulated. The same seed gives the same run.
     """

@@ -1,4 +1,4 @@
-"""Formatting a node's directories, as `ottla format` asks for and `ottla dev` does by itself."""
+"""Format a node's directories, for `ottla format` and `ottla dev`."""
 
 from ottla.config.node_config import NodeConfig
 from ottla.metadata.bootstrap import parse_release_version
@@ -11,7 +11,7 @@ from ottla.types import format_uuid
 
 
 def random_cluster_id() -> str:
-    """Return a fresh cluster id, as ``kafka-storage random-uuid`` prints one."""
+    """Return a new cluster id, like ``kafka-storage random-uuid``."""
     return format_uuid(SystemRandom().uuid())
 
 
@@ -27,11 +27,11 @@ def format_node(
     features: dict[str, int] | None = None,
     scram: tuple[str, ...] = (),
 ) -> list[str]:
-    """Format the directories that ``config`` names; return what to tell, a line each.
+    """Format the directories of ``config``; return the messages to print, a line each.
 
     Raises:
         ConfigurationError: the options contradict each other or the configuration, or a directory is formatted.
-        StorageError: the disk refused.
+        StorageError: an I/O error.
     """
     directories = list(dict.fromkeys([*config.log_dirs, config.metadata_log_dir]))
     listener = config.controller_listener_names[0]
@@ -45,13 +45,13 @@ def format_node(
         standalone=standalone,
         initial_controllers=parse_initial_controllers(initial_controllers, listener) if initial_controllers else (),
         no_initial_controllers=no_initial_controllers,
-        listeners={door.name: door.endpoint for door in config.advertised_controller_listeners},
+        listeners={listener.name: listener.endpoint for listener in config.advertised_controller_listeners},
         ignore_formatted=ignore_formatted,
         metadata_version=parse_release_version(release_version) if release_version else LATEST_METADATA_VERSION,
         features=features or {},
         scram=scram,
     )
-    # Nothing here is synced later, so nobody has to run the completions.
+    # No sync runs off the loop here, so there are no completions to run.
     disk = OsDisk(lambda completion: completion())
     try:
         return format_storage(disk, SystemClock(), SystemRandom(), options)

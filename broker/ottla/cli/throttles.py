@@ -1,8 +1,8 @@
-"""Throttles of moves: how much a second each broker may copy for them, as kafka-reassign-partitions sets and clears it.
+"""Replication throttles of reassignments, as kafka-reassign-partitions sets and clears them.
 
-A rate counts on a broker, for the replicas that a topic names: those that are copied from (leader) and those that are
-filled (follower). Source: KIP-73; ReassignPartitionsCommand of Apache Kafka 4.3, which clears the rates of all brokers
-also while other partitions move; here they stay until nothing does.
+A rate is set on a broker, and applies to the replicas in a topic's lists: the sources (leader) and the new replicas
+(follower). Source: KIP-73; ReassignPartitionsCommand of Apache Kafka 4.3, which clears the rates of all brokers also
+while other partitions are being reassigned; here they stay until no partition is.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,9 +27,9 @@ async def move_throttled(
     *,
     wait_s: float | None,
 ) -> ExitCode:
-    """Start moves (replicas before and after), and wait for their end if there is time for that.
+    """Start moves (replicas before and after), and wait for their end if a time limit is given.
 
-    With a rate, no broker copies more than that for them; it is lifted when they are waited for and end.
+    With a rate, no broker copies more than that for them; it is cleared when the moves end within the time limit.
     """
     topics = {it.topic for it in moves}
     try:
@@ -38,9 +38,9 @@ async def move_throttled(
         await start_moves(admin, {it: target for it, (_, target) in moves.items()})
     except OttlaError:
         if rate_bytes_per_s is not None:
-            await _clear_or_tell(admin, topics)
+            await _clear_or_warn(admin, topics)
         raise
-    talk(f"{len(moves)} partition(s) on the move")
+    talk(f"reassigning {len(moves)} partition(s)")
     code = ExitCode.OK if wait_s is None else await wait_for_moves(admin, list(moves), timeout_s=wait_s)
     if rate_bytes_per_s is not None:
         if wait_s is not None and code is ExitCode.OK:
@@ -50,8 +50,8 @@ async def move_throttled(
     return code
 
 
-async def _clear_or_tell(admin: "AdminClient", topics: Iterable[str]) -> None:
-    """Clear throttles behind a failure, which is what is to be told in the end."""
+async def _clear_or_warn(admin: "AdminClient", topics: Iterable[str]) -> None:
+    """Clear throttles after a failure; an error of this is only a message, so that the failure itself is reported."""
     try:
         await clear_throttles(admin, topics)
     except OttlaError:
@@ -63,9 +63,9 @@ async def set_throttles(
     moves: "Mapping[TopicPartition, tuple[Sequence[int], Sequence[int]]]",
     rate_bytes_per_s: int,
 ) -> None:
-    """Let every broker that takes part in ``moves`` copy so much per second; to be done before they start.
+    """Set the rate on every broker that takes part in ``moves``; must be called before they start.
 
-    Each is asked itself, as Kafka's client does: one that is not there cannot be.
+    Each broker gets its own request, as from Kafka's client, so an absent one is skipped.
     """
     from ottla.client.throttle import EVERY_REPLICA, FOLLOWER_RATE, LEADER_RATE, throttled_replicas
     from ottla.config.resource_type import ConfigResourceType
@@ -81,12 +81,12 @@ async def set_throttles(
         if node in live:
             await admin.alter_configs(ConfigResourceType.BROKER, str(node), upserts=rates)
         else:
-            talk(f"broker {node} is not there: it gets no rate")
+            talk(f"broker {node} is absent: no rate is set on it")
     talk(f"every broker that takes part copies at most {rate_bytes_per_s} B/s")
 
 
 async def clear_throttles(admin: "AdminClient", topics: Iterable[str]) -> None:
-    """Take the throttles from those ``topics`` that do not move, and from the brokers if nothing does."""
+    """Clear the throttles of ``topics`` that are not being reassigned, and of the brokers if no partition is."""
     from ottla.client.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
     from ottla.config.resource_type import ConfigResourceType
 
@@ -98,11 +98,11 @@ async def clear_throttles(admin: "AdminClient", topics: Iterable[str]) -> None:
             await admin.alter_configs(ConfigResourceType.TOPIC, topic, deletions=[LEADER_REPLICAS, FOLLOWER_REPLICAS])
             talk(f"throttle of {topic} lifted")
     if moving:
-        talk("other partitions are on the move: the brokers' rates stay")
+        talk("other partitions are being reassigned: the brokers' rates stay")
         return
     for broker in (await admin.describe_cluster(include_fenced=True)).brokers:
         if broker.is_fenced:
-            talk(f"broker {broker.node_id} is not there: if it has a rate, it keeps it")
+            talk(f"broker {broker.node_id} is absent: a rate of it is not cleared")
         else:
             await admin.alter_configs(
                 ConfigResourceType.BROKER, str(broker.node_id), deletions=[LEADER_RATE, FOLLOWER_RATE]

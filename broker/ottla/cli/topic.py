@@ -119,24 +119,24 @@ def _summary(topic_: "TopicDescription") -> dict[str, Any]:
     examples=[
         "ottla topic describe flights",
         "ottla topic describe flights -o json | jq .partitions",
-        "ottla topic describe --under-replicated       # of all topics, the partitions that are",
+        "ottla topic describe --under-replicated       # such partitions of all topics",
     ],
 )
 @click.argument("names", nargs=-1, metavar="[TOPIC]...")
 @click.option("--under-replicated", "fault", flag_value="under-replicated", help="Only partitions that lack a replica.")
-@click.option("--under-min-isr", "fault", flag_value="under-min-isr", help="Only those that refuse acks=all.")
+@click.option("--under-min-isr", "fault", flag_value="under-min-isr", help="Only those that reject acks=all.")
 @click.option("--unavailable", "fault", flag_value="unavailable", help="Only those without a leader.")
-@click.option("-a", "--all-configs", is_flag=True, help="Also the configs that are inherited.")
+@click.option("-a", "--all-configs", is_flag=True, help="Also inherited configs.")
 @output_option("table", "wide", "json", "yaml")
 @bootstrap_option
 @timeout_option
 def describe(
     *, names: tuple[str, ...], fault: str | None, all_configs: bool, output: str, bootstrap: str, timeout_s: float
 ) -> int:
-    """Describe topics: where their partitions are, how full, and what they are told.
+    """Describe topics: replicas, sizes and configs of their partitions.
 
-    With --under-replicated, --under-min-isr or --unavailable it lists such partitions, of all topics unless some are
-    named, and ends with 10 if there are any.
+    With --under-replicated, --under-min-isr or --unavailable such partitions are listed, of all topics unless some are
+    named, and the exit code is 10 if there are any.
     """
     if fault is not None:
         return _list_faults(names, fault, output, bootstrap, timeout_s)
@@ -167,7 +167,7 @@ async def _described_topics(admin: "AdminClient", names: Sequence[str]) -> "dict
     try:
         return await admin.describe_topic_partitions(names)
     except UnsupportedApiError:
-        # Kafka before 3.8 does not tell eligible leaders.
+        # Kafka before 3.8 does not return eligible leaders.
         return await admin.describe_topics(names)
 
 
@@ -203,14 +203,14 @@ def _list_faults(names: Sequence[str], fault: str, output: str, bootstrap: str, 
 def _has_fault(entry: "PartitionDescription", fault: str, min_isr: int) -> bool:
     if fault == "unavailable":
         return entry.leader < 0
-    # As brokers count it: more than there are replicas would refuse every write for ever.
+    # As brokers do: a min.insync.replicas above the number of replicas would reject every write forever.
     return (
         entry.is_under_replicated if fault == "under-replicated" else len(entry.isr) < min(min_isr, len(entry.replicas))
     )
 
 
 def _life(entry: "PartitionDescription", move: "Reassignment | None") -> dict[str, Any]:
-    """Return where partition and replicas are in their lives (`ottla.metadata.life_cycles`), as clients see it."""
+    """Return the states of partition and replicas (`ottla.metadata.life_cycles`), as clients see them."""
 
     def state(node: int) -> str:
         if node in entry.offline_replicas:
@@ -314,9 +314,9 @@ def _show(described: dict[str, Any], *, wide: bool) -> None:
     ],
 )
 @click.argument("name", metavar="TOPIC")
-@click.option("-p", "--partitions", type=click.IntRange(min=1), help="Raise the number of partitions to this.")
+@click.option("-p", "--partitions", type=click.IntRange(min=1), help="Increase the number of partitions to this.")
 @click.option("--set", "upserts", multiple=True, metavar="KEY=VALUE", help="Set a config.")
-@click.option("--delete", "deletions", multiple=True, metavar="KEY", help="Fall back to what is inherited.")
+@click.option("--delete", "deletions", multiple=True, metavar="KEY", help="Reset to the inherited value.")
 @click.option("--append", "appends", multiple=True, metavar="KEY=ENTRY", help="Add to a config that is a list.")
 @click.option("--subtract", "subtractions", multiple=True, metavar="KEY=ENTRY", help="Take from a list.")
 @dry_run_option

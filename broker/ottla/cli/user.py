@@ -1,4 +1,4 @@
-"""``ottla user``: who may log in with a password (SCRAM), and with which mechanisms."""
+"""``ottla user``: users with passwords (SCRAM), and their mechanisms."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -35,7 +35,7 @@ def user() -> None:
 @bootstrap_option
 @timeout_option
 def list_(*, output: str, bootstrap: str, timeout_s: float) -> None:
-    """List users that have a password, and how it is kept."""
+    """List users that have a password, with mechanisms and iterations."""
     found = ask_brokers(bootstrap, timeout_s, lambda admin: admin.describe_scram())
     rows = [
         {
@@ -75,14 +75,14 @@ def add(
     bootstrap: str,
     timeout_s: float,
 ) -> None:
-    """Give a user a password, a new one if it has one already."""
+    """Set the password of a user; an existing one is replaced."""
     password = (
         sys.stdin.readline().rstrip("\r\n")
         if password_stdin
         else click.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True, err=True)
     )
     if not password:
-        raise click.UsageError("an empty password would let everybody in")
+        raise click.UsageError("the password is empty")
     chosen = mechanisms or ("scram-sha-512",)
     secrets = [_secret(_MECHANISMS[mechanism], password, iterations) for mechanism in chosen]
     ask_brokers(bootstrap, timeout_s, lambda admin: admin.alter_scram(upserts={name: secrets}))
@@ -102,18 +102,18 @@ def add(
 @bootstrap_option
 @timeout_option
 def remove(*, name: str, mechanisms: tuple[str, ...], yes: bool, bootstrap: str, timeout_s: float) -> None:
-    """Take a user's password away; connections that are open stay until they log in again."""
+    """Remove a user's password; open connections stay until they authenticate again."""
     wanted = {_MECHANISMS[mechanism] for mechanism in mechanisms} or set(_NAMES)
 
     async def look(admin: "AdminClient") -> list[int]:
         kept = (await admin.describe_scram([name])).get(name, {})
         found = sorted(wanted & set(kept))
         if not found:
-            raise NotFoundError(f"there is no such password of {name}; ottla user list shows those that are")
+            raise NotFoundError(f"there is no such password of {name}; ottla user list shows the existing ones")
         return found
 
     found = ask_brokers(bootstrap, timeout_s, look)
-    confirm(f"Take {' and '.join(_NAMES[each] for each in found)} away from {name}?", yes=yes)
+    confirm(f"Remove {' and '.join(_NAMES[each] for each in found)} of {name}?", yes=yes)
     deletions = [(name, each) for each in found]
     ask_brokers(bootstrap, timeout_s, lambda admin: admin.alter_scram(deletions=deletions))
     talk(f"user {name} may not log in with {' and '.join(_NAMES[each] for each in found)} any more")

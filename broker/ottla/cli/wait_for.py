@@ -1,4 +1,4 @@
-"""``ottla wait-for``: until somebody has written a file; for containers without a shell."""
+"""``ottla wait-for``: wait until a file has been written; for containers without a shell."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ POLL_S = 0.2
 @click.command("wait-for", cls=ExampleCommand, examples=["ottla wait-for /etc/ottla-pod/rack"])
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 def wait_for(file: Path) -> None:
-    """Wait until FILE is there and not empty, then show what is in it."""
+    """Wait until FILE exists and is not empty, then print its contents."""
     import time
 
     if not _content(file):

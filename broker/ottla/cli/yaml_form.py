@@ -1,8 +1,7 @@
-"""YAML that every reader takes for the same data.
+"""YAML that every parser reads as the same data.
 
-PyYAML reads and writes YAML 1.1, where ``1e5`` and ``0o17`` are strings; what kubectl and helm are made with (Go) takes
-them for numbers, and ``y`` for true. A topic of such a name would reach them as something else, so such strings are
-written in quotes.
+PyYAML reads and writes YAML 1.1, where ``1e5`` and ``0o17`` are strings; the Go parsers of kubectl and helm read them
+as numbers, and ``y`` as true. They would read a topic of such a name as another type, so such strings are quoted.
 """
 
 import re
@@ -20,13 +19,13 @@ _SHORT_BOOLEANS = re.compile(r"[yYnN]$")
 
 
 class _Dumper(yaml.SafeDumper):
-    """A dumper to which strings that others take for something else are not plain."""
+    """A dumper that quotes strings which other parsers read as another type."""
 
 
 _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _NUMBERS, list("-+.0123456789"))
 _Dumper.add_implicit_resolver("tag:yaml.org,2002:bool", _SHORT_BOOLEANS, list("yYnN"))
 
 
-def to_yaml(value: Any) -> str:  # noqa: ANN401 - anything that JSON can say
+def to_yaml(value: Any) -> str:  # noqa: ANN401 - any JSON value
     """Return ``value`` as YAML, keys in their order."""
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True)

@@ -1,4 +1,4 @@
-"""A node of our own to talk to, and the command line at it."""
+"""A node, and the command line against it."""
 
 import os
 import re
@@ -17,7 +17,7 @@ Run = Callable[..., Any]
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the person's own cluster and settings out of the tests."""
+    """Isolate the tests from the user's own cluster and settings."""
     monkeypatch.setenv("OTTLA_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("OTTLA_BOOTSTRAP", raising=False)
     monkeypatch.delenv("OTTLA_COMMAND_CONFIG", raising=False)
@@ -25,9 +25,9 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def running(bound: list[str]) -> Callable[..., AbstractContextManager[str]]:
-    """Return what runs `ottla` as a process, and gives what that said on stderr up to ``ready``.
+    """Return a function that runs `ottla` as a process, and yields its stderr up to ``ready``.
 
-    It is ended with the block.
+    The process is ended with the block.
     """
 
     @contextmanager
@@ -62,7 +62,7 @@ def node(running: Callable[..., AbstractContextManager[str]]) -> Iterator[str]:
 
 @pytest.fixture
 def ottla(run: Run, node: str, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Return what runs a command line against `node`."""
+    """Return a function that runs a command line against `node`."""
     monkeypatch.setenv("OTTLA_BOOTSTRAP", node)
     return run
 

@@ -1,4 +1,4 @@
-"""`ottla broker` and the voters of `ottla quorum`, against one node: what is shown and what is refused."""
+"""`ottla broker` and the voters of `ottla quorum`, against one node: output and rejections."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 
-def test_brokers_are_listed_with_what_they_hold(ottla: Any, topic: str) -> None:
+def test_brokers_are_listed_with_their_replicas(ottla: Any, topic: str) -> None:
     (broker,) = json.loads(ottla("broker", "list", "-o", "json").out)
 
     assert (broker["id"], broker["state"], broker["quorum"], broker["lagging"]) == (1, "running", "leader", 0)
@@ -23,13 +23,13 @@ def test_unknown_broker_is_not_found(ottla: Any, command: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["drain", "decommission"])
-def test_only_broker_keeps_what_it_holds(ottla: Any, topic: str, command: str) -> None:
+def test_only_broker_cannot_be_drained(ottla: Any, topic: str, command: str) -> None:
     ran = ottla("broker", command, "1", "--yes")
 
     assert (ran.code, "too few brokers" in ran.err) == (10, True)
 
 
-def test_controller_that_does_not_follow_cannot_vote(ottla: Any) -> None:
+def test_controller_that_is_no_observer_cannot_become_a_voter(ottla: Any) -> None:
     ran = ottla("quorum", "add", "7", "--endpoint", "CONTROLLER://localhost:9093")
 
     assert (ran.code, "start it, formatted with --no-initial-controllers" in ran.err) == (3, True)
@@ -38,7 +38,7 @@ def test_controller_that_does_not_follow_cannot_vote(ottla: Any) -> None:
 def test_voter_cannot_be_added_again(ottla: Any) -> None:
     ran = ottla("quorum", "add", "1", "--endpoint", "CONTROLLER://localhost:9093")
 
-    assert (ran.code, "it votes already" in ran.err) == (3, True)
+    assert (ran.code, "it is already a voter" in ran.err) == (3, True)
 
 
 def test_controller_is_named_by_its_configuration(ottla: Any, tmp_path: Path) -> None:
@@ -70,6 +70,6 @@ def test_unknown_voter_is_not_found(ottla: Any) -> None:
     assert ottla("quorum", "remove", "7", "--yes").code == 3
 
 
-def test_dry_run_and_missing_yes_remove_nobody(ottla: Any) -> None:
+def test_dry_run_and_missing_yes_remove_no_voter(ottla: Any) -> None:
     assert ottla("quorum", "remove", "1", "--dry-run").err == "voter 1 would leave the quorum; 0 would be left\n"
     assert ottla("quorum", "remove", "1").code == 2

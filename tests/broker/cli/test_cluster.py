@@ -1,4 +1,4 @@
-"""`ottla cluster rebalance` against one node: what is planned, what does not fit any more, and what is wrong usage."""
+"""`ottla cluster rebalance` against one node: plans, stale plans, and wrong usage."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ def written(tmp_path: Path, *moves: Move) -> str:
     return str(file)
 
 
-def test_one_broker_has_nothing_to_even_out(ottla: Any, topic: str, tmp_path: Path) -> None:
+def test_single_broker_needs_no_moves(ottla: Any, topic: str, tmp_path: Path) -> None:
     file = tmp_path / "moves.json"
 
     planned = ottla("cluster", "rebalance", "--plan", str(file))
@@ -28,23 +28,23 @@ def test_one_broker_has_nothing_to_even_out(ottla: Any, topic: str, tmp_path: Pa
     assert (made.code, "nothing has to move" in made.err) == (0, True)
 
 
-def test_plan_can_be_only_looked_at(ottla: Any, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_can_be_shown_only(ottla: Any, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
     assert ottla("cluster", "rebalance", "--plan", "-").code == 0
     assert list(tmp_path.glob("*")) == []
 
 
-def test_plan_that_does_not_fit_any_more_is_not_begun(ottla: Any, topic: str, tmp_path: Path) -> None:
+def test_stale_plan_is_not_started(ottla: Any, topic: str, tmp_path: Path) -> None:
     file = written(tmp_path, Move(TopicPartition(topic, 0), (7,), (1,)), Move(TopicPartition(topic, 1), (7,), (8,)))
 
     ran = ottla("cluster", "rebalance", "--execute", file, "--yes")
 
     assert ran.code == 10
-    assert f"{topic}-1 is on 1 now, and was on 7; make another one with --plan" in ran.err
+    assert f"{topic}-1 is on 1 now, and was on 7; create another one with --plan" in ran.err
 
 
-def test_what_is_left_moves_by_a_hundred_and_under_the_throttle(
+def test_remaining_moves_are_started_in_batches_with_the_throttle(
     ottla: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert ottla("topic", "create", "many", "-p", "150", "--if-not-exists").code == 0
@@ -68,7 +68,7 @@ def test_what_is_left_moves_by_a_hundred_and_under_the_throttle(
 @pytest.mark.parametrize(
     ("more", "said"), [((), "nothing has to move"), (((1,), (1, 1)), "1 partition(s) have moved")], ids=["all", "some"]
 )
-def test_leaders_of_what_had_moved_before_are_elected_too(
+def test_leaders_of_earlier_moves_are_elected_too(
     ottla: Any, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: Any, said: str
 ) -> None:
     elected: list[TopicPartition] = []

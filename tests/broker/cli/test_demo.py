@@ -1,4 +1,4 @@
-"""The demo: its steps, what ends it, and that nothing is left running. `make demo` is the whole of it, for real."""
+"""The demo: its steps, its failures, and that no process is left running. `make demo` runs the real one."""
 
 import json
 import os
@@ -101,7 +101,7 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Parts]:
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
-def test_steps_come_in_order_and_the_cluster_ends(parts: Parts, run: Any, tmp_path: Path) -> None:
+def test_steps_run_in_order_and_the_cluster_is_stopped(parts: Parts, run: Any, tmp_path: Path) -> None:
     ran = run("demo", "--dir", str(tmp_path / "d"))
 
     assert ran.code == 0
@@ -132,14 +132,14 @@ def test_report_for_programs(parts: Parts, run: Any, tmp_path: Path) -> None:
     assert {"step": "feed", "rows": 4, "seconds": 2.0, "rowsPerSecond": 2} in report["steps"]
 
 
-def test_cluster_is_kept_if_told_so(parts: Parts, run: Any, tmp_path: Path) -> None:
+def test_keep_running_leaves_the_cluster_running(parts: Parts, run: Any, tmp_path: Path) -> None:
     ran = run("demo", "--dir", str(tmp_path), "--keep-running")
 
     assert "down" not in parts.calls
     assert "  ottla down --dir " in ran.err
 
 
-def test_commands_can_be_typed_where_ottla_is_not_on_the_path(
+def test_suggested_commands_have_a_path_if_ottla_is_not_in_path(
     parts: Parts, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda _: None)
@@ -187,7 +187,7 @@ def test_earlier_demo_is_replaced_and_other_files_stay(parts: Parts, run: Any, t
         pytest.param((feeding, "feed", KeyboardInterrupt()), "interrupted", 130, id="ctrl-c"),
     ],
 )
-def test_failure_is_told_and_leaves_nothing_running(
+def test_failure_is_reported_and_leaves_no_process_running(
     parts: Parts, run: Any, tmp_path: Path, failing: tuple[Any, str, Any], said: str, code: int
 ) -> None:
     parts.replace(*failing)
@@ -204,7 +204,7 @@ def test_manifest_has_both_topics() -> None:
     assert names == [demo.TOPIC, f"{demo.TOPIC}-dead-letter"]
 
 
-def test_pipeline_is_ended_with_everything_that_it_has_started() -> None:
+def test_pipeline_is_ended_with_its_child_processes() -> None:
     child = "import subprocess, sys; p = subprocess.Popen(['sleep', '60']); print(p.pid, flush=True); p.wait()"
     pipeline = subprocess.Popen(
         [sys.executable, "-c", child], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -227,7 +227,7 @@ def _runs(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    # A zombie waits for somebody to collect it; it does not run.
+    # A zombie waits for its parent to reap it; it does not run.
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
 
 

@@ -1,4 +1,4 @@
-"""`ottla doctor` at real things that are broken, each in its own way."""
+"""`ottla doctor` at real nodes and servers, each with another problem."""
 
 import http.server
 import json
@@ -18,7 +18,7 @@ from ottla.config.properties import parse_properties
 PASSWORD = "alice-secret"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
-DOORS = {
+LISTENERS = {
     "OPEN": "PLAINTEXT",
     "AWAY": "PLAINTEXT",
     "LOGIN": "SASL_PLAINTEXT",
@@ -32,15 +32,15 @@ DOORS = {
 
 
 @dataclass(kw_only=True)
-class Doors:
-    """A node with a listener for everything that can be wrong at one."""
+class ListenersNode:
+    """A node with a listener for each kind of problem."""
 
     folder: Path
     ports: dict[str, int]
     nowhere: int
 
-    def at(self, door: str) -> str:
-        return f"127.0.0.1:{self.ports[door]}"
+    def at(self, listener: str) -> str:
+        return f"127.0.0.1:{self.ports[listener]}"
 
     def config(self, protocol: str, **more: str) -> str:
         """Return the path of a client's properties."""
@@ -58,15 +58,15 @@ class Doors:
 
 
 @pytest.fixture(scope="module")
-def doors(
+def nodes(
     tmp_path_factory: pytest.TempPathFactory,
     free_port: Callable[[], int],
     authority: Any,
     listener_properties: Callable[..., dict[str, str]],
     run_node: Callable[..., Any],
-) -> Iterator[Doors]:
-    folder = tmp_path_factory.mktemp("doors")
-    ports = {door: free_port() for door in DOORS}
+) -> Iterator[ListenersNode]:
+    folder = tmp_path_factory.mktemp("nodes")
+    ports = {listener: free_port() for listener in LISTENERS}
     nowhere = free_port()
     certificates = {
         "node": authority.issue(),
@@ -74,10 +74,10 @@ def doors(
         "other": authority.issue(hosts=("broker.example",)),
         "soon": authority.issue(days=(-10, 3)),
     }
-    advertised = {door: nowhere if door == "AWAY" else port for door, port in ports.items()}
+    advertised = {listener: nowhere if listener == "AWAY" else port for listener, port in ports.items()}
     properties = {
-        **listener_properties(folder, DOORS, ports, certificates),
-        "advertised.listeners": ",".join(f"{door}://127.0.0.1:{port}" for door, port in advertised.items()),
+        **listener_properties(folder, LISTENERS, ports, certificates),
+        "advertised.listeners": ",".join(f"{listener}://127.0.0.1:{port}" for listener, port in advertised.items()),
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
         "sasl.enabled.mechanisms": "PLAIN",
@@ -87,15 +87,15 @@ def doors(
         },
     }
     running = run_node(properties)
-    yield Doors(folder=folder, ports=ports, nowhere=nowhere)
+    yield ListenersNode(folder=folder, ports=ports, nowhere=nowhere)
     assert PASSWORD not in running.log_text()
 
 
 @pytest.fixture
 def examine(run: Any) -> Callable[..., tuple[int, dict[str, tuple[str, str, str]]]]:
-    """Return what runs `ottla doctor` and returns its code, and by check the verdict, what is said and what to do.
+    """Return a function that runs `ottla doctor` and returns its code, and status, message and remedy by check.
 
-    Where a check is made more than once, the worst finding counts.
+    If a check runs more than once, the worst finding counts.
     """
 
     def examined(bootstrap: str, config: str = "", *more: str) -> tuple[int, dict[str, tuple[str, str, str]]]:
@@ -117,36 +117,36 @@ def examine(run: Any) -> Callable[..., tuple[int, dict[str, tuple[str, str, str]
 Examine = Callable[..., tuple[int, dict[str, tuple[str, str, str]]]]
 
 
-def test_sound_cluster_is_said_to_be_well(doors: Doors, run: Any) -> None:
-    ran = run("doctor", "-b", doors.at("OPEN"))
+def test_healthy_cluster_passes_all_checks(nodes: ListenersNode, run: Any) -> None:
+    ran = run("doctor", "-b", nodes.at("OPEN"))
     assert ran.code == ExitCode.OK, ran.out
     assert "speaks Kafka without TLS" in ran.out
-    assert "that listener asks for no login" in ran.out
-    assert f"broker 1: answers at {doors.at('OPEN')}, where clients are sent" in ran.out
+    assert "that listener has no SASL" in ran.out
+    assert f"broker 1: responds at its advertised address {nodes.at('OPEN')}" in ran.out
     assert "1 registered, none is fenced" in ran.out
     assert "node 1 leads in epoch" in ran.out
     assert "this clock and that of node 1 agree" in ran.out
-    assert "are led and in sync" in ran.out
+    assert "have a leader and are in sync" in ran.out
     assert "this user may create, alter, describe" in ran.out
     assert ran.out.endswith("checks, all is well\n")
 
 
-def test_login_under_tls_is_said_to_be_well(doors: Doors, examine: Examine) -> None:
-    code, found = examine(doors.at("BOTH"), doors.login("alice", protocol="SASL_SSL"))
+def test_sasl_over_tls_passes_all_checks(nodes: ListenersNode, examine: Examine) -> None:
+    code, found = examine(nodes.at("BOTH"), nodes.login("alice", protocol="SASL_SSL"))
     assert code == ExitCode.OK, found
     assert found["tls"][1].startswith("TLSv1.3 with ")
     assert "for localhost, 127.0.0.1, signed by CN=Test CA" in found["certificate"][1]
     assert found["trust"][0] == "ok"
-    assert found["mechanisms"][1] == "offered are PLAIN"
+    assert found["mechanisms"][1] == "enabled are PLAIN"
     assert found["login"][1] == "logged in as alice with PLAIN"
-    assert found["quorum"][:2] == ("warning", "this user may not look at it")
+    assert found["quorum"][:2] == ("warning", "this user may not describe it")
 
 
 def test_name_without_an_address(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
-    def nobody(*_: Any, **__: Any) -> None:
+    def unknown_host(*_: Any, **__: Any) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    monkeypatch.setattr(socket, "getaddrinfo", nobody)
+    monkeypatch.setattr(socket, "getaddrinfo", unknown_host)
     code, found = examine("no-such-broker:9092")
     assert code == ExitCode.TIMEOUT
     assert found["name"][0] == "timeout"
@@ -154,15 +154,15 @@ def test_name_without_an_address(examine: Examine, monkeypatch: pytest.MonkeyPat
     assert "spelling" in found["name"][2]
 
 
-def test_port_where_nobody_listens(doors: Doors, examine: Examine) -> None:
-    code, found = examine(f"127.0.0.1:{doors.nowhere}")
+def test_port_without_a_listener(nodes: ListenersNode, examine: Examine) -> None:
+    code, found = examine(f"127.0.0.1:{nodes.nowhere}")
     assert code == ExitCode.TIMEOUT
-    assert found["tcp"][:2] == ("timeout", f"127.0.0.1: nobody listens at port {doors.nowhere}")
+    assert found["tcp"][:2] == ("timeout", f"127.0.0.1: no process listens at port {nodes.nowhere}")
     assert "start the broker" in found["tcp"][2]
 
 
-def test_one_dead_address_beside_a_good_one_is_no_timeout(doors: Doors, examine: Examine) -> None:
-    code, found = examine(f"127.0.0.1:{doors.nowhere},{doors.at('OPEN')}")
+def test_one_dead_address_next_to_a_good_one_is_no_timeout(nodes: ListenersNode, examine: Examine) -> None:
+    code, found = examine(f"127.0.0.1:{nodes.nowhere},{nodes.at('OPEN')}")
     assert code == ExitCode.UNHEALTHY
     assert found["tcp"][0] == "timeout"
     assert found["brokers"][0] == "ok"
@@ -187,29 +187,29 @@ def test_http_server(examine: Examine) -> None:
     assert "port of a Kafka listener" in found["protocol"][2]
 
 
-def test_port_that_says_nothing(examine: Examine) -> None:
+def test_port_that_sends_nothing(examine: Examine) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         code, found = examine(f"127.0.0.1:{server.getsockname()[1]}", "", "--timeout", "0.2")
     assert code == ExitCode.UNHEALTHY
-    assert found["protocol"][1].startswith("speaks nothing that it says")
+    assert found["protocol"][1].startswith("speaks no protocol: it sends nothing")
     assert "hangs" in found["protocol"][2]
 
 
-def test_tls_where_none_was_expected_and_the_reverse(doors: Doors, examine: Examine) -> None:
-    code, found = examine(doors.at("TLS"))
+def test_mismatch_of_tls_and_security_protocol(nodes: ListenersNode, examine: Examine) -> None:
+    code, found = examine(nodes.at("TLS"))
     assert code == ExitCode.UNHEALTHY
     assert found["protocol"] == (
         "unhealthy",
         "speaks TLS, and security.protocol is PLAINTEXT",
         "set security.protocol=SSL in --command-config",
     )
-    code, found = examine(doors.at("LOGIN"), doors.login("alice", protocol="SASL_SSL"))
+    code, found = examine(nodes.at("LOGIN"), nodes.login("alice", protocol="SASL_SSL"))
     assert code == ExitCode.UNHEALTHY
     assert "set security.protocol=SASL_PLAINTEXT" in found["protocol"][2]
 
 
 @pytest.mark.parametrize(
-    ("door", "check", "said", "step"),
+    ("listener", "check", "said", "step"),
     [
         pytest.param("EXPIRED", "certificate", "valid ", "it has expired", id="expired"),
         pytest.param("EXPIRED", "trust", "has expired", "its owner has to renew it", id="expired-refused"),
@@ -217,81 +217,81 @@ def test_tls_where_none_was_expected_and_the_reverse(doors: Doors, examine: Exam
         pytest.param("MUTUAL", "trust", "demands a certificate of the client", "ssl.keystore.location", id="mutual"),
     ],
 )
-def test_certificate_that_does_not_fit(
-    doors: Doors, examine: Examine, door: str, check: str, said: str, step: str
+def test_invalid_certificate(
+    nodes: ListenersNode, examine: Examine, listener: str, check: str, said: str, step: str
 ) -> None:
-    code, found = examine(doors.at(door), doors.config("SSL"))
+    code, found = examine(nodes.at(listener), nodes.config("SSL"))
     assert code == ExitCode.UNHEALTHY
     assert found[check][0] == "unhealthy"
     assert said in found[check][1]
     assert step in found[check][2]
-    assert "brokers" not in found, "nothing is asked through a door that is shut"
+    assert "brokers" not in found, "no request is sent through a listener that rejects the client"
 
 
-def test_names_of_a_certificate_are_shown(doors: Doors, examine: Examine) -> None:
-    assert "for broker.example," in examine(doors.at("OTHER"), doors.config("SSL"))[1]["certificate"][1]
+def test_names_of_a_certificate_are_shown(nodes: ListenersNode, examine: Examine) -> None:
+    assert "for broker.example," in examine(nodes.at("OTHER"), nodes.config("SSL"))[1]["certificate"][1]
 
 
-def test_authority_that_is_not_known(doors: Doors, examine: Examine, new_authority: Callable[..., Any]) -> None:
-    path = doors.folder / "stranger.pem"
+def test_unknown_authority(nodes: ListenersNode, examine: Examine, new_authority: Callable[..., Any]) -> None:
+    path = nodes.folder / "stranger.pem"
     path.write_text(new_authority("Somebody else").pem)
-    code, found = examine(doors.at("TLS"), doors.config("SSL", ssl_truststore_location=str(path)))
+    code, found = examine(nodes.at("TLS"), nodes.config("SSL", ssl_truststore_location=str(path)))
     assert code == ExitCode.UNHEALTHY
     assert "an authority that this client does not trust" in found["trust"][1]
     assert "ssl.truststore.location" in found["trust"][2]
 
 
-def test_certificate_that_ends_soon_is_a_warning(doors: Doors, examine: Examine) -> None:
-    code, found = examine(doors.at("SOON"), doors.config("SSL"))
+def test_certificate_that_expires_soon_is_a_warning(nodes: ListenersNode, examine: Examine) -> None:
+    code, found = examine(nodes.at("SOON"), nodes.config("SSL"))
     assert code == ExitCode.OK
     assert found["certificate"][0] == "warning"
     assert "it ends in 2 days" in found["certificate"][2]
 
 
-def test_wrong_password(doors: Doors, examine: Examine) -> None:
-    code, found = examine(doors.at("LOGIN"), doors.login("alice", "wrong-secret"))
+def test_wrong_password(nodes: ListenersNode, examine: Examine) -> None:
+    code, found = examine(nodes.at("LOGIN"), nodes.login("alice", "wrong-secret"))
     assert code == ExitCode.DENIED
     assert found["login"][0] == "denied"
     assert "as alice with PLAIN: Authentication failed: Invalid username or password" in found["login"][1]
     assert found["login"][2].startswith("check name and password")
-    assert "those of PLAIN stand in the listener's own sasl.jaas.config" in found["login"][2]
+    assert "those of PLAIN are in the listener's own sasl.jaas.config" in found["login"][2]
 
 
-def test_mechanism_that_is_not_offered(doors: Doors, examine: Examine) -> None:
+def test_mechanism_that_is_not_enabled(nodes: ListenersNode, examine: Examine) -> None:
     jaas = f'{SCRAM} required username="alice" password="{PASSWORD}";'
-    config = doors.config("SASL_PLAINTEXT", sasl_mechanism="SCRAM-SHA-512", sasl_jaas_config=jaas)
-    code, found = examine(doors.at("LOGIN"), config)
+    config = nodes.config("SASL_PLAINTEXT", sasl_mechanism="SCRAM-SHA-512", sasl_jaas_config=jaas)
+    code, found = examine(nodes.at("LOGIN"), config)
     assert code == ExitCode.DENIED
-    assert found["mechanisms"][:2] == ("denied", "SCRAM-SHA-512 is not offered there; offered are PLAIN")
+    assert found["mechanisms"][:2] == ("denied", "SCRAM-SHA-512 is not enabled there; enabled are PLAIN")
     assert "sasl.enabled.mechanisms" in found["mechanisms"][2]
 
 
-def test_login_that_is_missing_and_one_that_nobody_wants(doors: Doors, examine: Examine) -> None:
-    code, found = examine(doors.at("LOGIN"))
+def test_missing_and_superfluous_credentials(nodes: ListenersNode, examine: Examine) -> None:
+    code, found = examine(nodes.at("LOGIN"))
     assert code == ExitCode.DENIED
-    assert "wants a login with one of PLAIN, and this client has none" in found["mechanisms"][1]
+    assert "requires SASL with one of PLAIN, and this client has no credentials" in found["mechanisms"][1]
     assert "security.protocol=SASL_PLAINTEXT" in found["mechanisms"][2]
-    code, found = examine(doors.at("OPEN"), doors.login("alice"))
+    code, found = examine(nodes.at("OPEN"), nodes.login("alice"))
     assert code == ExitCode.UNHEALTHY
-    assert "takes no logins" in found["mechanisms"][1]
+    assert "that listener has no SASL, and this client has credentials for PLAIN" in found["mechanisms"][1]
     assert "set security.protocol=PLAINTEXT" in found["mechanisms"][2]
 
 
-def test_advertised_address_that_cannot_be_reached(doors: Doors, examine: Examine) -> None:
-    code, found = examine(doors.at("AWAY"), "", "--timeout", "2")
+def test_advertised_address_that_cannot_be_reached(nodes: ListenersNode, examine: Examine) -> None:
+    code, found = examine(nodes.at("AWAY"), "", "--timeout", "2")
     assert code == ExitCode.UNHEALTHY
-    verdict, said, step = found["advertised address"]
-    assert verdict == "unhealthy"
-    assert f"sends clients of that listener to 127.0.0.1:{doors.nowhere}" in said
+    status, said, step = found["advertised address"]
+    assert status == "unhealthy"
+    assert f"the advertised address of that listener is 127.0.0.1:{nodes.nowhere}" in said
     assert "set advertised.listeners of broker 1" in step
 
 
-def test_permission_that_is_missing(doors: Doors, examine: Examine, run: Any) -> None:
-    assert run("topic", "create", "orders", "-b", doors.at("OPEN")).code == 0
-    me, chosen = doors.login("alice"), ("--topic", "orders", "--group", "audit")
+def test_missing_permission(nodes: ListenersNode, examine: Examine, run: Any) -> None:
+    assert run("topic", "create", "orders", "-b", nodes.at("OPEN")).code == 0
+    me, chosen = nodes.login("alice"), ("--topic", "orders", "--group", "audit")
 
     def found_for(*more: str) -> tuple[int, tuple[str, str, str]]:
-        code, found = examine(doors.at("LOGIN"), me, *more)
+        code, found = examine(nodes.at("LOGIN"), me, *more)
         return code, found["permissions"]
 
     assert found_for("--topic", "orders") == (
@@ -305,26 +305,26 @@ def test_permission_that_is_missing(doors: Doors, examine: Examine, run: Any) ->
     code, (_, said, step) = found_for("--group", "audit")
     assert (code, said) == (ExitCode.DENIED, "this user may do nothing with it")
     assert step.endswith("--allow read --group audit")
-    add = ("acl", "add", "User:alice", "-b", doors.at("OPEN"))
+    add = ("acl", "add", "User:alice", "-b", nodes.at("OPEN"))
     assert run(*add, "--allow", "describe", "--topic", "orders", "--group", "audit").code == 0
     code, (_, said, _) = found_for("--topic", "orders")
     assert (code, said) == (ExitCode.DENIED, "this user may describe, but neither read nor write")
     code, (_, said, _) = found_for("--group", "audit")
-    assert (code, said) == (ExitCode.DENIED, "this user may describe, but not read, which members have to")
+    assert (code, said) == (ExitCode.DENIED, "this user may describe, but not read, which members need")
     assert run(*add, "--allow", "read", "--topic", "orders", "--group", "audit").code == 0
-    ran = run("doctor", "-b", doors.at("LOGIN"), "--command-config", me, *chosen)
+    ran = run("doctor", "-b", nodes.at("LOGIN"), "--command-config", me, *chosen)
     assert ran.code == ExitCode.OK
     assert "topic orders: this user may read, describe" in ran.out
     assert "group audit: this user may read, describe" in ran.out
 
 
-def test_topic_that_is_not_there(doors: Doors, examine: Examine) -> None:
-    code, found = examine(doors.at("OPEN"), "", "--topic", "oders")
+def test_missing_topic(nodes: ListenersNode, examine: Examine) -> None:
+    code, found = examine(nodes.at("OPEN"), "", "--topic", "oders")
     assert code == ExitCode.UNHEALTHY
     assert found["permissions"][1] == "there is no such topic"
 
 
-def test_example_of_a_locked_node_lets_in_its_administrator_only(
+def test_example_of_a_secured_node_authenticates_only_its_administrator(
     free_port: Callable[[], int], run_node: Callable[..., Any], examine: Examine, tmp_path: Path
 ) -> None:
     examples = Path(__file__).parents[3] / "examples"

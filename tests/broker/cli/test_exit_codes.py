@@ -24,7 +24,7 @@ def test_code_of_a_failure(error: OttlaError, code: int) -> None:
     assert exit_code_of(error) == ExitCode(code)
 
 
-def test_who_is_not_allowed_is_told_where_to_look() -> None:
+def test_authorization_failure_advises_ottla_doctor() -> None:
     denied = KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "group audit")
 
     assert "ottla doctor" in (advice_on(denied) or "")

@@ -1,4 +1,4 @@
-"""`up`, `down`, `status`, `apply`, `get`, `delete`: what their parts answer becomes output and exit code."""
+"""`up`, `down`, `status`, `apply`, `get`, `delete`: results of the operator become output and exit codes."""
 
 import json
 import os
@@ -48,8 +48,8 @@ def manifest(tmp_path: Path) -> str:
     return str(path)
 
 
-def answer(monkeypatch: pytest.MonkeyPatch, name: str, result: Any) -> list[dict[str, Any]]:
-    """Let one function of `ottla_operator.local` answer ``result``; return the list of its calls."""
+def replace_local(monkeypatch: pytest.MonkeyPatch, name: str, result: Any) -> list[dict[str, Any]]:
+    """Make one function of `ottla_operator.local` return ``result``; return the list of its calls."""
     calls: list[dict[str, Any]] = []
 
     def function(*arguments: Any, **options: Any) -> Any:
@@ -61,8 +61,8 @@ def answer(monkeypatch: pytest.MonkeyPatch, name: str, result: Any) -> list[dict
 
 
 def test_detached_cluster_is_greeted_with_the_next_command(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = answer(monkeypatch, "up", outcome(kind="Cluster", name="ottla"))
-    answer(monkeypatch, "status", cluster("ready"))
+    calls = replace_local(monkeypatch, "up", outcome(kind="Cluster", name="ottla"))
+    replace_local(monkeypatch, "status", cluster("ready"))
 
     ran = run("up", "--detach", "--brokers", "3", "--controllers", "1", "--port", "19092")
 
@@ -72,11 +72,11 @@ def test_detached_cluster_is_greeted_with_the_next_command(run: Any, monkeypatch
     assert (calls[0]["brokers"], calls[0]["controllers"], calls[0]["port"]) == (3, 1, 19092)
 
 
-def test_locked_cluster_elsewhere_is_greeted_with_what_lets_in(
+def test_banner_of_a_secured_cluster_elsewhere_has_its_command_config(
     run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    answer(monkeypatch, "up", outcome(kind="Cluster", name="ottla"))
-    answer(monkeypatch, "status", replace(cluster("ready"), command_config=Path("/s/client.properties")))
+    replace_local(monkeypatch, "up", outcome(kind="Cluster", name="ottla"))
+    replace_local(monkeypatch, "status", replace(cluster("ready"), command_config=Path("/s/client.properties")))
 
     said = run("up", "--detach", "--dir", str(tmp_path / "elsewhere")).err.splitlines()
 
@@ -84,10 +84,10 @@ def test_locked_cluster_elsewhere_is_greeted_with_what_lets_in(
     assert "      echo hello | ottla produce greetings" in said
 
 
-def test_brokers_elsewhere_are_reached_as_the_command_config_says(
+def test_command_config_is_used_for_brokers_elsewhere(
     run: Any, monkeypatch: pytest.MonkeyPatch, manifest: str, tmp_path: Path
 ) -> None:
-    calls = answer(monkeypatch, "apply", [outcome()])
+    calls = replace_local(monkeypatch, "apply", [outcome()])
     config = tmp_path / "client.properties"
     config.write_text("security.protocol=SSL\n")
 
@@ -108,7 +108,7 @@ def test_command_config_that_cannot_be_used_is_an_error(run: Any, manifest: str,
 
 
 def test_cluster_that_does_not_start_is_an_error(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer(monkeypatch, "up", outcome(exit_code=ExitCode.TIMEOUT, message="not ready after 30 s"))
+    replace_local(monkeypatch, "up", outcome(exit_code=ExitCode.TIMEOUT, message="not ready after 30 s"))
 
     ran = run("up", "--detach")
 
@@ -117,7 +117,7 @@ def test_cluster_that_does_not_start_is_an_error(run: Any, monkeypatch: pytest.M
 
 @pytest.mark.parametrize(("state", "code"), [("ready", 0), ("starting", 10)])
 def test_status_is_healthy_or_not(run: Any, monkeypatch: pytest.MonkeyPatch, state: str, code: int) -> None:
-    answer(monkeypatch, "status", cluster(state))
+    replace_local(monkeypatch, "status", cluster(state))
 
     ran = run("status", "-o", "json")
 
@@ -126,7 +126,7 @@ def test_status_is_healthy_or_not(run: Any, monkeypatch: pytest.MonkeyPatch, sta
 
 
 def test_status_for_people_is_a_table(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer(monkeypatch, "status", cluster("ready"))
+    replace_local(monkeypatch, "status", cluster("ready"))
 
     titles, row = run("status").out.splitlines()[-2:]
 
@@ -140,22 +140,24 @@ def test_status_for_people_is_a_table(run: Any, monkeypatch: pytest.MonkeyPatch)
 def test_no_cluster_is_not_found(run: Any) -> None:
     ran = run("status")
 
-    assert (ran.code, "ottla up makes one" in ran.err) == (3, True)
+    assert (ran.code, "ottla up creates one" in ran.err) == (3, True)
 
 
 @pytest.mark.parametrize(
     ("stopped", "said"), [(["a", "b"], "stopped a, b;"), ([], "nothing was running")], ids=["some", "none"]
 )
-def test_down_tells_what_it_stopped(run: Any, monkeypatch: pytest.MonkeyPatch, stopped: list[str], said: str) -> None:
-    answer(monkeypatch, "down", stopped)
+def test_down_prints_the_stopped_nodes(
+    run: Any, monkeypatch: pytest.MonkeyPatch, stopped: list[str], said: str
+) -> None:
+    replace_local(monkeypatch, "down", stopped)
 
     assert said in run("down").err
 
 
-def test_applied_objects_are_data_and_their_steps_are_talk(
+def test_applied_objects_go_to_stdout_and_their_steps_to_stderr(
     run: Any, monkeypatch: pytest.MonkeyPatch, manifest: str
 ) -> None:
-    calls = answer(monkeypatch, "apply", [outcome(steps=("create topic flights",))])
+    calls = replace_local(monkeypatch, "apply", [outcome(steps=("create topic flights",))])
 
     ran = run("apply", "-f", manifest, "--dry-run")
 
@@ -164,9 +166,9 @@ def test_applied_objects_are_data_and_their_steps_are_talk(
     assert calls[0]["arguments"][0][0]["metadata"]["name"] == "flights"
 
 
-def test_refused_object_decides_the_exit_code(run: Any, monkeypatch: pytest.MonkeyPatch, manifest: str) -> None:
-    refused = outcome(action="refused", reason="Denied", message="no", exit_code=ExitCode.DENIED)
-    answer(monkeypatch, "apply", [outcome(), refused])
+def test_rejected_object_decides_the_exit_code(run: Any, monkeypatch: pytest.MonkeyPatch, manifest: str) -> None:
+    rejected = outcome(action="refused", reason="Denied", message="no", exit_code=ExitCode.DENIED)
+    replace_local(monkeypatch, "apply", [outcome(), rejected])
 
     ran = run("apply", "-f", manifest)
 
@@ -175,7 +177,7 @@ def test_refused_object_decides_the_exit_code(run: Any, monkeypatch: pytest.Monk
 
 
 def test_manifest_is_read_from_stdin(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = answer(monkeypatch, "apply", [])
+    calls = replace_local(monkeypatch, "apply", [])
 
     run("apply", "-f", "-", stdin=b"kind: Topic\n")
 
@@ -194,7 +196,7 @@ def stored(name: str) -> dict[str, Any]:
 
 
 def test_stored_objects_are_listed_with_their_state(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer(monkeypatch, "get", [stored("flights")])
+    replace_local(monkeypatch, "get", [stored("flights")])
 
     out = run("get", "topics").out
 
@@ -204,7 +206,7 @@ def test_stored_objects_are_listed_with_their_state(run: Any, monkeypatch: pytes
 
 
 def test_several_kinds_are_listed_one_after_the_other(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer(monkeypatch, "get", [stored("flights")])
+    replace_local(monkeypatch, "get", [stored("flights")])
 
     tables = run("get", "clusters,topics").out.split("\n\n")
 
@@ -242,7 +244,7 @@ def test_unknown_kind_is_wrong_usage_and_the_known_ones_are_named(run: Any, argu
     ids=["missing", "empty", "no-kind", "no-name", "strange-name", "no-yaml", "no-text"],
 )
 @pytest.mark.parametrize("command", [("apply",), ("delete", "--yes")], ids=["apply", "delete"])
-def test_manifest_that_names_nothing_is_explained(
+def test_invalid_manifest_is_explained(
     run: Any, tmp_path: Path, command: tuple[str, ...], content: bytes | None, code: int, words: str
 ) -> None:
     path = tmp_path / "m.yaml"
@@ -254,12 +256,12 @@ def test_manifest_that_names_nothing_is_explained(
     assert (ran.code, words in ran.err) == (code, True), ran.err
 
 
-def test_deletion_demands_yes_where_nobody_can_answer(run: Any) -> None:
+def test_deletion_needs_yes_without_a_terminal(run: Any) -> None:
     assert run("delete", "topic", "flights").code == 2
 
 
 def test_objects_of_a_manifest_are_deleted(run: Any, monkeypatch: pytest.MonkeyPatch, manifest: str) -> None:
-    calls = answer(monkeypatch, "delete", outcome(action="deleted"))
+    calls = replace_local(monkeypatch, "delete", outcome(action="deleted"))
 
     ran = run("delete", "-f", manifest, "--yes")
 
@@ -288,11 +290,11 @@ def test_interrupted_cluster_is_not_left_running(
         os.kill(os.getpid(), number)
 
     def down(*, state_dir: Path) -> None:
-        # A second one, while the first is being answered, changes nothing.
+        # A second signal during the cleanup of the first changes nothing.
         os.kill(os.getpid(), number)
         stopped.append(state_dir)
 
-    answer(monkeypatch, "up", outcome(kind="Cluster", name="ottla"))
+    replace_local(monkeypatch, "up", outcome(kind="Cluster", name="ottla"))
     monkeypatch.setattr(local, "status", lambda **_: next(looks))
     monkeypatch.setattr(local, "down", down)
     monkeypatch.setattr(where, interrupted)

@@ -1,4 +1,4 @@
-"""The root: its help is quick and complete, and every ending has its code."""
+"""The root command: its help is quick and complete, and every failure has its exit code."""
 
 import subprocess
 import sys
@@ -66,7 +66,7 @@ def test_every_inner_command_has_examples(words: list[str], run: Any) -> None:
     assert f"Examples:\n  ottla {' '.join(words)}" in run(*words, "--help").out
 
 
-def test_short_help_of_the_table_belongs_to_a_command_that_is_there() -> None:
+def test_entries_of_the_table_exist() -> None:
     assert isinstance(root.cli, LazyGroup)
     assert all(root.cli.get_command(click.Context(root.cli), name) is not None for name in COMMANDS)
 
@@ -76,7 +76,7 @@ def test_wrong_usage_ends_with_2(arguments: list[str], run: Any) -> None:
     assert run(*arguments).code == ExitCode.USAGE
 
 
-def test_version_is_told(run: Any) -> None:
+def test_version_is_printed(run: Any) -> None:
     ran = run("--version")
 
     assert ran.code == ExitCode.OK
@@ -118,7 +118,7 @@ def test_missing_extra_is_named(capsys: pytest.CaptureFixture[str], monkeypatch:
     assert capsys.readouterr().err == "error: this command needs pyspark; type: pip install 'ottla[spark]'\n"
 
 
-def test_missing_module_of_our_own_is_no_matter_of_extras(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_module_of_ottla_itself_names_no_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(**_: object) -> None:
         raise ModuleNotFoundError("no such module", name="ottla.nothing")
 
@@ -129,5 +129,5 @@ def test_missing_module_of_our_own_is_no_matter_of_extras(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("words", [["topic"], ["group"], ["log"], ["quorum"]], ids=" ".join)
-def test_no_command_is_cut_off_in_the_list_of_its_group(words: list[str], run: Any) -> None:
+def test_short_help_is_not_truncated_in_the_list_of_a_group(words: list[str], run: Any) -> None:
     assert "..." not in run(*words, "--help").out.partition("Commands:")[2]

@@ -1,4 +1,4 @@
-"""`ottla format`, `run`, `dev` and `log dump`: a node from its files to its end."""
+"""`ottla format`, `run`, `dev` and `log dump`: a node from formatting to its shutdown."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ from ottla.types import parse_uuid
 
 @pytest.fixture
 def properties(tmp_path: Path) -> Path:
-    """The server.properties of a lone node."""
+    """The server.properties of a single node."""
     settings = node_properties("127.0.0.1", free_port("127.0.0.1"), free_port("127.0.0.1"), tmp_path / "data")
     path = tmp_path / "server.properties"
     path.write_text(format_properties(settings))
@@ -37,7 +37,7 @@ def properties(tmp_path: Path) -> Path:
 
 @contextmanager
 def started(*arguments: str, program: str = "") -> Iterator["subprocess.Popen[str]"]:
-    """Run a command, or ``program`` in its place, in a process of its own and end it in the end."""
+    """Run a command, or ``program`` instead, in a process that is ended with the block."""
     command = [sys.executable, *(("-c", program) if program else ("-m", "ottla")), *arguments]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
@@ -48,7 +48,7 @@ def started(*arguments: str, program: str = "") -> Iterator["subprocess.Popen[st
 
 
 def read_until(process: "subprocess.Popen[str]", text: str) -> str:
-    """Return what the process says on stderr up to a line with ``text``."""
+    """Return the stderr of the process up to a line with ``text``."""
     assert process.stderr is not None
     said = ""
     for line in process.stderr:
@@ -96,7 +96,7 @@ def test_level_of_a_feature_is_a_number(run: Any, properties: Path) -> None:
     assert ran.code == 2
 
 
-def test_node_without_format_says_so(run: Any, properties: Path) -> None:
+def test_unformatted_node_is_an_error(run: Any, properties: Path) -> None:
     with started("run", "-c", str(properties)) as process:
         code = process.wait(20)
         assert process.stderr is not None
@@ -116,7 +116,7 @@ def test_bad_configuration_names_the_key(run: Any, properties: Path) -> None:
     assert ran.err == ("error: Invalid value 1 for configuration log.segment.bytes: Value must be at least 1048576\n")
 
 
-def test_dev_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dev_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
 
     with started("dev", "--port", "0", "--http-port", "0") as process:
@@ -132,7 +132,7 @@ def test_dev_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("turn", [0, 1], ids=["of-its-pages", "of-its-controller"])
-def test_dev_takes_another_port_where_somebody_was_faster(tmp_path: Path, turn: int) -> None:
+def test_dev_tries_another_port_if_another_process_has_bound_it(tmp_path: Path, turn: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         program = f"""
 import sys, ottla.cli.dev as module
@@ -156,7 +156,7 @@ sys.exit(main())
     ["ottla.cli.dev.node_properties", "ottla.cli.storage.format_node", "ottla.cli.samples.self_check"],
     ids=["before-the-configuration", "before-the-format", "before-the-self-check"],
 )
-def test_dev_that_is_interrupted_early_says_so_and_leaves_nothing_behind(
+def test_dev_interrupted_early_prints_that_and_leaves_no_files(
     tmp_path: Path, moment: str, number: signal.Signals
 ) -> None:
     module, _, name = moment.rpartition(".")
@@ -249,7 +249,7 @@ def test_dev_names_the_port_that_is_taken(run: Any) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
-def test_dev_tells_clients_the_address_that_they_dialled(host: str, tmp_path: Path) -> None:
+def test_dev_advertises_the_address_that_clients_connect_to(host: str, tmp_path: Path) -> None:
     config = NodeConfig.from_properties(node_properties(host, 9092, 8080, tmp_path))
 
     assert config.ottla_advertise_dialled_address
@@ -264,7 +264,7 @@ def test_reading_is_one_event_of_a_thermometer() -> None:
     assert event["at_ms"] == 1_700_000_000_500
 
 
-def test_self_check_leaves_no_topic_nor_that_of_one_that_was_broken_off(ottla: Any, node: str) -> None:
+def test_self_check_removes_its_topic_and_that_of_an_interrupted_check(ottla: Any, node: str) -> None:
     ottla("topic", "create", CHECK_TOPIC)
 
     asyncio.run(self_check(node))
@@ -272,7 +272,7 @@ def test_self_check_leaves_no_topic_nor_that_of_one_that_was_broken_off(ottla: A
     assert "self_check" not in ottla("topic", "list", "--internal", "-o", "name").out
 
 
-def test_log_is_explained(run: Any, properties: Path, tmp_path: Path) -> None:
+def test_log_is_dumped(run: Any, properties: Path, tmp_path: Path) -> None:
     run("format", "-t", random_cluster_id(), "-c", str(properties), "--standalone")
     snapshot = tmp_path / "data" / "__cluster_metadata-0" / "00000000000000000000-0000000000.checkpoint"
 
@@ -298,7 +298,7 @@ def test_log_is_explained(run: Any, properties: Path, tmp_path: Path) -> None:
         pytest.param("server.log", b"", "a .log whose name is not the offset", id="log-of-something-else"),
     ],
 )
-def test_file_of_another_kind_is_told_and_the_others_are_explained(
+def test_file_of_another_kind_is_an_error_and_the_others_are_dumped(
     run: Any, tmp_path: Path, name: str, content: bytes, nature: str
 ) -> None:
     stranger, segment = tmp_path / name, tmp_path / "00000000000000000000.log"
@@ -313,12 +313,12 @@ def test_file_of_another_kind_is_told_and_the_others_are_explained(
     assert ran.out == f"Dumping {segment}\nLog starting offset: 0\n"
 
 
-def test_damaged_checkpoint_does_not_keep_the_others_from_being_explained(run: Any, tmp_path: Path) -> None:
-    damaged, segment = tmp_path / "leader-epoch-checkpoint", tmp_path / "00000000000000000007.log"
-    damaged.write_text("nonsense\n")
+def test_corrupt_checkpoint_does_not_prevent_the_dump_of_the_others(run: Any, tmp_path: Path) -> None:
+    corrupt, segment = tmp_path / "leader-epoch-checkpoint", tmp_path / "00000000000000000007.log"
+    corrupt.write_text("nonsense\n")
     segment.write_bytes(b"")
 
-    ran = run("log", "dump", str(damaged), str(segment))
+    ran = run("log", "dump", str(corrupt), str(segment))
 
     assert (ran.code, "a checkpoint starts with a version" in ran.err) == (1, True)
     assert "Log starting offset: 7" in ran.out
@@ -335,7 +335,7 @@ def test_completion_is_printed(run: Any, shell: str) -> None:
     assert (ran.code, "_OTTLA_COMPLETE" in ran.out) == (0, True)
 
 
-def test_disk_that_comes_later_is_formatted_beside_the_first(run: Any, properties: Path, tmp_path: Path) -> None:
+def test_added_disk_is_formatted_with_the_ids_of_the_first(run: Any, properties: Path, tmp_path: Path) -> None:
     identity, more = random_cluster_id(), tmp_path / "more"
     arguments = ("format", "-t", identity, "-c", str(properties), "--ignore-formatted")
     run(*arguments, "--standalone")
@@ -351,7 +351,7 @@ def test_disk_that_comes_later_is_formatted_beside_the_first(run: Any, propertie
 
 
 def test_controller_whose_first_disk_was_lost_is_another_voter(run: Any, properties: Path, tmp_path: Path) -> None:
-    """The metadata log is on the first disk: who lost it has forgotten its votes, whatever is on the others."""
+    """The metadata log is on the first disk: a controller that lost it has lost its votes."""
     first, second = tmp_path / "data", tmp_path / "more"
     arguments = ("format", "-t", random_cluster_id(), "-c", str(properties), "--ignore-formatted")
     arguments += ("--override", f"log.dirs={first},{second}")
@@ -366,7 +366,7 @@ def test_controller_whose_first_disk_was_lost_is_another_voter(run: Any, propert
     assert (after[first] == before[first], after[second] == before[second]) == (False, True)
 
 
-def test_file_is_waited_for_until_something_is_in_it(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wait_for_returns_when_the_file_is_not_empty(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, to_come = tmp_path / "rack", ["", "\n", "zone-1\n"]
     monkeypatch.setattr(time, "sleep", lambda _: file.write_text(to_come.pop(0)))
 

@@ -44,7 +44,7 @@ def test_notation_is_read(text: str, expected: OffsetRange) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "begin", "1:x", "--5", "1.5"])
-def test_other_text_is_refused(text: str) -> None:
+def test_other_text_is_rejected(text: str) -> None:
     if not text:
         assert parse_offset_range(text, now_ms=NOW_MS) == OffsetRange(START)
         return
@@ -53,6 +53,6 @@ def test_other_text_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["@", "@tomorrow", "@-5x"])
-def test_other_time_is_refused(text: str) -> None:
+def test_other_time_is_rejected(text: str) -> None:
     with pytest.raises(click.BadParameter, match="is not a time"):
         parse_offset_range(text, now_ms=NOW_MS)

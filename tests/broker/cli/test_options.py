@@ -1,4 +1,4 @@
-"""Where brokers are when nobody says, how long they are looked for, and key=value arguments."""
+"""The default address of brokers, the time limit to find them, and key=value arguments."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from ottla.cli.exit_codes import ExitCode
 from ottla.cli.options import (
     COMMAND_CONFIG,
     DEFAULT_BOOTSTRAP,
-    FIRST_ANSWER_S,
+    FIRST_RESPONSE_S,
     command_security,
     default_bootstrap,
     default_state_directory,
@@ -22,7 +22,7 @@ from ottla.client.errors import BrokerUnreachableError
 RECORD = "{metadata: {name: ottla}, status: {bootstrapServers: 'localhost:7'}}"
 
 
-def test_brokers_are_here_when_nobody_says() -> None:
+def test_default_brokers_are_on_this_host() -> None:
     assert default_bootstrap() == DEFAULT_BOOTSTRAP
 
 
@@ -36,7 +36,7 @@ def record_cluster(text: str, *, is_running: bool = True) -> None:
         (node / "process.json").write_text("{}")
 
 
-def test_stopped_cluster_is_passed_over() -> None:
+def test_stopped_cluster_is_ignored() -> None:
     record_cluster(RECORD, is_running=False)
 
     assert default_bootstrap() == DEFAULT_BOOTSTRAP
@@ -55,7 +55,7 @@ def lock(*lines: str) -> Path:
     return path
 
 
-def test_local_cluster_that_is_locked_lets_in_its_administrator() -> None:
+def test_secured_local_cluster_is_used_as_its_administrator() -> None:
     record_cluster(RECORD)
     lock("bootstrap.servers=localhost:10", "security.protocol=SSL")
 
@@ -66,7 +66,7 @@ def test_local_cluster_that_is_locked_lets_in_its_administrator() -> None:
     assert security.protocol == "SSL"
 
 
-def test_who_names_somebody_else_is_not_the_administrator(tmp_path: Path) -> None:
+def test_command_config_overrides_the_administrator(tmp_path: Path) -> None:
     record_cluster(RECORD)
     lock("bootstrap.servers=localhost:10", "security.protocol=SSL")
     (tmp_path / "alice").write_text("security.protocol=PLAINTEXT")
@@ -79,7 +79,7 @@ def test_who_names_somebody_else_is_not_the_administrator(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "text", ["status: {}", "{", "{metadata: {name: a}, status: {bootstrapServers: 7}}", ""], ids=str
 )
-def test_damaged_record_is_passed_over(text: str) -> None:
+def test_corrupt_record_is_ignored(text: str) -> None:
     record_cluster(text)
 
     assert default_bootstrap() == DEFAULT_BOOTSTRAP
@@ -104,7 +104,7 @@ def test_values_may_hold_equals_signs() -> None:
 
 
 @pytest.mark.parametrize("pair", ["a", "=a"])
-def test_argument_without_a_key_or_value_is_refused(pair: str) -> None:
+def test_argument_without_a_key_or_value_is_rejected(pair: str) -> None:
     with pytest.raises(click.UsageError, match="--set takes KEY=VALUE"):
         key_values((pair,), "--set")
 
@@ -117,31 +117,31 @@ def test_argument_without_a_key_or_value_is_refused(pair: str) -> None:
         pytest.param(("consume", "hello", "-g", "readers"), id="member-of-a-group"),
     ],
 )
-def test_commands_do_not_wait_long_for_brokers_that_are_not_there(
+def test_commands_do_not_wait_long_for_absent_brokers(
     run: Any, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits: list[float] = []
 
-    async def nobody_answers(_: Cluster, *, timeout_s: float) -> None:
+    async def never_responds(_: Cluster, *, timeout_s: float) -> None:
         limits.append(timeout_s)
-        raise BrokerUnreachableError("nobody is there")
+        raise BrokerUnreachableError("no broker is there")
 
-    monkeypatch.setattr(Cluster, "reach", nobody_answers)
+    monkeypatch.setattr(Cluster, "reach", never_responds)
 
-    assert run(*command, "-b", "127.0.0.1:1", stdin=b"line\n").err == "error: nobody is there\n"
-    assert limits == [FIRST_ANSWER_S]
+    assert run(*command, "-b", "127.0.0.1:1", stdin=b"line\n").err == "error: no broker is there\n"
+    assert limits == [FIRST_RESPONSE_S]
 
 
-def test_command_config_says_where_brokers_are_and_how_to_come_in(run: Any, tmp_path: Path) -> None:
+def test_command_config_has_bootstrap_servers_and_security(run: Any, tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
     path.write_text("bootstrap.servers=127.0.0.1:1\nsecurity.protocol=SASL_PLAINTEXT\nsasl.mechanism=DIGEST\n")
     wrong = run("topic", "list", "--command-config", str(path))
     assert wrong.code == ExitCode.ERROR
     assert f"{path}: sasl.mechanism=DIGEST is not supported by this client" in wrong.err
     path.write_text("bootstrap.servers=127.0.0.1:1\nsecurity.protocol=PLAINTEXT\n")
-    nobody = run("topic", "list", "--command-config", str(path), "--timeout", "1")
-    assert nobody.code == ExitCode.TIMEOUT
-    assert "nothing listens at 127.0.0.1:1" in nobody.err
+    unreachable = run("topic", "list", "--command-config", str(path), "--timeout", "1")
+    assert unreachable.code == ExitCode.TIMEOUT
+    assert "nothing listens at 127.0.0.1:1" in unreachable.err
 
 
 def test_environment_names_the_command_config(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Forms of data: what people read, what programs read, and when a question is asked."""
+"""Output formats, and confirmation prompts."""
 
 import json
 from typing import Any
@@ -48,7 +48,7 @@ def test_json_and_yaml_say_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(emitted(capsys, "json")) == yaml.safe_load(emitted(capsys, "yaml")) == ROWS
 
 
-def test_nothing_is_told_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_does_not_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     emit_rows([], COLUMNS, "table", kind="thing")
 
     assert capsys.readouterr() == ("", "no things\n")
@@ -88,11 +88,11 @@ def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not may_color()
 
 
-def test_yes_asks_nothing() -> None:
+def test_yes_skips_the_prompt() -> None:
     assert not confirm("Delete?", yes=True)
 
 
-def test_without_a_terminal_yes_is_demanded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_terminal_yes_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: False)
 
     with pytest.raises(click.UsageError, match="repeat with --yes"):

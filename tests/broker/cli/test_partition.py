@@ -1,4 +1,4 @@
-"""`ottla partition` against one node: what can be said of it, what is refused, and what changes nothing."""
+"""`ottla partition` against one node: output, rejections, and commands without changes."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from ottla.config.resource_type import ConfigResourceType
 from ottla.types import TopicPartition
 
 
-def test_partition_that_is_where_it_shall_be_does_not_move(ottla: Any, topic: str) -> None:
+def test_partition_with_the_wanted_replicas_is_not_moved(ottla: Any, topic: str) -> None:
     ran = ottla("partition", "reassign", topic, "--brokers", "1", "--yes")
 
     assert (ran.code, ran.out, ran.err) == (0, "", "no moves\nnothing has to move\n")
@@ -55,7 +55,7 @@ def test_more_replicas_than_brokers_are_wrong_usage(ottla: Any, topic: str) -> N
         pytest.param(["nope-0=1"], "no partition nope-0", id="partition"),
     ],
 )
-def test_what_is_not_there_cannot_move(ottla: Any, arguments: list[str], said: str) -> None:
+def test_missing_partitions_cannot_be_moved(ottla: Any, arguments: list[str], said: str) -> None:
     ran = ottla("partition", "reassign", *arguments)
 
     assert (ran.code, said in ran.err) == (3, True)
@@ -64,7 +64,7 @@ def test_what_is_not_there_cannot_move(ottla: Any, arguments: list[str], said: s
 def test_unknown_broker_is_not_found(ottla: Any, topic: str) -> None:
     ran = ottla("partition", "reassign", topic, "--brokers", "7")
 
-    assert (ran.code, "no broker is there with the id 7" in ran.err) == (3, True)
+    assert (ran.code, "there is no broker with the id 7" in ran.err) == (3, True)
 
 
 def test_dry_run_shows_the_moves_as_data(ottla: Any, topic: str) -> None:
@@ -73,23 +73,23 @@ def test_dry_run_shows_the_moves_as_data(ottla: Any, topic: str) -> None:
     assert (move["topic"], move["partition"], move["replicas"], move["to"]) == (topic, 0, [1], [1, 9])
 
 
-def test_move_demands_yes_where_nobody_can_answer(ottla: Any, topic: str) -> None:
+def test_move_needs_yes_without_a_terminal(ottla: Any, topic: str) -> None:
     assert ottla("partition", "reassign", f"{topic}-0=1,9").code == 2
 
 
-def test_broker_that_is_not_there_is_refused_in_kafkas_words(ottla: Any, topic: str) -> None:
+def test_absent_broker_is_rejected_with_kafkas_message(ottla: Any, topic: str) -> None:
     ran = ottla("partition", "reassign", f"{topic}-0=9", "--yes")
 
     assert (ran.code, f"{topic}-0: INVALID_REPLICA_ASSIGNMENT" in ran.err) == (1, True)
 
 
-def test_nothing_on_the_move_is_healthy(ottla: Any, topic: str) -> None:
+def test_status_without_reassignments_is_healthy(ottla: Any, topic: str) -> None:
     assert ottla("partition", "reassign", "--status").code == 0
     assert ottla("partition", "reassign", topic, "--status").code == 0
     assert ottla("partition", "reassign", "--cancel").code == 0
 
 
-def test_verify_lifts_the_throttle_of_what_does_not_move(ottla: Any, topic: str) -> None:
+def test_verify_clears_the_throttle_of_completed_moves(ottla: Any, topic: str) -> None:
     assert ottla("topic", "alter", topic, "--set", "leader.replication.throttled.replicas=0:1").code == 0
 
     ran = ottla("partition", "reassign", topic, "--verify")
@@ -98,7 +98,7 @@ def test_verify_lifts_the_throttle_of_what_does_not_move(ottla: Any, topic: str)
     assert "throttle" not in ottla("partition", "reassign", topic, "--verify").err
 
 
-def test_move_that_is_refused_leaves_no_throttle(ottla: Any, topic: str) -> None:
+def test_rejected_move_leaves_no_throttle(ottla: Any, topic: str) -> None:
     ran = ottla("partition", "reassign", f"{topic}-0=7", "--throttle", "1000", "--yes")
 
     assert ran.code == 1
@@ -107,7 +107,7 @@ def test_move_that_is_refused_leaves_no_throttle(ottla: Any, topic: str) -> None
 
 
 @pytest.mark.parametrize("is_back", [True, False], ids=["broker-comes-back", "broker-stays-away"])
-def test_throttle_that_cannot_be_set_everywhere_does_not_stay_unsaid(
+def test_throttle_that_cannot_be_set_on_all_brokers_is_reported(
     ottla: Any, topic: str, monkeypatch: pytest.MonkeyPatch, is_back: bool
 ) -> None:
     alter = AdminClient.alter_configs
@@ -166,7 +166,7 @@ def test_moves_are_read_as_kafkas_tool_writes_them(tmp_path: Path) -> None:
     assert _explicit(["c-0=3"], file) == {TopicPartition("a-b", 3): (1, 2), TopicPartition("c", 0): (3,)}
 
 
-def test_file_that_is_something_else_is_wrong_usage(ottla: Any, tmp_path: Path) -> None:
+def test_other_file_is_wrong_usage(ottla: Any, tmp_path: Path) -> None:
     file = tmp_path / "moves.json"
     file.write_text("[]")
 
@@ -189,7 +189,7 @@ def test_election_of_nothing_or_both_is_wrong_usage(ottla: Any, arguments: list[
     assert ottla("partition", "elect", *arguments).code == 2
 
 
-def test_unclean_election_demands_yes(ottla: Any, topic: str) -> None:
+def test_unclean_election_needs_yes(ottla: Any, topic: str) -> None:
     ran = ottla("partition", "elect", topic, "--unclean")
 
     assert (ran.code, "lost for ever" in ran.err) == (2, True)

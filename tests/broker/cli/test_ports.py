@@ -1,4 +1,4 @@
-"""Which ports are free."""
+"""Free ports."""
 
 import socket
 
@@ -16,13 +16,13 @@ def test_chosen_port_is_free() -> None:
     assert is_free("127.0.0.1", free_port("127.0.0.1"))
 
 
-def test_neighbours_are_free() -> None:
+def test_consecutive_ports_are_free() -> None:
     first = free_ports("127.0.0.1", 3)
 
     assert all(is_free("127.0.0.1", port) for port in range(first, first + 3))
 
 
-def test_taken_neighbours_are_skipped() -> None:
+def test_ports_in_use_are_skipped() -> None:
     first = free_ports("127.0.0.1", 2)
     with socket.create_server(("127.0.0.1", first + 1)):
         assert free_ports("127.0.0.1", 2) != first

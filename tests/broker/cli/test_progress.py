@@ -1,4 +1,4 @@
-"""Progress: how far, and nothing at all where nobody looks."""
+"""The progress bar, and no output without a terminal."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Percent verbs: what a record looks like, and what a line means."""
+"""Percent verbs: formatting of records, and parsing of lines."""
 
 import click
 import pytest
@@ -33,7 +33,7 @@ def test_missing_key_and_value_are_empty() -> None:
 
 
 @pytest.mark.parametrize("text", ["%y", "%", "\\", "\\q"])
-def test_unknown_verb_or_escape_is_refused(text: str) -> None:
+def test_unknown_verb_or_escape_is_rejected(text: str) -> None:
     with pytest.raises(click.UsageError, match="--format"):
         compile_writer(text)
 
@@ -53,8 +53,8 @@ def test_line_is_read(text: str, line: bytes, parsed: Parsed | None) -> None:
 
 
 @pytest.mark.parametrize("text", ["%t %v", "%v %v"], ids=["cannot-be-read", "stands-twice"])
-def test_form_that_cannot_be_read_is_refused(text: str) -> None:
-    with pytest.raises(click.UsageError, match="may stand once"):
+def test_format_that_cannot_be_parsed_is_rejected(text: str) -> None:
+    with pytest.raises(click.UsageError, match="may occur once"):
         compile_reader(text)
 
 
@@ -72,7 +72,7 @@ def test_time_after_the_year_9999_is_shown_as_it_is_stored() -> None:
     assert iso_time(2**63 - 1) == "9223372036854775807"
 
 
-def test_line_with_a_time_beyond_int64_has_another_form() -> None:
+def test_line_with_a_timestamp_beyond_int64_does_not_match() -> None:
     read = compile_reader("%d %v")
 
     assert read(b"9223372036854775807 x") == Parsed(None, b"x", None, 2**63 - 1)

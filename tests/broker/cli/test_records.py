@@ -25,7 +25,7 @@ def consumed(ottla: Any, topic: str, *options: str) -> list[str]:
     return ran.out.splitlines()
 
 
-def test_lines_become_records_and_come_back(ottla: Any, topic: str) -> None:
+def test_produced_lines_are_consumed(ottla: Any, topic: str) -> None:
     ran = ottla("produce", topic, stdin=b"a\nb\nlast line without an end")
 
     assert (ran.code, ran.err) == (0, f"3 record(s) produced to {topic}\n")
@@ -38,7 +38,7 @@ def test_key_stands_before_the_delimiter(ottla: Any, topic: str) -> None:
     assert consumed(ottla, topic, "-O", ":end", "-f", "%k|%v|%h\\n") == ["k|v=>w|trace=1"]
 
 
-def test_landed_records_are_told_to_programs(ottla: Any, topic: str) -> None:
+def test_offsets_of_produced_records_are_printed_as_json(ottla: Any, topic: str) -> None:
     ran = ottla("produce", topic, "-p", "2", "-o", "json", "-z", "zstd", stdin=b"a\nb\n")
 
     landed = [json.loads(line) for line in ran.out.splitlines()]
@@ -63,13 +63,13 @@ def test_line_of_another_form_is_named_by_number(ottla: Any, topic: str) -> None
     assert "line 2 does not have the form 'KEY:VALUE'" in ran.err
 
 
-def test_missing_topic_is_not_made_if_told_so(ottla: Any) -> None:
+def test_no_create_does_not_create_a_missing_topic(ottla: Any) -> None:
     ran = ottla("produce", "never-made", "--no-create", stdin=b"a\n")
 
     assert ran.code == 3
 
 
-def test_missing_topic_is_made_where_brokers_allow_it(ottla: Any) -> None:
+def test_missing_topic_is_created_if_brokers_allow_it(ottla: Any) -> None:
     assert ottla("produce", "made-by-produce", stdin=b"a\n").code == 0
 
 
@@ -113,7 +113,7 @@ def test_value_that_is_no_text_becomes_base64(ottla: Any, topic: str) -> None:
     assert json.loads(line)["value"] == {"base64": "//4="}
 
 
-def test_member_of_a_group_goes_on_where_the_group_was(ottla: Any, filled: str) -> None:
+def test_group_member_continues_at_committed_offsets(ottla: Any, filled: str) -> None:
     group = f"group-of-{filled}"
 
     first = consumed(ottla, filled, "-g", group, "-n", "4")

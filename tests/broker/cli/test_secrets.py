@@ -1,4 +1,4 @@
-"""Secrets are planted wherever one is kept, and looked for in all that a node and its tools say or write."""
+"""Secrets in every place that takes one must not appear in any output or file of a node and its tools."""
 
 import asyncio
 import urllib.request
@@ -22,7 +22,7 @@ MODULE = "org.apache.kafka.common.security"
 
 
 class Guarded:
-    """A node with a password in every place that takes one, and what was heard of it so far."""
+    """A node with a password in every place that takes one, and its collected output."""
 
     def __init__(
         self, run_node: Callable[..., Any], free_port: Callable[[], int], authority: Any, folder: Path
@@ -37,16 +37,16 @@ class Guarded:
             {
                 "process.roles": "broker,controller",
                 "node.id": "1",
-                "listeners": f"DOOR://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{quorum}",
-                "listener.security.protocol.map": "DOOR:SASL_SSL,CONTROLLER:PLAINTEXT",
-                "inter.broker.listener.name": "DOOR",
+                "listeners": f"CLIENTS://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{quorum}",
+                "listener.security.protocol.map": "CLIENTS:SASL_SSL,CONTROLLER:PLAINTEXT",
+                "inter.broker.listener.name": "CLIENTS",
                 "controller.listener.names": "CONTROLLER",
                 "controller.quorum.bootstrap.servers": f"127.0.0.1:{quorum}",
                 "ottla.admin.listener": f"127.0.0.1:{self.http_port}",
                 "offsets.topic.replication.factor": "1",
                 "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
                 "sasl.mechanism.inter.broker.protocol": "PLAIN",
-                "listener.name.door.plain.sasl.jaas.config": f"{MODULE}.plain.PlainLoginModule required "
+                "listener.name.clients.plain.sasl.jaas.config": f"{MODULE}.plain.PlainLoginModule required "
                 f'username="node" password="{NODE_PASSWORD}" user_node="{NODE_PASSWORD}" '
                 f'user_alice="{PLAIN_PASSWORD}";',
                 "ssl.keystore.type": "PEM",
@@ -80,7 +80,7 @@ class Guarded:
         path.write_text("".join(f"{key}={text}\n" for key, text in self.properties(*said).items()))
         return str(path)
 
-    def hear(self, what: str, text: str) -> None:
+    def collect(self, what: str, text: str) -> None:
         self.heard[f"{len(self.heard)} {what}"] = text
 
 
@@ -101,13 +101,13 @@ async def describe(guarded: Guarded) -> str:
         return f"{security!r} {security} {entries!r}"
 
 
-def test_no_secret_is_said_or_written_anywhere(guarded: Guarded, run: Any) -> None:
+def test_no_secret_is_printed_or_written_anywhere(guarded: Guarded, run: Any) -> None:
     good = guarded.command_config("alice", PLAIN_PASSWORD)
     at = ("-b", guarded.address, "--command-config")
 
     def say(*arguments: str, config: str = good, stdin: bytes = b"") -> int:
         ran = run(*arguments, *at, config, stdin=stdin)
-        guarded.hear(" ".join(arguments[:2]), ran.out + ran.err)
+        guarded.collect(" ".join(arguments[:2]), ran.out + ran.err)
         return int(ran.code)
 
     assert say("topic", "list") == 0
@@ -118,14 +118,14 @@ def test_no_secret_is_said_or_written_anywhere(guarded: Guarded, run: Any) -> No
     assert say("user", "list", "-o", "json") == 0
     assert say("doctor") == 0
     say("doctor", config=guarded.command_config("alice", WRONG_PASSWORD))
-    guarded.hear("configurations", asyncio.run(describe(guarded)))
+    guarded.collect("configurations", asyncio.run(describe(guarded)))
     with urllib.request.urlopen(f"http://127.0.0.1:{guarded.http_port}/metrics", timeout=10) as page:
-        guarded.hear("metrics", page.read().decode())
+        guarded.collect("metrics", page.read().decode())
     guarded.node.stop()
-    guarded.hear("log", guarded.node.log_text())
+    guarded.collect("log", guarded.node.log_text())
     for path in (guarded.node.folder / "data").rglob("*"):
         if path.is_file():
-            guarded.hear(str(path), path.read_bytes().decode("latin-1"))
+            guarded.collect(str(path), path.read_bytes().decode("latin-1"))
 
     planted = [PLAIN_PASSWORD, NODE_PASSWORD, SCRAM_PASSWORD, WRONG_PASSWORD, KEY_PASSWORD, *guarded.key_lines]
     assert "login" in guarded.node.log_text()
@@ -133,7 +133,7 @@ def test_no_secret_is_said_or_written_anywhere(guarded: Guarded, run: Any) -> No
     assert all(secret in kept for secret in (PLAIN_PASSWORD, NODE_PASSWORD, KEY_PASSWORD, *guarded.key_lines))
     found = {what: secret for what, text in guarded.heard.items() for secret in planted if secret in text}
     assert not found
-    # What is set while the node runs has to be kept in the metadata log, as in Kafka; nobody says it all the same.
+    # A password that is set while the node runs is stored in the metadata log, as in Kafka; it is not printed either.
     said = [what for what, text in guarded.heard.items() if DYNAMIC_PASSWORD in text]
     assert all("__cluster_metadata" in what for what in said)
     assert said

@@ -1,4 +1,4 @@
-"""`ottla acl`, `user` and `quota` against a node that asks its access control entries."""
+"""`ottla acl`, `user` and `quota` against a node with an authorizer."""
 
 import json
 from collections.abc import Callable
@@ -11,25 +11,25 @@ from ottla.cli.exit_codes import ExitCode
 
 @pytest.fixture(scope="module")
 def guarded_node(run_node: Callable[..., Any], free_port: Callable[[], int]) -> str:
-    """Return the ``host:port`` of a node with an authorizer, for whom everybody is a super user."""
-    door, quorum = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+    """Return the ``host:port`` of a node with an authorizer whose super users are all users."""
+    listener, quorum = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
     run_node(
         {
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.bootstrap.servers": quorum,
-            "listeners": f"PLAINTEXT://{door},CONTROLLER://{quorum}",
+            "listeners": f"PLAINTEXT://{listener},CONTROLLER://{quorum}",
             "controller.listener.names": "CONTROLLER",
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS",
         }
     )
-    return door
+    return listener
 
 
 @pytest.fixture
 def guarded(run: Any, guarded_node: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return what runs a command line against `guarded_node`."""
+    """Return a function that runs a command line against `guarded_node`."""
     monkeypatch.setenv("OTTLA_BOOTSTRAP", guarded_node)
     return run
 
@@ -80,14 +80,14 @@ def test_each_operation_on_each_resource_is_an_entry_and_a_name_finds_its_prefix
         pytest.param(["remove", "--yes"], "name what to remove", id="remove-everything"),
     ],
 )
-def test_what_is_not_said_clearly_is_wrong_usage(guarded: Any, arguments: list[str], message: str) -> None:
+def test_incomplete_arguments_are_wrong_usage(guarded: Any, arguments: list[str], message: str) -> None:
     ran = guarded("acl", *arguments)
 
     assert ran.code == 2
     assert message in ran.err
 
 
-def test_without_an_authorizer_entries_mean_nothing_and_that_is_said(ottla: Any) -> None:
+def test_without_an_authorizer_the_error_is_reported(ottla: Any) -> None:
     ran = ottla("acl", "list")
 
     assert ran.code != 0
@@ -107,7 +107,7 @@ def test_a_user_is_added_listed_and_removed_and_the_password_is_never_shown(guar
     assert guarded("user", "remove", "carol", "--yes").code == ExitCode.NOT_FOUND
 
 
-def test_an_empty_password_is_refused(guarded: Any) -> None:
+def test_empty_password_is_rejected(guarded: Any) -> None:
     assert guarded("user", "add", "dave", "--password-stdin", stdin=b"\n").code == 2
 
 
@@ -136,14 +136,14 @@ def test_a_quota_is_set_listed_and_removed(guarded: Any) -> None:
         pytest.param(["--ip", "10.0.0.1", "--user", "a", "x=1"], "an address alone", id="both"),
     ],
 )
-def test_a_quota_that_is_not_said_clearly_is_wrong_usage(guarded: Any, arguments: list[str], message: str) -> None:
+def test_incomplete_quota_is_wrong_usage(guarded: Any, arguments: list[str], message: str) -> None:
     ran = guarded("quota", "set", *arguments)
 
     assert ran.code == 2
     assert message in ran.err
 
 
-def test_a_limit_that_the_controller_refuses_is_explained(guarded: Any) -> None:
+def test_limit_that_the_controller_rejects_is_explained(guarded: Any) -> None:
     ran = guarded("quota", "set", "--user", "a", "speed=1")
 
     assert ran.code != 0

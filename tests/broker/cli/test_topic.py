@@ -15,7 +15,7 @@ def test_created_topic_is_listed(ottla: Any, topic: str) -> None:
     assert f"topic/{topic}" in ran.out.splitlines()
 
 
-def test_created_topic_is_told_on_stderr(ottla: Any) -> None:
+def test_created_topic_is_reported_on_stderr(ottla: Any) -> None:
     ran = ottla("topic", "create", "told")
 
     assert (ran.code, ran.out, ran.err) == (0, "", "topic told created\n")
@@ -27,7 +27,7 @@ def test_existing_topic_is_an_error(ottla: Any, topic: str) -> None:
     assert (ran.code, ran.err) == (1, f"error: TOPIC_ALREADY_EXISTS: Topic '{topic}' already exists.\n")
 
 
-def test_existing_topic_is_no_error_if_told_so(ottla: Any, topic: str) -> None:
+def test_if_not_exists_accepts_an_existing_topic(ottla: Any, topic: str) -> None:
     assert ottla("topic", "create", topic, "--if-not-exists").code == 0
 
 
@@ -38,7 +38,7 @@ def test_dry_run_creates_nothing(ottla: Any) -> None:
     assert ottla("topic", "describe", "imagined").code == 3
 
 
-def test_refused_config_is_told_in_kafkas_words(ottla: Any) -> None:
+def test_rejected_config_has_kafkas_message(ottla: Any) -> None:
     ran = ottla("topic", "create", "refused", "-c", "retention.ms=-5")
 
     assert ran.code == 1
@@ -56,7 +56,7 @@ def test_description_for_programs(ottla: Any, topic: str) -> None:
     ] * 3
 
 
-def test_states_of_partitions_and_replicas_are_shown_when_asked_for(ottla: Any, topic: str) -> None:
+def test_wide_output_has_states_of_partitions_and_replicas(ottla: Any, topic: str) -> None:
     lines = ottla("topic", "describe", topic, "-o", "wide").out.splitlines()
 
     assert lines[5].split()[-3:] == ["EPOCH", "STATE", "REPLICA-STATES"]
@@ -73,7 +73,7 @@ def test_states_of_partitions_and_replicas_are_shown_when_asked_for(ottla: Any, 
         pytest.param(1, (2,), (2,), ("Online", "Online", "Offline"), id="replica-comes-and-is-away"),
     ],
 )
-def test_states_follow_from_what_brokers_say(
+def test_states_follow_from_descriptions(
     leader: int, offline: tuple[int, ...], adding: tuple[int, ...] | None, states: tuple[str, ...]
 ) -> None:
     entry = PartitionDescription(
@@ -115,7 +115,7 @@ def test_altered_topic_has_more_partitions_and_the_config(ottla: Any, topic: str
     }
 
 
-def test_fewer_partitions_are_refused(ottla: Any, topic: str) -> None:
+def test_fewer_partitions_are_rejected(ottla: Any, topic: str) -> None:
     ran = ottla("topic", "alter", topic, "--partitions", "2")
 
     assert (ran.code, "INVALID_PARTITIONS" in ran.err) == (1, True)
@@ -125,7 +125,7 @@ def test_nothing_to_alter_is_wrong_usage(ottla: Any, topic: str) -> None:
     assert ottla("topic", "alter", topic).code == 2
 
 
-def test_deletion_demands_yes_where_nobody_can_answer(ottla: Any, topic: str) -> None:
+def test_deletion_needs_yes_without_a_terminal(ottla: Any, topic: str) -> None:
     ran = ottla("topic", "delete", topic)
 
     assert ran.code == 2
@@ -148,7 +148,7 @@ def test_deleting_a_missing_topic_is_not_found(ottla: Any) -> None:
     assert ottla("topic", "delete", "nope", "--yes").code == 3
 
 
-def test_unreachable_broker_says_what_to_do(run: Any) -> None:
+def test_unreachable_broker_has_a_remedy(run: Any) -> None:
     ran = run("topic", "list", "-b", "127.0.0.1:1", "--timeout", "0.1")
 
     assert ran.code == 5

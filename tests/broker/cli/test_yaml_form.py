@@ -1,4 +1,4 @@
-"""YAML that PyYAML and Go (kubectl, helm) read alike."""
+"""YAML that PyYAML and Go (kubectl, helm) read as the same data."""
 
 import json
 import shutil
@@ -53,7 +53,7 @@ def test_quotes_are_only_where_they_are_needed() -> None:
 
 @pytest.mark.skipif(shutil.which("helm") is None, reason="needs helm")
 def test_go_reads_the_same(tmp_path: Path) -> None:
-    """A random pod name of eight digits, ``00231987``, was once refused by kubectl as a number."""
+    """A random pod name of eight digits, ``00231987``, was once rejected by kubectl as a number."""
     strings = look_alikes()
     (tmp_path / "templates").mkdir()
     (tmp_path / "Chart.yaml").write_text("apiVersion: v2\nname: probe\nversion: 0.1.0\n")

@@ -1,1 +1,1 @@
-"""What `ottla doctor` looks at: one file per concern. Each check yields `Finding`s, with what to do next."""
+"""The checks of `ottla doctor`: one module per concern. Each check yields `Finding`s with remedies."""

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from ottla.cli.doctor_checks.finding import Finding, Verdict
+from ottla.cli.doctor_checks.finding import Finding, Status
 from ottla.client.security import ClientSecurity
 from ottla.client.tls_failures import tls_problem
 from ottla.types import Endpoint
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 SOON: Final = timedelta(days=30)
 CLOSED_AT_ONCE_S: Final = 0.3
-"""How long to listen after the handshake: under TLS 1.3 a refused client certificate is told after it."""
+"""How long to read after the handshake: under TLS 1.3 the rejection of a client certificate arrives after it."""
 
 
 async def check_certificate(endpoint: Endpoint, security: ClientSecurity, timeout_s: float) -> AsyncIterator[Finding]:
-    """Yield what the broker shows, and what this client makes of it; no failure where both agree."""
+    """Yield the findings of the broker's certificate and its verification; no failure if both sides accept."""
     subject = str(endpoint)
     shown = await _look(endpoint, security, timeout_s)
     if shown is not None:
         version, certificate = shown
-        yield Finding(check="tls", subject=subject, verdict=Verdict.OK, said=version)
+        yield Finding(check="tls", subject=subject, status=Status.OK, said=version)
         yield _describe(subject, certificate)
     try:
         async with asyncio.timeout(timeout_s):
@@ -42,25 +42,25 @@ async def check_certificate(endpoint: Endpoint, security: ClientSecurity, timeou
         yield Finding(
             check="trust",
             subject=subject,
-            verdict=Verdict.UNHEALTHY,
+            status=Status.UNHEALTHY,
             said=f"the TLS handshake was not over within {timeout_s:g} s",
-            next_step="look at the broker's log: it may be overloaded, or its listener may not speak TLS",
+            next_step="check the broker's log: it may be overloaded, or its listener may not speak TLS",
         )
     except OSError as error:
         problem = tls_problem(endpoint, error, has_certificate=security.has_certificate)
         yield Finding(
             check="trust",
             subject=subject,
-            verdict=Verdict.UNHEALTHY,
+            status=Status.UNHEALTHY,
             said=problem.what,
-            next_step=problem.next_step or "look at the broker's log, which names the other half of the reason",
+            next_step=problem.next_step or "check the broker's log, which has the rest of the reason",
         )
     else:
-        yield Finding(check="trust", subject=subject, verdict=Verdict.OK, said="certificate and name are trusted")
+        yield Finding(check="trust", subject=subject, status=Status.OK, said="certificate and name are trusted")
 
 
 async def _listen(reader: asyncio.StreamReader) -> None:
-    """Raise what the broker has against this client's certificate, should it say so soon."""
+    """Raise the broker's rejection of this client's certificate, if it arrives soon."""
     try:
         async with asyncio.timeout(CLOSED_AT_ONCE_S):
             await reader.read(1)
@@ -71,12 +71,12 @@ async def _listen(reader: asyncio.StreamReader) -> None:
 async def _look(
     endpoint: Endpoint, security: ClientSecurity, timeout_s: float
 ) -> "tuple[str, x509.Certificate] | None":
-    """Return version with cipher, and the certificate, whoever signed it; None where there is no handshake."""
+    """Return version with cipher, and the certificate, unverified; None without a handshake."""
     from cryptography import x509
 
     from ottla.tls.contexts import make_contexts
 
-    assert security.tls is not None, "only asked where there is TLS"
+    assert security.tls is not None, "only called with TLS"
     context = make_contexts(dataclasses.replace(security.tls, verifies_host=False), opened=False).client
     context.verify_mode = ssl.CERT_NONE
     try:
@@ -100,14 +100,14 @@ def _describe(subject: str, certificate: "x509.Certificate") -> Finding:
         f"signed by {certificate.issuer.rfc4514_string()}, valid {begins:%Y-%m-%d} to {ends:%Y-%m-%d %H:%M} UTC"
     )
     if now >= ends:
-        verdict, next_step = Verdict.UNHEALTHY, "it has expired: put a new one in its place on the broker"
+        status, next_step = Status.UNHEALTHY, "it has expired: replace it on the broker"
     elif now < begins:
-        verdict, next_step = Verdict.UNHEALTHY, "it is not valid yet: see whether the clocks here and there are right"
+        status, next_step = Status.UNHEALTHY, "it is not valid yet: check the clocks of both hosts"
     elif ends - now < SOON:
-        verdict, next_step = Verdict.WARNING, f"it ends in {(ends - now).days} days: put a new one in its place"
+        status, next_step = Status.WARNING, f"it ends in {(ends - now).days} days: replace it"
     else:
-        verdict, next_step = Verdict.OK, ""
-    return Finding(check="certificate", subject=subject, verdict=verdict, said=said, next_step=next_step)
+        status, next_step = Status.OK, ""
+    return Finding(check="certificate", subject=subject, status=status, said=said, next_step=next_step)
 
 
 def _names(certificate: "x509.Certificate") -> list[str]:

@@ -1,11 +1,11 @@
-"""`Finding`: what one check saw, and what to do about it."""
+"""`Finding`: the result of one check, and the remedy."""
 
 from dataclasses import dataclass
 from enum import Enum
 
 
-class Verdict(Enum):
-    """How bad it is; only the last three make `ottla doctor` fail."""
+class Status(Enum):
+    """The status of a check; only the last three make `ottla doctor` fail."""
 
     OK = "ok"
     WARNING = "warning"
@@ -15,15 +15,15 @@ class Verdict(Enum):
 
     @property
     def is_failure(self) -> bool:
-        return self not in (Verdict.OK, Verdict.WARNING)
+        return self not in (Status.OK, Status.WARNING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """``check`` is the check's name, ``subject`` what it looked at; nothing here is secret."""
+    """``check`` is the check's name, ``subject`` its object; nothing here is secret."""
 
     check: str
     subject: str
-    verdict: Verdict
+    status: Status
     said: str
     next_step: str = ""

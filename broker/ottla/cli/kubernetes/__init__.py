@@ -1,1 +1,1 @@
-"""``kubectl ottla``: a cluster that the operator runs, by the rights that kubectl has."""
+"""``kubectl ottla``: commands for a cluster that the operator runs, with the permissions of kubectl."""

@@ -26,18 +26,18 @@ _ROLL_TIMEOUT_S = 3_600.0
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Return when all nodes have been restarted.")
 @click.option(
     "--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), default=_ROLL_TIMEOUT_S, show_default=True,
-    metavar="SECONDS", help="How long to wait; the roll goes on when that is over.",
+    metavar="SECONDS", help="How long to wait; the roll continues after that.",
 )  # fmt: skip
 @click.pass_obj
 def roll(target: Target, *, wait: bool, timeout_s: float) -> int:
-    """Restart all nodes, each only when nothing is lost by it; a second roll begins anew."""
+    """Restart all nodes, each only when no data can be lost; a second roll starts again."""
     if target.document["spec"].get("paused"):
-        raise OttlaError(f"Cluster {target.name} is paused; kubectl ottla resume comes first")
+        raise OttlaError(f"Cluster {target.name} is paused; run kubectl ottla resume first")
     before = {pod["metadata"]["uid"] for pod in pods(target)}
     annotations = {RESTART_ANNOTATION: datetime.now(UTC).isoformat(timespec="seconds")}
     target.kubectl.merge(CLUSTERS, target.name, {"metadata": {"annotations": annotations}})
     if not wait:
-        talk(f"Cluster {target.name} restarts its nodes; kubectl ottla status says how far it is")
+        talk(f"Cluster {target.name} restarts its nodes; kubectl ottla status shows the progress")
         return ExitCode.OK
     _follow(target, before, timeout_s)
     talk(f"all {len(before)} nodes of Cluster {target.name} were restarted")
@@ -45,10 +45,10 @@ def roll(target: Target, *, wait: bool, timeout_s: float) -> int:
 
 
 def _follow(target: Target, before: set[str], timeout_s: float) -> None:
-    """Return once each pod of ``before`` has a successor that serves.
+    """Return once each pod of ``before`` has been replaced by a ready one.
 
     Raises:
-        UnhealthyError: the roll was halted, or the time is over.
+        UnhealthyError: the roll was halted, or timed out.
     """
     ends_s = time.monotonic() + timeout_s
     with ProgressBar("roll", total=len(before)) as bar:
@@ -64,7 +64,7 @@ def _follow(target: Target, before: set[str], timeout_s: float) -> None:
                 raise UnhealthyError(f"the roll was halted: {halted.get('message')}")
             if time.monotonic() > ends_s:
                 said = operation.get("message") or condition_of(conditions, "Ready").get("message")
-                raise UnhealthyError(f"{old} nodes are left after {timeout_s:g} s, and the roll goes on: {said}")
+                raise UnhealthyError(f"{old} nodes are left after {timeout_s:g} s, and the roll continues: {said}")
             time.sleep(_LOOK_INTERVAL_S)
 
 
@@ -72,9 +72,9 @@ def _follow(target: Target, before: set[str], timeout_s: float) -> None:
 @yes_option
 @click.pass_obj
 def undo(target: Target, *, yes: bool) -> None:
-    """Have all nodes run what all ran last, by its version, or by its image where no version means that.
+    """Roll back to the release that all nodes ran last, by version, or by image if no version has that image.
 
-    Only nodes that run something else are restarted.
+    Only nodes with another release are restarted.
     """
     # Most commands of the plugin need nothing of the operator.
     from ottla_operator.model.images import rollback_patch
@@ -87,7 +87,7 @@ def undo(target: Target, *, yes: bool) -> None:
         image=image, version=spec.get("version"), known_image=last, known_version=status.get("version")
     )
     if not fields:
-        talk(f"Cluster {target.name} asks for {last} already; what else is wrong, kubectl ottla status says")
+        talk(f"Cluster {target.name} has {last} in its spec already; kubectl ottla status shows other problems")
         return
     now = image or spec.get("version") or "what the operator chose"
     confirm(f"Go back from {now} to {fields.get('version') or last}?", yes=yes)
@@ -96,23 +96,23 @@ def undo(target: Target, *, yes: bool) -> None:
     talk(f"Cluster {target.name} goes back to {last}: {', '.join(changes)}")
     if image is None and "image" in fields:
         command = f"kubectl patch {CLUSTERS} {target.name} --type=merge -p '{json.dumps({'spec': {'image': None}})}'"
-        talk(f"no version means that image, and it wins over spec.version until you remove it again: {command}")
+        talk(f"no version has that image, and it overrides spec.version until you remove it: {command}")
 
 
 @click.command(cls=ExampleCommand, examples=["kubectl ottla pause"])
 @click.pass_obj
 def pause(target: Target) -> None:
-    """Have the operator change nothing of the Cluster; brokers go on serving, and a roll stops after its step."""
+    """Pause the reconciliation of the Cluster; brokers keep serving, and a roll stops after its step."""
     target.kubectl.merge(CLUSTERS, target.name, {"spec": {"paused": True}})
-    talk(f"Cluster {target.name} is paused; kubectl ottla resume has the operator go on")
+    talk(f"Cluster {target.name} is paused; kubectl ottla resume resumes it")
 
 
 @click.command(cls=ExampleCommand, examples=["kubectl ottla resume"])
 @click.pass_obj
 def resume(target: Target) -> None:
-    """Have the operator go on where it was paused."""
+    """Resume the reconciliation of a paused Cluster."""
     target.kubectl.merge(CLUSTERS, target.name, {"spec": {"paused": None}})
-    talk(f"Cluster {target.name} is looked after again")
+    talk(f"Cluster {target.name} is reconciled again")
 
 
 @click.command(cls=ExampleCommand, examples=["kubectl ottla scale main=5", "kubectl ottla scale brokers=2 --yes"])
@@ -120,10 +120,10 @@ def resume(target: Target) -> None:
 @yes_option
 @click.pass_obj
 def scale(target: Target, *, pool: str, yes: bool) -> None:
-    """Give a pool more nodes or fewer; what leaves hands over what it holds first."""
+    """Change the number of nodes of a pool; nodes to remove are drained first."""
     name, equals, text = pool.partition("=")
     if not equals or not text.isdecimal():
-        raise click.UsageError(f"POOL=NODES is as main=5, not {pool!r}")
+        raise click.UsageError(f"POOL=NODES has a form like main=5, not {pool!r}")
     pools: list[Document] = target.document["spec"]["pools"]
     index = next((number for number, it in enumerate(pools) if it["name"] == name), None)
     if index is None:
@@ -131,8 +131,8 @@ def scale(target: Target, *, pool: str, yes: bool) -> None:
         raise NotFoundError(f"Cluster {target.name} has no pool {name}; it has {known}")
     before, nodes = pools[index]["nodes"], int(text)
     if nodes < before:
-        confirm(f"Empty {before - nodes} nodes of pool {name} and stop them?", yes=yes)
-    # Somebody else may have changed the list since it was read.
+        confirm(f"Drain {before - nodes} nodes of pool {name} and stop them?", yes=yes)
+    # Another client may have changed the list since it was read.
     patch: list[dict[str, Any]] = [
         {"op": "test", "path": f"/spec/pools/{index}/name", "value": name},
         {"op": "test", "path": f"/spec/pools/{index}/nodes", "value": before},

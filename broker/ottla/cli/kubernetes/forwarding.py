@@ -1,7 +1,7 @@
-"""The way to the nodes of a cluster from outside of Kubernetes: a ``kubectl port-forward`` for each that is dialled.
+"""Connections to the nodes of a cluster from outside of Kubernetes: a ``kubectl port-forward`` for each node in use.
 
-Brokers advertise names that only pods can resolve. Each is dialled through a local port that kubectl forwards to the
-pod, or to the Service where clients begin; what cannot be such a name (a listener for the outside) is dialled as it is.
+Brokers advertise names that only pods can resolve. The client connects to each through a local port that kubectl
+forwards to the pod, or to the bootstrap Service; other names (of an external listener) are connected to directly.
 """
 
 import asyncio
@@ -29,14 +29,14 @@ class Forwards:
     def __init__(self, kubectl: Kubectl) -> None:
         self._kubectl = kubectl
         self._open: dict[Endpoint, tuple[subprocess.Popen[str], Endpoint]] = {}
-        # Commands run several event loops one after another, and a forward outlives them.
+        # Commands run several event loops in sequence, and a forward outlives them.
         self._lock = threading.Lock()
 
     async def route(self, endpoint: Endpoint) -> Endpoint:
-        """Return where ``endpoint`` is reached from here.
+        """Return the local address that is forwarded to ``endpoint``.
 
         Raises:
-            BrokerUnreachableError: kubectl does not forward there; the words are its own.
+            BrokerUnreachableError: kubectl does not forward there, with its message.
         """
         target = target_of(endpoint.host)
         if target is None:
@@ -55,7 +55,7 @@ class Forwards:
             if before is not None:
                 if before[0].poll() is None:
                     return before[1]
-                # The pod that it led to has ended.
+                # The pod of the forward has ended.
                 _end(before[0])
             self._open[endpoint] = self._forward(target, endpoint)
             return self._open[endpoint][1]
@@ -71,19 +71,19 @@ class Forwards:
                 raise BrokerUnreachableError(
                     "kubectl is not in $PATH; install it, it is what reaches the cluster"
                 ) from None
-            # The pipe stays open: kubectl says a line for each connection, which fit in it by the thousands.
+            # The pipe stays open: kubectl prints a line for each connection, and thousands fit in it.
             assert process.stdout is not None, "it was asked for"
             has_spoken, _, _ = select.select([process.stdout], [], [], _LISTENS_WITHIN_S)
             found = _LISTENS.match(process.stdout.readline()) if has_spoken else None
             if found is None:
                 _end(process)
-                silence = "it ended without a word" if has_spoken else f"it said nothing for {_LISTENS_WITHIN_S:g} s"
+                silence = "it ended silently" if has_spoken else f"it printed nothing for {_LISTENS_WITHIN_S:g} s"
                 raise BrokerUnreachableError(f"kubectl does not forward to {target}: {_last_words(errors) or silence}")
         return process, Endpoint(_HOST, int(found[1]))
 
 
 def target_of(host: str) -> str | None:
-    """Return what kubectl forwards to for an advertised ``host``; None where that is no name of Kubernetes' own."""
+    """Return the pod or Service to forward to for an advertised ``host``; None if that is no name of the cluster."""
     labels = host.split(".")
     if "svc" not in labels:
         return None

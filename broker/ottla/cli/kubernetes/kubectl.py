@@ -1,4 +1,4 @@
-"""kubectl as a program: whoever can use it need not tell us how to log in."""
+"""kubectl as a subprocess: it has the credentials of the API server."""
 
 import base64
 import json
@@ -17,7 +17,7 @@ _TIMEOUT_S = 60.0
 
 
 class KubectlError(OttlaError):
-    """kubectl, or the API server behind it, refused; the words are theirs."""
+    """kubectl or the API server returned an error; the message is theirs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Kubectl:
         """Run kubectl and return what it printed.
 
         Raises:
-            NotFoundError: what was asked for does not exist.
+            NotFoundError: the requested object does not exist.
             KubectlError: it cannot be run, or failed otherwise.
         """
         try:
@@ -45,7 +45,7 @@ class Kubectl:
         except FileNotFoundError:
             raise KubectlError("kubectl is not in $PATH; install it, it is what reaches the cluster") from None
         except subprocess.TimeoutExpired:
-            raise KubectlError(f"kubectl {arguments[0]} had no answer after {_TIMEOUT_S:g} s") from None
+            raise KubectlError(f"kubectl {arguments[0]} had no response after {_TIMEOUT_S:g} s") from None
         if done.returncode:
             said = done.stderr.strip().removeprefix("error: ") or f"it ended with {done.returncode}"
             kind = NotFoundError if "(NotFound)" in said else KubectlError
@@ -53,7 +53,7 @@ class Kubectl:
         return done.stdout
 
     def get(self, *arguments: str) -> Document:
-        """Return what ``kubectl get`` finds; a List where several were asked for. Raises as `run`."""
+        """Return the result of ``kubectl get``; a List for several objects. Raises as `run`."""
         found: Document = json.loads(self.run("get", *arguments, "-o", "json"))
         return found
 
@@ -68,5 +68,5 @@ class Kubectl:
 
 
 def condition_of(conditions: Sequence[Document], kind: str) -> Document:
-    """Return the condition of type ``kind``; an empty one where there is none."""
+    """Return the condition of type ``kind``; an empty one if there is none."""
     return next((it for it in conditions if it["type"] == kind), {})

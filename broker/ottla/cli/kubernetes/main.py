@@ -1,4 +1,4 @@
-"""The root of ``kubectl ottla``: what only a Cluster in Kubernetes has, and what ``ottla`` asks brokers."""
+"""The root of ``kubectl ottla``: commands for a Cluster in Kubernetes, and ``ottla``'s commands for brokers."""
 
 from collections.abc import Sequence
 
@@ -33,13 +33,13 @@ _OTTLA = {name: entry for entries in OTTLA.values() for name, entry in entries.i
 
 SECTIONS = {
     "The Cluster": {
-        "status": Entry(f"{_HERE}.status:status", "What it is at, and how its nodes are"),
-        "roll": Entry(f"{_HERE}.changes:roll", "Restart its nodes, losing nothing"),
-        "undo": Entry(f"{_HERE}.changes:undo", "Go back to the release that all nodes ran last"),
-        "pause": Entry(f"{_HERE}.changes:pause", "Have the operator change nothing"),
-        "resume": Entry(f"{_HERE}.changes:resume", "Have the operator go on"),
-        "scale": Entry(f"{_HERE}.changes:scale", "Give a pool more nodes or fewer"),
-        "rebalance": Entry(f"{_HERE}.rebalance:rebalance", "Even out its brokers, by a plan that you have read"),
+        "status": Entry(f"{_HERE}.status:status", "Show its operation and its nodes"),
+        "roll": Entry(f"{_HERE}.changes:roll", "Restart its nodes without data loss"),
+        "undo": Entry(f"{_HERE}.changes:undo", "Roll back to the release that all nodes ran last"),
+        "pause": Entry(f"{_HERE}.changes:pause", "Pause its reconciliation"),
+        "resume": Entry(f"{_HERE}.changes:resume", "Resume its reconciliation"),
+        "scale": Entry(f"{_HERE}.changes:scale", "Change the number of nodes of a pool"),
+        "rebalance": Entry(f"{_HERE}.rebalance:rebalance", "Balance its brokers, by a plan"),
     },
     "As ottla, through a port-forward": {name: _OTTLA[name] for name in FROM_OTTLA},
 }
@@ -55,7 +55,7 @@ SECTIONS = {
 @click.option("--context", "context_name", metavar="NAME", help="Of kubectl's configuration.")
 @click.option("--kubeconfig", metavar="FILE", type=click.Path(), help="Instead of kubectl's own.")
 @click.option("--cluster", metavar="NAME", help="The Cluster.  [default: the only one in the namespace]")
-@click.option("--user", metavar="NAME", help="Come in with the Secret of this User.")
+@click.option("--user", metavar="NAME", help="Authenticate with the Secret of this User.")
 @click.version_option(package_name="ottla", prog_name=NAME, message="%(prog)s %(version)s")
 @click.pass_context
 def cli(

@@ -1,4 +1,4 @@
-"""The nodes of a Cluster as their pods show them."""
+"""The nodes of a Cluster, from their pods."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -12,20 +12,20 @@ _MINUTE_S, _HOUR_S, _DAY_S = 60, 3_600, 86_400
 
 
 def pods(target: Target) -> list[Document]:
-    """Return the pods of the Cluster by name, the tenth node after the ninth."""
+    """Return the pods of the Cluster in numeric order of the nodes."""
     found: list[Document] = target.kubectl.get("pods", f"--selector={_CLUSTER_LABEL}={target.name}")["items"]
     return sorted(found, key=lambda pod: (len(pod["metadata"]["name"]), pod["metadata"]["name"]))
 
 
 def node_rows(target: Target) -> list[dict[str, Any]]:
-    """Return what to show of each node; ``outdated`` where it runs another template than its StatefulSet has."""
+    """Return a row of each node; ``outdated`` if its template is not that of its StatefulSet."""
     sets = target.kubectl.get("statefulsets", f"--selector={_CLUSTER_LABEL}={target.name}")["items"]
     revisions = {it["metadata"]["name"]: _revision(it["spec"]["template"]) for it in sets}
     return [_row(pod, revisions) for pod in pods(target)]
 
 
 def is_ready(pod: Document) -> bool:
-    """Tell whether a pod serves; one that is about to end does not."""
+    """Return whether a pod is ready and not terminating."""
     conditions = pod.get("status", {}).get("conditions", [])
     ready = any(it["type"] == "Ready" and it["status"] == "True" for it in conditions)
     return ready and not pod["metadata"].get("deletionTimestamp")
@@ -67,7 +67,7 @@ def _revision(holder: Document) -> str | None:
 
 
 def age(since: str | None) -> str | None:
-    """Return how long ago ``since`` (RFC 3339) was, as ``90s``, ``12m``, ``5h`` or ``3d``; None where nobody knows."""
+    """Return how long ago ``since`` (RFC 3339) was, as ``90s``, ``12m``, ``5h`` or ``3d``; None if unknown."""
     if not since:
         return None
     seconds = max(0, round((datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds()))

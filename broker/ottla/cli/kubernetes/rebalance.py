@@ -1,4 +1,4 @@
-"""``kubectl ottla rebalance``: a plan that is read before it is carried out, by an annotation of the Cluster."""
+"""``kubectl ottla rebalance``: plan a rebalance, then carry it out, by an annotation of the Cluster."""
 
 import time
 from collections.abc import Callable
@@ -15,29 +15,29 @@ from ottla.cli.progress import ProgressBar
 
 ANNOTATION = "ottla.dev/rebalance"
 _SHOWN = ("summary.txt", "brokers.txt")
-_LOOK_INTERVAL_S = 1.0
+_POLL_INTERVAL_S = 1.0
 _PLAN_TIMEOUT_S = 60.0
 
 
 @click.command(
     cls=ExampleCommand,
     examples=[
-        "kubectl ottla rebalance                       # makes a plan and shows it",
+        "kubectl ottla rebalance                       # creates a plan and shows it",
         "kubectl ottla rebalance --execute r3f09c2d41b7e   # carries it out",
-        "kubectl ottla rebalance --stop                # begins no further move",
+        "kubectl ottla rebalance --stop                # starts no further move",
     ],
 )
 @click.option("--execute", "plan", metavar="ID", help="Carry out the plan of this id.")
-@click.option("--stop", is_flag=True, help="Begin no further move; those under way end.")
+@click.option("--stop", is_flag=True, help="Start no further move; those in progress complete.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Return when all has moved.")
 @click.pass_obj
 def rebalance(target: Target, *, plan: str | None, stop: bool, wait: bool) -> int:
-    """Even out racks, replicas, bytes and leaders by few moves."""
+    """Balance racks, replicas, bytes and leaders by few moves."""
     if stop and plan is not None:
         raise click.UsageError("--execute and --stop exclude each other")
     if stop:
-        _ask(target, None)
-        talk(f"Cluster {target.name} begins no further move")
+        _annotate(target, None)
+        talk(f"Cluster {target.name} starts no further move")
     elif plan is None:
         _show_new_plan(target)
     else:
@@ -46,23 +46,23 @@ def rebalance(target: Target, *, plan: str | None, stop: bool, wait: bool) -> in
 
 
 def _show_new_plan(target: Target) -> None:
-    # What was asked for before is no question any more.
-    asked = f"plan {datetime.now(UTC).isoformat(timespec='seconds')}"
-    _ask(target, asked)
-    made = _wait(target, asked, lambda it: it.get("request") == asked, "plan", _PLAN_TIMEOUT_S)
+    # A timestamp makes the annotation differ from that of an earlier request.
+    request = f"plan {datetime.now(UTC).isoformat(timespec='seconds')}"
+    _annotate(target, request)
+    plan = _wait(target, request, lambda it: it.get("request") == request, "plan", _PLAN_TIMEOUT_S)
     texts = target.kubectl.get("configmap", f"{target.name}-rebalance")["data"]
     click.echo("\n".join(texts[entry].rstrip() for entry in _SHOWN))
     talk(f"all moves: kubectl get configmap {target.name}-rebalance -o yaml")
-    talk(f"next: kubectl ottla rebalance --execute {made['id']}")
+    talk(f"next: kubectl ottla rebalance --execute {plan['id']}")
 
 
 def _execute(target: Target, plan: str, *, wait: bool) -> None:
     known = target.document.get("status", {}).get("rebalance") or {}
     if known.get("id") != plan:
-        raise NotFoundError(f"Cluster {target.name} has no plan {plan}; kubectl ottla rebalance makes one")
-    _ask(target, plan)
+        raise NotFoundError(f"Cluster {target.name} has no plan {plan}; kubectl ottla rebalance creates one")
+    _annotate(target, plan)
     if not wait:
-        talk(f"Cluster {target.name} carries out plan {plan}; kubectl ottla status says how far it is")
+        talk(f"Cluster {target.name} carries out plan {plan}; kubectl ottla status shows the progress")
         return
     _wait(target, plan, _is_carried_out, "move", None)
     talk(f"plan {plan} is carried out")
@@ -70,21 +70,21 @@ def _execute(target: Target, plan: str, *, wait: bool) -> None:
 
 def _is_carried_out(record: Document) -> bool:
     if record.get("phase") == "Stale":
-        raise UnhealthyError(f"the plan does not fit any more: {record.get('message')}")
+        raise UnhealthyError(f"the plan does not apply any more: {record.get('message')}")
     return record.get("phase") == "Done"
 
 
-def _ask(target: Target, text: str | None) -> None:
+def _annotate(target: Target, text: str | None) -> None:
     target.kubectl.merge(CLUSTERS, target.name, {"metadata": {"annotations": {ANNOTATION: text}}})
 
 
 def _wait(
-    target: Target, asked: str, is_done: Callable[[Document], bool], title: str, timeout_s: float | None
+    target: Target, request: str, is_done: Callable[[Document], bool], title: str, timeout_s: float | None
 ) -> Document:
-    """Return ``status.rebalance`` once it is as wanted.
+    """Return ``status.rebalance`` once it is done.
 
     Raises:
-        UnhealthyError: it will not be, because nobody asks for it any more, or not in time.
+        UnhealthyError: the annotation was changed or removed meanwhile, or the time is over.
     """
     ends_s = None if timeout_s is None else time.monotonic() + timeout_s
     with ProgressBar(title) as bar:
@@ -92,14 +92,14 @@ def _wait(
             document = target.refreshed()
             state = document.get("status", {})
             record, operation = state.get("rebalance") or {}, state.get("operation") or {}
-            if (document["metadata"].get("annotations") or {}).get(ANNOTATION) != asked:
+            if (document["metadata"].get("annotations") or {}).get(ANNOTATION) != request:
                 raise UnhealthyError(
-                    "somebody has asked for something else meanwhile; kubectl ottla status says what is under way"
+                    "the request was replaced meanwhile; kubectl ottla status shows the current operation"
                 )
             if is_done(record):
                 return dict(record)
             if ends_s is not None and time.monotonic() > ends_s:
-                raise UnhealthyError(f"there is no plan after {timeout_s:g} s; kubectl ottla status says why")
+                raise UnhealthyError(f"there is no plan after {timeout_s:g} s; kubectl ottla status shows the reason")
             if operation.get("kind") == "Rebalance":
                 bar.update(operation.get("done", 0), total=operation.get("total", 0), note=operation.get("message", ""))
-            time.sleep(_LOOK_INTERVAL_S)
+            time.sleep(_POLL_INTERVAL_S)

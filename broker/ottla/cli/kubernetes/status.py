@@ -1,4 +1,4 @@
-"""``kubectl ottla status``: a Cluster at a glance, with what it is at and who is not well."""
+"""``kubectl ottla status``: a Cluster at a glance, with its operation and unhealthy members."""
 
 import time
 from typing import Any
@@ -34,9 +34,9 @@ _MEMBERS = {"topics": "topics.ottla.dev", "users": "users.ottla.dev"}
 @output_option("table", "wide", "json", "yaml")
 @click.pass_obj
 def status(target: Target, *, watch: bool, output: str) -> int:
-    """Show what a Cluster is at: 0 when it is as its manifest asks, 10 when not, 3 when there is none."""
+    """Show the status of a Cluster. The exit code is 0 if it matches its manifest, 10 if not, 3 if there is none."""
     while True:
-        found = _look(target)
+        found = _collect(target)
         if watch:
             click.clear()
         _emit(found, output)
@@ -46,7 +46,7 @@ def status(target: Target, *, watch: bool, output: str) -> int:
         time.sleep(_WATCH_INTERVAL_S)
 
 
-def _look(target: Target) -> dict[str, Any]:
+def _collect(target: Target) -> dict[str, Any]:
     document = target.refreshed()
     state = document.get("status", {})
     return {
@@ -110,7 +110,7 @@ def _words(condition: Document) -> str:
 
 def _said(condition: Document) -> str:
     words = ": ".join(filter(None, (condition.get("reason"), condition.get("message"))))
-    return words or "nobody has looked yet"
+    return words or "not reconciled yet"
 
 
 def _operation(operation: Document) -> str:

@@ -1,4 +1,4 @@
-"""Which Cluster the command is about, and how its brokers are reached and entered."""
+"""The Cluster of a command, and the address and credentials of its brokers."""
 
 import contextlib
 import tempfile
@@ -9,17 +9,17 @@ from pathlib import Path
 from ottla.cli.exit_codes import NotFoundError
 from ottla.cli.kubernetes.forwarding import Forwards
 from ottla.cli.kubernetes.kubectl import CLUSTERS, Document, Kubectl
-from ottla.cli.options import Elsewhere
+from ottla.cli.options import RemoteBrokers
 from ottla.client.connection import ROUTE
 from ottla.errors import OttlaError
 
 _NODES_PORT = 9091
-"""Where nodes and the operator come in, of a Cluster with TLS."""
+"""The listener of nodes and the operator in a Cluster with TLS."""
 _CLIENT_PROPERTIES = "client.properties"
 
 
-class Target(Elsewhere):
-    """The Cluster that a command line names, or the only one of its namespace; looked up when somebody asks."""
+class Target(RemoteBrokers):
+    """The Cluster that a command line names, or the only one of its namespace; looked up on first use."""
 
     def __init__(self, kubectl: Kubectl, *, name: str | None, user: str | None) -> None:
         self.kubectl = kubectl
@@ -31,12 +31,12 @@ class Target(Elsewhere):
         self._ends.callback(ROUTE.reset, ROUTE.set(forwards.route))
 
     def close(self) -> None:
-        """Forget the files and end the forwards that were made."""
+        """Remove the files and end the forwards."""
         self._ends.close()
 
     @cached_property
     def document(self) -> Document:
-        """The Cluster as it was when first asked for.
+        """The Cluster as of the first access.
 
         Raises:
             NotFoundError: there is none, or none of that name.
@@ -62,21 +62,21 @@ class Target(Elsewhere):
         return self.kubectl.get(CLUSTERS, self.name)
 
     def bootstrap_servers(self) -> str:
-        """Return where brokers are for ``--user``, else for the administrator."""
+        """Return the address of brokers for ``--user``, else for the administrator."""
         if self._user is not None:
-            told = self._user_entries.get("bootstrap-servers", b"").decode()
-            if not told:
+            servers = self._user_entries.get("bootstrap-servers", b"").decode()
+            if not servers:
                 raise OttlaError(f"Secret {self._user} is not that of a User: it has no entry bootstrap-servers")
-            return told
+            return servers
         if self._has_tls:
             return f"{self.name}-bootstrap.{self.document['metadata']['namespace']}.svc:{_NODES_PORT}"
         servers: str | None = self.document.get("status", {}).get("bootstrapServers")
         if not servers:
-            raise OttlaError(f"Cluster {self.name} has no address yet; kubectl ottla status says what it waits for")
+            raise OttlaError(f"Cluster {self.name} has no address yet; kubectl ottla status shows the reason")
         return servers
 
     def client_properties(self) -> Path | None:
-        """Return what ``--user``, else the administrator, comes in with."""
+        """Return the client properties of ``--user``, else of the administrator."""
         if self._user is not None:
             return self._file(self._user_entries, f"Secret {self._user}")
         if self._has_tls:
@@ -93,7 +93,7 @@ class Target(Elsewhere):
         return self.kubectl.secret(self._user)
 
     def _file(self, entries: Mapping[str, bytes], what: str) -> Path:
-        """Return a file with the client's properties, which only its owner may read, until `close`."""
+        """Write the client's properties to a file that only its owner may read, removed by `close`."""
         if _CLIENT_PROPERTIES not in entries:
             raise OttlaError(f"{what} has no entry {_CLIENT_PROPERTIES}")
         directory = self._ends.enter_context(tempfile.TemporaryDirectory(prefix="kubectl-ottla-"))

@@ -1,4 +1,4 @@
-"""``kubectl ottla`` at a double of kubectl, behind whose port-forward a real node runs."""
+"""``kubectl ottla`` with a double of kubectl, whose port-forward leads to a real node."""
 
 import base64
 import json
@@ -28,7 +28,7 @@ ottla.admin.listener=127.0.0.1:{admin}
 
 
 class Server:
-    """The folder that the double reads, and what it was asked."""
+    """The folder of the double's API server, and its recorded command lines."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -57,7 +57,7 @@ class Server:
         return [int(line) for line in (self.root / "forwarders").read_text().splitlines()]
 
     def forwards(self) -> list[str]:
-        """What was forwarded to, in order."""
+        """The targets of forwards, in order."""
         return [words[-2] for words in self.said if "port-forward" in words]
 
 
@@ -98,7 +98,7 @@ def pod(name: str, *, revision: str = "a", image: str = "ottla/broker:1") -> dic
 
 @pytest.fixture
 def kubectl_ottla(server: Server, runner: Callable[..., Any]) -> Any:
-    """Return what runs a command line of the plugin: code, stdout and stderr."""
+    """Return a function that runs a command line of the plugin: code, stdout and stderr."""
     return runner(main)
 
 

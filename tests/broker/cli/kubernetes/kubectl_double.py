@@ -1,7 +1,7 @@
 """A kubectl whose API server is a folder of JSON files: ``get``, ``patch``, ``port-forward``, as the plugin uses them.
 
-``ACTIVE`` in the folder has one old pod replaced at each look after a restart was asked for; ``HALTED`` has the first
-one fail; ``PLANS`` has a plan made for who asks; ``SILENT`` has no forward come up. Every command line is written to
+With ``ACTIVE`` in the folder, each read after a restart request replaces one old pod; with ``HALTED`` the first
+one fails; with ``PLANS`` a request creates a plan; with ``SILENT`` no forward starts. Every command line is written to
 ``said``, and the process of every forward to ``forwarders``.
 """
 

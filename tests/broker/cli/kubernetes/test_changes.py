@@ -1,4 +1,4 @@
-"""What ``kubectl ottla`` writes into a Cluster."""
+"""The changes of ``kubectl ottla`` to a Cluster."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from ottla.cli.exit_codes import ExitCode
 CLUSTERS = "clusters.ottla.dev"
 
 
-def test_roll_ends_when_every_pod_has_a_successor(kubectl_ottla: Any, server: Any) -> None:
+def test_roll_ends_when_every_pod_has_been_replaced(kubectl_ottla: Any, server: Any) -> None:
     (server.root / "ACTIVE").touch()
     code, _, said = kubectl_ottla("roll")
     assert code == 0, said
@@ -18,21 +18,21 @@ def test_roll_ends_when_every_pod_has_a_successor(kubectl_ottla: Any, server: An
     assert {server.object("pods", f"demo-main-{number}")["metadata"]["uid"] for number in range(2)} == {wanted}
 
 
-def test_roll_that_is_halted_says_why(kubectl_ottla: Any, server: Any) -> None:
+def test_halted_roll_is_reported_with_its_reason(kubectl_ottla: Any, server: Any) -> None:
     (server.root / "HALTED").touch()
     code, _, said = kubectl_ottla("roll")
     assert code == ExitCode.UNHEALTHY
     assert "node demo-main-0 fails" in said
 
 
-def test_roll_that_takes_too_long_goes_on_without_us(kubectl_ottla: Any, server: Any) -> None:
+def test_roll_that_times_out_continues(kubectl_ottla: Any, server: Any) -> None:
     code, _, said = kubectl_ottla("roll", "--timeout", "0.01")
     assert code == ExitCode.UNHEALTHY
     assert "2 nodes are left" in said
     assert "ottla.dev/restart" in server.object(CLUSTERS, "demo")["metadata"]["annotations"]
 
 
-def test_roll_need_not_be_waited_for(kubectl_ottla: Any, server: Any) -> None:
+def test_roll_without_wait_returns_at_once(kubectl_ottla: Any, server: Any) -> None:
     assert kubectl_ottla("roll", "--no-wait")[0] == 0
     assert "ottla.dev/restart" in server.object(CLUSTERS, "demo")["metadata"]["annotations"]
 
@@ -69,7 +69,7 @@ def test_undo_writes_the_image_that_all_nodes_ran_last(kubectl_ottla: Any, serve
         pytest.param({"image": "bad:1"}, "0.2.0", {"image": "ottla/broker:1"}, id="image"),
     ],
 )
-def test_undo_puts_the_version_back_that_wins(
+def test_undo_sets_the_version_that_takes_effect(
     kubectl_ottla: Any, server: Any, spec: dict[str, str], known_version: str, written: dict[str, str]
 ) -> None:
     document = server.object(CLUSTERS, "demo")
@@ -84,7 +84,7 @@ def test_undo_puts_the_version_back_that_wins(
     assert {key: it for key, it in server.object(CLUSTERS, "demo")["spec"].items() if key != "pools"} == written
 
 
-def test_undo_to_an_image_says_what_that_means_for_the_version(kubectl_ottla: Any, server: Any) -> None:
+def test_undo_to_an_image_warns_about_the_version(kubectl_ottla: Any, server: Any) -> None:
     document = server.object(CLUSTERS, "demo")
     del document["spec"]["image"]
     document["spec"]["version"] = "0.3.0"
@@ -94,7 +94,7 @@ def test_undo_to_an_image_says_what_that_means_for_the_version(kubectl_ottla: An
 
     assert code == 0, said
     assert server.object(CLUSTERS, "demo")["spec"]["image"] == "ottla/broker:1"
-    assert "it wins over spec.version until you remove it again" in said
+    assert "it overrides spec.version until you remove it" in said
     command = """kubectl patch clusters.ottla.dev demo --type=merge -p '{"spec": {"image": null}}'"""
     assert command in said
 
@@ -105,19 +105,19 @@ def test_undo_of_nothing_changes_nothing(kubectl_ottla: Any, server: Any) -> Non
     assert not any("patch" in words for words in server.said)
 
 
-def test_undo_before_anything_ran_is_refused(kubectl_ottla: Any, server: Any) -> None:
+def test_undo_before_any_release_ran_is_rejected(kubectl_ottla: Any, server: Any) -> None:
     document = server.object(CLUSTERS, "demo")
     del document["status"]["image"]
     server.put(CLUSTERS, document)
     assert kubectl_ottla("undo", "--yes")[0] == ExitCode.NOT_FOUND
 
 
-def test_pool_grows_without_a_question(kubectl_ottla: Any, server: Any) -> None:
+def test_pool_grows_without_a_prompt(kubectl_ottla: Any, server: Any) -> None:
     assert kubectl_ottla("scale", "main=5")[0] == 0
     assert server.object(CLUSTERS, "demo")["spec"]["pools"] == [{"name": "main", "nodes": 5}]
 
 
-def test_pool_shrinks_only_when_meant(kubectl_ottla: Any, server: Any) -> None:
+def test_pool_shrinks_only_with_confirmation(kubectl_ottla: Any, server: Any) -> None:
     code, _, said = kubectl_ottla("scale", "main=1")
     assert (code, "--yes" in said) == (ExitCode.USAGE, True)
     assert server.object(CLUSTERS, "demo")["spec"]["pools"][0]["nodes"] == 2

@@ -27,7 +27,7 @@ def annotation(server: Any) -> Any:
     return server.object(CLUSTERS, "demo")["metadata"].get("annotations", {}).get("ottla.dev/rebalance")
 
 
-def test_plan_is_asked_for_and_shown(kubectl_ottla: Any, server: Any) -> None:
+def test_plan_is_requested_and_shown(kubectl_ottla: Any, server: Any) -> None:
     (server.root / "PLANS").touch()
     server.put(
         "configmap",
@@ -39,7 +39,7 @@ def test_plan_is_asked_for_and_shown(kubectl_ottla: Any, server: Any) -> None:
     assert annotation(server).startswith("plan ")
 
 
-def test_plan_that_nobody_makes_is_told(kubectl_ottla: Any) -> None:
+def test_missing_plan_is_an_error_after_the_timeout(kubectl_ottla: Any) -> None:
     code, _, said = kubectl_ottla("rebalance")
     assert (code, "there is no plan" in said) == (ExitCode.UNHEALTHY, True)
 
@@ -51,20 +51,20 @@ def test_plan_is_carried_out_by_its_id(kubectl_ottla: Any, server: Any) -> None:
     assert "plan r1 is carried out" in said
 
 
-def test_plan_need_not_be_waited_for(kubectl_ottla: Any, server: Any) -> None:
+def test_plan_without_wait_returns_at_once(kubectl_ottla: Any, server: Any) -> None:
     stored(server, id="r1", phase="Proposed")
     assert kubectl_ottla("rebalance", "--execute", "r1", "--no-wait")[0] == 0
     assert annotation(server) == "r1"
 
 
-def test_plan_that_does_not_fit_any_more(kubectl_ottla: Any, server: Any) -> None:
+def test_stale_plan_is_unhealthy(kubectl_ottla: Any, server: Any) -> None:
     stored(server, id="r1", phase="Stale", message="topic orders is gone")
     code, _, said = kubectl_ottla("rebalance", "--execute", "r1")
     assert (code, "topic orders is gone" in said) == (ExitCode.UNHEALTHY, True)
 
 
 @pytest.mark.parametrize("now", [None, "plan later"], ids=["stopped", "another-plan"])
-def test_plan_that_nobody_asks_for_any_more_is_not_waited_for(
+def test_replaced_request_ends_the_wait(
     kubectl_ottla: Any, server: Any, monkeypatch: pytest.MonkeyPatch, now: str | None
 ) -> None:
     stored(server, id="r1", phase="Running")
@@ -76,10 +76,10 @@ def test_plan_that_nobody_asks_for_any_more_is_not_waited_for(
 
     monkeypatch.setattr(Target, "refreshed", meanwhile)
     code, _, said = kubectl_ottla("rebalance", "--execute", "r1")
-    assert (code, "somebody has asked for something else" in said) == (ExitCode.UNHEALTHY, True)
+    assert (code, "the request was replaced" in said) == (ExitCode.UNHEALTHY, True)
 
 
-def test_plan_that_is_not_there(kubectl_ottla: Any, server: Any) -> None:
+def test_unknown_plan_is_not_found(kubectl_ottla: Any, server: Any) -> None:
     assert kubectl_ottla("rebalance", "--execute", "r2")[0] == ExitCode.NOT_FOUND
     assert annotation(server) is None
 

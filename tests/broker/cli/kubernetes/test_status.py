@@ -25,7 +25,7 @@ def test_cluster_at_a_glance(kubectl_ottla: Any, server: Any) -> None:
     ]
 
 
-def test_cluster_at_work_says_how_far_it_is_and_who_is_not_well(kubectl_ottla: Any, server: Any) -> None:
+def test_status_shows_the_operation_and_unhealthy_members(kubectl_ottla: Any, server: Any) -> None:
     document = server.object(CLUSTERS, "demo")
     document["status"]["conditions"] = [
         {
@@ -52,10 +52,10 @@ def test_cluster_at_work_says_how_far_it_is_and_who_is_not_well(kubectl_ottla: A
     waiting = {"state": {"waiting": {"reason": "ImagePullBackOff"}}}
     pod["status"] = {"conditions": [], "containerStatuses": [waiting]}
     server.put("pods", pod)
-    refused = [{"type": "Ready", "status": "False", "reason": "InvalidConfig", "message": "no such key"}]
-    far, next_door = {"name": "demo", "namespace": "other"}, {"name": "other"}
+    rejected = [{"type": "Ready", "status": "False", "reason": "InvalidConfig", "message": "no such key"}]
+    far, namesake = {"name": "demo", "namespace": "other"}, {"name": "other"}
     here, named = {"name": "demo"}, {"name": "demo", "namespace": "default"}
-    members = (("bad", here, refused), ("far", far, []), ("new", named, []), ("next-door", next_door, []))
+    members = (("bad", here, rejected), ("far", far, []), ("new", named, []), ("next-door", namesake, []))
     for name, reference, conditions in members:
         spec = {"clusterRef": reference}
         server.put("topics.ottla.dev", {"metadata": {"name": name}, "spec": spec, "status": {"conditions": conditions}})
@@ -83,12 +83,12 @@ def test_cluster_for_scripts(kubectl_ottla: Any) -> None:
     assert (found["name"], [it["state"] for it in found["nodes"]]) == ("demo", ["ready", "ready"])
 
 
-def test_options_of_kubectl_are_handed_on(kubectl_ottla: Any, server: Any) -> None:
+def test_options_of_kubectl_are_passed_on(kubectl_ottla: Any, server: Any) -> None:
     assert kubectl_ottla("-n", "team-a", "--context", "far", "status")[0] == 0
     assert all(words[:2] == ["--namespace=team-a", "--context=far"] for words in server.said)
 
 
-def test_cluster_has_to_be_named_where_there_are_several(kubectl_ottla: Any, server: Any) -> None:
+def test_several_clusters_need_a_name(kubectl_ottla: Any, server: Any) -> None:
     other = server.object(CLUSTERS, "demo")
     other["metadata"]["name"] = "other"
     server.put(CLUSTERS, other)
@@ -97,7 +97,7 @@ def test_cluster_has_to_be_named_where_there_are_several(kubectl_ottla: Any, ser
     assert kubectl_ottla("--cluster", "other", "status")[0] == 0
 
 
-def test_cluster_that_is_not_there(kubectl_ottla: Any) -> None:
+def test_missing_cluster_is_not_found(kubectl_ottla: Any) -> None:
     code, _, said = kubectl_ottla("--cluster", "nobody", "status")
     assert (code, "nobody" in said) == (ExitCode.NOT_FOUND, True)
 
@@ -107,13 +107,13 @@ def test_namespace_without_clusters(kubectl_ottla: Any, server: Any) -> None:
     assert kubectl_ottla("status")[0] == ExitCode.NOT_FOUND
 
 
-def test_machine_without_kubectl(kubectl_ottla: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_kubectl_is_an_error(kubectl_ottla: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     code, _, said = kubectl_ottla("status")
     assert (code, "install it" in said) == (ExitCode.ERROR, True)
 
 
-def test_age_of_nobody_is_not_known() -> None:
+def test_age_without_a_time_is_none() -> None:
     assert age(None) is None
 
 
