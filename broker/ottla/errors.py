@@ -1,9 +1,9 @@
 """Kafka's error codes, and the exceptions that carry one.
 
-Whose fault it is decides the class:
+The cause decides the class:
 
-- `ProtocolError`: the peer sent bytes that are not a message. The connection is closed; no code can be answered.
-- `KafkaError`: the request was understood and refused; ``code`` goes into the response.
+- `ProtocolError`: the peer sent bytes that are not a message. The connection is closed; no response is possible.
+- `KafkaError`: the request was understood and rejected; ``code`` goes into the response.
 - `StorageError`: this node's disk failed; ``code`` is KAFKA_STORAGE_ERROR and the log directory goes offline.
 - `ShortageError`: the node is out of descriptors or memory for now; the same code, which clients retry.
 
@@ -159,12 +159,12 @@ class ErrorCode(IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "ErrorCode | None":
-        """Take a later release's code for UNKNOWN_SERVER_ERROR, as Kafka does: a peer's answer breaks nobody."""
+        """Treat a later release's code as UNKNOWN_SERVER_ERROR, as Kafka does, so that a peer may be newer."""
         return cls.UNKNOWN_SERVER_ERROR if isinstance(value, int) else None
 
     @property
     def is_retriable(self) -> bool:
-        """Whether a client may send the same request again and hope."""
+        """Whether the same request may succeed when a client retries it."""
         return self in _RETRIABLE
 
 
@@ -214,7 +214,7 @@ MESSAGES: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
     ErrorCode.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
 }
-"""Kafka's own words for a code, for answers that know no more; a client that gets null says them itself."""
+"""Kafka's own messages of codes, for responses without a more specific one; clients print them for null messages."""
 
 
 class OttlaError(Exception):
@@ -222,14 +222,14 @@ class OttlaError(Exception):
 
 
 class ProtocolError(OttlaError):
-    """The peer's bytes are not a valid message; the message says which field and why."""
+    """The peer's bytes are not a valid message; the error has the field and the reason."""
 
 
 class KafkaError(OttlaError):
-    """A request that was understood and refused.
+    """A request that was understood and rejected.
 
-    ``code`` is what the response carries; ``message`` (may be None) is the response's error_message, cut to what each
-    response can carry. ``str()`` is for the log: on one line, whatever the client sent.
+    ``code`` is for the response; ``message`` (may be None) is the response's error_message, limited to a length that
+    every response can hold. ``str()`` is for the log: on one line, whatever the client sent.
     """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
@@ -239,7 +239,7 @@ class KafkaError(OttlaError):
 
 
 class InvalidRequestError(KafkaError):
-    """A request that makes no sense, with what is wrong about it."""
+    """An invalid request, with the reason."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INVALID_REQUEST, message)
@@ -255,7 +255,7 @@ class CorruptRecordError(KafkaError):
 class InvalidRecordError(CorruptRecordError):
     """Records that contradict their batch or themselves, though the CRC may match: the producer's fault.
 
-    Clients retry CORRUPT_MESSAGE, but not INVALID_RECORD: the same bytes would be refused again.
+    Clients retry CORRUPT_MESSAGE, but not INVALID_RECORD: the same bytes would be rejected again.
     """
 
     def __init__(self, message: str) -> None:
@@ -270,7 +270,7 @@ class OffsetOutOfRangeError(KafkaError):
 
 
 class StorageError(KafkaError):
-    """A write, sync or read that the disk refused: the log directory must go offline."""
+    """A write, sync or read failed: the log directory must go offline."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
@@ -287,7 +287,7 @@ _SHORTAGES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 def disk_error(message: str, error: OSError) -> KafkaError:
-    """Return what an OSError of the disk means: a ShortageError where another resource is short."""
+    """Convert an OSError of the disk: a ShortageError if another resource is short, else a StorageError."""
     return (ShortageError if error.errno in _SHORTAGES else StorageError)(f"{message}: {error}")
 
 

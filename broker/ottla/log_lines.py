@@ -1,4 +1,4 @@
-"""Lines of the node's own log about what clients do: at most so many in an interval."""
+"""A rate limit for log lines about clients."""
 
 from ottla.ports import Clock
 
@@ -6,7 +6,7 @@ from ottla.ports import Clock
 class LineLimit:
     """At most one line in each ``interval_ms``, so that a flood of events is not a flood of lines.
 
-    Whoever writes the line counts the events, and says in it how many there were.
+    The caller counts the events, and logs their number with the next line.
     """
 
     __slots__ = ("_clock", "_interval_ms", "_silent_until_ms")
@@ -16,8 +16,8 @@ class LineLimit:
         self._interval_ms = interval_ms
         self._silent_until_ms = 0
 
-    def take(self) -> bool:
-        """Return whether a line may be written now; if so, the next one only after the interval."""
+    def take_permit(self) -> bool:
+        """Return whether a line may be logged now; if so, the next one is allowed only after the interval."""
         now_ms = self._clock.monotonic_ms()
         if now_ms < self._silent_until_ms:
             return False

@@ -1,7 +1,7 @@
 """The ports between the synchronous core and the world: `Clock`, `Disk`, `Network`, `Random`, `Background`, `Memory`.
 
-Everything from `node` down reaches the outside only through these, so that the real runtime and the simulator can
-drive the very same objects. The core calls ports; the runtime calls the core (`receive`, `tick`, completions).
+Everything from `node` down does I/O only through these, so that the real runtime and the simulator can drive the same
+objects. The core calls ports; the runtime calls the core (`receive`, `tick`, completions).
 Nothing here blocks for long except `File.sync`, which is why the data path uses `Disk.sync_later`.
 """
 
@@ -19,20 +19,20 @@ ConnectionId: TypeAlias = int
 
 
 class Clock(Protocol):
-    """Two clocks: one that only goes forward, one that people read."""
+    """Two clocks: a monotonic one and the wall clock."""
 
     def monotonic_ms(self) -> int:
-        """Return milliseconds since some fixed moment; never goes back."""
+        """Return milliseconds since some fixed moment; never decreases."""
 
     def monotonic_ns(self) -> int:
-        """Return the same clock in nanoseconds: to measure what takes less than a millisecond."""
+        """Return the same clock in nanoseconds, to measure less than a millisecond."""
 
     def wall_ms(self) -> int:
-        """Return milliseconds since 1970-01-01 UTC; may step either way."""
+        """Return milliseconds since 1970-01-01 UTC; may step forward or back."""
 
 
 class Random(Protocol):
-    """The only source of chance."""
+    """The only source of randomness."""
 
     def randrange(self, stop: int) -> int:
         """Return an integer, 0 <= n < ``stop``."""
@@ -53,7 +53,7 @@ class File(Protocol):
         """Return up to ``size_bytes`` from ``position``; fewer only at the end of the file."""
 
     def pwritev(self, buffers: Sequence[Buffer], position: int) -> int:
-        """Write all of ``buffers``, one after the other, at ``position``; return their total size in bytes."""
+        """Write all of ``buffers`` in order at ``position``; return their total size in bytes."""
 
     def truncate(self, size_bytes: int) -> None: ...
 
@@ -67,7 +67,7 @@ class File(Protocol):
 
 
 class DiskSpace(NamedTuple):
-    """The file system that a directory is on: its size, and what is left for this process."""
+    """The file system of a directory: its size, and the bytes that are free for this process."""
 
     total_bytes: int
     usable_bytes: int
@@ -77,7 +77,7 @@ class Disk(Protocol):
     """The file system below the node's log directories. Paths are strings as the configuration gives them."""
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> File:
-        """Open a file, for reading and writing unless ``read_only``; ``create`` makes it when it is missing.
+        """Open a file, for reading and writing unless ``read_only``; ``create`` creates it when it is missing.
 
         Raises:
             FileNotFoundError: it is missing and ``create`` is false.
@@ -98,10 +98,10 @@ class Disk(Protocol):
         """Return the names in ``path``, sorted, so that every run sees the same order."""
 
     def make_directory(self, path: str) -> None:
-        """Make ``path`` and its missing parents; no error when it is there."""
+        """Create ``path`` and its missing parents; no error when it exists."""
 
     def rename(self, source: str, target: str) -> None:
-        """Replace ``target`` by ``source`` in one step."""
+        """Replace ``target`` by ``source`` atomically."""
 
     def remove(self, path: str) -> None: ...
 
@@ -118,17 +118,17 @@ class Disk(Protocol):
         """
 
     def unlock(self, path: str) -> None:
-        """Give back what `lock` took; no error when it is not held."""
+        """Release the lock of `lock`; no error when it is not held."""
 
     def sync_all(self, files: Sequence[File]) -> None:
-        """Return once ``files`` are on stable storage, many synced at a time: for a node that stops."""
+        """Return once ``files`` are on stable storage; sync many at a time, for a node that stops."""
 
     def sync_later(self, files: Sequence[File], done: Callable[[OSError | None], None]) -> None:
         """Sync ``files`` off the loop, then call ``done`` on the loop with None or the first error."""
 
 
 def sync_in_turn(files: Sequence[File]) -> OSError | None:
-    """Sync one after the other, as `Disk.sync_later` does; return the first error, behind which nothing is synced."""
+    """Sync one after the other, as `Disk.sync_later` does; stop at the first error and return it."""
     try:
         for file in files:
             file.sync()
@@ -138,7 +138,7 @@ def sync_in_turn(files: Sequence[File]) -> OSError | None:
 
 
 class FileSlice:
-    """``size_bytes`` of ``file`` from ``position``: record bytes that go from the disk to a socket uncopied."""
+    """``size_bytes`` of ``file`` from ``position``: record bytes that are sent from the disk without a copy."""
 
     __slots__ = ("file", "position", "size_bytes")
 
@@ -151,7 +151,7 @@ class FileSlice:
         return self.size_bytes
 
     def read(self) -> bytes:
-        """Return the bytes themselves: for readers that are not a socket."""
+        """Return the bytes themselves, for readers other than sockets."""
         return self.file.pread(self.size_bytes, self.position)
 
 
@@ -160,10 +160,10 @@ Chunk: TypeAlias = Buffer | FileSlice
 
 
 class Network(Protocol):
-    """Connections, seen from the core: numbered, in order, and already decrypted."""
+    """Connections, as the core sees them: numbered, in order, and already decrypted."""
 
     def send(self, connection: ConnectionId, chunks: Sequence[Chunk]) -> bool:
-        """Send ``chunks`` in order, queueing what the peer does not take yet; a connection that is gone swallows them.
+        """Send ``chunks`` in order, and queue bytes that the peer does not read yet; a closed connection drops them.
 
         Returns:
             Whether more may be sent. After False the caller waits for `Node.drained`; buffers in ``chunks`` belong to
@@ -178,14 +178,14 @@ class Network(Protocol):
     def resume_reading(self, connection: ConnectionId) -> None: ...
 
     def pause_accepting(self, listener: str, for_ms: int) -> None:
-        """Take nobody new in at ``listener`` for so long; who connects meanwhile waits outside."""
+        """Stop accepting connections of ``listener`` for so long; new ones wait in the backlog."""
 
     def connect(self, endpoint: Endpoint, listener: str) -> ConnectionId:
-        """Start to connect; `Node.connected` or `Node.closed` reports how it went, never before this returns.
+        """Start to connect; `Node.connected` or `Node.closed` reports the result, never before this returns.
 
-        A host name is resolved anew for every connection, off the loop, and each of its addresses is tried.
-        Nothing may be sent before `Node.connected`. `Node.closed` says ``was_refused`` when every address answered that
-        no process listens there.
+        A host name is resolved again for every connection, off the loop, and each of its addresses is tried.
+        Nothing may be sent before `Node.connected`. `Node.closed` gets ``was_refused`` when no process listens at any
+        of the addresses.
         """
 
 
@@ -196,36 +196,36 @@ class Background(Protocol):
         """Call ``work`` on another thread, then ``done`` on the loop with its result or the exception that it raised.
 
         ``done`` is never called before this returns, and exactly once. Work is started in the order of the calls, but
-        several run at a time and may end in any order. ``work`` must touch nothing that the loop changes meanwhile.
-        Where no thread can be created, ``done`` gets the RuntimeError.
+        several run at a time and may end in any order. ``work`` must not use state that the loop changes meanwhile.
+        If no thread can be created, ``done`` gets the RuntimeError.
         """
 
 
 class MemoryUse(NamedTuple):
-    """What the system cannot take back from this process and those that share its limit, and that limit."""
+    """Unreclaimable memory of this process and those that share its limit, and that limit."""
 
     used_bytes: int
     limit_bytes: int
 
 
 class Memory(Protocol):
-    """The memory that this process may use, and what the network holds of it for single connections."""
+    """The memory that this process may use, and the network's share of it by connection."""
 
     def use(self) -> MemoryUse | None:
-        """Return how much is used now; None where there is no limit."""
+        """Return the current use; None without a limit."""
 
     def release(self) -> None:
-        """Give back to the system what the process has freed."""
+        """Return freed memory to the system."""
 
     def unsent_bytes(self, connection: ConnectionId) -> int:
-        """Return how many bytes in memory wait for the peer of ``connection``."""
+        """Return how many unsent bytes of ``connection`` are in memory."""
 
     def abort_connection(self, connection: ConnectionId) -> None:
-        """Close a connection at once, without what is queued for it; `Node.closed` reports that."""
+        """Close a connection at once and drop its queued bytes; `Node.closed` reports that."""
 
 
 class KeyFetch(NamedTuple):
-    """Where an issuer's keys are, ``https:`` or ``file:``, and how they may be fetched."""
+    """The URL of an issuer's keys, ``https:`` or ``file:``, and the settings to fetch them."""
 
     url: str
     allows_private_addresses: bool
@@ -234,7 +234,7 @@ class KeyFetch(NamedTuple):
 
 
 class KeySource(Protocol):
-    """Fetches the public keys that tokens are checked with."""
+    """Fetches the public keys that verify tokens."""
 
     def fetch_keys(self, fetch: KeyFetch, done: Callable[[bytes | str], None]) -> None:
-        """Fetch off the loop, then call ``done`` on the loop with the bytes, or in words why there are none."""
+        """Fetch off the loop, then call ``done`` on the loop with the bytes, or with the reason why there are none."""

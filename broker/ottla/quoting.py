@@ -1,7 +1,7 @@
-"""How strings that clients and peers sent get into log lines and error messages: on one line, and cut.
+"""Quoting of strings from clients and peers in log lines and error messages: on one line, and truncated.
 
-A name on the wire has up to 32,767 bytes and any character. Quoted whole, it forges lines of the log, fills the log,
-and makes an error message that no response can carry.
+A name on the wire has up to 32,767 bytes and any character. Unescaped, it could forge log lines, fill the log, and make
+an error message too long for any response.
 """
 
 import traceback
@@ -14,33 +14,33 @@ _ERROR_CHARACTERS_MAX: Final = 200
 
 
 def quoted(text: str) -> str:
-    """Return what a client sent as a log line may show it: in quotes, in ASCII without line breaks, and cut."""
+    """Return a client's string for a log line: in quotes, in ASCII without line breaks, and truncated."""
     return ascii(_cut(text, _QUOTED_CHARACTERS_MAX))
 
 
 def cut_name(name: str) -> str:
-    """Return a name that a client sent as an error message to that client may show it: as it is, but cut.
+    """Return a client's name for an error message to that client: unescaped, but truncated.
 
-    Topic names, the longest that Kafka allows anywhere with 249 characters, are never cut.
+    Topic names, the longest valid ones with 249 characters, are never truncated.
     """
     return _cut(name, _NAME_CHARACTERS_MAX)
 
 
 def cut_message(message: str) -> str:
-    """Return an error message that each response can carry: in UTF-8 far below the 32,767 bytes of a string."""
+    """Return an error message that fits every response: in UTF-8 far below the 32,767 bytes of a string."""
     return _cut(message, MESSAGE_CHARACTERS_MAX)
 
 
 def one_line(text: str) -> str:
-    """Return ``text`` for a log line: what is not printable (line breaks, escapes, marks of direction) is escaped.
+    """Return ``text`` for a log line: unprintable characters (line breaks, escapes, direction marks) are escaped.
 
-    For sentences that have strings of a client in them; a string by itself is to be `quoted`.
+    For sentences with strings of a client in them; use `quoted` for a string by itself.
     """
     return escape_unprintable(_cut(text, MESSAGE_CHARACTERS_MAX))
 
 
 def escape_unprintable(text: str) -> str:
-    """Return ``text`` with everything escaped that is not printable: no character is left that moves a cursor."""
+    """Return ``text`` with all unprintable characters escaped, so that none can move a cursor."""
     if text.isprintable():
         return text
     return "".join(
@@ -49,7 +49,7 @@ def escape_unprintable(text: str) -> str:
 
 
 def describe_error(error: BaseException) -> str:
-    """Return an exception that no code expected, with the place that raised it, as one line of bounded length."""
+    """Return an unexpected exception, with the location that raised it, as one line of bounded length."""
     message = ascii(_cut(str(error), _ERROR_CHARACTERS_MAX))
     frames = traceback.extract_tb(error.__traceback__, limit=-1)
     place = ""

@@ -1,4 +1,4 @@
-"""The words that every part shares: ids, offsets, times and places, in Kafka's terms.
+"""Types of all packages: ids, offsets, times and addresses, in Kafka's terms.
 
 The plain aliases (`Offset`, `LeaderEpoch`, ...) are `int` to the interpreter: they name what a number means.
 """
@@ -11,19 +11,19 @@ from typing import NamedTuple, NewType, TypeAlias
 from ottla.quoting import cut_name, escape_unprintable
 
 Offset: TypeAlias = int
-"""A record's position in a partition's log, from 0; -1 where there is none."""
+"""A record's position in a partition's log, from 0; -1 for none."""
 
 LeaderEpoch: TypeAlias = int
-"""Counts a partition's (or the quorum's) leaders, from 0; -1 where there is none."""
+"""Counts a partition's (or the quorum's) leaders, from 0; -1 for none."""
 
 NodeId: TypeAlias = int
-"""``node.id`` of a broker or controller, from 0; -1 where there is none."""
+"""``node.id`` of a broker or controller, from 0; -1 for none."""
 
 ProducerId: TypeAlias = int
 ProducerEpoch: TypeAlias = int
 
 NEVER_MS = 2**63 - 1
-"""When something is due that nobody plans, by any clock."""
+"""A due time in the unreachable future, by any clock."""
 
 Uuid = NewType("Uuid", bytes)
 """16 bytes, big-endian, as on the wire; topics, directories and incarnations have one."""
@@ -59,9 +59,9 @@ def parse_uuid(text: str) -> Uuid:
 
 
 def host_address(host: str) -> str:
-    """Return an address as Java writes it (InetAddress.getHostAddress), and as entries, groups and logs have it.
+    """Return an address as Java formats it (InetAddress.getHostAddress), for ACLs, groups and logs.
 
-    Of IPv6 these are all eight groups, without leading zeros. What is no IPv6 address stays as it is.
+    An IPv6 address has all eight groups, without leading zeros. Other strings are returned unchanged.
     """
     if ":" not in host:
         return host
@@ -89,7 +89,7 @@ class OffsetAndEpoch(NamedTuple):
 
 
 class Endpoint(NamedTuple):
-    """Where something listens."""
+    """The address of a listener: host and port."""
 
     host: str
     port: int

@@ -1,4 +1,4 @@
-"""What several folders of broker tests share: one request served, and a node's group coordinator in memory."""
+"""Fixtures for several folders of broker tests: requests to handlers, a group coordinator in memory, node processes."""
 
 import subprocess
 import sys
@@ -45,7 +45,7 @@ from ottla.wire.records import Record, RecordBatch, parse_batch, read_records
 
 
 def serve(services: Any, request: Message, version: int, *, client_id: str | None = None) -> Delayed[Any]:
-    """Give a request to its handler as a client's, over the wire format; the answer went over it as well."""
+    """Pass a client's request to its handler; request and response are encoded and decoded."""
     api_key = ApiKey(request.api_key)
     served = find(api_key, version)
     assert served is not None, f"{api_key.name} v{version} is not served"
@@ -59,18 +59,20 @@ def serve(services: Any, request: Message, version: int, *, client_id: str | Non
         received_at_ms=services.clock.monotonic_ms(),
     )
     decoded = request_type(api_key).decode(memoryview(bytearray(request.encode(version))), version)
-    return _answered(served.handler(context, decoded)).then(lambda response: _over_the_wire(api_key, response, version))
+    return _completed(served.handler(context, decoded)).then(
+        lambda response: _over_the_wire(api_key, response, version)
+    )
 
 
-def _answered(answer: Any) -> Delayed[Any]:
-    """Return what becomes of a handler's answer: steps are run to their end, also those that come later."""
-    while isinstance(answer, Generator):
-        answer = run_to_end(answer)
-    if not isinstance(answer, Delayed):
-        return Delayed.of(answer)
-    answered: Delayed[Any] = Delayed()
-    answer.on_complete(lambda value: _answered(value).on_complete(answered.complete))
-    return answered
+def _completed(result: Any) -> Delayed[Any]:
+    """Run the steps of a handler's result to their end, also those of a delayed one; return the final result."""
+    while isinstance(result, Generator):
+        result = run_to_end(result)
+    if not isinstance(result, Delayed):
+        return Delayed.of(result)
+    completed: Delayed[Any] = Delayed()
+    result.on_complete(lambda value: _completed(value).on_complete(completed.complete))
+    return completed
 
 
 def _over_the_wire(api_key: ApiKey, response: object, version: int) -> object:
@@ -80,7 +82,7 @@ def _over_the_wire(api_key: ApiKey, response: object, version: int) -> object:
 
 
 def subscription(*topics: str) -> bytes:
-    """Return what a consumer says that subscribes to ``topics``."""
+    """Return the encoded subscription of a consumer to ``topics``."""
     return b"\0\0" + ConsumerProtocolSubscription(topics=list(topics)).encode(0)
 
 
@@ -158,7 +160,7 @@ class GroupNode:
         self.elect()
 
     def set_topics(self, topics: dict[str, int]) -> None:
-        """Let these topics exist, by partition count; broker 1 leads every partition."""
+        """Set the existing topics, with their partition counts; broker 1 leads every partition."""
         by_name = {}
         for number, (name, count) in enumerate(topics.items(), 1):
             partitions = {index: PartitionRegistration((1,), (1,), 1, 0, 0, (ZERO_UUID,)) for index in range(count)}
@@ -196,12 +198,12 @@ class GroupNode:
             self.groups.tick(self.clock.monotonic_ms())
 
     def restart(self) -> None:
-        """Come back with nothing but the log."""
+        """Restart with only the log."""
         self.groups = self.new_coordinator()
         self.elect()
 
     def advance(self, milliseconds: int) -> None:
-        """Let time pass, with every deadline met to the millisecond."""
+        """Advance the time, and run every deadline at its millisecond."""
         end_ms = self.clock.monotonic_ms() + milliseconds
         while (deadline_ms := self.groups.next_deadline_ms()) is not None and deadline_ms <= end_ms:
             self.clock.advance(max(deadline_ms - self.clock.monotonic_ms(), 0))
@@ -209,11 +211,11 @@ class GroupNode:
         self.clock.advance(end_ms - self.clock.monotonic_ms())
 
     def call(self, request: Message, version: int, *, client_id: str | None = "client") -> Delayed[Any]:
-        """Send a request over the wire format; return the answer, itself decoded again."""
+        """Encode, decode and serve a request; return the response, also encoded and decoded."""
         return serve(self.services(), request, version, client_id=client_id)
 
     def join(self, group: str = "g", *, member_id: str = "", instance: str | None = None, **said: Any) -> Delayed[Any]:
-        """Send a JoinGroup of version 3 (5 with an instance): a member at once."""
+        """Send a JoinGroup of version 3 (5 with an instance), which needs no second request for a member id."""
         request = JoinGroupRequest(
             group_id=group,
             session_timeout_ms=said.get("session_timeout_ms", 10_000),
@@ -337,7 +339,7 @@ def group_node() -> GroupNode:
 
 @pytest.fixture
 def world() -> World:
-    """A formatted disk in memory, a clock and chance."""
+    """A formatted disk in memory, a clock and a random source."""
     return World()
 
 
@@ -377,7 +379,7 @@ class NodeProcess:
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """Stop it in order."""
+        """Stop it cleanly."""
         assert self.process is not None
         self.process.terminate()
         assert self.process.wait(START_TIMEOUT_S) == 0, self.log_text()[-4000:]

@@ -9,6 +9,6 @@ def test_a_code_of_a_later_release_is_an_unknown_error() -> None:
     assert ErrorCode(max(ErrorCode) + 1) is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_what_is_no_number_is_no_code() -> None:
+def test_value_that_is_no_number_is_no_code() -> None:
     with pytest.raises(ValueError, match="valid ErrorCode"):
         ErrorCode("NONE")

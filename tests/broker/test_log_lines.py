@@ -1,4 +1,4 @@
-"""One line an interval."""
+"""The rate limit for log lines."""
 
 import pytest
 
@@ -11,19 +11,19 @@ def test_one_line_may_be_written_in_each_interval(interval_ms: int) -> None:
     clock = SimulatedClock()
     limit = LineLimit(clock, interval_ms=interval_ms)
 
-    assert [limit.take(), limit.take()] == [True, False]
+    assert [limit.take_permit(), limit.take_permit()] == [True, False]
     clock.advance(interval_ms - 1)
-    assert not limit.take()
+    assert not limit.take_permit()
     clock.advance(1)
-    assert [limit.take(), limit.take()] == [True, False]
+    assert [limit.take_permit(), limit.take_permit()] == [True, False]
 
 
-def test_what_was_not_written_does_not_put_off_the_next_line() -> None:
+def test_suppressed_lines_do_not_delay_the_next_one() -> None:
     clock = SimulatedClock()
     limit = LineLimit(clock)
-    limit.take()
+    limit.take_permit()
     clock.advance(999)
-    limit.take()
+    limit.take_permit()
     clock.advance(1)
 
-    assert limit.take()
+    assert limit.take_permit()

@@ -1,4 +1,4 @@
-"""What clients send stays on its line, in its quotes, and short."""
+"""Quoted strings of clients stay on one line, in quotes, and short."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_a_name_is_cut_for_a_message_and_a_legal_one_is_not() -> None:
     assert cut_name("t" * 32_767) == "t" * 300 + "..."
 
 
-def test_an_error_message_fits_each_response_whatever_it_quotes() -> None:
+def test_error_message_fits_each_response_with_any_quoted_string() -> None:
     error = KafkaError(ErrorCode.INVALID_REQUEST, "\U0001f600" * 32_767)
 
     assert error.message == cut_message("\U0001f600" * 32_767)
@@ -60,7 +60,7 @@ def test_one_line_is_cut_before_it_is_escaped() -> None:
     assert len(one_line("\n" * 100_000)) <= 2 * (MESSAGE_CHARACTERS_MAX + 3)
 
 
-def test_an_address_that_a_peer_announced_forges_no_line() -> None:
+def test_address_of_a_peer_cannot_forge_a_log_line() -> None:
     assert str(Endpoint("a\nb", 9092)) == "a\\nb:9092"
     assert str(Endpoint("::1", 9092)) == "[::1]:9092"
 

@@ -1,4 +1,4 @@
-"""The words that every part shares."""
+"""Types of all packages."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The release that clients and nodes tell each other of is the one that is built."""
+"""The version that clients and nodes send is that of the package."""
 
 import tomllib
 from pathlib import Path

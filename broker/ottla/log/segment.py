@@ -137,8 +137,8 @@ class Segment:
         if self._file is not None:
             self._open_files.closed(self)
             self._file = None
-        self.offset_index.forget()
-        self.time_index.forget()
+        self.offset_index.drop_entries()
+        self.time_index.drop_entries()
         self.transaction_index.release()
 
     def move_to(self, directory: str) -> None:

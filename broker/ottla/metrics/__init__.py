@@ -1,6 +1,7 @@
 """Metrics: the registry of rows, and counters that no other package owns.
 
-Terms: a *row* is one metric; a *sample* is what a package copies on the node's loop for its rows, so that names and
-text are made elsewhere. Start reading at `registry`. `network`, `tls` and `traffic` hold counters and their rows;
-`rate` measures what quotas limit. Surprising: the loop only copies numbers; the admin thread does the rest.
+Terms: a *row* is one metric; a *sample* is a copy of a package's numbers, taken on the node's loop, from which the
+rows are formatted elsewhere. Invariants: counters only grow, and only the loop changes them. Start reading at
+`registry`. `network`, `tls` and `traffic` have counters and their rows; `rate` is the measurement of quotas.
+Surprising: the loop only copies numbers; the admin thread formats names and text.
 """

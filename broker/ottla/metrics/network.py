@@ -1,4 +1,4 @@
-"""What came of a node's sockets, as plain integers: the loop counts, the metrics page reads."""
+"""Counters of a node's sockets, as plain integers: the loop counts, the metrics page reads."""
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -12,20 +12,20 @@ class NetworkMetrics:
     """Counters only grow."""
 
     unread_bytes: int = 0
-    """Of answers that are in memory now because their peers have not taken them."""
+    """Bytes of responses that are in memory now because their peers have not read them."""
     closed_unread: Counter[str] = field(default_factory=Counter)
-    """Connections whose peers did not take their answers: ``idle`` for too long, or while ``memory`` was short."""
-    doors_held: Counter[str] = field(default_factory=Counter)
-    """Times that nobody was let in for a moment, for want of descriptors or of room for handshakes; by listener."""
+    """Connections closed because peers did not read responses: ``idle`` for too long, or while ``memory`` was short."""
+    accept_pauses: Counter[str] = field(default_factory=Counter)
+    """Accept pauses for lack of file descriptors or handshake slots; by listener."""
 
     closed_for_memory: int = 0
     """Connections of clients that were closed because the node came near its limit of memory."""
     unexpected_errors: int = 0
-    """Exceptions that no code expected, which cost a connection or a turn of a part of the node."""
+    """Unexpected exceptions, each of which cost a connection or one run of a part of the node."""
 
     def copy(self) -> "NetworkMetrics":
-        """Return what they are now."""
-        return replace(self, closed_unread=Counter(self.closed_unread), doors_held=Counter(self.doors_held))
+        """Return a copy of the counters."""
+        return replace(self, closed_unread=Counter(self.closed_unread), accept_pauses=Counter(self.accept_pauses))
 
 
 ROWS: Final[Rows[NetworkMetrics]] = (
@@ -46,7 +46,7 @@ ROWS: Final[Rows[NetworkMetrics]] = (
         "ottla_listener_pauses_total",
         "Accept pauses: out of file descriptors or TLS handshake slots.",
         "listener",
-        lambda network: dict(sorted(network.doors_held.items())),
+        lambda network: dict(sorted(network.accept_pauses.items())),
     ),
     counter(
         "ottla_connections_closed_for_memory_total",

@@ -1,9 +1,9 @@
-"""`WindowedRate`: how much was recorded lately, in a window of samples. Quotas on bytes and on time measure with it.
+"""`WindowedRate`: a rate over a window of samples, for quotas on bytes and on time.
 
-A sample takes what is recorded within one ``window_ms`` of its begin, and counts until ``window_count`` times that has
-passed since the last it took. Two ways to say over what time the sum is: `simple_elapsed_ms` takes at least one
-sample's length, so that a burst at the begin counts fully; `elapsed_ms` takes all samples but one as past, so that it
-counts little.
+A sample contains the values of one ``window_ms`` from its start, and counts until ``window_count`` times that has
+passed since its last value. There are two definitions of the elapsed time: `simple_elapsed_ms` is at least one
+sample's length, so that an initial burst counts fully; `elapsed_ms` assumes that all samples but one have passed, so
+that it counts little.
 
 Source: SampledStat, Rate and SimpleRate of Apache Kafka 4.3.
 """
@@ -22,40 +22,40 @@ class WindowedRate:
     def __init__(self, *, window_count: int, window_ms: int) -> None:
         self._window_count = window_count
         self._window_ms = window_ms
-        self._samples: deque[tuple[int, int, float]] = deque()  # begin, last event, sum
+        self._samples: deque[tuple[int, int, float]] = deque()  # start, last event, sum
         self._total = 0.0
 
     def record(self, value: float, now_ms: int) -> None:
-        """Add ``value``; a negative one takes back what was recorded."""
+        """Add ``value``; a negative one reverts an earlier value."""
         self._drop_old(now_ms)
         if self._samples and now_ms - self._samples[-1][0] < self._window_ms:
-            began_ms, _, before = self._samples[-1]
-            self._samples[-1] = (began_ms, now_ms, before + value)
+            start_ms, _, before = self._samples[-1]
+            self._samples[-1] = (start_ms, now_ms, before + value)
         else:
             self._samples.append((now_ms, now_ms, value))
         self._total += value
 
     def total(self, now_ms: int) -> float:
-        """Return the sum of what counts."""
+        """Return the sum of the current samples."""
         self._drop_old(now_ms)
         return self._total
 
     def simple_elapsed_ms(self, now_ms: int) -> int:
-        """Return the time since the oldest sample began, one sample's length at least (SimpleRate)."""
+        """Return the time since the start of the oldest sample, at least one sample's length (SimpleRate)."""
         self._drop_old(now_ms)
         return max(self._window_ms, now_ms - self._samples[0][0] if self._samples else 0)
 
     def elapsed_ms(self, now_ms: int) -> int:
-        """Return the time since the oldest sample began; samples that are missing count as past, but one (Rate)."""
+        """Return the time since the start of the oldest sample; all missing samples but one count as passed (Rate)."""
         self._drop_old(now_ms)
         elapsed_ms = now_ms - self._samples[0][0] if self._samples else 0
         missing = self._window_count - 1 - elapsed_ms // self._window_ms
         return max(1, elapsed_ms + max(0, missing) * self._window_ms)
 
     def wait_ms(self, limit: float, now_ms: int) -> int:
-        """Return how long to wait until no more than ``limit`` a second were recorded; 0 where that is so now.
+        """Return the time until the rate is at most ``limit`` per second; 0 if it is now.
 
-        No more than `WAIT_MS_MAX`: answers carry it as an int32.
+        At most `WAIT_MS_MAX`: responses have an int32 for it.
         """
         elapsed_ms = self.elapsed_ms(now_ms)
         excess = self._total * 1000 - limit * elapsed_ms

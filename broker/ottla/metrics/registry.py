@@ -1,9 +1,9 @@
 """`MetricRow`: one metric of the page, declared by the package that counts it.
 
 A metric is added as a row in the ``metrics.py`` of its package: name, type, help, labels, and a function that reads its
-samples from what the package hands over. ``ottla.admin.metrics`` lists the packages' rows; the page walks them, and
-docs/metrics.md is written from them. Names are those that the JMX exporter gives to Kafka's; what Kafka has no name for
-starts with ``ottla_``.
+samples from the package's source. ``ottla.admin.metrics`` lists the packages' rows; the page iterates over them, and
+docs/metrics.md is generated from them. Names are those of the JMX exporter for Kafka's metrics; metrics that Kafka
+does not have start with ``ottla_``.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +18,7 @@ Samples: TypeAlias = Iterable[tuple[tuple[str | None, ...], float]]
 
 @dataclass(frozen=True, slots=True)
 class MetricRow(Generic[SourceT]):
-    """See the module. ``help`` is what the page and docs/metrics.md say; a counter's name ends as Kafka's does."""
+    """See the module. ``help`` is for the page and docs/metrics.md; a counter's name ends as Kafka's does."""
 
     name: str
     kind: Kind

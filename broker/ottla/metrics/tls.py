@@ -1,4 +1,4 @@
-"""What came of TLS on one node, as plain integers: the loop counts, the metrics page reads."""
+"""Counters of TLS on one node, as plain integers: the loop counts, the metrics page reads."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -10,23 +10,23 @@ from ottla.metrics.registry import Rows, by_label, counter, gauge
 
 @dataclass(slots=True)
 class TlsMetrics:
-    """Counters only grow. A listener that this node dials counts under its name as one that it opens."""
+    """Counters only grow. Outgoing connections to a listener are counted under its name, like incoming ones."""
 
     handshakes: Counter[str] = field(default_factory=Counter)
     """Finished, by listener."""
     failed_handshakes: Counter[str] = field(default_factory=Counter)
-    """Refused by either side, hung up, or not finished in time; by listener."""
+    """Rejected by either side, disconnected, or not finished in time; by listener."""
     open_handshakes: int = 0
-    """Under way now."""
+    """In progress now."""
     reloads: int = 0
     failed_reloads: int = 0
     """Certificates that changed and could not be used."""
     certificates_expire_at_ms: dict[str, int] = field(default_factory=dict)
-    """When the first certificate of a listener's chain ends, by listener; Unix time."""
+    """The earliest expiry in a listener's certificate chain, by listener; Unix time."""
 
 
 class TlsSample(NamedTuple):
-    """What came of TLS at one moment, by listener where it is a dictionary."""
+    """A copy of the TLS counters; dictionaries are by listener."""
 
     handshakes: dict[str, int]
     failed_handshakes: dict[str, int]

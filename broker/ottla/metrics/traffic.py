@@ -1,4 +1,4 @@
-"""What went in and out of topics on one node, as plain integers: the loop counts, the metrics page reads."""
+"""Counters of the traffic of topics on one node, as plain integers: the loop counts, the metrics page reads."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Final, NamedTuple
@@ -31,34 +31,34 @@ _NAMES = tuple(field.name for field in fields(TopicTraffic))
 
 
 class Traffic:
-    """Every topic's counters, made on first use. What a deleted topic has counted stays in the total."""
+    """Every topic's counters, created on first use. Counts of a deleted topic stay in the total."""
 
     def __init__(self) -> None:
         self.by_topic: dict[str, TopicTraffic] = {}
-        self._forgotten = TopicTraffic()
+        self._deleted = TopicTraffic()
 
-    def of(self, topic: str) -> TopicTraffic:
+    def for_topic(self, topic: str) -> TopicTraffic:
         counters = self.by_topic.get(topic)
         if counters is None:
             counters = self.by_topic[topic] = TopicTraffic()
         return counters
 
-    def forget(self, topic: str) -> None:
-        """Drop the counters of a topic that is gone; no error when it has none."""
+    def drop_topic(self, topic: str) -> None:
+        """Drop the counters of a deleted topic; no error when it has none."""
         counters = self.by_topic.pop(topic, None)
         if counters is not None:
-            self._forgotten.add(counters)
+            self._deleted.add(counters)
 
     def total(self) -> TopicTraffic:
-        """Return a new sum over all topics that there are and were."""
+        """Return a new sum over all topics, including deleted ones."""
         total = TopicTraffic()
-        for counters in (self._forgotten, *self.by_topic.values()):
+        for counters in (self._deleted, *self.by_topic.values()):
             total.add(counters)
         return total
 
 
 class TrafficSample(NamedTuple):
-    """What went in and out at one moment: of each topic, and in all."""
+    """A copy of the counters: of each topic, and in total."""
 
     by_topic: dict[str, TopicTraffic]
     total: TopicTraffic

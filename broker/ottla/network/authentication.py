@@ -151,7 +151,7 @@ class Authentication:
         return failure.answer
 
     def log_failure(self, connection: Connection, user: str | None, mechanism: str, reason: str) -> None:
-        if not self._failure_lines.take():
+        if not self._failure_lines.take_permit():
             return
         logger.warning(
             "a login from %s on %s%s%s failed: %s (%d failed so far)",

@@ -352,7 +352,7 @@ class ConnectionManager:
                 continue
             if not state.is_blocked and not state.is_waiting and not state.responses:
                 self.closed_idle += 1
-                level = logging.INFO if self._idle_lines.take() else logging.DEBUG
+                level = logging.INFO if self._idle_lines.take_permit() else logging.DEBUG
                 logger.log(
                     level,
                     "closing connection from %s on %s: silent for connections.max.idle.ms=%d (%d closed so far)",
@@ -384,7 +384,7 @@ class ConnectionManager:
 
     def _reject(self, peer: Endpoint, listener: str, limit: int) -> None:
         self.refused += 1
-        if self._rejection_lines.take():
+        if self._rejection_lines.take_permit():
             logger.warning(
                 "refused a connection from %s on %s: %d open in all (max.connections=%d), %d from there "
                 "(max.connections.per.ip=%d); %d refused so far",
@@ -403,7 +403,7 @@ class ConnectionManager:
             return
         self.closed_for_protocol_errors += 1
         logger.log(
-            logging.WARNING if self._closing_lines.take() else logging.DEBUG,
+            logging.WARNING if self._closing_lines.take_permit() else logging.DEBUG,
             "closing connection from %s on %s: %s (%d closed for such reasons so far)",
             state.info.peer,
             state.info.listener,

@@ -97,7 +97,7 @@ class MemoryGuard:
                 partitions,
                 self._metrics.closed_for_memory,
             )
-        elif self._idle_lines.take():
+        elif self._idle_lines.take_permit():
             logger.warning(
                 "memory is short, %d of %d bytes are used, and no client's connection holds much of it: give the node "
                 "more memory, or fewer partitions and connections",

@@ -111,7 +111,7 @@ class RequestMemories:
     def _log_wait(
         self, state: Connection, memory: "RequestMemory[Connection]", lines: LineLimit, what: str, bound: str
     ) -> None:
-        if lines.take():
+        if lines.take_permit():
             logger.warning(
                 "%s from %s on %s waits for memory: requests of %d connections hold %d bytes of %s%d, %d wait; "
                 "requests had to wait %d times so far",
@@ -144,7 +144,7 @@ class RequestMemories:
             if memory.is_awaited:
                 self.closed_as_slow += 1
                 logger.log(
-                    logging.WARNING if self._slow_lines.take() else logging.DEBUG,
+                    logging.WARNING if self._slow_lines.take_permit() else logging.DEBUG,
                     "closing connection from %s on %s: %s (%d closed for such reasons so far)",
                     state.info.peer,
                     state.info.listener,

@@ -30,7 +30,7 @@ class PeerDenials:
     def note(self, peer: object, what: str) -> None:
         """Take note that ``peer`` denied ``what``."""
         self._count += 1
-        if self._lines.take():
+        if self._lines.take_permit():
             logger.error(
                 "node %s denies %s to this node, which is %s there: the principal needs ClusterAction on the cluster. "
                 "Add it to super.users on every node, as User:a;User:b (%d denials so far)",
@@ -50,7 +50,7 @@ class PeerDenials:
         if self._suspected_ms is None:
             self._suspected_ms = now_ms
         self._count += 1
-        if now_ms - self._suspected_ms >= _START_MS and self._lines.take():
+        if now_ms - self._suspected_ms >= _START_MS and self._lines.take_permit():
             logger.error(
                 "node %s rejects %s with UNKNOWN_SERVER_ERROR, as an authorizer does before it has read any access "
                 "control entries. This node is %s there: if that is not in super.users, no leader of the metadata "

@@ -183,7 +183,7 @@ class Replica:
         if cluster_id is None or cluster_id == self.cluster_id:
             return True
         self._foreign_requests += 1
-        if self._foreign_lines.take():
+        if self._foreign_lines.take_permit():
             logger.warning(
                 "rejected a request of a node of cluster %s: this is cluster %s; a node of that one has this node's "
                 "address in its controller.quorum.voters or controller.quorum.bootstrap.servers (%d rejected so far)",

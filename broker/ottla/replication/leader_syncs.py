@@ -66,7 +66,7 @@ class LeaderSyncs:
             raise
 
     def _postpone(self, partition: Partition, error: ShortageError) -> None:
-        if self._shortage_lines.take():
+        if self._shortage_lines.take_permit():
             logger.warning("%s: the sync starts later: %s", partition.topic_partition, error)
         if not self._postponed:
             self.due_ms = self._clock.monotonic_ms() + _RETRY_MS

@@ -185,7 +185,7 @@ class ReplicaMetadataPublisher:
         try:
             partition = self._opener.open(topic_partition, local)
         except ShortageError as error:
-            if self._shortage_lines.take():
+            if self._shortage_lines.take_permit():
                 logger.warning("cannot open %s for now: %s; retrying", topic_partition, error)
             self._unassigned[topic_partition] = local
             return None
@@ -200,7 +200,7 @@ class ReplicaMetadataPublisher:
             return
         self._logs.delete(topic_partition)
         if topic_partition.topic not in self.image.topics.by_name:
-            self._traffic.forget(topic_partition.topic)
+            self._traffic.drop_topic(topic_partition.topic)
 
     def on_directory_failure(self, lost: Iterable[TopicPartition]) -> None:
         """Stop serving partitions whose log directory failed."""

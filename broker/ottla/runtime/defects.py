@@ -24,6 +24,6 @@ class Defects:
     def note(self, what: str, error: Exception) -> None:
         """Count an exception, and log it with what comes of it: one line a second at most; its traceback at DEBUG."""
         self._metrics.unexpected_errors += 1
-        if self._lines.take():
+        if self._lines.take_permit():
             logger.error("%s: %s (%d such errors so far)", what, describe_error(error), self._metrics.unexpected_errors)
         logger.debug("traceback of an unexpected error", exc_info=error)

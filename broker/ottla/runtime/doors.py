@@ -131,12 +131,12 @@ class Doors:
         self._note_want(name, reason)
 
     def _note_want(self, name: str, reason: str) -> None:
-        self._metrics.doors_held[name] += 1
-        if self._error_lines.take():
+        self._metrics.accept_pauses[name] += 1
+        if self._error_lines.take_permit():
             logger.warning(
                 "cannot accept a connection on listener %s: %s; trying again every %d ms (tried %d times so far)",
                 name,
                 reason,
                 RETRY_ACCEPT_MS,
-                self._metrics.doors_held[name],
+                self._metrics.accept_pauses[name],
             )

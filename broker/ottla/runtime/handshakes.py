@@ -307,7 +307,7 @@ class Handshakes:
     def _fail(self, handshake: _Handshake, reason: str) -> None:
         self.forget(handshake.connection)
         self._metrics.failed_handshakes[handshake.listener] += 1
-        if self._failure_lines.take():
+        if self._failure_lines.take_permit():
             logger.warning(
                 "TLS handshake with %s on %s failed: %s (%d failed so far)",
                 handshake.peer,

@@ -90,7 +90,7 @@ class Unread:
         words = (
             f"its peer has taken none of the {link.outbox_bytes} bytes of its answers for {waited_ms} ms, and {bound}"
         )
-        if self._lines.take():
+        if self._lines.take_permit():
             total = self._metrics.closed_unread.total()
             logger.warning("closing connection from %s: %s (%d closed so far)", peer_of(link.sock), words, total)
         self._on_give_up(link, words)

@@ -26,7 +26,7 @@ class Denials:
     ) -> None:
         """Count and log one denial."""
         self.counts[operation, resource_type] += 1
-        if not self._lines.take():
+        if not self._lines.take_permit():
             return
         logger.warning(
             "denied: %s from %s may not %s the %s %s; an access control entry would allow it (ottla acl add); "

@@ -198,7 +198,7 @@ def test_socket_counters_are_on_the_page(running: RunningNode, page: Callable[[]
     network = running.node.network_metrics
     network.unread_bytes = 5
     network.closed_unread["memory"] += 2
-    network.doors_held["PLAINTEXT"] += 3
+    network.accept_pauses["PLAINTEXT"] += 3
 
     figures = page()
 

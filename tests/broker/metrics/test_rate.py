@@ -1,4 +1,4 @@
-"""A windowed rate: what counts, for how long, and how long one has to wait; Kafka's numbers."""
+"""A windowed rate: samples, elapsed time and wait time, with Kafka's numbers."""
 
 import pytest
 
@@ -10,7 +10,7 @@ def rate() -> WindowedRate:
     return WindowedRate(window_count=11, window_ms=1_000)
 
 
-def test_at_the_begin_all_samples_but_one_count_as_past(rate: WindowedRate) -> None:
+def test_initially_all_samples_but_one_count_as_passed(rate: WindowedRate) -> None:
     rate.record(1, 500)
 
     assert rate.elapsed_ms(500) == 10_000
@@ -20,9 +20,7 @@ def test_at_the_begin_all_samples_but_one_count_as_past(rate: WindowedRate) -> N
 
 
 @pytest.mark.parametrize(("value", "wait_ms"), [(10_000, 0), (10_001, 1), (10_500, 500), (900_000, 890_000)])
-def test_who_used_more_than_the_limit_waits_until_it_is_the_limit_again(
-    rate: WindowedRate, value: int, wait_ms: int
-) -> None:
+def test_wait_after_an_excess_lasts_until_the_rate_is_the_limit(rate: WindowedRate, value: int, wait_ms: int) -> None:
     rate.record(value, 0)
 
     assert rate.wait_ms(1_000, 0) == wait_ms
@@ -35,7 +33,7 @@ def test_half_a_millisecond_is_rounded_up(rate: WindowedRate, value: int, wait_m
     assert rate.wait_ms(10_000, 0) == wait_ms
 
 
-def test_what_was_taken_back_was_not_recorded(rate: WindowedRate) -> None:
+def test_negative_value_reverts_an_earlier_one(rate: WindowedRate) -> None:
     rate.record(5_000, 0)
     rate.record(-5_000, 1)
 
@@ -58,7 +56,7 @@ def test_an_empty_window_is_never_zero_long() -> None:
 
 
 @pytest.mark.parametrize("limit", [1e-3, 1e-300], ids=["small", "nearly-nothing"])
-def test_a_wait_fits_the_field_that_carries_it(rate: WindowedRate, limit: float) -> None:
+def test_wait_fits_an_int32(rate: WindowedRate, limit: float) -> None:
     rate.record(1_000_000, 0)
 
     assert rate.wait_ms(limit, 0) == 2**31 - 1

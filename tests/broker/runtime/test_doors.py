@@ -101,7 +101,7 @@ def test_without_room_a_door_is_tried_again_a_little_later(place: Place, caplog:
 
     assert place.turn() == ["FRONT"]
     assert [message.split(":")[0] for message in caplog.messages] == ["cannot accept a connection on listener FRONT"]
-    assert place.metrics.doors_held == {"FRONT": 3}
+    assert place.metrics.accept_pauses == {"FRONT": 3}
 
 
 @pytest.mark.parametrize(("cost_ms", "turns"), [(0, [8, 2]), (1, [1] * 10)], ids=["quick", "longer-than-a-share"])
@@ -147,4 +147,4 @@ def test_listener_that_cannot_be_watched_again_is_tried_later(place: Place, monk
     place.clock.advance(RETRY_ACCEPT_MS)
 
     assert place.turn() == ["FRONT"]
-    assert place.metrics.doors_held["FRONT"] == 1
+    assert place.metrics.accept_pauses["FRONT"] == 1

@@ -64,10 +64,10 @@ class Target(RemoteBrokers):
     def bootstrap_servers(self) -> str:
         """Return the address of brokers for ``--user``, else for the administrator."""
         if self._user is not None:
-            servers = self._user_entries.get("bootstrap-servers", b"").decode()
-            if not servers:
+            address = self._user_entries.get("bootstrap-servers", b"").decode()
+            if not address:
                 raise OttlaError(f"Secret {self._user} is not that of a User: it has no entry bootstrap-servers")
-            return servers
+            return address
         if self._has_tls:
             return f"{self.name}-bootstrap.{self.document['metadata']['namespace']}.svc:{_NODES_PORT}"
         servers: str | None = self.document.get("status", {}).get("bootstrapServers")
