@@ -1,11 +1,11 @@
-"""How much of a log is on stable storage: the recovery point, and what moves it.
+"""Durability of a log: the recovery point, and the syncs that move it.
 
-A log is synced when flush.ms says so, when it rolls a segment, when it is closed, and when the owner asks, which it
-does for ottla.acks.fsync and flush.messages. Syncs off the loop overlap with appends, rolls and truncations: one that
-was requested before a roll or truncation says nothing about what came after it, and does not move the recovery point.
+A log is synced by flush.ms, when it rolls a segment, when it is closed, and at the owner's request for
+ottla.acks.fsync and flush.messages. Syncs off the loop overlap with appends, rolls and truncations: a sync that was
+requested before a roll or truncation does not cover later changes, and does not move the recovery point.
 
-flush.messages only records a demand here: JVM Kafka syncs within the append, which on one loop would delay every other
-partition by the length of a sync. The owner syncs off the loop and confirms nothing meanwhile.
+flush.messages only sets the demanded offset here: JVM Kafka syncs within the append, which on one loop would delay
+every other partition by the duration of a sync. The owner syncs off the loop and confirms no record meanwhile.
 
 Source: UnifiedLog.flush of Kafka.
 """
@@ -69,13 +69,13 @@ class Durability:
         self._epochs = epochs
         self.recovery_point = recovery_point
         self.demanded_offset: Offset = 0
-        # Names and sizes of files, counted: what a sync under way has not confirmed is still to be synced.
+        # Counts changes of file names and sizes: those after the start of a sync must be synced again.
         self._changes = int(has_changed_files)
         self._synced_changes = 0
         self._synced_epochs = 0
         self._unflushed_records = 0
         self._first_unflushed_ms = LONG_MAX
-        # Never written to: if it were lost, it would be made anew just the same.
+        # Never written to: a lost one would be created again with the same contents.
         self._is_blank = is_blank
         self._is_flushing = False
         self._generation = 0
@@ -83,9 +83,9 @@ class Durability:
         self.has_unsynced_indexes = has_unsynced_indexes
 
     def on_sealed(self, segment: Segment) -> None:
-        """Note a segment that was rolled or closed: from now on its indexes will be believed.
+        """Register a segment that was rolled or closed: from now on its indexes are trusted.
 
-        Until they are synced too, the recovery point stays below the segment, so that recovery makes them anew.
+        Until they are synced too, the recovery point stays below the segment, so that recovery rebuilds them.
         """
         self._sealed = [*self._sealed, segment]
         self._generation += 1
@@ -93,7 +93,7 @@ class Durability:
         self.has_unsynced_indexes = False
 
     def on_files_changed(self) -> None:
-        """Note that files were made, renamed or cut."""
+        """Register that files were created, renamed or truncated."""
         self._changes += 1
 
     def on_appended(self, record_count: int, end_offset: Offset, config: LogConfig, now_ms: int) -> None:
@@ -114,10 +114,10 @@ class Durability:
         self.demanded_offset = min(self.demanded_offset, end_offset)
 
     def confirmable_offset(self, end_offset: Offset, config: LogConfig) -> Offset:
-        """Return below which offset records may be confirmed, to a producer or, with a fetch, to the leader.
+        """Return the offset below which records may be confirmed, to a producer or, with a fetch, to the leader.
 
-        That is ``end_offset``, where the log ends; with ottla.acks.fsync, and until a sync that flush.messages demands
-        is done, it is what is on stable storage.
+        That is ``end_offset``, the log end; with ottla.acks.fsync, and until a sync demanded by flush.messages is done,
+        it is the recovery point.
         """
         if config.ottla_acks_fsync or self.demanded_offset > self.recovery_point:
             return self.recovery_point
@@ -132,14 +132,14 @@ class Durability:
         """Sync everything below ``end_offset`` before returning.
 
         Raises:
-            StorageError: the disk refused.
+            StorageError: an I/O error.
         """
         sync = self.begin_flush(end_offset)
         sync.perform()
         self.end_flush(sync, end_offset)
 
     def begin_flush(self, end_offset: Offset) -> "Sync":
-        """Return what is to be synced before everything below ``end_offset`` is durable, for `end_flush`.
+        """Return the sync that makes everything below ``end_offset`` durable; its end calls `end_flush`.
 
         Raises:
             StorageError: a file could not even be opened.
@@ -149,7 +149,7 @@ class Durability:
         return self._prepare()
 
     def end_flush(self, sync: "Sync", end_offset: Offset) -> None:
-        """Note that ``sync`` is done, and nothing was changed since it began."""
+        """Apply a completed ``sync``, since whose start nothing was changed."""
         self._on_synced(sync)
         self.recovery_point = max(self.recovery_point, end_offset)
         self._unflushed_records = 0
@@ -187,7 +187,7 @@ class Durability:
         )
 
     def _prepare(self) -> "Sync":
-        """Return the files to sync, everything written into them, and what a success will confirm."""
+        """Write everything, and return the files to sync with the state that a success will confirm."""
         segments = self._segments
         sealed = [segment for segment in self._sealed if segments.floor(segment.base_offset) is segment]
         sync = Sync(self.directory, [], self._changes, self._epochs.change_count, self._sealed)
@@ -198,7 +198,7 @@ class Durability:
             if sync.epochs != self._synced_epochs:
                 sync.files.append(self._disk.open(self._epochs.path, read_only=True))
             if sync.epochs != self._synced_epochs or sync.changes != self._synced_changes:
-                # A log whose topic id a power cut has damaged is not used any more, whatever records it has.
+                # A log with a corrupt topic id is not used any more, even if its records are intact.
                 metadata = f"{self.directory}/{PARTITION_METADATA}"
                 if self._disk.exists(metadata):
                     sync.files.append(self._disk.open(metadata, read_only=True))
@@ -214,7 +214,7 @@ class Durability:
 
 
 class Sync(NamedTuple):
-    """One sync: its files, and the counts and segments of the log in ``directory`` that it makes durable."""
+    """One sync: its files, and the change count and segments of the log in ``directory`` that it makes durable."""
 
     directory: str
     files: list[File]
@@ -226,7 +226,7 @@ class Sync(NamedTuple):
         """Sync the files, one after the other.
 
         Raises:
-            StorageError: the disk refused.
+            StorageError: an I/O error.
         """
         try:
             for file in self.files:

@@ -1,4 +1,4 @@
-"""Files that interrupted work left in a log's directory, put in order before the log is opened.
+"""Clean up the files of interrupted work in a log's directory, before the log is opened.
 
 Files marked ``.deleted`` and half-written ``.cleaned`` and ``.tmp`` ones are removed. A ``.swap`` file is a finished
 compaction: it replaces the segments that it covers.
@@ -29,7 +29,7 @@ class SegmentFactory(Protocol):
 
 
 def finish_interrupted_work(disk: Disk, directory: str, names: set[str], segment_at: SegmentFactory) -> set[str]:
-    """Finish compactions, undo everything else that was interrupted; return the names that are left.
+    """Complete finished compactions, remove the files of other interrupted work; return the remaining names.
 
     Raises:
         OSError: from the disk.

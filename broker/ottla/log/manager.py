@@ -18,7 +18,7 @@ from ottla.log.maintenance import LogMaintenance, LogManagerConfig
 from ottla.log.meta_properties import MetaProperties, read_meta_properties, verify_meta_properties
 from ottla.log.open_files import OpenFiles
 from ottla.log.partition_log import PartitionLog
-from ottla.log.recovery import DamagedLogError
+from ottla.log.recovery import CorruptLogError
 from ottla.ports import Clock, Disk, DiskSpace, Random
 from ottla.types import NodeId, TopicPartition, Uuid
 
@@ -81,7 +81,7 @@ class LogManager:
         """The directory and the topic id of each lost log."""
         self._duplicates: dict[TopicPartition, list[PartitionLog]] = {}
         """Logs that exist in several directories: none is used until `get_or_create` receives the directory id."""
-        self._damaged: dict[TopicPartition, tuple[LogDirectory, DamagedLogError]] = {}
+        self._corrupt: dict[TopicPartition, tuple[LogDirectory, CorruptLogError]] = {}
         self._cordoned: frozenset[str] = frozenset()
 
     # --- starting
@@ -142,9 +142,9 @@ class LogManager:
                 config = configs[partition.topic] = config_of_topic(partition.topic)
             try:
                 log = self._open_log(directory, partition, config, was_clean_shutdown=directory.was_clean_shutdown)
-            except DamagedLogError as error:
+            except CorruptLogError as error:
                 logger.error("%s/%s cannot be used: %s", directory.path, partition, error)
-                self._damaged[partition] = (directory, error)
+                self._corrupt[partition] = (directory, error)
                 continue
             log.update_high_watermark(directory.high_watermarks.get(partition, 0))
             if log.truncated_bytes:
@@ -194,7 +194,7 @@ class LogManager:
 
     def has_any_of(self, topic_partition: TopicPartition) -> bool:
         """Return whether there is a log of the partition, or was in a failed directory: usable or not, one or more."""
-        known: tuple[Container[TopicPartition], ...] = (self._logs, self._duplicates, self._damaged, self._lost_from)
+        known: tuple[Container[TopicPartition], ...] = (self._logs, self._duplicates, self._corrupt, self._lost_from)
         return any(topic_partition in logs for logs in known)
 
     def get_or_create(
@@ -212,10 +212,10 @@ class LogManager:
         Raises:
             KafkaError: INCONSISTENT_TOPIC_ID when the log on disk belongs to another topic of that name.
             StorageError: the directory is offline, or the one that had the log when it failed; an I/O error; or
-                (DamagedLogError) the existing log cannot be read: after `drop_damaged` a new one can be created.
+                (CorruptLogError) the existing log cannot be read: after `delete_corrupt_log` a new one can be created.
         """
-        if topic_partition in self._damaged:
-            raise self._damaged[topic_partition][1]
+        if topic_partition in self._corrupt:
+            raise self._corrupt[topic_partition][1]
         if topic_partition in self._lost_from:
             path, lost_id = self._lost_from[topic_partition]
             if lost_id in (None, topic_id):
@@ -294,16 +294,16 @@ class LogManager:
         due_ms = self._clock.monotonic_ms() + log.config.file_delete_delay_ms
         self.maintenance.remove_later(directory, path, due_ms)
 
-    def drop_damaged(self, topic_partition: TopicPartition) -> bool:
+    def delete_corrupt_log(self, topic_partition: TopicPartition) -> bool:
         """Delete a log that could not be read, as `delete` does; return whether there was one.
 
         Raises:
             StorageError: an I/O error.
         """
-        damaged = self._damaged.pop(topic_partition, None)
-        if damaged is None:
+        corrupt = self._corrupt.pop(topic_partition, None)
+        if corrupt is None:
             return False
-        directory, _ = damaged
+        directory, _ = corrupt
         name = marked_directory_name(topic_partition, self._random.uuid().hex(), DELETE_DIRECTORY_SUFFIX)
         path = f"{directory.path}/{name}"
         try:

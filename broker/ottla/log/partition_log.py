@@ -1,7 +1,8 @@
 """The log of one partition: an ordered, append-only sequence of record batches, kept in segments on disk.
 
-This module has the watermarks and decides; the files are `local_log`'s. `recovery` opens a log, `validation` rejects
-batches, `retention` selects the segments to delete, `offset_lookup` finds offsets by time. Nothing is thread-safe.
+This module has reads, watermarks, truncation and retention; `append` has the appends, `log_state` the attributes, and
+`local_log` the files. `recovery` opens a log, `validation` rejects batches, `retention` selects the segments to delete,
+`offset_lookup` finds offsets by time. Nothing is thread-safe.
 
 An I/O error ends the log: the first StorageError is reported to the owner, who takes the whole log directory offline,
 and every later change raises it again. A write that failed half-way is never retried.
@@ -10,28 +11,24 @@ Source: UnifiedLog and LocalLog of Apache Kafka 4.3.
 """
 
 from collections.abc import Callable
-from typing import NoReturn, TypeVar
 
-from ottla.errors import ErrorCode, KafkaError, OffsetOutOfRangeError, StorageError
-from ottla.log.append import NO_OFFSET, AppendOrigin, AppendResult
-from ottla.log.batch_check import CheckedBatch, check_at_once, check_coordinator_batch, check_in_one_go
-from ottla.log.checkpoint import read_partition_metadata, write_partition_metadata
+from ottla.errors import OffsetOutOfRangeError, StorageError
+from ottla.log.append import AppendableLog, AppendOrigin, AppendResult
+from ottla.log.batch_check import CheckedBatch
+from ottla.log.checkpoint import read_partition_metadata
 from ottla.log.config import LogConfig
-from ottla.log.local_log import Closing, LocalLog
+from ottla.log.local_log import Closing
 from ottla.log.log_reader import LogSlice
 from ottla.log.offset_lookup import OffsetLookup, TimestampAndOffset
 from ottla.log.open_files import OpenFiles
-from ottla.log.producer_state import ProducerStateEntry, read_marker
-from ottla.log.recovery import LoadedLog, LogLoader
+from ottla.log.recovery import LogLoader
 from ottla.log.retention import deletable_segments
-from ottla.log.segment import Segment
 from ottla.log.transaction_index import AbortedTransaction
-from ottla.log.validation import RecordError, RecordValidationError, check_assigned_batches
-from ottla.ports import Buffer, Clock, Disk
+from ottla.log.validation import RecordError, RecordValidationError
+from ottla.ports import Clock, Disk
 from ottla.purgatory.off_loop import OffLoop
 from ottla.purgatory.steps import Steps
 from ottla.types import LeaderEpoch, Offset, OffsetAndEpoch, TopicPartition, Uuid
-from ottla.wire.records import NO_TIMESTAMP, RecordBatch, TimestampType
 
 __all__ = [
     "AbortedTransaction",
@@ -45,63 +42,11 @@ __all__ = [
     "TimestampAndOffset",
 ]
 
-_Result = TypeVar("_Result")
 
+class PartitionLog(AppendableLog):
+    """See the module. Its attributes are those of `LogState`."""
 
-class PartitionLog:
-    """See the module. Attributes are public to read and changed only by the methods below.
-
-    Attributes:
-        topic_partition, topic_id, config: as given; ``topic_id`` is None until it is known.
-        log_start_offset: the first offset that can be read.
-        high_watermark: set by the owner through `update_high_watermark`; between log start and log end.
-        truncated_bytes: how many bytes recovery truncated when the log was opened.
-        failure: the error that ended the log; None while it works.
-    """
-
-    __slots__ = (
-        "_clock",
-        "_disk",
-        "_local",
-        "_on_storage_error",
-        "_on_truncated",
-        "config",
-        "failure",
-        "high_watermark",
-        "log_start_offset",
-        "topic_id",
-        "topic_partition",
-        "truncated_bytes",
-    )
-
-    def __init__(
-        self,
-        *,
-        disk: Disk,
-        directory: str,
-        topic_partition: TopicPartition,
-        config: LogConfig,
-        clock: Clock,
-        open_files: OpenFiles,
-        loaded: LoadedLog,
-        on_storage_error: Callable[[StorageError], None] | None,
-        on_truncated: Callable[[], None] | None,
-    ) -> None:
-        """Use `open`."""
-        self._disk = disk
-        self._clock = clock
-        self._on_storage_error = on_storage_error
-        self._on_truncated = on_truncated
-        self._local = LocalLog(
-            disk, directory, open_files, loaded, monotonic_ms=clock.monotonic_ms, on_sync_error=self._note_failure
-        )
-        self.topic_partition = topic_partition
-        self.topic_id: Uuid | None = None
-        self.config = config
-        self.log_start_offset: Offset = loaded.log_start_offset
-        self.high_watermark: Offset = loaded.log_start_offset
-        self.truncated_bytes = loaded.truncated_bytes
-        self.failure: StorageError | None = None
+    __slots__ = ()
 
     @classmethod
     def open(
@@ -158,204 +103,6 @@ class PartitionLog:
         if topic_id is not None:
             log.assign_topic_id(topic_id)
         return log
-
-    def __repr__(self) -> str:
-        return f"PartitionLog({self.directory!r}, offsets {self.log_start_offset} to {self.log_end_offset})"
-
-    # --- state
-
-    @property
-    def directory(self) -> str:
-        return self._local.directory
-
-    @property
-    def log_end_offset(self) -> Offset:
-        """The offset that the next record gets."""
-        return self._local.log_end_offset
-
-    @property
-    def last_stable_offset(self) -> Offset:
-        """The first offset that a read_committed reader may not see; at most the high watermark."""
-        unstable = self._local.producers.first_unstable_offset
-        if unstable is None or unstable >= self.high_watermark:
-            return self.high_watermark
-        return max(unstable, self.log_start_offset)
-
-    @property
-    def recovery_point(self) -> Offset:
-        """Everything below is on stable storage."""
-        return self._local.durability.recovery_point
-
-    @property
-    def confirmable_offset(self) -> Offset:
-        """Everything below may be confirmed as being in this log: see `Durability.confirmable_offset`."""
-        return self._local.durability.confirmable_offset(self._local.log_end_offset, self.config)
-
-    @property
-    def size_bytes(self) -> int:
-        """The size of all segments."""
-        return self._local.segments.size_bytes
-
-    def segments(self) -> list[Segment]:
-        """Return the segments, oldest first, for reading only."""
-        return list(self._local.segments)
-
-    def active_producers(self) -> list[ProducerStateEntry]:
-        """Return the state of each producer, by producer id, for DescribeProducers."""
-        return [entry for _, entry in sorted(self._local.producers.producers.items())]
-
-    @property
-    def latest_epoch(self) -> LeaderEpoch:
-        """The newest leader epoch that the log knows; -1 when it knows none."""
-        return self._local.epochs.latest_epoch
-
-    def assign_topic_id(self, topic_id: Uuid) -> None:
-        """Write the topic's id to ``partition.metadata``.
-
-        Raises:
-            KafkaError: INCONSISTENT_TOPIC_ID, when the log belongs to another topic of the same name.
-        """
-        if self.topic_id == topic_id:
-            return
-        if self.topic_id is not None:
-            raise KafkaError(
-                ErrorCode.INCONSISTENT_TOPIC_ID,
-                f"{self.directory} holds the log of another topic named {self.topic_partition.topic}: its id is not "
-                "the one in the metadata",
-            )
-        self._guarded(lambda: write_partition_metadata(self._disk, self.directory, topic_id))
-        self._local.durability.on_files_changed()
-        self.topic_id = topic_id
-
-    # --- appending
-
-    def append_as_leader(
-        self,
-        records: Buffer | CheckedBatch,
-        *,
-        leader_epoch: LeaderEpoch,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
-        now_ms: int,
-        transaction_version: int = 0,
-    ) -> AppendResult:
-        """Check one batch, give it offsets, write it.
-
-        ``records`` is patched in place (base offset, leader epoch, and with LogAppendTime the timestamp and CRC) and
-        must be writable for that; a read-only buffer is copied first. The bytes are not kept after the call.
-
-        Args:
-            records: one batch; from the RAFT_LEADER any number, with their final offsets and epoch. A batch that
-                a CLIENT sent may have been checked before, by `check_at_once` or `check_in_steps`; one that has not is
-                checked here, however long that takes.
-            leader_epoch: under which they are written.
-            origin: decides how much is checked.
-            now_ms: wall clock, for timestamps and roll by age.
-            transaction_version: under which a COORDINATOR's marker was written, see `ProducerState.check_marker`.
-
-        Raises:
-            CorruptRecordError: the CRC, length or magic is wrong (CORRUPT_MESSAGE), or the header or the records
-                contradict themselves (its subclass InvalidRecordError, INVALID_RECORD).
-            RecordValidationError: INVALID_RECORD, INVALID_TIMESTAMP: with the records at fault.
-            KafkaError: MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, OUT_OF_ORDER_SEQUENCE_NUMBER,
-                INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED.
-            StorageError: an I/O error; the log is offline from then on.
-        """
-        if self.failure is not None:
-            raise self.failure
-        if not isinstance(records, CheckedBatch):
-            if origin is AppendOrigin.RAFT_LEADER:
-                return self._append_assigned(records, now_ms)
-            config, topic_partition = self.config, self.topic_partition
-            if origin is not AppendOrigin.CLIENT:
-                records = check_coordinator_batch(records, config, topic_partition)
-            elif (checked := check_at_once(records, config, topic_partition, now_ms)) is not None:
-                records = checked
-            else:
-                records = check_in_one_go(records, config, topic_partition, now_ms, self._clock)
-        batch = records.batch
-        if batch.producer_id >= 0:
-            duplicate = self._check_producer(batch, origin, transaction_version)
-            if duplicate is not None:
-                return duplicate
-        return self._append_checked(records, leader_epoch, now_ms)
-
-    def _check_producer(
-        self, batch: RecordBatch, origin: AppendOrigin, transaction_version: int
-    ) -> AppendResult | None:
-        """Reject a batch that the producer's state does not allow; return the earlier result of a duplicate."""
-        producers = self._local.producers
-        if batch.is_control:
-            marker = read_marker(batch)
-            if marker is not None:
-                offset = self.log_end_offset
-                producers.check_marker(batch, marker, offset=offset, transaction_version=transaction_version)
-            return None
-        is_client = origin is AppendOrigin.CLIENT
-        if is_client:
-            known = producers.find_duplicate(batch)
-            if known is not None:
-                append_time_ms = NO_TIMESTAMP
-                if self.config.message_timestamp_type == "LogAppendTime":
-                    append_time_ms = known.timestamp_ms
-                start_offset = self.log_start_offset
-                return AppendResult(known.first_offset, known.last_offset, append_time_ms, start_offset, True)
-        producers.check_data(batch, offset=self.log_end_offset, check_sequence=is_client)
-        return None
-
-    def _append_checked(self, checked: CheckedBatch, leader_epoch: LeaderEpoch, now_ms: int) -> AppendResult:
-        """Assign offset and epoch to a valid batch and write it."""
-        config, batch = self.config, checked.batch
-        append_time_ms = NO_TIMESTAMP
-        if config.message_timestamp_type == "LogAppendTime":
-            append_time_ms = now_ms
-            batch.set_max_timestamp(TimestampType.LOG_APPEND_TIME, now_ms)
-        else:
-            batch.set_max_timestamp(TimestampType.CREATE_TIME, checked.newest_timestamp_ms)
-        base_offset = self.log_end_offset
-        batch.patch(base_offset, leader_epoch)
-        try:
-            self._local.append(batch, config, now_ms)
-        except StorageError as error:
-            self._fail(error)
-        return AppendResult(base_offset, batch.last_offset, append_time_ms, self.log_start_offset)
-
-    def append_as_follower(
-        self, records: Buffer, *, now_ms: int | None = None, leader_epoch_max: LeaderEpoch | None = None
-    ) -> AppendResult:
-        """Write batches as the leader wrote them; a partial batch at the end of the buffer is skipped.
-
-        Args:
-            records: as fetched, from a batch that starts at or above the log end offset on.
-            now_ms: wall clock for the roll by age; read from the clock when None.
-            leader_epoch_max: the leader epoch that the follower knows: batches of later ones are skipped. None: all.
-
-        Raises:
-            CorruptRecordError: a CRC is wrong.
-            KafkaError: OFFSET_OUT_OF_RANGE when a batch starts below the log end offset or offsets go back.
-            StorageError: as above.
-        """
-        if self.failure is not None:
-            raise self.failure
-        return self._append_assigned(records, self._clock.wall_ms() if now_ms is None else now_ms, leader_epoch_max)
-
-    def _append_assigned(
-        self, records: Buffer, now_ms: int, leader_epoch_max: LeaderEpoch | None = None
-    ) -> AppendResult:
-        """Write whole batches that have their offsets and epochs."""
-        batches = check_assigned_batches(records, self.log_end_offset, self.topic_partition, leader_epoch_max)
-        if not batches:
-            return AppendResult(NO_OFFSET, NO_OFFSET, NO_TIMESTAMP, self.log_start_offset)
-        size_bytes = batches[-1].end_position
-        try:
-            if size_bytes <= self.config.segment_bytes:
-                self._local.append_all(batches, memoryview(records)[:size_bytes], self.config, now_ms)
-            else:
-                # More than one segment can hold: each batch may roll a new one.
-                for batch in batches:
-                    self._local.append_all([batch], batch.data, self.config, now_ms)
-        except StorageError as error:
-            self._fail(error)
-        return AppendResult(batches[0].base_offset, batches[-1].last_offset, NO_TIMESTAMP, self.log_start_offset)
 
     # --- reading
 
@@ -567,31 +314,3 @@ class PartitionLog:
     def rename_directory(self, directory: str) -> None:
         """Move the log to ``directory`` (on the same disk); `LogManager` marks deleted logs this way (``-delete``)."""
         self._guarded(lambda: self._local.rename_directory(directory))
-
-    # --- failure
-
-    def _guarded(self, action: Callable[[], _Result]) -> _Result:
-        if self.failure is not None:
-            raise self.failure
-        try:
-            return action()
-        except StorageError as error:
-            self._fail(error)
-
-    def _guarded_steps(self, steps: Steps[_Result]) -> Steps[_Result]:
-        if self.failure is not None:
-            raise self.failure
-        try:
-            return (yield from steps)
-        except StorageError as error:
-            self._fail(error)
-
-    def _fail(self, error: StorageError) -> NoReturn:
-        self._note_failure(error)
-        raise error
-
-    def _note_failure(self, error: StorageError) -> None:
-        if self.failure is None:
-            self.failure = error
-            if self._on_storage_error is not None:
-                self._on_storage_error(error)

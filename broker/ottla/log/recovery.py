@@ -1,15 +1,15 @@
-"""Opening a log: what is on disk becomes segments, offsets, epochs and producers, after a clean stop or a crash.
+"""Open a log after a clean stop or a crash: load its segments, offsets, epochs and producers from disk.
 
-After a clean stop the end of each file is what it was, and opening costs a few small reads per log. Otherwise
-everything from the recovery point on is suspect. The segments from the one that holds it are walked batch by batch with
-their CRC checked; the first batch that is torn or wrong ends the log: the rest of its segment and all later segments
-are removed. The same holds for the first batch that reaches into the next segment: that segment was created after a
-truncation, which the power cut has undone. On the way the indexes, the leader epochs and the producers' state are built
-again. Segments below the recovery point were synced with their indexes when it was written and are trusted. Of their
-indexes, which hold nothing that the log does not, the ends are checked; missing and impossible ones are built again.
-JVM Kafka checks less: whether there is an offset index, and the content of the transaction index.
+After a clean stop the files are complete, and opening costs a few small reads per log. Otherwise everything from the
+recovery point on is suspect. The segments from the one with the recovery point on are walked batch by batch with their
+CRC checked; the first torn or corrupt batch ends the log: the rest of its segment and all later segments are removed.
+The same applies to the first batch that overlaps with the next segment: that segment was created after a truncation,
+which the power cut has undone. Meanwhile the indexes, the leader epochs and the producers' state are rebuilt. Segments
+below the recovery point were synced with their indexes when it was written and are trusted. Of their indexes, which
+hold nothing that the log does not, the ends are checked; missing and invalid ones are rebuilt. JVM Kafka checks less:
+whether there is an offset index, and the content of the transaction index.
 
-`interrupted_work` puts the files in order first.
+`interrupted_work` repairs the files first.
 
 Source: LogLoader and LogSegment.recover of Kafka.
 """
@@ -53,20 +53,20 @@ logger = logging.getLogger(__name__)
 
 _SEGMENT_FILES = frozenset(f"{0:020d}{suffix}" for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX))
 _BLANK_FILES = _SEGMENT_FILES | {PARTITION_METADATA}
-"""All that a log has to which nothing was ever written."""
+"""The files of a log to which nothing was ever written."""
 
 
-class DamagedLogError(StorageError):
-    """What is in the files below the recovery point is not what was written: one log's fault, not its directory's."""
+class CorruptLogError(StorageError):
+    """Files below the recovery point are corrupt: this log cannot be used, its directory can."""
 
 
 @dataclass(slots=True, kw_only=True)
 class LoadedLog:
-    """What is in a log's directory.
+    """The log as loaded from its directory.
 
-    ``truncated_bytes`` counts what recovery had to cut off, 0 after a clean stop; ``has_changed_files`` tells whether
-    files were made that the directory may lose; ``was_recovered`` whether indexes were made anew; ``is_blank`` whether
-    nothing was ever written, so that it would be made the same if it were lost.
+    ``truncated_bytes`` counts the bytes that recovery truncated, 0 after a clean stop; ``has_changed_files`` is whether
+    files were created that the directory may lose; ``was_recovered`` whether indexes were rebuilt; ``is_blank`` whether
+    nothing was ever written, so that a lost log would be created again with the same contents.
     """
 
     segments: Segments
@@ -83,7 +83,7 @@ class LoadedLog:
 
 
 class LogLoader:
-    """Opens one log; used once. `load` raises StorageError where the disk refuses."""
+    """Opens one log; used once. `load` raises StorageError on an I/O error."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class LogLoader:
         self._open_files = open_files
         self._directory = directory
         self._config = config
-        # An entry comes with the first batch after an interval: in more bytes than these there is one.
+        # An entry is added with the first batch after an interval: more bytes than these have at least one.
         self._unindexed_bytes_max = 2 * (config.index_interval_bytes + config.max_message_bytes)
         self._wall_ms = wall_ms
         self._recovery_point = recovery_point
@@ -118,7 +118,7 @@ class LogLoader:
         self._was_recovered = False
 
     def load(self) -> LoadedLog:
-        """Open the log, making an empty one where there is nothing."""
+        """Open the log; create an empty one if there is none."""
         try:
             self._disk.make_directory(self._directory)
             names = set(self._disk.list_directory(self._directory))
@@ -126,9 +126,9 @@ class LogLoader:
         except OSError as error:
             raise StorageError(f"cannot open the log in {self._directory}: {error}") from error
         except CorruptRecordError as error:
-            raise DamagedLogError(f"the compacted segment is damaged: {error}") from error
+            raise CorruptLogError(f"the compacted segment is corrupt: {error}") from error
         self._find_segments(names)
-        epochs_are_sound = self._load_epochs(names)
+        epochs_are_valid = self._load_epochs(names)
         is_new, is_blank = not self._segments, self._is_blank(names)
         if is_new:
             self._segments.add(self._new_segment(self._log_start_offset))
@@ -137,17 +137,17 @@ class LogLoader:
             self._state.clear(end_offset)
         else:
             try:
-                end_offset = self._load_end(names, epochs_are_sound)
+                end_offset = self._load_end(names, epochs_are_valid)
             except CorruptRecordError as error:
-                raise DamagedLogError(f"the log is damaged below its recovery point: {error}") from error
+                raise CorruptLogError(f"the log is corrupt below its recovery point: {error}") from error
         end_offset = self._match_log_start(end_offset)
-        if not epochs_are_sound:
+        if not epochs_are_valid:
             self._epochs.rewrite()
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(self._log_start_offset)
         self._snapshots.remove_above(end_offset)
         for segment in self._segments:
-            # A node with thousands of logs must not start with as many descriptors.
+            # A node with thousands of logs must not start with as many open descriptors.
             segment.close()
         return LoadedLog(
             segments=self._segments,
@@ -163,7 +163,7 @@ class LogLoader:
             is_blank=is_blank,
         )
 
-    # --- what is there
+    # --- files
 
     def _find_segments(self, names: set[str]) -> None:
         segments = []
@@ -185,7 +185,7 @@ class LogLoader:
         self._snapshots.remove_strays(segment.base_offset for segment in self._segments)
 
     def _is_blank(self, names: set[str]) -> bool:
-        """Whether no record was ever appended: whoever appends one leaves the file of epochs, whatever he cuts off."""
+        """Whether no record was ever appended: an append creates the file of epochs, which a truncation keeps."""
         if self._log_start_offset > 0 or not names <= _BLANK_FILES:
             return False
         if not self._segments or not names >= _SEGMENT_FILES:
@@ -204,7 +204,7 @@ class LogLoader:
                     self._disk.remove(f"{self._directory}/{name}")
 
     def _load_epochs(self, names: set[str]) -> bool:
-        """Read the epochs; return False when the file is damaged, which only a crash excuses."""
+        """Read the epochs; return False when the file is corrupt, which is only valid after a crash."""
         try:
             self._epochs.load(is_synced=self._was_clean_shutdown)
         except MalformedFileError:
@@ -213,7 +213,7 @@ class LogLoader:
             return False
         if self._was_clean_shutdown or self._epochs.entries or LEADER_EPOCH_CHECKPOINT not in names:
             return True
-        # An empty file is right for a log without records; beside records a power cut has emptied it.
+        # An empty file is valid for a log without records; with records, a power cut has emptied it.
         return not self._segments.size_bytes
 
     def _segment(self, base_offset: Offset, size_bytes: int, *, has_transactions: bool = False) -> Segment:
@@ -233,31 +233,31 @@ class LogLoader:
         self._has_changed_files = True
         return segment
 
-    # --- where it ends
+    # --- the log end
 
-    def _load_end(self, names: set[str], epochs_are_sound: bool) -> Offset:
-        """Return the log end offset, having recovered what has to be."""
+    def _load_end(self, names: set[str], epochs_are_valid: bool) -> Offset:
+        """Recover the suspect segments; return the log end offset."""
         suspects = [] if self._was_clean_shutdown else self._unsynced_segments()
-        suspects += self._mend_indexes(names, believed_count=len(self._segments) - len(suspects))
+        suspects += self._repair_indexes(names, trusted_count=len(self._segments) - len(suspects))
         if not suspects:
             try:
                 end_offset = self._segments.active.read_next_offset(unindexed_bytes_max=self._unindexed_bytes_max)
             except CorruptRecordError:
-                # The marker promised a clean end that is not there: somebody else has had the file.
+                # The clean-shutdown marker is wrong: another program has changed the file.
                 suspects.append(self._segments.active)
             else:
                 self._load_producers(end_offset)
                 return end_offset
         first_offset = min(segment.base_offset for segment in suspects)
-        if not epochs_are_sound:
+        if not epochs_are_valid:
             first_offset = self._segments.first.base_offset
         return self._recover_from(first_offset)
 
     def _unsynced_segments(self) -> list[Segment]:
-        """Return the segments from the recovery point on, with the one before if its truncation was lost.
+        """Return the segments from the recovery point on, with the previous one if its truncation was lost.
 
-        A truncation moves the recovery point back to the new end of the log. The segment that is rolled there begins at
-        the recovery point, and the truncated one is below it without having been synced.
+        A truncation moves the recovery point back to the new log end. The segment that is rolled there starts at the
+        recovery point, and the truncated one is below it without having been synced.
         """
         suspects = self._segments.starting_with(self._recovery_point)
         first_offset = suspects[0].base_offset
@@ -267,41 +267,41 @@ class LogLoader:
         try:
             end_offset = before.read_next_offset(unindexed_bytes_max=self._unindexed_bytes_max)
         except CorruptRecordError:
-            return suspects  # not a matter of truncation: `_mend_indexes` decides
+            return suspects  # no lost truncation: `_repair_indexes` decides
         return [before, *suspects] if end_offset > first_offset else suspects
 
-    def _mend_indexes(self, names: set[str], *, believed_count: int) -> list[Segment]:
-        """Make the unsound indexes of the first segments anew; return those that must be recovered for it.
+    def _repair_indexes(self, names: set[str], *, trusted_count: int) -> list[Segment]:
+        """Rebuild the invalid indexes of the first segments; return the segments that must be recovered instead.
 
         These are the active one, and those whose batches cannot be walked.
         """
         hopeless = []
         ends = [segment.base_offset for segment in self._segments][1:]
-        for segment, end_offset in islice(zip_longest(self._segments, ends), believed_count):
+        for segment, end_offset in islice(zip_longest(self._segments, ends), trusted_count):
             try:
-                if self._has_sound_indexes(segment, end_offset, names):
+                if self._has_valid_indexes(segment, end_offset, names):
                     continue
                 if end_offset is None:
                     hopeless.append(segment)
                     continue
-                logger.warning("%s: an index is missing or damaged; making its indexes anew", segment.path)
+                logger.warning("%s: an index is missing or corrupt; rebuilding its indexes", segment.path)
                 self._rebuild_indexes(segment, end_offset)
             except CorruptRecordError:
                 hopeless.append(segment)
         return hopeless
 
-    def _has_sound_indexes(self, segment: Segment, end_offset: Offset | None, names: set[str]) -> bool:
+    def _has_valid_indexes(self, segment: Segment, end_offset: Offset | None, names: set[str]) -> bool:
         for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
             if f"{segment.base_offset:020d}{suffix}" not in names:
                 return False
         if end_offset is None:
-            return True  # of the active segment they are looked at when its next offset is read
-        return segment.has_sound_indexes(end_offset, unindexed_bytes_max=self._unindexed_bytes_max)
+            return True  # those of the active segment are checked when its next offset is read
+        return segment.has_valid_indexes(end_offset, unindexed_bytes_max=self._unindexed_bytes_max)
 
     def _rebuild_indexes(self, segment: Segment, end_offset: Offset) -> None:
-        """Walk a segment that is believed, and ends where the next one starts, and index it anew."""
+        """Walk a trusted segment, which ends at the start of the next one, and rebuild its indexes."""
         self._was_recovered = True
-        if self._state.end_offset != segment.base_offset:  # it does not follow one that was walked just now
+        if self._state.end_offset != segment.base_offset:  # the previous segment was not walked just before
             self._load_producers(segment.base_offset)
         segment.reset_indexes()
         next_offset = segment.base_offset
@@ -350,21 +350,21 @@ class LogLoader:
                 self._snapshots.write(self._state)
             end_offset, is_torn = self._recover(segment, epoch_starts)
         self._state.end_offset = end_offset
-        # The file may be older than the log; the batches know better.
+        # The file may be older than the log; the batches are authoritative.
         self._epochs.restore(first_offset, epoch_starts)
         return end_offset
 
     def _is_gap(self, end_offset: Offset, segment: Segment) -> bool:
-        """Whether the segment before has lost its end to a power cut, cleanly between two batches.
+        """Whether the previous segment has lost its end to a power cut, exactly between two batches.
 
-        A segment starts where the one before ended, unless compaction has removed that one's last records; and what is
-        below the recovery point was not lost.
+        A segment starts at the end of the previous one, unless compaction has removed that one's last records; and
+        records below the recovery point cannot be lost.
         """
         is_suspect = end_offset >= self._recovery_point and not self._config.is_compacted
         return is_suspect and segment.base_offset > end_offset
 
     def _recover(self, segment: Segment, epoch_starts: list[EpochEntry]) -> tuple[Offset, bool]:
-        """Walk one segment, cut it at the first bad batch; return the offset after it and whether it was cut."""
+        """Walk one segment and truncate it at the first bad batch; return its end offset and whether it was cut."""
         segment.reset_indexes()
         following = self._segments.after(segment)
         is_torn = False
@@ -390,10 +390,10 @@ class LogLoader:
         return next_offset, is_torn
 
     def _require_next(self, segment: Segment, batch: RecordBatch, next_offset: Offset, epoch: LeaderEpoch) -> None:
-        """Refuse a batch that cannot follow: its CRC says nothing of its offset and its leader epoch.
+        """Reject a batch that cannot be the next one: its CRC does not cover its offset and its leader epoch.
 
         Raises:
-            CorruptRecordError: as `_require_offsets`, or it leaves a gap where nothing was compacted, or its epoch is
+            CorruptRecordError: as `_require_offsets`, or it leaves a gap without compaction, or its epoch is
                 below ``epoch``.
         """
         _require_offsets(segment, batch, next_offset)
@@ -404,11 +404,11 @@ class LogLoader:
             raise CorruptRecordError(f"{segment.path}: leader epoch {batch.leader_epoch} after {epoch} at {offset}")
 
     def _match_log_start(self, end_offset: Offset) -> Offset:
-        """Make the log start lie within the log; return the log end offset."""
+        """Move the log start into the log if necessary; return the log end offset."""
         if end_offset >= self._log_start_offset:
             self._log_start_offset = max(self._log_start_offset, self._segments.first.base_offset)
             return end_offset
-        # What was kept ends below what had been deleted already: nothing of it may be shown again.
+        # The remaining records are below the log start: they were deleted already and must not become readable again.
         for segment in self._segments:
             self._remove(segment)
         self._segments.add(self._new_segment(self._log_start_offset))
@@ -425,10 +425,10 @@ class LogLoader:
 
 
 def _require_offsets(segment: Segment, batch: RecordBatch, next_offset: Offset) -> None:
-    """Refuse a batch with offsets that no index can have.
+    """Reject a batch with offsets that no index can represent.
 
     Raises:
-        CorruptRecordError: it goes back, or is too far away.
+        CorruptRecordError: an offset decreases, or is too far from the base offset.
     """
     is_too_far = batch.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
     if batch.base_offset < next_offset or batch.last_offset_delta < 0 or is_too_far:

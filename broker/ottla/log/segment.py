@@ -1,7 +1,7 @@
 """One segment of a log: a ``.log`` file of record batches with its three indexes.
 
-The segment that is appended to is the active one; the others never change until they are deleted. A segment opens its
-file when it is first used and may be told to let go of it (`OpenFiles`).
+Appends go to the active segment; the others never change until they are deleted. A segment opens its file on first use,
+and `OpenFiles` may close it.
 
 Source: LogSegment of Kafka.
 """
@@ -30,10 +30,10 @@ SEGMENT_SIZE_BYTES_MAX = (1 << 31) - 1
 
 
 class Segment:
-    """See the module. Every method raises StorageError where the disk refuses.
+    """See the module. Every method raises StorageError on an I/O error.
 
     Attributes:
-        base_offset: the lowest offset that it may hold, and the name of its files.
+        base_offset: the lowest offset that it may hold, which is in the names of its files.
         size_bytes: of the batches in it.
         created_ms: when this node created or loaded it, by the wall clock: the start of `age_ms` without timestamps.
         first_timestamp_ms: the largest timestamp of its first batch, -1 before it is known: the start of segment.ms.
@@ -96,12 +96,12 @@ class Segment:
 
     @property
     def file(self) -> File:
-        """The open ``.log``; opened when it is not."""
+        """The open ``.log`` file; opened on first use."""
         self.was_used = True
         return self._file or self._open()
 
     def create(self) -> None:
-        """Make the files of a new segment, empty."""
+        """Create the empty files of a new segment."""
         self._open(create=True).truncate(0)
         self.offset_index.reset()
         self.time_index.reset()
@@ -117,9 +117,9 @@ class Segment:
         return file
 
     def release(self) -> None:
-        """Let go of the descriptor and of the indexes' entries; `OpenFiles` calls this.
+        """Drop the descriptor and the indexes' entries; `OpenFiles` calls this.
 
-        The file is not closed but dropped: slices of it may be on their way to a socket.
+        The file is not closed but dropped: slices of it may be queued for a socket.
         """
         self._file = None
         self.offset_index.release()
@@ -127,13 +127,13 @@ class Segment:
         self.transaction_index.release()
 
     def close(self) -> None:
-        """Write the indexes and let go of everything."""
+        """Write the indexes and close all files."""
         if self._file is not None:
             self._open_files.closed(self)
         self.release()
 
     def discard(self) -> None:
-        """Let go of everything without writing: the files are going away."""
+        """Close all files without writing, because they are being deleted."""
         if self._file is not None:
             self._open_files.closed(self)
             self._file = None
@@ -142,7 +142,7 @@ class Segment:
         self.transaction_index.release()
 
     def move_to(self, directory: str) -> None:
-        """Use the files in ``directory``, where they have been moved."""
+        """Use the files in ``directory``, to which they have been moved."""
         self.close()
         self.path = segment_path(directory, self.base_offset, LOG_SUFFIX)
         self.offset_index.file.path = segment_path(directory, self.base_offset, INDEX_SUFFIX)
@@ -157,7 +157,7 @@ class Segment:
     # --- appending
 
     def write(self, buffers: Sequence[Buffer], size_bytes: int) -> int:
-        """Write whole batches after the others; return their position. `index_batch` is told of each then."""
+        """Append whole batches to the file; return their position. The caller then calls `index_batch` for each."""
         position = self.size_bytes
         self.was_used = True
         file = self._file or self._open()
@@ -171,7 +171,7 @@ class Segment:
     def index_batch(
         self, position: int, *, size_bytes: int, last_offset: Offset, max_timestamp_ms: int, interval_bytes: int
     ) -> None:
-        """Count the batch at ``position``; add index entries when ``interval_bytes`` have passed since the last."""
+        """Register the batch at ``position``; add index entries if ``interval_bytes`` have passed since the last."""
         known_ms = self._max_timestamp_ms
         if known_ms is None:
             known_ms = self.max_timestamp_ms
@@ -204,7 +204,7 @@ class Segment:
         )
 
     def _waited_ms(self, max_timestamp_ms: int, now_ms: int) -> int:
-        """Return how long the first record waits for the roll, by the records' own time when they have one."""
+        """Return the age of the first record for the roll, by the records' own timestamps if they have any."""
         if self.first_timestamp_ms == NO_TIMESTAMP and self.size_bytes > 0:
             _, batch = next(self.walk_headers())
             self.first_timestamp_ms = batch.max_timestamp_ms
@@ -213,12 +213,12 @@ class Segment:
         return self._own_age_ms(now_ms)
 
     def become_inactive(self) -> None:
-        """Write the last time index entry and both indexes: nothing will be appended any more."""
+        """Write the last time index entry and both indexes: no more batches will be appended."""
         self.time_index.append_if_later(self.max_timestamp_ms, self._max_timestamp_offset)
         self.offset_index.save()
         self.time_index.save()
 
-    # --- what is in it
+    # --- contents
 
     @property
     def max_timestamp_ms(self) -> int:
@@ -238,7 +238,7 @@ class Segment:
         return now_ms - newest_ms if newest_ms >= 0 else self._own_age_ms(now_ms)
 
     def _own_age_ms(self, now_ms: int) -> int:
-        # A clock that was ahead when the segment was created has been set right: its age counts from now on.
+        # A clock that was ahead when the segment was created has been corrected: the age counts from now on.
         self.created_ms = min(self.created_ms, now_ms)
         return now_ms - self.created_ms
 
@@ -259,7 +259,7 @@ class Segment:
         return _guarded(walk_batches(self.file, position=position, end_position=self.size_bytes), self.path)
 
     def read_next_offset(self, *, unindexed_bytes_max: int = SEGMENT_SIZE_BYTES_MAX) -> Offset:
-        """Return the offset after the segment's last record, from the end of its index on; also see all timestamps.
+        """Return the offset after the segment's last record, read from the end of its index; also read all timestamps.
 
         Raises:
             CorruptRecordError: the file does not end with a whole batch, or an index cannot be this segment's.
@@ -276,16 +276,16 @@ class Segment:
                 self._max_timestamp_ms, self._max_timestamp_offset = batch.max_timestamp_ms, batch.last_offset
             self._bytes_since_index_entry = at - position + batch.size_bytes
         is_timed = position > 0
-        if not self._are_possible(last_indexed, last_timed, next_offset, unindexed_bytes_max, is_timed=is_timed):
-            raise CorruptRecordError(f"{self.path} has an index that cannot be its own")
+        if not self._are_valid_entries(last_indexed, last_timed, next_offset, unindexed_bytes_max, is_timed=is_timed):
+            raise CorruptRecordError(f"{self.path} has an index of another segment")
         return next_offset
 
-    def has_sound_indexes(self, end_offset: Offset, *, unindexed_bytes_max: int) -> bool:
-        """Whether the indexes of an inactive segment could be its own, as far as the end of each shows.
+    def has_valid_indexes(self, end_offset: Offset, *, unindexed_bytes_max: int) -> bool:
+        """Whether the last entries of an inactive segment's indexes are possible for it.
 
         Args:
             end_offset: the next segment's base offset.
-            unindexed_bytes_max: how large a segment may be whose offset index is empty.
+            unindexed_bytes_max: the size limit of a segment with an empty offset index.
 
         Raises:
             CorruptRecordError: the time index is empty, and the segment does not start with a header.
@@ -293,9 +293,9 @@ class Segment:
         if self.size_bytes == 0:
             return True
         last_indexed, last_timed = self.offset_index.last_entry(), self.time_index.last_entry()
-        return self._are_possible(last_indexed, last_timed, end_offset, unindexed_bytes_max, is_timed=True)
+        return self._are_valid_entries(last_indexed, last_timed, end_offset, unindexed_bytes_max, is_timed=True)
 
-    def _are_possible(
+    def _are_valid_entries(
         self,
         last_indexed: tuple[Offset, int],
         last_timed: tuple[int, Offset],
@@ -304,7 +304,7 @@ class Segment:
         *,
         is_timed: bool,
     ) -> bool:
-        """Whether these may be the last entries; ``is_timed``: only records without timestamps excuse having none."""
+        """Whether these may be the last entries; with ``is_timed`` the records have timestamps, so one must exist."""
         offset, position = last_indexed
         timestamp_ms, timestamp_offset = last_timed
         return (
@@ -318,10 +318,10 @@ class Segment:
             and self.transaction_index.is_sane()
         )
 
-    # --- cutting
+    # --- truncation
 
     def reset_indexes(self) -> None:
-        """Empty the indexes, before recovery fills them anew."""
+        """Empty the indexes, before recovery rebuilds them."""
         self.offset_index.reset()
         self.time_index.reset()
         self.transaction_index.reset()
@@ -331,7 +331,7 @@ class Segment:
         self.first_timestamp_ms = NO_TIMESTAMP
 
     def truncate_bytes(self, size_bytes: int) -> None:
-        """Cut the file; the indexes are the caller's."""
+        """Truncate the file; the caller truncates the indexes."""
         try:
             self.file.truncate(size_bytes)
         except OSError as error:
@@ -339,9 +339,9 @@ class Segment:
         self.size_bytes = size_bytes
 
     def truncate_to(self, offset: Offset) -> Offset:
-        """Remove the batches that hold ``offset`` and what follows; return the offset after the last that is left.
+        """Remove the batches from the one with ``offset`` on; return the offset after the last remaining one.
 
-        A batch that straddles ``offset`` goes as a whole.
+        A batch that straddles ``offset`` is removed as a whole.
         """
         place = self.find(offset)
         self.offset_index.truncate_to(offset)
@@ -356,9 +356,9 @@ class Segment:
         return self.read_next_offset()
 
     def files_to_sync(self, *, with_indexes: bool) -> list[File]:
-        """Return what must be synced for the segment to be durable, everything written.
+        """Write everything, and return the files to sync for the segment to be durable.
 
-        Of the active segment that is the ``.log`` alone: recovery makes its indexes anew.
+        Of the active segment that is only the ``.log``: recovery rebuilds its indexes.
         """
         files = [self.file]
         if with_indexes:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ottla.errors import StorageError
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
-from ottla.log.recovery import DamagedLogError
+from ottla.log.recovery import CorruptLogError
 from ottla.log.unknown_epochs import truncate_unknown_epochs
 from ottla.metadata.cluster import DIRECTORY_LOST, RESERVED_DIRECTORIES_END
 from ottla.metadata.topics import LocalReplica
@@ -58,7 +58,9 @@ class PartitionOpener:
             # The topic was deleted and created again while this node was away.
             self._logs.move_aside_strays(lambda other: other is log)
         try:
-            if local.partition.leader not in (NO_LEADER, self._node_id) and self._logs.drop_damaged(topic_partition):
+            if local.partition.leader not in (NO_LEADER, self._node_id) and self._logs.delete_corrupt_log(
+                topic_partition
+            ):
                 logger.warning(
                     "%s: dropped the corrupt log; copying it again from node %d",
                     topic_partition,
@@ -71,7 +73,7 @@ class PartitionOpener:
                 directory_id=directory_id if directory_id >= RESERVED_DIRECTORIES_END else None,
             )
             truncate_unknown_epochs(log, local.partition.leader_epoch)
-        except DamagedLogError as error:
+        except CorruptLogError as error:
             logger.error("cannot serve %s: %s; requesting another leader", topic_partition, error)
             self._directories.assign(local.topic_id, topic_partition.partition, DIRECTORY_LOST)
             return None

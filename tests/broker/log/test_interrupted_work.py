@@ -1,4 +1,4 @@
-"""Deleted, half-written and finished files that a stopped node left behind."""
+"""Deleted, half-written and finished files that a stopped node has left behind."""
 
 from collections.abc import Callable
 
