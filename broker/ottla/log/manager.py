@@ -212,7 +212,7 @@ class LogManager:
         Raises:
             KafkaError: INCONSISTENT_TOPIC_ID when the log on disk belongs to another topic of that name.
             StorageError: the directory is offline, or the one that had the log when it failed; an I/O error; or
-                (CorruptLogError) the existing log cannot be read: after `delete_corrupt_log` a new one can be created.
+                (CorruptLogError) the existing log cannot be read: after `drop_corrupt` a new one can be created.
         """
         if topic_partition in self._corrupt:
             raise self._corrupt[topic_partition][1]
@@ -294,7 +294,7 @@ class LogManager:
         due_ms = self._clock.monotonic_ms() + log.config.file_delete_delay_ms
         self.maintenance.remove_later(directory, path, due_ms)
 
-    def delete_corrupt_log(self, topic_partition: TopicPartition) -> bool:
+    def drop_corrupt(self, topic_partition: TopicPartition) -> bool:
         """Delete a log that could not be read, as `delete` does; return whether there was one.
 
         Raises:
