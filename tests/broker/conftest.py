@@ -3,23 +3,14 @@
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from ottla.errors import ErrorCode
-from ottla.groups.config import GroupConfig
-from ottla.groups.coordinator import GroupCoordinator
-from ottla.handlers.api import RequestContext
-from ottla.handlers.catalog import find
-from ottla.metadata.cache import MetadataCache
-from ottla.metadata.cluster import BrokerRegistration, ClusterImage, Listener
-from ottla.metadata.image import MetadataImage
-from ottla.metadata.topics import PartitionRegistration, TopicImage, TopicsImage
+from group_node import GroupNode, MemoryCoordinatorLog, serve
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import run_to_end
 from ottla.security.authorizer import AllowEveryone

@@ -15,7 +15,7 @@ from ottla.cli.record_format import Parsed, compile_reader, iso_time, unescape
 if TYPE_CHECKING:
     import asyncio
 
-    from ottla.client.producer import RecordMetadata
+    from ottla.client.producer_queue import RecordMetadata
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}

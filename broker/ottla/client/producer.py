@@ -11,16 +11,21 @@ import asyncio
 import contextlib
 import random
 import time
-from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.client.cluster import BACKOFF_FIRST_S, NOT_THERE_YET, Cluster
 from ottla.client.cluster_user import ClusterUser
 from ottla.client.errors import ClientError, RequestTimeoutError, kafka_error, raise_for
 from ottla.client.partitioner import partition_for_key
+from ottla.client.producer_queue import (
+    RECORD_OVERHEAD_BYTES,
+    PartitionQueue,
+    PendingBatch,
+    PendingRecord,
+    RecordMetadata,
+)
 from ottla.errors import ErrorCode, KafkaError, OttlaError
 from ottla.types import Endpoint, NodeId, Offset, ProducerEpoch, ProducerId, TopicPartition
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -51,53 +56,8 @@ BUFFER_SIZE_BYTES = 32 * 1024 * 1024
 LINGER_MS = 5
 DELIVERY_TIMEOUT_S = 120.0
 
-RECORD_OVERHEAD_BYTES = 24
-"""Approximate overhead of a record besides its key, value and headers."""
-
 # From version 13 on, Produce names topics by id.
 PRODUCE_VERSION_MAX = 12
-
-
-class RecordMetadata(NamedTuple):
-    """Partition and offset of a record; ``offset`` is -1 with acks=0, or if the broker detected a duplicate."""
-
-    partition: TopicPartition
-    offset: Offset
-    timestamp_ms: int
-
-
-@dataclass(slots=True)
-class _Pending:
-    """One record that is not delivered yet."""
-
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[Header]
-    size_bytes: int
-    done: "asyncio.Future[RecordMetadata]"
-
-
-@dataclass(slots=True)
-class _Batch:
-    """Records of one batch; ``data`` is set once its sequence is assigned."""
-
-    partition: TopicPartition
-    opened_at_s: float
-    records: list[_Pending] = field(default_factory=list)
-    size_bytes: int = 0
-    data: bytes | None = None
-
-
-@dataclass(slots=True)
-class _Queue:
-    """One partition's batches, oldest first, and the producer id and epoch of their sequences."""
-
-    partition: TopicPartition
-    batches: deque[_Batch] = field(default_factory=deque)
-    is_under_way: bool = False
-    producer: tuple[ProducerId, ProducerEpoch] | None = None
-    next_sequence: int = 0
 
 
 class Producer(ClusterUser):
@@ -142,7 +102,7 @@ class Producer(ClusterUser):
         self._buffer_size_bytes = buffer_size_bytes
         self._delivery_timeout_s = delivery_timeout_s
         self._create_topics = create_topics
-        self._queues: dict[TopicPartition, _Queue] = {}
+        self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._sticky: dict[str, TopicPartition] = {}
         self._unsent_bytes = 0
         self._flushing = 0
@@ -188,7 +148,7 @@ class Producer(ClusterUser):
         done: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
-        self._enqueue(where, _Pending(timestamp_ms, key, value, headers, size_bytes, done))
+        self._enqueue(where, PendingRecord(timestamp_ms, key, value, headers, size_bytes, done))
         return done
 
     async def flush(self) -> None:
@@ -240,14 +200,14 @@ class Producer(ClusterUser):
         self._sticky[topic] = where
         return where
 
-    def _enqueue(self, where: TopicPartition, record: _Pending) -> None:
+    def _enqueue(self, where: TopicPartition, record: PendingRecord) -> None:
         queue = self._queues.get(where)
         if queue is None:
-            queue = self._queues[where] = _Queue(where)
+            queue = self._queues[where] = PartitionQueue(where)
         batch = queue.batches[-1] if queue.batches else None
         is_closed = batch is None or batch.data is not None or (queue.is_under_way and len(queue.batches) == 1)
         if is_closed or (batch is not None and batch.size_bytes + record.size_bytes > self._batch_size_bytes):
-            batch = _Batch(where, asyncio.get_running_loop().time())
+            batch = PendingBatch(where, asyncio.get_running_loop().time())
             queue.batches.append(batch)
             self._work.set()
         assert batch is not None
@@ -275,7 +235,7 @@ class Producer(ClusterUser):
     async def _start_requests(self) -> float | None:
         """Start a request to every idle broker with due batches; return the seconds until the next one is due."""
         now_s = asyncio.get_running_loop().time()
-        due: dict[NodeId, list[_Queue]] = {}
+        due: dict[NodeId, list[PartitionQueue]] = {}
         next_due_s: float | None = None
         for queue in list(self._queues.values()):
             if not queue.batches or queue.is_under_way:
@@ -296,15 +256,15 @@ class Producer(ClusterUser):
             self._start_request(leader, queues)
         return next_due_s
 
-    def _wait_s(self, queue: _Queue, now_s: float) -> float:
+    def _wait_s(self, queue: PartitionQueue, now_s: float) -> float:
         batch = queue.batches[0]
         is_full = len(queue.batches) > 1 or batch.size_bytes + batch.records[-1].size_bytes > self._batch_size_bytes
         if is_full or self._flushing or batch.data is not None:
             return 0.0
         return batch.opened_at_s + self._linger_s - now_s
 
-    def _start_request(self, leader: NodeId, queues: list[_Queue]) -> None:
-        chosen: list[_Queue] = []
+    def _start_request(self, leader: NodeId, queues: list[PartitionQueue]) -> None:
+        chosen: list[PartitionQueue] = []
         size_bytes = 0
         for queue in queues:
             size_bytes += queue.batches[0].size_bytes
@@ -317,7 +277,7 @@ class Producer(ClusterUser):
         self._requests.add(task)
         task.add_done_callback(self._requests.discard)
 
-    async def _request(self, leader: NodeId, queues: list[_Queue]) -> None:
+    async def _request(self, leader: NodeId, queues: list[PartitionQueue]) -> None:
         """Send the first batch of each queue; a batch with a retriable error stays first."""
         try:
             sent = [queue for queue in queues if await self._settle(queue)]
@@ -339,7 +299,7 @@ class Producer(ClusterUser):
             self._work.set()
 
     async def _produce(
-        self, leader: NodeId, queues: list[_Queue]
+        self, leader: NodeId, queues: list[PartitionQueue]
     ) -> dict[TopicPartition, PartitionProduceResponse | None]:
         topics: dict[str, TopicProduceData] = {}
         for queue in queues:
@@ -363,7 +323,7 @@ class Producer(ClusterUser):
             for entry in topic.partition_responses
         }
 
-    async def _settle(self, queue: _Queue) -> bool:
+    async def _settle(self, queue: PartitionQueue) -> bool:
         """Assign sequences to the first batch and encode it; a retried batch keeps them.
 
         Return False if the batch failed because a record in it cannot be encoded.
@@ -409,7 +369,7 @@ class Producer(ClusterUser):
 
     # --- responses -----------------------------------------------------------------------------------------------
 
-    def _handle_response(self, queue: _Queue, response: PartitionProduceResponse | None) -> bool:
+    def _handle_response(self, queue: PartitionQueue, response: PartitionProduceResponse | None) -> bool:
         """Return whether the queue's first batch has been delivered or has failed."""
         batch = queue.batches[0]
         if self._acks == 0:
@@ -424,7 +384,7 @@ class Producer(ClusterUser):
         self.cluster.invalidate_topic(queue.partition.topic)
         return self._fail_if_hopeless(queue, error, asyncio.get_running_loop().time())
 
-    def _fail_if_hopeless(self, queue: _Queue, error: OttlaError, now_s: float) -> bool:
+    def _fail_if_hopeless(self, queue: PartitionQueue, error: OttlaError, now_s: float) -> bool:
         """Fail the first batch, unless a retry may help and there is time; return whether it failed."""
         batch = queue.batches[0]
         may_help = not isinstance(error, KafkaError) or error.code.is_retriable
@@ -436,8 +396,8 @@ class Producer(ClusterUser):
 
     def _finish(
         self,
-        queue: _Queue,
-        batch: _Batch,
+        queue: PartitionQueue,
+        batch: PendingBatch,
         error: OttlaError | None,
         base_offset: Offset = -1,
         log_append_time_ms: int = -1,

@@ -58,9 +58,7 @@ class PartitionOpener:
             # The topic was deleted and created again while this node was away.
             self._logs.move_aside_strays(lambda other: other is log)
         try:
-            if local.partition.leader not in (NO_LEADER, self._node_id) and self._logs.drop_corrupt(
-                topic_partition
-            ):
+            if local.partition.leader not in (NO_LEADER, self._node_id) and self._logs.drop_corrupt(topic_partition):
                 logger.warning(
                     "%s: dropped the corrupt log; copying it again from node %d",
                     topic_partition,

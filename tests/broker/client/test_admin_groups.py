@@ -1,0 +1,202 @@
+"""AdminClient: classic and consumer groups, and their offsets."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import pytest
+
+from ottla.client.admin import AdminClient
+from ottla.client.admin_groups import parse_assignment
+from ottla.client.results import CommittedOffset
+from ottla.errors import KafkaError
+from ottla.types import TopicPartition
+from ottla.wire.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    Member,
+    TopicPartitions,
+)
+from ottla.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from ottla.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from ottla.wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from ottla.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from ottla.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+from ottla.wire.messages.registry import ApiKey
+
+ResultT = TypeVar("ResultT")
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+# version 0; one topic "t" with partitions 1 and 0; no user data
+ASSIGNMENT = b"\0\0\0\0\0\1\0\1t\0\0\0\2\0\0\0\1\0\0\0\0\xff\xff\xff\xff"
+
+
+def call_admin(broker: Any, call: Callable[[AdminClient], Awaitable[ResultT]]) -> ResultT:
+    """Run one call of an AdminClient against ``broker``."""
+
+    async def run() -> ResultT:
+        async with broker, AdminClient([broker.endpoint]) as admin:
+            return await call(admin)
+
+    return asyncio.run(run())
+
+
+def serve_group(broker: Any) -> None:
+    broker.scripts[FindCoordinatorRequest] = lambda _: FindCoordinatorResponse(
+        node_id=1, host=broker.endpoint.host, port=broker.endpoint.port
+    )
+
+
+class TestGroups:
+    def test_groups_of_all_brokers_are_listed(self, make_broker: Callable[[int], Any]) -> None:
+        first, second = make_broker(1), make_broker(2)
+        for node, group_id in ((first, "b"), (second, "a")):
+            node.scripts[ListGroupsRequest] = lambda _, group_id=group_id: ListGroupsResponse(
+                groups=[ListedGroup(group_id=group_id, group_state="Stable", group_type="classic")]
+            )
+
+        async def run() -> list[str]:
+            async with first, second, AdminClient([first.endpoint]) as admin:
+                first.serve_topic("t", [1], [first, second])
+                return [group.group_id for group in await admin.list_groups()]
+
+        assert asyncio.run(run()) == ["a", "b"]
+
+    def test_classic_group_is_described_with_assignments(self, broker: Any) -> None:
+        serve_group(broker)
+        del broker.versions[ApiKey.CONSUMER_GROUP_DESCRIBE]
+        member = DescribedGroupMember(member_id="m", client_id="c", client_host="/h", member_assignment=ASSIGNMENT)
+        broker.scripts[DescribeGroupsRequest] = lambda _: DescribeGroupsResponse(
+            groups=[
+                DescribedGroup(
+                    group_id="g",
+                    group_state="Stable",
+                    protocol_type="consumer",
+                    protocol_data="range",
+                    members=[member],
+                )
+            ]
+        )
+
+        group = call_admin(broker, lambda admin: admin.describe_groups(["g"]))["g"]
+
+        assert (group.type, group.state, group.assignor) == ("classic", "Stable", "range")
+        assert group.members[0].assignment == (T0, T1)
+
+    def test_consumer_group_is_described(self, broker: Any) -> None:
+        serve_group(broker)
+        assignment = Assignment(topic_partitions=[TopicPartitions(topic_name="t", partitions=[1, 0])])
+        broker.scripts[ConsumerGroupDescribeRequest] = lambda _: ConsumerGroupDescribeResponse(
+            groups=[
+                DescribedConsumerGroup(
+                    group_id="g",
+                    group_state="Stable",
+                    assignor_name="uniform",
+                    members=[Member(member_id="m", assignment=assignment)],
+                )
+            ]
+        )
+
+        group = call_admin(broker, lambda admin: admin.describe_groups(["g"]))["g"]
+
+        assert (group.type, group.assignor, group.members[0].assignment) == ("consumer", "uniform", (T0, T1))
+
+    @pytest.mark.parametrize(
+        "group",
+        [
+            pytest.param(DescribedGroup(group_id="g", group_state="Dead"), id="dead"),
+            pytest.param(DescribedGroup(group_id="g", error_code=69, error_message="no"), id="not-found"),
+        ],
+    )
+    def test_missing_group_is_absent(self, broker: Any, group: DescribedGroup) -> None:
+        serve_group(broker)
+        broker.scripts[ConsumerGroupDescribeRequest] = lambda _: ConsumerGroupDescribeResponse(
+            groups=[DescribedConsumerGroup(group_id="g", error_code=69)]
+        )
+        broker.scripts[DescribeGroupsRequest] = lambda _: DescribeGroupsResponse(groups=[group])
+
+        assert call_admin(broker, lambda admin: admin.describe_groups(["g"])) == {}
+
+    def test_offsets_that_were_never_committed_are_absent(self, broker: Any) -> None:
+        serve_group(broker)
+        broker.scripts[OffsetFetchRequest] = lambda _: OffsetFetchResponse(
+            topics=[
+                OffsetFetchResponseTopic(
+                    name="t",
+                    partitions=[
+                        OffsetFetchResponsePartition(partition_index=0, committed_offset=5, metadata="m"),
+                        OffsetFetchResponsePartition(partition_index=1, committed_offset=-1, metadata=None),
+                    ],
+                )
+            ]
+        )
+
+        offsets = call_admin(broker, lambda admin: admin.group_offsets("g"))
+
+        assert offsets == {T0: CommittedOffset(offset=5, metadata="m")}
+        assert broker.sent(OffsetFetchRequest)[0].topics is None
+
+    def test_offsets_are_set(self, broker: Any) -> None:
+        serve_group(broker)
+        broker.scripts[OffsetCommitRequest] = lambda _: OffsetCommitResponse()
+
+        call_admin(broker, lambda admin: admin.alter_group_offsets("g", {T1: CommittedOffset(offset=9)}))
+
+        partition = broker.sent(OffsetCommitRequest)[0].topics[0].partitions[0]
+        assert (partition.partition_index, partition.committed_offset) == (1, 9)
+
+    def test_offsets_of_a_group_with_members_are_rejected_with_the_reason(self, broker: Any) -> None:
+        serve_group(broker)
+        broker.scripts[OffsetCommitRequest] = lambda _: OffsetCommitResponse(
+            topics=[
+                OffsetCommitResponseTopic(
+                    name="t", partitions=[OffsetCommitResponsePartition(partition_index=0, error_code=25)]
+                )
+            ]
+        )
+
+        with pytest.raises(KafkaError, match="while it has no members"):
+            call_admin(broker, lambda admin: admin.alter_group_offsets("g", {T0: CommittedOffset(offset=9)}))
+
+    def test_coordinator_that_moved_is_looked_up_again(self, broker: Any) -> None:
+        serve_group(broker)
+        codes = [16, 0]
+        broker.scripts[OffsetDeleteRequest] = lambda _: OffsetDeleteResponse(error_code=codes.pop(0))
+
+        call_admin(broker, lambda admin: admin.delete_group_offsets("g", [T0]))
+
+        assert len(broker.sent(FindCoordinatorRequest)) == 2
+
+    def test_group_with_members_is_not_deleted(self, broker: Any) -> None:
+        serve_group(broker)
+        broker.scripts[DeleteGroupsRequest] = lambda _: DeleteGroupsResponse(
+            results=[DeletableGroupResult(group_id="g", error_code=68)]
+        )
+
+        with pytest.raises(KafkaError, match="NON_EMPTY_GROUP: group g"):
+            call_admin(broker, lambda admin: admin.delete_groups(["g"]))
+
+    @pytest.mark.parametrize("data", [b"", b"\0\1"], ids=["nothing", "version-only"])
+    def test_empty_assignment_has_no_partitions(self, data: bytes) -> None:
+        assert parse_assignment(data) == ()
+
+    def test_assignment_of_a_newer_client_is_read(self) -> None:
+        assert parse_assignment(b"\0\7" + ASSIGNMENT[2:] + b"something new") == (T0, T1)

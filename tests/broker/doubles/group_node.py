@@ -1,0 +1,307 @@
+"""A node of consumer groups in memory, as clients see it: codec, handlers, coordinator, and the coordinator's log."""
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from ottla.errors import ErrorCode
+from ottla.groups.config import GroupConfig
+from ottla.groups.coordinator import GroupCoordinator
+from ottla.handlers.api import RequestContext
+from ottla.handlers.catalog import find
+from ottla.metadata.cache import MetadataCache
+from ottla.metadata.cluster import BrokerRegistration, ClusterImage, Listener
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.topics import PartitionRegistration, TopicImage, TopicsImage
+from ottla.purgatory import Delayed
+from ottla.purgatory.steps import run_to_end
+from ottla.security.authorizer import AllowEveryone
+from ottla.simulator.world.clock import SimulatedClock
+from ottla.simulator.world.random_source import SeededRandom
+from ottla.simulator.world.single_node import client_at_the_open_door
+from ottla.types import CONSUMER_OFFSETS_TOPIC, ZERO_UUID, Uuid
+from ottla.wire.codec import Message
+from ottla.wire.messages.consumer_protocol import ConsumerProtocolSubscription
+from ottla.wire.messages.describe_groups import DescribeGroupsRequest
+from ottla.wire.messages.heartbeat import HeartbeatRequest
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from ottla.wire.messages.registry import ApiKey, request_type, response_type
+from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from ottla.wire.records import Record, RecordBatch, parse_batch, read_records
+
+
+def serve(services: Any, request: Message, version: int, *, client_id: str | None = None) -> Delayed[Any]:
+    """Pass a client's request to its handler; request and response are encoded and decoded."""
+    api_key = ApiKey(request.api_key)
+    served = find(api_key, version)
+    assert served is not None, f"{api_key.name} v{version} is not served"
+    context = RequestContext(
+        api_key=api_key,
+        api_version=version,
+        correlation_id=1,
+        client_id=client_id,
+        connection=client_at_the_open_door(),
+        services=services,
+        received_at_ms=services.clock.monotonic_ms(),
+    )
+    decoded = request_type(api_key).decode(memoryview(bytearray(request.encode(version))), version)
+    return _completed(served.handler(context, decoded)).then(
+        lambda response: _over_the_wire(api_key, response, version)
+    )
+
+
+def _completed(result: Any) -> Delayed[Any]:
+    """Run the steps of a handler's result to their end, also those of a delayed one; return the final result."""
+    while isinstance(result, Generator):
+        result = run_to_end(result)
+    if not isinstance(result, Delayed):
+        return Delayed.of(result)
+    completed: Delayed[Any] = Delayed()
+    result.on_complete(lambda value: _completed(value).on_complete(completed.complete))
+    return completed
+
+
+def _over_the_wire(api_key: ApiKey, response: object, version: int) -> object:
+    if not isinstance(response, Message):
+        return response
+    return response_type(api_key).decode(memoryview(bytearray(response.encode(version))), version)
+
+
+def subscription(*topics: str) -> bytes:
+    """Return the encoded subscription of a consumer to ``topics``."""
+    return b"\0\0" + ConsumerProtocolSubscription(topics=list(topics)).encode(0)
+
+
+class MemoryCoordinatorLog:
+    """`CoordinatorLog` in memory: commits at once, or, while ``is_held``, when the test calls `commit`."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, list[RecordBatch]] = {}
+        self.is_held = False
+        self.append_error = ErrorCode.NONE
+        self._held: list[Delayed[ErrorCode]] = []
+
+    def append(self, partition: int, batch: bytes) -> Delayed[ErrorCode]:
+        if self.append_error is not ErrorCode.NONE:
+            return Delayed.of(self.append_error)
+        parsed = parse_batch(bytearray(batch))
+        parsed.check_crc()
+        written = self.batches.setdefault(partition, [])
+        parsed.patch(written[-1].next_offset if written else 0, 0)
+        written.append(parsed)
+        if not self.is_held:
+            return Delayed.of(ErrorCode.NONE)
+        self._held.append(Delayed())
+        return self._held[-1]
+
+    def commit(self, error: ErrorCode = ErrorCode.NONE) -> None:
+        """Raise the high watermark to the end, or fail everything above it."""
+        held, self._held = self._held, []
+        for appended in held:
+            appended.complete(error)
+
+    def read_again(self, partition: int) -> list[RecordBatch]:
+        return list(self.batches.get(partition, []))
+
+    def records(self) -> Iterator[Record]:
+        for _, batches in sorted(self.batches.items()):
+            for batch in batches:
+                yield from read_records(batch, size_bytes_max=1 << 20)
+
+
+@dataclass(kw_only=True)
+class ControllerStub:
+    """Collects the requests to the controller."""
+
+    sent: list[Message] = field(default_factory=list)
+    response: Delayed[Message] = field(default_factory=Delayed)
+
+    def send(self, request: Message) -> Delayed[Message]:
+        self.sent.append(request)
+        return self.response
+
+
+class GroupNode:
+    """One node as clients of groups see it: `call` goes through codec, handler and coordinator."""
+
+    PARTITIONS = 4
+
+    def __init__(self, config: GroupConfig | None = None, topics: dict[str, int] | None = None) -> None:
+        self.config = config or GroupConfig(min_session_timeout_ms=100, initial_rebalance_delay_ms=500)
+        self.clock = SimulatedClock()
+        self.random = SeededRandom(1)
+        self.log = MemoryCoordinatorLog()
+        self.metadata = MetadataCache(self.clock)
+        self.controller = ControllerStub()
+        self.set_topics({CONSUMER_OFFSETS_TOPIC: self.PARTITIONS, "t": 3, "u": 1} if topics is None else topics)
+        self.node_config = SimpleNamespace(
+            node_id=1,
+            ottla_advertise_dialled_address=False,
+            offsets_topic_num_partitions=50,
+            offsets_topic_replication_factor=1,
+            offsets_topic_segment_bytes=104857600,
+            request_timeout_ms=30_000,
+        )
+        self.groups = self.new_coordinator()
+        self.elect()
+
+    def set_topics(self, topics: dict[str, int]) -> None:
+        """Set the existing topics, with their partition counts; broker 1 leads every partition."""
+        by_name = {}
+        for number, (name, count) in enumerate(topics.items(), 1):
+            partitions = {index: PartitionRegistration((1,), (1,), 1, 0, 0, (ZERO_UUID,)) for index in range(count)}
+            by_name[name] = TopicImage(name, Uuid(bytes([number] * 16)), partitions)
+        broker = BrokerRegistration(
+            broker_id=1,
+            epoch=0,
+            incarnation_id=ZERO_UUID,
+            listeners={"PLAINTEXT": Listener("127.0.0.1", 9092, 0)},
+            features={},
+            rack=None,
+            in_controlled_shutdown=False,
+            directories=(),
+            is_fenced=False,
+        )
+        self.metadata.image = MetadataImage(
+            topics=TopicsImage({topic.topic_id: topic for topic in by_name.values()}, by_name),
+            cluster=ClusterImage(brokers={1: broker}),
+        )
+
+    def new_coordinator(self) -> GroupCoordinator:
+        return GroupCoordinator(
+            config=self.config,
+            clock=self.clock,
+            random=self.random,
+            log=self.log,
+            offsets_partition_count=lambda: self.metadata.partition_count(CONSUMER_OFFSETS_TOPIC),
+        )
+
+    def elect(self, leader_epoch: int = 0) -> None:
+        """Lead every partition, and load it to its end."""
+        for partition in range(self.metadata.partition_count(CONSUMER_OFFSETS_TOPIC) or 0):
+            self.groups.on_elected(partition, leader_epoch, iter(list(self.log.batches.get(partition, []))))
+        while self.groups.next_deadline_ms() == self.clock.monotonic_ms():
+            self.groups.tick(self.clock.monotonic_ms())
+
+    def restart(self) -> None:
+        """Restart with only the log."""
+        self.groups = self.new_coordinator()
+        self.elect()
+
+    def advance(self, milliseconds: int) -> None:
+        """Advance the time, and run every deadline at its millisecond."""
+        end_ms = self.clock.monotonic_ms() + milliseconds
+        while (deadline_ms := self.groups.next_deadline_ms()) is not None and deadline_ms <= end_ms:
+            self.clock.advance(max(deadline_ms - self.clock.monotonic_ms(), 0))
+            self.groups.tick(self.clock.monotonic_ms())
+        self.clock.advance(end_ms - self.clock.monotonic_ms())
+
+    def call(self, request: Message, version: int, *, client_id: str | None = "client") -> Delayed[Any]:
+        """Encode, decode and serve a request; return the response, also encoded and decoded."""
+        return serve(self.services(), request, version, client_id=client_id)
+
+    def join(self, group: str = "g", *, member_id: str = "", instance: str | None = None, **said: Any) -> Delayed[Any]:
+        """Send a JoinGroup of version 3 (5 with an instance), which needs no second request for a member id."""
+        request = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=said.get("session_timeout_ms", 10_000),
+            rebalance_timeout_ms=said.get("rebalance_timeout_ms", 20_000),
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type=said.get("protocol_type", "consumer"),
+            protocols=[
+                JoinGroupRequestProtocol(name=name, metadata=subscription(*topics))
+                for name, topics in said.get("protocols", {"range": ["t"]}).items()
+            ],
+        )
+        return self.call(request, 3 if instance is None else 5)
+
+    def sync(
+        self, member_id: str, generation: int, assign: dict[str, bytes] | None = None, **said: Any
+    ) -> Delayed[Any]:
+        request = SyncGroupRequest(
+            group_id=said.get("group", "g"),
+            generation_id=generation,
+            member_id=member_id,
+            assignments=[
+                SyncGroupRequestAssignment(member_id=to, assignment=data) for to, data in (assign or {}).items()
+            ],
+        )
+        return self.call(request, 3)
+
+    def heartbeat(self, member_id: str, generation: int, group: str = "g") -> ErrorCode:
+        request = HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id)
+        return ErrorCode(self.call(request, 4).value.error_code)
+
+    def leave(self, member_id: str, group: str = "g") -> Delayed[Any]:
+        return self.call(LeaveGroupRequest(group_id=group, members=[MemberIdentity(member_id=member_id)]), 5)
+
+    def stable_group(self, count: int = 1, group: str = "g", **said: Any) -> list[str]:
+        """Form a group of ``count`` new members in its first generation; return their ids, the leader's first."""
+        joins = [self.join(group, **said) for _ in range(count)]
+        self.advance(2 * self.config.initial_rebalance_delay_ms + 1)
+        members = [joined.value.member_id for joined in joins]
+        generation = joins[0].value.generation_id
+        for member_id in reversed(members):
+            assign = {to: to.encode() for to in members} if member_id == members[0] else None
+            self.sync(member_id, generation, assign, group=group)
+        return members
+
+    def commit(self, topic: str = "t", partition: int = 0, offset: int = 1, **said: Any) -> Delayed[Any]:
+        """Commit as a simple consumer, or as ``member_id`` in ``generation``."""
+        request = OffsetCommitRequest(
+            group_id=said.get("group", "g"),
+            generation_id_or_member_epoch=said.get("generation", -1),
+            member_id=said.get("member_id", ""),
+            retention_time_ms=said.get("retention_time_ms", -1),
+            topics=[
+                OffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=[
+                        OffsetCommitRequestPartition(
+                            partition_index=partition,
+                            committed_offset=offset,
+                            committed_metadata=said.get("metadata", ""),
+                        )
+                    ],
+                )
+            ],
+        )
+        return self.call(request, said.get("version", 4 if "retention_time_ms" in said else 8))
+
+    def fetch_all(self, group: str = "g", *, require_stable: bool = False) -> Delayed[Any]:
+        request = OffsetFetchRequest(
+            groups=[OffsetFetchRequestGroup(group_id=group, topics=None)], require_stable=require_stable
+        )
+        return self.call(request, 8)
+
+    def offsets(self, group: str = "g") -> dict[tuple[str, int], int]:
+        """Return every committed offset of the group."""
+        return {
+            (topic.name, partition.partition_index): partition.committed_offset
+            for topic in self.fetch_all(group).value.groups[0].topics
+            for partition in topic.partitions
+        }
+
+    def describe(self, group: str = "g") -> Any:
+        return self.call(DescribeGroupsRequest(groups=[group]), 6).value.groups[0]
+
+    def services(self) -> Any:
+        return SimpleNamespace(
+            clock=self.clock,
+            random=self.random,
+            config=self.node_config,
+            metadata=self.metadata,
+            controller=self.controller,
+            groups=self.groups,
+            authorizer=AllowEveryone(),
+            topics_in_flight=set(),
+        )
