@@ -41,7 +41,7 @@ REQUEST_TIMEOUT_S = 30.0
 _SIZE = struct.Struct(">i")
 _CORRELATION_ID_MAX = 2**31 - 1
 _LOGIN_HINT = (
-    " at the first request; if that listener wants a login, set security.protocol to SASL_PLAINTEXT or SASL_SSL"
+    " at the first request; if that listener requires SASL, set security.protocol to SASL_PLAINTEXT or SASL_SSL"
 )
 ResponseT = TypeVar("ResponseT", bound=Message)
 Route: TypeAlias = Callable[[Endpoint], Awaitable[Endpoint]]
@@ -399,5 +399,5 @@ def _describe_strange_size(size_bytes: int) -> str:
     if _SIZE.pack(size_bytes) == b"HTTP":
         return "it speaks HTTP, not Kafka; this may be the admin port"
     if _is_tls(size_bytes):
-        return "it speaks TLS: set security.protocol to SSL, or SASL_SSL if it wants a login"
+        return "it speaks TLS: set security.protocol to SSL, or SASL_SSL if it requires SASL"
     return f"it announces a response of {size_bytes} bytes"

@@ -46,7 +46,7 @@ _ALERTS: Final = {
     "TLSV1_ALERT_PROTOCOL_VERSION": _NO_COMMON_VERSION,
     "UNSUPPORTED_PROTOCOL": _NO_COMMON_VERSION,
 }
-_NO_TLS: Final = "set security.protocol to PLAINTEXT, or SASL_PLAINTEXT if it wants a login"
+_NO_TLS: Final = "set security.protocol to PLAINTEXT, or SASL_PLAINTEXT if it requires SASL"
 
 
 def tls_failure(endpoint: Endpoint, error: Exception, *, has_certificate: bool) -> ClientError:
@@ -70,7 +70,9 @@ def tls_problem(endpoint: Endpoint, error: Exception, *, has_certificate: bool) 
     reason = getattr(error, "reason", None) or ""
     if not isinstance(error, ssl.SSLError) or isinstance(error, ssl.SSLEOFError) or reason.startswith("UNEXPECTED_EOF"):
         return TlsProblem(
-            f"{endpoint} hung up during the TLS handshake", f"if that listener has no TLS, {_NO_TLS}", may_pass=True
+            f"{endpoint} disconnected in the TLS handshake",
+            f"if that listener has no TLS, {_NO_TLS}",
+            may_pass=True,
         )
     if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"):
         return TlsProblem(f"{endpoint} does not speak TLS", _NO_TLS)

@@ -318,7 +318,7 @@ def test_tls_to_a_plaintext_listener_is_identified(node: SecuredNode) -> None:
 
 def test_listener_that_requires_sasl_is_identified(node: SecuredNode) -> None:
     said = rejection_message(node, "LOGIN", node.properties("PLAINTEXT"), BrokerUnreachableError)
-    assert "if that listener wants a login" in said
+    assert "if that listener requires SASL" in said
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ async def check_login(endpoint: Endpoint, security: ClientSecurity, timeout_s: f
     try:
         offered = await _offered(endpoint, security, NO_MECHANISM if login is None else login.mechanism, timeout_s)
     except (ClientError, OSError, TimeoutError) as error:
-        yield _unhealthy("mechanisms", subject, str(error), "look at the broker's log: it says why it hung up")
+        yield _unhealthy("mechanisms", subject, str(error), "check the broker's log for the reason of the disconnect")
         return
     if offered is None:
         if login is None:
@@ -72,7 +72,7 @@ async def _log_in(endpoint: Endpoint, security: ClientSecurity, timeout_s: float
             next_step = "check sasl.oauthbearer.token.endpoint.url and the client's id and secret in --command-config"
         return Finding(check="login", subject=subject, status=Status.DENIED, said=str(error), next_step=next_step)
     except OttlaError as error:
-        return _unhealthy("login", subject, str(error), "look at the broker's log: it says why it hung up")
+        return _unhealthy("login", subject, str(error), "check the broker's log for the reason of the disconnect")
     await connection.close()
     said = f"logged in as {who} with {security.login.mechanism}"
     return Finding(check="login", subject=subject, status=Status.OK, said=said)

@@ -72,7 +72,7 @@ class Forwards:
                     "kubectl is not in $PATH; install it, it is what reaches the cluster"
                 ) from None
             # The pipe stays open: kubectl prints a line for each connection, and thousands fit in it.
-            assert process.stdout is not None, "it was asked for"
+            assert process.stdout is not None, "stdout is a pipe"
             has_spoken, _, _ = select.select([process.stdout], [], [], _LISTENS_WITHIN_S)
             found = _LISTENS.match(process.stdout.readline()) if has_spoken else None
             if found is None:
@@ -96,7 +96,7 @@ def target_of(host: str) -> str | None:
 def _end(process: subprocess.Popen[str]) -> None:
     process.terminate()
     process.wait()
-    assert process.stdout is not None, "it was asked for"
+    assert process.stdout is not None, "stdout is a pipe"
     process.stdout.close()
 
 

@@ -194,7 +194,7 @@ def _decompress_gzip_member(data: Buffer, size_bytes_max: int) -> bytes | None:
     member = zlib.decompressobj(GZIP_WINDOW_BITS)
     try:
         piece = member.decompress(data, size_bytes_max + 1)
-    except zlib.error:  # the reader finds the words for it
+    except zlib.error:  # the reader raises the right error
         return None
     return piece if member.eof and not member.unused_data and len(piece) <= size_bytes_max else None
 
@@ -204,7 +204,7 @@ def _decompress_zstd_frame(data: Buffer, size_bytes_max: int) -> bytes | None:
     frame = zstd.ZstdDecompressor()
     try:
         piece: bytes = frame.decompress(data, max_length=size_bytes_max + 1)
-    except zstd.ZstdError:  # the reader finds the words for it
+    except zstd.ZstdError:  # the reader raises the right error
         return None
     return piece if frame.eof and not frame.unused_data and len(piece) <= size_bytes_max else None
 
