@@ -173,7 +173,7 @@ def test_earlier_demo_is_replaced_and_other_files_stay(parts: Parts, run: Any, t
         ),
         pytest.param(
             (local, "apply", [outcome(kind="Topic", name="flights", exit_code=ExitCode.ERROR, message="refused")]),
-            "error: Topic flights was not made: refused",
+            "error: Topic flights was not created: refused",
             1,
             id="no-topic",
         ),

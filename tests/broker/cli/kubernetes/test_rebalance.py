@@ -12,9 +12,9 @@ CLUSTERS = "clusters.ottla.dev"
 
 
 @pytest.fixture(autouse=True)
-def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rebalance, "_PLAN_TIMEOUT_S", 0.0)
-    monkeypatch.setattr(rebalance, "_LOOK_INTERVAL_S", 0.01)
+    monkeypatch.setattr(rebalance, "_POLL_INTERVAL_S", 0.01)
 
 
 def stored(server: Any, **record: str) -> None:

@@ -70,7 +70,7 @@ def test_status_shows_the_operation_and_unhealthy_members(kubectl_ottla: Any, se
         "Begin at     demo-bootstrap.default.svc:9092",
         "Topics       0 of 2 ready",
         "  bad: InvalidConfig: no such key",
-        "  new: nobody has looked yet",
+        "  new: not reconciled yet",
         "",
         "NODE         STATE             OUTDATED  RESTARTS  AGE  RACK",
         "demo-main-0  ready             no        2         -    zone-1",
