@@ -218,7 +218,7 @@ class ReplicaManager:
 
     def traffic_of(self, topic: str) -> TopicTraffic:
         """Return the topic's counters, created on first use."""
-        return self.traffic.of(topic)
+        return self.traffic.for_topic(topic)
 
     # --- append
 
