@@ -192,7 +192,7 @@ def test_port_that_sends_nothing(examine: Examine) -> None:
         code, found = examine(f"127.0.0.1:{server.getsockname()[1]}", "", "--timeout", "0.2")
     assert code == ExitCode.UNHEALTHY
     assert found["protocol"][1].startswith("speaks no protocol: it sends nothing")
-    assert "hangs" in found["protocol"][2]
+    assert "hanging broker" in found["protocol"][2]
 
 
 def test_mismatch_of_tls_and_security_protocol(nodes: ListenersNode, examine: Examine) -> None:
@@ -383,7 +383,7 @@ def test_dead_brokers(two_nodes: list[tuple[str, Any]], examine: Examine, run: A
     ran = run("doctor", "-b", first)
     assert ran.code == ExitCode.UNHEALTHY
     assert "1 of 4 are without a leader: lone-" in ran.out
-    assert "1 of 4 are under min.insync.replicas: producers with acks=all are refused: strict-0" in ran.out
+    assert "1 of 4 are under min.insync.replicas: producers with acks=all are rejected: strict-0" in ran.out
     assert "1 of 4 are under-replicated: pair-0" in ran.out
 
     broker.start()
@@ -391,6 +391,6 @@ def test_dead_brokers(two_nodes: list[tuple[str, Any]], examine: Examine, run: A
     code, found = examine(second, "", "--timeout", "2")
     assert code == ExitCode.UNHEALTHY
     assert found["advertised address"][0] == "unhealthy"
-    assert f"to {first}, which fails from here: nothing listens" in found["advertised address"][1]
+    assert f"is {first}, which fails from here: nothing listens" in found["advertised address"][1]
     assert found["quorum"][0] == "unhealthy"
     assert "majority of the controllers" in found["quorum"][2]

@@ -289,13 +289,13 @@ def test_log_is_dumped(run: Any, properties: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "nature"),
     [
-        pytest.param("partition.metadata", b"version: 0\n", "text that says which topic id", id="partition-metadata"),
+        pytest.param("partition.metadata", b"version: 0\n", "text with the topic id", id="partition-metadata"),
         pytest.param("notes.txt", "caf\u00e9".encode(), "but text;", id="text"),
         pytest.param("cut.txt", b"x" * 511 + "\u00e9".encode(), "but text;", id="text-longer-than-what-is-read"),
         pytest.param("picture.png", b"\x89PNG\0", "but binary data of another kind;", id="binary"),
         pytest.param("zeros", b"\0\0", "but binary data of another kind;", id="zeros"),
         pytest.param("empty", b"", "but an empty file;", id="empty"),
-        pytest.param("server.log", b"", "a .log whose name is not the offset", id="log-of-something-else"),
+        pytest.param("server.log", b"", "a .log whose name is not its base offset", id="log-of-something-else"),
     ],
 )
 def test_file_of_another_kind_is_an_error_and_the_others_are_dumped(
