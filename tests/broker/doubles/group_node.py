@@ -19,7 +19,7 @@ from ottla.purgatory.steps import run_to_end
 from ottla.security.authorizer import AllowEveryone
 from ottla.simulator.world.clock import SimulatedClock
 from ottla.simulator.world.random_source import SeededRandom
-from ottla.simulator.world.single_node import client_at_the_open_door
+from ottla.simulator.world.single_node import anonymous_client
 from ottla.types import CONSUMER_OFFSETS_TOPIC, ZERO_UUID, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages.consumer_protocol import ConsumerProtocolSubscription
@@ -48,7 +48,7 @@ def serve(services: Any, request: Message, version: int, *, client_id: str | Non
         api_version=version,
         correlation_id=1,
         client_id=client_id,
-        connection=client_at_the_open_door(),
+        connection=anonymous_client(),
         services=services,
         received_at_ms=services.clock.monotonic_ms(),
     )

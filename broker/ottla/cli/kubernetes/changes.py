@@ -76,13 +76,13 @@ def undo(target: Target, *, yes: bool) -> None:
 
     Only nodes with another release are restarted.
     """
-    # Most commands of the plugin need nothing of the operator.
+    # Imported here: most commands of the plugin do not need the operator.
     from ottla_operator.model.images import rollback_patch
 
     spec, status = target.document["spec"], target.document.get("status", {})
     last, image = status.get("image"), spec.get("image")
     if not last:
-        raise NotFoundError(f"Cluster {target.name} has never had all nodes ready: there is nothing to go back to")
+        raise NotFoundError(f"Cluster {target.name} has never had all nodes ready: there is no earlier release")
     fields = rollback_patch(
         image=image, version=spec.get("version"), known_image=last, known_version=status.get("version")
     )
