@@ -119,7 +119,7 @@ class MemoryCoordinatorLog:
 
 @dataclass(kw_only=True)
 class ControllerStub:
-    """Collects the requests to the controller."""
+    """Records the requests to the controller."""
 
     sent: list[Message] = field(default_factory=list)
     response: Delayed[Message] = field(default_factory=Delayed)

@@ -47,5 +47,5 @@ class Throttles:
         counters = self.by_kind[kind]
         counters.count += 1
         counters.time_ms += throttle_ms
-        if self._lines.take():
+        if self._lines.take_permit():
             logger.info("%s is throttled for %d ms by %s; %d times so far", client, throttle_ms, kind, counters.count)
