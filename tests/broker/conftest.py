@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from group_node import GroupNode, MemoryCoordinatorLog, serve
 
+from group_node import GroupNode, MemoryCoordinatorLog, serve
 from ottla.purgatory import Delayed
 from ottla.simulator.world.single_node import RunningNode, World
 
