@@ -136,7 +136,7 @@ def _cut_at_known_high_watermark(set_attribute: SetAttribute) -> None:
     set_attribute(replica_fetcher, "truncation_offset", lambda log, diverging: log.high_watermark)
 
 
-@mutation("what is known of followers outlives the leader's epoch", seeds_max=None)
+@mutation("progress of followers outlives the leader's epoch", seeds_max=None)
 def _keep_what_is_known(set_attribute: SetAttribute) -> None:
     start_epoch = RemoteReplica.start_epoch
 
@@ -169,7 +169,7 @@ def _lose_producers(set_attribute: SetAttribute) -> None:
     set_attribute(PartitionLog, "open", classmethod(with_record_reset))
 
 
-@mutation("a broker leads before it has registered anew", seeds_max=60)
+@mutation("a broker leads before it has registered again", seeds_max=60)
 def _lead_at_once(set_attribute: SetAttribute) -> None:
     start = Node.start
 
@@ -225,7 +225,7 @@ def _elect_any_replica(set_attribute: SetAttribute) -> None:
     set_attribute(PartitionChange, "_elect", unclean)
 
 
-@mutation("fetch sessions are not told of new records", seeds_max=60)
+@mutation("fetch sessions are not notified of new records", seeds_max=60)
 def _report_no_sessions(set_attribute: SetAttribute) -> None:
     set_attribute(FetchRound, "_watch", lambda self, session, key, fetched: None)
 
@@ -267,7 +267,7 @@ def _commit_by_count(set_attribute: SetAttribute) -> None:
     set_attribute(LeaderState, "_advance", advance)
 
 
-@mutation("a voter votes for everybody who asks", seeds_max=100, known_seed=18)
+@mutation("a voter grants every vote request", seeds_max=100, known_seed=18)
 def _vote_twice(set_attribute: SetAttribute) -> None:
     def grants(leader_id: Any, voted_key: Any, candidate: Any, *, is_log_up_to_date: bool, is_pre_vote: bool) -> bool:
         return is_log_up_to_date
@@ -341,7 +341,7 @@ def _start_late(set_attribute: SetAttribute) -> None:
     set_attribute(PartitionLog, "_apply_retention", late)
 
 
-@mutation("answers about permissions are remembered when entries change", seeds_max=200, seeds_from=3, seeds_step=4)
+@mutation("permission results stay cached when entries change", seeds_max=200, seeds_from=3, seeds_step=4)
 def _remember_permissions(set_attribute: SetAttribute) -> None:
     class Forgetless(dict[Any, bool]):
         def clear(self) -> None:

@@ -210,7 +210,7 @@ def a_leader_comes_back_last_with_the_only_disk_that_lost_nothing() -> Stage:
 SCENARIOS: dict[Callable[[], Stage], str] = {
     a_follower_that_has_diverged_leads_next: "a diverged follower cuts its log at the high watermark that it knows",
     a_leader_returns_with_a_record_that_no_other_replica_has: "followers never truncate what has diverged",
-    a_leader_continues_from_stale_follower_state: "what is known of followers outlives the leader's epoch",
+    a_leader_continues_from_stale_follower_state: "progress of followers outlives the leader's epoch",
     a_fetch_of_an_epoch_that_is_over_arrives_late: "fetches of every leader epoch are served",
     a_leader_comes_back_last_with_the_only_disk_that_lost_nothing: (
         "the last known leader is one that was never seen alive"
