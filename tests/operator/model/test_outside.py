@@ -56,7 +56,7 @@ BALANCERS = Outside(ingresses={"demo-main-0-out": "zero.example", "demo-main-1-o
             Outside(node_ports=PORTS.node_ports, host_addresses=("10.0.0.1", "fd::2")),
             [":30001", ":30002"],
             "10.0.0.1:30003,[fd::2]:30003",
-            id="ports-of-machines",
+            id="node-ports",
         ),
         pytest.param(
             {"type": "nodeport", "outside": {"advertisedHost": "example.org"}},
@@ -103,9 +103,9 @@ def test_services_without_an_address_are_named(parse: Parse) -> None:
 
 
 def test_certificates_are_for_every_host(parse: Parse) -> None:
-    machines = Outside(node_ports=PORTS.node_ports, host_addresses=("10.0.0.1", "fd::2"))
+    outside = Outside(node_ports=PORTS.node_ports, host_addresses=("10.0.0.1", "fd::2"))
 
-    assert set(machines.advertised_hosts(parse(type="nodeport"))) == {"10.0.0.1", "fd::2"}
+    assert set(outside.advertised_hosts(parse(type="nodeport"))) == {"10.0.0.1", "fd::2"}
     assert set(BALANCERS.advertised_hosts(parse(type="loadbalancer"))) == {"zero.example", "::1", "b"}
     named = parse(nodes=1, type="nodeport", outside={"advertisedHost": "k-{node}"})
     assert set(PORTS.advertised_hosts(named)) == {"k-5", "k-bootstrap"}
@@ -171,7 +171,7 @@ def test_host_addresses_are_of_brokers_that_stay(parse: Parse) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pods", "machines"),
+    ("pods", "host_addresses"),
     [
         ([pod("10.0.0.1")], ("10.0.0.1", "10.0.0.9", "fd::2")),
         ([pod("10.0.0.1"), pod("10.0.0.2")], ("10.0.0.1", "10.0.0.2")),
@@ -180,9 +180,9 @@ def test_host_addresses_are_of_brokers_that_stay(parse: Parse) -> None:
     ids=["one is restarted", "both run, one elsewhere", "all are restarted"],
 )
 def test_advertised_host_addresses_are_kept_while_a_broker_is_restarted(
-    parse: Parse, pods: list[Document], machines: tuple[str, ...]
+    parse: Parse, pods: list[Document], host_addresses: tuple[str, ...]
 ) -> None:
     known = {"out": "10.0.0.1:30003,10.0.0.9:30003,[fd::2]:30003", "in": "demo-bootstrap.kafka.svc:9093"}
     cluster = replace(parse(type="nodeport"), known_addresses=known)
 
-    assert seen_outside(cluster, [], pods, {}).host_addresses == machines
+    assert seen_outside(cluster, [], pods, {}).host_addresses == host_addresses

@@ -29,10 +29,10 @@ async def find_racks(api: ObjectStore, cluster: Cluster, pods: Sequence[Document
     annotations: dict[str, Document] = {}
     missing: dict[str, tuple[str, str]] = {}
     for pod in pods if cluster.rack_key is not None else ():
-        name, machine = pod["metadata"]["name"], pod.get("spec", {}).get("nodeName")
-        if machine is None or not _waits(pod):
+        name, kubernetes_node = pod["metadata"]["name"], pod.get("spec", {}).get("nodeName")
+        if kubernetes_node is None or not _waits(pod):
             continue
-        rack = await _rack(api, machine, str(cluster.rack_key))
+        rack = await _rack(api, kubernetes_node, str(cluster.rack_key))
         if isinstance(rack, str):
             annotations[f"Pod/{name}"] = rack_annotation(pod, rack)
         else:
@@ -48,10 +48,10 @@ def _waits(pod: Document) -> bool:
     return not is_done and any(it["name"] == RACK_CONTAINER for it in containers)
 
 
-async def _rack(api: ObjectStore, machine: str, key: str) -> str | tuple[str, str]:
+async def _rack(api: ObjectStore, kubernetes_node: str, key: str) -> str | tuple[str, str]:
     """Return the rack, or reason and message."""
     try:
-        found = await api.get("Node", "", machine)
+        found = await api.get("Node", "", kubernetes_node)
     except ApiError as error:
         if error.status != 403:
             raise
@@ -61,5 +61,5 @@ async def _rack(api: ObjectStore, machine: str, key: str) -> str | tuple[str, st
     rack = labels.get(key)
     if rack:
         return str(rack)
-    message = f"its Kubernetes node {machine} has no label {key}, which names the rack"
-    return "RackMissing", f"{message}; kubectl label node {machine} {key}=..."
+    message = f"its Kubernetes node {kubernetes_node} has no label {key}, which names the rack"
+    return "RackMissing", f"{message}; kubectl label node {kubernetes_node} {key}=..."

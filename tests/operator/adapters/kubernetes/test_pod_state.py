@@ -75,7 +75,7 @@ TAINT = condition("DisruptionTarget", True, "DeletionByTaintManager", "Taint man
             NodeState.FAILED,
             "Evicted",
             EVICTED,
-            id="evicted-by-its-machine",
+            id="evicted-by-its-kubernetes-node",
         ),
         pytest.param(
             pod(condition("Ready", False, "PodFailed"), phase="Failed"),
@@ -89,7 +89,7 @@ TAINT = condition("DisruptionTarget", True, "DeletionByTaintManager", "Taint man
             NodeState.UNREADY,
             "MachineLost",
             "its Kubernetes node worker-2 does not respond",
-            id="machine-silent",
+            id="kubernetes-node-silent",
         ),
         pytest.param(
             pod(*SILENT, TAINT, deleted=True, phase="Running", containerStatuses=RUNNING),
@@ -97,7 +97,7 @@ TAINT = condition("DisruptionTarget", True, "DeletionByTaintManager", "Taint man
             "MachineLost",
             "its Kubernetes node worker-2 does not respond, so the pod may still run there; once the host "
             "is surely off: kubectl delete node worker-2",
-            id="terminating-on-a-dead-machine",
+            id="terminating-on-a-dead-kubernetes-node",
         ),
         pytest.param(
             pod(

@@ -36,14 +36,16 @@ def desire(cluster_manifest: Callable[..., Document]) -> Desire:
     return of
 
 
-def observed(desired: DesiredCluster, machines: str = "10.0.0.1 10.0.0.2", **node: Any) -> ObservedCluster:
-    """Return ready nodes on ``machines`` that present the former certificate."""
+def observed(desired: DesiredCluster, host_addresses: str = "10.0.0.1 10.0.0.2", **node: Any) -> ObservedCluster:
+    """Return ready nodes on ``host_addresses`` that present the former certificate."""
     nodes = {
         it.name: replace(
-            ObservedNode(name=it.name, state=NodeState.READY, host_address=machine, certificate_names={"out": OLD}),
+            ObservedNode(
+                name=it.name, state=NodeState.READY, host_address=host_address, certificate_names={"out": OLD}
+            ),
             **node,
         )
-        for it, machine in zip(desired.nodes, machines.split(), strict=True)
+        for it, host_address in zip(desired.nodes, host_addresses.split(), strict=True)
     }
     return ObservedCluster(outdated=(), nodes=nodes)
 
