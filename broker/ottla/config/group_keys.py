@@ -20,7 +20,7 @@ share.auto.offset.reset STRING latest offset-reset - cluster-wide known
 share.delivery.count.limit INT 5 2.. - cluster-wide known
     How often a record is delivered.
 share.heartbeat.interval.ms INT 5000 1.. ms cluster-wide known
-    Heartbeat that members are asked for.
+    Heartbeat interval of members.
 share.isolation.level STRING read_uncommitted read_committed|read_uncommitted - cluster-wide known
     Whether records of open and aborted transactions are delivered.
 share.partition.max.record.locks INT 2000 100.. - cluster-wide known
@@ -34,7 +34,7 @@ share.session.timeout.ms INT 45000 1.. ms cluster-wide known
 streams.assignment.interval.ms INT 1000 0.. ms cluster-wide known
     Rest between assignments.
 streams.heartbeat.interval.ms INT 5000 1.. ms cluster-wide known
-    Heartbeat that members are asked for.
+    Heartbeat interval of members.
 streams.initial.rebalance.delay.ms INT 3000 0.. ms cluster-wide known
     How long a new group waits for more members.
 streams.num.standby.replicas INT 0 0.. - cluster-wide known

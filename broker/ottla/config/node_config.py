@@ -48,7 +48,7 @@ class NodeConfig:
     sasl: SaslSettings
     """Mechanisms of listeners with SASL, and this node's own logins at other nodes."""
     controller_quorum_voters: tuple[QuorumVoter, ...]
-    """Static voters (kraft.version 0); empty where the voter set is in the metadata log."""
+    """Static voters (kraft.version 0); empty if the voter set is in the metadata log."""
     controller_quorum_bootstrap_servers: tuple[Endpoint, ...]
     log_dirs: tuple[str, ...]
     metadata_log_dir: str

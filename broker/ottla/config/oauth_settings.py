@@ -111,7 +111,7 @@ def _url(originals: Mapping[str, str], listener: str, text: str | None) -> str:
     if not text:
         raise ConfigurationError(
             f"{_URL} is missing: OAUTHBEARER on listener {listener} needs the issuer's keys (a JWKS) to check tokens "
-            "with. Tokens without a signature, which Kafka takes where the key is missing, are not taken here."
+            "with. Unsigned tokens, which Kafka accepts without this key, are rejected here."
         )
     parts = _split(_URL, text)
     if parts.scheme not in ("https", "file"):

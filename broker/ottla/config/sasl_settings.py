@@ -27,7 +27,7 @@ class SaslListener:
 
     Attributes:
         mechanisms: offered there, in the configuration's order.
-        receive_bytes_max: sasl.server.max.receive.size, for frames before the login is complete.
+        receive_bytes_max: sasl.server.max.receive.size, for frames before authentication is complete.
         jaas_users: password by user, by mechanism, from the JAAS entries of mechanisms that have their users there.
         oauth: the issuer whose tokens are accepted, if a mechanism takes tokens.
         reauth_ms_max: connections.max.reauth.ms by mechanism; 0 for no limit.
@@ -72,7 +72,7 @@ def read_sasl_settings(
         originals: ``server.properties``.
         listeners: this node's listeners.
         protocols: listener.security.protocol.map.
-        inter_broker: inter.broker.listener.name; None for a node that is no broker.
+        inter_broker: inter.broker.listener.name; None for a node that is not a broker.
         controllers: controller.listener.names.
 
     Raises:

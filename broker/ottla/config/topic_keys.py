@@ -11,13 +11,13 @@ ROWS = """
 cleanup.policy LIST delete list:compact|delete - cluster-wide acted-on
     delete drops old segments; compact is accepted and keeps everything in this release, as an empty list does.
 compression.gzip.level INT -1 1..9|-1 - cluster-wide acted-on
-    Level where the broker compresses with gzip.
+    Compression level of gzip if the broker compresses.
 compression.lz4.level INT 9 1..17 - cluster-wide acted-on
-    Level where the broker compresses with lz4.
+    Compression level of lz4 if the broker compresses.
 compression.type STRING producer uncompressed|zstd|lz4|snappy|gzip|producer - cluster-wide acted-on
     producer keeps batches as they come; any other re-encodes them.
 compression.zstd.level INT 3 -131072..22 - cluster-wide acted-on
-    Level where the broker compresses with zstd.
+    Compression level of zstd if the broker compresses.
 delete.retention.ms LONG 86400000 0.. ms cluster-wide known
     How long compaction keeps tombstones; compaction is not in this release.
 file.delete.delay.ms LONG 60000 0.. ms cluster-wide acted-on

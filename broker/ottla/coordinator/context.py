@@ -3,7 +3,7 @@
 Operations decide (they return a `CoordinatorResult`); `write` appends the records and, once the log has taken them, the
 shard replays them: with the same `replay` that loads the log after an election.
 
-A write that the log rejects at once changes nothing. One that fails later (the partition has another leader by now, or
+A write that the log rejects at once changes nothing. One that fails later (the partition has another leader, or
 its disk failed) leaves memory and log apart: the context closes, and serves again only when it is loaded again.
 
 Source: CoordinatorRuntime.CoordinatorContext of Apache Kafka's coordinator-common.

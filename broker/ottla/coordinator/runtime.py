@@ -50,7 +50,7 @@ class CoordinatorRuntime(Generic[ShardT_co]):
         ``batches`` runs from the log start to the log end offset at the election. It is read slice by slice: one now,
         the rest at each `tick` (which is then due at once). Operations fail with COORDINATOR_LOAD_IN_PROGRESS until the
         end is reached.
-        A partition that is served already continues as it is: its leader has not changed, whatever the epoch.
+        A partition that is served already continues unchanged: its leader is the same, in any epoch.
         """
         current = self._contexts.get(partition)
         if current is not None and current.state is not ContextState.CLOSED:

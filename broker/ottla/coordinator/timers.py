@@ -49,7 +49,7 @@ class Timers:
         self._by_key.pop(key, None)
 
     def cancel_where(self, matches: Callable[[Hashable], bool]) -> None:
-        """Drop what every key that ``matches`` has planned; looks at all of them."""
+        """Cancel the timers of all keys for which ``matches`` is true; takes time in proportion to all timers."""
         self._by_key = {key: timer for key, timer in self._by_key.items() if not matches(key)}
 
     def next_deadline_ms(self) -> int | None:

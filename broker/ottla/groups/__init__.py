@@ -9,7 +9,7 @@ does not join a group.
 
 ============================== =========================================================================================
 `coordinator.py`               `GroupCoordinator`: routes requests, and events of the node
-`classic/service.py`           JoinGroup, SyncGroup, Heartbeat, LeaveGroup; one file for each beside it
+`classic/service.py`           JoinGroup, SyncGroup, Heartbeat, LeaveGroup; one file for each next to it
 `classic/rebalance.py`         the transition from one generation to the next, with its timers
 `classic/group.py`             members, generation, leader and protocol of one group
 `classic/state.py`             the table of transitions; drawn in `docs/states.md`
@@ -19,7 +19,7 @@ does not join a group.
 `log.py`                       those records, as bytes
 ============================== =========================================================================================
 
-A new protocol (KIP-848 consumer groups, share groups, streams groups) is a folder beside `classic/` with a service, a
+A new protocol (KIP-848 consumer groups, share groups, streams groups) is a folder next to `classic/` with a service, a
 route in `coordinator.py`, its records in `log.py`, and its state in `shard.py`.
 
 **Invariants.** Those of `coordinator/`, and:

@@ -32,7 +32,7 @@ _VALUE_TYPES: dict[type[Message], type[Message]] = {
 _KEY_TYPES = {key_type.api_key: key_type for key_type in _VALUE_TYPES}
 OFFSET_COMMIT_VALUE_VERSION: Final = 4
 EXPIRING_OFFSET_COMMIT_VALUE_VERSION: Final = 1
-"""The only version that has ``expire_timestamp``: written when the client asked for a retention time."""
+"""The only version that has ``expire_timestamp``: written for clients that request a retention time."""
 GROUP_METADATA_VALUE_VERSION: Final = 3
 
 

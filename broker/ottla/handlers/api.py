@@ -36,8 +36,8 @@ class CloseConnection:
     reason: str
 
 
-Answer: TypeAlias = "Message | Delayed[Any] | Steps[Any] | CloseConnection | None"
-Handler: TypeAlias = "Callable[[RequestContext, Any], Answer]"
+HandlerResult: TypeAlias = "Message | Delayed[Any] | Steps[Any] | CloseConnection | None"
+Handler: TypeAlias = "Callable[[RequestContext, Any], HandlerResult]"
 _CLUSTER = ResourceType.CLUSTER
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
 
@@ -56,10 +56,10 @@ class Login(Protocol):
     def is_complete(self) -> bool:
         """Whether the client is authenticated; reauthentication does not change that."""
 
-    def choose(self, mechanism: str, *, version: int) -> Answer:
+    def choose(self, mechanism: str, *, version: int) -> HandlerResult:
         """Return the result of a SaslHandshake of ``version``."""
 
-    def authenticate(self, token: bytes) -> Answer:
+    def authenticate(self, token: bytes) -> HandlerResult:
         """Return the result of a SaslAuthenticate."""
 
 

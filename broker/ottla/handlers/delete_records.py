@@ -5,7 +5,7 @@ Source: DeleteRecordsRequest.json; DelayedDeleteRecords and ReplicaManager.delet
 """
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.handlers.api import Answer, RequestContext, serves
+from ottla.handlers.api import HandlerResult, RequestContext, serves
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps, values_in_steps
 from ottla.replication.partition import Partition
@@ -24,7 +24,7 @@ _PARTITIONS_PER_STEP = 256
 
 
 @serves(api_key=21, versions=range(0, 3))
-def delete_records(context: RequestContext, request: DeleteRecordsRequest) -> Steps[Answer]:
+def delete_records(context: RequestContext, request: DeleteRecordsRequest) -> Steps[HandlerResult]:
     """Delete in each partition on its own; internal topics are never touched."""
     deadline_ms = context.received_at_ms + request.timeout_ms
     results: dict[str, list[Delayed[DeleteRecordsPartitionResult]]] = {}

@@ -13,7 +13,7 @@ from types import GeneratorType
 from typing import Final
 
 from ottla.errors import ErrorCode, KafkaError, ProtocolError
-from ottla.handlers.api import Answer, RequestContext, serves
+from ottla.handlers.api import HandlerResult, RequestContext, serves
 from ottla.handlers.catalog import find
 from ottla.membership.controller_channel import PRINCIPAL_VERSION, is_not_controller
 from ottla.purgatory import Delayed
@@ -57,7 +57,7 @@ FORWARDABLE: Final = frozenset(
 
 
 @serves(api_key=58, versions=range(0, 1))
-def envelope(context: RequestContext, request: EnvelopeRequest) -> Steps[Answer]:
+def envelope(context: RequestContext, request: EnvelopeRequest) -> Steps[HandlerResult]:
     """Open the envelope, handle the request in it, and wrap the response."""
     context.require_on_cluster(Operation.CLUSTER_ACTION)
     try:

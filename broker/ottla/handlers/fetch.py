@@ -9,7 +9,7 @@ Source: FetchRequest.json; KafkaApis.handleFetchRequest of Apache Kafka 4.3.
 from functools import partial
 
 from ottla.errors import KafkaError
-from ottla.handlers.api import Answer, ListenerRole, RequestContext, serves
+from ottla.handlers.api import HandlerResult, ListenerRole, RequestContext, serves
 from ottla.handlers.moved_leader import add_moved_leader
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
@@ -28,7 +28,7 @@ _CONSUMER = -1
 _CONTROLLER, _CLUSTER_ACTION = ListenerRole.CONTROLLER, Operation.CLUSTER_ACTION
 
 
-def _fetch_metadata_log(context: RequestContext, request: FetchRequest) -> Answer:
+def _fetch_metadata_log(context: RequestContext, request: FetchRequest) -> HandlerResult:
     """Fetch from the quorum's log; endpoints of voters are returned from v17 on, as in Kafka."""
     result = context.services.raft.handle_fetch(request)
     if context.api_version >= _FIRST_VERSION_OF_THE_QUORUM:
@@ -42,7 +42,7 @@ def _fetch_metadata_log(context: RequestContext, request: FetchRequest) -> Answe
 
 
 @serves(api_key=1, versions=range(4, 19))
-def fetch(context: RequestContext, request: FetchRequest) -> Answer:
+def fetch(context: RequestContext, request: FetchRequest) -> HandlerResult:
     """Read now; wait for more unless there are enough bytes, an error, or no time left."""
     if context.connection.role is _CONTROLLER:
         context.require_on_cluster(Operation.CLUSTER_ACTION)
@@ -64,7 +64,9 @@ def fetch(context: RequestContext, request: FetchRequest) -> Answer:
     return _new_round(context, request, session, replica_id, is_follower=is_follower).start()
 
 
-def _fetch_many(context: RequestContext, request: FetchRequest, replica_id: int, *, is_follower: bool) -> Steps[Answer]:
+def _fetch_many(
+    context: RequestContext, request: FetchRequest, replica_id: int, *, is_follower: bool
+) -> Steps[HandlerResult]:
     """Handle a request with many partitions in slices."""
     try:
         session = yield from context.services.fetch_sessions.open_in_slices(

@@ -6,7 +6,7 @@ Source: InitProducerIdRequest.json; TransactionCoordinator.handleInitProducerId 
 """
 
 from ottla.errors import ErrorCode
-from ottla.handlers.api import Answer, RequestContext, serves
+from ottla.handlers.api import HandlerResult, RequestContext, serves
 from ottla.types import ProducerId
 from ottla.wire.acl_codes import CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -15,7 +15,7 @@ _NO_ID = -1
 
 
 @serves(api_key=22, versions=range(0, 6))
-def init_producer_id(context: RequestContext, request: InitProducerIdRequest) -> Answer:
+def init_producer_id(context: RequestContext, request: InitProducerIdRequest) -> HandlerResult:
     """Return the next id with epoch 0."""
     if request.transactional_id is not None:
         if not context.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):

@@ -8,7 +8,7 @@ Source: ListOffsetsRequest.json; ReplicaManager.fetchOffset, UnifiedLog.fetchOff
 """
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.handlers.api import Answer, RequestContext, serves
+from ottla.handlers.api import HandlerResult, RequestContext, serves
 from ottla.log.partition_log import TimestampAndOffset
 from ottla.purgatory.steps import Steps, run_to_end
 from ottla.replication.partition import Partition
@@ -51,7 +51,7 @@ _DEBUGGER = -2
 
 
 @serves(api_key=2, versions=range(1, 12))
-def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> Answer:
+def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> HandlerResult:
     """Look up each partition by itself; in steps, unless all requested offsets are in memory."""
     steps = _list_offsets(context, request)
     is_small = len(request.topics) <= _AT_ONCE_MAX

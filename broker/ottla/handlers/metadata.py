@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from ottla.errors import ErrorCode
 from ottla.handlers.advertised import advertised_endpoint
-from ottla.handlers.api import Answer, RequestContext, serves
+from ottla.handlers.api import HandlerResult, RequestContext, serves
 from ottla.handlers.auto_create import create_missing_topics
 from ottla.handlers.permissions import NOT_REQUESTED, authorized_on_cluster, authorized_operations
 from ottla.metadata.topic_name import invalid_topic_name_reason
@@ -50,7 +50,7 @@ _FEWEST_PARTITIONS_KEPT = 16
 
 
 @serves(api_key=3, versions=range(0, 14))
-def metadata(context: RequestContext, request: MetadataRequest) -> Steps[Answer]:
+def metadata(context: RequestContext, request: MetadataRequest) -> Steps[HandlerResult]:
     """List the alive brokers and the requested topics; wait briefly if a leader has just been lost."""
     if request.topics is not None and (yield from _is_malformed(context, request.topics)):
         return (yield from _malformed_response(context, request.topics))

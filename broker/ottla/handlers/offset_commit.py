@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from ottla.errors import ErrorCode
-from ottla.handlers.api import Answer, RequestContext, serves
+from ottla.handlers.api import HandlerResult, RequestContext, serves
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import ITEMS_PER_STEP, Steps, map_in_steps, values_in_steps
 from ottla.types import TopicPartition
@@ -28,7 +28,7 @@ _TOPICS_PER_STEP = 128
 
 
 @serves(api_key=8, versions=range(2, 11))
-def offset_commit(context: RequestContext, request: OffsetCommitRequest) -> Steps[Answer]:
+def offset_commit(context: RequestContext, request: OffsetCommitRequest) -> Steps[HandlerResult]:
     """Return errors for partitions that do not exist; store the others' offsets."""
     if not context.may_on_group(Operation.READ, request.group_id):
         return OffsetCommitResponse(topics=(yield from map_in_steps(_unauthorized, request.topics)))

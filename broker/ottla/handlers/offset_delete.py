@@ -6,7 +6,7 @@ Source: OffsetDeleteRequest.json; KafkaApis.handleOffsetDeleteRequest of Apache 
 from collections.abc import Iterator
 
 from ottla.errors import ErrorCode
-from ottla.handlers.api import Answer, RequestContext, serves
+from ottla.handlers.api import HandlerResult, RequestContext, serves
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import ITEMS_PER_STEP, Steps, values_in_steps
 from ottla.types import TopicPartition
@@ -25,7 +25,7 @@ _TOPICS_PER_STEP = 64
 
 
 @serves(api_key=47, versions=range(0, 1))
-def offset_delete(context: RequestContext, request: OffsetDeleteRequest) -> Steps[Answer]:
+def offset_delete(context: RequestContext, request: OffsetDeleteRequest) -> Steps[HandlerResult]:
     """Return errors for partitions that do not exist; forward the others to the coordinator."""
     context.require_on_group(Operation.DELETE, request.group_id)
     unknown: dict[str, list[OffsetDeleteResponsePartition]] = {}

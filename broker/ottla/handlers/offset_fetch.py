@@ -8,7 +8,7 @@ Not done: consumer groups. Source: OffsetFetchRequest.json; KafkaApis.handleOffs
 from collections.abc import Iterator
 
 from ottla.errors import ErrorCode
-from ottla.handlers.api import Answer, RequestContext, serves
+from ottla.handlers.api import HandlerResult, RequestContext, serves
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import ITEMS_PER_STEP, Steps, map_in_steps, run_to_end, split_in_steps, values_in_steps
 from ottla.wire.acl_codes import Operation, ResourceType
@@ -33,7 +33,7 @@ _PARTITIONS_PER_PIECE = 128
 
 
 @serves(api_key=9, versions=range(1, 11))
-def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> Steps[Answer]:
+def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> Steps[HandlerResult]:
     """Fetch each group's offsets; versions below 8 have one group and another form of response."""
     if context.api_version >= _FIRST_VERSION_WITH_GROUPS:
         groups: list[Delayed[OffsetFetchResponseGroup]] = []

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final, TypeAlias
 
 from ottla.errors import KafkaError
-from ottla.handlers.api import Answer, RequestContext, serves
+from ottla.handlers.api import HandlerResult, RequestContext, serves
 from ottla.purgatory.steps import Steps, batches
 from ottla.wire.acl_codes import CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.messages.offset_for_leader_epoch import (
@@ -28,7 +28,7 @@ _Entry: TypeAlias = OffsetForLeaderPartition | OffsetForLeaderTopicResult
 
 
 @serves(api_key=23, versions=range(2, 5))
-def offset_for_leader_epoch(context: RequestContext, request: OffsetForLeaderEpochRequest) -> Answer:
+def offset_for_leader_epoch(context: RequestContext, request: OffsetForLeaderEpochRequest) -> HandlerResult:
     """Look up each partition's leader epoch cache."""
     response = OffsetForLeaderEpochResponse()
     is_follower = context.would_be_allowed(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator
 
 from ottla.errors import CorruptRecordError, ErrorCode, InvalidRecordError, KafkaError
-from ottla.handlers.api import Answer, CloseConnection, RequestContext, serves
+from ottla.handlers.api import CloseConnection, HandlerResult, RequestContext, serves
 from ottla.handlers.moved_leader import add_moved_leader
 from ottla.log.batch_check import CheckedBatch, check_at_once, check_in_steps
 from ottla.log.partition_log import AppendOrigin, RecordValidationError
@@ -50,7 +50,7 @@ _Waiting = list[tuple[Partition, Offset, PartitionProduceResponse]]
 
 
 @serves(api_key=0, versions=range(3, 14))
-def produce(context: RequestContext, request: ProduceRequest) -> Answer:
+def produce(context: RequestContext, request: ProduceRequest) -> HandlerResult:
     """Append to every partition; respond now, or once all of it is committed (acks=all) or on this disk."""
     topics = request.topic_data
     count = len(topics)
@@ -78,7 +78,7 @@ def produce(context: RequestContext, request: ProduceRequest) -> Answer:
     return produce.respond()
 
 
-def _produce_in_steps(context: RequestContext, request: ProduceRequest) -> Steps[Answer]:
+def _produce_in_steps(context: RequestContext, request: ProduceRequest) -> Steps[HandlerResult]:
     """Produce to many partitions, or batches that take long to check, in slices."""
     produce = _Produce(context, request)
     services = context.services
@@ -216,13 +216,13 @@ class _Produce:
         else:
             self._waiting.append((partition, result.last_offset, partition_response))
 
-    def respond(self) -> Answer:
+    def respond(self) -> HandlerResult:
         """Return the response, or a delayed one that waits for the commits."""
         if self._request.acks == 0:
             return _respond_without_acks(self._response)
         return self._wait_for(self._waiting) if self._waiting else self._response
 
-    def respond_in_steps(self) -> Steps[Answer]:
+    def respond_in_steps(self) -> Steps[HandlerResult]:
         """Return the same; partitions wait in groups, so that no event has to check all of them."""
         if len(self._waiting) <= _PARTITIONS_AT_ONCE:
             return self.respond()
@@ -305,7 +305,7 @@ def _time_out(response: ProduceResponse, waiting: _Waiting) -> ProduceResponse:
     return response
 
 
-def _respond_without_acks(response: ProduceResponse) -> Answer:
+def _respond_without_acks(response: ProduceResponse) -> HandlerResult:
     """Close the connection on an error: with acks=0 only this makes the client request metadata."""
     for topic in response.responses:
         for partition_response in topic.partition_responses:

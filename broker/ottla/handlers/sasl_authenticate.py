@@ -5,12 +5,12 @@ Source: SaslServerAuthenticator and KafkaApis.handleSaslAuthenticateRequest of A
 """
 
 from ottla.errors import ErrorCode
-from ottla.handlers.api import Answer, RequestContext, serves
+from ottla.handlers.api import HandlerResult, RequestContext, serves
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 
 
 @serves(api_key=36, versions=range(0, 3))
-def sasl_authenticate(context: RequestContext, request: SaslAuthenticateRequest) -> Answer:
+def sasl_authenticate(context: RequestContext, request: SaslAuthenticateRequest) -> HandlerResult:
     """Continue the connection's exchange; without SASL on the listener a token is an error."""
     if context.connection.login is None:
         return SaslAuthenticateResponse(

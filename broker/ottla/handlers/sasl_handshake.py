@@ -5,12 +5,12 @@ Source: SaslServerAuthenticator and KafkaApis.handleSaslHandshakeRequest of Apac
 """
 
 from ottla.errors import ErrorCode
-from ottla.handlers.api import Answer, RequestContext, serves
+from ottla.handlers.api import HandlerResult, RequestContext, serves
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 
 @serves(api_key=17, versions=range(0, 2))
-def sasl_handshake(context: RequestContext, request: SaslHandshakeRequest) -> Answer:
+def sasl_handshake(context: RequestContext, request: SaslHandshakeRequest) -> HandlerResult:
     """Select the mechanism; without SASL on the listener a handshake is an error."""
     if context.connection.login is None:
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.config.sasl_settings import SaslListener
 from ottla.errors import ErrorCode
-from ottla.handlers.api import Answer
+from ottla.handlers.api import HandlerResult
 from ottla.handlers.catalog import CATALOG
 from ottla.network.connection import Connection
 from ottla.purgatory import Delayed
@@ -171,7 +171,7 @@ class ConnectionLogin:
 
     # --- what the handlers ask
 
-    def choose(self, mechanism: str, *, version: int) -> Answer:
+    def choose(self, mechanism: str, *, version: int) -> HandlerResult:
         """See `handlers.api.Login.choose`."""
         offered = list(self._listener.mechanisms)
         if self._state is _TOKENS:
@@ -197,7 +197,7 @@ class ConnectionLogin:
         self._state = _TOKENS if version > 0 else _BARE_TOKENS
         return SaslHandshakeResponse(mechanisms=offered)
 
-    def authenticate(self, token: bytes) -> Answer:
+    def authenticate(self, token: bytes) -> HandlerResult:
         """See `handlers.api.Login.authenticate`."""
         if self._state is not _TOKENS:
             return SaslAuthenticateResponse(

@@ -21,7 +21,7 @@ from types import GeneratorType
 from typing import Any, NamedTuple, TypeAlias
 
 from ottla.errors import ErrorCode, KafkaError, ProtocolError
-from ottla.handlers.api import Answer, CloseConnection, ListenerRole, RequestContext
+from ottla.handlers.api import CloseConnection, HandlerResult, ListenerRole, RequestContext
 from ottla.handlers.api_versions import unsupported_version_response
 from ottla.handlers.services import Services
 from ottla.network.connection import Connection, Guard
@@ -61,7 +61,7 @@ class _Encoded(NamedTuple):
     splices: list[Splice]
 
 
-_Outcome: TypeAlias = "Answer | _Running | _Encoded"
+_Outcome: TypeAlias = "HandlerResult | _Running | _Encoded"
 
 
 class Pipeline:
@@ -158,7 +158,7 @@ class Pipeline:
             answer = _Running(rest)
         self._respond_later(connection, route, context, answer)
 
-    def _handle(self, connection: Connection, route: Route, context: RequestContext, request: Message) -> Answer:
+    def _handle(self, connection: Connection, route: Route, context: RequestContext, request: Message) -> HandlerResult:
         try:
             return route.served.handler(context, request)
         except ProtocolError:
@@ -166,7 +166,7 @@ class Pipeline:
         except Exception as error:
             return self._handler_error(connection, route, error)
 
-    def _handler_error(self, connection: Connection, route: Route, error: Exception) -> Answer:
+    def _handler_error(self, connection: Connection, route: Route, error: Exception) -> HandlerResult:
         if isinstance(error, KafkaError):
             return self._error_response(connection, route, error)
         # A defect of ours must not take the node down, and must not leave the client waiting.
@@ -189,7 +189,7 @@ class Pipeline:
                 assert request is not None
                 fault = yield from self._decode_in_steps(route, frame, position, request)
                 lists = lists_of(request)
-                answer: Answer = None
+                answer: HandlerResult = None
                 if fault is None:
                     answer = self._handle(connection, route, context, request)
                 request = None
@@ -249,7 +249,7 @@ class Pipeline:
         context: RequestContext,
         frame: memoryview,
         position: int,
-        steps: Steps[Answer],
+        steps: Steps[HandlerResult],
     ) -> _Outcome:
         """Run a handler that is a generator; only a Produce has views on its frame, which must then stay as it is."""
         if context.api_key == _PRODUCE:

@@ -18,7 +18,7 @@ SASL_NAME: Final = r"(?:[^\x00=,]|=2C|=3D)+"
 
 
 class AuthenticationFailedError(OttlaError):
-    """The other side did not prove who it is, or did not speak the mechanism.
+    """The other side did not prove its identity, or violated the mechanism's protocol.
 
     Attributes:
         reason: for this side's log; contains no secret.
@@ -63,7 +63,7 @@ class ClientExchange(Protocol):
         """Return what to send for ``challenge``; None when nothing more is to be sent.
 
         Raises:
-            AuthenticationFailedError: the server did not prove who it is, or does not speak the mechanism.
+            AuthenticationFailedError: the server did not prove its identity, or violated the mechanism's protocol.
         """
 
 

@@ -100,7 +100,7 @@ class OauthClient:
 
 
 def _read_first(text: str) -> tuple[str, str]:
-    """Return the authorization id, "" where there is none, and the bearer token."""
+    """Return the authorization id, "" for none, and the bearer token."""
     first = _FIRST.fullmatch(text)
     if first is None:
         raise AuthenticationFailedError("no OAUTHBEARER client first message")

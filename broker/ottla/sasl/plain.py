@@ -13,7 +13,7 @@ from ottla.sasl.exchange import AuthenticationFailedError, decode_text
 PLAIN: Final = "PLAIN"
 
 PasswordOf = Callable[[str], str | None]
-"""Returns a user's password; None where there is no such user."""
+"""Returns a user's password; None for an unknown user."""
 
 
 class PlainServer:

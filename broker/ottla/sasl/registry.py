@@ -24,7 +24,7 @@ class ServerCredentials:
 
     Attributes:
         password_of: the users of its JAAS entry.
-        validate_token: checks tokens with the keys of the listener's issuer; None where no mechanism takes tokens.
+        validate_token: checks tokens with the keys of the listener's issuer; None if no mechanism takes tokens.
         scram_credential_of: the credential of a user in the metadata.
         scram_decoy_of: the credential for a user that has none; see `ottla.sasl.scram_decoys`.
         randrange: draws nonces.
@@ -45,9 +45,9 @@ class SaslMechanism:
         name: as in RFC 4422's registry; what ``sasl.enabled.mechanisms`` and requests carry.
         login_module: the Java class that an entry of ``sasl.jaas.config`` names.
         new_server: starts the server's side of one exchange.
-        with_password: given a user and a password, returns what starts the client's side; None where it takes none.
-            Called once per login, so that what is costly to derive from a password is derived once.
-        with_token: starts the client's side with a token; None where the mechanism takes none.
+        with_password: given a user and a password, returns what starts the client's side; None if it takes no password.
+            Called once per login, so that costly derivations from the password are done once.
+        with_token: starts the client's side with a token; None if the mechanism takes no token.
         has_jaas_users: its users are in the listener's own JAAS entry (``user_NAME=PASSWORD``), which it needs.
         has_scram_users: its users are in the metadata, as credentials that ``kafka-configs`` sets.
         has_issuer: its tokens are checked with an issuer's keys (``sasl.oauthbearer.*``), which it needs.

@@ -12,7 +12,7 @@ from ottla.errors import ErrorCode
 # Writing
 
 
-def test_response_comes_when_the_records_are_committed(node: Any) -> None:
+def test_response_completes_when_the_records_are_committed(node: Any) -> None:
     node.log.is_held = True
     pending = node.increment()
 
@@ -97,7 +97,7 @@ def increment_many(node: Any, count: int) -> Any:
         pytest.param(RECORDS_PER_BATCH_MAX + 1, 2, id="one-record-more"),
     ],
 )
-def test_result_that_is_not_atomic_goes_in_bounded_batches(node: Any, count: int, batches: int) -> None:
+def test_result_that_is_not_atomic_is_written_in_bounded_batches(node: Any, count: int, batches: int) -> None:
     increment_many(node, count)
     written = node.log.batches[node.partition_of("a")]
     before = len(written)

@@ -305,7 +305,7 @@ def quorum_request(topic: str = "__cluster_metadata", partition: int = 0) -> des
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_the_quorum_is_described_in_every_version(node: RunningNode, version: int) -> None:
+def test_quorum_is_described_in_every_version(node: RunningNode, version: int) -> None:
     response = ask(node, quorum_request(), version)
 
     (partition,) = response.topics[0].partitions

@@ -162,7 +162,7 @@ def test_development_node_advertises_the_address_of_the_connection(world: World)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_the_cluster_is_described(node: RunningNode, version: int) -> None:
+def test_cluster_is_described(node: RunningNode, version: int) -> None:
     request = DescribeClusterRequest(include_cluster_authorized_operations=True)
 
     response = node.connect().ask(request, DescribeClusterResponse, version)

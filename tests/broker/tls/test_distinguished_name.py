@@ -98,7 +98,7 @@ def test_every_name_is_written_as_java_writes_it() -> None:
     assert ran.stdout.splitlines() == [ours(name).encode().hex() for name in all_names]
 
 
-def test_subject_of_a_certificate_begins_with_its_last_part(authority: Any) -> None:
+def test_subject_of_a_certificate_starts_with_its_last_part(authority: Any) -> None:
     certificate = x509.load_pem_x509_certificate(authority.issue("CN=client,OU=tests,C=DE").certificate.encode())
 
     assert subject_of(certificate.public_bytes(Encoding.DER)) == "CN=client,OU=tests,C=DE"

@@ -6,13 +6,13 @@ auto.create.topics.enable BOOLEAN true - - read-only acted-on
 auto.leader.rebalance.enable BOOLEAN true - - read-only acted-on
     Give leadership back to preferred replicas from time to time.
 compression.gzip.level INT -1 1..9|-1 - cluster-wide acted-on
-    Level for gzip where the broker compresses.
+    Compression level of gzip if the broker compresses.
 compression.lz4.level INT 9 1..17 - cluster-wide acted-on
-    Level for lz4 where the broker compresses.
+    Compression level of lz4 if the broker compresses.
 compression.type STRING producer uncompressed|zstd|lz4|snappy|gzip|producer - cluster-wide acted-on
     producer keeps batches as they come; any other re-encodes them.
 compression.zstd.level INT 3 -131072..22 - cluster-wide acted-on
-    Level for zstd where the broker compresses.
+    Compression level of zstd if the broker compresses.
 controller.socket.timeout.ms INT 30000 - ms read-only known
     Kafka's timeout for responses of controller channels.
 cordoned.log.dirs LIST "" list - per-broker acted-on

@@ -33,7 +33,7 @@ principal.builder.class CLASS org.apache.kafka.common.security.authenticator.Def
 process.roles LIST - list+:broker|controller - read-only acted-on
     broker, controller or both.
 security.inter.broker.protocol STRING PLAINTEXT PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL - read-only acted-on
-    The security protocol among brokers, where no listener is named for it.
+    The security protocol among brokers, if inter.broker.listener.name is not set.
 security.providers STRING - - - read-only rejected
     Java security providers have no meaning here.
 server.max.startup.time.ms LONG 9223372036854775807 0.. ms read-only known unlisted

@@ -29,7 +29,7 @@ controller.quorum.request.timeout.ms INT 2000 0.. ms read-only acted-on
 controller.quorum.retry.backoff.ms INT 20 0.. ms read-only acted-on
     Backoff before a quorum request is sent again.
 controller.quorum.voters LIST "" list - read-only acted-on
-    Voters by id, as id@host:port,...; where the voter set is fixed.
+    Voters by id, as id@host:port,..., of a quorum with static voters.
 internal.metadata.delete.delay.millis LONG 60000 - ms read-only known unlisted
     How long deleted files of the metadata log stay.
 internal.metadata.log.segment.bytes INT - - bytes read-only known unlisted
@@ -41,7 +41,7 @@ metadata.log.dir STRING - - - read-only acted-on
 metadata.log.max.record.bytes.between.snapshots LONG 20971520 1.. bytes read-only acted-on
     A snapshot is taken after this much of the metadata log.
 metadata.log.max.snapshot.interval.ms LONG 3600000 0.. ms read-only acted-on
-    A snapshot is taken at least this often where there is news.
+    Longest time between snapshots, if there are new records.
 metadata.log.segment.bytes INT 1073741824 8388608.. bytes read-only acted-on
     Size at which a segment of the metadata log is rolled.
 metadata.log.segment.ms LONG 604800000 - ms read-only acted-on

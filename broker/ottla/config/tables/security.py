@@ -44,9 +44,9 @@ sasl.login.refresh.window.factor DOUBLE 0.8 - - per-broker known
 sasl.login.refresh.window.jitter DOUBLE 0.05 - - per-broker known
     Jitter of that share.
 sasl.login.retry.backoff.max.ms LONG 10000 - ms read-only known
-    Longest rest after a failed login.
+    Longest backoff after a failed login.
 sasl.login.retry.backoff.ms LONG 100 - ms read-only known
-    First rest after a failed login.
+    First backoff after a failed login.
 sasl.mechanism.controller.protocol STRING GSSAPI - - read-only acted-on
     SASL mechanism among controllers.
 sasl.mechanism.inter.broker.protocol STRING GSSAPI - - per-broker acted-on
@@ -86,9 +86,9 @@ sasl.oauthbearer.expected.issuer STRING - - - read-only acted-on
 sasl.oauthbearer.jwks.endpoint.refresh.ms LONG 3600000 - ms read-only acted-on
     How often signing keys are fetched.
 sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms LONG 10000 - ms read-only acted-on
-    Longest rest after a failed fetch of keys.
+    Longest backoff after a failed fetch of keys.
 sasl.oauthbearer.jwks.endpoint.retry.backoff.ms LONG 100 - ms read-only acted-on
-    First rest after a failed fetch of keys.
+    First backoff after a failed fetch of keys.
 sasl.oauthbearer.jwks.endpoint.url STRING - - - read-only acted-on
     Where signing keys are.
 sasl.oauthbearer.jwt.retriever.class CLASS org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever - - read-only known

@@ -8,7 +8,7 @@ add.partitions.to.txn.retry.backoff.ms INT 20 1.. ms read-only known
 transaction.abort.timed.out.transaction.cleanup.interval.ms INT 10000 1.. ms read-only known
     How often overdue transactions are aborted.
 transaction.max.timeout.ms INT 900000 1.. ms read-only known
-    Longest transaction that a producer may ask for.
+    Longest transaction time-out that a producer may request.
 transaction.partition.verification.enable BOOLEAN true - - cluster-wide known
     Check with the coordinator before a transactional append.
 transaction.remove.expired.transaction.cleanup.interval.ms INT 3600000 1.. ms read-only known

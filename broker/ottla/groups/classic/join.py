@@ -217,7 +217,7 @@ def _complete_returning_join(
         members = group.members_for_leader() if is_leader else []
         response = rebalancer.join_response(group, member_id, members=members, skip_assignment=is_leader)
     else:
-        # An older client must not learn that it leads: it would assign. The previous leader's id is no member any more.
+        # An older client must not learn that it leads, or it would assign: return the previous leader's id.
         response = rebalancer.join_response(group, member_id, leader=old_leader)
     group.complete_join_future(member, response)
     rebalancer.renew_session(group, member)

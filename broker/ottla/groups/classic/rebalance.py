@@ -236,9 +236,7 @@ class Rebalancer:
 
     def _expire_session(self, group: ClassicGroup, member_id: str) -> GroupResult | None:
         if member_id in group.pending_join:
-            log.info(
-                "Group %s drops %s, which did not come back with its id", quoted(group.group_id), quoted(member_id)
-            )
+            log.info("Group %s drops %s, which did not join with its id", quoted(group.group_id), quoted(member_id))
             group.remove(member_id)
             return self._complete_join_without(group)
         member = group.members.get(member_id)
