@@ -239,7 +239,8 @@ class ReplicaManager:
             now_ms=clock.monotonic_ms(),
         )
         self._appended[partition.topic_partition] = None
-        self._syncs.start_if_due(partition)
+        if partition.log.config.awaits_syncs:
+            self._syncs.start_if_due(partition)
         return result
 
     def announce_appends(self) -> None:
