@@ -22,7 +22,7 @@ from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE
 from ottla.metadata.metadata_version import LATEST_METADATA_VERSION, METADATA_VERSION
 from ottla.ports import ConnectionId
-from ottla.security.authorizer import REMEMBERED_MAX, AclAuthorizer
+from ottla.security.authorizer import CACHED_RESULTS_MAX, AclAuthorizer
 from ottla.types import Endpoint, Uuid
 from ottla.wire.acl_codes import Acl, Operation, PatternType, PermissionType, ResourceType
 from ottla.wire.messages.metadata_log import FeatureLevelRecord
@@ -52,7 +52,7 @@ def main() -> None:
         check_cached()
 
     def fill() -> None:
-        for number in range(REMEMBERED_MAX):
+        for number in range(CACHED_RESULTS_MAX):
             context.would_be_allowed(Operation.WRITE, ResourceType.TOPIC, f"unknown-topic-{number}")
 
     def check_any_topic_first() -> None:
@@ -64,14 +64,14 @@ def main() -> None:
     any_topic_first_us = best_seconds(check_any_topic_first, seconds=options.seconds) * 1e6
     clear_cache(authorizer)
     _, results_mib = measured(fill)
-    assert len(authorizer._remembered) == REMEMBERED_MAX
+    assert len(authorizer._cache) == CACHED_RESULTS_MAX
     rows = [
         ("cached result", f"{cached_us:.2f} us"),
         ("first check", f"{first_us:.2f} us"),
         ("any topic, cached result", f"{any_topic_us:.2f} us"),
         ("any topic, first check", f"{any_topic_first_us:,.0f} us"),
         (f"memory of {options.entries:,} entries", f"{entries_mib:.1f} MiB"),
-        (f"memory of {REMEMBERED_MAX:,} cached results", f"{results_mib:.1f} MiB"),
+        (f"memory of {CACHED_RESULTS_MAX:,} cached results", f"{results_mib:.1f} MiB"),
     ]
     for label, figure in rows:
         print(f"{label:30} {figure:>12}")
@@ -92,7 +92,7 @@ def with_entries(count: int) -> AclAuthorizer:
 
 def clear_cache(authorizer: AclAuthorizer) -> None:
     """Clear its cached results, as a change of an entry does."""
-    authorizer._remembered.clear()
+    authorizer._cache.clear()
     authorizer._characters = 0
 
 

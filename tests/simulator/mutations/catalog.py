@@ -350,8 +350,8 @@ def _remember_permissions(set_attribute: SetAttribute) -> None:
     publish = AclAuthorizer.publish
 
     def publish_and_remember(self: AclAuthorizer, delta: MetadataDelta, image: MetadataImage) -> None:
-        if not isinstance(self._remembered, Forgetless):
-            self._remembered = Forgetless()
+        if not isinstance(self._cache, Forgetless):
+            self._cache = Forgetless()
         publish(self, delta, image)
 
     set_attribute(AclAuthorizer, "publish", publish_and_remember)
