@@ -254,7 +254,7 @@ def _claims_are_not_read(set_attribute: SetAttribute) -> None:
     set_attribute(ClusterOwnership, "observe_claim", lambda self, key, claim, **_: (Ownership.OURS, claim))
 
 
-@mutation("a challenge is treated as unanswered at once", "roll-beside-another", seeds_max=20)
+@mutation("a challenge is treated as expired at once", "roll-beside-another", seeds_max=20)
 def _taken_over_at_once(set_attribute: SetAttribute) -> None:
     set_attribute(cluster_ownership, "TAKEOVER_AFTER_S", 0.0)
 
