@@ -290,8 +290,8 @@ def parse(data: bytes) -> RecordBatch:
     return RecordBatch(data, 0)
 
 
-TestLogAgainstAList = LogModel.TestCase
-TestLogAgainstAList.settings = settings(
+TestLogModel = LogModel.TestCase
+TestLogModel.settings = settings(
     max_examples=EXAMPLES, stateful_step_count=40, deadline=None, report_multiple_bugs=False
 )
 
