@@ -368,7 +368,7 @@ class LogLoader:
         segment.reset_indexes()
         following = self._segments.after(segment)
         is_torn = False
-        sound_bytes = 0
+        valid_bytes = 0
         next_offset = segment.base_offset
         try:
             for position, batch in segment.walk_batches():
@@ -379,13 +379,13 @@ class LogLoader:
                 replay_batch(self._state, batch, segment.transaction_index)
                 if batch.leader_epoch > (epoch_starts[-1].epoch if epoch_starts else -1):
                     epoch_starts.append(EpochEntry(batch.leader_epoch, batch.base_offset))
-                sound_bytes = position + batch.size_bytes
+                valid_bytes = position + batch.size_bytes
                 next_offset = batch.next_offset
                 self._index(segment, position, batch)
         except CorruptRecordError:
             is_torn = True
-            self._truncated_bytes += segment.size_bytes - sound_bytes
-            segment.truncate_bytes(sound_bytes)
+            self._truncated_bytes += segment.size_bytes - valid_bytes
+            segment.truncate_bytes(valid_bytes)
         segment.become_inactive()
         return next_offset, is_torn
 
