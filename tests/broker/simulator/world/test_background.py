@@ -6,7 +6,7 @@ from ottla.simulator.world.background import SimulatedBackground
 from ottla.simulator.world.random_source import SeededRandom
 
 
-def test_work_completes_in_order_when_it_is_told_to() -> None:
+def test_work_completes_in_order_on_complete_work() -> None:
     background = SimulatedBackground()
     outcomes: list[object] = []
     background.run(lambda: 1, outcomes.append)
@@ -18,7 +18,7 @@ def test_work_completes_in_order_when_it_is_told_to() -> None:
     assert isinstance(outcomes[1], ZeroDivisionError)
 
 
-def test_no_thread_can_be_created_as_often_as_the_test_says() -> None:
+def test_fail_next_fails_that_many_calls() -> None:
     background = SimulatedBackground()
     background.fail_next()
     performed: list[int] = []
@@ -44,7 +44,7 @@ def test_work_of_a_killed_process_never_completes() -> None:
     assert outcomes == [2]
 
 
-def test_work_reads_what_the_loop_changes_meanwhile_before_or_after() -> None:
+def test_work_reads_data_of_the_loop_before_or_after_a_change() -> None:
     """A thread may run at any moment: work on shared state must be found by some seed."""
     background = SimulatedBackground(random=SeededRandom(3))
     outcomes: set[object] = set()
@@ -57,7 +57,7 @@ def test_work_reads_what_the_loop_changes_meanwhile_before_or_after() -> None:
     assert outcomes == {"before", "after"}
 
 
-def test_failures_come_as_often_as_the_seed_says() -> None:
+def test_failures_follow_the_seed() -> None:
     background = SimulatedBackground(random=SeededRandom(3))
     background.fails_one_in = 4
     outcomes: list[object] = []

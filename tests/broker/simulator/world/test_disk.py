@@ -12,15 +12,15 @@ from ottla.types import Uuid
 
 
 class Scripted:
-    """A port `Random` that answers from a list."""
+    """A port `Random` that returns numbers of a list."""
 
-    def __init__(self, *answers: int) -> None:
-        self.answers = list(answers)
+    def __init__(self, *numbers: int) -> None:
+        self.numbers = list(numbers)
 
     def randrange(self, stop: int) -> int:
-        answer = self.answers.pop(0)
-        assert 0 <= answer < stop
-        return answer
+        number = self.numbers.pop(0)
+        assert 0 <= number < stop
+        return number
 
     def uuid(self) -> Uuid:
         return Uuid(bytes(16))
@@ -34,7 +34,7 @@ def disk() -> SimulatedDisk:
     return disk
 
 
-def test_a_power_cut_takes_what_was_not_synced(disk: SimulatedDisk) -> None:
+def test_power_cut_loses_unsynced_data(disk: SimulatedDisk) -> None:
     file = disk.open("/d/f", create=True)
     file.pwritev([b"one"], 0)
     file.sync()
@@ -45,7 +45,7 @@ def test_a_power_cut_takes_what_was_not_synced(disk: SimulatedDisk) -> None:
     assert disk.contents("/d/f") == b"one"
 
 
-def test_a_power_cut_may_leave_part_of_the_unsynced_and_tear_a_write(disk: SimulatedDisk) -> None:
+def test_power_cut_may_leave_part_of_unsynced_data_and_tear_a_write(disk: SimulatedDisk) -> None:
     file = disk.open("/d/f", create=True)
     file.sync()
     for position, data in ((0, b"one"), (3, b"two"), (6, b"six")):
@@ -57,7 +57,7 @@ def test_a_power_cut_may_leave_part_of_the_unsynced_and_tear_a_write(disk: Simul
     assert disk.contents("/d/f") == b"onetw"
 
 
-def test_a_power_cut_may_flip_a_bit_of_what_was_not_synced_and_of_nothing_else(disk: SimulatedDisk) -> None:
+def test_power_cut_may_flip_a_bit_of_unsynced_data_only(disk: SimulatedDisk) -> None:
     file = disk.open("/d/f", create=True)
     file.pwritev([b"one"], 0)
     file.sync()
@@ -72,7 +72,7 @@ def test_a_power_cut_may_flip_a_bit_of_what_was_not_synced_and_of_nothing_else(d
 
 
 @given(st.integers(0, 1_000))
-def test_what_was_synced_survives_every_power_cut(seed: int) -> None:
+def test_synced_data_survives_every_power_cut(seed: int) -> None:
     disk = SimulatedDisk()
     file = disk.open("/f", create=True)
     file.pwritev([b"synced"], 0)
@@ -84,7 +84,7 @@ def test_what_was_synced_survives_every_power_cut(seed: int) -> None:
     assert disk.contents("/f")[:6] == b"synced"
 
 
-def test_everything_in_a_broken_directory_fails_until_it_is_repaired(disk: SimulatedDisk) -> None:
+def test_broken_directory_fails_until_it_is_repaired(disk: SimulatedDisk) -> None:
     disk.make_directory("/d2")
     file = disk.open("/d/f", create=True)
     disk.break_directory("/d")
@@ -103,7 +103,7 @@ def test_everything_in_a_broken_directory_fails_until_it_is_repaired(disk: Simul
     file.pwritev([b"x"], 0)
 
 
-def test_an_observer_sees_what_is_there_whatever_fails(disk: SimulatedDisk) -> None:
+def test_observer_reads_the_disk_despite_faults(disk: SimulatedDisk) -> None:
     file = disk.open("/d/f", create=True)
     file.pwritev([b"one"], 0)
     disk.break_directory("/d")
@@ -112,7 +112,7 @@ def test_an_observer_sees_what_is_there_whatever_fails(disk: SimulatedDisk) -> N
     assert file.pread(3, 0) == b"one"
 
 
-def test_a_kill_takes_nothing(disk: SimulatedDisk) -> None:
+def test_kill_loses_nothing(disk: SimulatedDisk) -> None:
     disk.open("/d/f", create=True).pwritev([b"one"], 0)
 
     disk.kill()
@@ -121,7 +121,7 @@ def test_a_kill_takes_nothing(disk: SimulatedDisk) -> None:
 
 
 @pytest.mark.parametrize("how", ["kill", "crash"])
-def test_files_and_locks_of_the_dead_are_gone(disk: SimulatedDisk, how: str) -> None:
+def test_files_and_locks_of_an_ended_process_are_released(disk: SimulatedDisk, how: str) -> None:
     file = disk.open("/d/f", create=True)
     file.sync()
     disk.lock("/d/.lock")
@@ -154,7 +154,7 @@ def test_names_are_durable_when_anything_is_synced_and_in_order(disk: SimulatedD
     assert disk.paths() == []
 
 
-def test_a_truncation_is_lost_like_a_write(disk: SimulatedDisk) -> None:
+def test_truncation_is_lost_like_a_write(disk: SimulatedDisk) -> None:
     file = disk.open("/d/f", create=True)
     file.pwritev([b"abc"], 0)
     file.sync()
@@ -166,7 +166,7 @@ def test_a_truncation_is_lost_like_a_write(disk: SimulatedDisk) -> None:
     assert disk.contents("/d/f") == b"abc"
 
 
-def test_an_open_file_outlives_its_name(disk: SimulatedDisk) -> None:
+def test_open_file_outlives_its_name(disk: SimulatedDisk) -> None:
     file = disk.open("/d/f", create=True)
     file.pwritev([b"abc"], 0)
 
@@ -175,7 +175,7 @@ def test_an_open_file_outlives_its_name(disk: SimulatedDisk) -> None:
     assert file.pread(10, 1) == b"bc"
 
 
-def test_a_directory_is_moved_and_removed_with_all_that_is_in_it(disk: SimulatedDisk) -> None:
+def test_directory_is_moved_and_removed_with_its_contents(disk: SimulatedDisk) -> None:
     disk.make_directory("/d/x/y")
     disk.open("/d/x/y/f", create=True)
     disk.open("/d/xx", create=True)
@@ -189,7 +189,7 @@ def test_a_directory_is_moved_and_removed_with_all_that_is_in_it(disk: Simulated
 
 
 @pytest.mark.parametrize("operation", ["open", "read", "write", "truncate", "sync", "rename", "remove", "list"])
-def test_any_operation_can_be_made_to_fail_once(disk: SimulatedDisk, operation: str) -> None:
+def test_any_operation_can_fail_once(disk: SimulatedDisk, operation: str) -> None:
     file = disk.open("/d/f", create=True)
     actions = {
         "open": lambda: disk.open("/d/f"),
@@ -213,7 +213,7 @@ def test_any_operation_can_be_made_to_fail_once(disk: SimulatedDisk, operation: 
     assert disk.operations[operation] >= 3
 
 
-def test_a_full_disk_takes_what_fits(disk: SimulatedDisk) -> None:
+def test_full_disk_writes_the_bytes_that_fit(disk: SimulatedDisk) -> None:
     disk.capacity_bytes = 10
     file = disk.open("/d/f", create=True)
     file.pwritev([b"12345678"], 0)
@@ -226,7 +226,7 @@ def test_a_full_disk_takes_what_fits(disk: SimulatedDisk) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.binary(max_size=20)), max_size=10))
-def test_what_is_synced_is_durable_to_the_byte(writes: list[tuple[int, bytes]]) -> None:
+def test_synced_data_is_durable_to_the_byte(writes: list[tuple[int, bytes]]) -> None:
     disk = SimulatedDisk()
     file = disk.open("/f", create=True)
     model = bytearray()
