@@ -109,7 +109,7 @@ def of_alice(authorizer: AclAuthorizer) -> RequestContext:
         listener="CLIENT",
         role=ListenerRole.BROKER,
         security_protocol="SASL_PLAINTEXT",
-        dialled=Endpoint(HOST, 9092),
+        local_address=Endpoint(HOST, 9092),
         principal="User:alice",
     )
     return RequestContext(

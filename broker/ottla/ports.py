@@ -178,14 +178,14 @@ class Network(Protocol):
     def resume_reading(self, connection: ConnectionId) -> None: ...
 
     def pause_accepting(self, listener: str, for_ms: int) -> None:
-        """Stop accepting connections of ``listener`` for so long; new ones wait in the backlog."""
+        """Stop accepting on ``listener`` for ``for_ms``; meanwhile connections wait in the socket's backlog."""
 
     def connect(self, endpoint: Endpoint, listener: str) -> ConnectionId:
         """Start to connect; `Node.connected` or `Node.closed` reports the result, never before this returns.
 
         A host name is resolved again for every connection, off the loop, and each of its addresses is tried.
-        Nothing may be sent before `Node.connected`. `Node.closed` gets ``was_refused`` when no process listens at any
-        of the addresses.
+        Nothing may be sent before `Node.connected`. `Node.closed` gets ``was_connection_refused`` when every address
+        failed with "connection refused".
         """
 
 

@@ -128,9 +128,9 @@ def test_voter_with_a_reformatted_directory_becomes_an_observer_and_logs_it(new_
     voter.log_path.unlink()
     change(voter.directory / "data" / "meta.properties", (voter.directory_id, OTHER))
     voter.start()
-    cluster.wait_line(voter, "formatted anew")
+    cluster.wait_line(voter, "formatted again")
 
-    (line,) = [each for each in voter.log_text().splitlines() if "formatted anew" in each]
+    (line,) = [each for each in voter.log_text().splitlines() if "formatted again" in each]
     assert f"the quorum has a voter 3 with the metadata directory {voter.directory_id}; this node's is {OTHER}" in line
     assert "kafka-metadata-quorum remove-controller" in line
 

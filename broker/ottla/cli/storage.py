@@ -4,9 +4,9 @@ from ottla.config.node_config import NodeConfig
 from ottla.metadata.bootstrap import parse_release_version
 from ottla.metadata.format import FormatOptions, format_storage, parse_initial_controllers
 from ottla.metadata.metadata_version import LATEST_METADATA_VERSION
-from ottla.runtime.chance import SystemRandom
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.disk import OsDisk
+from ottla.runtime.system_random import SystemRandom
 from ottla.types import format_uuid
 
 

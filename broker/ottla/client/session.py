@@ -9,7 +9,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from ottla.client.errors import LoginFailedError
-from ottla.peers.login import LaneLogin
+from ottla.peers.sasl_client import SaslClient
 from ottla.sasl.client_login import Login
 from ottla.sasl.exchange import AuthenticationFailedError
 from ottla.wire.codec import Message
@@ -26,7 +26,7 @@ class Session:
     def __init__(self, connection: "Connection", login: Login) -> None:
         self._connection = connection
         self._source = login
-        self._login = LaneLogin(login, connection.versions, secrets.randbelow)
+        self._login = SaslClient(login, connection.versions, secrets.randbelow)
         self._turn = asyncio.Lock()
 
     async def begin(self) -> None:
@@ -37,13 +37,13 @@ class Session:
             ConnectionLostError: the connection ended first.
         """
         try:
-            request: Message | None = self._login.begin()
+            request: Message | None = self._login.start()
             while request is not None:
                 if isinstance(request, SaslAuthenticateRequest):
                     response: Message = await self._connection.send_within_session(request, SaslAuthenticateResponse)
                 else:
                     response = await self._connection.send_within_session(request, SaslHandshakeResponse)
-                request = self._login.go_on(response, self._now_ms())
+                request = self._login.continue_with(response, self._now_ms())
         except AuthenticationFailedError as error:
             who = f" as {self._source.user}" if self._source.user else ""
             raise LoginFailedError(

@@ -78,7 +78,7 @@ class BrokerProbes:
         def on_result(failure: PeerFailure | None) -> None:
             suspicion.is_in_flight = False
             on_ended = suspicion.on_process_ended
-            if failure is PeerFailure.REFUSED and on_ended is not None and on_ended():
+            if failure is PeerFailure.CONNECTION_REFUSED and on_ended is not None and on_ended():
                 suspicion.was_fenced = True
 
         self._probe(broker.listeners[name].endpoint, name).on_complete(on_result)

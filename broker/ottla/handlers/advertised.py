@@ -13,6 +13,6 @@ def advertised_endpoint(context: RequestContext, broker: BrokerRegistration) -> 
     """
     config = context.services.config
     if config.ottla_advertise_dialled_address and broker.broker_id == config.node_id:
-        return context.connection.dialled
+        return context.connection.local_address
     listener = broker.listeners.get(context.connection.listener)
     return None if listener is None else listener.endpoint

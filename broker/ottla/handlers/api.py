@@ -72,7 +72,7 @@ class ConnectionInfo:
     listener: str
     role: ListenerRole
     security_protocol: str
-    dialled: Endpoint | None
+    local_address: Endpoint | None
     """The address of this node that the peer connected to; None if it is not needed (`advertised_endpoint`)."""
     principal: str = ANONYMOUS_PRINCIPAL
     heartbeats_of: tuple[NodeId, Offset] | None = None

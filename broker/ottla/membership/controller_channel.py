@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 from ottla.errors import ErrorCode, KafkaError, ProtocolError
 from ottla.membership.local_controller import LocalController
-from ottla.peers.channel import PeerAnswer, PeerChannel, PeerFailure
+from ottla.peers.channel import PeerChannel, PeerFailure, PeerResult
 from ottla.ports import Clock
 from ottla.purgatory import Delayed
 from ottla.raft.records import LeaderAndEpoch
@@ -252,7 +252,7 @@ class NodeToControllerChannel:
             self._listener,
             pending.request if wrapped is None else wrapped,
             timeout_ms=max(1, min(pending.deadline_ms - now_ms, self._attempt_timeout_ms(pending.request))),
-            lane=_connection_of(pending),
+            purpose=_connection_of(pending),
         ).on_complete(lambda response: self._on_response(pending, attempt, response))
 
     def _attempt_locally(self, pending: _PendingRequest, attempt: int) -> None:
@@ -275,7 +275,7 @@ class NodeToControllerChannel:
             result = error_response(pending.request, result)
         self._finish(pending, result)
 
-    def _on_response(self, pending: _PendingRequest, attempt: int, response: PeerAnswer) -> None:
+    def _on_response(self, pending: _PendingRequest, attempt: int, response: PeerResult) -> None:
         """Handle the response of a controller on another node."""
         if attempt != pending.attempt or pending.response.is_complete:
             return

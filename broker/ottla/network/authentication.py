@@ -1,7 +1,7 @@
-"""SASL at this node's listeners: which connections are not authenticated yet, and what becomes of those that fail.
+"""`Authentication`: the SASL exchanges of all connections of a node, with time-outs and delayed failures.
 
-A connection on a listener with SASL has a `ConnectionLogin` from its first byte on. One that is not authenticated after
-`LOGIN_MS_MAX` is closed; a failed one after the delay that slows down guessing.
+A connection on a listener with SASL has a `SaslAuthenticator` from its first byte on. If it is not authenticated after
+`AUTHENTICATION_MS_MAX`, it is closed; after a failure it is closed with a delay that slows down password guessing.
 
 Source: SaslServerAuthenticator, KafkaChannel and Selector of Apache Kafka 4.3.
 """
@@ -16,7 +16,7 @@ from ottla.config.sasl_settings import SaslListener
 from ottla.log_lines import LineLimit
 from ottla.metadata.scram import ScramImage
 from ottla.network.connection import Connection
-from ottla.network.connection_login import ConnectionLogin
+from ottla.network.sasl_authenticator import SaslAuthenticator
 from ottla.network.signing_keys import IssuerKeys
 from ottla.ports import Clock, ConnectionId, KeySource, Network, Random
 from ottla.purgatory import Delayed
@@ -28,15 +28,15 @@ from ottla.wire.codec import Message
 
 logger = logging.getLogger(__name__)
 
-LOGIN_MS_MAX: Final = 30_000
-"""From the connection to the end of the login; every client that means it needs a few round trips."""
+AUTHENTICATION_MS_MAX: Final = 30_000
+"""From the connection to the end of the SASL exchange, which takes a few round trips."""
 _CLOSINGS_PER_TICK: Final = 32
-"""Of logins that took too long; those of a crowd that came together would hold up everybody else."""
+"""Of exchanges that took too long; closing the many of a connection storm at once would delay other connections."""
 
 
 @dataclass(slots=True)
-class LoginCounters:
-    """Of one listener and mechanism; they only grow. The mechanism is empty where none was chosen."""
+class AuthenticationCounters:
+    """Counters of one listener and mechanism, which only grow; the mechanism is empty if none was chosen."""
 
     successes: int = 0
     failures: int = 0
@@ -45,25 +45,25 @@ class LoginCounters:
 
 @dataclass(frozen=True, slots=True)
 class _DelayedFailure:
-    """A failed login that is to be answered, if there is an answer, and closed at ``due_ms``."""
+    """A failed exchange: at ``due_ms``, ``response``, if any, is sent and the connection closed."""
 
     due_ms: int
     connection: Connection
-    answer: Delayed[Message]
+    result: Delayed[Message]
     response: Message | None
 
 
 class Authentication:
-    """The logins of all connections of a node.
+    """The SASL exchanges of all connections of a node.
 
     Args of the constructor:
-        listeners: the doors with SASL.
+        listeners: the listeners with SASL.
         failure_delay_ms: connection.failed.authentication.delay.ms.
-        key_source: fetches what tokens are checked with; None where OAUTHBEARER is offered nowhere.
-        scram: returns the SCRAM credentials that count now.
-        on_logged_in: told of a connection whose first login is complete.
-        on_close: closes a connection that broke the rules, with a line that says why.
-        on_end: closes a connection without a line.
+        key_source: fetches the keys that verify tokens; None if no listener offers OAUTHBEARER.
+        scram: returns the current SCRAM credentials.
+        on_authenticated: receives a connection whose first exchange is complete.
+        on_close: closes a connection that violated the protocol, and logs the reason.
+        on_end: closes a connection without a log line.
     """
 
     def __init__(
@@ -76,13 +76,13 @@ class Authentication:
         network: Network,
         key_source: KeySource | None,
         scram: Callable[[], ScramImage],
-        on_logged_in: Callable[[Connection], None],
+        on_authenticated: Callable[[Connection], None],
         on_close: Callable[[Connection, str], None],
         on_end: Callable[[Connection], None],
     ) -> None:
         self.clock = clock
         self.network = network
-        self.on_logged_in = on_logged_in
+        self.on_authenticated = on_authenticated
         self.on_close = on_close
         self.on_end = on_end
         self._failure_delay_ms = failure_delay_ms
@@ -92,21 +92,21 @@ class Authentication:
         self._issuers: dict[str, IssuerKeys] = {}
         self.use(listeners)
         self._decoy_secret = new_nonce(random.randrange).encode()
-        """For as long as no user has a credential: the cluster's own comes with the first."""
-        self._pending: dict[ConnectionId, ConnectionLogin] = {}
-        """Logins that are not complete yet, oldest first."""
+        """Used until the first user has a credential, which creates the cluster's own secret."""
+        self._pending: dict[ConnectionId, SaslAuthenticator] = {}
+        """Exchanges that are not complete yet, oldest first."""
         self._delayed_failures: deque[_DelayedFailure] = deque()
         self._failure_lines = LineLimit(clock)
-        self.counters: dict[tuple[str, str], LoginCounters] = {}
+        self.counters: dict[tuple[str, str], AuthenticationCounters] = {}
         self.expired_sessions = 0
         self.timed_out = 0
 
     def __len__(self) -> int:
-        """Return how many connections are not logged in yet."""
+        """Return how many connections are not authenticated yet."""
         return len(self._pending)
 
     def use(self, listeners: Mapping[str, SaslListener]) -> None:
-        """Offer from now on what ``listeners`` say; sessions go on, and keys of issuers that stay are kept."""
+        """Apply new settings; sessions continue, and the keys of unchanged issuers are kept."""
         self.listeners = listeners
         kept, self._issuers = self._issuers, {}
         for name, listener in listeners.items():
@@ -117,15 +117,15 @@ class Authentication:
                 issuer = IssuerKeys(listener.oauth, clock=self.clock, source=self._key_source)
             self._issuers[name] = issuer
 
-    def begin(self, connection: Connection) -> None:
+    def start(self, connection: Connection) -> None:
         """Guard a new connection if its listener has SASL."""
         if connection.info.listener in self.listeners:
-            login = ConnectionLogin(self, connection, connection.last_active_ms + LOGIN_MS_MAX)
+            login = SaslAuthenticator(self, connection, connection.last_active_ms + AUTHENTICATION_MS_MAX)
             connection.guard = connection.info.login = login
             self._pending[connection.info.connection] = login
 
-    def forget(self, connection: ConnectionId) -> None:
-        """The connection has ended; no error when it never was to log in."""
+    def remove(self, connection: ConnectionId) -> None:
+        """Remove a connection that has ended or is authenticated; no error if it has no exchange."""
         self._pending.pop(connection, None)
 
     def new_exchange(self, listener_name: str, mechanism: str) -> ServerExchange:
@@ -141,20 +141,20 @@ class Authentication:
             randrange=self._random.randrange,
         )
 
-    def count(self, listener: str, mechanism: str) -> LoginCounters:
-        return self.counters.setdefault((listener, mechanism), LoginCounters())
+    def count(self, listener: str, mechanism: str) -> AuthenticationCounters:
+        return self.counters.setdefault((listener, mechanism), AuthenticationCounters())
 
     def delay_failure(self, connection: Connection, response: Message | None) -> Delayed[Message]:
-        """Have a failed login answered and its connection closed, after the delay that slows down guessing."""
+        """Send ``response``, if any, and close the connection after the delay that slows down guessing."""
         failure = _DelayedFailure(self.clock.monotonic_ms() + self._failure_delay_ms, connection, Delayed(), response)
         self._delayed_failures.append(failure)
-        return failure.answer
+        return failure.result
 
     def log_failure(self, connection: Connection, user: str | None, mechanism: str, reason: str) -> None:
         if not self._failure_lines.take_permit():
             return
         logger.warning(
-            "a login from %s on %s%s%s failed: %s (%d failed so far)",
+            "authentication of %s on %s%s%s failed: %s (%d failed so far)",
             connection.info.peer,
             connection.info.listener,
             f" as {quoted(user)}" if user else "",
@@ -164,17 +164,17 @@ class Authentication:
         )
 
     def tick(self, now_ms: int) -> None:
-        """Answer and close failed logins that have waited; close those that take too long."""
+        """Respond to and close failed exchanges whose delay is over; close those that take too long."""
         for issuer in self._issuers.values():
             issuer.tick(now_ms)
         while self._delayed_failures and self._delayed_failures[0].due_ms <= now_ms:
-            self._carry_out(self._delayed_failures.popleft())
+            self._complete_failure(self._delayed_failures.popleft())
         for _ in range(min(len(self._pending), _CLOSINGS_PER_TICK)):
             login = next(iter(self._pending.values()))
             if login.deadline_ms > now_ms:
                 return
             self.timed_out += 1
-            login.fail_unanswered(f"it was not complete after {LOGIN_MS_MAX} ms", is_late=False)
+            login.fail_without_response(f"it was not complete after {AUTHENTICATION_MS_MAX} ms", is_delayed=False)
 
     def next_deadline_ms(self) -> int | None:
         if not self._pending and not self._delayed_failures and not self._issuers:
@@ -185,8 +185,8 @@ class Authentication:
         deadlines += [due_ms for each in self._issuers.values() if (due_ms := each.next_deadline_ms()) is not None]
         return min(deadlines, default=None)
 
-    def _carry_out(self, failure: _DelayedFailure) -> None:
+    def _complete_failure(self, failure: _DelayedFailure) -> None:
         if not failure.connection.is_closed and failure.response is not None:
-            failure.answer.complete(failure.response)
+            failure.result.complete(failure.response)
         if not failure.connection.is_closed:
             self.on_end(failure.connection)

@@ -1,8 +1,8 @@
-"""Buffers for incoming frames: reused, so that a megabyte of records does not cost a megabyte of fresh pages.
+"""`BufferPool`: reused buffers for incoming frames, so that a megabyte of records does not need fresh pages.
 
-A small frame is read into the node's one scratch buffer and handled there. A larger one gets a buffer of its own, for
-as long as it takes to arrive and be handled: an anonymous memory map, whose pages come into being as bytes arrive, so
-that a peer which claims 100 MiB and sends nothing costs neither the memory nor the time to clear it.
+A small frame is read into the node's scratch buffer and handled there. A larger one gets a buffer of its own until it
+has been handled: an anonymous memory map, whose pages are allocated as bytes arrive, so that a peer which announces
+100 MiB and sends nothing costs neither memory nor the time to clear it.
 """
 
 import mmap
@@ -13,7 +13,7 @@ _POOLED_BYTES_MAX = 32 * 1024 * 1024
 
 
 class BufferPool:
-    """Hands out writable views of at least the asked size; keeps up to 32 MiB of returned buffers by size class."""
+    """Pool of writable buffers; it keeps up to 32 MiB of returned ones by size class."""
 
     def __init__(self) -> None:
         self._free: dict[int, list[mmap.mmap]] = {}
@@ -21,16 +21,16 @@ class BufferPool:
 
     @property
     def free_bytes(self) -> int:
-        """How many bytes wait to be used again."""
+        """Number of pooled bytes."""
         return self._free_bytes
 
     def clear(self) -> None:
-        """Give the buffers that wait to be used again back to the system."""
+        """Return the pooled buffers to the system."""
         self._free.clear()
         self._free_bytes = 0
 
     def acquire(self, size_bytes: int) -> memoryview:
-        """Return a writable view of exactly ``size_bytes``; what it holds is undefined."""
+        """Return a writable view of exactly ``size_bytes``; its content is undefined."""
         size_class = allocated_bytes(size_bytes)
         free = self._free.get(size_class)
         if free:
@@ -39,7 +39,7 @@ class BufferPool:
         return memoryview(mmap.mmap(-1, size_class))[:size_bytes]
 
     def release(self, view: memoryview) -> None:
-        """Take a view of `acquire` back; nobody may look at it any more."""
+        """Return a view of `acquire` to the pool; it must not be used any more."""
         owner = view.obj
         view.release()
         assert isinstance(owner, mmap.mmap)
@@ -49,7 +49,7 @@ class BufferPool:
 
 
 def allocated_bytes(size_bytes: int) -> int:
-    """Return how many bytes a buffer of ``size_bytes`` takes: up to 4 MiB the next power of two."""
+    """Return the allocated size of a buffer of ``size_bytes``: up to 4 MiB the next power of two."""
     if size_bytes > LARGEST_POOLED_BYTES:
         return size_bytes
     return max(_SMALLEST_BYTES, 1 << (size_bytes - 1).bit_length())

@@ -1,12 +1,12 @@
-"""One connection, bytes to frames: where to put the next bytes, and which frames they complete.
+"""`Connection`: splits the bytes of one connection into frames, and provides the buffers to read them into.
 
-A frame is an int32 size and as many bytes. The driver asks `receive_buffer` where to read to and tells `received` how
-much came; complete frames are handed to ``on_frame`` as views that are valid only during that call, so that records go
-from the socket's buffer to the log without a copy. While the pipeline says so, reading is paused and later frames stay
-where they are.
+A frame is an int32 size and as many bytes. The driver reads into `receive_buffer` and reports the size to `received`;
+complete frames are passed to ``on_frame`` as views that are valid only during that call, so that records go from the
+socket's buffer to the log without a copy. While the pipeline blocks the connection, reading is paused and later frames
+stay in the buffer.
 
-Whatever stays (a frame that has not arrived wholly, bytes behind a request in hand) is held in the node's
-`RequestMemory`; a frame for which there is no capacity waits, and nothing is read meanwhile.
+Bytes that stay (a partial frame, bytes behind a request in progress) are counted in the node's `RequestMemory`; a frame
+for which there is no capacity waits, and the connection is not read meanwhile.
 """
 
 import struct
@@ -26,23 +26,23 @@ _SIZE = struct.Struct(">i")
 _SMALLEST_FRAME_BYTES = 4
 """A response with nothing but its correlation id."""
 _SLICE_FRAMES_MAX = 32
-"""In one slice, where the clock does not end it before: of the cheapest requests about a quarter of a millisecond.
+"""In one slice, unless the clock ends it before: about a quarter of a millisecond for the cheapest requests.
 
-While other connections wait for their slice, a read brings one only.
+While other connections wait for their slice, a read serves one frame only.
 """
 _HEADER_FIRST_BYTES = 64 * 1024
-"""After a frame of this size the next one's size is read alone, so that its bytes land where they stay."""
+"""After a frame of this size, the next one's size is read separately, so that its bytes go into their own buffer."""
 
 
 _NO_HEADER: Final = memoryview(b"")
-"""Of most connections no size is ever read alone."""
+"""Most connections never read a size separately."""
 
 
 class Guard(Protocol):
     """Checks a connection's frames before they are served."""
 
     def stops(self, frame: memoryview) -> bool:
-        """Return whether ``frame`` must not be served; what is to be done with it instead is done."""
+        """Return whether ``frame`` must not be served; the guard has then handled it."""
 
 
 class _ClosedGuard:
@@ -58,11 +58,11 @@ _CLOSED_GUARD: Final = _ClosedGuard()
 class Connection:
     """The framing state of one connection.
 
-    ``is_blocked`` is set while no further request is to be handled; ``is_full`` while that is because the peer does not
-    take what was sent, ``is_throttled`` while it is because the client is above a quota, ``awaits_slice`` while it is
-    because others are to be served before the next of the frames that are here. ``is_waiting`` is true while a frame
-    waits for memory; the driver must not read then. ``responses`` are those that are not ready yet; they are abandoned
-    when the connection is closed. ``guard`` is None where every frame may be served.
+    ``is_blocked`` is set while no further request may be handled. The reasons: ``is_full`` if the peer does not read
+    its responses, ``is_throttled`` if the client is above a quota, ``awaits_slice`` if other connections are served
+    before the next received frame. ``is_waiting`` is true while a frame waits for memory; the driver must not read
+    then. ``responses`` are pending; they are abandoned when the connection is closed. ``guard`` is None if every frame
+    may be served.
     """
 
     __slots__ = (
@@ -84,7 +84,7 @@ class Connection:
         "_waiting",
         "awaits_slice",
         "frame_size_bytes_max",
-        "frames_begun",
+        "frames_started",
         "guard",
         "info",
         "is_blocked",
@@ -117,7 +117,7 @@ class Connection:
         self.is_full = False
         self.is_throttled = False
         self.is_waiting = False
-        self.frames_begun = 0
+        self.frames_started = 0
         self.last_active_ms = now_ms
         self._scratch = scratch
         self._pool = pool
@@ -139,24 +139,24 @@ class Connection:
 
     @property
     def kept_bytes(self) -> int:
-        """How many bytes of requests have arrived here and are kept."""
+        """Number of received bytes that are kept for later."""
         return self._body_filled if self._body is not None else len(self._carry)
 
     @property
     def held_bytes(self) -> int:
-        """How many bytes of the node's `RequestMemory` are taken for this connection, by what is on its way in."""
+        """Number of bytes that this connection's incoming requests hold in the node's `RequestMemory`."""
         return self._held_bytes + self._parked_bytes
 
     @property
     def awaits_service(self) -> bool:
-        """Whether it will be served as soon as it may, with no answer outstanding."""
+        """Whether it waits for a slice, a quota or memory, and no response is pending."""
         return (self.awaits_slice or self.is_throttled or self.is_waiting) and not self.is_full and not self.responses
 
     def is_bounded_by(self, memory: "RequestMemory[Connection]") -> bool:
         return self._memory is memory
 
     def move_to(self, memory: "RequestMemory[Connection]", *, frame_size_bytes_max: int) -> None:
-        """Have later frames held in ``memory``, under another limit; to be called while a frame is handled."""
+        """Count later frames in ``memory``, with another size limit; call it while a frame is handled."""
         assert not self.is_waiting
         self._unpark()
         self._release_held()
@@ -164,7 +164,7 @@ class Connection:
         self.frame_size_bytes_max = frame_size_bytes_max
 
     def receive_buffer(self) -> memoryview:
-        """Return where the next bytes go; never empty. Valid until the next call on any connection of the node."""
+        """Return the buffer for the next bytes; never empty. Valid until the next call on any of the connections."""
         if self._body is not None:
             return self._body[self._body_filled :]
         if self._header_first:
@@ -174,7 +174,7 @@ class Connection:
         return self._scratch
 
     def _rest_of_scratch(self) -> memoryview:
-        """Return the scratch buffer behind what is carried over; only to the frame's end while memory is short."""
+        """Return the scratch buffer after the carried-over bytes; only to the frame's end while memory is short."""
         carry = self._carry
         self._scratch[: len(carry)] = carry
         if not self._memory.is_read_frame_by_frame:
@@ -182,7 +182,7 @@ class Connection:
         return self._scratch[len(carry) : self._held_bytes or SIZE_BYTES]
 
     def received(self, size_bytes: int) -> bool:
-        """Take in the ``size_bytes`` that were put into `receive_buffer`'s view; return whether a frame is under way.
+        """Process ``size_bytes`` that were read into `receive_buffer`; return whether a frame is partially received.
 
         Raises:
             ProtocolError: a frame's size is negative or above the limit; the connection must be closed.
@@ -197,7 +197,7 @@ class Connection:
                 self._header_filled = 0
                 self._header_first = False
                 size = self._checked_size(self._header, 0)
-                self._keep_cut_off(self._header, size, is_small=self._fits_scratch(size) and size < _HEADER_FIRST_BYTES)
+                self._keep_partial(self._header, size, is_small=self._fits_scratch(size) and size < _HEADER_FIRST_BYTES)
         else:
             if self._carry:
                 size_bytes += len(self._carry)
@@ -220,10 +220,10 @@ class Connection:
     def keep_frame(self, frame: memoryview) -> memoryview:
         """Return ``frame``, the one that is being handled, as a view that is valid until `release_frame`.
 
-        A frame that has a buffer of its own stays there, and holds the memory that it holds; one in the node's scratch
-        buffer is copied, which takes some microseconds.
+        A frame with a buffer of its own stays there, with the memory counted for it; one in the node's scratch buffer
+        is copied, which takes some microseconds.
         """
-        assert self._kept_body is None, "of one frame at a time"
+        assert self._kept_body is None, "one frame at a time"
         if self._body is frame:
             self._kept_body, self._kept_bytes = frame, self._held_bytes
             self._held_bytes = 0
@@ -233,7 +233,7 @@ class Connection:
         return self._kept_body
 
     def release_frame(self) -> None:
-        """Let go of what `keep_frame` kept; no error when there is nothing."""
+        """Release the frame of `keep_frame`; no error if there is none."""
         body, self._kept_body = self._kept_body, None
         size, self._kept_bytes = self._kept_bytes, 0
         if body is None:
@@ -246,7 +246,7 @@ class Connection:
                 self._pool.release(body)
 
     def memory_granted(self) -> None:
-        """The frame that waited has its memory: its bytes may come."""
+        """Continue with the frame that waited for memory: its bytes may be read."""
         self.is_waiting = False
         size, self._held_bytes, is_small = self._waiting
         if not is_small:
@@ -256,8 +256,8 @@ class Connection:
 
     def close(self) -> None:
         self.is_closed = True
-        # A login refers to its connection: without this cycle, connections that come and go by the thousand leave
-        # nothing to the garbage collector, which would block the loop.
+        # The SASL state refers to its connection. Without this cycle, thousands of short connections leave nothing to
+        # the garbage collector, which would block the loop.
         self.guard, self.info.login = _CLOSED_GUARD, None
         if self.responses is not None:
             self.responses.abandon()
@@ -268,16 +268,16 @@ class Connection:
         self._body = None
         self._release_held()
         if self._kept_body is not None and not isinstance(self._kept_body.obj, bytes):
-            # Work off the loop may still read it: it is not used again.
+            # Work off the loop may still read the buffer: it must not be reused.
             self._memory.release(self._kept_bytes)
             self._kept_body, self._kept_bytes = None, 0
         self.release_frame()
 
     def _take_frames(self, buffer: memoryview, end: int, *, is_own_slice: bool) -> None:
-        """Handle the whole frames in ``buffer[:end]``; keep or start the one that is cut off.
+        """Handle the complete frames in ``buffer[:end]``; keep or start a partial one at its end.
 
-        Of many it handles those that the rest of a millisecond is enough for, in a slice of its own those that the
-        slice is enough for, and only one while others wait for theirs; ``awaits_slice`` says that there are more.
+        Many frames are handled until the current millisecond ends, in a slice of its own until the slice ends, and only
+        one while other connections wait for theirs; ``awaits_slice`` is set if more are left.
         """
         position = frames = began_ms = 0
         while end - position >= SIZE_BYTES and not self.is_closed:
@@ -286,7 +286,7 @@ class Connection:
             if self.is_blocked:
                 break
             if stop > end:
-                self._keep_cut_off(buffer[position:end], size, is_small=self._fits_scratch(size))
+                self._keep_partial(buffer[position:end], size, is_small=self._fits_scratch(size))
                 return
             if frames and self._is_slice_over(frames, began_ms, is_own_slice=is_own_slice):
                 self.awaits_slice = self.is_blocked = True
@@ -299,7 +299,7 @@ class Connection:
         if position < end and not self.is_closed:
             rest = buffer[position:end]
             if is_own_slice and 2 * len(rest) > len(rest.obj):  # type: ignore[arg-type]
-                # To copy it in every slice would cost more than the slice. All of the buffer is kept by it, and counts.
+                # Copying the rest in every slice would cost more than the slice. The whole buffer stays, and counts.
                 self._park(rest, len(rest.obj))  # type: ignore[arg-type]
             else:
                 self._park(bytes(rest), len(rest))
@@ -312,9 +312,9 @@ class Connection:
     def _fits_scratch(self, size: int) -> bool:
         return SIZE_BYTES + size <= len(self._scratch) // 2
 
-    def _keep_cut_off(self, part: memoryview, size: int, *, is_small: bool) -> None:
-        """Keep the first ``part`` of a frame of ``size`` bytes: carried over when small, else in its own buffer."""
-        self.frames_begun += 1
+    def _keep_partial(self, part: memoryview, size: int, *, is_small: bool) -> None:
+        """Keep the first ``part`` of a frame of ``size`` bytes: carried over if small, else in its own buffer."""
+        self.frames_started += 1
         cost = SIZE_BYTES + size if is_small else allocated_bytes(size)
         if not self._memory.acquire(self, cost):
             self.is_waiting = True
@@ -376,7 +376,7 @@ class Connection:
 
 
 def _explain_size(size: int, limit: int, limit_key: str) -> str:
-    """Say what a wrong size probably is: most wrong sizes are another protocol's first four bytes."""
+    """Return an explanation of an invalid size, which mostly is the first four bytes of another protocol."""
     first = (size & 0xFFFFFFFF).to_bytes(4, "big")
     if first[:2] == b"\x16\x03":
         return "this looks like a TLS hello on a plaintext listener; set security.protocol=PLAINTEXT in the client"

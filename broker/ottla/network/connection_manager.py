@@ -1,7 +1,7 @@
-"""All client connections of a node: let in within limits, served by the pipeline, closed when idle too long.
+"""`ConnectionManager`: all client connections of a node: accepted within limits, served, closed when idle.
 
-How many there are is bounded, and what their requests hold in memory over all of them; the listeners of controllers and
-of brokers among themselves are outside these bounds, so that no crowd of clients keeps the cluster from running.
+Limits apply to their number and to the total memory of their requests. The controllers' and the inter-broker listeners
+are exempt, so that a connection storm of clients cannot stop the cluster.
 
 Source: SocketServer and ConnectionQuotas of Apache Kafka 4.3.
 """
@@ -40,7 +40,7 @@ _SCRATCH_BYTES = 256 * 1024
 _IDLE_CHECK_INTERVAL_MS = 10_000
 _CHECKS_PER_TICK = 1_000
 _CLOSINGS_PER_TICK = 32
-"""Of idle connections; thousands of them at once would hold up everybody else."""
+"""Of idle connections; closing thousands at once would delay other connections."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,25 +49,25 @@ class ConnectionLimits:
 
     request_size_bytes_max: int = 100 * 1024 * 1024
     connections_max: int = 2**31 - 1
-    """Counts all of them; those of ``privileged_listeners`` are let in above it."""
+    """Counts all connections; those of ``privileged_listeners`` are accepted beyond it."""
     connections_per_ip_max: int = 2**31 - 1
     connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
     idle_ms_max: int = 600_000
     request_memory_bytes_max: int = 256 * 1024 * 1024
-    """Over all connections but those of ``privileged_listeners``; fixed when the node starts, as they are."""
+    """Over all connections except those of ``privileged_listeners``; both are fixed when the node starts."""
     privileged_listeners: frozenset[str] = frozenset()
 
 
 class ConnectionManager:
-    """See the module.
+    """Client connections of a node.
 
     Args of the constructor:
-        roles: of each listener, whether brokers' or controllers' APIs are served there.
-        scram: returns the SCRAM credentials that count now; None: those of the newest metadata.
-        principal_mappings: of the listeners whose clients are who their certificate says.
-        key_source: fetches what tokens are checked with.
-        on_heartbeats_ended: told of a broker, by id and epoch, whose heartbeats came over a connection that has ended.
-        on_follower_ended: told of a broker whose replicas fetched over a connection that has ended.
+        roles: by listener, whether it serves brokers' or controllers' APIs.
+        scram: returns the current SCRAM credentials; None: those of the newest metadata.
+        principal_mappings: of the listeners whose clients are identified by their certificates.
+        key_source: fetches the keys that verify tokens.
+        on_heartbeats_ended: receives id and epoch of a broker whose heartbeat connection has ended.
+        on_follower_ended: receives the id of a broker whose fetch connection has ended.
     """
 
     def __init__(
@@ -109,20 +109,20 @@ class ConnectionManager:
             services, network, on_close=self._close, privileged_listeners=config.privileged_listeners
         )
         self._delayed_closes = ThrottledConnections(on_over=self._end)
-        """Connections that came too fast from their address."""
+        """Connections above the rate of their address."""
         self._timed = (self.authentication, self._pipeline.flow.throttled, self._delayed_closes)
         self._has_caught_up = False
         self._serves_clients = False
         self._per_ip: Counter[str] = Counter()
         self.open_by_listener: Counter[str] = Counter()
         self._to_check: deque[Connection] = deque()
-        """Those of which it is not known yet whether they are idle."""
+        """Connections that the current idle check has not examined yet."""
         self._next_idle_check_ms = services.clock.monotonic_ms() + _IDLE_CHECK_INTERVAL_MS
         self._rejection_lines = LineLimit(services.clock)
         self._closing_lines = LineLimit(services.clock)
         self._idle_lines = LineLimit(services.clock)
         self.closed_idle = 0
-        self.refused = 0
+        self.rejected = 0
         self.closed_for_protocol_errors = 0
         self.accepted_total = 0
 
@@ -132,15 +132,17 @@ class ConnectionManager:
 
     @property
     def muted(self) -> int:
-        """How many connections are not read because of a quota; those that will be closed count."""
+        """Number of connections that are not read because of a quota, including those to be closed."""
         return len(self._pipeline.flow.throttled) + len(self._delayed_closes)
 
     @property
     def routes(self) -> list[Route]:
         return self._pipeline.routes
 
-    def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint | None) -> bool:
-        """Take a new connection in; False when a limit is reached, or the broker does not know the cluster yet."""
+    def accepted(
+        self, connection: ConnectionId, *, listener: str, peer: Endpoint, local_address: Endpoint | None
+    ) -> bool:
+        """Accept a new connection; return False if a limit is reached, or the broker's metadata is not caught up."""
         if not self._serves_clients and self._roles[listener] is ListenerRole.BROKER:
             self._serves_clients = self._has_caught_up and bool(self._services.metadata.alive_brokers())
             if not self._serves_clients:
@@ -158,21 +160,21 @@ class ConnectionManager:
             listener=listener,
             role=self._roles[listener],
             security_protocol=self._security_protocols[listener],
-            dialled=dialled,
+            local_address=local_address,
         )
-        sasl = self.authentication.listeners.get(listener)
+        sasl, memories = self.authentication.listeners.get(listener), self.memories
         state = Connection(
             info,
             scratch=self._scratch,
             pool=self._pool,
-            memory=self.memories.memory_of(listener) if sasl is None else self.memories.login_memory_of(listener),
+            memory=(memories.memory_of if sasl is None else memories.unauthenticated_memory_of)(listener),
             frame_size_bytes_max=self.config.request_size_bytes_max if sasl is None else sasl.receive_bytes_max,
             on_frame=self._pipeline.on_frame,
             scheduler=self._pipeline.flow.scheduler,
             now_ms=self._services.clock.monotonic_ms(),
         )
         self._connections[connection] = state
-        self.authentication.begin(state)
+        self.authentication.start(state)
         self._per_ip[peer.host] += 1
         self.open_by_listener[listener] += 1
         self.accepted_total += 1
@@ -182,7 +184,7 @@ class ConnectionManager:
         return True
 
     def _count_connection(self, listener: str, host: str, *, is_privileged: bool) -> int:
-        """Hold a new connection against the rates; return 0, or after how long it is to be closed."""
+        """Count a new connection for the rate limits; return the delay after which to close it, or 0."""
         rates = self._services.quotas.connection_rates
         if not rates.is_enabled:
             return 0
@@ -193,9 +195,9 @@ class ConnectionManager:
         return rates.close_after_ms(host, now_ms)
 
     def secured(self, connection: ConnectionId, subject: str | None) -> None:
-        """The TLS handshake is through; ``subject``: the distinguished name of the certificate that the client showed.
+        """Set the principal after the TLS handshake; ``subject``: the distinguished name in the client's certificate.
 
-        Behind SASL the certificate is not who the client is.
+        On a SASL_SSL listener the certificate does not identify the client.
         """
         state = self._connections[connection]
         mapping = self._principal_mappings.get(state.info.listener)
@@ -207,22 +209,21 @@ class ConnectionManager:
             self._close(state, str(error))
             return
         if len(principal.encode()) > STRING_BYTES_MAX:
-            # No envelope to the controller can carry it.
+            # An Envelope request to the controller could not carry it.
             self._close(state, f"the subject of its certificate has {len(principal)} characters: {quoted(principal)}")
             return
         state.info.principal = principal
 
     def on_caught_up(self) -> None:
-        """Let connections to the broker's listeners in, once any broker is unfenced: the metadata is new enough.
+        """Accept connections to the broker's listeners once any broker is unfenced: the metadata is new enough.
 
-        Before, the answers would be those of an empty or of an old cluster. (Kafka's SocketServer opens these ports
-        when the broker is unfenced; here they are open, so that a port in use is found at the start, and connections
-        are closed at once.)
+        Before, responses would describe an empty or an old cluster. (Kafka's SocketServer opens these ports when the
+        broker is unfenced. Here they are open from the start, which detects ports in use, and connections are closed.)
         """
         self._has_caught_up = True
 
     def on_unfenced(self) -> None:
-        """Let them in: this broker is unfenced, even if its metadata does not say so yet."""
+        """Accept connections: this broker is unfenced, even if its metadata does not reflect it yet."""
         self._serves_clients = True
 
     def receive_buffer(self, connection: ConnectionId) -> memoryview:
@@ -232,13 +233,13 @@ class ConnectionManager:
         state = self._connections[connection]
         try:
             if state.received(size_bytes):
-                # A frame that is under way is no silence, however long it takes.
+                # A partially received frame counts as activity, however long it takes.
                 state.last_active_ms = self._services.clock.monotonic_ms()
         except ProtocolError as error:
             self._close(state, str(error))
         if state.awaits_slice and not state.is_closed:
             self._pipeline.flow.await_slice(state)
-        # What came together goes to the followers together.
+        # Appends of one read are fetched by the followers together.
         self._services.replicas.announce_appends()
 
     def drained(self, connection: ConnectionId) -> None:
@@ -247,26 +248,26 @@ class ConnectionManager:
             self._pipeline.flow.drained(state)
 
     def serves_rest(self, connection: ConnectionId) -> bool:
-        """Return whether requests of a peer that has hung up are served yet, which it may want: see acks=0.
+        """Return whether to serve the remaining requests of a peer that has hung up, which acks=0 producers expect.
 
-        They are where they wait for a turn, a quota or memory; not behind one in hand, nor behind answers not taken.
+        True if they wait for a slice, a quota or memory; False if they wait for a pending or an unread response.
         """
         state = self._connections.get(connection)
         return state is not None and state.awaits_service and not self._delayed_closes.is_throttled(connection)
 
     def closed(self, connection: ConnectionId, reason: str) -> None:
-        """The peer is gone."""
+        """Remove a connection that its peer has closed."""
         state = self._connections.get(connection)
         if state is not None:
             logger.debug("connection from %s on %s ended: %s", state.info.peer, state.info.listener, one_line(reason))
-            self._forget(state)
+            self._remove(state)
 
     def tick(self, now_ms: int) -> int | None:
-        """Close connections that have been silent for too long, or keep memory that others wait for.
+        """Close connections that are idle for too long, or hold memory that others wait for.
 
-        Return ``now_ms`` when something was due, else what `next_deadline_ms` would.
+        Return ``now_ms`` when something was due, else the value of `next_deadline_ms`.
         """
-        if not self._has_work_at_hand:
+        if not self._has_pending_work:
             due_ms = self.next_deadline_ms()
             if due_ms is None or now_ms < due_ms:
                 return due_ms
@@ -284,7 +285,7 @@ class ConnectionManager:
 
     @property
     def steps(self) -> StepRunner:
-        """What runs requests a slice at a time."""
+        """Runner of requests in slices."""
         return self._pipeline.steps
 
     @property
@@ -297,7 +298,7 @@ class ConnectionManager:
         return bool(self._pipeline.flow.scheduler or self._pipeline.steps)
 
     def run_slices(self) -> bool:
-        """Serve some of them, and a slice of those that are under way; return whether there were any."""
+        """Run slices of started requests, and serve queued connections; return whether there were any."""
         has_run = self._pipeline.steps.run_slices()
         if not self._pipeline.flow.scheduler:
             return has_run
@@ -305,12 +306,12 @@ class ConnectionManager:
         return True
 
     @property
-    def _has_work_at_hand(self) -> bool:
-        """Whether somebody waits for a turn or is to be looked at, however late the clock is by now."""
+    def _has_pending_work(self) -> bool:
+        """Whether there is work that does not depend on the clock: slices, or connections to check for idleness."""
         return bool(self.has_runnable_slices or self._to_check)
 
     def next_deadline_ms(self) -> int | None:
-        if self._has_work_at_hand:
+        if self._has_pending_work:
             return self._services.clock.monotonic_ms()
         due_ms = self._next_idle_check_ms if self._connections else None
         for part in self._timed:
@@ -321,7 +322,7 @@ class ConnectionManager:
             return due_ms
         return min(due_ms, self.memories.next_check_ms)
 
-    # --- logins ------------------------------------------------------------------------------------------------------
+    # --- authentication ----------------------------------------------------------------------------------------------
 
     def _newest_scram(self) -> ScramImage:
         return self._services.metadata.image.scram
@@ -336,7 +337,7 @@ class ConnectionManager:
             network=self._network,
             key_source=key_source,
             scram=scram,
-            on_logged_in=lambda state: state.move_to(
+            on_authenticated=lambda state: state.move_to(
                 self.memories.memory_of(state.info.listener), frame_size_bytes_max=self.config.request_size_bytes_max
             ),
             on_close=self._close,
@@ -344,7 +345,7 @@ class ConnectionManager:
         )
 
     def _close_idle(self, oldest_ms: int) -> None:
-        """Look at some of the connections that were there when the check began, and close those that are idle."""
+        """Examine some of the connections that were open when the check started, and close idle ones."""
         closed = 0
         for _ in range(min(len(self._to_check), _CHECKS_PER_TICK)):
             state = self._to_check.popleft()
@@ -367,11 +368,11 @@ class ConnectionManager:
                     return
 
     def drop_pooled_buffers(self) -> None:
-        """Give up the buffers that wait to be used again."""
+        """Return pooled buffers to the system."""
         self._pool.clear()
 
     def largest_clients(self, memory: Memory, count: int, least_bytes: int) -> list[tuple[int, Callable[[], None]]]:
-        """Return the clients' connections that hold most, for `MemoryGuard`; those of nodes are never among them."""
+        """Return the clients' connections that hold most memory, for `MemoryGuard`; connections of nodes are exempt."""
         found = []
         for state in self._connections.values():
             info = state.info
@@ -383,22 +384,22 @@ class ConnectionManager:
         return nlargest(count, found, key=itemgetter(0))
 
     def _reject(self, peer: Endpoint, listener: str, limit: int) -> None:
-        self.refused += 1
+        self.rejected += 1
         if self._rejection_lines.take_permit():
             logger.warning(
-                "refused a connection from %s on %s: %d open in all (max.connections=%d), %d from there "
-                "(max.connections.per.ip=%d); %d refused so far",
+                "rejected a connection from %s on %s: %d open in all (max.connections=%d), %d from this address "
+                "(max.connections.per.ip=%d); %d rejected so far",
                 peer,
                 listener,
                 len(self._connections),
                 self.config.connections_max,
                 self._per_ip[peer.host],
                 limit,
-                self.refused,
+                self.rejected,
             )
 
     def _close(self, state: Connection, reason: str) -> None:
-        """End a connection that broke the rules; a line says whose and why, a warning unless there are many."""
+        """Close a connection that violated the protocol, and log the reason: a warning unless there are many."""
         if state.is_closed:
             return
         self.closed_for_protocol_errors += 1
@@ -413,12 +414,12 @@ class ConnectionManager:
         self._end(state)
 
     def _end(self, state: Connection) -> None:
-        self._forget(state)
+        self._remove(state)
         self._network.close_connection(state.info.connection)
 
-    def _forget(self, state: Connection) -> None:
+    def _remove(self, state: Connection) -> None:
         state.close()
-        self.authentication.forget(state.info.connection)
+        self.authentication.remove(state.info.connection)
         self._pipeline.flow.throttled.remove(state.info.connection)
         self._delayed_closes.remove(state.info.connection)
         del self._connections[state.info.connection]

@@ -1,7 +1,7 @@
 """`FairScheduler`: round-robin among connections with pipelined requests.
 
-A client may send thousands of small requests ahead of their responses. Served in one go they would block the loop, so a
-connection has a part of a millisecond for them, and then waits here for its next slice, which is as short.
+A client may pipeline thousands of small requests. Served at once they would block the loop, so a connection gets a
+slice of a part of a millisecond, and then waits here for its next slice.
 """
 
 from collections import deque
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from ottla.network.connection import Connection
 
 _ITERATION_NS: Final = 100_000
-"""Of a loop iteration: as a rule others wait for no longer than that."""
+"""Per loop iteration: usually other connections wait no longer than that."""
 
 
 class FairScheduler:
-    """See the module; ``on_slice`` serves a connection whose slice has come."""
+    """Round-robin queue of connections; ``on_slice`` serves a connection in its slice."""
 
     __slots__ = ("_clock", "_on_slice", "_until_ns", "_waiting")
 
@@ -27,7 +27,7 @@ class FairScheduler:
         self._on_slice = on_slice
         self._waiting: deque[Connection] = deque()
         self._until_ns: int | None = None
-        """While connections are served: until when."""
+        """End of the current slices; None while no connection is served."""
 
     def __bool__(self) -> bool:
         """Whether a connection waits."""

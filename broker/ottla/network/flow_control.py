@@ -1,8 +1,8 @@
-"""`FlowControl`: stops and continues the reading of connections, and keeps their responses in order.
+"""`FlowControl`: pauses and resumes the reading of connections, and keeps their responses in order.
 
-A connection is blocked while a response must leave before its next request is handled, while its peer does not take
-what was sent, while its client is throttled, and while other connections are served first. Nothing is read from it
-meanwhile, so that TCP slows the peer down.
+A connection is blocked while a response must leave before its next request is handled, while its peer does not read its
+responses, while its client is throttled, and while other connections are served first. It is not read meanwhile, so
+that TCP slows the peer down.
 """
 
 from collections.abc import Callable
@@ -18,11 +18,11 @@ from ottla.purgatory import Delayed
 
 
 class FlowControl:
-    """See the module.
+    """Flow control of all connections.
 
     Args of the constructor:
-        announce_appends: wakes the fetches that wait for what a resumed connection has appended.
-        on_close: closes a connection that broke the rules, and logs why.
+        announce_appends: wakes fetches that wait for records which a resumed connection has appended.
+        on_close: closes a connection that violated the protocol, and logs the reason.
 
     Attributes:
         throttled: connections whose clients are above a quota.
@@ -47,21 +47,21 @@ class FlowControl:
     def await_response(
         self,
         connection: Connection,
-        answer: "Delayed[Any]",
+        result: "Delayed[Any]",
         finish: Finish,
         *,
         blocks_requests: bool,
         is_running: bool = False,
     ) -> None:
-        """Send the answer when it is there and those before it have left."""
+        """Send the response when ``result`` is complete and the responses before it have left."""
         responses = connection.responses
         if responses is None:
             responses = connection.responses = ResponseQueue()
-        responses.add(answer, finish, blocks_requests=blocks_requests, is_running=is_running)
+        responses.add(result, finish, blocks_requests=blocks_requests, is_running=is_running)
         if responses.blocks_further_requests:
             connection.is_blocked = True
             self._network.pause_reading(connection.info.connection)
-        answer.on_complete(lambda _: self._send_ready_responses(connection, responses))
+        result.on_complete(lambda _: self._send_ready_responses(connection, responses))
 
     def _send_ready_responses(self, connection: Connection, responses: ResponseQueue) -> None:
         while not connection.is_closed and responses.is_next_complete:
@@ -75,7 +75,7 @@ class FlowControl:
             self.resume_unless_blocked(connection)
 
     def drained(self, connection: Connection) -> None:
-        """Serve a connection again whose peer has taken what was queued for it."""
+        """Serve a connection again whose peer has read its queued responses."""
         connection.is_full = False
         if self.scheduler and not connection.awaits_slice:
             # A slow reader must not gain extra slices.
@@ -84,7 +84,7 @@ class FlowControl:
             self.resume_unless_blocked(connection)
 
     def await_slice(self, connection: Connection) -> None:
-        """Serve the next frames of ``connection`` when others have been served; nothing is read meanwhile."""
+        """Serve the next frames of ``connection`` after other connections; it is not read meanwhile."""
         self.scheduler.enqueue(connection)
         self._network.pause_reading(connection.info.connection)
 
@@ -96,7 +96,7 @@ class FlowControl:
             self._resume(connection)
 
     def _resume(self, connection: Connection) -> None:
-        """Serve what arrived meanwhile, then read again unless that blocked the connection again."""
+        """Serve the frames received meanwhile, then resume reading unless they blocked the connection again."""
         try:
             connection.resume()
         except ProtocolError as error:

@@ -1,8 +1,8 @@
-"""`LargeRequests`: how many requests and responses with very many entries are worked on at a time.
+"""`LargeRequests`: bound on requests and responses with very many entries that are processed at a time.
 
-As objects, entries take up to ten times their bytes. Each connection has at most one such message in hand; without this
-bound, a thousand connections would have a thousand of them. Messages of nodes and of clients wait apart from each
-other: many clients must not keep replicas from fetching.
+As objects, entries take up to ten times their bytes. Each connection processes at most one such message; without this
+bound, a thousand connections would process a thousand of them. Messages of nodes and of clients have separate queues:
+many clients must not keep replicas from fetching.
 """
 
 from collections import deque
@@ -14,29 +14,29 @@ from ottla.purgatory.steps import Steps
 T = TypeVar("T")
 
 RESPONSE_BYTES_MAX: Final = 100 * 1024 * 1024
-"""Of a response that is encoded in slices, without records: a larger one closes its connection, as its client would."""
+"""Of a response that is encoded in slices, without records; a larger one closes its connection: clients reject it."""
 ENTRIES_IN_ONE_GO: Final = 1_000
-"""A message of so many entries is decoded or encoded in one go, in a millisecond at most; above it, it is large."""
+"""A message of so many entries is decoded or encoded at once, in at most a millisecond; above it, it is large."""
 
 
 class LargeRequests:
-    """The place for one large message, given to the one that waits longest."""
+    """Slot for one large message at a time, granted in order of arrival."""
 
     def __init__(self) -> None:
         self._is_free = True
         self._waiting: deque[Delayed[None]] = deque()
         self.waits = 0
-        """How often a message has had to wait so far."""
+        """Number of messages that had to wait so far."""
 
     def __len__(self) -> int:
         """Return how many messages wait."""
         return len(self._waiting)
 
-    def in_place(self, steps: Steps[T]) -> Steps[T]:
-        """Return ``steps`` as they run in the place, which others have while they wait for an event."""
-        place: Delayed[None] | None = self._acquire()
+    def in_slot(self, steps: Steps[T]) -> Steps[T]:
+        """Run ``steps`` in the slot, which is released while they wait for an event."""
+        slot: Delayed[None] | None = self._acquire()
         try:
-            yield place
+            yield slot
             value: Any = None
             while True:
                 try:
@@ -47,25 +47,25 @@ class LargeRequests:
                     value = yield event
                     continue
                 self._release()
-                place = None
+                slot = None
                 value = yield event
-                place = self._acquire()
-                yield place
+                slot = self._acquire()
+                yield slot
         finally:
             steps.close()
-            if place is not None and place.is_complete:
+            if slot is not None and slot.is_complete:
                 self._release()
-            elif place is not None:
-                self._waiting.remove(place)
+            elif slot is not None:
+                self._waiting.remove(slot)
 
     def _acquire(self) -> Delayed[None]:
         if self._is_free:
             self._is_free = False
             return Delayed.of(None)
         self.waits += 1
-        place: Delayed[None] = Delayed()
-        self._waiting.append(place)
-        return place
+        slot: Delayed[None] = Delayed()
+        self._waiting.append(slot)
+        return slot
 
     def _release(self) -> None:
         if self._waiting:

@@ -1,9 +1,9 @@
-"""`MemoryGuard`: a node that comes near its limit of memory closes the largest consumers, before the system ends it.
+"""`MemoryGuard`: closes the clients that hold most memory when a node comes near its memory limit (OOM kill).
 
-Once a second the node compares what it uses with the limit of its control group. Above nine tenths it first gives back
-what it keeps for later; if that is not enough, it closes the fetch session and the client connections that hold most,
-largest first, until as much is free as was too much. Connections of other nodes stay, and those that hold little: their
-end would free nothing. Each such second is one line in the log.
+Once a second the node compares its memory use with the limit of its control group. Above 90 % it first releases pooled
+memory; if that is not enough, it closes the largest fetch session and the client connections that hold most, largest
+first, until the excess is freed. Connections of other nodes stay open, as do those that hold little: closing them would
+free nothing. Each such second is logged in one line.
 """
 
 import logging
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 INTERVAL_MS: Final = 1_000
 _SHARE_PERCENT: Final = 90
-"""Of the limit; the rest is for what comes in within a second, and for what this process does not count."""
+"""Of the limit; the rest is for bytes received within a second, and for memory that this process does not count."""
 _CLOSINGS_PER_CHECK: Final = 64
 _LEAST_BYTES: Final = 64 * 1024
 _LARGE_SESSION_PARTITIONS: Final = 1_000
@@ -29,13 +29,13 @@ _LINE_INTERVAL_MS: Final = 60_000
 
 
 class MemoryGuard:
-    """See the module.
+    """Periodic check of a node's memory use.
 
     Args of the constructor:
-        drop_pooled_buffers: frees the buffers that are kept to be used again.
-        largest_clients: returns up to so many clients' connections that hold so many bytes or more, largest first: how
-            much each of them holds, and what closes it at once.
-        close_session: closes the largest fetch session, where it is large; returns its number of partitions, or 0.
+        drop_pooled_buffers: frees pooled buffers.
+        largest_clients: receives a maximum count and a minimum of bytes; returns the clients' connections that hold
+            most, largest first: the bytes of each, and a function that closes it at once.
+        close_session: closes the largest fetch session, if it is large; returns its number of partitions, or 0.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class MemoryGuard:
         self._idle_lines = LineLimit(clock, interval_ms=_LINE_INTERVAL_MS)
 
     def tick(self, now_ms: int) -> int | None:
-        """Check once a second; return when the next check is due, None where there is no limit."""
+        """Check once a second; return when the next check is due, None if there is no limit."""
         if not self._has_limit:
             return None
         if now_ms >= self._due_ms:
@@ -89,7 +89,7 @@ class MemoryGuard:
         self._metrics.closed_for_memory += len(freed)
         if freed or partitions:
             logger.warning(
-                "memory is short, %d of %d bytes are used: closed the %d connections that held most (%d bytes) and "
+                "memory is short, %d of %d bytes are used: closed the %d largest connections (%d bytes) and "
                 "fetch sessions of %d partitions; %d connections closed so far",
                 *use,
                 len(freed),
@@ -99,8 +99,8 @@ class MemoryGuard:
             )
         elif self._idle_lines.take_permit():
             logger.warning(
-                "memory is short, %d of %d bytes are used, and no client's connection holds much of it: give the node "
-                "more memory, or fewer partitions and connections",
+                "memory is short, %d of %d bytes are used, and no client's connection holds much of it: raise the "
+                "node's memory limit, or reduce its partitions and connections",
                 *use,
             )
 
@@ -111,7 +111,7 @@ class MemoryGuard:
 def guard_memory(
     memory: Memory, connections: ConnectionManager, services: Services, metrics: NetworkMetrics
 ) -> MemoryGuard:
-    """Return the guard of a node with these clients and sessions."""
+    """Return the memory guard for these connections and fetch sessions."""
     return MemoryGuard(
         clock=services.clock,
         memory=memory,

@@ -1,4 +1,4 @@
-"""The metrics of connections and requests: what is open, what requests hold in memory, logins, and counts by API."""
+"""Metrics of connections and requests: open connections, memory of requests, SASL authentication, counts by API."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -13,7 +13,7 @@ _REQUESTS: Final = "kafka_network_requestmetrics"
 
 
 class ConnectionSample(NamedTuple):
-    """The connections of all listeners; what only grows is since the start."""
+    """Connections of all listeners; counters start with the process."""
 
     open_by_listener: dict[str, int]
     accepted: int
@@ -24,7 +24,7 @@ class ConnectionSample(NamedTuple):
 
 
 class RequestMemorySample(NamedTuple):
-    """What requests of clients hold on their way in, and what came of its bound."""
+    """Memory of clients' incoming requests, and the effects of its limit."""
 
     limit_bytes: int
     held_bytes: int
@@ -37,7 +37,7 @@ class RequestMemorySample(NamedTuple):
 
 
 class SliceSample(NamedTuple):
-    """Requests that are run a slice at a time, and those with very many entries among them."""
+    """Requests that run in slices, and those with very many entries among them."""
 
     under_way: int
     slices: int
@@ -46,7 +46,7 @@ class SliceSample(NamedTuple):
 
 
 class LoginSample(NamedTuple):
-    """What came of SASL logins, by listener and mechanism; the mechanism is empty where none was chosen."""
+    """Results of SASL authentication, by listener and mechanism; the mechanism is empty if none was chosen."""
 
     successes: dict[tuple[str, str], int]
     failures: dict[tuple[str, str], int]
@@ -74,7 +74,7 @@ def sample_connections(connections: ConnectionManager) -> ConnectionSample:
     return ConnectionSample(
         dict(connections.open_by_listener),
         connections.accepted_total,
-        connections.refused,
+        connections.rejected,
         connections.closed_for_protocol_errors,
         connections.closed_idle,
         connections.muted,
@@ -143,7 +143,7 @@ CONNECTION_ROWS: Final[Rows[ConnectionSample]] = (
     counter("ottla_connections_refused_total", "Connections rejected by a limit.", lambda it: it.rejected),
     counter(
         "ottla_connections_closed_for_errors_total",
-        "Connections closed because of what came over them.",
+        "Connections closed because of invalid requests.",
         lambda it: it.closed_for_errors,
     ),
     counter(
@@ -155,10 +155,10 @@ CONNECTION_ROWS: Final[Rows[ConnectionSample]] = (
 )
 
 REQUEST_MEMORY_ROWS: Final[Rows[RequestMemorySample]] = (
-    gauge(f"{_MEMORY_POOL}used", "Bytes that requests on their way in hold.", lambda memory: memory.held_bytes),
+    gauge(f"{_MEMORY_POOL}used", "Bytes held by incoming requests.", lambda memory: memory.held_bytes),
     gauge(
         f"{_MEMORY_POOL}available",
-        "Bytes that they may hold in addition (queued.max.request.bytes); below 0 while one is larger than its share.",
+        "Bytes left for incoming requests (queued.max.request.bytes); below 0 while one is larger than its share.",
         lambda memory: memory.limit_bytes - memory.held_bytes,
     ),
     gauge(
@@ -169,7 +169,7 @@ REQUEST_MEMORY_ROWS: Final[Rows[RequestMemorySample]] = (
     counter("ottla_waits_for_memory_total", "Requests that had to wait for memory.", lambda memory: memory.waits),
     counter(
         "ottla_connections_closed_for_slow_requests_total",
-        "Connections closed because their requests kept memory that others waited for, and brought too little.",
+        "Connections closed because they sent requests too slowly while others waited for memory.",
         lambda memory: memory.connections_closed,
     ),
     gauge(

@@ -1,14 +1,14 @@
-"""A frame's way to its handler and back: header, version rules, decode, handle, encode, send.
+"""`Pipeline`: serves frames: header, version rules, decode, handle, encode, send.
 
-Responses leave in the order of the requests. While one is a `Delayed`, the peer does not take what was sent, or its
-client is above a quota (`security.quotas` says for how long), the connection is blocked and not read (`flow_control`);
-only produces that wait for their followers let others be served (`response_queue`).
+Responses leave in the order of the requests. While a response is a `Delayed`, the peer does not read its responses, or
+its client is above a quota (`security.quotas`), the connection is blocked and not read (`flow_control`); only produces
+that wait for their followers do not block later requests (`response_queue`).
 
-What may take longer than a millisecond runs in time slices (`step_runner`): handlers that are generators, and the
-decoding and encoding of messages with more than `ENTRIES_IN_ONE_GO` entries, of which few are in hand at a time
+Work that may take longer than a millisecond runs in time slices (`step_runner`): handlers that are generators, and the
+decoding and encoding of messages with more than `ENTRIES_IN_ONE_GO` entries, of which few are processed at a time
 (`large_requests`).
-A request that cannot be responded to closes its connection, with one log line that names the peer and the reason;
-other connections are not affected.
+A request without a possible response closes its connection, with one log line that names the peer and the reason; other
+connections are not affected.
 
 Source: SocketServer, RequestChannel and KafkaApis of Apache Kafka 4.3; KIP-511 for ApiVersions.
 """
@@ -18,7 +18,7 @@ import struct
 from collections.abc import Callable
 from functools import partial
 from types import GeneratorType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 from ottla.errors import ErrorCode, KafkaError, ProtocolError
 from ottla.handlers.api import CloseConnection, HandlerResult, ListenerRole, RequestContext
@@ -27,6 +27,7 @@ from ottla.handlers.services import Services
 from ottla.network.connection import Connection, Guard
 from ottla.network.flow_control import FlowControl
 from ottla.network.large_requests import ENTRIES_IN_ONE_GO, RESPONSE_BYTES_MAX, LargeRequests
+from ottla.network.outcome import Encoded, Outcome, Running, result_of
 from ottla.network.routes import FIXED_HEADER, Route, find_route, read_client_id
 from ottla.network.step_runner import StepRunner
 from ottla.ports import Network
@@ -44,24 +45,8 @@ logger = logging.getLogger(__name__)
 
 _RESPONSE_START = struct.Struct(">ii")  # size, correlation id
 _SIZE = struct.Struct(">i")
-# Looked up in their classes for every request they would cost as much as calls.
+# Constants of the module: attribute look-ups in the enumerations cost as much as calls.
 _BROKER, _PRODUCE = ListenerRole.BROKER, ApiKey.PRODUCE
-
-
-class _Running(NamedTuple):
-    """What has not ended with its first slice; ``result`` delivers its answer."""
-
-    result: "Delayed[Any]"
-
-
-class _Encoded(NamedTuple):
-    """A response that was encoded in slices."""
-
-    out: bytearray
-    splices: list[Splice]
-
-
-_Outcome: TypeAlias = "HandlerResult | _Running | _Encoded"
 
 
 class Pipeline:
@@ -92,16 +77,16 @@ class Pipeline:
 
     @property
     def routes(self) -> list[Route]:
-        """Every API version that was asked for so far, for the metrics."""
+        """Every API version that was requested so far, for the metrics."""
         return [*self._broker_routes.values(), *self._controller_routes.values()]
 
     def on_frame(self, connection: Connection, frame: memoryview) -> None:
-        """Serve one request; afterwards ``frame`` is not looked at any more."""
+        """Serve one request; ``frame`` is not used afterwards."""
         try:
             if connection.guard is None or not self._is_stopped(connection, connection.guard, frame):
                 self._serve(connection, frame)
         except ProtocolError as error:
-            self._on_close(connection, f"sent bytes that are no request: {error}")
+            self._on_close(connection, f"sent bytes that are not a request: {error}")
         except struct.error:
             self._on_close(connection, f"sent a frame of {len(frame)} bytes, too few for a request header")
 
@@ -111,15 +96,15 @@ class Pipeline:
         except (ProtocolError, struct.error):
             raise
         except Exception:
-            # A defect of ours, and nobody may get in by it, nor take the node down.
-            logger.exception("the login of %s on %s failed", connection.info.peer, connection.info.listener)
-            self._on_close(connection, "its login could not be gone on with")
+            # A defect of ours, which must neither authenticate a client nor take the node down.
+            logger.exception("authentication of %s on %s failed", connection.info.peer, connection.info.listener)
+            self._on_close(connection, "its authentication could not continue")
             return True
 
     def _serve(self, connection: Connection, frame: memoryview) -> None:
         api_key, version, correlation_id = FIXED_HEADER.unpack_from(frame)
         info = connection.info
-        # A hash of the role would cost more than this.
+        # Cheaper than a dictionary by role: an enumeration's hash is a call.
         routes = self._broker_routes if info.role is _BROKER else self._controller_routes
         route = routes.get(api_key << 16 | version)
         if route is None:
@@ -141,22 +126,22 @@ class Pipeline:
                 api_key, info.principal, client_id, is_exempt=_is_exempt(context)
             )
             context.size_bytes = len(frame)
-        answer: _Outcome
+        outcome: Outcome
         try:
-            # Bytes behind the request are ignored, as in Kafka: librdkafka sends some with CreateTopics.
+            # Bytes after the request are ignored, as in Kafka: librdkafka sends some with CreateTopics.
             request, _ = route.request_type.decode_from(frame, version, position, entries_max=ENTRIES_IN_ONE_GO)
         except TooManyEntriesError:
-            answer = self._decode_in_slices(connection, route, context, frame, position)
+            outcome = self._decode_in_slices(connection, route, context, frame, position)
         else:
-            answer = self._handle(connection, route, context, request)
-            if isinstance(answer, GeneratorType):
-                answer = self._run_handler(connection, route, context, frame, position, answer)
-        if isinstance(answer, Message) and not connection.responses:
-            rest = self._respond(connection, route, context, answer)
+            outcome = self._handle(connection, route, context, request)
+            if isinstance(outcome, GeneratorType):
+                outcome = self._run_handler(connection, route, context, frame, position, outcome)
+        if isinstance(outcome, Message) and not connection.responses:
+            rest = self._respond(connection, route, context, outcome)
             if rest is None:
                 return
-            answer = _Running(rest)
-        self._respond_later(connection, route, context, answer)
+            outcome = Running(rest)
+        self._respond_later(connection, route, context, outcome)
 
     def _handle(self, connection: Connection, route: Route, context: RequestContext, request: Message) -> HandlerResult:
         try:
@@ -177,49 +162,49 @@ class Pipeline:
 
     def _decode_in_slices(
         self, connection: Connection, route: Route, context: RequestContext, frame: memoryview, position: int
-    ) -> _Outcome:
-        """Decode a request that has many entries, handle it, and encode its response, all in one place."""
+    ) -> Outcome:
+        """Decode a request with many entries, handle it, and encode its response, all in one slot."""
         if route.served.has_few_entries:
             return self._error_response(connection, route, _too_many_entries(route))
 
-        def steps(frame: memoryview) -> Steps[_Outcome]:
+        def steps(frame: memoryview) -> Steps[Outcome]:
             request: Message | None = object.__new__(route.request_type)
             lists: list[list[Any]] = []
             try:
                 assert request is not None
                 fault = yield from self._decode_in_steps(route, frame, position, request)
                 lists = lists_of(request)
-                answer: HandlerResult = None
+                outcome: HandlerResult = None
                 if fault is None:
-                    answer = self._handle(connection, route, context, request)
+                    outcome = self._handle(connection, route, context, request)
                 request = None
-                # A result that is there keeps the place: it would wait to be encoded next to those of others.
+                # A complete result keeps the slot: otherwise large results of many requests would wait to be encoded.
                 while True:
-                    if isinstance(answer, GeneratorType):
-                        answer = yield from answer
-                    elif isinstance(answer, Delayed) and answer.is_complete:
-                        answer = answer.value
+                    if isinstance(outcome, GeneratorType):
+                        outcome = yield from outcome
+                    elif isinstance(outcome, Delayed) and outcome.is_complete:
+                        outcome = outcome.value
                     else:
                         break
-                # Before the place is given to the next: otherwise what both take would be in memory at a time.
+                # Before the slot is released: otherwise the entries of two requests would be in memory at a time.
                 yield from free_in_steps(lists)
             finally:
                 self._free_later(lists or ([] if request is None else lists_of(request)))
             if fault is not None:
-                return CloseConnection(f"sent bytes that are no request: {fault}")
-            if not isinstance(answer, Message):
-                return answer
+                return CloseConnection(f"sent bytes that are not a request: {fault}")
+            if not isinstance(outcome, Message):
+                return outcome
             if context.charge is not None:
-                self._settle(connection, context, answer)
-            return (yield from self._encode_in_steps(route, context, answer))
+                self._settle(connection, context, outcome)
+            return (yield from self._encode_in_steps(route, context, outcome))
 
-        in_place = self._large(connection).in_place(steps(connection.keep_frame(frame)))
-        return self._run(connection, route, context, _with_frame(connection, in_place))
+        in_slot = self._large(connection).in_slot(steps(connection.keep_frame(frame)))
+        return self._run(connection, route, context, _with_frame(connection, in_slot))
 
     def _decode_in_steps(self, route: Route, frame: memoryview, position: int, request: Message) -> Steps[str | None]:
-        """Fill ``request``; return what is wrong with the frame, None for nothing.
+        """Decode into ``request``; return the error's message, or None.
 
-        Without the error itself: frames of its traceback keep the entries, and then all of them are freed at once.
+        Not the error itself: its traceback would keep the entries alive, and all would be freed at once.
         """
         try:
             yield from route.request_type.decode_in_steps(
@@ -230,12 +215,12 @@ class Pipeline:
         return None
 
     def _free_later(self, lists: list[list[Any]]) -> None:
-        """Free what is left of a message whose connection has ended, which ends the steps that were to free it."""
+        """Free the rest of a message whose connection has ended, and with it the steps that would have freed it."""
         if lists:
             self.steps.start(free_in_steps(lists))
 
     def _large(self, connection: Connection) -> LargeRequests:
-        """Return where large messages of ``connection`` wait: those of nodes apart from those of clients."""
+        """Return the queue for large messages of ``connection``: nodes and clients have separate ones."""
         info = connection.info
         is_node = info.role is ListenerRole.CONTROLLER or info.follower_id is not None
         if is_node or info.listener in self._privileged_listeners:
@@ -250,8 +235,8 @@ class Pipeline:
         frame: memoryview,
         position: int,
         steps: Steps[HandlerResult],
-    ) -> _Outcome:
-        """Run a handler that is a generator; only a Produce has views on its frame, which must then stay as it is."""
+    ) -> Outcome:
+        """Run a handler that is a generator; only a Produce has views of its frame, which must then stay unchanged."""
         if context.api_key == _PRODUCE:
             kept = connection.keep_frame(frame)
             if kept is not frame:
@@ -265,63 +250,63 @@ class Pipeline:
             return self._run(connection, route, context, _with_frame(connection, steps))
         return self._run(connection, route, context, steps)
 
-    def _run(self, connection: Connection, route: Route, context: RequestContext, steps: Steps[Any]) -> _Outcome:
-        """Run ``steps`` in slices; return their result where the first slice was enough."""
+    def _run(self, connection: Connection, route: Route, context: RequestContext, steps: Steps[Any]) -> Outcome:
+        """Run ``steps`` in slices; return their result if the first slice was enough."""
         charge = context.charge
         on_slice = None if charge is None else charge.add_work_time
         result = self.steps.start(self._guarded(connection, route, steps), on_slice=on_slice)
-        return result.value if result.is_complete else _Running(result)
+        return result.value if result.is_complete else Running(result)
 
     def _guarded(self, connection: Connection, route: Route, steps: Steps[Any]) -> Steps[Any]:
-        """Run ``steps``; what they raise becomes an answer, as where a handler is called."""
+        """Run ``steps``; their exceptions become error responses, as those of other handlers do."""
         try:
             return (yield from steps)
         except ProtocolError as error:
-            return CloseConnection(f"sent bytes that are no request: {error}")
+            return CloseConnection(f"sent bytes that are not a request: {error}")
         except Exception as error:
             return self._handler_error(connection, route, error)
 
-    # --- answers ---------------------------------------------------------------------------------------------------
+    # --- responses -------------------------------------------------------------------------------------------------
 
-    def _respond_later(self, connection: Connection, route: Route, context: RequestContext, answer: _Outcome) -> None:
-        """Take what is no answer that may leave now."""
-        if answer is None or isinstance(answer, CloseConnection):
-            self._finish(connection, route, context, answer)
+    def _respond_later(self, connection: Connection, route: Route, context: RequestContext, outcome: Outcome) -> None:
+        """Queue an outcome that is no response yet, or a response behind earlier ones."""
+        if outcome is None or isinstance(outcome, CloseConnection):
+            self._finish(connection, route, context, outcome)
             return
         if context.charge is not None:
             context.charge.record_handler_return()
-        is_running = isinstance(answer, _Running)
-        if isinstance(answer, _Running):
-            delayed = answer.result
+        is_running = isinstance(outcome, Running)
+        if isinstance(outcome, Running):
+            delayed = outcome.result
         else:
-            delayed = answer if isinstance(answer, Delayed) else Delayed.of(answer)
+            delayed = outcome if isinstance(outcome, Delayed) else Delayed.of(outcome)
         finish = partial(self._finish, connection, route, context)
         self.flow.await_response(
             connection, delayed, finish, blocks_requests=context.api_key != _PRODUCE, is_running=is_running
         )
 
     def _finish(
-        self, connection: Connection, route: Route, context: RequestContext, answer: _Outcome
+        self, connection: Connection, route: Route, context: RequestContext, outcome: Outcome
     ) -> "Delayed[Any] | None":
-        """Do what ``answer`` is; return None, or what has to complete before it can be finished with that."""
-        if isinstance(answer, Message):
-            return self._respond(connection, route, context, answer)
-        if isinstance(answer, GeneratorType):
-            return _result_of(self._run(connection, route, context, answer))
-        if isinstance(answer, Delayed):
-            return answer
-        if isinstance(answer, _Encoded):
-            self._send_response(connection, route, context, *answer)
-        elif isinstance(answer, CloseConnection):
-            self._on_close(connection, answer.reason)
+        """Carry out ``outcome``; return None, or a result to wait for and to finish with."""
+        if isinstance(outcome, Message):
+            return self._respond(connection, route, context, outcome)
+        if isinstance(outcome, GeneratorType):
+            return result_of(self._run(connection, route, context, outcome))
+        if isinstance(outcome, Delayed):
+            return outcome
+        if isinstance(outcome, Encoded):
+            self._send_response(connection, route, context, *outcome)
+        elif isinstance(outcome, CloseConnection):
+            self._on_close(connection, outcome.reason)
         elif context.charge is not None:
             self.flow.throttle(connection, context.charge.settle(produced_bytes=context.size_bytes, has_response=False))
         return None
 
     def _reject_version(self, connection: Connection, api_key: int, version: int, correlation_id: int) -> None:
-        """Answer ApiVersions in version 0, which everyone can read (KIP-511); close on anything else."""
+        """Respond to ApiVersions in version 0, which every client can decode (KIP-511); else close the connection."""
         if api_key != ApiKey.API_VERSIONS:
-            self._on_close(connection, f"asked for API key {api_key} in version {version}, which is not served here")
+            self._on_close(connection, f"requested API key {api_key} in version {version}, which is not supported")
             return
 
         def send(response: Message) -> None:
@@ -335,13 +320,13 @@ class Pipeline:
     def _respond(
         self, connection: Connection, route: Route, context: RequestContext, response: Message
     ) -> "Delayed[Any] | None":
-        """Send the response; return None, or what `_finish` takes where it has to be encoded in slices."""
+        """Send the response; return None, or the result for `_finish` if it has to be encoded in slices."""
         charge = context.charge
-        began_ns = 0
+        started_ns = 0
         if charge is not None:
             self._settle(connection, context, response)
-            began_ns = self._clock.monotonic_ns()
-        # As in `_response_start`, whose call would cost as much as it does.
+            started_ns = self._clock.monotonic_ns()
+        # Inlined `_response_start`: the call would cost as much as its body.
         out = bytearray(_RESPONSE_START.pack(0, context.correlation_id))
         if route.has_flexible_response_header:
             out.append(0)
@@ -349,39 +334,37 @@ class Pipeline:
         try:
             response.write(route.version, out, splices, entries_max=ENTRIES_IN_ONE_GO)
         except TooManyEntriesError:
-            steps = self._large(connection).in_place(self._encode_in_steps(route, context, response))
-            return _result_of(self._run(connection, route, context, steps))
+            steps = self._large(connection).in_slot(self._encode_in_steps(route, context, response))
+            return result_of(self._run(connection, route, context, steps))
         except ValueError as error:
-            # A defect of ours, again: only this client may notice. A traceback would be of the codec, and say no more.
-            logger.error("%s v%d cannot be answered: %s", route.api_name, route.version, one_line(str(error)))
-            self._on_close(connection, f"{route.api_name} v{route.version} got an answer that it cannot carry")
+            # A defect of ours, which must affect this client only. The codec's traceback would add nothing.
+            self._on_close(connection, _unencodable(route, error))
             return None
         self._send_response(connection, route, context, out, splices)
         if charge is not None:
-            charge.record_response_write(began_ns)
+            charge.record_response_write(started_ns)
         return None
 
-    def _encode_in_steps(self, route: Route, context: RequestContext, response: Message) -> Steps[_Outcome]:
-        encoded = _Encoded(self._response_start(route, context), [])
+    def _encode_in_steps(self, route: Route, context: RequestContext, response: Message) -> Steps[Outcome]:
+        encoded = Encoded(self._response_start(route, context), [])
         lists: list[list[Any]] = []
         try:
             for _ in response.write_in_steps(route.version, encoded.out, encoded.splices):
                 if len(encoded.out) > RESPONSE_BYTES_MAX:
                     return CloseConnection(
-                        f"asked for more than {RESPONSE_BYTES_MAX} bytes with one {route.api_name}; ask for less"
+                        f"requested more than {RESPONSE_BYTES_MAX} bytes with one {route.api_name}; request less"
                     )
                 yield None
             lists = take_lists(response)
             yield from free_in_steps(lists)
         except ValueError as error:
-            logger.error("%s v%d cannot be answered: %s", route.api_name, route.version, one_line(str(error)))
-            return CloseConnection(f"{route.api_name} v{route.version} got an answer that it cannot carry")
+            return CloseConnection(_unencodable(route, error))
         finally:
             self._free_later(lists or take_lists(response))
         return encoded
 
     def _settle(self, connection: Connection, context: RequestContext, response: Message) -> None:
-        """Hold the answer against its client's quotas, say in it how long it is to wait, and mute it for as long."""
+        """Charge the response to its client's quotas, set its throttle time, and throttle the connection."""
         assert context.charge is not None
         controller_throttle_ms: int = getattr(response, "throttle_time_ms", 0)
         produced_bytes = context.size_bytes if context.api_key == _PRODUCE else 0
@@ -414,29 +397,31 @@ class Pipeline:
         route.response_bytes += size
         now_ms = self._clock.monotonic_ms()
         route.total_time_ms += now_ms - context.received_at_ms
-        # A connection that waited for a long time has not been idle.
+        # A connection that waited for its response has not been idle.
         connection.last_active_ms = now_ms
         self.flow.send(connection, splice_chunks(out, splices) if splices else [out])
 
     def _error_response(self, connection: Connection, route: Route, error: KafkaError) -> Message | None:
-        """Return a response that carries only the error; close where the response has no place for one."""
+        """Return a response with only the error; close the connection if the response has no field for it."""
         route.errors += 1
-        made = bare_error_response(route.served.api_key, error)
-        if made is None:
+        response = bare_error_response(route.served.api_key, error)
+        if response is None:
             self._on_close(connection, f"{route.api_name} v{route.version} cannot report {error}")
-        return made
+        return response
 
 
 def _with_frame(connection: Connection, steps: Steps[Any]) -> Steps[Any]:
-    """Run ``steps`` while the frame is there that the connection keeps."""
+    """Run ``steps``, then release the frame that the connection keeps."""
     try:
         return (yield from steps)
     finally:
         connection.release_frame()
 
 
-def _result_of(answer: _Outcome) -> "Delayed[Any]":
-    return answer.result if isinstance(answer, _Running) else Delayed.of(answer)
+def _unencodable(route: Route, error: ValueError) -> str:
+    """Log a response that cannot be encoded; return the reason to close the connection."""
+    logger.error("the response to %s v%d cannot be encoded: %s", route.api_name, route.version, one_line(str(error)))
+    return f"the response to {route.api_name} v{route.version} cannot be encoded"
 
 
 def _too_many_entries(route: Route) -> KafkaError:
@@ -447,9 +432,9 @@ def _too_many_entries(route: Route) -> KafkaError:
 
 
 def _is_exempt(context: RequestContext) -> bool:
-    """Return whether no quota holds, because it is not known yet whose, or a replica of the quorum fetches.
+    """Return whether no quota applies: the client is not authenticated yet, or a replica of the quorum fetches.
 
-    One of a partition says so in its handler.
+    The Fetch handler exempts replicas of partitions.
     """
     login = context.connection.login
     if login is not None and not login.is_complete:

@@ -1,8 +1,8 @@
-"""`RequestMemories`: which `RequestMemory` each connection of a node has, and which connections lose theirs.
+"""`RequestMemories`: assigns a `RequestMemory` to each connection, and closes connections that hold memory too long.
 
-Clients share one, of ``queued.max.request.bytes``, and another until they are authenticated. Listeners of controllers
-and between brokers have their own, without limit: many clients must not stop the cluster. While frames wait,
-connections that hold memory and send too little are closed (`SlowConnections`).
+Clients share one, of ``queued.max.request.bytes``, and another until they are authenticated. The controllers' and the
+inter-broker listeners have their own, without limit: many clients must not stop the cluster. While frames wait,
+connections that hold memory and send too slowly are closed (`SlowConnections`).
 """
 
 import logging
@@ -20,17 +20,17 @@ logger = logging.getLogger(__name__)
 _SLOW_CHECK_INTERVAL_MS: Final = 1_000
 _WAITS_LOG_INTERVAL_MS: Final = 60_000
 _LOGIN_MEMORY_BYTES: Final = 32 * 1024 * 1024
-"""For frames of all connections that are not authenticated yet; those of an exchange are handled where they are read.
+"""For frames of all connections that are not authenticated yet; small frames are handled in the scratch buffer.
 
-Twice: those at privileged listeners have as much of their own.
+Connections of privileged listeners have as much of their own.
 """
 
 
 class RequestMemories:
-    """See the module.
+    """The request memories of a node.
 
     Args of the constructor:
-        read_bytes_max: at most this much arrives in one read beyond the frame that was asked for.
+        read_bytes_max: maximum of bytes that one read brings beyond the requested frame.
         connections: returns all connections of the node.
         on_end: closes a connection.
     """
@@ -59,7 +59,7 @@ class RequestMemories:
         self._logins = (self.login, self._privileged_login)
         self._slow_connections = {memory: SlowConnections() for memory in (self.clients, *self._logins)}
         self.is_awaited = False
-        """Whether a frame waited at the last check or has begun to wait since: then `tick` has something to do."""
+        """Whether a frame waited at the last check or has started to wait since: then `tick` has work."""
         self.next_check_ms = 0
         self._wait_lines = LineLimit(clock, interval_ms=_WAITS_LOG_INTERVAL_MS)
         self._login_wait_lines = LineLimit(clock, interval_ms=_WAITS_LOG_INTERVAL_MS)
@@ -68,19 +68,19 @@ class RequestMemories:
 
     @property
     def login_use(self) -> tuple[int, int]:
-        """How many bytes frames hold before authentication, and how often one had to wait for some."""
+        """Bytes held by frames before authentication, and how often one had to wait for memory."""
         return sum(it.held_bytes for it in self._logins), sum(it.waits for it in self._logins)
 
     def memory_of(self, listener: str) -> "RequestMemory[Connection]":
         """Return the memory of connections at ``listener`` that are authenticated."""
         return self._privileged if listener in self._privileged_listeners else self.clients
 
-    def login_memory_of(self, listener: str) -> "RequestMemory[Connection]":
-        """Return that of connections whose SASL exchange is not complete."""
+    def unauthenticated_memory_of(self, listener: str) -> "RequestMemory[Connection]":
+        """Return the memory of connections at ``listener`` whose SASL exchange is not complete."""
         return self._privileged_login if listener in self._privileged_listeners else self.login
 
     def tick(self, now_ms: int) -> None:
-        """Close slow connections where others wait for memory."""
+        """Close slow connections while others wait for memory."""
         if self.is_awaited and now_ms >= self.next_check_ms:
             self.next_check_ms = now_ms + _SLOW_CHECK_INTERVAL_MS
             self.is_awaited = any(memory.is_awaited for memory in self._slow_connections)
@@ -101,12 +101,13 @@ class RequestMemories:
         self.is_awaited = True
         for memory, slow_connections in self._slow_connections.items():
             if memory.waiter_count == 1 and state.is_bounded_by(memory):
-                slow_connections.forget_all()
+                slow_connections.reset()
         if state.is_bounded_by(self.clients):
             self._log_wait(state, self.clients, self._wait_lines, "a request", "queued.max.request.bytes=")
         for memory in self._logins:
             if state.is_bounded_by(memory):
-                self._log_wait(state, memory, self._login_wait_lines, "a login", "those for logins: ")
+                what = "a request before authentication"
+                self._log_wait(state, memory, self._login_wait_lines, what, "the limit before authentication: ")
 
     def _log_wait(
         self, state: Connection, memory: "RequestMemory[Connection]", lines: LineLimit, what: str, bound: str
@@ -129,7 +130,7 @@ class RequestMemories:
     def _on_granted(self, state: Connection) -> None:
         state.memory_granted()
         state.last_active_ms = self._clock.monotonic_ms()
-        # One whose peer does not take its answers is read again when it does.
+        # A blocked connection is read again when its peer has read its responses.
         if not state.is_blocked:
             self._network.resume_reading(state.info.connection)
 
@@ -140,7 +141,7 @@ class RequestMemories:
             if state.held_bytes and not state.is_waiting and state.is_bounded_by(memory)
         ]
         for state, reason in slow_connections.find(holders, now_ms):
-            # Those that waited may have been let in meanwhile: what nobody wants may be kept.
+            # Closing one may have granted memory to all that waited: then the others may keep theirs.
             if memory.is_awaited:
                 self.closed_as_slow += 1
                 logger.log(

@@ -1,21 +1,21 @@
-"""`RequestMemory`: the memory that requests on their way in may hold, over all connections of a node.
+"""`RequestMemory`: limit on the memory of incoming requests, over all connections of a node.
 
-A frame takes its bytes when its size is known and gives them back when it has been handled or its connection ends. A
-frame for which there is no capacity waits: its connection is not read. Whole small frames hold nothing, they are
-handled where they were read. Three shares of the limit keep one kind of client from starving the others:
+A frame acquires its bytes when its size is known, and releases them when it has been handled or its connection ends. A
+frame for which there is no capacity waits: its connection is not read. Complete small frames hold no memory, they are
+handled in the scratch buffer. Three shares of the limit keep one kind of client from starving the others:
 
 =========  =======  ================================================================================================
 share      of       for
 =========  =======  ================================================================================================
 large      1/2      frames above `RequestMemory.ordinary_bytes_max`, first come, first served
 ordinary   1/4      the other frames, first come, first served; more, up to the limit, while no large frame waits
-parked     1/4      bytes that came along with a frame and cannot be used yet; when it is full, connections are read
-                    one frame at a time, so that no more of them come
+parked     1/4      bytes that were read along with a frame and cannot be used yet; when it is full, connections are
+                    read one frame at a time, which parks no more bytes
 =========  =======  ================================================================================================
 
-So the longest wait goes first within its kind, large frames do not wait for ever behind small ones, and many large
-frames do not delay ordinary clients. A frame that is larger than its share is admitted when it is the only large one:
-no frame ever waits for capacity that cannot come. Frames of at most half the limit never push the sum above the limit.
+So the longest wait is served first within its kind, small frames cannot starve large ones, and many large frames do not
+delay ordinary clients. A frame that is larger than its share is admitted when it is the only large one: no frame ever
+waits for capacity that cannot become free. Frames of at most half the limit never push the sum above the limit.
 
 Source: KIP-72; SimpleMemoryPool of Apache Kafka 4.3, which has one share and no order.
 """
@@ -26,23 +26,23 @@ from typing import Generic, TypeVar
 
 NO_LIMIT_BYTES = 2**63 - 1
 _ORDINARY_BYTES_MAX = 2 * 1024 * 1024
-"""What a producer sends at its default max.request.size (1 MiB) fits in a buffer of this size."""
+"""A request of a producer at its default max.request.size (1 MiB) fits into a buffer of this size."""
 
 WaiterT = TypeVar("WaiterT", bound=Hashable)
 
 
 class RequestMemory(Generic[WaiterT]):
-    """Counts bytes and keeps the queues; the bytes themselves are elsewhere.
+    """Counter of bytes with queues of waiters; the buffers themselves belong to the connections.
 
     Attributes:
         is_read_frame_by_frame: there is no capacity to park another read of ``read_bytes_max``.
-        waits: how often a frame has had to wait so far.
+        waits: number of frames that had to wait so far.
 
     Args of the constructor:
         limit_bytes: 1 <= limit.
-        read_bytes_max: at most this much arrives in one read beyond the frame that was asked for.
-        on_wait: called when a waiter gets into a queue.
-        on_granted: called when a waiter has left its queue and holds what it asked for.
+        read_bytes_max: maximum of bytes that one read brings beyond the requested frame.
+        on_wait: called when a waiter enters a queue.
+        on_granted: called when a waiter has left its queue and holds the requested bytes.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class RequestMemory(Generic[WaiterT]):
         return bool(self._large_waiters or self._ordinary_waiters)
 
     def acquire(self, waiter: WaiterT, size_bytes: int) -> bool:
-        """Hold ``size_bytes`` for ``waiter``; after False it is in the queue until ``on_granted`` says so.
+        """Hold ``size_bytes`` for ``waiter``; after False it is in the queue until ``on_granted`` is called for it.
 
         A waiter waits for one thing at a time; `cancel` ends the wait.
         """
@@ -97,23 +97,23 @@ class RequestMemory(Generic[WaiterT]):
         return False
 
     def release(self, size_bytes: int) -> None:
-        """Return what `acquire` gave or ``on_granted`` told of; others may be granted theirs before this returns."""
+        """Release bytes that `acquire` or ``on_granted`` granted; waiters may be granted theirs before this returns."""
         self._add(-size_bytes)
         self._grant()
 
     def park(self, size_bytes: int) -> None:
-        """Hold bytes that are there already and cannot be used yet."""
+        """Count bytes that have been read already and cannot be used yet."""
         self._parked_bytes += size_bytes
         self.is_read_frame_by_frame = self._parked_bytes + self._read_bytes_max > self._quarter_bytes
 
     def unpark(self, size_bytes: int) -> None:
-        """Return what `park` took; others may be granted theirs before this returns."""
+        """Release bytes that `park` counted; waiters may be granted theirs before this returns."""
         self._parked_bytes -= size_bytes
         self.is_read_frame_by_frame = self._parked_bytes + self._read_bytes_max > self._quarter_bytes
         self._grant()
 
     def cancel(self, waiter: WaiterT) -> None:
-        """Take ``waiter`` out of its queue; no error when it is in none."""
+        """Remove ``waiter`` from its queue; no error if it is in none."""
         self._large_waiters.pop(waiter, None)
         self._ordinary_waiters.pop(waiter, None)
         self._grant()
@@ -132,12 +132,12 @@ class RequestMemory(Generic[WaiterT]):
         if size_bytes <= self.ordinary_bytes_max:
             return self._ordinary_bytes + size_bytes <= self._quarter_bytes or (fits and not self._large_waiters)
         if self._large_bytes == 0 and self._ordinary_bytes <= self._quarter_bytes:
-            # The parked are a quarter at most, too: a frame of up to half the limit still fits below it.
+            # Parked bytes are at most a quarter, too: a frame of up to half the limit still fits below it.
             return True
         return fits and self._large_bytes + size_bytes <= self._large_share_bytes
 
     def _grant(self) -> None:
-        """Serve both queues as far as there is capacity; what is given back meanwhile is seen by the same loop."""
+        """Serve both queues as far as there is capacity, including bytes that are released meanwhile."""
         if self._is_granting or not (self._large_waiters or self._ordinary_waiters):
             return
         self._is_granting = True

@@ -1,4 +1,4 @@
-"""`Route`: one API in one version, resolved once, and what the header of a request says besides."""
+"""`Route`: one API in one version, resolved once; `read_client_id` for the rest of a request's header."""
 
 import struct
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _CLIENT_ID_LENGTH = struct.Struct(">h")
 
 @dataclass(slots=True)
 class Route:
-    """What the requests of one API in one version need, and how many there were."""
+    """Handler, types and counters of one API in one version."""
 
     served: Served
     api_name: str
@@ -32,7 +32,7 @@ class Route:
 
 
 def find_route(role: ListenerRole, api_key: int, version: int) -> Route | None:
-    """Return a new route; None where listeners of this role do not serve the API in this version."""
+    """Return a new route; None if listeners of this role do not serve the API in this version."""
     served = find(api_key, version)
     if served is None or not is_served_to(role, ApiKey(api_key)):
         return None
@@ -48,7 +48,7 @@ def find_route(role: ListenerRole, api_key: int, version: int) -> Route | None:
 
 
 def read_client_id(frame: memoryview) -> tuple[str | None, int]:
-    """Return the header's client id and the position behind it."""
+    """Return the header's client id and the position after it."""
     (size,) = _CLIENT_ID_LENGTH.unpack_from(frame, FIXED_HEADER.size)
     start = FIXED_HEADER.size + _CLIENT_ID_LENGTH.size
     if size < 0:

@@ -1,4 +1,4 @@
-"""`IssuerKeys`: the keys that one listener believes tokens by, fetched again and again, kept while a fetch fails.
+"""`IssuerKeys`: the keys that verify one listener's tokens, refreshed periodically, kept while a fetch fails.
 
 Source: RefreshingHttpsJwks and JwksFileVerificationKeyResolver of Apache Kafka 4.3.
 """
@@ -23,11 +23,11 @@ from ottla.sasl.tokens import (
 logger = logging.getLogger(__name__)
 
 UNKNOWN_KEY_INTERVAL_MS: Final = 10_000
-"""A token by a key that is not known has the keys fetched again, at most this often, whoever sends such tokens."""
+"""A token with an unknown key triggers a fetch, at most this often over all clients."""
 
 
 class IssuerKeys:
-    """See the module. ``source`` fetches; its answers come on the loop."""
+    """Signing keys of one issuer; ``source`` fetches them and returns the result on the loop."""
 
     def __init__(self, settings: OauthSettings, *, clock: Clock, source: KeySource) -> None:
         self.settings = settings
@@ -47,13 +47,13 @@ class IssuerKeys:
         self._unknown_key_silent_until_ms = 0
 
     def validate(self, token: str) -> ValidToken:
-        """Return what ``token`` says.
+        """Verify ``token``; return its content.
 
         Raises:
-            InvalidTokenError: it must not be believed, or there are no keys yet.
+            InvalidTokenError: the token is invalid, or no keys have been fetched yet.
         """
         if self._keys is None:
-            raise InvalidTokenError("the issuer's keys are not there yet")
+            raise InvalidTokenError("the issuer's keys have not been fetched yet")
         try:
             return validate_token(token, keys=self._keys, rules=self._rules, now_ms=self._clock.wall_ms())
         except UnknownKeyError:
@@ -73,27 +73,27 @@ class IssuerKeys:
     def next_deadline_ms(self) -> int | None:
         return None if self._is_fetching else self._next_fetch_ms
 
-    def _on_fetched(self, answer: bytes | str) -> None:
-        """Take what was fetched, or in words why it was not."""
+    def _on_fetched(self, result: bytes | str) -> None:
+        """Use fetched keys; ``result`` is their content, or the message of a failure."""
         self._is_fetching = False
         now_ms = self._clock.monotonic_ms()
-        if isinstance(answer, bytes):
+        if isinstance(result, bytes):
             try:
-                self._keys = read_signing_keys(answer)
+                self._keys = read_signing_keys(result)
             except KeySetError as error:
-                answer = str(error)
+                result = str(error)
             except Exception as error:
-                # What an issuer publishes must not end this node, whatever the libraries make of it.
+                # An issuer's document must not end this node, whatever exceptions it provokes in libraries.
                 logger.debug("the key set cannot be read", exc_info=True)
-                answer = f"the key set cannot be read: {type(error).__name__}"
+                result = f"the key set cannot be read: {type(error).__name__}"
             else:
                 if self._failures:
-                    logger.info("the keys at %s are there again", self.settings.fetch.url)
+                    logger.info("the keys at %s can be fetched again", self.settings.fetch.url)
                 self._failures = 0
                 self._next_fetch_ms = now_ms + self.settings.refresh_ms
                 return
         if not self._failures:
-            logger.error("the keys of tokens cannot be fetched from %s: %s", self.settings.fetch.url, one_line(answer))
+            logger.error("the keys of tokens cannot be fetched from %s: %s", self.settings.fetch.url, one_line(result))
         backoff_ms = self.settings.retry_backoff_ms << min(self._failures, 20)
         self._failures += 1
         self._next_fetch_ms = now_ms + max(1, min(backoff_ms, self.settings.retry_backoff_max_ms))

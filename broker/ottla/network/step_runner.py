@@ -1,7 +1,7 @@
 """`StepRunner`: runs the `Steps` of many requests, a slice of each at a time, between the events of the loop.
 
-The first slice runs where the work is started, so that most of it never waits. What is left takes turns: each loop
-iteration gives the oldest a slice until the share is used up. A slice ends at the first slice point behind its time;
+The first slice runs where the work is started, so that most work never waits. The rest is served round-robin: each loop
+iteration gives slices to the oldest until its time is used up. A slice ends at the first slice point after its time;
 generators have one at least every 200 us.
 """
 
@@ -17,14 +17,14 @@ from ottla.purgatory.steps import Steps
 T = TypeVar("T")
 
 _SLICE_NS: Final = 100_000
-"""Of each run, and of a loop iteration: as long as requests that were sent ahead have (`turns`)."""
+"""Per first slice, and per loop iteration: as for pipelined requests (`fair_scheduler`)."""
 _NO_STEP_LIMIT: Final = 2**62
 
 logger = logging.getLogger(__name__)
 
 
 class _Run(Generic[T]):
-    """One generator under way; ``value`` is what it receives next."""
+    """One started generator; ``value`` is sent to it next."""
 
     __slots__ = ("is_canceled", "is_running", "on_slice", "result", "steps", "value")
 
@@ -37,17 +37,17 @@ class _Run(Generic[T]):
         self.is_running = False
 
     def cancel(self) -> None:
-        """End the generator; one that cancels itself ends at its next slice point."""
+        """Close the generator; one that cancels itself ends at its next slice point."""
         self.is_canceled = True
         if not self.is_running:
             self.steps.close()
 
 
 class StepRunner:
-    """See the module.
+    """Round-robin runner of generators.
 
-    ``steps_max`` returns how many steps the next slice may have at most; the simulator, whose clock stands still while
-    code runs, draws it, so that slices of any length come between other events.
+    ``steps_max`` returns the maximum number of steps of the next slice; the simulator, whose clock stands still while
+    code runs, draws it, so that slices of any length are interleaved with other events.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -56,22 +56,22 @@ class StepRunner:
         self._waiting = 0
         self.steps_max: Callable[[], int] = lambda: _NO_STEP_LIMIT
         self.slices = 0
-        """How many slices were run in loop iterations, for the metrics."""
+        """Number of slices run in loop iterations, for the metrics."""
 
     def __bool__(self) -> bool:
         """Whether a slice can be run now."""
         return bool(self._ready)
 
     def __len__(self) -> int:
-        """Return how many generators are under way, those that wait for an event included."""
+        """Return how many generators are in progress, including those that wait for an event."""
         return len(self._ready) + self._waiting
 
     def start(self, steps: Steps[T], *, on_slice: Callable[[int], object] | None = None) -> Delayed[T]:
-        """Run the first slice of ``steps``; return their result, which is complete when that was all.
+        """Run the first slice of ``steps``; return their result, which is complete if one slice was enough.
 
         Args:
-            steps: must not raise; what they raise is a defect, is logged, and leaves the result incomplete for ever.
-            on_slice: told how many nanoseconds each later slice took.
+            steps: must not raise; an exception is a defect, is logged, and leaves the result incomplete for ever.
+            on_slice: receives the nanoseconds of each later slice.
         """
         run = _Run(steps, on_slice)
         self._run_slice(run, self._clock.monotonic_ns() + _SLICE_NS)
@@ -80,14 +80,14 @@ class StepRunner:
         return run.result
 
     def run_slices(self) -> bool:
-        """Run a slice of each that is ready, the oldest first, until the share is used up; at least one.
+        """Run a slice of each ready generator, the oldest first, until the time is used up; at least one.
 
         Return whether there was any.
         """
         if not self._ready:
             return False
-        began_ns = self._clock.monotonic_ns()
-        until_ns = began_ns + _SLICE_NS
+        started_ns = self._clock.monotonic_ns()
+        until_ns = started_ns + _SLICE_NS
         for _ in range(len(self._ready)):
             run = self._ready.popleft()
             if run.is_canceled:
@@ -96,8 +96,8 @@ class StepRunner:
             self.slices += 1
             now_ns = self._clock.monotonic_ns()
             if run.on_slice is not None:
-                run.on_slice(now_ns - began_ns)
-            began_ns = now_ns
+                run.on_slice(now_ns - started_ns)
+            started_ns = now_ns
             if now_ns >= until_ns:
                 break
         return True
@@ -107,7 +107,7 @@ class StepRunner:
         try:
             wait = self._advance(run, until_ns)
         except StopIteration as end:
-            run.result.on_abandon = None  # which refers to the run: no cycle is left for the collector
+            run.result.on_abandon = None  # it refers to the run: leave no cycle for the garbage collector
             run.result.complete(end.value)
             return
         except Exception:
@@ -124,7 +124,7 @@ class StepRunner:
             wait.on_complete(lambda value: self._resume(run, value))
 
     def _advance(self, run: "_Run[Any]", until_ns: int) -> "Delayed[Any] | None":
-        """Run to the slice's end, None, or to an event to wait for; raises StopIteration with the result."""
+        """Run to the slice's end and return None, or to an event to wait for; raises StopIteration with the result."""
         send, now_ns = run.steps.send, self._clock.monotonic_ns
         value, run.value = run.value, None
         steps_left = self.steps_max()

@@ -1,7 +1,7 @@
-"""`ThrottledConnections`: connections that are not read for a while, because their clients are above a quota (KIP-219).
+"""`ThrottledConnections`: connections whose reading is paused because their clients are above a quota (KIP-219).
 
-A response says how long the client has to wait, and for as long nothing of it is read, whether it waits or not.
-Requests that are in hand already get their responses, in order, and may make it longer; never shorter.
+A response carries the throttle time, and for as long the connection is not read, whether the client waits or not.
+Requests in progress still get their responses, in order, and may extend the throttle time; never shorten it.
 
 Source: ThrottledChannel and ClientQuotaManager's ThrottledChannelReaper of Apache Kafka 4.3.
 """
@@ -17,7 +17,7 @@ _OUTDATED_MIN: Final = 64
 
 
 class ThrottledConnections:
-    """The throttled connections of a node; ``on_over`` is called with one whose time has passed."""
+    """The throttled connections of a node; ``on_over`` receives a connection whose throttle time has passed."""
 
     def __init__(self, on_over: Callable[[Connection], None]) -> None:
         self._on_over = on_over
@@ -25,15 +25,15 @@ class ThrottledConnections:
         self._due: list[tuple[int, ConnectionId]] = []
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return how many connections are throttled."""
         return len(self._throttled)
 
     def is_throttled(self, connection: ConnectionId) -> bool:
-        """Return whether it is throttled now."""
+        """Return whether ``connection`` is throttled now."""
         return connection in self._throttled
 
     def throttle(self, connection: Connection, until_ms: int) -> None:
-        """Have nothing read from ``connection`` until then; the caller pauses reading."""
+        """Throttle ``connection`` until ``until_ms``; the caller pauses reading."""
         number = connection.info.connection
         before = self._throttled.get(number)
         if before is not None and before[0] >= until_ms:
@@ -47,11 +47,11 @@ class ThrottledConnections:
             heappush(self._due, (until_ms, number))
 
     def remove(self, connection: ConnectionId) -> None:
-        """Drop a connection that has ended; no error when it was not throttled."""
+        """Remove a connection that has ended; no error if it is not throttled."""
         self._throttled.pop(connection, None)
 
     def tick(self, now_ms: int) -> None:
-        """Resume those whose time has passed."""
+        """Resume connections whose throttle time has passed."""
         while self._due and self._due[0][0] <= now_ms:
             until_ms, number = heappop(self._due)
             muted = self._throttled.get(number)

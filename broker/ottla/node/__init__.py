@@ -1,18 +1,18 @@
-"""One node, put together from its parts: broker, controller or both. Synchronous and sans-IO, like all below it.
+"""One node, assembled from its parts: broker, controller or both. Synchronous and sans-IO, like all below it.
 
-Terms: a *part* has a `tick` and a deadline; the node ticks those that are due. The *driver* is what owns sockets, disks
-and the clock: the reactor of `ottla.runtime`, or the simulator.
+Terms: a *part* has a `tick` and a deadline; the node ticks those that are due. The *driver* owns sockets, disks and the
+clock: the reactor of `ottla.runtime`, or the simulator.
 
 Invariants:
 
 - Everything happens in one thread, in calls of the driver; nothing here waits.
 - A node serves clients only after the controller has unfenced it, and leads or follows partitions only after it has
-  registered: what it knew before it stopped may be out of date.
+  registered: metadata from before its last stop may be out of date.
 - A defect in one part is logged and does not keep the others from being ticked.
 
-Start with `node`; `settings` says which part gets which keys of ``server.properties``. `shutdown` is the order in which
-a node leaves.
+Start with `node`; `metadata_plane`, `data_plane` and `client_plane` create its parts, `settings` maps the keys of
+``server.properties`` to parts. `shutdown` has the order of a controlled shutdown.
 
-What surprises: starting is a chain of events, not a script. Logs are loaded in the constructor; the rest follows from
-what raft and the controller say.
+Surprises: starting is a chain of events, not a script. Logs are loaded in the constructor; the rest follows from events
+of raft and the controller.
 """

@@ -1,6 +1,6 @@
-"""Broker settings that change while the node runs: laid over ``server.properties`` and handed to who acts on them.
+"""`DynamicConfigPublisher`: applies broker settings that change while the node runs on top of ``server.properties``.
 
-Topics' inherited settings (log.*, message.max.bytes ...) are not here: the replica manager resolves them anew itself.
+Topics' inherited settings (log.*, message.max.bytes ...) are not here: the replica manager resolves them itself.
 Source: KIP-226; DynamicBrokerConfig of Apache Kafka 4.3.
 """
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class DynamicConfigPublisher:
-    """A publisher of the metadata loader; ``on_change`` gets the node's settings whenever they differ."""
+    """Publisher of the metadata loader; ``on_change`` receives the node's settings whenever they change."""
 
     def __init__(self, static: NodeConfig, on_change: Callable[[NodeConfig], None]) -> None:
         self._static = static
@@ -32,5 +32,5 @@ class DynamicConfigPublisher:
         try:
             self._on_change(self._static.with_dynamic(dynamic))
         except InvalidConfigError as error:
-            # The controller checks values before it takes them; one that another release took is left out.
-            logger.warning("a dynamic setting of this broker cannot be used, the node keeps what it has: %s", error)
+            # The controller validates values before it accepts them; another release may have accepted other values.
+            logger.warning("a dynamic setting cannot be used, the broker keeps its current settings: %s", error)

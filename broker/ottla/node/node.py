@@ -1,91 +1,58 @@
-"""`Node`: one broker, controller or both, put together from its parts; synchronous and sans-IO.
+"""`Node`: one broker, controller or both, assembled from its parts; synchronous and sans-IO.
 
-The driver (the real reactor, or the simulator) hands in connections and bytes, calls `tick` when `next_deadline_ms`
-says so, and delivers completions; everything else happens here, in one thread. Starting is a chain of events, not a
-script: the logs are loaded, raft elects, the metadata log is read and published, the controller lets the broker in.
+The driver (the reactor, or the simulator) delivers connections, bytes and completions, and calls `tick` at
+`next_deadline_ms`; everything else happens here, in one thread. Starting is a chain of events, not a script: the logs
+are loaded, raft elects a leader, the metadata log is read and published, the controller unfences the broker.
 
 Source: KafkaRaftServer, SharedServer, BrokerServer and ControllerServer of Apache Kafka 4.3.
 """
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Final, Protocol
 
 from ottla.config.listeners import Listener
 from ottla.config.node_config import NodeConfig
-from ottla.config.sasl_settings import read_sasl_listeners
-from ottla.controller.quorum_controller import QuorumController
 from ottla.coordinator.publisher import CoordinatorPublisher
-from ottla.coordinator.replicated_log import ReplicatedCoordinatorLog
-from ottla.errors import ConfigurationError, StorageError
-from ottla.groups.coordinator import GroupCoordinator
-from ottla.handlers.services import Services
-from ottla.log.manager import LogManager
+from ottla.errors import StorageError
 from ottla.membership.broker_lifecycle import BrokerLifecycle, BrokerState
-from ottla.membership.controller_channel import NodeToControllerChannel
 from ottla.membership.controller_registration import ControllerRegistrationPublisher
-from ottla.metadata.bootstrap import read_bootstrap
-from ottla.metadata.cache import MetadataCache
-from ottla.metadata.loader import MetadataLoader, MetadataPublisher
-from ottla.metadata.records import MetadataRecord, MetadataRecordSerde
-from ottla.metadata.scram import ScramImage, first_credentials
-from ottla.metadata.snapshot_generator import SnapshotGenerator
+from ottla.metadata.loader import MetadataPublisher
 from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.tls import TlsMetrics
-from ottla.network.connection_manager import ConnectionManager
 from ottla.network.memory_guard import guard_memory
 from ottla.node import settings
+from ottla.node.client_plane import ClientPlane
+from ottla.node.data_plane import DataPlane
 from ottla.node.dynamic_config import DynamicConfigPublisher
+from ottla.node.metadata_plane import MetadataPlane
+from ottla.node.part import Part
 from ottla.node.quorum_check import check_quorum
 from ottla.node.shutdown import OrderlyShutdown
 from ottla.peers.client import PeerClient
 from ottla.ports import Background, Clock, ConnectionId, Disk, KeySource, Memory, Network, Random
 from ottla.purgatory import Delayed
-from ottla.quoting import one_line
-from ottla.raft.client import RaftClient
-from ottla.raft.replica import other_cluster
-from ottla.replication.peer_brokers import PeerBrokers
-from ottla.replication.replica_manager import ReplicaManager
-from ottla.replication.sessions.fetch_session_cache import FetchSessionCache
 from ottla.security.authorizer import AclAuthorizer
-from ottla.security.denials import Denials
-from ottla.security.quotas.client_quotas import ClientQuotas
-from ottla.transactions.producer_ids import ProducerIds
-from ottla.types import CONSUMER_OFFSETS_TOPIC, ZERO_UUID, Endpoint, NodeId, Offset
+from ottla.types import Endpoint, NodeId, Offset
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-
-PROBE_TIMEOUT_MS: Final = 1_000
-"""A broker's listener answers or refuses at once; what says nothing for so long proves nothing."""
 
 logger = logging.getLogger(__name__)
 
 
-class Part(Protocol):
-    """What has things to do at certain times."""
-
-    def tick(self, now_ms: int) -> int | None:
-        """Do what is due; return ``now_ms`` when something was, else what `next_deadline_ms` would."""
-
-    def next_deadline_ms(self) -> int | None:
-        """Return when `tick` has something to do; None when nothing is planned."""
-
-
 class Node:
-    """See the module.
+    """A node of the cluster.
 
     Args of the constructor:
-        advertised: what clients are to dial, with the hosts and ports that this node really has.
-        on_ready: called once, when the controller has let the broker in and clients are served.
-        on_stopped: called once, when an orderly shutdown is through or, with a reason, when the node cannot go on;
+        advertised: the advertised listeners, with the hosts and ports that this node is bound to.
+        on_ready: called once, when the controller has unfenced the broker and clients are served.
+        on_stopped: called once, when an orderly shutdown is complete or, with a reason, when the node cannot continue;
             the driver then calls `close`.
-        on_config: told of settings that were changed while the node runs, for what the driver does with them.
-        check_tls: raises ConfigurationError where the certificates that these properties name cannot be used.
-        tls_metrics, network_metrics: what the driver counts.
-        key_source: fetches what OAUTHBEARER's tokens are checked with; None where no listener offers it.
-        descriptor_limit: how many sockets and files the process may have open.
-        memory: what the process may use; None: its clients are not closed for it.
-        on_defect: told of an exception in a part's tick that no code expected; None: `tick` raises it, as the simulator
-            wants.
+        on_config: receives settings that were changed while the node runs, for the driver.
+        check_tls: raises ConfigurationError if the certificates that these properties name cannot be used.
+        tls_metrics, network_metrics: counters of the driver.
+        key_source: fetches the keys that verify OAUTHBEARER tokens; None if no listener offers the mechanism.
+        descriptor_limit: maximum of open sockets and files of the process.
+        memory: memory limit and use of the process; None: no client is closed for lack of memory.
+        on_defect: receives an unexpected exception of a part's tick; None: `tick` raises it, for the simulator.
 
     The constructor locks the log directories, loads every log and recovers those that were not closed cleanly.
 
@@ -116,24 +83,15 @@ class Node:
         memory: Memory | None = None,
     ) -> None:
         self.config = config
-        self._descriptor_limit = descriptor_limit
         self._memory = memory
-        use = None if memory is None else memory.use()
-        self._memory_limit_bytes = None if use is None else use.limit_bytes
-        self._on_defect = on_defect
-        self._on_config = on_config
-        self._key_source = key_source
-        self._check_tls = check_tls
+        self._on_defect, self._on_config = on_defect, on_config
         self.tls_metrics = tls_metrics or TlsMetrics()
         self.network_metrics = network_metrics or NetworkMetrics()
         self.clock = clock
         self._random = random
-        self._on_ready = on_ready
-        self._on_stopped = on_stopped
-        self._is_stopping = False
-        self._is_ready = False
-        self._leads_and_follows = False
-        self._is_stopped = False
+        self._on_ready, self._on_stopped = on_ready, on_stopped
+        self._is_stopping = self._is_stopped = False
+        self._is_ready = self._leads_and_follows = False
         self._shutdown: OrderlyShutdown | None = None
         self._ticked_at_ms = -1
         self._found_due_ms: int | None = None
@@ -146,68 +104,66 @@ class Node:
             config=settings.peer_client_config(config),
             logins=settings.peer_logins(config, disk),
         )
-        self._open_metadata(disk)
-        self._open_partitions(disk)
-        self._open_doors(network, background)
-        self._lifecycle = self._make_lifecycle(advertised) if config.is_broker else None
+        self._create_planes(disk, network, background, check_tls, key_source, descriptor_limit)
+        self._lifecycle = self._create_lifecycle(advertised) if config.is_broker else None
 
-    def _open_metadata(self, disk: Disk) -> None:
-        """Make the quorum's replica, the controller, and the way from the log to the image."""
-        config = self.config
-        properties = settings.require_formatted(disk, config.metadata_log_dir)
-        self.cluster_id = properties.cluster_id
-        self.metadata = MetadataCache(self.clock)
-        listener = config.controller_listener_names[0]
-        self.raft: RaftClient[MetadataRecord] = RaftClient(
+    def _create_planes(
+        self,
+        disk: Disk,
+        network: Network,
+        background: Background,
+        check_tls: Callable[[Mapping[str, str]], None],
+        key_source: KeySource | None,
+        descriptor_limit: int,
+    ) -> None:
+        use = None if self._memory is None else self._memory.use()
+        metadata_plane = MetadataPlane(
+            config=self.config,
             disk=disk,
             clock=self.clock,
             random=self._random,
-            channel=self.peers,
-            directory=config.metadata_log_dir,
-            node_id=config.node_id,
-            directory_id=properties.directory_id or ZERO_UUID,
-            cluster_id=self.cluster_id,
-            serde=MetadataRecordSerde(),
-            static_voters=settings.static_voters(config),
-            listeners={door.name: door.endpoint for door in config.advertised_controller_listeners},
-            listener_name=listener,
-            bootstrap_servers=config.controller_quorum_bootstrap_servers,
-            is_controller=config.is_controller,
-            config=settings.raft_config(config),
-            on_failure=lambda error: self._fail(f"the metadata log failed: {error}"),
-            on_other_cluster=lambda: self._fail(f"node {config.node_id}: {other_cluster(self.cluster_id)}"),
-        )
-        bootstrap = read_bootstrap(disk, config.metadata_log_dir) if config.is_controller else []
-        self._first_credentials = first_credentials(bootstrap)
-        self.controller = self._make_controller(bootstrap) if config.is_controller else None
-        self.channel = NodeToControllerChannel(
-            clock=self.clock,
             peers=self.peers,
-            node_id=config.node_id,
-            controller=self.controller,
-            leader=lambda: self.raft.leader_and_epoch,
-            leader_endpoint=lambda: self.raft.leader_endpoint,
-            listener=listener,
-            request_timeout_ms=config.request_timeout_ms,
-            session_timeout_ms=config.broker_session_timeout_ms,
+            on_failure=self._fail,
         )
-        self._snapshots = SnapshotGenerator(raft=self.raft, clock=self.clock, config=settings.snapshot_config(config))
-        self._loader = MetadataLoader()
-
-    def _make_controller(self, bootstrap: list[MetadataRecord]) -> QuorumController:
-        return QuorumController(
-            raft=self.raft,
+        self.cluster_id, self.metadata = metadata_plane.cluster_id, metadata_plane.cache
+        self.raft, self.controller, self.channel = (
+            metadata_plane.raft,
+            metadata_plane.controller,
+            metadata_plane.channel,
+        )
+        self._snapshots, self._loader = metadata_plane.snapshots, metadata_plane.loader
+        data_plane = DataPlane(
+            config=self.config,
+            disk=disk,
             clock=self.clock,
             random=self._random,
-            node_id=self.config.node_id,
-            cluster_id=self.cluster_id,
-            bootstrap=bootstrap,
-            has_broker=self.config.is_broker,
-            config=settings.controller_config(self.config),
-            probe=lambda endpoint, listener: self.peers.probe(endpoint, listener, timeout_ms=PROBE_TIMEOUT_MS),
+            peers=self.peers,
+            metadata_plane=metadata_plane,
+            descriptor_limit=descriptor_limit,
+            broker_epoch=lambda: self.broker_epoch,
+            on_directory_failure=self._on_directory_failure,
         )
+        self.logs, self.replicas = data_plane.logs, data_plane.replicas
+        self.groups, self._offsets_log = data_plane.groups, data_plane.offsets_log
+        self._clients = ClientPlane(
+            config=self.config,
+            clock=self.clock,
+            random=self._random,
+            network=network,
+            background=background,
+            metadata_plane=metadata_plane,
+            data_plane=data_plane,
+            authorizer=self.authorizer,
+            check_tls=check_tls,
+            key_source=key_source,
+            descriptor_limit=descriptor_limit,
+            memory_limit_bytes=None if use is None else use.limit_bytes,
+            allocate_producer_ids=self._allocate_producer_ids,
+            on_heartbeats_ended=self._on_heartbeats_ended,
+        )
+        self.services, self.connections = self._clients.services, self._clients.connections
 
-    def _make_lifecycle(self, advertised: tuple[Listener, ...]) -> BrokerLifecycle:
+    def _create_lifecycle(self, advertised: tuple[Listener, ...]) -> BrokerLifecycle:
         config = self.config
         lifecycle = BrokerLifecycle(
             clock=self.clock,
@@ -229,112 +185,21 @@ class Node:
         lifecycle.unfenced.on_complete(lambda _: self._become_ready())
         return lifecycle
 
-    def _open_partitions(self, disk: Disk) -> None:
-        """Lock the log directories, load the logs; make what serves partitions and groups."""
-        config = self.config
-        self._topic_config = settings.topic_log_config(config, self.metadata)
-        self.logs = LogManager(
-            disk=disk,
-            clock=self.clock,
-            random=self._random,
-            log_directories=settings.log_directories(config),
-            node_id=config.node_id,
-            cluster_id=self.cluster_id,
-            config=settings.log_manager_config(config, self._descriptor_limit),
-            on_directory_failure=self._on_directory_failure,
-        )
-        self.logs.cordon(config.cordoned_directories)
-        self.logs.start(config_of_topic=self._topic_config)
-        if config.metadata_log_dir in self.logs.offline_directories():
-            raise StorageError(f"log directory {config.metadata_log_dir} failed, and with it the metadata log")
-        self.replicas = ReplicaManager(
-            node_id=config.node_id,
-            logs=self.logs,
-            clock=self.clock,
-            config_of_topic=self._topic_config,
-            peer_brokers=PeerBrokers(
-                channel=self.peers,
-                endpoint_of=lambda broker: self.metadata.broker_endpoint(broker, config.inter_broker_listener_name),
-                send_to_controller=self.channel.send,
-                broker_epoch=lambda: self.broker_epoch,
-            ),
-            config=settings.replication_config(config),
-        )
-        self._offsets_log = ReplicatedCoordinatorLog(CONSUMER_OFFSETS_TOPIC, self.replicas)
-        self.groups = GroupCoordinator(
-            config=settings.group_config(config),
-            clock=self.clock,
-            random=self._random,
-            log=self._offsets_log,
-            offsets_partition_count=lambda: self.metadata.partition_count(CONSUMER_OFFSETS_TOPIC),
-        )
-
-    def _open_doors(self, network: Network, background: Background) -> None:
-        """Make what serves clients."""
-        config = self.config
-        self._quotas = ClientQuotas(self.clock, settings.quota_config(config))
-        self._use_connection_rates(config)
-        self.services = Services(
-            clock=self.clock,
-            random=self._random,
-            background=background,
-            work_memory=settings.work_memory(config),
-            config=config,
-            cluster_id=self.cluster_id,
-            metadata=self.metadata,
-            raft=self.raft,
-            controller=self.channel,
-            logs=self.logs,
-            replicas=self.replicas,
-            fetch_sessions=FetchSessionCache(
-                random=self._random,
-                slots_max=config.max_incremental_fetch_session_cache_slots,
-                bytes_max=config.ottla_fetch_session_cache_bytes,
-            ),
-            groups=self.groups,
-            producer_ids=ProducerIds(allocate_block=self._allocate_producer_ids),
-            authorizer=self.authorizer,
-            denials=Denials(self.clock),
-            check_tls=self._check_tls,
-            quotas=self._quotas,
-        )
-        self.connections = ConnectionManager(
-            services=self.services,
-            network=network,
-            config=settings.connection_limits(config, self._descriptor_limit, self._memory_limit_bytes),
-            roles=settings.listener_roles(config),
-            security_protocols={door.name: door.security_protocol for door in config.listeners},
-            principal_mappings=settings.principal_mappings(config),
-            on_heartbeats_ended=self._on_heartbeats_ended,
-            on_follower_ended=self.replicas.disconnected_leaders.suspect,
-            scram=self._scram,
-            key_source=self._key_source,
-        )
-
-    def _scram(self) -> ScramImage:
-        """Return the SCRAM credentials of the newest metadata; until there is any, what the storage was formatted with.
-
-        Otherwise controllers that are to elect a leader with SCRAM could never begin.
-        """
-        image = self.metadata.image
-        # A log may begin with records of the quorum alone: the cluster's own come in one transaction with its levels.
-        return image.scram if image.features.levels else self._first_credentials
-
     # --- starting and stopping -----------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to join the cluster; `tick` does the rest.
+        """Start to join the cluster; `tick` does the rest.
 
         Raises:
-            ConfigurationError: the configuration contradicts the quorum that the metadata log knows.
-            StorageError: the disk refused.
+            ConfigurationError: the configuration contradicts the voters in the metadata log.
+            StorageError: the disk failed.
         """
         config = self.config
         self._parts = [self.replicas, self.raft, self.peers, self.channel, self.groups, self._snapshots]
         publishers: list[MetadataPublisher] = [self.metadata, DynamicConfigPublisher(config, self._use_config)]
         if isinstance(self.authorizer, AclAuthorizer):
             publishers.insert(0, self.authorizer)
-        publishers.append(self._quotas)
+        publishers.append(self._clients.quotas)
         publishers.append(self._snapshots)
         self.raft.register(self._loader)
         if self.controller is not None:
@@ -363,10 +228,10 @@ class Node:
             self._lifecycle.start()
 
     def _on_broker_state(self, state: BrokerState) -> None:
-        """Lead and follow from the moment on that the metadata is as new as this process.
+        """Lead and follow partitions once the metadata is newer than the start of this process.
 
-        Older metadata may call this broker the leader of what its last process led, in the same epoch: followers would
-        then truncate to what a power cut has left of its logs.
+        Older metadata may name this broker as the leader of partitions that its last process led, in the same epoch:
+        followers would then truncate to the logs that a power failure has left.
         """
         if state is BrokerState.RECOVERY and not self._leads_and_follows:
             self._leads_and_follows = True
@@ -379,16 +244,16 @@ class Node:
             self._lifecycle.set_ready_to_unfence()
 
     def begin_shutdown(self) -> None:
-        """Hand leadership over in order, then report through ``on_stopped``."""
+        """Start a controlled shutdown, and report its end through ``on_stopped``."""
         if self._is_stopping:
             return
         self._is_stopping = True
-        logger.info("shutting down: asking the controller to move leaders away")
+        logger.info("shutting down: requesting the controller to move leaders away")
         self._shutdown = OrderlyShutdown(
             self.clock,
             move_leaders=self._move_leaders,
             leave_quorum=self.raft.begin_shutdown,
-            answered_ms=lambda: 0 if self._lifecycle is None else self._lifecycle.acknowledged_ms,
+            responded_ms=lambda: 0 if self._lifecycle is None else self._lifecycle.acknowledged_ms,
             on_done=lambda: self._stop(None),
         )
 
@@ -403,39 +268,25 @@ class Node:
             self._on_stopped(reason)
 
     def close(self) -> None:
-        """Close every log so that the next start need not recover; the node is of no use afterwards."""
+        """Close every log, so that the next start need not recover; the node is unusable afterwards."""
         self.peers.close()
         self.logs.close(broker_epoch=self.broker_epoch)
         self.raft.close()
 
     def _use_config(self, config: NodeConfig) -> None:
-        """Take settings that were changed while the node runs."""
+        """Apply settings that were changed while the node runs."""
         self.logs.cordon(config.cordoned_directories)
         if self._lifecycle is not None:
             self._lifecycle.on_cordoned()
         self._on_config(config)
-        self.services.config = config
+        self._clients.use_config(config)
         self.replicas.update_config(settings.replication_config(config))
-        self.connections.config = settings.connection_limits(config, self._descriptor_limit, self._memory_limit_bytes)
-        self._use_connection_rates(config)
-        try:
-            doors = read_sasl_listeners(config.properties, config.listeners, config.listener_security_protocol_map)
-            self.connections.authentication.use(doors)
-        except ConfigurationError as error:
-            logger.warning(
-                "changed settings of SASL cannot be used, the node keeps what it has: %s", one_line(str(error))
-            )
         self.logs.maintenance.producer_id_expiration_ms = config.producer_id_expiration_ms
-
-    def _use_connection_rates(self, config: NodeConfig) -> None:
-        self._quotas.connection_rates.set_rates(
-            config.max_connection_creation_rate, settings.listener_connection_rates(config)
-        )
 
     def _become_ready(self) -> None:
         strays = self.replicas.metadata_publisher.remove_strays()
         if strays:
-            logger.warning("moved aside logs that belong to no topic any more: %s", ", ".join(map(str, strays)))
+            logger.warning("moved aside logs of deleted topics: %s", ", ".join(map(str, strays)))
         self._is_ready = True
         self.connections.on_unfenced()
         self._on_ready()
@@ -444,33 +295,33 @@ class Node:
         self._is_stopping = True
         self._stop(reason)
 
-    # --- how it is -----------------------------------------------------------------------------------------------
+    # --- state ---------------------------------------------------------------------------------------------------
 
     @property
     def state(self) -> BrokerState:
-        """Where the broker is in its life; NOT_RUNNING for a node that is only a controller."""
+        """State of the broker; NOT_RUNNING for a node that is only a controller."""
         return BrokerState.NOT_RUNNING if self._lifecycle is None else self._lifecycle.state
 
     @property
     def broker_epoch(self) -> Offset:
-        """Of the broker's registration; -1 before it and without a broker."""
+        """Epoch of the broker's registration; -1 before it and without a broker."""
         return -1 if self._lifecycle is None else self._lifecycle.broker_epoch
 
     def readiness(self) -> list[str]:
-        """Return why this node does not serve clients, in words; empty when it does."""
+        """Return the reasons why this node does not serve clients; empty if it does."""
         reasons = []
         if self._is_stopping:
             reasons.append("the node is shutting down")
         if self.controller_id is None:
             reasons.append("the quorum has no leader yet")
         if self._lifecycle is not None and self.state is not BrokerState.RUNNING:
-            reasons.append(f"the broker is in state {self.state.name}: the controller has not let it in")
+            reasons.append(f"the broker is in state {self.state.name}: the controller has not unfenced it")
         reasons += [f"log directory {path} is offline" for path in self.logs.offline_directories()]
         return reasons
 
     @property
     def has_served(self) -> bool:
-        """Whether it has been ready since it was started, however it is now."""
+        """Whether the node has been ready since its start, even if it is not now."""
         return self._is_ready
 
     @property
@@ -478,52 +329,53 @@ class Node:
         """Node id of the active controller; None while there is none."""
         return self.channel.active_controller_id
 
-    # --- what the driver calls -----------------------------------------------------------------------------------
+    # --- for the driver ------------------------------------------------------------------------------------------
 
-    def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint | None) -> bool:
-        return self.connections.accepted(connection, listener=listener, peer=peer, dialled=dialled)
+    def accepted(
+        self, connection: ConnectionId, *, listener: str, peer: Endpoint, local_address: Endpoint | None
+    ) -> bool:
+        return self.connections.accepted(connection, listener=listener, peer=peer, local_address=local_address)
 
     def secured(self, connection: ConnectionId, subject: str | None) -> None:
-        """A connection that was accepted is through its TLS handshake."""
+        """Note that an accepted connection's TLS handshake is complete."""
         self.connections.secured(connection, subject)
 
     def connected(self, connection: ConnectionId) -> None:
-        """A connection that this node opened is up."""
+        """Note that a connection which this node opened is established."""
         self.peers.connected(connection)
 
     def receive_buffer(self, connection: ConnectionId) -> memoryview:
-        if connection in self.peers.lane_of:
+        if connection in self.peers.connections:
             return self.peers.receive_buffer(connection)
         return self.connections.receive_buffer(connection)
 
     def received(self, connection: ConnectionId, size_bytes: int) -> None:
-        if connection in self.peers.lane_of:
+        if connection in self.peers.connections:
             self.peers.received(connection, size_bytes)
         else:
             self.connections.received(connection, size_bytes)
 
     def drained(self, connection: ConnectionId) -> None:
-        if connection in self.peers.lane_of:
+        if connection in self.peers.connections:
             self.peers.drained(connection)
         else:
             self.connections.drained(connection)
 
     def serves_rest(self, connection: ConnectionId) -> bool:
-        """Return whether what a peer sent before it hung up is still to be served."""
-        return connection not in self.peers.lane_of and self.connections.serves_rest(connection)
+        """Return whether to serve the bytes that a peer sent before it hung up."""
+        return connection not in self.peers.connections and self.connections.serves_rest(connection)
 
-    def closed(self, connection: ConnectionId, reason: str, *, was_refused: bool = False) -> None:
-        """A connection has ended, or one that this node wanted did not come up."""
-        if connection in self.peers.lane_of:
-            self.peers.closed(connection, reason, was_refused=was_refused)
+    def closed(self, connection: ConnectionId, reason: str, *, was_connection_refused: bool = False) -> None:
+        """Note that a connection has ended, or that this node could not establish one."""
+        if connection in self.peers.connections:
+            self.peers.closed(connection, reason, was_connection_refused=was_connection_refused)
         else:
             self.connections.closed(connection, reason)
 
     def tick(self) -> bool:
-        """Do what is due; at most once a millisecond, so that it may be called after every read.
+        """Do due work; at most once a millisecond, so that it may be called after every read.
 
-        Requests that wait for their turn are served each time. Return False when nothing was due, and the node is as it
-        was before.
+        Requests that wait for a slice are served each time. Return False if nothing was due and nothing has changed.
         """
         now_ms = self.clock.monotonic_ms()
         self._found_due_ms = None
@@ -553,18 +405,17 @@ class Node:
         return True
 
     def _on_failed_tick(self, part: object, error: Exception, now_ms: int) -> int:
-        """Report what no code expected; the part ticks again a millisecond later, and the others have ticked."""
+        """Report an unexpected exception; the part ticks again a millisecond later, and the others have ticked."""
         if self._on_defect is None:
             raise error
-        self._on_defect(f"{type(part).__name__} did not do what was due", error)
+        self._on_defect(f"the tick of {type(part).__name__} failed", error)
         return now_ms
 
     def next_deadline_ms(self) -> int:
-        """Return when `tick` is to be called next at the latest, by the monotonic clock.
+        """Return when `tick` must be called next at the latest, by the monotonic clock.
 
-        Parts with work in slices say now; but for turns, the next slice has to wait for the next millisecond, as `tick`
-        does. To be asked when everything has happened that `tick` follows: when that had nothing to do, it has the
-        answer.
+        Parts with work in slices return now; except for slices of requests, they have to wait for the next millisecond,
+        as `tick` does. Call it after `tick`, which has computed the result if nothing was due.
         """
         if self._found_due_ms is not None:
             found_ms, self._found_due_ms = self._found_due_ms, None
@@ -591,9 +442,9 @@ class Node:
             self.controller.on_broker_connection_lost(broker_id, broker_epoch)
 
     def _on_directory_failure(self, path: str, error: StorageError) -> None:
-        logger.error("log directory %s failed and is offline from now on: %s", path, error)
+        logger.error("log directory %s failed and is offline: %s", path, error)
         if not self._parts:
-            return  # while it is loaded: nothing is led or followed yet
+            return  # while logs are loaded: no partition is led or followed yet
         self.replicas.metadata_publisher.on_directory_failure(self.logs.lost_partitions(path))
         if path == self.config.metadata_log_dir or not self.logs.directory_ids():
-            self._fail(f"log directory {path}, which this node cannot do without, failed: {error}")
+            self._fail(f"log directory {path}, which this node needs, failed: {error}")

@@ -1,6 +1,6 @@
-"""What a node's configuration says of the quorum, held against what its metadata log says: before it takes part.
+"""`check_quorum`: compares a node's quorum configuration with the voters in its metadata log, before it takes part.
 
-Source: KafkaRaftServer and QuorumConfig of Apache Kafka 4.3, which find some of this out later or not at all.
+Source: KafkaRaftServer and QuorumConfig of Apache Kafka 4.3, which detect some of this later or not at all.
 """
 
 import logging
@@ -14,10 +14,10 @@ logger = logging.getLogger(__name__)
 
 
 def check_quorum(config: NodeConfig, voters: VoterSet, *, kraft_version: int, directory_id: Uuid) -> None:
-    """Refuse a configuration that contradicts the voters of the log; fine where there are none yet.
+    """Reject a configuration that contradicts the voters of the log; any is valid while the log has none.
 
     Raises:
-        ConfigurationError: says what contradicts what, and what to do.
+        ConfigurationError: the message has the contradiction, and what to do.
     """
     if not voters.voters:
         return
@@ -39,8 +39,8 @@ def check_quorum(config: NodeConfig, voters: VoterSet, *, kraft_version: int, di
         )
     if mine is not None and mine.directory_id != directory_id:
         logger.warning(
-            "the quorum has a voter %d with the metadata directory %s; this node's is %s: formatted anew, it only "
-            "observes until it takes the old one's place (kafka-metadata-quorum remove-controller, add-controller)",
+            "the quorum has a voter %d with the metadata directory %s; this node's is %s: formatted again, it is an "
+            "observer until it replaces the old voter (kafka-metadata-quorum remove-controller, add-controller)",
             config.node_id,
             format_uuid(mine.directory_id),
             format_uuid(directory_id),

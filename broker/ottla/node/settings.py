@@ -1,4 +1,4 @@
-"""From the node's configuration to what each part is told: one function per part."""
+"""Settings of each part, from the node's configuration: one function per part."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -26,7 +26,7 @@ from ottla.metadata.cluster import SecurityProtocol
 from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigsImage
 from ottla.metadata.snapshot_generator import SnapshotGeneratorConfig
 from ottla.network.connection_manager import ConnectionLimits
-from ottla.peers.client import PeerClientConfig
+from ottla.peers.config import PeerClientConfig
 from ottla.ports import Disk
 from ottla.purgatory.memory_budget import MemoryBudget
 from ottla.raft.config import RaftConfig
@@ -47,20 +47,20 @@ UNLIMITED_DESCRIPTORS: Final = 2**31 - 1
 _DESCRIPTORS_KEPT_MAX: Final = 512
 _TOKEN_BYTES_MAX = 1024 * 1024
 _REQUEST_MEMORY_BYTES = 256 * 1024 * 1024
+"""For queued.max.request.bytes=-1, unless two of the largest requests are more."""
 _WORK_MEMORY_BYTES = 64 * 1024 * 1024
-"""A few threads work at a time: more would only wait for them."""
-"""What queued.max.request.bytes=-1 stands for, unless two of the largest requests are more."""
+"""A few threads work at a time: more memory would only let work wait for them."""
 
 
 def open_files_max(descriptor_limit: int) -> int:
-    """Return how many segments may be open at once: no more than half of what the process may have."""
+    """Return how many segments may be open at once: at most half of the process's descriptors."""
     return max(1, min(OPEN_FILES_MAX, descriptor_limit // 2))
 
 
 def connections_max(config: NodeConfig, descriptor_limit: int) -> int:
-    """Return max.connections, lowered to what the limit of descriptors leaves for clients.
+    """Return max.connections, lowered to the descriptors that are left for clients.
 
-    An eighth of the limit, 512 at most, stays for connections between nodes, indexes, checkpoints, and the reserve.
+    An eighth of the limit, 512 at most, is kept for connections between nodes, indexes, checkpoints, and the reserve.
     """
     kept = open_files_max(descriptor_limit) + min(_DESCRIPTORS_KEPT_MAX, descriptor_limit // 8)
     return max(1, min(config.max_connections, descriptor_limit - kept))
@@ -81,16 +81,16 @@ def connection_limits(
 
 
 def idle_ms_max(config: NodeConfig) -> int:
-    """Return connections.max.idle.ms; practically for ever where it is negative."""
+    """Return connections.max.idle.ms; practically infinite if it is negative."""
     idle_ms = config.connections_max_idle_ms
     return idle_ms if idle_ms >= 0 else NEVER_MS
 
 
 def request_memory_bytes_max(config: NodeConfig, memory_limit_bytes: int | None = None) -> int:
-    """Return queued.max.request.bytes; where it leaves that to the node, a bound that fits every request.
+    """Return queued.max.request.bytes; if it is -1, a limit that fits every request.
 
-    Of a control group's limit it is a quarter at most: the answers that peers have not taken may hold as much, and a
-    check once a second would be too late for what arrives within a second.
+    It is at most a quarter of a control group's limit: unread responses may hold as much, and a check once a second
+    would be too late for the bytes that arrive within a second.
     """
     if config.queued_max_request_bytes > 0:
         return config.queued_max_request_bytes
@@ -99,12 +99,12 @@ def request_memory_bytes_max(config: NodeConfig, memory_limit_bytes: int | None 
 
 
 def work_memory(config: NodeConfig) -> MemoryBudget:
-    """Return what work off the loop may hold besides the requests: a quarter of their memory, 64 MiB at most."""
+    """Return the memory budget of work off the loop, besides the requests: a quarter of theirs, 64 MiB at most."""
     return MemoryBudget(min(request_memory_bytes_max(config) // 4, _WORK_MEMORY_BYTES))
 
 
 def privileged_listeners(config: NodeConfig) -> frozenset[str]:
-    """Return the doors that only nodes use: the quorum's, and that between brokers where clients have another."""
+    """Return the listeners that only nodes use: the controllers', and the inter-broker one if clients have another."""
     names = set(config.controller_listener_names)
     if len(config.broker_listeners) > 1:
         names.add(config.inter_broker_listener_name)
@@ -112,7 +112,7 @@ def privileged_listeners(config: NodeConfig) -> frozenset[str]:
 
 
 def authorizer(config: NodeConfig) -> Authorizer:
-    """Return who is asked what clients may do."""
+    """Return the authorizer of clients' requests."""
     if not config.authorizer_class_name:
         return AllowEveryone()
     return AclAuthorizer(
@@ -121,16 +121,16 @@ def authorizer(config: NodeConfig) -> Authorizer:
 
 
 def principal_mappings(config: NodeConfig) -> dict[str, PrincipalMapping]:
-    """Return, for each door whose clients are who their certificate says, how its name becomes a principal.
+    """Return, for each listener with SSL, the mapping from certificate subjects to principals.
 
     Raises:
-        ConfigurationError: the rules cannot be read.
+        ConfigurationError: the mapping rules cannot be parsed.
     """
     key = principal_mapping.KEY
     return {
-        door.name: PrincipalMapping(str(parse_broker_value(key, listener_text(config.originals, door.name, key))))
-        for door in config.listeners
-        if door.security_protocol == "SSL"
+        it.name: PrincipalMapping(str(parse_broker_value(key, listener_text(config.originals, it.name, key))))
+        for it in config.listeners
+        if it.security_protocol == "SSL"
     }
 
 
@@ -144,10 +144,8 @@ def quota_config(config: NodeConfig) -> QuotaConfig:
 
 
 def listener_connection_rates(config: NodeConfig) -> dict[str, int]:
-    """Return listener.name.X.max.connection.creation.rate of the doors that have one."""
-    texts = {
-        door.name: config.properties.get(listener_key(door.name, BROKER_CONNECTION_RATE)) for door in config.listeners
-    }
+    """Return listener.name.X.max.connection.creation.rate of the listeners that have one."""
+    texts = {it.name: config.properties.get(listener_key(it.name, BROKER_CONNECTION_RATE)) for it in config.listeners}
     key = BROKER_KEYS[BROKER_CONNECTION_RATE]
     return {name: cast(int, parse_value(key, text)) for name, text in texts.items() if text is not None}
 
@@ -182,7 +180,7 @@ APPEND_LINGER: Final = "controller.quorum.append.linger.ms"
 
 
 def own_principal(config: NodeConfig) -> str:
-    """Return what this node authenticates as at the controllers' listener, as far as it knows itself."""
+    """Return the principal of this node at the controllers' listener, or a description if it is not known here."""
     listener = config.controller_listener_names[0]
     login = config.sasl.logins.get(listener)
     if login is not None:
@@ -216,13 +214,13 @@ def peer_client_config(config: NodeConfig) -> PeerClientConfig:
     return PeerClientConfig(
         client_id=f"ottla-node-{config.node_id}",
         connection_setup_timeout_ms=config.socket_connection_setup_timeout_ms,
-        # Below what the peers, configured alike, allow: so that it is this side that closes.
+        # Below the limit of the peers, whose configuration is the same: so that this side closes.
         idle_ms_max=idle_ms - idle_ms // 10,
     )
 
 
 def peer_logins(config: NodeConfig, disk: Disk) -> dict[str, Login]:
-    """Return how this node logs in at other nodes, by listener; a token's file is read at every login."""
+    """Return this node's credentials at other nodes, by listener; a token's file is read for every authentication."""
     return {
         listener: TokenLogin(partial(_read_token, disk, login.token_path))
         if login.token_path
@@ -271,14 +269,14 @@ def lifecycle_config(config: NodeConfig) -> BrokerLifecycleConfig:
 
 
 def topic_log_config(config: NodeConfig, metadata: MetadataCache) -> Callable[[str], LogConfig]:
-    """Return the look-up of a topic's settings: its own over the broker's dynamic ones over the static ones."""
+    """Return a look-up of topic settings: the topic's own take precedence over the broker's dynamic and static ones."""
     resolved: dict[str, LogConfig] = {}
     resolved_from: list[ConfigsImage] = []
 
     def of_topic(topic: str) -> LogConfig:
         configs = metadata.image.configs
         if not resolved_from or resolved_from[0] is not configs:
-            # Thousands of partitions ask for the same few topics between two changes of any configuration.
+            # Between two changes of any configuration, thousands of partitions look up the same few topics.
             resolved.clear()
             resolved_from[:] = [configs]
         found = resolved.get(topic)
@@ -298,7 +296,7 @@ def topic_log_config(config: NodeConfig, metadata: MetadataCache) -> Callable[[s
 
 
 def static_voters(config: NodeConfig) -> VoterSet | None:
-    """Return controller.quorum.voters; None where the voters are kept in the metadata log (KIP-853)."""
+    """Return controller.quorum.voters; None if the voters are kept in the metadata log (KIP-853)."""
     if not config.controller_quorum_voters:
         return None
     listener = config.controller_listener_names[0]
@@ -323,11 +321,8 @@ def controller_config(config: NodeConfig) -> ControllerConfig:
 
 
 def registered_listeners(listeners: Iterable[Listener]) -> dict[str, RegisteredListener]:
-    """Return listeners as registrations carry them."""
-    return {
-        door.name: RegisteredListener(door.host, door.port, SecurityProtocol[door.security_protocol])
-        for door in listeners
-    }
+    """Return listeners in the form of registrations."""
+    return {it.name: RegisteredListener(it.host, it.port, SecurityProtocol[it.security_protocol]) for it in listeners}
 
 
 def snapshot_config(config: NodeConfig) -> SnapshotGeneratorConfig:
@@ -338,27 +333,26 @@ def snapshot_config(config: NodeConfig) -> SnapshotGeneratorConfig:
 
 
 def log_directories(config: NodeConfig) -> tuple[str, ...]:
-    """Return log.dirs, and metadata.log.dir behind them where it is not one of them."""
+    """Return log.dirs, followed by metadata.log.dir if it is not one of them."""
     if config.metadata_log_dir in config.log_dirs:
         return config.log_dirs
     return (*config.log_dirs, config.metadata_log_dir)
 
 
 def listener_roles(config: NodeConfig) -> dict[str, ListenerRole]:
-    """Return, for each door, whose APIs are served there."""
+    """Return the role of each listener: whether it serves the controllers' or the brokers' APIs."""
     controllers = config.controller_listener_names
     return {
-        door.name: ListenerRole.CONTROLLER if door.name in controllers else ListenerRole.BROKER
-        for door in config.listeners
+        it.name: ListenerRole.CONTROLLER if it.name in controllers else ListenerRole.BROKER for it in config.listeners
     }
 
 
 def require_formatted(disk: Disk, directory: str) -> MetaProperties:
-    """Return what formatting wrote into the metadata log directory.
+    """Return meta.properties of the metadata log directory.
 
     Raises:
-        ConfigurationError: it was not formatted, or is malformed.
-        StorageError: the disk refused.
+        ConfigurationError: the directory was not formatted, or the file is malformed.
+        StorageError: the disk failed.
     """
     properties = read_meta_properties(disk, directory)
     if properties is None:

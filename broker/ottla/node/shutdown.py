@@ -1,4 +1,4 @@
-"""An orderly shutdown, step by step and bounded in time: leaders move away, then this node leaves the quorum.
+"""`OrderlyShutdown`: a controlled shutdown with bounded steps: leaders move away, then this node leaves the quorum.
 
 Source: BrokerServer.shutdown and KafkaRaftClient.shutdown of Apache Kafka 4.3, which wait for five minutes and more.
 """
@@ -11,21 +11,21 @@ from ottla.ports import Clock
 from ottla.purgatory import Delayed
 
 TIME_MAX_MS: Final = 60_000
-"""Whoever stops a node would kill it at some time; better to end a step early and close the logs cleanly."""
-WITHOUT_ANSWER_MAX_MS: Final = 3_000
-"""An election takes less; when all nodes are stopped at once, the last ones never get an answer again."""
+"""A supervisor kills a node that does not stop in time; it is better to end a step early and close the logs cleanly."""
+WITHOUT_RESPONSE_MAX_MS: Final = 3_000
+"""An election takes less; if all nodes are stopped at once, the last ones get no response any more."""
 CHECK_INTERVAL_MS: Final = 100
 
 logger = logging.getLogger(__name__)
 
 
 class OrderlyShutdown:
-    """See the module.
+    """Shutdown of one node.
 
     Args of the constructor:
-        move_leaders: has the controller move leaders away from this node; complete when it may go.
-        leave_quorum: resigns and tells the other voters; complete when they know.
-        answered_ms: when the controller last answered this node, by the monotonic clock.
+        move_leaders: has the controller move leaders away from this node; completes when the node may stop.
+        leave_quorum: resigns and notifies the other voters; completes when they have responded.
+        responded_ms: when the controller last responded to this node, by the monotonic clock.
         on_done: called once, at the end.
     """
 
@@ -35,27 +35,27 @@ class OrderlyShutdown:
         *,
         move_leaders: Callable[[], Delayed[None]],
         leave_quorum: Callable[[], Delayed[None]],
-        answered_ms: Callable[[], int],
+        responded_ms: Callable[[], int],
         on_done: Callable[[], None],
     ) -> None:
         self._clock = clock
         self._leave_quorum = leave_quorum
-        self._answered_ms = answered_ms
+        self._responded_ms = responded_ms
         self._on_done = on_done
         now_ms = clock.monotonic_ms()
         self._end_ms = now_ms + TIME_MAX_MS
-        self._begun_ms = now_ms
+        self._started_ms = now_ms
         self._is_leaving = False
         self._is_done = False
         move_leaders().on_complete(lambda _: self._leave())
 
     def tick(self, now_ms: int) -> None:
-        """Cut a step short that waits in vain or for too long."""
+        """End a step that takes too long, or whose controller does not respond."""
         if self._is_done:
             return
-        silent_ms = now_ms - max(self._begun_ms, self._answered_ms())
-        if silent_ms >= WITHOUT_ANSWER_MAX_MS and not self._is_leaving:
-            logger.warning("shutting down without handing leadership over: no controller answers any more")
+        silent_ms = now_ms - max(self._started_ms, self._responded_ms())
+        if silent_ms >= WITHOUT_RESPONSE_MAX_MS and not self._is_leaving:
+            logger.warning("shutting down without handing leadership over: no controller responds")
             self._leave()
         if now_ms >= self._end_ms:
             logger.warning("shutting down now: handing leadership over took more than %d ms", TIME_MAX_MS)

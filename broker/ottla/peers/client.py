@@ -1,26 +1,27 @@
-"""`PeerClient`: the one implementation of `PeerChannel`, on `ports.Network`.
+"""`PeerClient`: the only implementation of `PeerChannel`, on `ports.Network`.
 
-A lane is a connection to one endpoint: made when something is to be sent, agreed on versions once (ApiVersions,
-KIP-35), logged in where the listener has SASL (`peers.login`), then used for request after request; answers come back
-in order. What breaks a lane fails what was sent over it; what was not sent yet goes over the next connection. The first
-attempt after a break is immediate, those after failed attempts wait, a little longer each time.
+A connection is opened for the first request, agrees on versions (ApiVersions, KIP-35), authenticates if the listener
+has SASL (`sasl_client`), and is then used for further requests; responses arrive in order. A lost connection fails the
+requests that were sent over it; unsent ones go over the next connection. The first reconnect is immediate, those after
+failed attempts back off exponentially.
 
-An answer's record bytes are views on the frame that they came in, which nobody writes to again: they may be kept.
+A response's record bytes are views of its frame, which is never written again: they may be kept.
 Source: NetworkClient, ClusterConnectionStates and InFlightRequests of Apache Kafka.
 """
 
 import logging
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from ottla import __version__
 from ottla.errors import ErrorCode, ProtocolError
-from ottla.peers.channel import PeerAnswer, PeerFailure
+from ottla.peers.channel import PeerFailure, PeerResult
+from ottla.peers.config import PeerClientConfig, reconnect_backoff_ms
 from ottla.peers.frames import FrameReader
-from ottla.peers.lanes import Lane, Pending, Probe, State
-from ottla.peers.login import LaneLogin
-from ottla.peers.spoken import Spoken
+from ottla.peers.peer_connection import PeerConnection, Pending, State
+from ottla.peers.probes import Probe, Probes
+from ottla.peers.sasl_client import SaslClient
+from ottla.peers.versioned_api import VersionedApi
 from ottla.ports import Clock, ConnectionId, Network, Random
 from ottla.purgatory import Delayed
 from ottla.quoting import one_line
@@ -28,7 +29,6 @@ from ottla.sasl.client_login import Login
 from ottla.sasl.exchange import AuthenticationFailedError
 from ottla.types import Endpoint
 from ottla.wire.codec import FieldNotInVersionError, Message
-from ottla.wire.codec.primitives import skip_header_tags
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.registry import ApiKey
 
@@ -37,38 +37,16 @@ logger = logging.getLogger(__name__)
 _SCRATCH_BYTES = 64 * 1024
 _IDLE_CHECK_INTERVAL_MS = 10_000
 _CORRELATION_IDS = 2**31
-_JITTER_PERCENT = 20
-_API_VERSIONS = ApiKey.API_VERSIONS  # looked up in its class for every answer it would cost as much as a call
+
 _API_VERSIONS_NEWEST = 4
-_ATTEMPTS_TO_LONGEST_REST = 16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerClientConfig:
-    """How patient a node is with others; the defaults are those of Kafka's own clients between nodes.
-
-    Attributes:
-        client_id: what peers' logs call this node.
-        reconnect_backoff_ms: rest after the first failed attempt; it doubles.
-        reconnect_backoff_max_ms: the longest rest.
-        connection_setup_timeout_ms: for the connection and the agreement on versions.
-        idle_ms_max: a lane that was silent for this long is closed; a bit below what peers allow.
-        response_size_bytes_max: a larger answer is taken for a broken peer.
-    """
-
-    client_id: str = "ottla"
-    reconnect_backoff_ms: int = 50
-    reconnect_backoff_max_ms: int = 500
-    connection_setup_timeout_ms: int = 10_000
-    idle_ms_max: int = 540_000
-    response_size_bytes_max: int = 256 * 1024 * 1024
+_ATTEMPTS_TO_LONGEST_BACKOFF = 16
 
 
 class PeerClient:
-    """See the module.
+    """Client of other nodes.
 
     Args of the constructor:
-        logins: how to log in, by listener; a listener without SASL has none.
+        logins: credentials by listener; a listener without SASL has none.
     """
 
     def __init__(
@@ -86,421 +64,372 @@ class PeerClient:
         self._config = config or PeerClientConfig()
         self._logins = logins or {}
         self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
-        self._lanes: dict[tuple[Endpoint, str, str], Lane] = {}
-        self._probes: dict[ConnectionId, Probe] = {}
+        self._peers: dict[tuple[Endpoint, str, str], PeerConnection] = {}
+        self._probes = Probes(network)
         self._correlation_id = 0
         self._next_idle_check_ms = 0
         self._due_ms: int | None = None
-        """When `tick` is due; to be worked out anew once `_is_due_known` is False."""
+        """When `tick` is due; computed again once `_is_due_known` is False."""
         self._is_due_known = False
         self._is_closed = False
-        self.lane_of: dict[ConnectionId, Lane | None] = {}
-        """Every connection that this client opened; None for a probe's. For the driver to tell them from others."""
+        self.connections: dict[ConnectionId, PeerConnection | None] = {}
+        """Every connection that this client opened; None for a probe's. The driver dispatches by it."""
 
     # --- PeerChannel
 
     def send(
-        self, endpoint: Endpoint, listener: str, request: Message, *, timeout_ms: int, lane: str = ""
-    ) -> Delayed[PeerAnswer]:
+        self, endpoint: Endpoint, listener: str, request: Message, *, timeout_ms: int, purpose: str = ""
+    ) -> Delayed[PeerResult]:
         """See `PeerChannel.send`."""
         if self._is_closed:
             return Delayed()
-        key = (endpoint, listener, lane)
-        found = self._lanes.get(key)
-        if found is None:
-            found = self._lanes[key] = Lane(endpoint, listener, lane)
+        key = (endpoint, listener, purpose)
+        peer = self._peers.get(key)
+        if peer is None:
+            peer = self._peers[key] = PeerConnection(endpoint, listener, purpose)
         now_ms = self._clock.monotonic_ms()
         pending = Pending(request, now_ms + timeout_ms)
-        if found.earliest_deadline_ms is None or pending.deadline_ms < found.earliest_deadline_ms:
-            found.earliest_deadline_ms = pending.deadline_ms
+        if peer.earliest_deadline_ms is None or pending.deadline_ms < peer.earliest_deadline_ms:
+            peer.earliest_deadline_ms = pending.deadline_ms
             self._is_due_known = False
-        found.unsent.append(pending)
-        if found.is_up:
-            self._transmit_unsent(found)
-        elif found.state is State.DOWN:
+        peer.unsent.append(pending)
+        if peer.is_up:
+            self._transmit_unsent(peer)
+        elif peer.state is State.DOWN:
             self._is_due_known = False
-            if now_ms >= found.next_attempt_ms:
-                self._connect(found, now_ms)
-        return pending.answer
+            if now_ms >= peer.next_attempt_ms:
+                self._connect(peer, now_ms)
+        return pending.result
 
     def probe(self, endpoint: Endpoint, listener: str, *, timeout_ms: int) -> Delayed[PeerFailure | None]:
         """See `PeerChannel.probe`."""
         if self._is_closed:
             return Delayed()
         probe = Probe(endpoint, listener, self._clock.monotonic_ms() + timeout_ms)
-        self._dial_probe(probe)
-        return probe.answer
+        self._start_probe(probe)
+        return probe.result
 
-    # --- what the driver calls, for the connections in `lane_of`
+    # --- for the driver, which calls these for the ids in `connections`
 
     def connected(self, connection: ConnectionId) -> None:
-        lane = self.lane_of.get(connection)
-        if lane is None:
-            if connection in self._probes:
-                self._probes[connection].is_connected = True
+        peer = self.connections.get(connection)
+        if peer is None:
+            self._probes.on_connected(connection)
             return
-        self._enter(lane, State.AGREEING)
-        lane.reader = FrameReader(self._scratch, self._config.response_size_bytes_max)
-        self._ask_for_versions(lane, _API_VERSIONS_NEWEST)
+        self._set_state(peer, State.AGREEING)
+        peer.reader = FrameReader(self._scratch, self._config.response_size_bytes_max)
+        self._request_versions(peer, _API_VERSIONS_NEWEST)
 
     def receive_buffer(self, connection: ConnectionId) -> memoryview:
-        lane = self.lane_of[connection]
-        if lane is None or lane.reader is None:
+        peer = self.connections[connection]
+        if peer is None or peer.reader is None:
             return self._scratch
-        return lane.reader.receive_buffer()
+        return peer.reader.receive_buffer()
 
     def received(self, connection: ConnectionId, size_bytes: int) -> None:
-        lane = self.lane_of[connection]
-        if lane is None or lane.reader is None:
+        peer = self.connections[connection]
+        if peer is None or peer.reader is None:
             return
-        lane.last_active_ms = self._clock.monotonic_ms()
+        peer.last_active_ms = self._clock.monotonic_ms()
         try:
-            frames = lane.reader.received(size_bytes)
+            frames = peer.reader.received(size_bytes)
         except ProtocolError as error:
-            self._end_liar(lane, error)
+            self._drop_invalid(peer, error)
             return
         for frame in frames:
             try:
-                pending, answer = self._take_answer(lane, frame)
+                pending, response = peer.take_response(frame)
             except (ProtocolError, IndexError) as error:
-                self._end_liar(lane, error)
+                self._drop_invalid(peer, error)
                 return
-            pending.answer.complete(answer)
-            if lane.connection != connection:
-                return  # who got the answer had the lane closed
+            pending.result.complete(response)
+            if peer.connection != connection:
+                return  # the completion closed the connection
 
     def drained(self, connection: ConnectionId) -> None:
-        lane = self.lane_of.get(connection)
-        if lane is not None:
-            lane.may_send = True
-            if lane.is_up:
-                self._transmit_unsent(lane)
+        peer = self.connections.get(connection)
+        if peer is not None:
+            peer.may_send = True
+            if peer.is_up:
+                self._transmit_unsent(peer)
 
-    def closed(self, connection: ConnectionId, reason: str, *, was_refused: bool = False) -> None:
-        failure = PeerFailure.REFUSED if was_refused else PeerFailure.DISCONNECTED
+    def closed(self, connection: ConnectionId, reason: str, *, was_connection_refused: bool = False) -> None:
+        failure = PeerFailure.CONNECTION_REFUSED if was_connection_refused else PeerFailure.DISCONNECTED
         if connection in self._probes:
-            self._on_probe_closed(self._probes[connection], failure)
+            self._on_probe_closed(connection, failure)
             return
-        lane = self.lane_of.get(connection)
-        if lane is None:
+        peer = self.connections.get(connection)
+        if peer is None:
             return
-        logger.debug("connection to %s (%s) ended: %s", lane.endpoint, lane.name or "default", reason)
-        was_up = lane.state is State.UP
-        self._forget_connection(lane)
-        self._fail(lane, failure, is_failed_attempt=not was_up)
+        logger.debug("connection to %s (%s) ended: %s", peer.endpoint, peer.purpose or "default", reason)
+        was_up = peer.state is State.UP
+        self._remove_connection(peer)
+        self._fail(peer, failure, is_failed_attempt=not was_up)
 
     def tick(self, now_ms: int) -> int | None:
-        """Time out requests, probes and attempts; try again what is due; close idle lanes.
+        """Time out requests, probes and attempts; start due attempts; close idle connections.
 
-        Return ``now_ms`` when something was due, else what `next_deadline_ms` would.
+        Return ``now_ms`` when something was due, else the value of `next_deadline_ms`.
         """
         due_ms = self._due_ms if self._is_due_known else self.next_deadline_ms()
         if due_ms is None or now_ms < due_ms:
             return due_ms
         self._is_due_known = False
-        for probe in [each for each in self._probes.values() if each.deadline_ms <= now_ms]:
+        for probe in self._probes.expired(now_ms):
             self._end_probe(probe, None if probe.is_connected else PeerFailure.TIMED_OUT)
-        for lane in list(self._lanes.values()):
-            if lane.earliest_deadline_ms is not None and now_ms >= lane.earliest_deadline_ms:
-                self._time_out(lane, now_ms)
-            if lane.state is State.DOWN:
-                if lane.unsent and now_ms >= lane.next_attempt_ms:
-                    self._connect(lane, now_ms)
-            elif lane.state is not State.UP and now_ms >= self._setup_deadline_ms(lane):
-                self._drop(lane, PeerFailure.TIMED_OUT, is_failed_attempt=True)
-            elif (renew_at_ms := lane.renew_login_at_ms) is not None and now_ms >= renew_at_ms:
-                lane.attempt_started_ms = now_ms
-                self._log_in(lane)
+        for peer in list(self._peers.values()):
+            if peer.earliest_deadline_ms is not None and now_ms >= peer.earliest_deadline_ms:
+                self._time_out(peer, now_ms)
+            if peer.state is State.DOWN:
+                if peer.unsent and now_ms >= peer.next_attempt_ms:
+                    self._connect(peer, now_ms)
+            elif peer.state is not State.UP and now_ms >= self._setup_deadline_ms(peer):
+                self._drop(peer, PeerFailure.TIMED_OUT, is_failed_attempt=True)
+            elif (renew_at_ms := peer.reauthenticate_at_ms) is not None and now_ms >= renew_at_ms:
+                peer.attempt_started_ms = now_ms
+                self._start_authentication(peer)
         if now_ms >= self._next_idle_check_ms:
             self._next_idle_check_ms = now_ms + _IDLE_CHECK_INTERVAL_MS
             self._close_idle(now_ms)
         return now_ms
 
     def next_deadline_ms(self) -> int | None:
-        """Return when `tick` has something to do at the latest."""
+        """Return when `tick` must be called at the latest."""
         if not self._is_due_known:
             self._due_ms = min(self._due(), default=None)
             self._is_due_known = True
         return self._due_ms
 
     def close(self) -> None:
-        """Close every connection for good. Nobody is told any more: who waits for an answer is closed as well."""
+        """Close every connection for good; pending results stay incomplete, as their owners are closed as well."""
         self._is_closed = True
-        for connection in list(self.lane_of):
+        for connection in list(self.connections):
             self._network.close_connection(connection)
-        self.lane_of.clear()
-        self._lanes.clear()
+        self.connections.clear()
+        self._peers.clear()
         self._probes.clear()
         self._is_due_known = False
 
-    # --- a lane's life
+    # --- connections
 
-    def _enter(self, lane: Lane, state: State) -> None:
-        lane.state = state
-        lane.is_up = state is State.UP
+    def _set_state(self, peer: PeerConnection, state: State) -> None:
+        peer.state = state
+        peer.is_up = state is State.UP
         self._is_due_known = False
 
-    def _connect(self, lane: Lane, now_ms: int) -> None:
-        self._enter(lane, State.CONNECTING)
-        lane.may_send = True
-        lane.attempt_started_ms = lane.last_active_ms = now_ms
-        lane.connection = self._network.connect(lane.endpoint, lane.listener)
-        self.lane_of[lane.connection] = lane
+    def _connect(self, peer: PeerConnection, now_ms: int) -> None:
+        self._set_state(peer, State.CONNECTING)
+        peer.may_send = True
+        peer.attempt_started_ms = peer.last_active_ms = now_ms
+        peer.connection = self._network.connect(peer.endpoint, peer.listener)
+        self.connections[peer.connection] = peer
 
-    def _ask_for_versions(self, lane: Lane, version: int) -> None:
+    def _request_versions(self, peer: PeerConnection, version: int) -> None:
         request = ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__)
-        asked = Pending(request, self._setup_deadline_ms(lane))
-        asked.spoken = self._spoken(ApiKey.API_VERSIONS, version)
-        asked.answer.on_complete(lambda answer: self._on_versions(lane, version, answer))
-        self._transmit(lane, asked)
+        pending = Pending(request, self._setup_deadline_ms(peer))
+        pending.api = self._new_api(ApiKey.API_VERSIONS, version)
+        pending.result.on_complete(lambda result: self._on_versions(peer, version, result))
+        self._transmit(peer, pending)
 
-    def _on_versions(self, lane: Lane, version: int, answer: PeerAnswer) -> None:
-        if not isinstance(answer, ApiVersionsResponse):
-            return  # the lane is down, and who waits for it was told
-        lane.versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
-        lane.spoken = {}
-        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION and version > 0:
-            _, newest = lane.versions.get(ApiKey.API_VERSIONS, (0, 0))
-            self._ask_for_versions(lane, min(newest, version - 1))
+    def _on_versions(self, peer: PeerConnection, version: int, result: PeerResult) -> None:
+        if not isinstance(result, ApiVersionsResponse):
+            return  # the connection is down, and the requests that waited for it have failed
+        peer.versions = {each.api_key: (each.min_version, each.max_version) for each in result.api_keys}
+        peer.apis = {}
+        if result.error_code == ErrorCode.UNSUPPORTED_VERSION and version > 0:
+            _, newest = peer.versions.get(ApiKey.API_VERSIONS, (0, 0))
+            self._request_versions(peer, min(newest, version - 1))
             return
-        if answer.error_code != ErrorCode.NONE:
-            logger.warning("%s does not say which versions it serves: error %d", lane.endpoint, answer.error_code)
-            self._drop(lane, PeerFailure.DISCONNECTED, is_failed_attempt=True)
+        if result.error_code != ErrorCode.NONE:
+            logger.warning("%s does not report its API versions: error %d", peer.endpoint, result.error_code)
+            self._drop(peer, PeerFailure.DISCONNECTED, is_failed_attempt=True)
             return
-        if lane.listener in self._logins:
-            lane.login = LaneLogin(self._logins[lane.listener], lane.versions, self._random.randrange)
-            self._log_in(lane)
+        if peer.listener in self._logins:
+            peer.sasl = SaslClient(self._logins[peer.listener], peer.versions, self._random.randrange)
+            self._start_authentication(peer)
         else:
-            self._come_up(lane)
+            self._on_setup_complete(peer)
 
-    def _come_up(self, lane: Lane) -> None:
-        self._enter(lane, State.UP)
-        lane.failed_attempts = 0
-        self._transmit_unsent(lane)
+    def _on_setup_complete(self, peer: PeerConnection) -> None:
+        self._set_state(peer, State.UP)
+        peer.failed_attempts = 0
+        self._transmit_unsent(peer)
 
-    def _log_in(self, lane: Lane) -> None:
-        """Begin the lane's login, or its renewal behind the requests that are under way."""
-        assert lane.login is not None
-        self._enter(lane, State.LOGGING_IN)
-        self._send_of_login(lane, lane.login.begin())
+    def _start_authentication(self, peer: PeerConnection) -> None:
+        """Start authentication, or its renewal behind the in-flight requests."""
+        assert peer.sasl is not None
+        self._set_state(peer, State.AUTHENTICATING)
+        self._send_for_setup(peer, peer.sasl.start())
 
-    def _send_of_login(self, lane: Lane, request: Message) -> None:
-        asked = Pending(request, self._setup_deadline_ms(lane))
-        asked.spoken = self._spoken(ApiKey(request.api_key), self._version_for(lane, request) or 0)
-        asked.answer.on_complete(lambda answer: self._on_login(lane, answer))
-        self._transmit(lane, asked)
+    def _send_for_setup(self, peer: PeerConnection, request: Message) -> None:
+        pending = Pending(request, self._setup_deadline_ms(peer))
+        pending.api = self._new_api(ApiKey(request.api_key), peer.version_for(request) or 0)
+        pending.result.on_complete(lambda result: self._on_sasl_response(peer, result))
+        self._transmit(peer, pending)
 
-    def _on_login(self, lane: Lane, answer: PeerAnswer) -> None:
-        if isinstance(answer, PeerFailure) or lane.login is None:
-            return  # the lane is down, and who waits for it was told
+    def _on_sasl_response(self, peer: PeerConnection, result: PeerResult) -> None:
+        if isinstance(result, PeerFailure) or peer.sasl is None:
+            return  # the connection is down, and the requests that waited for it have failed
         try:
-            request = lane.login.go_on(answer, self._clock.monotonic_ms())
+            request = peer.sasl.continue_with(result, self._clock.monotonic_ms())
         except AuthenticationFailedError as error:
             logger.warning(
-                "cannot log in at %s on %s as %r: %s",
-                lane.endpoint,
-                lane.listener,
-                lane.login.user,
+                "authentication at %s on %s as %r failed: %s",
+                peer.endpoint,
+                peer.listener,
+                peer.sasl.user,
                 one_line(error.reason),
             )
-            # Another attempt soon would fail as well.
-            lane.failed_attempts = _ATTEMPTS_TO_LONGEST_REST
-            self._drop(lane, PeerFailure.DISCONNECTED, is_failed_attempt=True)
+            # A soon retry would fail as well.
+            peer.failed_attempts = _ATTEMPTS_TO_LONGEST_BACKOFF
+            self._drop(peer, PeerFailure.DISCONNECTED, is_failed_attempt=True)
             return
         if request is None:
-            self._come_up(lane)
+            self._on_setup_complete(peer)
         else:
-            self._send_of_login(lane, request)
+            self._send_for_setup(peer, request)
 
-    def _drop(self, lane: Lane, failure: PeerFailure, *, is_failed_attempt: bool) -> None:
-        """End the lane's connection from this side."""
-        connection = lane.connection
-        self._forget_connection(lane)
+    def _drop(self, peer: PeerConnection, failure: PeerFailure, *, is_failed_attempt: bool) -> None:
+        """Close the connection from this side."""
+        connection = peer.connection
+        self._remove_connection(peer)
         self._network.close_connection(connection)
-        self._fail(lane, failure, is_failed_attempt=is_failed_attempt)
+        self._fail(peer, failure, is_failed_attempt=is_failed_attempt)
 
-    def _forget_connection(self, lane: Lane) -> None:
-        del self.lane_of[lane.connection]
-        lane.connection = 0
-        lane.reader = None
-        lane.login = None
-        self._enter(lane, State.DOWN)
+    def _remove_connection(self, peer: PeerConnection) -> None:
+        del self.connections[peer.connection]
+        peer.connection = 0
+        peer.reader = None
+        peer.sasl = None
+        self._set_state(peer, State.DOWN)
 
-    def _fail(self, lane: Lane, failure: PeerFailure, *, is_failed_attempt: bool) -> None:
-        """Tell those who wait: of a connection that was up, those whose request was sent; else all of them."""
-        failed = list(lane.in_flight)
-        lane.in_flight.clear()
+    def _fail(self, peer: PeerConnection, failure: PeerFailure, *, is_failed_attempt: bool) -> None:
+        """Fail the in-flight requests, and after a failed attempt the unsent ones, too."""
+        failed = list(peer.in_flight)
+        peer.in_flight.clear()
         now_ms = self._clock.monotonic_ms()
         if is_failed_attempt:
-            failed += lane.unsent
-            lane.unsent.clear()
-            lane.failed_attempts += 1
-            lane.next_attempt_ms = now_ms + self._backoff_ms(lane.failed_attempts)
+            failed += peer.unsent
+            peer.unsent.clear()
+            peer.failed_attempts += 1
+            peer.next_attempt_ms = now_ms + reconnect_backoff_ms(self._config, peer.failed_attempts, self._random)
         else:
-            lane.next_attempt_ms = now_ms
+            peer.next_attempt_ms = now_ms
         for pending in failed:
-            pending.answer.complete(failure)
-        if lane.unsent and lane.state is State.DOWN and now_ms >= lane.next_attempt_ms:
-            self._connect(lane, now_ms)
+            pending.result.complete(failure)
+        if peer.unsent and peer.state is State.DOWN and now_ms >= peer.next_attempt_ms:
+            self._connect(peer, now_ms)
 
-    def _backoff_ms(self, failed_attempts: int) -> int:
-        config = self._config
-        backoff_ms = min(config.reconnect_backoff_ms << min(failed_attempts - 1, 16), config.reconnect_backoff_max_ms)
-        jitter_ms = backoff_ms * _JITTER_PERCENT // 100
-        return backoff_ms - jitter_ms + self._random.randrange(2 * jitter_ms + 1)
-
-    def _setup_deadline_ms(self, lane: Lane) -> int:
-        return lane.attempt_started_ms + self._config.connection_setup_timeout_ms
+    def _setup_deadline_ms(self, peer: PeerConnection) -> int:
+        return peer.attempt_started_ms + self._config.connection_setup_timeout_ms
 
     def _close_idle(self, now_ms: int) -> None:
         oldest_ms = now_ms - self._config.idle_ms_max
-        for key, lane in list(self._lanes.items()):
-            if lane.unsent or lane.in_flight:
+        for key, peer in list(self._peers.items()):
+            if peer.unsent or peer.in_flight:
                 continue
-            if lane.state is State.UP and lane.last_active_ms < oldest_ms:
-                self._drop(lane, PeerFailure.DISCONNECTED, is_failed_attempt=False)
-            if lane.state is State.DOWN and lane.next_attempt_ms < oldest_ms:
-                del self._lanes[key]
+            if peer.state is State.UP and peer.last_active_ms < oldest_ms:
+                self._drop(peer, PeerFailure.DISCONNECTED, is_failed_attempt=False)
+            if peer.state is State.DOWN and peer.next_attempt_ms < oldest_ms:
+                del self._peers[key]
 
-    # --- requests and answers
+    # --- requests
 
-    def _transmit_unsent(self, lane: Lane) -> None:
-        while lane.unsent and lane.may_send and lane.is_up:
-            pending = lane.unsent.popleft()
+    def _transmit_unsent(self, peer: PeerConnection) -> None:
+        while peer.unsent and peer.may_send and peer.is_up:
+            pending = peer.unsent.popleft()
             api_key = pending.request.api_key
-            spoken = lane.spoken.get(api_key)
-            if spoken is None:
-                version = self._version_for(lane, pending.request)
+            api = peer.apis.get(api_key)
+            if api is None:
+                version = peer.version_for(pending.request)
                 if version is None:
-                    pending.answer.complete(PeerFailure.UNSUPPORTED_VERSION)
+                    pending.result.complete(PeerFailure.UNSUPPORTED_VERSION)
                     continue
-                spoken = lane.spoken[api_key] = self._spoken(ApiKey(api_key), version)
-            pending.spoken = spoken
-            self._transmit(lane, pending)
+                api = peer.apis[api_key] = self._new_api(ApiKey(api_key), version)
+            pending.api = api
+            self._transmit(peer, pending)
 
-    def _spoken(self, api_key: ApiKey, version: int) -> Spoken:
-        return Spoken(api_key, version, client_id=self._config.client_id)
+    def _new_api(self, api_key: ApiKey, version: int) -> VersionedApi:
+        return VersionedApi(api_key, version, client_id=self._config.client_id)
 
-    def _version_for(self, lane: Lane, request: Message) -> int | None:
-        """Return the highest version that both sides speak."""
-        offered = lane.versions.get(request.api_key)
-        if offered is None:
-            return None
-        first, last = request.versions
-        if request.latest_version_unstable:
-            last -= 1
-        version = min(last, offered[1])
-        return version if version >= max(first, offered[0]) else None
-
-    def _transmit(self, lane: Lane, pending: Pending) -> None:
+    def _transmit(self, peer: PeerConnection, pending: Pending) -> None:
         self._correlation_id = (self._correlation_id + 1) % _CORRELATION_IDS
         pending.correlation_id = self._correlation_id
-        spoken = pending.spoken
+        api = pending.api
         try:
-            frame = spoken.frame(pending.request, pending.correlation_id)
+            frame = api.frame(pending.request, pending.correlation_id)
         except FieldNotInVersionError as error:
-            logger.debug("%s cannot be asked: %s", lane.endpoint, error)
-            pending.answer.complete(PeerFailure.UNSUPPORTED_VERSION)
+            logger.debug("a request to %s cannot be encoded: %s", peer.endpoint, error)
+            pending.result.complete(PeerFailure.UNSUPPORTED_VERSION)
             return
         except ValueError:
-            logger.exception("%s v%d cannot be sent to %s", spoken.api_key.name, spoken.version, lane.endpoint)
-            pending.answer.complete(PeerFailure.UNSUPPORTED_VERSION)
+            logger.exception("%s v%d cannot be sent to %s", api.api_key.name, api.version, peer.endpoint)
+            pending.result.complete(PeerFailure.UNSUPPORTED_VERSION)
             return
-        lane.in_flight.append(pending)
-        lane.last_active_ms = self._clock.monotonic_ms()
-        lane.may_send = self._network.send(lane.connection, frame)
+        peer.in_flight.append(pending)
+        peer.last_active_ms = self._clock.monotonic_ms()
+        peer.may_send = self._network.send(peer.connection, frame)
 
-    def _take_answer(self, lane: Lane, frame: memoryview) -> tuple[Pending, Message]:
-        """Return the request that ``frame`` answers, and the answer.
-
-        Raises:
-            ProtocolError: it is no answer to the oldest request under way.
-        """
-        if not lane.in_flight:
-            raise ProtocolError("an answer to nothing")
-        pending = lane.in_flight[0]
-        correlation_id = int.from_bytes(frame[:4], "big", signed=True)
-        if correlation_id != pending.correlation_id:
-            raise ProtocolError(f"answer {correlation_id} came where {pending.correlation_id} was due")
-        spoken = pending.spoken
-        position, version = 4, spoken.version
-        if spoken.has_flexible_response_header:
-            position = skip_header_tags(frame, position)
-        if spoken.api_key is _API_VERSIONS:
-            # What does not know the version answers in version 0 (KIP-511), which begins with the same error code.
-            is_refused = int.from_bytes(frame[4:6], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION
-            version = 0 if is_refused else version
-        answer = spoken.response_type.decode(frame, version, position)
-        lane.in_flight.popleft()
-        return pending, answer
-
-    def _end_liar(self, lane: Lane, error: Exception) -> None:
-        logger.warning(
-            "closing the connection to %s: it sent bytes that are no answer: %s", lane.endpoint, one_line(str(error))
-        )
-        self._drop(lane, PeerFailure.DISCONNECTED, is_failed_attempt=True)
+    def _drop_invalid(self, peer: PeerConnection, error: Exception) -> None:
+        logger.warning("closing the connection to %s: invalid response: %s", peer.endpoint, one_line(str(error)))
+        self._drop(peer, PeerFailure.DISCONNECTED, is_failed_attempt=True)
 
     # --- time
 
-    def _time_out(self, lane: Lane, now_ms: int) -> None:
-        late = [pending for pending in lane.waiting() if pending.deadline_ms <= now_ms]
+    def _time_out(self, peer: PeerConnection, now_ms: int) -> None:
+        late = [pending for pending in peer.waiting() if pending.deadline_ms <= now_ms]
         for pending in late:
-            (lane.in_flight if pending in lane.in_flight else lane.unsent).remove(pending)
+            (peer.in_flight if pending in peer.in_flight else peer.unsent).remove(pending)
         if late:
-            # Answers come in order: whoever waits behind a silent peer waits in vain as well.
-            self._abandon(lane)
-        lane.earliest_deadline_ms = min((pending.deadline_ms for pending in lane.waiting()), default=None)
+            # Responses are in order: requests behind the silent one would wait in vain as well.
+            self._abandon(peer)
+        peer.earliest_deadline_ms = min((pending.deadline_ms for pending in peer.waiting()), default=None)
         for pending in late:
-            pending.answer.complete(PeerFailure.TIMED_OUT)
+            pending.result.complete(PeerFailure.TIMED_OUT)
 
-    def _abandon(self, lane: Lane) -> None:
-        """Close a connection on which a request timed out, or that does not come up."""
-        if lane.state is State.DOWN:
+    def _abandon(self, peer: PeerConnection) -> None:
+        """Close a connection on which a request timed out, or whose setup did; keep its other unsent requests."""
+        if peer.state is State.DOWN:
             return
-        unsent, lane.unsent = lane.unsent, deque()
-        self._drop(lane, PeerFailure.DISCONNECTED, is_failed_attempt=lane.state is not State.UP)
-        lane.unsent.extendleft(reversed(unsent))
+        unsent, peer.unsent = peer.unsent, deque()
+        self._drop(peer, PeerFailure.DISCONNECTED, is_failed_attempt=peer.state is not State.UP)
+        peer.unsent.extendleft(reversed(unsent))
 
     def _due(self) -> Iterator[int]:
-        for probe in self._probes.values():
-            yield probe.deadline_ms
-        for lane in self._lanes.values():
-            if lane.earliest_deadline_ms is not None:
-                yield lane.earliest_deadline_ms
-            if lane.state is State.DOWN:
-                if lane.unsent:
-                    yield lane.next_attempt_ms
-            elif lane.state is not State.UP:
-                yield self._setup_deadline_ms(lane)
-            elif lane.renew_login_at_ms is not None:
-                yield lane.renew_login_at_ms
-        if self._lanes:
+        yield from self._probes.deadlines_ms()
+        for peer in self._peers.values():
+            if peer.earliest_deadline_ms is not None:
+                yield peer.earliest_deadline_ms
+            if peer.state is State.DOWN:
+                if peer.unsent:
+                    yield peer.next_attempt_ms
+            elif peer.state is not State.UP:
+                yield self._setup_deadline_ms(peer)
+            elif peer.reauthenticate_at_ms is not None:
+                yield peer.reauthenticate_at_ms
+        if self._peers:
             yield self._next_idle_check_ms
 
-    # --- a probe's life
+    # --- probes
 
-    def _dial_probe(self, probe: Probe) -> None:
-        probe.connection = self._network.connect(probe.endpoint, probe.listener)
-        probe.is_connected = False
-        self._probes[probe.connection] = probe
+    def _start_probe(self, probe: Probe) -> None:
+        self._probes.start(probe)
         self._is_due_known = False
-        self.lane_of[probe.connection] = None
+        self.connections[probe.connection] = None
 
-    def _on_probe_closed(self, probe: Probe, failure: PeerFailure) -> None:
-        if failure is PeerFailure.REFUSED or probe.is_second:
-            self._end_probe(probe, failure)
+    def _on_probe_closed(self, connection: ConnectionId, failure: PeerFailure) -> None:
+        probe = self._probes.remove(connection)
+        self._is_due_known = False
+        self.connections.pop(connection, None)
+        if failure is PeerFailure.CONNECTION_REFUSED or probe.is_second:
+            probe.result.complete(failure)
             return
-        self._forget_probe(probe)
         probe.is_second = True
-        self._dial_probe(probe)
+        self._start_probe(probe)
 
     def _end_probe(self, probe: Probe, outcome: PeerFailure | None) -> None:
-        self._forget_probe(probe)
-        if outcome in (None, PeerFailure.TIMED_OUT):
-            self._network.close_connection(probe.connection)
-        probe.answer.complete(outcome)
-
-    def _forget_probe(self, probe: Probe) -> None:
-        del self._probes[probe.connection]
+        self._probes.remove(probe.connection)
         self._is_due_known = False
-        self.lane_of.pop(probe.connection, None)
+        self.connections.pop(probe.connection, None)
+        self._network.close_connection(probe.connection)
+        probe.result.complete(outcome)

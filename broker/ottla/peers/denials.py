@@ -1,7 +1,7 @@
-"""`PeerDenials`: requests of this node that other nodes deny, because their authorizer does not permit them.
+"""`PeerDenials`: reports requests of this node that other nodes' authorizers deny.
 
-Nothing works then and nothing fails: the node asks again and again. So it says which principal lacks what, and what to
-set, at the first denial and then every half minute. Kafka's brokers write a stack trace, or wait without a word.
+The node then retries for ever without an error. So it logs which principal lacks which permission, and what to
+configure, at the first denial and then every half minute. Kafka's brokers write a stack trace, or wait silently.
 """
 
 import logging
@@ -14,11 +14,11 @@ logger = logging.getLogger(__name__)
 
 _INTERVAL_MS: Final = 30_000
 _START_MS: Final = 3_000
-"""How long a node may take at its start until it has read the access control entries."""
+"""Time that a starting node may take until it has read the access control entries."""
 
 
 class PeerDenials:
-    """``principal`` is what this node authenticates as, for people."""
+    """Rate-limited log of denials; ``principal`` describes the identity of this node."""
 
     def __init__(self, clock: Clock, principal: str) -> None:
         self._clock = clock
@@ -28,7 +28,7 @@ class PeerDenials:
         self._lines = LineLimit(clock, interval_ms=_INTERVAL_MS)
 
     def note(self, peer: object, what: str) -> None:
-        """Take note that ``peer`` denied ``what``."""
+        """Count and report that ``peer`` denied ``what``."""
         self._count += 1
         if self._lines.take_permit():
             logger.error(
@@ -41,10 +41,10 @@ class PeerDenials:
             )
 
     def suspect(self, peer: object, what: str) -> None:
-        """Take note that ``peer`` rejected ``what`` with UNKNOWN_SERVER_ERROR while there is no quorum.
+        """Count and report that ``peer`` rejected ``what`` with UNKNOWN_SERVER_ERROR while there is no quorum.
 
-        An authorizer that has read no entries yet rejects everyone but super users in this way. A quorum none of whose
-        voters is one never elects a leader, so that the entries are never read.
+        An authorizer that has read no entries yet rejects every principal except super users with this error. If no
+        voter is a super user, the quorum never elects a leader, and the entries are never read.
         """
         now_ms = self._clock.monotonic_ms()
         if self._suspected_ms is None:

@@ -1,8 +1,8 @@
-"""Frames that peers send: each ends up in memory of its own, so that records decoded from it may be kept.
+"""`FrameReader`: splits the bytes of peers into frames, each in memory of its own, so that records may be kept.
 
-A frame is an int32 size and as many bytes. Small ones are copied out of the client's scratch buffer; a large one is
-read straight into its own. `FrameReader` gives each frame away: a `memoryview` on its buffer, and every view that is
-taken of it, stay valid for as long as somebody holds them.
+A frame is an int32 size and as many bytes. Small ones are copied from the client's scratch buffer; a large one is read
+directly into its own buffer. The caller owns each frame: its `memoryview`, and every view of it, stays valid for as
+long as it is referenced.
 """
 
 from ottla.errors import ProtocolError
@@ -13,7 +13,7 @@ _SMALLEST_FRAME_BYTES = 4
 
 
 class FrameReader:
-    """The bytes of one connection, in; its frames, out. ``scratch`` is shared by all connections of a client."""
+    """Reader of one connection's frames; ``scratch`` is shared by all connections of a client."""
 
     __slots__ = ("_body", "_body_filled", "_carry", "_frame_size_bytes_max", "_scratch")
 
@@ -25,7 +25,7 @@ class FrameReader:
         self._body_filled = 0
 
     def receive_buffer(self) -> memoryview:
-        """Return where the next bytes go; never empty. Valid until the next call on any reader of the client."""
+        """Return the buffer for the next bytes; never empty. Valid until the next call on any reader of the client."""
         if self._body is not None:
             return self._body[self._body_filled :]
         if self._carry:
@@ -34,7 +34,7 @@ class FrameReader:
         return self._scratch
 
     def received(self, size_bytes: int) -> list[memoryview]:
-        """Take in the ``size_bytes`` that were put into `receive_buffer`'s view; return the frames they complete.
+        """Process ``size_bytes`` that were read into `receive_buffer`; return the frames that they complete.
 
         Raises:
             ProtocolError: a frame's size is negative or above the limit; the connection must be closed.
@@ -42,15 +42,15 @@ class FrameReader:
         if self._body is None:
             size_bytes += len(self._carry)
             self._carry = b""
-            return self._cut(size_bytes)
+            return self._split_frames(size_bytes)
         self._body_filled += size_bytes
         if self._body_filled < len(self._body):
             return []
         frame, self._body = self._body, None
         return [frame]
 
-    def _cut(self, end: int) -> list[memoryview]:
-        """Take the whole frames out of the scratch buffer; keep or start the one that is cut off."""
+    def _split_frames(self, end: int) -> list[memoryview]:
+        """Copy the complete frames from the scratch buffer; keep or start a partial one at its end."""
         frames: list[memoryview] = []
         position = 0
         while end - position >= SIZE_BYTES:

@@ -1,4 +1,4 @@
-"""`Delayed`: a value that some later event delivers, once."""
+"""`Delayed`: a value that a later event delivers, once."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -11,7 +11,7 @@ _ABANDONED: object = object()
 
 
 class Delayed(Generic[T]):
-    """A one-shot, single-threaded promise: callbacks run at once when the value is there, else when it comes."""
+    """One-shot, single-threaded future: callbacks run when the value is delivered, or at once if it has been."""
 
     __slots__ = ("_callbacks", "_value", "on_abandon")
 
@@ -19,29 +19,29 @@ class Delayed(Generic[T]):
         self._value: object = _PENDING
         self._callbacks: list[Callable[[T], object]] = []
         self.on_abandon: Callable[[], object] | None = None
-        """What to do when nobody waits for the value any more; None: then it is delivered all the same."""
+        """Called when the value is abandoned; None: then the value is delivered anyway."""
 
     @classmethod
     def of(cls, value: T) -> "Delayed[T]":
-        """Return one that is complete already."""
+        """Return a complete one with ``value``."""
         done: Delayed[T] = cls()
         done._value = value
         return done
 
     @property
     def is_complete(self) -> bool:
-        """Whether the value is there, or will never come."""
+        """Whether the value was delivered, or never will be."""
         return self._value is not _PENDING
 
     @property
     def value(self) -> T:
-        """The value; only to be asked for when complete."""
+        """The value; only available when complete."""
         assert self._value is not _PENDING, "not complete yet"
-        assert self._value is not _ABANDONED, "abandoned by who waited for it"
+        assert self._value is not _ABANDONED, "abandoned by its waiter"
         return self._value  # type: ignore[return-value]
 
     def complete(self, value: T) -> bool:
-        """Deliver ``value``; return False, and change nothing, when one was delivered before."""
+        """Deliver ``value``; return False, and change nothing, if one was delivered before."""
         if self._value is not _PENDING:
             return False
         self._value = value
@@ -51,7 +51,7 @@ class Delayed(Generic[T]):
         return True
 
     def abandon(self) -> None:
-        """Say that nobody waits for the value any more: where that is of use, it never comes."""
+        """Stop waiting for the value: with ``on_abandon``, it is never delivered."""
         if self._value is _PENDING and self.on_abandon is not None:
             self._value = _ABANDONED
             self._callbacks.clear()
@@ -71,7 +71,7 @@ class Delayed(Generic[T]):
 
 
 def when_all(parts: list[Delayed[T]]) -> Delayed[list[T]]:
-    """Return a Delayed of every part's value, in order; complete at once when ``parts`` is empty."""
+    """Return a Delayed of every part's value, in order; complete at once if ``parts`` is empty."""
     whole: Delayed[list[T]] = Delayed()
     missing = len(parts)
 

@@ -2,9 +2,9 @@
 
     value = yield from in_background(background, work)
 
-The result of ``work`` is the value; what it raised is raised there, as if it had been called in place. A generator that
-is closed while it waits does not stop the work: memory that the work uses must be counted until the work has ended, so
-such callers pass ``on_end``.
+The value is the result of ``work``; its exception is raised there, as if it had been called in place. Closing a
+generator that waits does not stop the work: memory that the work uses must be counted until the work has ended, so such
+callers pass ``on_end``.
 """
 
 from collections.abc import Callable
@@ -23,13 +23,13 @@ def in_background(
     """Perform ``work`` off the loop and return its result.
 
     Args:
-        background: where it is performed.
+        background: performs the work.
         work: see `Background.run`.
-        on_end: called on the loop when the work has ended, however it ended, and before the generator resumes; also
-            when the generator has been closed meanwhile.
+        on_end: called on the loop when the work has ended, with or without an exception, and before the generator
+            resumes; also if the generator has been closed meanwhile.
 
     Raises:
-        Exception: whatever ``work`` raised; RuntimeError where no thread could be created.
+        Exception: that of ``work``; RuntimeError if no thread could be created.
     """
     outcome: Delayed[T | Exception] = Delayed()
 

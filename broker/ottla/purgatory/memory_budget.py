@@ -1,7 +1,6 @@
-"""`MemoryBudget`: how many bytes work may hold at a time, over a whole node, and the work that waits for some of them.
+"""`MemoryBudget`: limit on the bytes that work of a node holds at a time, with a queue of waiting work.
 
-Work waits in order. Work that needs more than the limit runs when it is alone, so nothing waits for bytes that cannot
-come.
+Work waits in order. Work that needs more than the limit runs alone, so no work waits for bytes that cannot become free.
 """
 
 from collections import deque
@@ -13,12 +12,12 @@ NO_LIMIT_BYTES: Final = 2**63 - 1
 
 
 class MemoryBudget:
-    """See the module.
+    """Counter of held bytes.
 
     Attributes:
         limit_bytes: may be changed at any time.
-        held_bytes: what work holds now.
-        waits: how often work has had to wait so far.
+        held_bytes: bytes that work holds now.
+        waits: number of times that work had to wait so far.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -31,10 +30,10 @@ class MemoryBudget:
     def waiting_count(self) -> int:
         return len(self._waiting)
 
-    def take(self, size_bytes: int) -> Delayed[None]:
+    def acquire(self, size_bytes: int) -> Delayed[None]:
         """Hold ``size_bytes``; the result is complete when they are held. A waiting one may be abandoned."""
         granted: Delayed[None] = Delayed()
-        if not self._waiting and self._has_room(size_bytes):
+        if not self._waiting and self._has_capacity(size_bytes):
             self.held_bytes += size_bytes
             granted.complete(None)
             return granted
@@ -44,8 +43,8 @@ class MemoryBudget:
         granted.on_abandon = lambda: self._abandon(entry)
         return granted
 
-    def give_back(self, size_bytes: int) -> None:
-        """Return what `take` gave; waiting work may be granted its bytes before this returns."""
+    def release(self, size_bytes: int) -> None:
+        """Release bytes of `acquire`; waiting work may be granted its bytes before this returns."""
         self.held_bytes -= size_bytes
         self._grant()
 
@@ -53,11 +52,11 @@ class MemoryBudget:
         self._waiting.remove(entry)
         self._grant()
 
-    def _has_room(self, size_bytes: int) -> bool:
+    def _has_capacity(self, size_bytes: int) -> bool:
         return self.held_bytes == 0 or self.held_bytes + size_bytes <= self.limit_bytes
 
     def _grant(self) -> None:
-        while self._waiting and self._has_room(self._waiting[0][0]):
+        while self._waiting and self._has_capacity(self._waiting[0][0]):
             size_bytes, granted = self._waiting.popleft()
             self.held_bytes += size_bytes
             granted.complete(None)

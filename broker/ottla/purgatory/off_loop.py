@@ -1,4 +1,4 @@
-"""`OffLoop`: work in the background whose memory is bounded and whose time is charged to the client behind it."""
+"""`OffLoop`: background work with bounded memory, whose time is charged to a client's quota."""
 
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
@@ -12,11 +12,11 @@ T = TypeVar("T")
 
 
 def _ignore(_: int) -> None:
-    """Without quotas, the time is charged to no client."""
+    """Charge the time to no client: there are no quotas."""
 
 
 class OffLoop(NamedTuple):
-    """Threads, a bound of the memory that their work holds, the time, and what is told how long they worked."""
+    """Threads, the memory budget of their work, the clock, and a callback that receives the time of each work."""
 
     background: Background
     memory: MemoryBudget
@@ -30,7 +30,7 @@ class OffLoop(NamedTuple):
 
 
 def in_place(clock: Clock) -> OffLoop:
-    """Return one that performs all work where it is asked for, without bounds: for tools, tests and short work."""
+    """Return an `OffLoop` that performs all work in place, without limits: for tools, tests and short work."""
     return OffLoop(_InPlace(), MemoryBudget(NO_LIMIT_BYTES), clock)
 
 
@@ -47,7 +47,7 @@ class _InPlace:
 
 
 class HeldMemory:
-    """Bytes of a `MemoryBudget` that steps and their work off the loop hold; given back when both have ended.
+    """Bytes of a `MemoryBudget` that steps and their work off the loop hold; released when both have ended.
 
     Steps that are closed while a thread works for them leave the bytes to that thread.
     """
@@ -60,7 +60,7 @@ class HeldMemory:
 
     def acquire(self) -> Steps[None]:
         """Wait for the bytes; steps that are closed while they wait do not get them."""
-        granted = self._off_loop.memory.take(self._size_bytes)
+        granted = self._off_loop.memory.acquire(self._size_bytes)
         try:
             if not granted.is_complete:
                 yield granted
@@ -70,24 +70,24 @@ class HeldMemory:
                 granted.abandon()
 
     def work(self, work: Callable[[], T]) -> Steps[T]:
-        """Perform ``work`` off the loop, as `in_background`; where no thread can be created, on the loop after all."""
+        """Perform ``work`` off the loop, as `in_background` does; if no thread can be created, on the loop."""
         clock = self._off_loop.clock
-        has_begun = False
+        has_started = False
 
-        def begin() -> T:
-            nonlocal has_begun
-            has_begun = True
-            began_ns = clock.monotonic_ns()
+        def start() -> T:
+            nonlocal has_started
+            has_started = True
+            started_ns = clock.monotonic_ns()
             try:
                 return work()
             finally:
-                self._worked_ns = clock.monotonic_ns() - began_ns
+                self._worked_ns = clock.monotonic_ns() - started_ns
 
         self._is_working = True
         try:
-            return (yield from in_background(self._off_loop.background, begin, on_end=self._on_work_ended))
+            return (yield from in_background(self._off_loop.background, start, on_end=self._on_work_ended))
         except RuntimeError:
-            if has_begun:
+            if has_started:
                 raise
             return work()
 
@@ -96,15 +96,15 @@ class HeldMemory:
         self._off_loop.on_worked(self._worked_ns)
         self._worked_ns = 0
         if self._is_over:
-            self._give_back()
+            self._release_bytes()
 
     def release(self) -> None:
-        """Give the bytes back, now or when the thread has done with them."""
+        """Release the bytes, now or when the thread's work has ended."""
         self._is_over = True
         if not self._is_working:
-            self._give_back()
+            self._release_bytes()
 
-    def _give_back(self) -> None:
+    def _release_bytes(self) -> None:
         if self._is_held:
             self._is_held = False
-            self._off_loop.memory.give_back(self._size_bytes)
+            self._off_loop.memory.release(self._size_bytes)

@@ -1,10 +1,10 @@
-"""Operations that wait for a condition on some keys, or for their deadline. No timers: the owner calls `expire`.
+"""`Purgatory`: operations that wait for a condition on some keys, or for a deadline, which the owner checks.
 
-An operation is tried when it enters, again whenever one of its keys is `check`ed, and is given up at its deadline, or
-when who waits for it is gone (`Delayed.abandon`). Deadlines are kept in a heap, of which the first one always waits;
-other operations that have ended are dropped from it now and then, what they held on to at once. From its keys an
-operation is removed when it ends: that takes no walk over the others that wait for them. It should have few keys: work
-for each of thousands belongs into slices (`purgatory.steps`) behind one key.
+An operation is tried when it is added, and whenever one of its keys is `check`ed; it ends at its deadline, or when its
+waiter abandons it (`Delayed.abandon`). Deadlines are in a heap whose top is always a waiting operation; other ended
+operations are purged from it from time to time, and their references at once. An ended operation is removed from its
+keys without traversing their other operations. An operation should have few keys: work for each of thousands belongs
+into slices (`purgatory.steps`) behind one key.
 
 Source: DelayedOperationPurgatory of Apache Kafka, without its timer wheel and threads.
 """
@@ -38,7 +38,7 @@ class _Operation(Generic[T]):
         self.delayed: Delayed[T] = Delayed()
 
     def release(self) -> None:
-        """Let go of the request and its answer: the shell may stay in a heap for long."""
+        """Drop the references to the request and its response: the operation may stay in the heap for long."""
         self.try_complete = self.on_deadline = _never
         self.delayed.on_abandon = None
 
@@ -46,7 +46,7 @@ class _Operation(Generic[T]):
 class Purgatory(Generic[T]):
     """Waiting operations of one kind (produce, fetch, ...), by key and by deadline.
 
-    ``due_ms`` is the earliest deadline; NEVER_MS while nothing waits.
+    ``due_ms`` is the earliest deadline; NEVER_MS while no operation waits.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Purgatory(Generic[T]):
         self._deadlines: list[tuple[int, int, _Operation[T]]] = []
         self._sequence = 0
         self._waiting = 0
-        self._left_behind = 0
+        self._ended_in_heap = 0
         """Operations that have ended since the last purge: they may still be in the heap."""
         self.due_ms = NEVER_MS
 
@@ -73,9 +73,8 @@ class Purgatory(Generic[T]):
     ) -> Delayed[T]:
         """Wait until ``try_complete`` returns a value, or ``deadline_ms`` (monotonic) passes.
 
-        ``try_complete`` is called now, unless the caller has just found that it would be in vain (``is_tried``), and at
-        every `check` of one of ``keys``; it returns None to continue waiting. ``on_deadline`` gives the value when time
-        is up.
+        ``try_complete`` is called now, unless the caller has already tried it (``is_tried``), and at every `check` of
+        one of ``keys``; it returns None to continue waiting. ``on_deadline`` returns the value at the deadline.
         """
         operation = _Operation(tuple(keys), try_complete, on_deadline)
         value = None if is_tried else try_complete()
@@ -101,7 +100,7 @@ class Purgatory(Generic[T]):
         if waiting is None:
             return 0
         completed = 0
-        # What a completion adds for this key meanwhile is not tried: it was tried as it was added.
+        # Operations that completions add for this key are not tried again: `watch` has tried them.
         for operation in list(waiting):
             if operation.delayed.is_complete:
                 continue
@@ -120,7 +119,7 @@ class Purgatory(Generic[T]):
         expired = 0
         while self.due_ms <= now_ms:
             _, _, operation = heapq.heappop(self._deadlines)
-            self._uncover()
+            self._pop_ended()
             self._remove_from_keys(operation)
             if operation.delayed.complete(operation.on_deadline()):
                 self._waiting -= 1
@@ -129,27 +128,27 @@ class Purgatory(Generic[T]):
         return expired
 
     def _finished(self, operation: _Operation[T]) -> None:
-        """Let go of one that ended before its deadline, and is in the heap still."""
+        """Remove an operation that ended before its deadline; it is still in the heap."""
         self._remove_from_keys(operation)
         operation.release()
         self._waiting -= 1
-        self._left_behind += 1
-        if self._left_behind > _PURGE_AT_LEAST and self._left_behind > self._waiting:
+        self._ended_in_heap += 1
+        if self._ended_in_heap > _PURGE_AT_LEAST and self._ended_in_heap > self._waiting:
             self._purge()
-        self._uncover()
+        self._pop_ended()
 
-    def _uncover(self) -> None:
-        """Drop what has ended from the top of the heap."""
+    def _pop_ended(self) -> None:
+        """Remove ended operations from the top of the heap."""
         deadlines = self._deadlines
         while deadlines and deadlines[0][2].delayed.is_complete:
             heapq.heappop(deadlines)
         self.due_ms = deadlines[0][0] if deadlines else NEVER_MS
 
     def _purge(self) -> None:
-        """Drop completed operations: without it a busy key's long deadlines would pile up."""
+        """Remove ended operations: otherwise a busy key's long deadlines would accumulate."""
         self._deadlines = [entry for entry in self._deadlines if not entry[2].delayed.is_complete]
         heapq.heapify(self._deadlines)
-        self._left_behind = 0
+        self._ended_in_heap = 0
 
     def _remove_from_keys(self, operation: _Operation[T]) -> None:
         for key in operation.keys:

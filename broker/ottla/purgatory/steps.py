@@ -1,9 +1,9 @@
 """`Steps`: work that is done a slice at a time, written as a generator.
 
-Whatever may take longer than a millisecond on the loop is written as a generator function. It yields None where it may
-be interrupted, which must be at least once per 200 us of its work; it yields a `Delayed` where it has to wait (work off
-the loop, records that are not committed yet) and receives the value of that `Delayed` in return. Its return value is
-the result. The caller decides how long it runs: `network.step_runner` on a node, one event per slice in the simulator.
+Work that may take longer than a millisecond on the loop is a generator function. It yields None where it may be
+interrupted, at least once per 200 us of its work; it yields a `Delayed` to wait for it (work off the loop, records that
+are not committed yet), and receives its value. Its return value is the result. The caller decides how long it runs:
+`network.step_runner` on a node, one event per slice in the simulator.
 
 Between two slices anything may change: leaders, configurations, logs. A generator therefore looks up what it needs
 after each yield instead of keeping it, and changes shared state only between two yields, never across one.
@@ -23,12 +23,12 @@ HashableT = TypeVar("HashableT", bound=Hashable)
 Steps: TypeAlias = Generator["Delayed[Any] | None", Any, T]
 
 ITEMS_PER_STEP: Final = 8
-"""Of a list whose items take up to some 20 us each."""
+"""For lists whose items take up to some 20 us each."""
 _MERGED_PER_STEP: Final = 128
 
 
 def map_in_steps(change: Callable[[T], U], items: Iterable[T], *, per_step: int = ITEMS_PER_STEP) -> Steps[list[U]]:
-    """Return what ``change`` makes of each item, in order."""
+    """Return the results of ``change`` for each item, in order."""
     changed: list[U] = []
     for item in items:
         changed.append(change(item))
@@ -48,7 +48,7 @@ def unique_in_steps(items: Iterable[HashableT], *, per_step: int = 256) -> Steps
 
 
 def sorted_in_steps(items: list[str], *, per_step: int = 512) -> Steps[list[str]]:
-    """Return the items in order; sorted runs are merged, because to sort 50,000 strings at once takes 20 ms."""
+    """Return the sorted items, merged from sorted runs: sorting 50,000 strings at once takes 20 ms."""
     runs: list[list[str]] = []
     for start in range(0, len(items), per_step):
         runs.append(sorted(items[start : start + per_step]))
@@ -62,7 +62,7 @@ def sorted_in_steps(items: list[str], *, per_step: int = 512) -> Steps[list[str]
 
 
 def clear_in_steps(entries: dict[HashableT, U], per_step: int) -> Steps[None]:
-    """Remove all entries: to free tens of thousands of them at once takes some 10 ms."""
+    """Remove all entries: freeing tens of thousands of them at once takes some 10 ms."""
     while entries:
         for _ in range(min(len(entries), per_step)):
             entries.popitem()
@@ -70,7 +70,7 @@ def clear_in_steps(entries: dict[HashableT, U], per_step: int) -> Steps[None]:
 
 
 def values_in_steps(delayed: list[Delayed[T]]) -> Steps[list[T]]:
-    """Return the values of all, in order, when the last one is there; ``delayed`` is emptied."""
+    """Return all values, in order, when the last one is delivered; ``delayed`` is emptied."""
     values: list[T] = []
     delayed.reverse()
     while delayed:
@@ -84,7 +84,7 @@ def values_in_steps(delayed: list[Delayed[T]]) -> Steps[list[T]]:
 def split_in_steps(
     items: Iterable[T], belongs_first: Callable[[T], bool], *, per_step: int = ITEMS_PER_STEP
 ) -> Steps[tuple[list[T], list[T]]]:
-    """Return the items for which ``belongs_first`` says so, and the others, each in order."""
+    """Return the items for which ``belongs_first`` is true, and the others, each in order."""
     first: list[T] = []
     others: list[T] = []
     for number, item in enumerate(items, 1):
@@ -95,7 +95,7 @@ def split_in_steps(
 
 
 def run_to_end(steps: "Steps[T]") -> T:
-    """Run ``steps`` in one go and return their result: for callers that do not mind the time, and for tests.
+    """Run ``steps`` without slices and return their result: for callers that may block, and for tests.
 
     Raises:
         RuntimeError: a step waits for a `Delayed` that is not complete.
@@ -105,14 +105,14 @@ def run_to_end(steps: "Steps[T]") -> T:
         while True:
             wait = steps.send(value)
             if wait is not None and not wait.is_complete:
-                raise RuntimeError("the steps wait for an event, and cannot be run in one go")
+                raise RuntimeError("the steps wait for an event, and cannot be run without slices")
             value = None if wait is None else wait.value
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
 
 
 def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yield ``items`` in lists of ``size``: what a generator of `Steps` does between two yields."""
+    """Yield ``items`` in lists of ``size``: the work of a generator of `Steps` between two yields."""
     iterator = iter(items)
     while batch := list(islice(iterator, size)):
         yield batch

@@ -126,7 +126,7 @@ class Elections:
         if failure is PeerFailure.UNSUPPORTED_VERSION and isinstance(self._replica.quorum.state, ProspectiveState):
             # A release without pre-votes: only a real vote can show whether this voter grants it.
             self._record_vote(voter_id, is_granted=True)
-        elif failure in (PeerFailure.REFUSED, PeerFailure.UNSUPPORTED_VERSION):
+        elif failure in (PeerFailure.CONNECTION_REFUSED, PeerFailure.UNSUPPORTED_VERSION):
             self._record_vote(voter_id, is_granted=False)
 
     def _on_error(self, voter_id: NodeId, error_code: int) -> None:

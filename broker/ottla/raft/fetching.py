@@ -12,7 +12,7 @@ import logging
 from typing import Any, Final
 
 from ottla.errors import CorruptRecordError, ErrorCode, KafkaError, ProtocolError, StorageError
-from ottla.peers.channel import PeerAnswer, PeerFailure
+from ottla.peers.channel import PeerFailure, PeerResult
 from ottla.raft.follower import FollowerState
 from ottla.raft.replica import FETCH_CONNECTION, Replica
 from ottla.raft.requests import Learned, begin_quorum_epoch_response, fetch_request, only_partition
@@ -142,7 +142,7 @@ class Fetching:
         self._is_waiting = True
         generation = self._generation
 
-        def on_response(response: PeerAnswer) -> None:
+        def on_response(response: PeerResult) -> None:
             if generation == self._generation:
                 self._is_waiting = False
                 self._on_response(endpoint, response)
@@ -151,7 +151,7 @@ class Fetching:
 
     # --- responses
 
-    def _on_response(self, endpoint: Endpoint, response: PeerAnswer) -> None:
+    def _on_response(self, endpoint: Endpoint, response: PeerResult) -> None:
         replica = self._replica
         state = replica.quorum.state
         is_from_leader = isinstance(state, FollowerState) and endpoint == state.leader_endpoint
@@ -187,7 +187,7 @@ class Fetching:
         elif failure is PeerFailure.DISCONNECTED and is_first:
             # Reconnect at once: connection refused means that the process has ended, else only the connection broke.
             self._retry_at_ms = 0
-        elif failure is PeerFailure.REFUSED and self._replica.quorum.is_voter:
+        elif failure is PeerFailure.CONNECTION_REFUSED and self._replica.quorum.is_voter:
             self._lose_leader()
         else:
             self._tries_others = True

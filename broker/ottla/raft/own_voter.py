@@ -10,7 +10,7 @@ Source: KafkaRaftClient of Apache Kafka (pollFollowerAsVoter, pollFollowerAsObse
 import logging
 
 from ottla.errors import ErrorCode
-from ottla.peers.channel import PeerAnswer, PeerFailure
+from ottla.peers.channel import PeerFailure, PeerResult
 from ottla.raft.follower import FollowerState
 from ottla.raft.replica import Replica
 from ottla.raft.voter_set import Voter
@@ -48,7 +48,7 @@ class OwnVoter:
             return
         generation = self._generation
 
-        def on_response(response: PeerAnswer) -> None:
+        def on_response(response: PeerResult) -> None:
             if generation == self._generation:
                 self._on_response(response)
 
@@ -99,7 +99,7 @@ class OwnVoter:
             ),
         )
 
-    def _on_response(self, response: PeerAnswer) -> None:
+    def _on_response(self, response: PeerResult) -> None:
         if isinstance(response, PeerFailure):
             return
         assert isinstance(response, UpdateRaftVoterResponse | AddRaftVoterResponse | RemoveRaftVoterResponse)

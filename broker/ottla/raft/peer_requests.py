@@ -8,7 +8,7 @@ Source: RequestManager of Apache Kafka.
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from ottla.peers.channel import PeerAnswer, PeerFailure
+from ottla.peers.channel import PeerFailure, PeerResult
 from ottla.raft.replica import Replica
 from ottla.types import NodeId
 from ottla.wire.codec import Message
@@ -63,7 +63,7 @@ class PeerRequests:
         self._in_flight.add(peer)
         generation = self._generation
 
-        def complete(response: PeerAnswer) -> None:
+        def complete(response: PeerResult) -> None:
             if generation != self._generation:
                 return
             self._in_flight.discard(peer)

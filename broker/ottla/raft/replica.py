@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from ottla.errors import ErrorCode, KafkaError, ShortageError, StorageError
 from ottla.log_lines import LineLimit
-from ottla.peers.channel import PeerAnswer, PeerChannel, PeerFailure
+from ottla.peers.channel import PeerChannel, PeerFailure, PeerResult
 from ottla.peers.denials import PeerDenials
 from ottla.ports import Clock, Disk
 from ottla.quoting import quoted
@@ -153,15 +153,15 @@ class Replica:
         self,
         endpoint: Endpoint,
         request: Message,
-        on_response: Callable[[PeerAnswer], None],
+        on_response: Callable[[PeerResult], None],
         *,
         connection: str = REQUEST_CONNECTION,
     ) -> None:
         """Send ``request`` to the node at ``endpoint``; follow-up work runs when ``on_response`` has returned."""
         timeout_ms = self.config.request_timeout_ms
-        pending = self._channel.send(endpoint, self.listener_name, request, timeout_ms=timeout_ms, lane=connection)
+        pending = self._channel.send(endpoint, self.listener_name, request, timeout_ms=timeout_ms, purpose=connection)
 
-        def complete(response: PeerAnswer) -> None:
+        def complete(response: PeerResult) -> None:
             if response is PeerFailure.UNSUPPORTED_VERSION:
                 self.log_rejection(ErrorCode.UNSUPPORTED_VERSION, endpoint, type(request).__name__)
             on_response(response)

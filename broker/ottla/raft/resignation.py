@@ -76,7 +76,7 @@ class Resignation:
         )
 
     def _on_response(self, voter_id: NodeId, response: EndQuorumEpochResponse | PeerFailure) -> None:
-        if response is PeerFailure.REFUSED:
+        if response is PeerFailure.CONNECTION_REFUSED:
             self._unreachable_voters.add(voter_id)
         if isinstance(response, PeerFailure):
             return

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from ottla.errors import ErrorCode, KafkaError, StorageError
-from ottla.peers.channel import PeerAnswer, PeerFailure
+from ottla.peers.channel import PeerFailure, PeerResult
 from ottla.purgatory import Delayed
 from ottla.raft.leader import LeaderState
 from ottla.raft.leadership import Leadership
@@ -116,7 +116,7 @@ class VoterChanges:
         change = self._start_change(f"add {key}", outcome)
         versions_request = ApiVersionsRequest(client_software_name="ottla-quorum", client_software_version="1")
 
-        def on_response(response: PeerAnswer) -> None:
+        def on_response(response: PeerResult) -> None:
             if self._change is change:
                 self._on_versions(change, Voter(key.node_id, key.directory_id, listeners), response)
                 if not request.ack_when_committed and self._change is change:
@@ -124,7 +124,7 @@ class VoterChanges:
 
         self._replica.send(endpoint, versions_request, on_response)
 
-    def _on_versions(self, change: _Change, voter: Voter, response: PeerAnswer) -> None:
+    def _on_versions(self, change: _Change, voter: Voter, response: PeerResult) -> None:
         """Append the voter when its response shows that it supports the finalized kraft.version."""
         if isinstance(response, PeerFailure) or not isinstance(response, ApiVersionsResponse) or response.error_code:
             why = response.value if isinstance(response, PeerFailure) else "it responded with an error"

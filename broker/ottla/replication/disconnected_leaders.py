@@ -10,7 +10,7 @@ leader, until the lost one is reachable again, or until a second is over, and ha
 
 A process that is killed closes its connections one by one, and may be interrupted between them: the request may arrive
 before the broker's own connection to the leader breaks. Connections that the dead process had opened, to fetch as a
-follower, are closed first (`runtime.dialer` ensures it): when one of them ends, responses wait for a tenth of a second,
+follower, are closed first (see `runtime.connector`): when one of them ends, responses wait for a tenth of a second,
 in which the other one breaks as well or proves to work.
 
 Kafka has no equivalent.

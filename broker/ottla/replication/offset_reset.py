@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.errors import ErrorCode
-from ottla.peers.channel import PeerAnswer
+from ottla.peers.channel import PeerResult
 from ottla.purgatory import Delayed
 from ottla.replication.followed_partitions import Followed, FollowedPartitions
 from ottla.replication.partition import Partition
@@ -48,7 +48,7 @@ class OffsetReset:
         node_id: NodeId,
         leader: NodeId,
         partitions: FollowedPartitions,
-        send: Callable[[Message], Delayed[PeerAnswer] | None],
+        send: Callable[[Message], Delayed[PeerResult] | None],
         retry_ms: Callable[[], int],
         truncate: Callable[[Followed, Offset, str], None],
         fail: Callable[[Followed, Exception], None],
@@ -78,7 +78,7 @@ class OffsetReset:
             replica_id=self._node_id, topics=[ListOffsetsTopic(name=topic, partitions=[wanted])]
         )
 
-        def on_response(response: PeerAnswer) -> None:
+        def on_response(response: PeerResult) -> None:
             found = _only_partition(response)
             if not self._partitions.is_current(followed):
                 return
@@ -117,7 +117,7 @@ class OffsetReset:
         self._partitions.resume(followed)
 
 
-def _only_partition(response: PeerAnswer) -> ListOffsetsPartitionResponse | None:
+def _only_partition(response: PeerResult) -> ListOffsetsPartitionResponse | None:
     if isinstance(response, ListOffsetsResponse) and response.topics and response.topics[0].partitions:
         return response.topics[0].partitions[0]
     return None

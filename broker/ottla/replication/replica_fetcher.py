@@ -20,7 +20,7 @@ import logging
 from collections.abc import Callable
 
 from ottla.errors import CorruptRecordError, ErrorCode, KafkaError, ShortageError, StorageError
-from ottla.peers.channel import PeerAnswer, PeerFailure
+from ottla.peers.channel import PeerFailure, PeerResult
 from ottla.ports import Clock
 from ottla.purgatory import Delayed
 from ottla.quoting import describe_error
@@ -163,17 +163,17 @@ class ReplicaFetcher:
             due_ms = min(due_ms, self._retry_at_ms)
         return due_ms
 
-    def _send(self, endpoint: Endpoint, request: Message) -> Delayed[PeerAnswer]:
+    def _send(self, endpoint: Endpoint, request: Message) -> Delayed[PeerResult]:
         config = self._config()
         return self._peer_brokers.channel.send(
             endpoint,
             config.inter_broker_listener,
             request,
             timeout_ms=config.socket_timeout_ms,
-            lane=self._connection,
+            purpose=self._connection,
         )
 
-    def _send_to_leader(self, request: Message) -> Delayed[PeerAnswer] | None:
+    def _send_to_leader(self, request: Message) -> Delayed[PeerResult] | None:
         endpoint = self._peer_brokers.endpoint_of(self.leader)
         return None if endpoint is None else self._send(endpoint, request)
 
@@ -254,7 +254,7 @@ class ReplicaFetcher:
             and quota.is_exceeded(now_ms)
         )
 
-    def _on_response(self, response: PeerAnswer) -> None:
+    def _on_response(self, response: PeerResult) -> None:
         self._is_in_flight = False
         if not isinstance(response, FetchResponse):
             assert isinstance(response, PeerFailure)
@@ -281,7 +281,7 @@ class ReplicaFetcher:
         self._session.on_error()
         self._failures += 1
         now_ms = self._clock.monotonic_ms()
-        if self.lost_since_ms is None and failure in (PeerFailure.DISCONNECTED, PeerFailure.REFUSED):
+        if self.lost_since_ms is None and failure in (PeerFailure.DISCONNECTED, PeerFailure.CONNECTION_REFUSED):
             self.lost_since_ms = now_ms
         if self._failures == 1 and failure is PeerFailure.DISCONNECTED:
             self._retry_at_ms = now_ms

@@ -1,0 +1,27 @@
+"""The operating system behind `ottla.ports`: sockets, disk, clocks, randomness, threads, memory and signals.
+
+Only this package of the broker does I/O, apart from the admin server, the CLI and the client. The simulator replaces it
+as a whole. `assembly.run_node` builds a node from it and runs the process.
+
+Start with `reactor` (the connections of a node), then `event_loop` and `ready_connections` (one iteration and its
+order), `link` and `sender` (one socket).
+
+- Link: one connection's socket with its output queue. `acceptor` and `connector` create links, `link_watch` registers
+  them for exactly the events they need, `deferred_links` serves those with more work than a time slice, `unsent_limits`
+  and `lingering` close those whose peers do not read.
+- TLS: `tls_contexts` loads and renews certificates, `handshakes` bounds and runs handshakes on `step_thread`,
+  `tls_links` connects them to the reactor, `tls_stream` gives a secured link the methods of a socket.
+- Off the loop: `worker_threads` is the pool behind syncs (`disk`), cold reads (`page_cache`) and `ports.Background`.
+
+Invariants:
+
+- One thread runs the loop, and only it touches links and the node. Other threads return through `EventLoop.post`.
+- No call on the loop blocks: no unbounded loop over connections, no read of bytes that only the disk has, no OpenSSL
+  handshake, no name resolution. Each piece of work per iteration has a bound in bytes, time or count.
+- An unexpected exception costs a connection or one run of a part of the node, never the loop (`defects`).
+- A shortage of descriptors, threads or inodes is handled where it occurs, and ends when the shortage ends.
+
+Surprises: there is no asyncio (decision record 0001). Paused reading leaves the socket registered until bytes arrive,
+because most pauses are shorter. A selector reports neither bytes that OpenSSL has buffered nor the end of a paused
+stream: `Reactor._check_buffered` and `hang_ups` do.
+"""

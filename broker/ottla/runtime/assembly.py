@@ -1,6 +1,6 @@
-"""A node on the real world: reactor, disk, clock, admin server and signals around `node.node.Node`.
+"""The process of a node: reactor, disk, clock, admin server and signal handlers around `node.node.Node`.
 
-Source: KafkaRaftServer for the order of things; exit code 0 after an orderly shutdown, 1 otherwise.
+Source: KafkaRaftServer for the order of start-up and shutdown. Exit code: 0 after an orderly shutdown, else 1.
 """
 
 import gc
@@ -25,9 +25,8 @@ from ottla.node import settings
 from ottla.node.node import Node
 from ottla.runtime.background import BackgroundThreads
 from ottla.runtime.cgroup_memory import CgroupMemory
-from ottla.runtime.chance import SystemRandom
 from ottla.runtime.clock import SystemClock
-from ottla.runtime.descriptor_limit import lift_descriptor_limit, make_descriptor_table
+from ottla.runtime.descriptor_limit import lift_descriptor_limit, presize_descriptor_table
 from ottla.runtime.descriptor_reserve import SIZE as RESERVE_SIZE
 from ottla.runtime.descriptor_reserve import DescriptorReserve
 from ottla.runtime.disk import OsDisk
@@ -35,6 +34,7 @@ from ottla.runtime.key_source import WebKeySource
 from ottla.runtime.link import SocketOptions
 from ottla.runtime.process_memory import ProcessMemory
 from ottla.runtime.reactor import Reactor
+from ottla.runtime.system_random import SystemRandom
 
 if TYPE_CHECKING:
     from ottla.runtime.certificate_watch import CertificateWatch
@@ -44,18 +44,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _GC_THRESHOLDS = (5_000, 200, 20)
-"""Few at a time: the loop stands still meanwhile, a millisecond or two for so many new objects."""
+"""A collection of so many new objects stops the loop for a millisecond or two."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeHandle:
-    """A running node, as its starter sees it; safe to use from any thread."""
+    """Handle of a running node for the caller of `run_node`; safe to use from any thread."""
 
     node: Node
     listeners: tuple[Listener, ...]
-    """The doors with the ports that they really have."""
+    """The listeners with the ports that they are bound to."""
     stop: Callable[[], None]
-    """Begin an orderly shutdown."""
+    """Start an orderly shutdown."""
 
 
 def run_node(config: NodeConfig, *, on_ready: Callable[[NodeHandle], None] | None = None) -> int:
@@ -65,22 +65,22 @@ def run_node(config: NodeConfig, *, on_ready: Callable[[NodeHandle], None] | Non
     clients; it must not block.
 
     Raises:
-        OttlaError: the node cannot start: its configuration, its directories or its addresses are wrong. Where an
-            address is in use, an OSError that says so is the cause, and nothing has been opened.
+        OttlaError: the node cannot start: its configuration, its directories or its addresses are wrong. If an address
+            is in use, the OSError is the cause, and nothing has been opened.
     """
-    make_descriptor_table(limit := lift_descriptor_limit())
+    presize_descriptor_table(limit := lift_descriptor_limit())
     descriptor_limit = limit if limit > 0 else settings.UNLIMITED_DESCRIPTORS
     clock = SystemClock()
-    tls = _make_tls(config, clock)
+    tls = _create_tls(config, clock)
     metrics = NetworkMetrics()
     use = CgroupMemory().use()
     options = _socket_options(config, None if use is None else use.limit_bytes)
     reactor = Reactor(clock, options, None if tls is None else tls.handshakes, metrics)
-    admin_door = None
+    admin_socket = None
     try:
-        listeners = _open_doors(config, reactor)
+        listeners = _open_listeners(config, reactor)
         if config.ottla_admin_listener is not None:
-            admin_door = open_admin_listener(config.ottla_admin_listener)
+            admin_socket = open_admin_listener(config.ottla_admin_listener)
         run = _Run(
             config,
             clock,
@@ -89,19 +89,19 @@ def run_node(config: NodeConfig, *, on_ready: Callable[[NodeHandle], None] | Non
             tls,
             on_ready,
             listeners=listeners,
-            admin_door=admin_door,
+            admin_socket=admin_socket,
             descriptor_limit=descriptor_limit,
         )
         return run.until_stopped()
     finally:
         reactor.close()
-        if admin_door is not None:
-            admin_door.close()
+        if admin_socket is not None:
+            admin_socket.close()
 
 
 @dataclass(frozen=True, slots=True)
 class _Tls:
-    """What a node has where at least one of its listeners is under TLS."""
+    """Objects that a node needs if at least one of its listeners uses TLS."""
 
     metrics: TlsMetrics
     contexts: "ListenerContexts"
@@ -109,11 +109,11 @@ class _Tls:
     watch: "CertificateWatch"
 
 
-def _make_tls(config: NodeConfig, clock: SystemClock) -> _Tls | None:
-    """Read the certificates. Without TLS none of what it takes is even imported.
+def _create_tls(config: NodeConfig, clock: SystemClock) -> _Tls | None:
+    """Read the certificates; without TLS, import none of the modules for it.
 
     Raises:
-        ConfigurationError: they cannot be used.
+        ConfigurationError: a certificate cannot be used.
     """
     if not listeners_with_tls(config):
         return None
@@ -128,11 +128,11 @@ def _make_tls(config: NodeConfig, clock: SystemClock) -> _Tls | None:
 
 
 def _accept(_: Mapping[str, str]) -> None:
-    """Where nothing is under TLS, no certificate is wrong."""
+    """Accept any TLS settings: no listener uses them."""
 
 
 class _Run:
-    """One node's run, from the first open door to the last sync."""
+    """One run of a node, from open listeners to the last sync."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class _Run:
         on_ready: Callable[[NodeHandle], None] | None,
         *,
         listeners: tuple[Listener, ...],
-        admin_door: socket.socket | None,
+        admin_socket: socket.socket | None,
         descriptor_limit: int,
     ) -> None:
         self._reactor = reactor
@@ -164,7 +164,7 @@ class _Run:
             network=reactor,
             random=SystemRandom(),
             background=self._background,
-            advertised=addresses_told(config, self._listeners),
+            advertised=advertised_addresses(config, self._listeners),
             on_ready=self._became_ready,
             on_stopped=self._stopped,
             on_config=self._use_config,
@@ -176,7 +176,7 @@ class _Run:
             descriptor_limit=descriptor_limit,
             memory=self._memory,
         )
-        self._admin = None if admin_door is None else AdminServer(self._node, reactor.post, admin_door)
+        self._admin = None if admin_socket is None else AdminServer(self._node, reactor.post, admin_socket)
 
     def until_stopped(self) -> int:
         previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
@@ -186,7 +186,7 @@ class _Run:
             if self._tls is not None:
                 start_thread(self._tls.watch.start, "the watch for changed certificates")
             self._node.start()
-            # What start-up made stays for good: the collector need not look at it again and again.
+            # Objects created by start-up live as long as the process: keep the collector from traversing them.
             gc.collect()
             gc.freeze()
             gc.set_threshold(*_GC_THRESHOLDS)
@@ -209,7 +209,7 @@ class _Run:
             self._tls.watch.use(config.properties)
 
     def _became_ready(self) -> None:
-        self._reactor.idle.begin(chain(import_handlers(), self._memory.prepare()))
+        self._reactor.idle.start(chain(import_handlers(), self._memory.prepare()))
         if self._admin is not None:
             self._admin.node_is_ready()
         if self._on_ready is not None:
@@ -226,16 +226,16 @@ class _Run:
 
     def _stopped(self, reason: str | None) -> None:
         if reason is not None:
-            logger.critical("this node cannot go on: %s", reason)
+            logger.critical("stopping this node, which cannot continue: %s", reason)
             self._exit_code = 1
         self._reactor.stop()
 
 
 def start_thread(start: Callable[[], None], purpose: str) -> None:
-    """Start a thread that the node needs from its start on.
+    """Start a thread without which the node must not run.
 
     Raises:
-        ConfigurationError: the system starts none.
+        ConfigurationError: the system does not start a thread.
     """
     try:
         start()
@@ -244,45 +244,45 @@ def start_thread(start: Callable[[], None], purpose: str) -> None:
 
 
 def _socket_options(config: NodeConfig, memory_limit_bytes: int | None = None) -> SocketOptions:
-    """Return what the file says; Kafka's defaults of 100 KiB would only slow down what the system does better."""
-    said = config.originals
+    """Return the configured options; Kafka's buffer defaults of 100 KiB would disable the kernel's auto-tuning."""
+    configured = config.originals
 
     def buffer(key: str, value: int) -> int | None:
-        return value if key in said and value >= 0 else None
+        return value if key in configured and value >= 0 else None
 
-    backlog = config.socket_listen_backlog_size if "socket.listen.backlog.size" in said else 1024
+    backlog = config.socket_listen_backlog_size if "socket.listen.backlog.size" in configured else 1024
     return SocketOptions(
         receive_buffer_bytes=buffer("socket.receive.buffer.bytes", config.socket_receive_buffer_bytes),
         send_buffer_bytes=buffer("socket.send.buffer.bytes", config.socket_send_buffer_bytes),
         backlog_size=backlog,
         unread_bytes_max=settings.request_memory_bytes_max(config, memory_limit_bytes),
         idle_ms_max=settings.idle_ms_max(config),
-        tells_dialled=config.ottla_advertise_dialled_address,
+        reports_local_address=config.ottla_advertise_dialled_address,
     )
 
 
-def _open_doors(config: NodeConfig, reactor: Reactor) -> tuple[Listener, ...]:
+def _open_listeners(config: NodeConfig, reactor: Reactor) -> tuple[Listener, ...]:
     """Open every listener; return them with their real ports.
 
     Raises:
         ConfigurationError: an address cannot be bound.
     """
-    doors = []
-    for door in config.listeners:
+    bound = []
+    for listener in config.listeners:
         try:
-            port = reactor.listen(door.name, door.host, door.port)
+            port = reactor.listen(listener.name, listener.host, listener.port)
         except OSError as error:
             raise ConfigurationError(
-                f"listener {door} cannot be opened: {error.strerror or error}. Stop what listens there, or choose "
-                "another port in listeners."
+                f"listener {listener} cannot be opened: {error.strerror or error}. Stop the program that listens on "
+                "this address, or choose another port in listeners."
             ) from error
-        doors.append(door._replace(port=port))
-    return tuple(doors)
+        bound.append(listener._replace(port=port))
+    return tuple(bound)
 
 
-def addresses_told(config: NodeConfig, doors: tuple[Listener, ...]) -> tuple[Listener, ...]:
-    """Return what clients are told to dial: real ports for port 0, and somebody for an empty host."""
-    ports = {door.name: door.port for door in doors}
+def advertised_addresses(config: NodeConfig, bound: tuple[Listener, ...]) -> tuple[Listener, ...]:
+    """Return the advertised listeners: the bound port for port 0, this host's name for an empty host."""
+    ports = {listener.name: listener.port for listener in bound}
     host = config.ottla_advertised_host or socket.gethostname()
     return tuple(
         listener._replace(host=listener.host or host, port=listener.port or ports.get(listener.name, 0))

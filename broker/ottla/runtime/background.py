@@ -1,6 +1,6 @@
-"""`BackgroundThreads`: `ottla.ports.Background` on a few worker threads, which leave a core to the loop.
+"""`BackgroundThreads`: `ottla.ports.Background` on a few worker threads that yield the CPU to the loop.
 
-They run at a lower priority, as the one of `step_thread` does; where the loop and they want the same core, it has it.
+They run at a lower priority, as `step_thread` does: when loop and worker compete for a core, the loop gets it.
 Completions return to the loop through ``post``.
 """
 
@@ -17,11 +17,11 @@ THREADS_MAX: Final = 4
 
 
 class BackgroundThreads:
-    """See the module.
+    """Thread pool behind `ottla.ports.Background`.
 
     Args of the constructor:
-        post: called from a thread with a function that the loop must call.
-        threads_max: how much work may run at once.
+        post: schedules a function on the loop; called from worker threads.
+        threads_max: maximum of concurrent work items.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class BackgroundThreads:
         self._is_closed = False
 
     def run(self, work: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
-        """See `ottla.ports.Background.run`; to be called on the loop only."""
+        """See `ottla.ports.Background.run`; call it on the loop only."""
 
         def complete(outcome: T | Exception) -> None:
             if not self._is_closed:
@@ -50,11 +50,11 @@ class BackgroundThreads:
         except Exception as error:  # the caller of `run` decides about every exception of its work
             outcome = error
         self._post(lambda: complete(outcome))
-        # The loop is ready to serve the outcome; on a core of its own it would wait for the kernel's slice to end.
+        # The loop is ready to run the completion; on a single core it would wait until the kernel's time slice ends.
         os.sched_yield()
 
     def close(self) -> None:
-        """Drop the work that no thread has begun, wait for the rest, and end the threads; ``done`` is not called."""
+        """Drop work that has not started, wait for the rest, and end the threads; ``done`` is not called."""
         self._is_closed = True
         self._threads.drop_waiting()
         self._threads.close()

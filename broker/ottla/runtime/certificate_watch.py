@@ -1,6 +1,6 @@
-"""`CertificateWatch`: a thread that looks every few seconds whether certificates have changed, and has them renewed.
+"""`CertificateWatch`: a thread that checks every few seconds for changed certificates, and reloads them.
 
-On a thread of its own because a file system may be slow to answer, and because parsing keys takes milliseconds.
+It runs off the loop because a file system may block, and because parsing keys takes milliseconds.
 """
 
 import logging
@@ -17,7 +17,7 @@ INTERVAL_S: Final = 3.0
 
 
 class CertificateWatch:
-    """See the module. ``properties``: those of the node, by which the contexts were made."""
+    """Watch of certificate files and TLS settings; ``contexts`` were built from ``properties``, the node's."""
 
     def __init__(
         self,
@@ -33,14 +33,14 @@ class CertificateWatch:
         self._interval_s = interval_s
         self._is_stopping = False
         self._wake = threading.Event()
-        # A daemon, because a file system that does not answer must not keep the process from ending.
+        # A daemon thread: a file system that blocks must not keep the process from exiting.
         self._thread = threading.Thread(target=self._run, name="ottla-certificates", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def use(self, properties: Mapping[str, str]) -> None:
-        """Take settings that have changed, soon; may be called from any thread."""
+        """Apply changed settings soon; may be called from any thread."""
         self._properties = properties
         self._wake.set()
 
@@ -60,5 +60,5 @@ class CertificateWatch:
                 self._contexts.renew(self._properties)
                 self._contexts.warn_of_expiry(self._clock.wall_ms())
             except Exception:
-                # What is in use stays in use, and the next look may fare better.
-                logger.exception("looking for changed certificates failed")
+                # Listeners keep their current certificates, and the next check may succeed.
+                logger.exception("the check for changed certificates failed")

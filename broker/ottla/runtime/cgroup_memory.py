@@ -1,4 +1,4 @@
-"""The limit of memory that the control groups of this process have, of version 1 or 2, and what is used of it.
+"""Memory limit and memory use of this process's control groups, cgroup v1 or v2.
 
 ============================== ===================================================== ============================
 what                           version 2                                             version 1
@@ -8,8 +8,8 @@ used, with the page cache      ``memory.current``                               
 page cache, in ``memory.stat`` ``active_file``, ``inactive_file``                    ``total_`` of the same
 ============================== ===================================================== ============================
 
-The page cache, which holds what a broker has read and written, counts for the group and is given up first: it is no use
-that could end in an OOM kill. Limits may be set on every level; the one that is nearest to its limit counts.
+The kernel accounts the page cache to the group, but reclaims it first, so that it cannot cause an OOM kill: it is
+subtracted. Every level of the hierarchy may have a limit; the level that is closest to its limit counts.
 
 Source: the kernel's documentation of cgroup-v1/memory and cgroup-v2.
 """
@@ -24,26 +24,26 @@ from ottla.ports import MemoryUse
 _CGROUPS: Final = Path("/proc/self/cgroup")
 _ROOT: Final = Path("/sys/fs/cgroup")
 _NO_LIMIT_BYTES: Final = 1 << 60
-"""Version 1 says a number of pages near 2**63 where there is no limit."""
+"""Version 1 reports a value near 2**63 if there is no limit."""
 _RECLAIMABLE: Final = frozenset(
     {"active_file", "inactive_file", "slab_reclaimable", "total_active_file", "total_inactive_file"}
 )
 
 
 class CgroupMemory:
-    """See the module. The files are read at each call: a limit may be changed while the node runs."""
+    """Reader of the control groups' files; it reads them at each call, as a limit may change while the node runs."""
 
     def __init__(self, *, cgroups: Path = _CGROUPS, root: Path = _ROOT) -> None:
         self._levels = list(_levels(cgroups, root))
 
     def use(self) -> MemoryUse | None:
-        """Return the use of the level that is nearest to its limit; None where no level has one that can be read."""
+        """Return the use of the level that is closest to its limit; None if no limit can be read."""
         uses = [use for level in self._levels if (use := _use(level)) is not None]
         return max(uses, key=lambda use: use.used_bytes / use.limit_bytes, default=None)
 
 
 def _levels(cgroups: Path, root: Path) -> Iterator[Path]:
-    """Yield the directories of this process's group and of those above it."""
+    """Yield the directories of this process's group and of its ancestors."""
     with contextlib.suppress(OSError):
         for line in cgroups.read_text().splitlines():
             _, controllers, path = line.split(":", 2)
@@ -54,7 +54,7 @@ def _levels(cgroups: Path, root: Path) -> Iterator[Path]:
 
 
 def _upwards(mount: Path, path: str) -> Iterator[Path]:
-    # In a container the path may be the host's, of which only what is mounted here can be seen.
+    # In a container the path may be the host's, of which only the mounted part is visible.
     level = mount / path.lstrip("/")
     while level != mount:
         if level.is_dir() and mount in level.parents:
@@ -76,7 +76,7 @@ def _use(level: Path) -> MemoryUse | None:
 
 
 def _number(file: Path) -> int:
-    """Return what a file says; what has no such file, or says ``max``, has no limit."""
+    """Return the value in a file; a missing file and the value ``max`` mean that there is no limit."""
     try:
         return int(file.read_text())
     except (OSError, ValueError):
@@ -88,6 +88,6 @@ def _reclaimable_bytes(file: Path) -> int:
         fields = dict(line.split() for line in file.read_text().splitlines())
     except (OSError, ValueError):
         return 0
-    # Version 1 has both, of which those with ``total_`` count the groups below as ``usage_in_bytes`` does.
+    # Version 1 has both; the fields with ``total_`` include child groups, as ``usage_in_bytes`` does.
     names = _RECLAIMABLE if "total_inactive_file" not in fields else {"total_active_file", "total_inactive_file"}
     return sum(int(fields.get(name, 0)) for name in names)

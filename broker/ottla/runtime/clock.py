@@ -1,4 +1,4 @@
-"""The machine's clocks as `ports.Clock`."""
+"""The system's clocks as `ports.Clock`."""
 
 from time import monotonic_ns, time_ns
 
@@ -6,7 +6,7 @@ _NANOSECONDS_PER_MS = 1_000_000
 
 
 class SystemClock:
-    """`time.monotonic_ns` and `time.time_ns`, in milliseconds; looked at several times for each request."""
+    """`time.monotonic_ns` and `time.time_ns`, in milliseconds; read several times per request."""
 
     __slots__ = ()
 

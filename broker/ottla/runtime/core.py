@@ -1,4 +1,4 @@
-"""`Core`: what the reactor drives, which knows nothing of sockets."""
+"""`Core`: the interface between the reactor and the node, which does not know sockets."""
 
 from typing import Protocol
 
@@ -7,16 +7,18 @@ from ottla.types import Endpoint
 
 
 class Core(Protocol):
-    """What the reactor drives: `node.node.Node`."""
+    """Object that the reactor drives: `node.node.Node`."""
 
-    def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint | None) -> bool:
-        """Take a new connection, or refuse it by returning False; where there is TLS, its handshake comes now.
+    def accepted(
+        self, connection: ConnectionId, *, listener: str, peer: Endpoint, local_address: Endpoint | None
+    ) -> bool:
+        """Accept a new connection, or reject it by returning False; on a TLS listener its handshake comes next.
 
-        ``dialled`` is None unless `SocketOptions.tells_dialled`.
+        ``local_address`` is None unless `SocketOptions.reports_local_address`.
         """
 
     def secured(self, connection: ConnectionId, subject: str | None) -> None:
-        """An accepted connection is through its handshake; ``subject`` is that of the client's certificate."""
+        """Note that an accepted connection's handshake is complete; ``subject`` is the client certificate's."""
 
     def connected(self, connection: ConnectionId) -> None: ...
 
@@ -27,10 +29,13 @@ class Core(Protocol):
     def drained(self, connection: ConnectionId) -> None: ...
 
     def serves_rest(self, connection: ConnectionId) -> bool:
-        """Return whether what a peer sent before it hung up is still to be served; asked while it is not read."""
+        """Return whether to serve the bytes that a peer sent before it hung up; called while reading is paused."""
 
-    def closed(self, connection: ConnectionId, reason: str, *, was_refused: bool = False) -> None:
-        """The peer is gone, or was never reached; ``was_refused``: it answered that no process listens there."""
+    def closed(self, connection: ConnectionId, reason: str, *, was_connection_refused: bool = False) -> None:
+        """Note that a connection was lost or never established.
+
+        ``was_connection_refused``: the host responded that no process listens there.
+        """
 
     def tick(self) -> object: ...
 

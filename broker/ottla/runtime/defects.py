@@ -1,7 +1,7 @@
-"""`Defects`: exceptions that no code expected, counted and told of in few lines, for a loop that survives them.
+"""`Defects`: counter and rate-limited log of unexpected exceptions, which the loop survives.
 
-Which one it is decides what is given up: a connection, a listener for a moment, a part of the node until its next turn.
-The node itself goes on: others are served by it, and what is wrong for one connection is mostly right for the next.
+The place where one is caught decides what is lost: a connection, a listener for a moment, one run of a part of the
+node. The node itself continues: it serves other clients, and an error on one connection rarely concerns the next.
 """
 
 import logging
@@ -15,14 +15,14 @@ logger = logging.getLogger(__name__)
 
 
 class Defects:
-    """See the module."""
+    """Counter and log of unexpected exceptions."""
 
     def __init__(self, clock: Clock, metrics: NetworkMetrics) -> None:
         self._metrics = metrics
         self._lines = LineLimit(clock)
 
     def note(self, what: str, error: Exception) -> None:
-        """Count an exception, and log it with what comes of it: one line a second at most; its traceback at DEBUG."""
+        """Count an exception, and log it with its consequence: at most one line a second; its traceback at DEBUG."""
         self._metrics.unexpected_errors += 1
         if self._lines.take_permit():
             logger.error("%s: %s (%d such errors so far)", what, describe_error(error), self._metrics.unexpected_errors)

@@ -1,7 +1,7 @@
-"""`DescriptorReserve`: a few descriptors that are closed when none is left, so that the disk gets the next ones.
+"""`DescriptorReserve`: a few descriptors that are closed when none is left, so that the disk can open files.
 
-Clients cannot take them: max.connections stays below the limit by more than these. What else may run into the limit of
-the process, or of the system, is rare: another process, a limit that was lowered, thousands of connections of peers.
+Clients cannot exhaust them: max.connections stays below the limit by more than these. Other causes of reaching the
+limit of the process or of the system are rare: another process, a lowered limit, thousands of peer connections.
 """
 
 import errno
@@ -13,10 +13,10 @@ _SHORT: Final = (errno.EMFILE, errno.ENFILE)
 
 
 class DescriptorReserve:
-    """See the module.
+    """Reserved file descriptors.
 
     Args of the constructor:
-        size: how many descriptors are held.
+        size: number of reserved descriptors.
     """
 
     def __init__(self, size: int = SIZE) -> None:
@@ -27,18 +27,18 @@ class DescriptorReserve:
 
     @property
     def is_short(self) -> bool:
-        """Whether some have been given up."""
+        """Whether some of the reserve is in use."""
         return len(self._held) < self._size
 
     def give_up_for(self, error: OSError) -> bool:
-        """Close one, where ``error`` says that none was left; return whether what failed may be tried again."""
+        """Close one if ``error`` is a shortage of descriptors; return whether the failed call may be retried."""
         if error.errno not in _SHORT or not self._held:
             return False
         os.close(self._held.pop())
         return True
 
     def refill(self) -> bool:
-        """Take one back; return False while there is none."""
+        """Reserve one again; return False while none is free."""
         try:
             self._held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
         except OSError:

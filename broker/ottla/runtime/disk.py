@@ -1,9 +1,9 @@
 """The real disk: `ottla.ports.Disk` and `File` over system calls.
 
-Syncs run on a few threads, because one may take seconds; their completions go back to the loop through ``post``. Where
-the system starts no thread at all, they run on the loop: slow, but no reason to give a directory up. On the threads the
-blocks of large files that are removed are given back, too; their names are gone at once. Everything else is a
-single short system call on the page cache and is made where it is asked for.
+Syncs run on a few threads, because one may take seconds; their completions return to the loop through ``post``. If the
+system starts no thread at all, they run on the loop: slow, but no reason to take a log directory offline. The threads
+also free the blocks of large removed files, whose names are unlinked at once. Every other operation is one short system
+call on the page cache, on the caller's thread.
 """
 
 import errno
@@ -21,26 +21,26 @@ from ottla.runtime.descriptor_reserve import DescriptorReserve
 from ottla.runtime.worker_threads import WorkerThreads
 
 _FREED_ELSEWHERE_BYTES = 16 * 1024 * 1024
-"""Freeing the blocks of a GiB takes about 70 ms: files of this size and more are freed by a thread."""
+"""Freeing the blocks of a GiB takes about 70 ms: a thread frees files of this size and more."""
 
 _SYNCS_AT_ONCE = 16
-"""A journal commits what all of them wait for at once: thousands of small files take a thirtieth of the time."""
+"""A journal commits concurrent syncs together: thousands of small files take a thirtieth of the time."""
 
 _SYNC_THREADS = 4
 """With ottla.acks.fsync four acknowledge 1.2 to 1.5 times as many produces to six partitions as two; eight no more."""
 
 BUFFERS_PER_CALL_MAX = 1024
-"""IOV_MAX of Linux and macOS: more buffers in one pwritev are refused."""
+"""IOV_MAX of Linux and macOS: a pwritev of more buffers fails."""
 
 _sync_data = getattr(os, "fdatasync", os.fsync)
-"""fdatasync also writes the file's size, which is all of the metadata that a log needs."""
+"""fdatasync also writes the file's size, the only metadata that a log needs."""
 
 
 def _take_lock(descriptor: int) -> None:
-    """Lock a file so that the JVM's Kafka, which takes POSIX locks, is kept out as well as this same process.
+    """Lock a file against other processes, also the JVM's Kafka with its POSIX locks, and against this process itself.
 
-    Plain POSIX locks belong to the process and vanish when it closes any descriptor of the file; Linux has ones that
-    belong to the descriptor. Elsewhere flock keeps this process out.
+    Plain POSIX locks belong to the process and are released when it closes any descriptor of the file; Linux also has
+    locks that belong to the descriptor. On other systems flock excludes this process.
     """
     if sys.platform == "linux":
         # struct flock: exclusive, from the start of the file to its end.
@@ -51,10 +51,10 @@ def _take_lock(descriptor: int) -> None:
 
 
 class OsFile:
-    """One descriptor. It is closed by `close`, or when the last reference goes.
+    """File descriptor that is closed by `close`, or with its last reference.
 
-    The second way matters: a segment whose descriptor the log gives up may still be on its way to a socket, held by a
-    `FileSlice`, and must stay readable until that is gone.
+    The latter matters: a segment whose descriptor the log has released may still be queued for a socket as a
+    `FileSlice`, and must stay readable until it has been sent.
     """
 
     __slots__ = ("_descriptor", "_path")
@@ -101,7 +101,7 @@ class OsFile:
         return size_bytes
 
     def _write_rest(self, buffers: Sequence[Buffer], position: int, written: int) -> None:
-        """Write what one call did not: after a signal, a full disk (which then raises), or too many buffers."""
+        """Write the rest after a short write: a signal, a full disk (which then raises), or too many buffers."""
         skip = written
         for buffer in buffers:
             view = memoryview(buffer).cast("B")
@@ -133,9 +133,9 @@ class OsFile:
 
 
 def with_shortage_of_inodes(error: OSError, path: str) -> OSError:
-    """Return ``error``; where a file system has bytes left and no inodes, one that says so.
+    """Return ``error``, or a clearer one if the file system has free bytes but no free inodes.
 
-    The system calls both "No space left on device", and an operator looks for the bytes.
+    The system reports both as "No space left on device", which sends an administrator looking for the bytes.
     """
     if error.errno != errno.ENOSPC:
         return error
@@ -146,17 +146,17 @@ def with_shortage_of_inodes(error: OSError, path: str) -> OSError:
     if found.f_files == 0 or found.f_favail > 0:
         return error
     free_bytes = found.f_bavail * found.f_frsize
-    words = f"No inodes left on device: all {found.f_files} are used, and {free_bytes} bytes are free"
-    return OSError(errno.ENOSPC, words, path)
+    message = f"No inodes left on device: all {found.f_files} are used, and {free_bytes} bytes are free"
+    return OSError(errno.ENOSPC, message, path)
 
 
 class OsDisk:
-    """See the module.
+    """`ottla.ports.Disk` of the operating system.
 
     Args of the constructor:
-        post: called from such a thread with a function that the loop must call, e.g. ``loop.call_soon_threadsafe``.
-        reserve: descriptors that are given up before a file cannot be opened.
-        sync_threads: how many syncs (and large removals) may run at once; a thread is made when it is needed.
+        post: schedules a function on the loop; called from the threads.
+        reserve: descriptors that are closed when opening a file fails for lack of one.
+        sync_threads: maximum of concurrent syncs (and large removals); threads are started on demand.
     """
 
     def __init__(
@@ -215,11 +215,11 @@ class OsDisk:
         if os.lstat(path).st_size < _FREED_ELSEWHERE_BYTES:
             os.remove(path)
             return
-        # While it is open, only the name goes; the thread that closes it waits until the blocks are free.
+        # While the file is open, unlinking removes the name only; the thread that closes it waits for its blocks.
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            # To run out of descriptors is no reason to keep a file, and no fault of the disk.
+            # A shortage of descriptors is no reason to keep a file, and no disk error.
             os.remove(path)
             return
         try:
@@ -287,12 +287,12 @@ class OsDisk:
         try:
             error = sync_in_turn(files)
         except Exception as unexpected:
-            # Whether the files are on the disk is not known: as with an I/O error, the directory is given up.
+            # It is unknown whether the files are durable: as after an I/O error, the directory goes offline.
             error = OSError(errno.EIO, describe_error(unexpected))
         self._post(lambda: done(error))
 
     def close(self) -> None:
-        """Wait for the syncs under way, end the threads and give back the locks."""
+        """Wait for running syncs, end the threads and release the locks."""
         self._threads.close()
         for path in tuple(self._locks):
             self.unlock(path)

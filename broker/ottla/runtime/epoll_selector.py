@@ -1,6 +1,6 @@
-"""`EpollSelector`: the standard library's, with less work between the system and the loop for each event and socket.
+"""`EpollSelector`: the standard library's, with less overhead per event and socket.
 
-Of a connection that asks one small thing, or logs in and goes, that was a twentieth of all its costs.
+For a connection that sends one small request, or only authenticates, that was a twentieth of the total cost.
 """
 
 import select
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
 
 _EVENTS_MAX: Final = 1024
-"""Of a turn of the loop; whoever is left out comes first in the next."""
+"""Per iteration of the loop; the kernel reports the remaining events first in the next."""
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
 def new_selector() -> selectors.BaseSelector:
-    """Return the quickest selector that the system has."""
+    """Return the fastest selector of the system."""
     return EpollSelector() if hasattr(select, "epoll") else selectors.DefaultSelector()
 
 
 class EpollSelector(selectors.BaseSelector):
-    """See the module; whatever is registered keeps its descriptor until it is unregistered."""
+    """Selector on epoll; a registered file object must keep its descriptor until it is unregistered."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -47,7 +47,7 @@ class EpollSelector(selectors.BaseSelector):
         return key
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Return who is ready, and for what; wait for the first for ``timeout`` seconds, or for ever."""
+        """Return ready keys with their events; wait for the first for ``timeout`` seconds, or for ever."""
         keys = self._keys
         wait_s = -1 if timeout is None else max(0, timeout)
         return [
@@ -72,5 +72,5 @@ def _mask(events: int) -> int:
 
 
 def _events(mask: int) -> int:
-    """Return what there is to do; an error or a hang-up is both: it is found by doing it."""
+    """Translate an epoll mask; an error or a hang-up counts as both events, as reading or writing will report it."""
     return (_WRITE if mask & ~select.EPOLLIN else 0) | (_READ if mask & ~select.EPOLLOUT else 0)

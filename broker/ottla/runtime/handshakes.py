@@ -1,9 +1,9 @@
-"""`Handshakes`: connections whose TCP is up and whose TLS is not yet.
+"""`Handshakes`: connections whose TLS handshake is in progress.
 
-A handshake costs a hundred times what a request costs, nearly all of it in OpenSSL: that happens on a thread beside the
-loop, a few steps at a time, one listener after the other. Each handshake has to be through within a deadline. Their
-number is bounded for each listener; at the bound those that keep us waiting are closed, and if there are none, nobody
-new is accepted until some are through.
+A handshake costs a hundred times as much as a request, nearly all of it in OpenSSL: that runs on a thread next to the
+loop, a few steps at a time, round-robin over the listeners. Each handshake has a deadline. Their number is bounded per
+listener; at the bound those that wait for a silent peer are closed, and if there are none, the listener does not accept
+new connections until some handshakes have completed.
 """
 
 import logging
@@ -27,20 +27,20 @@ from ottla.types import Endpoint
 
 logger = logging.getLogger(__name__)
 
-_IN_HAND_MAX: Final = 4
-"""Steps that the thread has at once: it need not wait for the loop, and who comes at a quiet listener waits for few."""
-_CLOSINGS_PER_TURN: Final = 4
-"""Of handshakes that are late, and of those that are off; a crowd of them at once would hold up everybody else."""
+_IN_PROGRESS_MAX: Final = 4
+"""Steps that the thread has queued: it need not wait for the loop, and a quiet listener's client waits for few."""
+_CLOSES_PER_ITERATION: Final = 4
+"""Of handshakes past their deadline, and of failed ones; closing many at once would delay all other connections."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandshakeLimits:
-    """What a handshake may take.
+    """Limits of handshakes.
 
     Attributes:
-        deadline_ms: a handshake that is not through by then is closed.
-        patience_ms: at the bound, whoever has not answered for so long makes room.
-        open_max: handshakes under way on one listener.
+        deadline_ms: a handshake that takes longer is closed.
+        patience_ms: at the bound, a handshake whose peer has been silent for so long is closed.
+        open_max: handshakes in progress on one listener.
     """
 
     deadline_ms: int = 10_000
@@ -49,7 +49,7 @@ class HandshakeLimits:
 
 
 class _Handshake:
-    """One connection on its way."""
+    """One handshake in progress."""
 
     __slots__ = ("connection", "is_outgoing", "is_queued", "listener", "moved_ms", "peer", "started_ms", "stream")
 
@@ -74,17 +74,17 @@ class _Handshake:
 
 
 class TlsContexts(Protocol):
-    """Who has the certificates: `runtime.tls_contexts.ListenerContexts`."""
+    """Source of TLS contexts: `runtime.tls_contexts.ListenerContexts`."""
 
     def as_server(self, listener: str) -> ssl.SSLContext | None:
-        """Return what new connections on ``listener`` are secured with; None where it is in the clear."""
+        """Return the context for new connections on ``listener``; None if it is plaintext."""
 
     def as_client(self, listener: str) -> ssl.SSLContext | None:
-        """Return the same for connections that this node opens to ``listener`` of other nodes."""
+        """Return the context for connections that this node opens to ``listener`` of other nodes; None as above."""
 
 
 class Worker(Protocol):
-    """Who takes the steps: `runtime.step_thread.StepThread`."""
+    """Thread that runs the steps: `runtime.step_thread.StepThread`."""
 
     def submit(self, work: Callable[[], None]) -> None: ...
 
@@ -92,7 +92,7 @@ class Worker(Protocol):
 
 
 class Handshakes:
-    """See the module."""
+    """TLS handshakes of a reactor's connections, accepted and outgoing."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Handshakes:
         self._metrics = metrics
         self._limits = limits or HandshakeLimits()
         self._worker = worker or StepThread()
-        self._in_hand = 0
+        self._in_progress = 0
         self._scratch = Scratch()
         self._post: Callable[[Callable[[], None]], None]
         self._on_secured: Callable[[ConnectionId, str | None, bool], None]
@@ -127,14 +127,14 @@ class Handshakes:
         on_failed: Callable[[ConnectionId, str], None],
         on_waiting: Callable[[ConnectionId], None],
     ) -> None:
-        """Name who is told, before anything begins.
+        """Set the callbacks; call it before the first handshake.
 
         Args:
             post: runs a function on the loop soon; called from another thread.
-            on_secured: of a connection that is through, of the subject of the peer's certificate, and whether this node
-                opened it.
-            on_failed: of one that is not, and why; it is to be closed.
-            on_waiting: of one that waits for the peer again.
+            on_secured: receives a connection whose handshake is complete, the subject of the peer's certificate, and
+                whether this node opened the connection.
+            on_failed: receives a connection whose handshake failed, and why; the callee closes it.
+            on_waiting: receives a connection that waits for bytes of the peer again.
         """
         self._post = post
         self._on_secured = on_secured
@@ -145,15 +145,15 @@ class Handshakes:
         return len(self._open)
 
     def next_deadline_ms(self) -> int | None:
-        """Return when `turn` is to be called at the latest; None when nothing is under way."""
+        """Return when `submit_steps` must be called at the latest; None while no handshake is in progress."""
         if not self._open:
             return None
-        if self._queues and self._in_hand < _IN_HAND_MAX:
+        if self._queues and self._in_progress < _IN_PROGRESS_MAX:
             return self._clock.monotonic_ms()
         return next(iter(self._open.values())).started_ms + self._limits.deadline_ms
 
-    def has_room(self, listener: str) -> bool:
-        """Return whether one more may begin on ``listener``; makes room where somebody keeps us waiting."""
+    def has_capacity(self, listener: str) -> bool:
+        """Return whether one more may start on ``listener``; at the bound, close handshakes with silent peers first."""
         if self._open_by_listener.get(listener, 0) < self._limits.open_max:
             return True
         oldest_ms = self._clock.monotonic_ms() - self._limits.patience_ms
@@ -162,59 +162,59 @@ class Handshakes:
             for it in self._open.values()
             if it.listener == listener and not it.is_outgoing and not it.is_queued and it.moved_ms <= oldest_ms
         )
-        to_close = list(islice(silent, _CLOSINGS_PER_TURN))
+        to_close = list(islice(silent, _CLOSES_PER_ITERATION))
         for handshake in to_close:
             self._fail(
                 handshake,
-                f"not finished, and {self._limits.open_max} others are under way on {listener}",
+                f"not finished, and {self._limits.open_max} others are in progress on {listener}",
             )
         return bool(to_close)
 
     def secures(self, listener: str) -> bool:
-        """Return whether connections on ``listener`` begin with a handshake."""
+        """Return whether connections on ``listener`` start with a handshake."""
         return self._contexts.as_server(listener) is not None
 
     def accept(self, connection: ConnectionId, sock: socket.socket, *, listener: str, peer: Endpoint) -> TlsStream:
-        """Secure a connection that came in; its handshake begins when the client speaks."""
+        """Secure an accepted connection; its handshake starts with the client's first bytes."""
         context = self._contexts.as_server(listener)
-        assert context is not None, "asked with `secures`"
+        assert context is not None, "the caller checks `secures`"
         stream = TlsStream(sock, context, server_name=None, scratch=self._scratch)
-        self._begin(_Handshake(connection, stream, listener, peer, self._clock.monotonic_ms()))
+        self._register(_Handshake(connection, stream, listener, peer, self._clock.monotonic_ms()))
         return stream
 
     def expect(self, connection: ConnectionId, endpoint: Endpoint, listener: str) -> None:
-        """Remember whom a connection is dialled to that is to be secured once it is up."""
+        """Note the target of an outgoing connection that must be secured once it is established."""
         if self._contexts.as_client(listener) is not None:
             self._expected[connection] = (endpoint, listener)
 
     def connect(self, connection: ConnectionId, sock: socket.socket) -> TlsStream | None:
-        """Secure a connection that this node opened; None where it stays in the clear."""
+        """Secure a connection that this node opened; return None for a plaintext one."""
         expected = self._expected.pop(connection, None)
         if expected is None:
             return None
         endpoint, listener = expected
         context = self._contexts.as_client(listener)
-        assert context is not None, "a listener stays what it is"
+        assert context is not None, "a listener's security protocol never changes"
         stream = TlsStream(sock, context, server_name=endpoint.host, scratch=self._scratch)
-        self._begin(_Handshake(connection, stream, listener, endpoint, self._clock.monotonic_ms(), is_outgoing=True))
+        self._register(_Handshake(connection, stream, listener, endpoint, self._clock.monotonic_ms(), is_outgoing=True))
         self.on_readable(connection)
         return stream
 
-    def _begin(self, handshake: _Handshake) -> None:
+    def _register(self, handshake: _Handshake) -> None:
         self._open[handshake.connection] = handshake
         if not handshake.is_outgoing:
             self._open_by_listener[handshake.listener] += 1
         self._metrics.open_handshakes += 1
 
     def on_readable(self, connection: ConnectionId) -> None:
-        """Bytes have come: take the next step when it is its turn."""
+        """Queue the connection's next step: bytes have arrived."""
         handshake = self._open[connection]
         if not handshake.is_queued:
             handshake.is_queued = True
             self._queues.setdefault(handshake.listener, deque()).append(handshake)
 
-    def forget(self, connection: ConnectionId) -> None:
-        """Give up a connection that is closed; no error when it is not under way."""
+    def remove(self, connection: ConnectionId) -> None:
+        """Remove a closed connection; no error if its handshake is not in progress."""
         self._expected.pop(connection, None)
         handshake = self._open.pop(connection, None)
         if handshake is not None:
@@ -222,21 +222,21 @@ class Handshakes:
             if not handshake.is_outgoing:
                 self._open_by_listener[handshake.listener] -= 1
 
-    def turn(self) -> None:
-        """Close those that are late, then hand over steps, one listener after the other."""
+    def submit_steps(self) -> None:
+        """Close handshakes past their deadline, then submit steps, round-robin over the listeners."""
         if not self._open:
             return
         for handshake in self._late(self._clock.monotonic_ms()):
             self._fail(handshake, f"not finished within {self._limits.deadline_ms} ms")
         closings = 0
-        while self._queues and self._in_hand < _IN_HAND_MAX and closings < _CLOSINGS_PER_TURN:
-            # Several listeners take turns, so that a crowd at one does not keep the nodes from each other.
+        while self._queues and self._in_progress < _IN_PROGRESS_MAX and closings < _CLOSES_PER_ITERATION:
+            # Round-robin over listeners: a connection storm on one must not keep nodes from connecting to each other.
             listener, queue = next(iter(self._queues.items()))
             handshake = queue.popleft()
             del self._queues[listener]
             if queue:
                 self._queues[listener] = queue
-            if handshake.connection in self._open and not self._begin_step(handshake):
+            if handshake.connection in self._open and not self._start_step(handshake):
                 closings += 1
 
     def close(self) -> None:
@@ -245,57 +245,57 @@ class Handshakes:
     def _late(self, now_ms: int) -> list[_Handshake]:
         late: list[_Handshake] = []
         for handshake in self._open.values():
-            if handshake.started_ms + self._limits.deadline_ms > now_ms or len(late) == _CLOSINGS_PER_TURN:
+            if handshake.started_ms + self._limits.deadline_ms > now_ms or len(late) == _CLOSES_PER_ITERATION:
                 break
             late.append(handshake)
         return late
 
-    def _begin_step(self, handshake: _Handshake) -> bool:
-        """Hand a step over if there is one; return False where the connection had to be closed."""
+    def _start_step(self, handshake: _Handshake) -> bool:
+        """Submit the next step if bytes are there; return False if the connection had to be closed."""
         try:
-            handshake.stream.hear()
+            handshake.stream.receive_handshake_bytes()
         except BlockingIOError:
             handshake.is_queued = False
             self._on_waiting(handshake.connection)
         except OSError as error:
-            self._fail(handshake, _words(error))
+            self._fail(handshake, _message(error))
             return False
         else:
             return self._submit_step(handshake)
         return True
 
     def _submit_step(self, handshake: _Handshake) -> bool:
-        self._in_hand += 1
+        self._in_progress += 1
         try:
             self._worker.submit(partial(self._step, handshake))
         except (RuntimeError, MemoryError) as error:
-            self._in_hand -= 1
+            self._in_progress -= 1
             self._fail(handshake, f"no thread can be started for it: {error}")
             return False
         return True
 
     def _step(self, handshake: _Handshake) -> None:
-        """Runs on the other thread, and touches nothing but the stream."""
+        """Take one step; it runs on the other thread, and touches nothing but the stream."""
         handshake.stream.step()
-        self._post(partial(self._end_step, handshake))
+        self._post(partial(self._finish_step, handshake))
 
-    def _end_step(self, handshake: _Handshake) -> None:
-        self._in_hand -= 1
+    def _finish_step(self, handshake: _Handshake) -> None:
+        self._in_progress -= 1
         if handshake.connection not in self._open:
             return  # closed meanwhile
         handshake.is_queued = False
         try:
-            is_through = handshake.stream.conclude()
+            is_complete = handshake.stream.conclude()
         except OSError as error:
-            self._fail(handshake, _words(error))
+            self._fail(handshake, _message(error))
             return
-        if handshake.stream.has_answered:
-            # Bytes alone are no progress: who sends one a second keeps us waiting.
+        if handshake.stream.has_produced_output:
+            # Bytes alone are no progress: a peer may send one a second.
             handshake.moved_ms = self._clock.monotonic_ms()
-        if not is_through:
+        if not is_complete:
             self._on_waiting(handshake.connection)
             return
-        self.forget(handshake.connection)
+        self.remove(handshake.connection)
         self._metrics.handshakes[handshake.listener] += 1
         try:
             subject = handshake.stream.subject()
@@ -305,7 +305,7 @@ class Handshakes:
         self._on_secured(handshake.connection, subject, handshake.is_outgoing)
 
     def _fail(self, handshake: _Handshake, reason: str) -> None:
-        self.forget(handshake.connection)
+        self.remove(handshake.connection)
         self._metrics.failed_handshakes[handshake.listener] += 1
         if self._failure_lines.take_permit():
             logger.warning(
@@ -318,5 +318,5 @@ class Handshakes:
         self._on_failed(handshake.connection, f"the TLS handshake failed: {reason}")
 
 
-def _words(error: OSError) -> str:
+def _message(error: OSError) -> str:
     return str(error) if isinstance(error, TlsError) else error.strerror or str(error)

@@ -1,10 +1,10 @@
-"""`HangUps`: notices that the peer of a socket has hung up while nobody reads from it.
+"""`HangUps`: detects that a socket's peer has hung up while reading from the socket is paused.
 
-A selector reports the end of a stream as "readable", which unread bytes in front of it are as well. Linux tells the
-two apart: an epoll of its own watches the sockets for nothing but their end (EPOLLRDHUP), and is itself watched by the
-loop's selector, being readable when it has something to tell.
+A selector reports the end of a stream as "readable", like unread bytes before it. Linux distinguishes the two: a
+separate epoll watches the sockets only for their end (EPOLLRDHUP), and the loop's selector watches this epoll, which is
+readable when it has events.
 
-Where there is no epoll, the end is noticed once the socket is read again.
+On systems without epoll, the end is noticed once the socket is read again.
 """
 
 import select
@@ -15,15 +15,15 @@ from collections.abc import Callable
 from ottla.ports import ConnectionId
 
 _EVENTS_PER_ROUND = 32
-"""Of a crowd that hangs up at once the others are told of in the next turns of the loop."""
+"""If more peers hang up at once, the next iterations of the loop report the others."""
 
 
 class HangUps:
-    """See the module.
+    """Watch for peers that hang up.
 
     Args of the constructor:
         selector: the loop's.
-        on_hang_up: told of each connection once; its socket is still watched until `forget`.
+        on_hang_up: called once per connection; its socket stays watched until `unwatch`.
     """
 
     def __init__(self, selector: selectors.BaseSelector, on_hang_up: Callable[[ConnectionId], None]) -> None:
@@ -40,8 +40,8 @@ class HangUps:
             self._connections[sock.fileno()] = connection
             self._epoll.register(sock, select.EPOLLRDHUP)
 
-    def forget(self, sock: socket.socket) -> None:
-        """Watch ``sock`` no more; to be called before it is closed."""
+    def unwatch(self, sock: socket.socket) -> None:
+        """Stop watching ``sock``; call it before the socket is closed."""
         if self._epoll is not None:
             del self._connections[sock.fileno()]
             self._epoll.unregister(sock)
@@ -53,7 +53,7 @@ class HangUps:
     def _on_events(self, _: int) -> None:
         assert self._epoll is not None
         for descriptor, _events in self._epoll.poll(0, _EVENTS_PER_ROUND):
-            # What one of them sets off may have closed another.
+            # The callback of one event may have closed the connection of another.
             connection = self._connections.get(descriptor)
             if connection is not None:
                 self._on_hang_up(connection)

@@ -1,4 +1,4 @@
-"""`IdleWork`: something that is done step by step while no connection has anything to do."""
+"""`IdleWork`: work in small steps while no connection has an event."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from ottla.runtime.defects import Defects
 
 
 class IdleWork:
-    """See the module; one work at a time."""
+    """At most one iterator of steps, run while the loop is idle."""
 
     def __init__(self, defects: Defects) -> None:
         self._defects = defects
@@ -16,13 +16,13 @@ class IdleWork:
     def has_work(self) -> bool:
         return self._work is not None
 
-    def begin(self, work: Iterator[None]) -> None:
-        """Take the steps of ``work`` from now on; a step should take no more than a few milliseconds."""
+    def start(self, work: Iterator[None]) -> None:
+        """Run the steps of ``work`` from now on; a step should take no more than a few milliseconds."""
         self._work = work
 
     def take_step(self) -> None:
-        """Take the next step; after one that raises, the rest is left undone."""
-        assert self._work is not None, "`has_work` was asked"
+        """Run the next step; if it raises, drop the rest."""
+        assert self._work is not None, "the caller checks `has_work`"
         try:
             next(self._work)
         except StopIteration:

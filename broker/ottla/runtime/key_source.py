@@ -1,7 +1,7 @@
 """`WebKeySource`: fetches issuers' keys over https, or from a file, on a thread of its own (`ports.KeySource`).
 
-A name is resolved once, and the connection goes to an address that was looked at: one that is not public, which a name
-may be made to point to, is refused unless that is allowed. Redirections are not followed.
+A name is resolved once, and the connection goes to the address that was checked: addresses that are not public, to
+which an attacker may point a name, are rejected unless the configuration allows them. Redirects are not followed.
 """
 
 import http.client
@@ -22,7 +22,7 @@ _HTTPS_PORT = 443
 
 
 class WebKeySource:
-    """``post`` runs a function on the loop; ``context`` is for tests, by default the system's authorities count."""
+    """``post`` runs a function on the loop; ``context`` is for tests, the default trusts the system's authorities."""
 
     def __init__(self, post: Callable[[Callable[[], None]], None], *, context: ssl.SSLContext | None = None) -> None:
         self._post = post
@@ -38,13 +38,13 @@ class WebKeySource:
             self._post(lambda: done(reason))
 
     def _run(self, fetch: KeyFetch, done: Callable[[bytes | str], None]) -> None:
-        answer: bytes | str
+        result: bytes | str
         try:
-            answer = self._fetch(fetch)
+            result = self._fetch(fetch)
         except Exception as error:
-            # Whatever it is: while nobody answers, the keys are not fetched again.
-            answer = str(error) or type(error).__name__
-        self._post(lambda: done(answer))
+            # Every exception has to be reported: until `done` is called, the keys are not fetched again.
+            result = str(error) or type(error).__name__
+        self._post(lambda: done(result))
 
     def _fetch(self, fetch: KeyFetch) -> bytes:
         parts = urlsplit(fetch.url)
@@ -62,15 +62,16 @@ class WebKeySource:
             connection.sock = secured
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             connection.request("GET", target, headers={"Accept": "application/json", "Connection": "close"})
-            response = http.client.HTTPResponse(_Deadline(secured, fetch.read_timeout_ms), method="GET")  # type: ignore[arg-type]
+            reader = _Deadline(secured, fetch.read_timeout_ms)
+            response = http.client.HTTPResponse(reader, method="GET")  # type: ignore[arg-type]
             response.begin()
             if response.status != http.HTTPStatus.OK:
-                raise ValueError(f"the server answered {response.status} {response.reason[:80]}")
+                raise ValueError(f"the server responded {response.status} {response.reason[:80]}")
             return _bounded(response.read(KEYS_BYTES_MAX + 1))
 
 
 class _Deadline(io.RawIOBase):
-    """What `http.client` reads of a socket; the answer has to be whole in time, however it drips."""
+    """Reader for `http.client` with one deadline for the whole response, however slowly its bytes arrive."""
 
     def __init__(self, sock: socket.socket, timeout_ms: int) -> None:
         self._sock = sock
@@ -91,10 +92,10 @@ class _Deadline(io.RawIOBase):
 
 
 def _connect(host: str, port: int, fetch: KeyFetch) -> socket.socket:
-    """Connect to the first address of ``host`` that may be and answers.
+    """Connect to the first address of ``host`` that is allowed and accepts.
 
     Raises:
-        OSError: none does.
+        OSError: no such address accepts.
     """
     failure: OSError = OSError(f"{host} has no address")
     for family, _, _, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
@@ -102,7 +103,8 @@ def _connect(host: str, port: int, fetch: KeyFetch) -> socket.socket:
         ip = getattr(ip, "ipv4_mapped", None) or ip
         if not ip.is_global and not fetch.allows_private_addresses:
             failure = OSError(
-                f"{host} is {ip}, which is no public address; ottla.oauthbearer.private.addresses.allow=true allows it"
+                f"{host} is {ip}, which is not a public address; ottla.oauthbearer.private.addresses.allow=true allows "
+                "it"
             )
             continue
         sock = socket.socket(family, socket.SOCK_STREAM)
@@ -119,5 +121,5 @@ def _connect(host: str, port: int, fetch: KeyFetch) -> socket.socket:
 
 def _bounded(data: bytes) -> bytes:
     if len(data) > KEYS_BYTES_MAX:
-        raise ValueError(f"it is larger than {KEYS_BYTES_MAX} bytes")
+        raise ValueError(f"the key set is larger than {KEYS_BYTES_MAX} bytes")
     return data

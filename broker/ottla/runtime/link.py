@@ -1,4 +1,4 @@
-"""`Link`: one socket of the reactor and what waits to be sent on it; `open_listening_socket` for those who come in."""
+"""`Link`: one socket of the reactor with its queue of unsent data; `open_listening_socket` for listeners."""
 
 import errno
 import socket
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from ottla.runtime.tls_stream import TlsStream
 
 _UNSENT_BYTES_MAX: Final = 512 * 1024
-"""So much the system takes ahead of what a connection's peer lets it send. It would take megabytes for each peer that
-does not read, of memory of its own; what it has not taken is counted by `Unread`.
+"""Bytes that the kernel buffers beyond the peer's receive window. Without a bound it would buffer megabytes for each
+peer that does not read; bytes that it has not taken are counted by `UnsentLimits`.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SocketOptions:
-    """What ``server.properties`` says of sockets; None leaves a buffer to the system, which sizes it by itself.
+    """Socket settings of ``server.properties``; None leaves the size of a buffer to the kernel.
 
     Attributes:
-        unread_bytes_max: answers that peers have not taken hold so much memory over all connections.
-        idle_ms_max: a peer that takes nothing of what is queued for it is waited for so long.
-        tells_dialled: whether the core is told which address of ours a peer has dialled; few nodes want to know.
+        unread_bytes_max: maximum memory of unread responses over all connections.
+        idle_ms_max: a peer that reads nothing of its queued data for so long is disconnected.
+        reports_local_address: whether the core receives the address that a peer connected to; few nodes need it.
     """
 
     receive_buffer_bytes: int | None = None
@@ -33,21 +33,22 @@ class SocketOptions:
     backlog_size: int = 1024
     unread_bytes_max: int = 256 * 1024 * 1024
     idle_ms_max: int = 600_000
-    tells_dialled: bool = False
+    reports_local_address: bool = False
 
 
 class Link:
-    """See the module.
+    """One connection's socket and output queue.
 
-    ``stream`` is what bytes are read from and sent to: the socket itself, or TLS on it, which is ``tls`` as well.
+    ``stream`` is used for reads and writes: the socket itself, or TLS on it, which is then ``tls`` as well.
     """
 
     __slots__ = (
         "closing",
-        "events_put_off",
+        "deferred_events",
         "file_bytes",
         "has_hung_up",
         "id",
+        "is_backpressured",
         "is_checked_for_hang_up",
         "is_reading",
         "is_secure",
@@ -58,7 +59,6 @@ class Link:
         "sock",
         "stream",
         "tls",
-        "told_to_wait",
         "unread_bytes",
         "warmed",
         "watched",
@@ -70,47 +70,47 @@ class Link:
         self.stream: socket.socket | TlsStream = sock
         self.tls: TlsStream | None = None
         self.is_secure = True
-        """False while a TLS handshake is under way; where there is none, nothing is missing."""
+        """False while a TLS handshake is in progress; True on plaintext connections."""
         self.outbox: deque[Chunk] = deque()
         self.outbox_bytes = 0
         self.file_bytes = 0
-        """Of ``outbox_bytes``, those that are in files."""
+        """Part of ``outbox_bytes`` that is in files."""
         self.unread_bytes = 0
-        """What `Unread` has counted for this connection."""
+        """Bytes that `UnsentLimits` has counted for this connection."""
         self.is_reading = True
         self.is_checked_for_hang_up = False
         self.has_hung_up = False
-        """Whether its peer has, and what it sent before is still to be read."""
-        self.told_to_wait = False
+        """Whether the peer has hung up, and bytes that it sent before are still to be read."""
+        self.is_backpressured = False
         self.closing = False
         self.is_warming = False
         self.is_sent_much = False
-        """Whether its last answers were large, and it is not known that the peer has taken them."""
+        """Whether the last responses were large, and the peer may not have received them yet."""
         self.warmed: FileSlice | None = None
         self.watched = 0
-        self.events_put_off = 0
-        """Those that wait for its turn in the `Backlog`."""
+        self.deferred_events = 0
+        """Events that wait in `DeferredLinks`."""
 
     def secure(self, tls: "TlsStream") -> None:
-        """Have everything go through ``tls`` from now on, whose handshake is still to come."""
+        """Read and write through ``tls`` from now on, whose handshake has not started yet."""
         self.tls = self.stream = tls
         self.is_secure = False
 
     @property
     def memory_bytes(self) -> int:
-        """How much of what waits for the socket is in memory."""
+        """Number of unsent bytes that are in memory."""
         return self.outbox_bytes - self.file_bytes + (0 if self.tls is None else self.tls.unsent_bytes)
 
     @property
     def has_unsent(self) -> bool:
-        """Whether something waits for the socket, in the clear or encrypted already."""
+        """Whether bytes wait for the socket, plaintext or already encrypted."""
         return bool(self.outbox) or (self.tls is not None and self.tls.has_unsent)
 
 
 class _ListeningSocket(socket.socket):
-    """One whose family and type are known to `accept`, which asks for them for each connection that it makes.
+    """Listening socket with cached family and type, which `accept` reads for each new connection.
 
-    The standard library's looks each of them up as an enumeration's member: a third of what accepting costs.
+    The standard library converts each of them to an enumeration's member: a third of the cost of accepting.
     """
 
     __slots__ = ("family",)
@@ -123,7 +123,7 @@ class _ListeningSocket(socket.socket):
 
 
 def open_listening_socket(host: str, port: int, options: SocketOptions) -> socket.socket:
-    """Return a non-blocking socket that listens on ``host``: every address where it is empty.
+    """Return a non-blocking socket that listens on ``host``; on every address if it is empty.
 
     Raises:
         OSError: the address cannot be bound.
@@ -136,7 +136,7 @@ def open_listening_socket(host: str, port: int, options: SocketOptions) -> socke
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if host == "::" else 1)
-        # Before listening: accepted connections inherit all of them, and the window is agreed on at the first packet.
+        # Before listening: accepted connections inherit these options, and the window is negotiated in the handshake.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if options.receive_buffer_bytes is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
@@ -159,18 +159,18 @@ def _bound_unsent(sock: socket.socket) -> None:
     try:
         sock.setsockopt(socket.IPPROTO_TCP, option, _UNSENT_BYTES_MAX)
     except OSError as error:
-        # Sandboxes that only look like Linux lack it; a node can do without.
+        # Sandboxes that emulate Linux may lack it; a node works without it.
         if error.errno != errno.ENOPROTOOPT:
             raise
 
 
 def endpoint_of(address: tuple[str, int] | tuple[str, int, int, int]) -> Endpoint:
-    """Return host and port of a socket address, IPv4-mapped IPv6 written as IPv4."""
+    """Return host and port of a socket address; IPv4-mapped IPv6 is written as IPv4."""
     return Endpoint(address[0].removeprefix("::ffff:"), address[1])
 
 
 def peer_of(sock: socket.socket) -> Endpoint | None:
-    """Return who is at the other end; None when nobody is any more."""
+    """Return the peer's address; None if the socket is no longer connected."""
     try:
         return endpoint_of(sock.getpeername())
     except OSError:

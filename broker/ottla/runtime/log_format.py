@@ -1,8 +1,8 @@
-"""How the node's log lines look: one line per event, times in UTC, and nothing in them that forges another line.
+"""`LogFormatter`: one line per event, times in UTC, safe against forged log lines.
 
-The second line of defence: the core quotes what clients sent (`ottla.quoting`). Here also the text of exceptions and of
-libraries passes, so what is not printable is escaped, a message is cut, and every line of a traceback is indented: a
-line that starts with a time is one that this process wrote as such.
+It is the second line of defence: the core quotes strings of clients (`ottla.quoting`). Messages of exceptions and of
+libraries only pass here: unprintable characters are escaped, long messages are truncated, and lines of a traceback are
+indented, so that every line that starts with a time is a genuine log line.
 """
 
 import logging
@@ -25,14 +25,14 @@ class LogFormatter(logging.Formatter):
         self.converter = time.gmtime
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """Return the line, escaped and cut."""
+        """Return the line, escaped and truncated."""
         line = super().formatMessage(record)
         if len(line) > _MESSAGE_CHARACTERS_MAX:
             line = f"{line[:_MESSAGE_CHARACTERS_MAX]}{_CUT}"
         return escape_unprintable(line)
 
     def formatException(self, ei: object) -> str:
-        """Return the traceback, its end where it is too long: that is where the exception itself is."""
+        """Return the indented traceback; a long one keeps its start and its end, which names the exception."""
         return _indented(super().formatException(ei))  # type: ignore[arg-type]
 
     def formatStack(self, stack_info: str) -> str:

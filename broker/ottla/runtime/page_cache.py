@@ -1,8 +1,8 @@
-"""Is a piece of a file in the page cache, and if not, have it read there by another thread.
+"""`PageCache`: checks whether a part of a file is in the page cache; if not, another thread reads it.
 
-`sendfile` of bytes that are only on the disk would stop the loop for as long as the disk takes. Two reads with
-RWF_NOWAIT, of the first byte and of the last, tell: readers go forward, so that what lies between was read with them.
-Where the system or the file system has no such read, everything counts as cached.
+`sendfile` of bytes that are only on the disk would block the loop for as long as the disk takes. Two reads with
+RWF_NOWAIT, of the first and of the last byte, detect that: consumers read forward, so the bytes in between were read
+together with them. If the system or the file system does not support such reads, everything counts as cached.
 """
 
 import errno
@@ -18,17 +18,17 @@ _NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 
 class PageCache:
-    """Asks the kernel; its threads are made when the first cold read comes."""
+    """Page-cache checks and cold reads; threads are started with the first cold read."""
 
     def __init__(self, *, threads: int = 2) -> None:
         self._threads = WorkerThreads("cold-read", threads)
         self._byte = bytearray(1)
-        self._can_tell = bool(_NOWAIT)
+        self._is_supported = bool(_NOWAIT)
         self.cold_reads = 0
 
     def holds(self, descriptor: int, position: int, size_bytes: int) -> bool:
         """Return whether reading ``size_bytes`` (> 0) from ``position`` need not wait for the disk."""
-        if not self._can_tell:
+        if not self._is_supported:
             return True
         try:
             os.preadv(descriptor, [self._byte], position, _NOWAIT)
@@ -38,18 +38,18 @@ class PageCache:
         except OSError as error:
             if error.errno not in _NOT_SUPPORTED:
                 raise
-            self._can_tell = False
+            self._is_supported = False
         return True
 
     def load(self, descriptor: int, position: int, size_bytes: int, done: Callable[[], None]) -> bool:
-        """Read the piece on another thread, then call ``done`` there, whether the disk could read it or not.
+        """Read the part on another thread, then call ``done`` there, also after an error.
 
-        An error is not reported here: the `sendfile` that follows meets it again. Return False where there is no
-        descriptor or no thread left to read with: `sendfile` waits for the disk then.
+        Errors are not reported: the `sendfile` that follows runs into them again. Return False if no descriptor or no
+        thread is available: `sendfile` then waits for the disk.
         """
         self.cold_reads += 1
         try:
-            # A descriptor of its own: the file may be closed, and the number used again, before the thread gets to it.
+            # A duplicate: the file may be closed, and its number reused, before the thread reads.
             copy = os.dup(descriptor)
         except OSError:
             return False

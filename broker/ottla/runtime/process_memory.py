@@ -8,7 +8,7 @@ from ottla.runtime.cgroup_memory import CgroupMemory
 
 
 class Connections(Protocol):
-    """Who has the sockets: `runtime.reactor.Reactor`."""
+    """Owner of the sockets: `runtime.reactor.Reactor`."""
 
     def unsent_bytes(self, connection: ConnectionId) -> int: ...
 
@@ -16,7 +16,7 @@ class Connections(Protocol):
 
 
 class ProcessMemory:
-    """See the module."""
+    """Memory limit, memory use and large output queues of this process."""
 
     def __init__(self, connections: Connections, cgroup: CgroupMemory | None = None) -> None:
         self._connections = connections
@@ -27,13 +27,13 @@ class ProcessMemory:
         return self._cgroup.use()
 
     def release(self) -> None:
-        """Have glibc return its free pages: it keeps what it may need again, which the group counts as used."""
+        """Have glibc return free pages, which it keeps for reuse and which count as used by the control group."""
         if self._trim is None:
             self._trim = _find_trim()
         self._trim(0)
 
     def prepare(self) -> Iterator[None]:
-        """Import what `release` needs, as work for an idle node: it takes some ms, and needs descriptors."""
+        """Import the module that `release` needs while the node is idle: it takes some ms, and needs descriptors."""
         self._trim = _find_trim()
         yield
 

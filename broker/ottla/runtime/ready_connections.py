@@ -25,10 +25,10 @@ Ready = tuple[selectors.SelectorKey, int]
 
 
 class ReadyConnections:
-    """See the module. One for a loop; ``data`` of each key is called with its events.
+    """Order of service of one loop; ``data`` of each key is called with its events.
 
     Args of the constructor:
-        on_defect: gets the callback, and the exception that it raised.
+        on_defect: receives the callback, and the exception that it raised.
     """
 
     def __init__(self, clock: Clock, on_defect: Callable[[object, Exception], None]) -> None:
@@ -36,7 +36,7 @@ class ReadyConnections:
         self._on_defect = on_defect
         self._number = 0
         self._served_as: dict[int, int] = {}
-        """By descriptor: the number of the event that was its last one."""
+        """By descriptor: the number of its last event."""
 
     def serve(self, ready: Sequence[Ready]) -> None:
         """Serve one iteration. The selector reports again what is left."""

@@ -1,7 +1,7 @@
-"""`Sender`: what waits in a link's outbox goes to its socket: buffers gathered, bytes of files by `sendfile`.
+"""`Sender`: sends a link's outbox to its socket: gathered buffers with `sendmsg`, bytes of files with `sendfile`.
 
-Of files a link sends its share of a turn of the loop and no more, and what is not in the page cache is read there by
-another thread first: neither a crowd of consumers nor the disk holds up those who ask for little.
+Bytes of files are limited per link and iteration of the loop, and bytes that are not in the page cache are first read
+by another thread: neither many consumers nor the disk may delay clients with small requests.
 """
 
 import array
@@ -14,37 +14,37 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.ports import FileSlice
+from ottla.runtime.event_loop import EventLoop
 from ottla.runtime.link import Link
 from ottla.runtime.page_cache import PageCache
 
 _SENDFILE_BYTES_MAX: Final = 1024 * 1024
-"""At most this much of files goes to the peers that are ready before others have their turn; they share it."""
+"""Bytes of files per iteration, divided among the ready peers."""
 _SLICE_BYTES_MIN: Final = 64 * 1024
 _ENCRYPT_BYTES_MAX: Final = 256 * 1024
-"""The same under TLS, where the bytes go through this process."""
+"""The same per call under TLS, which encrypts the bytes in this process."""
 _GATHER_MAX: Final = 512
 LARGE_BYTES: Final = 16 * 1024
-"""Of an answer, from which on it matters whether its peer takes it; so much may wait in the socket of one that does."""
+"""Size of a response from which on the peer's reading is checked; a socket may hold so much for a peer that reads."""
 
 
 class Sender:
-    """See the module; ``ready_count`` is how many links share this turn of the loop.
+    """Sender of a reactor.
 
     Args of the constructor:
-        post: runs a function on the loop soon; called from another thread.
-        on_lost: told of a link whose connection failed, and how.
-        on_warmed: told of a link whose bytes have come from the disk: it is to be flushed again.
+        loop: runs completions of cold reads; its number of ready links divides the bytes of files per iteration.
+        on_lost: receives a link whose connection failed, and the error.
+        on_warmed: receives a link whose bytes have been read from the disk, to flush it again.
     """
 
     def __init__(
         self,
-        post: Callable[[Callable[[], None]], None],
+        loop: EventLoop,
         *,
         on_lost: Callable[[Link, OSError], None],
         on_warmed: Callable[[Link], None],
     ) -> None:
-        self.ready_count = 1
-        self._post = post
+        self._loop = loop
         self._on_lost = on_lost
         self._on_warmed = on_warmed
         self._page_cache = PageCache()
@@ -54,7 +54,7 @@ class Sender:
         self._page_cache.close()
 
     def flush(self, link: Link) -> None:
-        """Send what the socket takes of the outbox, and of files no more than the connection's share of a turn."""
+        """Send as much of the outbox as the socket takes; of files no more than the link's share of the iteration."""
         left = link.file_bytes
         if link.outbox_bytes > LARGE_BYTES:
             link.is_sent_much = True
@@ -71,7 +71,7 @@ class Sender:
             self._on_lost(link, error)
 
     def is_behind(self, link: Link) -> bool:
-        """Return whether the peer has yet to take what it was sent; False where the system cannot tell."""
+        """Return whether the peer has not received its last large response; False if the system does not support it."""
         try:
             fcntl.ioctl(link.sock, termios.TIOCOUTQ, self._waiting)
         except OSError:
@@ -116,7 +116,9 @@ class Sender:
         chunk = link.outbox[0]
         assert isinstance(chunk, FileSlice)
         descriptor = chunk.file.fileno()
-        share = max(_SLICE_BYTES_MIN, _SENDFILE_BYTES_MAX // max(1, self.ready_count)) - left_before + link.file_bytes
+        share = (
+            max(_SLICE_BYTES_MIN, _SENDFILE_BYTES_MAX // max(1, self._loop.ready_count)) - left_before + link.file_bytes
+        )
         if share <= 0:
             return False
         size = min(chunk.size_bytes, share if link.tls is None else min(share, _ENCRYPT_BYTES_MAX))
@@ -129,7 +131,7 @@ class Sender:
         else:
             sent = link.tls.send_file(descriptor, chunk.position, size)
         if sent == 0:
-            raise OSError(errno.EIO, f"{chunk.file.path} ended before the bytes that were promised from it")
+            raise OSError(errno.EIO, f"{chunk.file.path} is shorter than the bytes to be sent from it")
         link.outbox_bytes, link.file_bytes = link.outbox_bytes - sent, link.file_bytes - sent
         if sent == chunk.size_bytes:
             link.outbox.popleft()
@@ -138,9 +140,9 @@ class Sender:
         return False
 
     def _warm(self, link: Link, chunk: FileSlice, size_bytes: int) -> bool:
-        """Have another thread read what is not in the page cache: the disk must not stop the loop.
+        """Have another thread read bytes that are not in the page cache: the disk must not block the loop.
 
-        Return False where it cannot.
+        Return False if there is no thread for it.
         """
 
         def warmed() -> None:
@@ -149,5 +151,5 @@ class Sender:
             self._on_warmed(link)
 
         file = chunk.file.fileno()
-        link.is_warming = self._page_cache.load(file, chunk.position, size_bytes, lambda: self._post(warmed))
+        link.is_warming = self._page_cache.load(file, chunk.position, size_bytes, lambda: self._loop.post(warmed))
         return link.is_warming

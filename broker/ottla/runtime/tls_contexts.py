@@ -1,7 +1,7 @@
-"""`ListenerContexts`: what each listener's connections are secured with, and how that changes while the node runs.
+"""`ListenerContexts`: the TLS context of each listener, and its renewal while the node runs.
 
-A context is made of settings and key material. When the files or the settings change, a new one takes its place for new
-connections; those that are open keep theirs. What cannot be used is said once, and the old one stays.
+A context is built from settings and key material. When the files or the settings change, a new context is used for new
+connections; open connections keep theirs. Unusable certificates are reported once, and the old context stays.
 Source: SslFactory, SslEngineValidator and DefaultSslEngineFactory of Apache Kafka 4.3.
 """
 
@@ -25,28 +25,27 @@ _DATES: Final = (9, 10)
 """X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED."""
 _DAY_MS: Final = 86_400_000
 EXPIRY_WARNING_MS: Final = 30 * _DAY_MS
-"""From so long before a certificate's end on, the log says every day that it is near."""
+"""A certificate that expires sooner is reported every day."""
 
 
 class ListenerContexts:
-    """See the module. `as_server` and `as_client` are for the loop; `renew` may run on any one other thread.
+    """TLS contexts by listener. `as_server` and `as_client` are for the loop; `renew` may run on one other thread.
 
     Raises of the constructor:
-        ConfigurationError: a listener's settings or files cannot be used; it is named.
+        ConfigurationError: a listener's settings or files cannot be used; the message names the listener.
     """
 
     def __init__(self, config: NodeConfig, metrics: TlsMetrics, *, now_ms: int) -> None:
         self._metrics = metrics
-        self._opened = {door.name for door in config.listeners}
+        self._opened = {listener.name for listener in config.listeners}
         self._inter_broker = config.inter_broker_listener_name
         self._names = listeners_with_tls(config)
         self._contexts: dict[str, Contexts] = {}
-        self._refused: dict[str, tuple[object, ...]] = {}
-        self._is_said: set[str] = set()
+        self._rejected: dict[str, tuple[object, ...]] = {}
+        self._reported: set[str] = set()
         self._warn_again_at_ms: dict[str, int] = {}
         for name in self._names:
-            made = self._make(read_tls_settings(config.originals, name, opened=name in self._opened))
-            self._take(made)
+            self._use(self._create(read_tls_settings(config.originals, name, opened=name in self._opened)))
         self.warn_of_expiry(now_ms)
 
     def as_server(self, listener: str) -> ssl.SSLContext | None:
@@ -60,10 +59,10 @@ class ListenerContexts:
         return None if contexts is None else contexts.client
 
     def renew(self, properties: Mapping[str, str]) -> list[str]:
-        """Look for changed files and settings; return the listeners whose new connections get new certificates.
+        """Check for changed files and settings; return the listeners whose new connections get new certificates.
 
-        ``properties`` are those of the node with what was changed since its start. What cannot be used is tried twice,
-        as files may be written one after the other, and then said once.
+        ``properties`` are the node's, with dynamic changes applied. Unusable certificates are tried twice, as files may
+        be written one after the other, and then reported once.
         """
         renewed = []
         for name in self._names:
@@ -71,87 +70,91 @@ class ListenerContexts:
             try:
                 settings = read_tls_settings(properties, name, opened=name in self._opened)
             except ConfigurationError as error:
-                self._refuse(name, (str(error),), error)
+                self._reject(name, (str(error),), error)
                 continue
             state = (settings, stamp_of(settings))
             if state == (old.settings, old.stamp):
-                self._forgive(name)
+                self._clear_rejection(name)
                 continue
-            if self._refused.get(name) == state and name in self._is_said:
+            if self._rejected.get(name) == state and name in self._reported:
                 continue
             try:
-                made = self._make(settings)
-                _require_compatible(old, made)
+                created = self._create(settings)
+                _require_compatible(old, created)
             except ConfigurationError as error:
-                self._refuse(name, state, error)
+                self._reject(name, state, error)
                 continue
-            self._forgive(name)
-            self._take(made)
+            self._clear_rejection(name)
+            self._use(created)
             self._metrics.reloads += 1
             renewed.append(name)
-            logger.info("listener %s has new certificates; connections that are open keep theirs", name)
+            logger.info("listener %s has new certificates; open connections keep theirs", name)
         return renewed
 
     def check(self, properties: Mapping[str, str]) -> None:
-        """Try certificates that somebody wants to have used from now on.
+        """Validate changed TLS settings without using them.
 
         Raises:
-            ConfigurationError: they cannot be used.
+            ConfigurationError: their certificates cannot be used.
         """
         for name in self._names:
             old = self._contexts[name]
             settings = read_tls_settings(properties, name, opened=name in self._opened)
             if settings != old.settings:
-                _require_compatible(old, self._make(settings))
+                _require_compatible(old, self._create(settings))
 
     def warn_of_expiry(self, now_ms: int) -> None:
-        """Say of each certificate once a day that it has expired, is not valid yet, or will end soon."""
+        """Log once a day for each certificate that it has expired, is not valid yet, or expires soon."""
         for name, contexts in self._contexts.items():
             if contexts.material is None or now_ms < self._warn_again_at_ms.get(name, 0):
                 continue
-            ends_ms = contexts.material.expires_at_ms
-            begins_ms = max(int(it.not_valid_before_utc.timestamp() * 1000) for it in contexts.material.chain)
-            if ends_ms <= now_ms:
-                said = "has expired: clients refuse it"
-            elif begins_ms > now_ms:
-                said = f"is not valid before {_date(begins_ms)}: clients refuse it"
-            elif ends_ms - now_ms < EXPIRY_WARNING_MS:
-                said = f"ends in {(ends_ms - now_ms) // _DAY_MS} days, on {_date(ends_ms)}"
+            expires_ms = contexts.material.expires_at_ms
+            valid_from_ms = max(int(it.not_valid_before_utc.timestamp() * 1000) for it in contexts.material.chain)
+            if expires_ms <= now_ms:
+                problem = "has expired: clients reject it"
+            elif valid_from_ms > now_ms:
+                problem = f"is not valid before {_date(valid_from_ms)}: clients reject it"
+            elif expires_ms - now_ms < EXPIRY_WARNING_MS:
+                problem = f"expires in {(expires_ms - now_ms) // _DAY_MS} days, on {_date(expires_ms)}"
             else:
                 continue
             self._warn_again_at_ms[name] = now_ms + _DAY_MS
-            logger.warning("the certificate of listener %s %s; put a new one in its place", name, said)
+            logger.warning("the certificate of listener %s %s; replace it", name, problem)
 
-    def _make(self, settings: TlsSettings) -> Contexts:
-        made = make_contexts(settings, opened=settings.listener in self._opened)
-        if settings.listener == self._inter_broker and made.server is not None:
-            require_trusts_itself(made)
-        return made
+    def _create(self, settings: TlsSettings) -> Contexts:
+        created = make_contexts(settings, opened=settings.listener in self._opened)
+        if settings.listener == self._inter_broker and created.server is not None:
+            require_trusts_itself(created)
+        return created
 
-    def _take(self, made: Contexts) -> None:
-        name = made.settings.listener
-        self._contexts[name] = made
+    def _use(self, contexts: Contexts) -> None:
+        name = contexts.settings.listener
+        self._contexts[name] = contexts
         self._warn_again_at_ms.pop(name, None)
-        if made.material is not None:
-            self._metrics.certificates_expire_at_ms[name] = made.material.expires_at_ms
+        if contexts.material is not None:
+            self._metrics.certificates_expire_at_ms[name] = contexts.material.expires_at_ms
 
-    def _refuse(self, name: str, state: tuple[object, ...], error: ConfigurationError) -> None:
-        if self._refused.get(name) != state:
-            self._refused[name] = state
-            self._is_said.discard(name)
-        elif name not in self._is_said:
-            self._is_said.add(name)
+    def _reject(self, name: str, state: tuple[object, ...], error: ConfigurationError) -> None:
+        if self._rejected.get(name) != state:
+            self._rejected[name] = state
+            self._reported.discard(name)
+        elif name not in self._reported:
+            self._reported.add(name)
             self._metrics.failed_reloads += 1
             reason = one_line(str(error))
-            logger.error("new certificates cannot be used, listener %s keeps those that it has: %s", name, reason)
+            logger.error("new certificates of listener %s cannot be used, it keeps its current ones: %s", name, reason)
 
-    def _forgive(self, name: str) -> None:
-        self._refused.pop(name, None)
-        self._is_said.discard(name)
+    def _clear_rejection(self, name: str) -> None:
+        self._rejected.pop(name, None)
+        self._reported.discard(name)
 
 
 def _require_compatible(old: Contexts, new: Contexts) -> None:
-    """Refuse a certificate for another name, unless the configuration allows that."""
+    """Reject a certificate for another name, unless the configuration allows it.
+
+    Raises:
+        ConfigurationError: the distinguished name differs, or an alternative name is missing.
+    """
     if old.material is None or new.material is None:
         return
     listener = new.settings.listener
@@ -163,19 +166,19 @@ def _require_compatible(old: Contexts, new: Contexts) -> None:
     missing = old.material.alternative_names - new.material.alternative_names
     if missing and not new.settings.allows_san_changes:
         raise ConfigurationError(
-            f"listener {listener}: the new certificate is not for {', '.join(sorted(missing))} any more; "
+            f"listener {listener}: the new certificate is no longer for {', '.join(sorted(missing))}; "
             "ssl.allow.san.changes=true allows that"
         )
 
 
 def require_trusts_itself(contexts: Contexts) -> None:
-    """Have a listener of brokers shake hands with itself: as every broker dials the others with the same settings.
+    """Try a handshake of an inter-broker listener with itself: brokers connect to each other with the same settings.
 
     Raises:
-        ConfigurationError: they would not trust each other, or have no version or cipher in common.
+        ConfigurationError: brokers would not trust each other, or have no TLS version or cipher in common.
     """
     assert contexts.server is not None
-    # Whom the others will dial is not known here.
+    # The host names that peers will connect to are unknown here.
     checks_names, contexts.client.check_hostname = contexts.client.check_hostname, False
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     sides = [
@@ -188,10 +191,11 @@ def require_trusts_itself(contexts: Contexts) -> None:
             sides = [side for side in sides if not _step(side)]
     except ssl.SSLError as error:
         if getattr(error, "verify_code", 0) in _DATES:
-            return  # `ListenerContexts.warn_of_expiry` says so
+            return  # `ListenerContexts.warn_of_expiry` reports it
         raise ConfigurationError(
-            f"listener {contexts.settings.listener} is the one between brokers, and its own certificate does not pass: "
-            f"{explain(error)}. Put its authority into ssl.truststore.location (and its use into the certificate)."
+            f"listener {contexts.settings.listener} is the inter-broker listener, and it does not trust its own "
+            f"certificate: {explain(error)}. Add its CA to ssl.truststore.location (and client and server to the "
+            "certificate's extended key usage)."
         ) from error
 
 

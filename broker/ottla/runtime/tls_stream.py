@@ -1,10 +1,11 @@
-"""`TlsStream`: a socket's methods for a connection under TLS, so that the reactor reads and sends as it always does.
+"""`TlsStream`: a TLS connection with a socket's methods, so that the reactor treats both alike.
 
-OpenSSL works on memory here, not on the socket: many records go to the system in one call, and what waits for the
-socket is only ever bytes, never a half-done step of the library. So a stream wants to write exactly while it
-`has_unsent` bytes, whatever asked for them, and wants to read always.
+OpenSSL works on memory buffers here, not on the socket: many records go to the kernel in one call, and only bytes wait
+for the socket, never an unfinished operation of the library. So a stream needs write events exactly while it
+`has_unsent` bytes, and read events always.
 
-`recv_into`, `send` and `sendmsg` do what a non-blocking socket's do: BlockingIOError when there is nothing or no room.
+`recv_into`, `send` and `sendmsg` behave as a non-blocking socket's: they raise BlockingIOError when nothing can be read
+or written.
 """
 
 import os
@@ -19,22 +20,24 @@ from ottla.tls.distinguished_name import subject_of
 from ottla.tls.errors import TlsError, explain, explain_first_bytes
 
 RECORD_BYTES: Final = 16 * 1024
-"""The most that one TLS record holds."""
+"""Maximum payload of a TLS record."""
 SEND_BYTES_MAX: Final = 256 * 1024
-"""At most this much is encrypted before the socket has to take it."""
+"""Maximum of encrypted bytes before the socket has to take them."""
 _RECEIVE_BYTES_MAX: Final = 256 * 1024
-"""At most this much is decrypted in one call, so that others have their turn."""
+"""Maximum of bytes decrypted in one call, for fairness among connections."""
 _SCRATCH_BYTES: Final = 64 * 1024
-_ANSWERS_BYTES_MAX: Final = 64 * 1024
-"""What the library says on its own, to KeyUpdate for one; a peer that makes it say more and does not read is left."""
+_PROTOCOL_BYTES_MAX: Final = 64 * 1024
+"""Maximum of unsent bytes that the library sends on its own, such as responses to KeyUpdate; above it the connection
+fails, as its peer provokes responses and does not read them.
+"""
 _FIRST_BYTES: Final = 8
 _LAST_READS_MAX: Final = 4
-"""How often more is read from a peer that is refused, who may go on to send for ever."""
+"""Reads after a failed handshake; bounded, as the peer may keep sending."""
 _NOTHING: Final = memoryview(b"")
 
 
 class Scratch:
-    """Memory for bytes on their way, between two calls of nobody's: encrypted ones that came, plain ones that go."""
+    """Buffers that all streams of a loop share within one call: for received encrypted and sent plain bytes."""
 
     __slots__ = ("encrypted", "plain")
 
@@ -44,13 +47,13 @@ class Scratch:
 
 
 class TlsStream:
-    """See the module.
+    """TLS connection on a non-blocking socket.
 
     Args of the constructor:
-        sock: connected and non-blocking; it stays the caller's to watch and to close.
-        context: of the listener.
-        server_name: None for the server's side; the name or address that was dialled for a client's.
-        scratch: for bytes on their way; the streams of a loop share it.
+        sock: connected and non-blocking; the caller watches and closes it.
+        context: TLS context of the listener.
+        server_name: None on the server's side; else the name or address that the client connects to.
+        scratch: buffers that the streams of a loop share.
     """
 
     __slots__ = (
@@ -69,7 +72,7 @@ class TlsStream:
         "_sock",
         "_tls",
         "_unsent",
-        "has_answered",
+        "has_produced_output",
     )
 
     def __init__(
@@ -81,7 +84,7 @@ class TlsStream:
         self._context = context
         self._server_name = server_name
         self._tls: ssl.SSLObject
-        """Made when the peer has spoken: who connects and says nothing costs neither its time nor its memory."""
+        """Created with the peer's first bytes: a silent connection costs neither its time nor its memory."""
         self._scratch = scratch.encrypted
         self._plain = scratch.plain
         self._has_started = False
@@ -90,20 +93,20 @@ class TlsStream:
         self._needs_more = True
         self._has_ended = False
         self._is_stepping = False
-        """Whether a step is in hand: what the library has to say is its alone until `conclude`."""
+        """Whether a step is in progress: until `conclude`, the output buffer belongs to the step's thread."""
         self._outcome: bool | Exception = False
-        """What the handshake's last step came to: whether it was the last of all, or why there is none."""
-        self.has_answered = False
-        """Whether the handshake's last step had something to say to the peer."""
+        """Result of the handshake's last step: whether the handshake is complete, or the error."""
+        self.has_produced_output = False
+        """Whether the handshake's last step produced bytes for the peer."""
 
     # --- the handshake --------------------------------------------------------------------------------------------
 
-    def hear(self) -> None:
-        """Take what has come for the handshake's next `step`; a client's first one needs nothing.
+    def receive_handshake_bytes(self) -> None:
+        """Read the bytes for the handshake's next `step`; a client's first step needs none.
 
         Raises:
             TlsError: the peer hung up.
-            BlockingIOError: nothing has come.
+            BlockingIOError: no bytes have arrived.
             OSError: the connection failed.
         """
         if self._server_name is not None and not self._has_started:
@@ -119,7 +122,7 @@ class TlsStream:
         self._is_stepping = True
 
     def step(self) -> None:
-        """Compute what `conclude` tells. It may run on another thread; `flush` and `has_unsent` wait for it."""
+        """Advance the handshake; `conclude` returns the result. It may run on another thread; `flush` waits for it."""
         try:
             if not self._has_started:
                 self._has_started = True
@@ -133,30 +136,30 @@ class TlsStream:
         except ssl.SSLWantReadError:
             self._outcome = False
         except Exception as error:
-            # A defect of ours as well: it must not end the thread, and with it everybody's handshakes.
+            # Every exception, also a defect of ours: it must not end the thread, which runs all handshakes.
             self._outcome = error
         else:
             self._outcome = True
 
     def conclude(self) -> bool:
-        """Send what the step has for the peer; return whether the handshake is through.
+        """Send the step's output to the peer; return whether the handshake is complete.
 
         Raises:
-            TlsError: it failed; the peer has been told, as far as the socket took it.
+            TlsError: the handshake failed; the alert was sent as far as the socket took it.
             OSError: the connection failed.
         """
         outcome, self._outcome, self._is_stepping = self._outcome, False, False
-        self.has_answered = self._outgoing.pending > 0
+        self.has_produced_output = self._outgoing.pending > 0
         if isinstance(outcome, Exception):
-            self._say_why()
-            words = explain_first_bytes(self._first_bytes) if self._server_name is None else None
-            raise TlsError(words or explain(outcome)) from outcome
+            self._send_alert()
+            message = explain_first_bytes(self._first_bytes) if self._server_name is None else None
+            raise TlsError(message or explain(outcome)) from outcome
         self._needs_more = not outcome
         self.flush()
         return outcome
 
-    def _say_why(self) -> None:
-        """Send the alert that the library has for the peer; read what is left, which would turn it into a reset."""
+    def _send_alert(self) -> None:
+        """Send the library's alert; then drain the socket, as closing it with unread bytes would send a reset."""
         with suppress(OSError):
             self.flush()
             self._sock.shutdown(socket.SHUT_WR)
@@ -165,29 +168,29 @@ class TlsStream:
                     return
 
     def subject(self) -> str | None:
-        """Return the distinguished name of the peer's certificate; None when it showed none."""
+        """Return the distinguished name of the peer's certificate; None if it presented none."""
         certificate = self._tls.getpeercert(binary_form=True)
         return None if certificate is None else subject_of(certificate)
 
-    # --- what a socket does ---------------------------------------------------------------------------------------
+    # --- methods of a socket --------------------------------------------------------------------------------------
 
     @property
     def has_pending(self) -> bool:
-        """Whether `recv_into` has something to give that no selector would tell of."""
+        """Whether `recv_into` has buffered bytes, of which a selector knows nothing."""
         return self._has_ended or (not self._needs_more and (self._incoming.pending > 0 or self._tls.pending() > 0))
 
     @property
     def has_unsent(self) -> bool:
-        """Whether encrypted bytes wait for the socket, and it is to be asked for room."""
+        """Whether encrypted bytes wait for the socket, and write events are needed."""
         return len(self._unsent) > 0 and not self._is_stepping
 
     @property
     def unsent_bytes(self) -> int:
-        """How many encrypted bytes wait for the socket."""
+        """Number of encrypted bytes that wait for the socket."""
         return len(self._unsent) + self._outgoing.pending
 
     def recv_into(self, buffer: memoryview) -> int:
-        """Fill ``buffer`` as far as there are bytes; 0 when the peer has ended the stream."""
+        """Read available bytes into ``buffer``; return their number, 0 when the peer has ended the stream."""
         if self._has_ended:
             return 0
         filled, wanted = 0, min(len(buffer), _RECEIVE_BYTES_MAX)
@@ -202,19 +205,19 @@ class TlsStream:
                 is_drained = received < len(self._scratch)
             filled = self._decrypt(buffer, filled, wanted)
             if self._outgoing.pending:
-                self._answer()
+                self._send_protocol_bytes()
         if filled or self._has_ended:
             return filled
         raise BlockingIOError
 
-    def _answer(self) -> None:
-        """Send what the library says on its own; what is asked to be sent waits only in ``_unsent``."""
+    def _send_protocol_bytes(self) -> None:
+        """Send what the library produced on its own; data of the caller waits only in ``_unsent``."""
         self.flush()
-        if self._outgoing.pending > _ANSWERS_BYTES_MAX:
-            raise TlsError("the peer asks for answers on and on and does not read them")
+        if self._outgoing.pending > _PROTOCOL_BYTES_MAX:
+            raise TlsError("the peer keeps requesting TLS responses and does not read them")
 
     def _receive(self) -> int:
-        """Take encrypted bytes from the socket; 0 at its end, -1 when there are none."""
+        """Read encrypted bytes from the socket; return 0 at the stream's end, -1 when there are none."""
         try:
             size = self._sock.recv_into(self._scratch)
         except BlockingIOError:
@@ -227,11 +230,11 @@ class TlsStream:
         return size
 
     def _decrypt(self, buffer: memoryview, filled: int, wanted: int) -> int:
-        """Put what is here behind the first ``filled`` bytes, up to ``wanted``; return how many there are then."""
+        """Decrypt into ``buffer`` after its first ``filled`` bytes, up to ``wanted``; return the new fill level."""
         tls, incoming = self._tls, self._incoming
         try:
             while filled < wanted:
-                # One record a call: many clients send some thousand bytes in each.
+                # `read` returns one record per call; many clients send records of a few thousand bytes.
                 size: int = tls.read(wanted - filled, buffer[filled:wanted])  # type: ignore[assignment]
                 if size == 0:
                     self._has_ended = True
@@ -244,14 +247,14 @@ class TlsStream:
         except ssl.SSLZeroReturnError:
             self._has_ended = True
         except ssl.SSLError as error:
-            self._say_why()
+            self._send_alert()
             raise TlsError(explain(error)) from error
         return filled
 
     def send(self, data: Buffer, flags: int = 0) -> int:
-        """Encrypt up to `SEND_BYTES_MAX` of ``data`` and send that; return how much was taken.
+        """Encrypt up to `SEND_BYTES_MAX` of ``data`` and send it; return the number of encrypted bytes of ``data``.
 
-        What the socket does not take is kept: see `has_unsent` and `flush`.
+        Encrypted bytes that the socket does not take are kept: see `has_unsent` and `flush`.
         """
         self.flush()
         if self._unsent:
@@ -267,7 +270,7 @@ class TlsStream:
         return size
 
     def sendmsg(self, buffers: Sequence[Buffer], _ancillary: Sequence[object] = (), flags: int = 0) -> int:
-        """As `send`, of as many of ``buffers`` as go into one turn; small ones share records."""
+        """Send as many of ``buffers`` as fit into `SEND_BYTES_MAX`, as `send` does; small ones share records."""
         gathered: list[Buffer] = []
         size = 0
         for buffer in buffers:
@@ -278,7 +281,7 @@ class TlsStream:
         return self.send(gathered[0] if len(gathered) == 1 else b"".join(gathered), flags)
 
     def send_file(self, descriptor: int, position: int, size_bytes: int) -> int:
-        """As `send`, of bytes that are in a file; 0 where it ends before them."""
+        """Send bytes of a file, as `send` does; return 0 if the file ends before them."""
         self.flush()
         if self._unsent:
             raise BlockingIOError
@@ -286,7 +289,7 @@ class TlsStream:
         return self.send(self._plain[:read]) if read else 0
 
     def flush(self, flags: int = 0) -> None:
-        """Give the socket what it takes of the encrypted bytes; see `has_unsent`.
+        """Send as many of the encrypted bytes as the socket takes; see `has_unsent`.
 
         Raises:
             OSError: the connection failed.
@@ -306,8 +309,8 @@ class TlsStream:
             pass
 
     def end(self) -> None:
-        """Tell the peer that nothing follows (close_notify), as far as the socket takes it."""
+        """Send close_notify, as far as the socket takes it."""
         with suppress(ssl.SSLError, ValueError):
-            self._tls.unwrap()  # its answer is not waited for
+            self._tls.unwrap()  # without waiting for the peer's close_notify
         with suppress(OSError):
             self.flush()

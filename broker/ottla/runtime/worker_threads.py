@@ -1,8 +1,8 @@
-"""`WorkerThreads`: a few threads for work that would stop the loop, which a shortage of threads makes fewer.
+"""`WorkerThreads`: a small thread pool for work that would block the loop; it tolerates a shortage of threads.
 
-One more is started when work comes while all are busy, up to a bound. Where the system starts no more (a limit of
-processes, or of memory), those that run do the work; without any the caller has to do it, or to fail it.
-`concurrent.futures` raises RuntimeError in both cases, and in the first has queued the work all the same.
+A thread is started when work is submitted while all are busy, up to a bound. If the system starts no more (a limit of
+processes, or of memory), the existing threads do the work; without any, the caller has to run or to fail it.
+`concurrent.futures` raises RuntimeError in both cases, and in the first has queued the work nevertheless.
 """
 
 import logging
@@ -14,11 +14,11 @@ logger = logging.getLogger(__name__)
 
 
 class WorkerThreads:
-    """See the module. All but the work itself happens on one thread, the owner's.
+    """Thread pool; its methods are called on one thread, the owner's.
 
     Args of the constructor:
-        name: of the threads, with a number.
-        count_max: how many threads there may be.
+        name: prefix of the threads' names.
+        count_max: maximum number of threads.
     """
 
     def __init__(self, name: str, count_max: int) -> None:
@@ -30,8 +30,8 @@ class WorkerThreads:
         self._has_reported = False
 
     def submit(self, work: Callable[[], object]) -> bool:
-        """Have ``work`` done on a thread; return False where there is none, and ``work`` is the caller's to do."""
-        # First, so that a new thread takes it at once and does not count as idle.
+        """Run ``work`` on a thread; return False if there is no thread, and the caller has to run it."""
+        # Queued first, so that a new thread takes it at once and does not count as idle.
         self._queue.put(work)
         if not self._idle.acquire(blocking=False) and len(self._threads) < self._count_max:
             self._start_one()
@@ -41,7 +41,7 @@ class WorkerThreads:
         return True
 
     def close(self) -> None:
-        """Wait for the work that was submitted, and end the threads."""
+        """Wait for the submitted work, and end the threads."""
         for _ in self._threads:
             self._queue.put(None)
         for thread in self._threads:
@@ -49,7 +49,7 @@ class WorkerThreads:
         self._threads.clear()
 
     def drop_waiting(self) -> None:
-        """Leave undone what no thread has begun with."""
+        """Drop work that no thread has started."""
         try:
             while True:
                 self._queue.get_nowait()
@@ -57,7 +57,7 @@ class WorkerThreads:
             pass
 
     def _start_one(self) -> None:
-        # A daemon, because a disk that does not return must not keep the process from ending.
+        # A daemon thread: a disk that does not respond must not keep the process from exiting.
         thread = threading.Thread(target=self._run, name=f"{self._name}_{len(self._threads)}", daemon=True)
         try:
             thread.start()
@@ -65,7 +65,7 @@ class WorkerThreads:
             if not self._has_reported:
                 self._has_reported = True
                 logger.warning(
-                    "cannot start a thread for %s, where %d of %d run: %s; check the limit of processes (pids)",
+                    "cannot start a thread for %s (%d of %d are running): %s; check the limit of processes (pids)",
                     self._name,
                     len(self._threads),
                     self._count_max,
@@ -88,5 +88,5 @@ class WorkerThreads:
                 work()
             except Exception:
                 logger.exception("work on a thread of %s failed", self._name)
-            # A frame that waits for the next work must not keep the files of the last one open.
+            # While waiting for more work, this frame must not keep the last one's files open.
             del work

@@ -1,6 +1,6 @@
 """A client that exceeds a limit of a node is counted on the metrics page and named in a log line.
 
-Those of sockets and TLS are met in tests/broker/runtime: test_handshakes, test_doors, test_unread.
+Those of sockets and TLS are met in tests/broker/runtime: test_handshakes, test_acceptor, test_unsent_limits.
 """
 
 import logging
@@ -13,7 +13,7 @@ import pytest
 
 from ottla.admin.exposition import node_metrics
 from ottla.admin.snapshot import NodeSnapshot, take_snapshot
-from ottla.network.authentication import LOGIN_MS_MAX
+from ottla.network.authentication import AUTHENTICATION_MS_MAX
 from ottla.security.quotas.throttles import BROKER_CONNECTION_RATE
 from ottla.simulator.world.single_node import LOCKED, SASL_LISTENER, Client, RunningNode, World
 from ottla.wire.messages.api_versions import ApiVersionsRequest
@@ -72,7 +72,7 @@ def stay_idle(running: RunningNode) -> None:
 
 def omit_authentication(running: RunningNode) -> None:
     running.connect(SASL_LISTENER)
-    running.run(LOGIN_MS_MAX + 10)
+    running.run(AUTHENTICATION_MS_MAX + 10)
 
 
 def repeat_api_versions(running: RunningNode) -> None:
@@ -125,12 +125,12 @@ FAILED = "kafka_server_socket_server_metrics_failed_authentication_total"
 REJECTED, CLOSED = "ottla_connections_refused_total", "ottla_connections_closed_for_errors_total"
 LIMITS = {
     "max.connections": Limit(
-        open_too_many_connections, REJECTED, r"refused .*max\.connections=1\b", settings={"max.connections": "1"}
+        open_too_many_connections, REJECTED, r"rejected .*max\.connections=1\b", settings={"max.connections": "1"}
     ),
     "max.connections.per.ip": Limit(
         open_too_many_connections,
         REJECTED,
-        r"refused .*max\.connections\.per\.ip=1\b",
+        r"rejected .*max\.connections\.per\.ip=1\b",
         settings={"max.connections.per.ip": "1"},
     ),
     "max.connection.creation.rate": Limit(
@@ -148,7 +148,7 @@ LIMITS = {
         settings=LOCKED,
     ),
     "ottla.request.entries.max": Limit(
-        send_too_many_entries, CLOSED, r"no request: .*entries", settings={"ottla.request.entries.max": "1000"}
+        send_too_many_entries, CLOSED, r"not a request: .*entries", settings={"ottla.request.entries.max": "1000"}
     ),
     "queued.max.request.bytes": Limit(
         exceed_request_memory, "ottla_waits_for_memory_total", r"a request .*waits for memory"
@@ -161,7 +161,7 @@ LIMITS = {
     "memory of logins": Limit(
         exceed_authentication_memory,
         "ottla_waits_for_sasl_login_memory_total",
-        r"a login .*waits for memory",
+        r"a request before authentication .*waits for memory",
         settings=LOCKED,
     ),
     "connections.max.idle.ms": Limit(
@@ -171,28 +171,31 @@ LIMITS = {
         settings={"connections.max.idle.ms": "60000"},
     ),
     "time for a login": Limit(
-        omit_authentication, "ottla_sasl_logins_timed_out_total", r"a login .*not complete after", settings=LOCKED
+        omit_authentication,
+        "ottla_sasl_logins_timed_out_total",
+        r"authentication of .*not complete after",
+        settings=LOCKED,
     ),
     "requests before authentication": Limit(
-        repeat_api_versions, FAILED, r"a login .*API_VERSIONS during SASL", settings=LOCKED
+        repeat_api_versions, FAILED, r"authentication of .*API_VERSIONS during SASL", settings=LOCKED
     ),
     "passwords": Limit(
         send_a_wrong_password,
         FAILED,
-        r"a login .*failed",
+        r"authentication of .*failed",
         labels={"listener": SASL_LISTENER, "mechanism": "PLAIN"},
         settings=LOCKED,
     ),
     "renewals": Limit(
         reauthenticate_too_soon,
         FAILED,
-        r"a login .*renewal .*within a second",
+        r"authentication of .*renewal .*within a second",
         settings=LOCKED | {"connections.max.reauth.ms": "60000"},
     ),
     "connections.max.reauth.ms": Limit(
         exceed_the_session_lifetime,
         "kafka_server_socket_server_metrics_expired_connections_killed_total",
-        r"SASL session is over",
+        r"SASL session has expired",
         settings=LOCKED | {"connections.max.reauth.ms": "5000"},
     ),
 }

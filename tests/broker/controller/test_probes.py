@@ -53,7 +53,7 @@ def lose(cluster: Any, broker_id: int) -> None:
 
 def test_broker_whose_process_ended_is_fenced_at_once(cluster: Any, probe: ScriptedProbe) -> None:
     lose(cluster, 1)
-    probe.complete(PeerFailure.REFUSED)
+    probe.complete(PeerFailure.CONNECTION_REFUSED)
 
     assert probe.probed == [(Endpoint("broker-1", 9092), "PLAINTEXT")]
     assert cluster.broker_of(1).is_fenced
@@ -61,7 +61,9 @@ def test_broker_whose_process_ended_is_fenced_at_once(cluster: Any, probe: Scrip
     assert cluster.active.metrics().failed_probes == 1
 
 
-@pytest.mark.parametrize("failure", [None, *(each for each in PeerFailure if each is not PeerFailure.REFUSED)])
+@pytest.mark.parametrize(
+    "failure", [None, *(each for each in PeerFailure if each is not PeerFailure.CONNECTION_REFUSED)]
+)
 def test_other_probe_results_leave_the_broker_to_its_session(
     cluster: Any, probe: ScriptedProbe, failure: PeerFailure | None
 ) -> None:
@@ -77,7 +79,7 @@ def test_other_probe_results_leave_the_broker_to_its_session(
 def test_heartbeat_during_a_probe_prevents_the_fencing(cluster: Any, probe: ScriptedProbe) -> None:
     lose(cluster, 1)
     cluster.ask(cluster.heartbeat(1))
-    probe.complete(PeerFailure.REFUSED)
+    probe.complete(PeerFailure.CONNECTION_REFUSED)
 
     assert not cluster.broker_of(1).is_fenced
 
@@ -86,7 +88,7 @@ def test_probe_of_one_incarnation_does_not_fence_the_next(cluster: Any, probe: S
     lose(cluster, 1)
     cluster.fence(1)
     cluster.restart_broker(1, clean=True)
-    probe.complete(PeerFailure.REFUSED)
+    probe.complete(PeerFailure.CONNECTION_REFUSED)
 
     assert not cluster.broker_of(1).is_fenced
 
@@ -116,7 +118,7 @@ def test_broker_that_ends_during_a_probe_is_fenced(cluster: Any, probe: Scripted
     lose(cluster, 1)
     cluster.ask(cluster.heartbeat(1))
     lose(cluster, 1)
-    probe.complete(PeerFailure.REFUSED)
+    probe.complete(PeerFailure.CONNECTION_REFUSED)
 
     assert cluster.broker_of(1).is_fenced
 
@@ -127,7 +129,7 @@ def test_former_active_controller_fences_no_broker(cluster: Any, probe: Scripted
     cluster.elect(102)
     cluster.elect(101)
     for delayed in waiting:
-        delayed.complete(PeerFailure.REFUSED)
+        delayed.complete(PeerFailure.CONNECTION_REFUSED)
 
     assert not cluster.broker_of(1).is_fenced
     cluster.controllers[102].on_broker_connection_lost(1, cluster.epoch_of(1))
@@ -138,7 +140,7 @@ def test_new_active_controller_probes_every_unfenced_broker(cluster: Any, probe:
     cluster.fence(3)
 
     cluster.elect(102)
-    probe.complete(PeerFailure.REFUSED)
+    probe.complete(PeerFailure.CONNECTION_REFUSED)
 
     assert [endpoint.host for endpoint, _ in probe.probed] == ["broker-1", "broker-2"]
     assert [cluster.broker_of(each).is_fenced for each in (1, 2, 3)] == [True, True, True]
@@ -147,7 +149,7 @@ def test_new_active_controller_probes_every_unfenced_broker(cluster: Any, probe:
 def false_alarm(cluster: Any, probe: ScriptedProbe, broker_id: int) -> bool:
     """Let a probe fail once though the broker is alive; return whether the broker was fenced."""
     lose(cluster, broker_id)
-    probe.complete(PeerFailure.REFUSED)
+    probe.complete(PeerFailure.CONNECTION_REFUSED)
     was_believed = cluster.broker_of(broker_id).is_fenced
     cluster.unfence(broker_id)
     return was_believed
@@ -209,7 +211,7 @@ def test_false_alarms_of_one_broker_do_not_count_for_others_or_for_its_next_inca
 def test_process_that_repeatedly_ends_is_fenced_each_time(cluster: Any, probe: ScriptedProbe) -> None:
     for _ in range(5):
         lose(cluster, 1)
-        probe.complete(PeerFailure.REFUSED)
+        probe.complete(PeerFailure.CONNECTION_REFUSED)
         assert cluster.broker_of(1).is_fenced
         cluster.restart_broker(1, clean=False)
 

@@ -1,4 +1,4 @@
-"""A node in memory that fuzzed frames are sent to, and what must hold of its answers, its state and its log."""
+"""A node in memory as the target of fuzzed frames, with checks of its responses, its state and its log."""
 
 import logging
 import struct
@@ -21,11 +21,11 @@ from ottla.wire.messages.registry import ApiKey, response_header_version, respon
 LISTENERS = {ListenerRole.BROKER: "PLAINTEXT", ListenerRole.CONTROLLER: "CONTROLLER"}
 LINE_CHARACTERS_MAX = 4_000
 LOCKED = "LOCKED"
-PERMITTED_TO_NOBODY = {
+NO_PERMISSIONS = {
     "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super_users": "User:admin",
 }
-WITH_A_LOGIN = {
+WITH_SASL = {
     "listeners": f"PLAINTEXT://localhost:9092,{LOCKED}://localhost:9094,CONTROLLER://localhost:9093",
     "advertised_listeners": f"PLAINTEXT://localhost:9092,{LOCKED}://localhost:9094",
     "listener_security_protocol_map": f"PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,{LOCKED}:SASL_PLAINTEXT",
@@ -35,7 +35,7 @@ WITH_A_LOGIN = {
 
 @dataclass
 class Target:
-    """A node with a topic, renewed when a request has rightly shut it down or taken it apart."""
+    """A node with a topic, replaced when a request has legitimately shut it down or deleted its topic."""
 
     running: RunningNode
     topic_id: Uuid
@@ -63,7 +63,7 @@ class Target:
         return not self.running.stopped and not node.readiness() and node.metadata.topic_id(TOPIC) == self.topic_id
 
     def state(self) -> tuple[Any, ...]:
-        """What a refused request must not change."""
+        """Return the state that a rejected request must not change."""
         node = self.running.node
         return (
             node.raft.log_end_offset,
@@ -73,7 +73,7 @@ class Target:
         )
 
     def kept(self) -> tuple[Any, ...]:
-        """What stays as it is whatever somebody sends who may do nothing: all but the quorum's idle records."""
+        """Return the state that a client without permissions cannot change: all but the quorum's idle records."""
         image = self.running.node.metadata.image
         return (
             image.features,
@@ -87,52 +87,54 @@ class Target:
         )
 
 
-def check_answer(client: Client, api_key: ApiKey, version: int) -> bool:
-    """Require that what came back is one response that a client can read; return whether anything came."""
+def check_response(client: Client, api_key: ApiKey, version: int) -> bool:
+    """Require that the node sent at most one response, which a client can decode; return whether it sent one."""
     frame = client.take_frame()
     if frame is None:
-        assert not client.peer.received, "the node has sent half an answer"
+        assert not client.peer.received, "the node has sent a part of a response"
         return False
     assert struct.unpack_from(">i", frame)[0] == CORRELATION_ID
-    assert not client.peer.received, "the node has answered more than it was asked"
+    assert not client.peer.received, "the node has sent more than one response"
     position = 5 if response_header_version(api_key, version) == 1 else 4
     try:
         response_type(api_key).decode(memoryview(frame), version, position)
     except ProtocolError as error:
-        raise AssertionError(f"{api_key.name} v{version} answers what cannot be read: {frame.hex()}") from error
+        raise AssertionError(
+            f"{api_key.name} v{version} sends a response that cannot be decoded: {frame.hex()}"
+        ) from error
     return True
 
 
 def serve(
     target: Target, frame: bytes, api_key: ApiKey, version: int, role: ListenerRole, caplog: pytest.LogCaptureFixture
 ) -> str:
-    """Send one frame over a connection of its own; return what became of it."""
+    """Send one frame over a connection of its own; return the outcome."""
     running = target.running
     before = target.state()
     client = running.connect(LISTENERS[role])
     client.send_bytes(struct.pack(">i", len(frame)) + frame)
     if client.is_closed:
-        # Of a Produce with acks=0 some partitions may have been served; closing is how it hears of the others.
+        # A Produce with acks=0 may have appended to some partitions; closing reports the failure of the others.
         is_partly_served = "produced with acks=0" in caplog.text
-        assert is_partly_served or target.state() == before, f"{api_key.name} v{version} was refused and did something"
+        assert is_partly_served or target.state() == before, f"{api_key.name} v{version} was rejected and had an effect"
         return "closed"
-    outcome = "answered" if check_answer(client, api_key, version) else "waiting"
+    outcome = "served" if check_response(client, api_key, version) else "waiting"
     if outcome == "waiting":
         running.run(200)
         if client.is_closed:
             outcome = "closed"
-        elif check_answer(client, api_key, version):
-            outcome = "answered"
+        elif check_response(client, api_key, version):
+            outcome = "served"
         else:
             is_silent = api_key is ApiKey.PRODUCE and client.peer.is_read_from
-            assert is_silent or not client.peer.is_read_from, f"{api_key.name} v{version} is neither read nor answered"
+            assert is_silent or not client.peer.is_read_from, f"{api_key.name} v{version} is neither read nor served"
     if not client.is_closed:
-        running.node.closed(client.peer.connection, "the test is through with it")
+        running.node.closed(client.peer.connection, "the test has finished with it")
     return outcome
 
 
-def mistakes(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What the node has logged as its own mistake."""
+def logged_defects(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return the log lines that report a defect of the node."""
     return [
         f"{record.getMessage()} {record.exc_info[1]!r}" if record.exc_info else record.getMessage()
         for record in caplog.records
@@ -141,7 +143,7 @@ def mistakes(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def check_lines(caplog: pytest.LogCaptureFixture, what: object = "") -> None:
-    """Require that nothing in the log is forged, long, or a mistake of the node's own."""
+    """Require that no line of the log is forged, too long, or a defect of the node."""
     for record in caplog.records:
         message = record.getMessage()
         assert message.isprintable(), (what, record.name, message[:500])

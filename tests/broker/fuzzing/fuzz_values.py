@@ -1,4 +1,4 @@
-"""Values for the fields of requests, and frames made of them: sound ones and broken ones, from a seed."""
+"""Values for the fields of requests, and frames of them: valid and corrupt ones, from a seed."""
 
 import os
 import random
@@ -14,7 +14,7 @@ from ottla.wire.records import Record, build_batch
 
 TOPIC = "flights"
 PLANTED = "a\n2026-01-01T00:00:00.000Z ERROR   ottla.node.node: forged\r\x1b[31m\x00\x85\u2028\u202e\x7f"
-"""Each character of it that is not printable would forge or hide something in a log."""
+"""Each of its unprintable characters would forge or hide text in a log."""
 LONG = "n" * 32_767
 STRINGS = (TOPIC, TOPIC, TOPIC, "g", "g", "", "__consumer_offsets", "1", "consumer", "\u00e9\u2713", "x" * 300, PLANTED)
 LENGTHS = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\x80\x80\x80\x08")
@@ -24,13 +24,13 @@ CORRELATION_ID = 77
 CLIENT_ID = "fuzz"
 
 
-class Chance:
+class RandomValues:
     """Values for fields: often ones that this node knows, else any that the field can hold.
 
-    ``known`` has functions that return a value that the node knows, by the name of a field: most fields of that name
-    get one. ``strings`` are what other strings are taken from. ``long_list`` names the field that is a list of
-    ``long_list_size`` entries; the others have 3 at most. ``is_complete``: no field is left out, none is null, and each
-    list has one entry.
+    ``known`` has functions that return a value known to the node, by the name of a field: most fields of that name get
+    one. Other strings are drawn from ``strings``. ``long_list`` names the field with a list of ``long_list_size``
+    entries; other lists have 3 at most. ``is_complete``: no field is left out, none is null, and each list has one
+    entry.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Chance:
         self.long_list_size = 0
         self.is_complete = False
         self.owner = ""
-        """The class of the struct that a value is made for."""
+        """Class of the struct whose value is generated."""
 
     def message(self, message_type: type[Message], version: int) -> Message:
         message = self._struct(message_type, version)
@@ -121,7 +121,7 @@ class Chance:
         return bytes(batch)
 
     def mutated(self, body: bytes) -> bytes:
-        """Return ``body`` as it is or broken in one of the ways in which bytes break."""
+        """Return ``body`` unchanged, or with one random mutation."""
         data = bytearray(body)
         at = self.random.randrange(len(data) + 1)
         match self.random.randrange(6):
@@ -159,9 +159,9 @@ def header_of(api_key: ApiKey, version: int, client_id: str | None = CLIENT_ID) 
     return header.encode(request_header_version(api_key, version))
 
 
-def frames_of(api_key: ApiKey, chance: Chance, versions: range) -> Iterator[tuple[int, bytes]]:
+def frames_of(api_key: ApiKey, random_values: RandomValues, versions: range) -> Iterator[tuple[int, bytes]]:
     for version in versions:
         for number in range(FRAMES_PER_VERSION):
-            body = chance.message(request_type(api_key), version).encode(version)
+            body = random_values.message(request_type(api_key), version).encode(version)
             sound = header_of(api_key, version) + body
-            yield version, sound if number == 0 else header_of(api_key, version) + chance.mutated(body)
+            yield version, sound if number == 0 else header_of(api_key, version) + random_values.mutated(body)

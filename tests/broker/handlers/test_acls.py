@@ -284,7 +284,9 @@ def test_ipv6_addresses_are_written_as_in_java(world: World, host: str, written:
         creation(resource_name="u", principal="User:*", host=host, operation=Operation.DESCRIBE),
     )
     peer = node.network.open()
-    assert node.node.accepted(peer.connection, listener="PLAINTEXT", peer=Endpoint(host, 1), dialled=Endpoint("::1", 1))
+    assert node.node.accepted(
+        peer.connection, listener="PLAINTEXT", peer=Endpoint(host, 1), local_address=Endpoint("::1", 1)
+    )
     client = Client(node, peer)
 
     topics = [MetadataRequestTopic(name=name) for name in ("t", "u")]

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.membership.controller_channel import NodeToControllerChannel, Origin, is_not_controller
-from ottla.peers.channel import PeerAnswer, PeerFailure
+from ottla.peers.channel import PeerFailure, PeerResult
 from ottla.purgatory import Delayed
 from ottla.raft.records import LeaderAndEpoch
 from ottla.simulator.world.clock import SimulatedClock
@@ -51,7 +51,7 @@ class ChannelHarness:
         self.controller = ControllerInThisProcess()
         self.leader = LeaderAndEpoch(None, 0)
         self.sent: list[tuple[Endpoint, str, Message]] = []
-        self.responses: list[Delayed[PeerAnswer]] = []
+        self.responses: list[Delayed[PeerResult]] = []
         controller: Any = self.controller
         self.channel = NodeToControllerChannel(
             clock=self.clock,
@@ -66,10 +66,10 @@ class ChannelHarness:
         )
 
     def send(
-        self, endpoint: Endpoint, listener: str, request: Message, *, timeout_ms: int, lane: str = ""
-    ) -> Delayed[PeerAnswer]:
+        self, endpoint: Endpoint, listener: str, request: Message, *, timeout_ms: int, purpose: str = ""
+    ) -> Delayed[PeerResult]:
         assert listener == "CONTROLLER"
-        self.sent.append((endpoint, lane, request))
+        self.sent.append((endpoint, purpose, request))
         self.responses.append(Delayed())
         return self.responses[-1]
 
@@ -158,13 +158,13 @@ def test_controller_in_the_same_process_is_called_without_a_connection(harness: 
 @pytest.mark.parametrize(
     "response",
     [
-        pytest.param(PeerFailure.REFUSED, id="refused"),
+        pytest.param(PeerFailure.CONNECTION_REFUSED, id="refused"),
         pytest.param(PeerFailure.DISCONNECTED, id="disconnected"),
         pytest.param(PeerFailure.TIMED_OUT, id="timed-out"),
         pytest.param(BrokerHeartbeatResponse(error_code=ErrorCode.NOT_CONTROLLER), id="not-controller"),
     ],
 )
-def test_failed_request_is_retried_after_the_backoff(harness: ChannelHarness, response: PeerAnswer) -> None:
+def test_failed_request_is_retried_after_the_backoff(harness: ChannelHarness, response: PeerResult) -> None:
     harness.elect(2)
     harness.channel.send(HEARTBEAT)
     harness.responses[0].complete(response)

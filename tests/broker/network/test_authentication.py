@@ -1,6 +1,5 @@
-"""Doors with SASL: what may come before a login, what ends it, and what it costs those without."""
+"""Listeners with SASL: requests before authentication, failures, sessions, and limits on unauthenticated clients."""
 
-import gc
 import logging
 import struct
 from collections.abc import Callable
@@ -9,11 +8,9 @@ from dataclasses import replace
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.handlers.api import ConnectionInfo
 from ottla.metadata.image import EMPTY_IMAGE, Provenance
-from ottla.network.authentication import LOGIN_MS_MAX
-from ottla.network.connection import Connection
-from ottla.network.connection_login import ConnectionLogin
+from ottla.network.authentication import AUTHENTICATION_MS_MAX
+from ottla.network.sasl_authenticator import SaslAuthenticator
 from ottla.sasl.scram import ScramMechanism, new_salt, salted_password
 from ottla.simulator.world.random_source import SeededRandom
 from ottla.simulator.world.single_node import ALICE, JAAS, LOCKED, SASL_LISTENER, Client, RunningNode, World
@@ -50,12 +47,6 @@ def locked(world: World) -> RunningNode:
     return start(world)
 
 
-@pytest.fixture
-def renewable(world: World) -> RunningNode:
-    """A node whose logins end."""
-    return start(world, **{"connections.max.reauth.ms": "5000"})
-
-
 def is_served(client: Client) -> bool:
     return client.ask(EVERYTHING, MetadataResponse, 9).cluster_id is not None
 
@@ -69,30 +60,28 @@ def set_credential(
         name=user, mechanism=mechanism, iterations=iterations, salt=salt, salted_password=salted
     )
     request = AlterUserScramCredentialsRequest(upsertions=[upsertion])
-    answer = running.connect().ask(request, AlterUserScramCredentialsResponse, 0)
-    assert [each.error_code for each in answer.results] == [ErrorCode.NONE]
+    response = running.connect().ask(request, AlterUserScramCredentialsResponse, 0)
+    assert [each.error_code for each in response.results] == [ErrorCode.NONE]
 
 
-# --- who gets in -----------------------------------------------------------------------------------------------------
+# --- authentication --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("asks_versions", [True, False], ids=["after-api-versions", "at-once"])
-def test_a_right_password_lets_in(locked: RunningNode, asks_versions: bool) -> None:
+@pytest.mark.parametrize("requests_versions", [True, False], ids=["after-api-versions", "at-once"])
+def test_valid_password_authenticates(locked: RunningNode, requests_versions: bool) -> None:
     client = locked.connect(SASL_LISTENER)
-    if asks_versions:
+    if requests_versions:
         assert client.ask(SOFTWARE, ApiVersionsResponse, 3).error_code == ErrorCode.NONE
-    answer = client.log_in(*ALICE)
+    response = client.log_in(*ALICE)
 
-    assert (answer.error_code, answer.session_lifetime_ms) == (ErrorCode.NONE, 0)
+    assert (response.error_code, response.session_lifetime_ms) == (ErrorCode.NONE, 0)
     assert is_served(client)
     assert locked.node.connections._connections[client.peer.connection].info.principal == "User:alice"
     assert locked.node.connections.authentication.counters[SASL_LISTENER, "PLAIN"].successes == 1
 
 
 @pytest.mark.parametrize("mechanism", ScramMechanism, ids=lambda mechanism: mechanism.mechanism_name)
-def test_a_credential_counts_from_the_moment_it_is_committed_to_its_removal(
-    locked: RunningNode, mechanism: ScramMechanism
-) -> None:
+def test_credential_is_valid_from_its_commit_to_its_removal(locked: RunningNode, mechanism: ScramMechanism) -> None:
     name = mechanism.mechanism_name
     assert (
         locked.connect(SASL_LISTENER).log_in("bob", "pencil", name).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
@@ -130,18 +119,18 @@ def test_credentials_outlive_the_process(world: World) -> None:
         ),
     ],
 )
-def test_a_wrong_password_is_answered_late_and_ends_the_connection(
+def test_wrong_password_gets_delayed_error_and_closes_the_connection(
     locked: RunningNode, user: str, password: str, mechanism: str, message: str
 ) -> None:
     client = locked.connect(SASL_LISTENER)
-    answer = client.log_in(user, password, mechanism)
+    response = client.log_in(user, password, mechanism)
 
-    assert (answer.error_code, answer.error_message) == (ErrorCode.SASL_AUTHENTICATION_FAILED, message)
+    assert (response.error_code, response.error_message) == (ErrorCode.SASL_AUTHENTICATION_FAILED, message)
     assert client.is_closed
     assert locked.node.connections.authentication.counters[SASL_LISTENER, mechanism].failures == 1
 
 
-def test_the_answer_to_a_failed_login_waits_and_nothing_is_read_meanwhile(locked: RunningNode) -> None:
+def test_response_to_failed_authentication_is_delayed_and_nothing_is_read(locked: RunningNode) -> None:
     client = locked.connect(SASL_LISTENER)
     client.handshake("PLAIN")
     request = SaslAuthenticateRequest(auth_bytes=b"\0alice\0wrong")
@@ -155,16 +144,16 @@ def test_the_answer_to_a_failed_login_waits_and_nothing_is_read_meanwhile(locked
     assert client.is_closed
 
 
-def test_a_mechanism_that_is_not_offered_is_refused_with_those_that_are(locked: RunningNode) -> None:
+def test_unsupported_mechanism_is_rejected_with_the_list_of_supported_ones(locked: RunningNode) -> None:
     client = locked.connect(SASL_LISTENER)
-    answer = client.handshake("GSSAPI")
+    response = client.handshake("GSSAPI")
 
-    assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
-    assert answer.mechanisms == ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+    assert response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    assert response.mechanisms == ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
     assert client.is_closed
 
 
-# --- what may come before the login ----------------------------------------------------------------------------------
+# --- before authentication -------------------------------------------------------------------------------------------
 
 
 def raw(token: bytes) -> Callable[[Client], bytes]:
@@ -192,7 +181,7 @@ PLAIN_HANDSHAKE = ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
         pytest.param([raw(bytes(4))], id="four-bytes"),
     ],
 )
-def test_nothing_else_is_served_before_the_login(
+def test_no_other_request_is_served_before_authentication(
     locked: RunningNode, caplog: pytest.LogCaptureFixture, frames: list[Callable[[Client], bytes]]
 ) -> None:
     client = locked.connect(SASL_LISTENER)
@@ -216,27 +205,29 @@ def test_a_second_handshake_is_an_error(locked: RunningNode) -> None:
     assert client.is_closed
 
 
-def test_an_unknown_version_of_api_versions_may_be_followed_by_a_known_one(locked: RunningNode) -> None:
+def test_unknown_version_of_api_versions_may_be_followed_by_a_known_one(locked: RunningNode) -> None:
     client = locked.connect(SASL_LISTENER)
     client.send_bytes(struct.pack(">ihhih", 10, 18, 99, 7, -1))
-    refused = client.take_frame()
+    response = client.take_frame()
 
-    assert refused is not None
-    assert ApiVersionsResponse.decode(refused, 0, 4).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert response is not None
+    assert ApiVersionsResponse.decode(response, 0, 4).error_code == ErrorCode.UNSUPPORTED_VERSION
     assert client.ask(SOFTWARE, ApiVersionsResponse, 3).error_code == ErrorCode.NONE
     assert client.log_in(*ALICE).error_code == ErrorCode.NONE
 
 
-@pytest.mark.parametrize(("count", "is_refused"), [(3, False), (4, True)], ids=["three-times", "four-times"])
-def test_api_versions_is_not_asked_without_end(locked: RunningNode, count: int, is_refused: bool) -> None:
+@pytest.mark.parametrize(("count", "is_rejected"), [(3, False), (4, True)], ids=["three-times", "four-times"])
+def test_api_versions_requests_before_authentication_are_bounded(
+    locked: RunningNode, count: int, is_rejected: bool
+) -> None:
     client = locked.connect(SASL_LISTENER)
     client.send_bytes(struct.pack(">ihhih", 10, 18, 99, 7, -1) * count)
 
-    assert client.is_closed is is_refused
+    assert client.is_closed is is_rejected
     assert [client.take_frame() is not None for _ in range(count)] == [True] * 3 + [False] * (count - 3)
 
 
-def test_old_clients_send_bare_tokens_after_a_handshake_of_version_zero(locked: RunningNode) -> None:
+def test_bare_tokens_follow_a_handshake_of_version_zero(locked: RunningNode) -> None:
     client = locked.connect(SASL_LISTENER)
     client.handshake("PLAIN", 0)
     token = b"\0alice\0secret"
@@ -246,7 +237,7 @@ def test_old_clients_send_bare_tokens_after_a_handshake_of_version_zero(locked: 
     assert is_served(client)
 
 
-def test_after_an_answer_to_a_bare_token_that_is_not_taken_nothing_is_served(locked: RunningNode) -> None:
+def test_unread_response_to_a_bare_token_blocks_the_connection(locked: RunningNode) -> None:
     client = locked.connect(SASL_LISTENER)
     client.handshake("PLAIN", 0)
     client.peer.takes_bytes = False
@@ -261,7 +252,7 @@ def test_after_an_answer_to_a_bare_token_that_is_not_taken_nothing_is_served(loc
     assert is_served(client)
 
 
-def test_a_wrong_bare_token_is_not_answered(locked: RunningNode) -> None:
+def test_wrong_bare_token_closes_without_a_response(locked: RunningNode) -> None:
     client = locked.connect(SASL_LISTENER)
     client.handshake("PLAIN", 0)
     client.send_bytes(struct.pack(">i", 12) + b"\0alice\0wrong")
@@ -273,15 +264,15 @@ def test_a_wrong_bare_token_is_not_answered(locked: RunningNode) -> None:
     assert client.take_frame() is None
 
 
-@pytest.mark.parametrize(("size", "is_refused"), [(524_288, False), (524_289, True)], ids=["at-the-limit", "above-it"])
-def test_a_frame_before_the_login_has_a_limit_of_its_own(locked: RunningNode, size: int, is_refused: bool) -> None:
+@pytest.mark.parametrize(("size", "is_rejected"), [(524_288, False), (524_289, True)], ids=["at-the-limit", "above-it"])
+def test_frame_before_authentication_has_its_own_size_limit(locked: RunningNode, size: int, is_rejected: bool) -> None:
     client = locked.connect(SASL_LISTENER)
     client.send_bytes(struct.pack(">ihhih", size, 17, 1, 1, -1))
 
-    assert client.is_closed is is_refused
+    assert client.is_closed is is_rejected
 
 
-def test_after_the_login_a_frame_may_be_as_large_as_anybody_s(locked: RunningNode) -> None:
+def test_frame_after_authentication_has_the_normal_size_limit(locked: RunningNode) -> None:
     client = locked.connect(SASL_LISTENER)
     client.log_in(*ALICE)
     client.send_bytes(struct.pack(">ihhih", 524_289, 0, 3, 1, -1))
@@ -289,11 +280,11 @@ def test_after_the_login_a_frame_may_be_as_large_as_anybody_s(locked: RunningNod
     assert not client.is_closed
 
 
-def test_who_is_not_logged_in_after_half_a_minute_is_closed(locked: RunningNode) -> None:
+def test_connection_not_authenticated_after_30_seconds_is_closed(locked: RunningNode) -> None:
     silent, slow, in_time = (locked.connect(SASL_LISTENER) for _ in range(3))
     slow.handshake("PLAIN")
     in_time.log_in(*ALICE)
-    locked.run(LOGIN_MS_MAX - 50)
+    locked.run(AUTHENTICATION_MS_MAX - 50)
     assert not silent.is_closed
     assert len(locked.node.connections.authentication) == 2
     locked.run(60)
@@ -304,24 +295,24 @@ def test_who_is_not_logged_in_after_half_a_minute_is_closed(locked: RunningNode)
     assert locked.node.connections.authentication.timed_out == 2
 
 
-def test_a_crowd_whose_time_for_a_login_is_over_is_closed_some_at_a_time(locked: RunningNode) -> None:
-    crowd = [locked.connect(SASL_LISTENER) for _ in range(100)]
-    locked.clock.advance(LOGIN_MS_MAX)
+def test_many_timed_out_authentications_are_closed_some_at_a_time(locked: RunningNode) -> None:
+    clients = [locked.connect(SASL_LISTENER) for _ in range(100)]
+    locked.clock.advance(AUTHENTICATION_MS_MAX)
     closed = []
-    while not closed or closed[-1] < len(crowd):
+    while not closed or closed[-1] < len(clients):
         locked.node.tick()
-        closed.append(sum(client.is_closed for client in crowd))
-        assert locked.node.next_deadline_ms() == locked.clock.monotonic_ms() + 1 or closed[-1] == len(crowd)
+        closed.append(sum(client.is_closed for client in clients))
+        assert locked.node.next_deadline_ms() == locked.clock.monotonic_ms() + 1 or closed[-1] == len(clients)
         locked.clock.advance(1)
 
     assert closed == [32, 64, 96, 100]
 
 
-def test_connections_without_a_login_share_a_bounded_memory(locked: RunningNode) -> None:
-    """Frames that never arrive wholly hold it; who logs in with whole frames needs none of it."""
+def test_unauthenticated_connections_share_a_bounded_memory(locked: RunningNode) -> None:
+    """Partial frames hold it; a client that authenticates with complete frames needs none of it."""
     connections = locked.node.connections
-    crowd = [locked.connect(SASL_LISTENER) for _ in range(200)]
-    for client in crowd:
+    clients = [locked.connect(SASL_LISTENER) for _ in range(200)]
+    for client in clients:
         client.send_bytes(struct.pack(">ihhih", 500_000, 17, 1, 1, -1))
 
     first_bytes = 200 * 14
@@ -329,8 +320,8 @@ def test_connections_without_a_login_share_a_bounded_memory(locked: RunningNode)
     assert connections.memories.login.waiter_count > 0
     assert connections.memories.clients.held_bytes == 0
     assert locked.connect(SASL_LISTENER).log_in(*ALICE).error_code == ErrorCode.NONE
-    locked.run(LOGIN_MS_MAX + 1_000)
-    assert all(client.is_closed for client in crowd)
+    locked.run(AUTHENTICATION_MS_MAX + 1_000)
+    assert all(client.is_closed for client in clients)
     assert connections.memories.login.held_bytes == 0
 
 
@@ -339,7 +330,7 @@ def handshake_in_two_parts(client: Client) -> tuple[bytes, bytes]:
     return frame[:-1], frame[-1:]
 
 
-def test_a_crowd_of_frames_before_the_login_leaves_those_of_nodes_alone(world: World) -> None:
+def test_unauthenticated_clients_do_not_use_the_memory_of_nodes(world: World) -> None:
     locked = start(world, **INSIDE)
     for _ in range(100):
         locked.connect(SASL_LISTENER).send_bytes(struct.pack(">ihhih", 500_000, 17, 1, 1, -1))
@@ -353,183 +344,41 @@ def test_a_crowd_of_frames_before_the_login_leaves_those_of_nodes_alone(world: W
     assert node.take_frame() is not None
 
 
-def test_frames_before_the_login_that_bring_too_little_go_while_others_wait(locked: RunningNode) -> None:
-    crowd = [locked.connect(SASL_LISTENER) for _ in range(100)]
-    for each in crowd:
+def test_slow_frames_before_authentication_are_closed_while_others_wait(locked: RunningNode) -> None:
+    clients = [locked.connect(SASL_LISTENER) for _ in range(100)]
+    for each in clients:
         each.send_bytes(struct.pack(">ihhih", 500_000, 17, 1, 1, -1))
     client = locked.connect(SASL_LISTENER)
     first, last = handshake_in_two_parts(client)
     client.send_bytes(first)
     locked.run(12_000)
 
-    assert sum(each.is_closed for each in crowd) == locked.node.connections.memories.closed_as_slow > 0
+    assert sum(each.is_closed for each in clients) == locked.node.connections.memories.closed_as_slow > 0
     assert client.peer.is_read_from
     client.send_bytes(last)
     assert client.take_frame() is not None
 
 
-# --- listeners without SASL, and logins that are over ----------------------------------------------------------------
-
-
-def test_a_listener_without_sasl_has_nothing_to_log_in_at(locked: RunningNode) -> None:
-    client = locked.connect()
-
-    assert client.handshake("PLAIN").error_code == ErrorCode.ILLEGAL_SASL_STATE
-    assert client.send_token(b"\0alice\0secret").error_code == ErrorCode.ILLEGAL_SASL_STATE
-    assert is_served(client)
-    assert locked.node.connections._connections[client.peer.connection].guard is None
-
-
-def test_a_login_without_an_end_leaves_no_guard_behind(locked: RunningNode) -> None:
-    client = locked.connect(SASL_LISTENER)
-    client.log_in(*ALICE)
-
-    assert locked.node.connections._connections[client.peer.connection].guard is None
-    assert client.send_token(b"x").error_code == ErrorCode.ILLEGAL_SASL_STATE
-
-
-def test_a_connection_that_ended_leaves_nothing_for_the_collector(locked: RunningNode) -> None:
-    def visit() -> None:
-        for password in ("secret", "wrong"):
-            client = locked.connect(SASL_LISTENER)
-            client.log_in("alice", password, "PLAIN")
-            if not client.is_closed:
-                locked.node.closed(client.peer.connection, "gone")
-        half = locked.connect(SASL_LISTENER)
-        half.handshake("SCRAM-SHA-512")
-        locked.node.closed(half.peer.connection, "gone")
-
-    def count() -> int:
-        return sum(isinstance(it, Connection | ConnectionInfo | ConnectionLogin) for it in gc.get_objects())
-
-    gc.collect()
-    gc.disable()
-    try:
-        before = count()
-        for _ in range(3):
-            visit()
-        assert count() == before
-    finally:
-        gc.enable()
-
-
-def test_a_session_ends_at_the_request_after_its_time(renewable: RunningNode) -> None:
-    client = renewable.connect(SASL_LISTENER)
-    assert client.log_in(*ALICE).session_lifetime_ms == 5_000
-    renewable.run(5_000)
-    assert is_served(client)
-    renewable.run(10)
-    client.send(EVERYTHING, 9)
-
-    assert client.is_closed
-    assert renewable.node.connections.authentication.expired_sessions == 1
-
-
-def test_a_renewal_begins_a_session_anew(renewable: RunningNode) -> None:
-    client = renewable.connect(SASL_LISTENER)
-    client.log_in(*ALICE)
-    for _ in range(3):
-        renewable.run(5_010)
-        assert client.log_in(*ALICE).session_lifetime_ms == 5_000
-        assert is_served(client)
-
-    assert renewable.node.connections.authentication.counters[SASL_LISTENER, "PLAIN"].renewals == 3
-
-
-def test_a_login_that_does_not_end_is_not_renewed(locked: RunningNode) -> None:
-    client = locked.connect(SASL_LISTENER)
-    client.log_in(*ALICE)
-
-    answer = client.handshake("PLAIN")
-
-    assert (answer.error_code, answer.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
-    assert is_served(client)
-
-
-def test_a_renewal_may_not_begin_within_a_second_of_the_last(renewable: RunningNode) -> None:
-    client = renewable.connect(SASL_LISTENER)
-    client.log_in(*ALICE)
-    client.log_in(*ALICE)
-    assert client.handshake("PLAIN").error_code == ErrorCode.ILLEGAL_SASL_STATE
-    renewable.run(1_000)
-
-    assert client.log_in(*ALICE).error_code == ErrorCode.NONE
-
-
-def test_a_renewal_keeps_the_user(renewable: RunningNode) -> None:
-    client = renewable.connect(SASL_LISTENER)
-    client.log_in(*ALICE)
-    answer = client.log_in("eve", "evil")
-
-    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert answer.error_message == "Cannot change principals during re-authentication from User.alice: User.eve"
-    assert client.is_closed
-
-
-def test_a_renewal_keeps_the_mechanism(renewable: RunningNode) -> None:
-    set_credential(renewable, ScramMechanism.SCRAM_SHA_256, "alice", "secret")
-    client = renewable.connect(SASL_LISTENER)
-    client.log_in(*ALICE)
-    answer = client.log_in(*ALICE, "SCRAM-SHA-256")
-
-    assert answer.error_message == (
-        "SASL mechanism 'SCRAM-SHA-256' requested by client is not supported for re-authentication of mechanism 'PLAIN'"
-    )
-    assert client.is_closed
-
-
-def test_during_a_renewal_nothing_else_is_served(renewable: RunningNode) -> None:
-    client = renewable.connect(SASL_LISTENER)
-    client.log_in(*ALICE)
-    client.handshake("PLAIN")
-    client.send(EVERYTHING, 9)
-
-    assert client.is_closed
-    assert client.take_frame() is None
-
-
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"], ids=["its-own-mechanism", "another-mechanism"])
-def test_a_renewal_does_not_begin_with_a_handshake_of_version_zero(renewable: RunningNode, mechanism: str) -> None:
-    client = renewable.connect(SASL_LISTENER)
-    client.log_in(*ALICE)
-    assert client.handshake(mechanism, 0).error_code == ErrorCode.ILLEGAL_SASL_STATE
-    assert is_served(client)
-
-    client.send_bytes(struct.pack(">i", 13) + b"\0alice\0secret")
-    assert client.is_closed, "a bare token is no request"
-    assert is_served(renewable.connect())
-
-
-def test_a_session_that_is_over_is_not_renewed_with_a_handshake_of_version_zero(renewable: RunningNode) -> None:
-    client = renewable.connect(SASL_LISTENER)
-    client.log_in(*ALICE)
-    renewable.run(5_010)
-    client.send(SaslHandshakeRequest(mechanism="PLAIN"), 0)
-
-    assert client.is_closed
-    assert renewable.node.connections.authentication.expired_sessions == 1
-
-
-def test_a_defect_in_a_login_ends_its_connection_only(
+def test_defect_in_authentication_closes_only_its_connection(
     locked: RunningNode, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     client, other = locked.connect(SASL_LISTENER), locked.connect()
     client.handshake("PLAIN")
-    monkeypatch.setattr(ConnectionLogin, "_reject", lambda *_: 1 // 0)
+    monkeypatch.setattr(SaslAuthenticator, "_reject", lambda *_: 1 // 0)
     client.send(EVERYTHING, 9)
 
     assert client.is_closed
     assert client.take_frame() is None
-    assert "the login of 10.0.0.7:5000 on LOCKED failed" in caplog.text
+    assert "authentication of 10.0.0.7:5000 on LOCKED failed" in caplog.text
     assert is_served(other)
 
 
-def test_a_user_that_is_not_there_looks_the_same_after_a_start_and_as_the_others_do(world: World) -> None:
+def test_unknown_user_has_a_stable_decoy_like_known_users(world: World) -> None:
     def shown(running: RunningNode, user: str) -> list[str]:
         client = running.connect(SASL_LISTENER)
         client.handshake("SCRAM-SHA-512")
-        answer = client.send_token(f"n,,n={user},r=nonce".encode())
-        return bytes(answer.auth_bytes).decode().split(",")[1:]
+        response = client.send_token(f"n,,n={user},r=nonce".encode())
+        return bytes(response.auth_bytes).decode().split(",")[1:]
 
     first = start(world)
     set_credential(first, ScramMechanism.SCRAM_SHA_512, "bob", "pencil", 8192)
@@ -542,10 +391,10 @@ def test_a_user_that_is_not_there_looks_the_same_after_a_start_and_as_the_others
     assert len({salt for salt, _ in before.values()}) == 3
 
 
-# --- what is seen of it ----------------------------------------------------------------------------------------------
+# --- logs and counters -----------------------------------------------------------------------------------------------
 
 
-def test_failed_logins_are_counted_and_logged_once_a_second_without_a_secret(
+def test_failed_authentications_are_counted_and_logged_once_a_second_without_secrets(
     locked: RunningNode, caplog: pytest.LogCaptureFixture
 ) -> None:
     user = "mallory" * 40
@@ -568,13 +417,13 @@ def test_failed_logins_are_counted_and_logged_once_a_second_without_a_secret(
     assert locked.node.connections.authentication.counters[SASL_LISTENER, "PLAIN"].failures == 6
 
 
-def test_credentials_of_the_format_hold_until_the_metadata_begins() -> None:
-    """The log may begin with records of the quorum alone: until the cluster's own are there, nobody is unknown."""
+def test_credentials_of_the_format_are_used_until_the_metadata_starts() -> None:
+    """The log may start with records of the quorum alone: until the cluster's own follow, the format's users count."""
     node = start(World(scram=["SCRAM-SHA-512=[name=node,password=node-secret]"])).node
     kept = node.metadata.image
 
     node.metadata.image = replace(EMPTY_IMAGE, provenance=Provenance(0, 1, 0))
-    assert node._scram().credential(ScramMechanism.SCRAM_SHA_512, "node") is not None
+    assert node.connections.authentication._scram().credential(ScramMechanism.SCRAM_SHA_512, "node") is not None
 
     node.metadata.image = replace(kept, scram=EMPTY_IMAGE.scram)
-    assert node._scram().credential(ScramMechanism.SCRAM_SHA_512, "node") is None
+    assert node.connections.authentication._scram().credential(ScramMechanism.SCRAM_SHA_512, "node") is None

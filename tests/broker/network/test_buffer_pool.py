@@ -1,4 +1,4 @@
-"""Buffers come back and are used again, within a bound; they cost nothing until bytes arrive."""
+"""Released buffers are reused, within a bound; a buffer takes no memory until bytes arrive."""
 
 import mmap
 from pathlib import Path
@@ -19,7 +19,7 @@ def resident_pages() -> int:
 @pytest.mark.parametrize(
     "size_bytes", [1, 64 * KIB - 1, 64 * KIB, 64 * KIB + 1, LARGEST_POOLED_BYTES, LARGEST_POOLED_BYTES + 1]
 )
-def test_a_view_has_exactly_the_asked_size_and_takes_bytes(size_bytes: int) -> None:
+def test_view_has_exactly_the_requested_size_and_is_writable(size_bytes: int) -> None:
     view = BufferPool().acquire(size_bytes)
     view[-1] = 7
 
@@ -27,7 +27,7 @@ def test_a_view_has_exactly_the_asked_size_and_takes_bytes(size_bytes: int) -> N
     assert view[-1] == 7
 
 
-def test_a_buffer_that_came_back_is_handed_out_again() -> None:
+def test_released_buffer_is_reused() -> None:
     pool = BufferPool()
     first = pool.acquire(100 * KIB)
     owner = first.obj
@@ -41,7 +41,7 @@ def test_a_buffer_that_came_back_is_handed_out_again() -> None:
     assert pool.free_bytes == 0
 
 
-def test_a_smaller_one_does_not_serve_for_a_larger() -> None:
+def test_smaller_buffer_is_not_used_for_a_larger_request() -> None:
     pool = BufferPool()
     small = pool.acquire(64 * KIB)
     owner = small.obj
@@ -51,7 +51,7 @@ def test_a_smaller_one_does_not_serve_for_a_larger() -> None:
     assert pool.free_bytes == 64 * KIB
 
 
-def test_a_view_that_was_given_back_is_dead() -> None:
+def test_released_view_is_unusable() -> None:
     pool = BufferPool()
     view = pool.acquire(10)
     pool.release(view)
@@ -60,7 +60,7 @@ def test_a_view_that_was_given_back_is_dead() -> None:
         view[0] = 1
 
 
-def test_no_more_than_32_mib_wait_to_be_used_again() -> None:
+def test_pool_keeps_at_most_32_mib() -> None:
     pool = BufferPool()
     views = [pool.acquire(4 * MIB) for _ in range(12)]
     for view in views:
@@ -69,16 +69,16 @@ def test_no_more_than_32_mib_wait_to_be_used_again() -> None:
     assert pool.free_bytes == 32 * MIB
 
 
-def test_what_is_too_large_to_keep_is_not_kept() -> None:
+def test_too_large_buffer_is_not_pooled() -> None:
     pool = BufferPool()
     pool.release(pool.acquire(LARGEST_POOLED_BYTES + 1))
 
     assert pool.free_bytes == 0
 
 
-@pytest.mark.skipif(not STATM.exists(), reason="the system does not tell how many pages are resident")
+@pytest.mark.skipif(not STATM.exists(), reason="the system does not report resident pages")
 @pytest.mark.parametrize("size_bytes", [MIB, LARGEST_POOLED_BYTES, 64 * MIB], ids=["1-MiB", "4-MiB", "64-MiB"])
-def test_what_was_announced_and_has_not_come_takes_no_memory(size_bytes: int) -> None:
+def test_announced_bytes_take_no_memory_before_they_arrive(size_bytes: int) -> None:
     pool = BufferPool()
     before_pages = resident_pages()
     views = [pool.acquire(size_bytes) for _ in range(64 * MIB // size_bytes)]

@@ -1,4 +1,4 @@
-"""Frames come out of a connection as they went in, however the network cut them."""
+"""A connection returns the frames that were sent, however the network splits them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -37,7 +37,7 @@ def request_memory(limit_bytes: int) -> RequestMemory[Connection]:
 
 
 class Peer:
-    """Writes a stream of frames into a connection in pieces, and notes what comes out."""
+    """Writer of a stream of frames in pieces, which records the frames that the connection returns."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Peer:
         return self.sent == len(self.stream)
 
     def send(self, size_bytes: int) -> None:
-        """Let at most ``size_bytes`` arrive, as one read."""
+        """Deliver at most ``size_bytes``, as one read."""
         buffer = self.connection.receive_buffer()
         assert len(buffer) > 0
         piece = self.stream[self.sent : self.sent + min(size_bytes, len(buffer))]
@@ -108,7 +108,7 @@ def test_any_split_of_the_stream_gives_the_same_frames(frames: list[bytes], piec
 
 @settings(max_examples=300)
 @given(frames=FRAMES, pieces=PIECES, block_on=st.sets(st.integers(1, 8)))
-def test_a_blocked_connection_hands_out_nothing_until_it_is_resumed(
+def test_blocked_connection_returns_no_frame_until_resumed(
     frames: list[bytes], pieces: list[int], block_on: set[int]
 ) -> None:
     peer = Peer(frames)
@@ -145,7 +145,7 @@ def test_connections_that_share_the_scratch_buffer_do_not_mix(
     assert (peers[0].seen, peers[1].seen) == frames
 
 
-def test_frames_of_one_read_wait_while_the_first_is_in_hand() -> None:
+def test_frames_of_one_read_wait_while_the_first_is_in_progress() -> None:
     peer = Peer([b"first", b"second", b"third"])
     peer.block_on = {1, 2}
 
@@ -192,7 +192,7 @@ def test_slice_ends_with_its_millisecond_but_not_before_one_frame() -> None:
     assert frames == [3, 5], "the third was over in the next millisecond"
 
 
-def test_all_of_the_buffer_counts_that_the_rest_keeps() -> None:
+def test_rest_of_frames_counts_the_whole_buffer_it_keeps() -> None:
     peer = Peer([b"four"] * 100, scratch=memoryview(bytearray(4_096)))
     peer.send(4_096)
     held = [peer.connection.held_bytes]
@@ -206,7 +206,7 @@ def test_all_of_the_buffer_counts_that_the_rest_keeps() -> None:
     assert len(peer.seen) == 100
 
 
-def test_read_brings_one_frame_while_others_wait_for_their_slice() -> None:
+def test_read_serves_one_frame_while_others_wait_for_their_slice() -> None:
     scheduler = FairScheduler(SimulatedClock(), on_slice=lambda connection: None)
     peer, other = (Peer([b"four"] * 3, scheduler=scheduler) for _ in range(2))
     scheduler.enqueue(other.connection)
@@ -220,7 +220,7 @@ def test_read_brings_one_frame_while_others_wait_for_their_slice() -> None:
 
 
 def test_own_slice_ends_with_the_time_of_all() -> None:
-    """The share is less than the millisecond that ``last_active_ms`` tells of, which stands still here."""
+    """The slice is shorter than the millisecond of ``last_active_ms``, which stands still here."""
     clock = SimulatedClock()
     scheduler = FairScheduler(
         clock, on_slice=lambda connection: peer.resume() if connection is peer.connection else None
@@ -248,7 +248,7 @@ def test_own_slice_ends_with_the_time_of_all() -> None:
     assert len(peer.seen) == 3, "outside the slices there is no such limit"
 
 
-def test_nothing_comes_out_of_a_closed_connection() -> None:
+def test_closed_connection_returns_no_frame() -> None:
     peer = Peer([b"first", b"second"])
     peer.close_on = {1}
 
@@ -258,8 +258,8 @@ def test_nothing_comes_out_of_a_closed_connection() -> None:
     assert peer.seen == [b"first"]
 
 
-def test_a_large_frame_is_read_to_where_it_stays() -> None:
-    """The bytes of a second large frame are not moved: its size is read alone."""
+def test_large_frame_is_read_into_its_own_buffer() -> None:
+    """The bytes of a second large frame are not moved: its size is read separately."""
     large = b"x" * 70_000
     peer = Peer([large, large])
     while len(peer.seen) < 1:
@@ -286,7 +286,7 @@ def test_a_large_frame_is_read_to_where_it_stays() -> None:
 )
 @pytest.mark.parametrize("is_byte_by_byte", [False, True], ids=["at-once", "byte-by-byte"])
 @pytest.mark.parametrize("lead", [b"", b"good", b"g" * 70_000], ids=["first", "after-small", "after-large"])
-def test_a_size_that_cannot_be_is_refused_with_what_it_probably_is(
+def test_invalid_size_is_rejected_with_a_probable_cause(
     head: bytes, reason: str, is_byte_by_byte: bool, lead: bytes
 ) -> None:
     peer = Peer([lead] if lead else [])
@@ -302,7 +302,7 @@ def test_a_size_that_cannot_be_is_refused_with_what_it_probably_is(
 
 
 @pytest.mark.parametrize("size", [4, LIMIT_BYTES])
-def test_the_smallest_and_the_largest_frame_are_taken(size: int) -> None:
+def test_smallest_and_largest_frame_are_accepted(size: int) -> None:
     peer = Peer([b"x" * size])
     while not peer.is_done:
         peer.send(LIMIT_BYTES)
@@ -310,7 +310,7 @@ def test_the_smallest_and_the_largest_frame_are_taken(size: int) -> None:
     assert [len(frame) for frame in peer.seen] == [size]
 
 
-def test_a_claimed_size_costs_nothing_before_its_bytes_come(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_claimed_size_takes_no_memory_before_its_bytes_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
     acquire: Callable[[Any, int], memoryview] = BufferPool.acquire
     monkeypatch.setattr(BufferPool, "acquire", lambda pool, size: taken.append(size) or acquire(pool, size))
@@ -334,7 +334,7 @@ def send_unless_waiting(peer: Peer, size_bytes: int) -> None:
     block_on=st.sets(st.integers(1, 8)),
     limit_bytes=st.sampled_from([1, 300, 2_000, 70_000, LIMIT_BYTES, 2 * LIMIT_BYTES]),
 )
-def test_frames_come_out_whole_however_little_memory_there_is(
+def test_frames_are_returned_completely_however_little_memory_there_is(
     frames: tuple[list[bytes], ...], order: list[tuple[int, int]], block_on: set[int], limit_bytes: int
 ) -> None:
     memory = request_memory(limit_bytes)
@@ -364,7 +364,7 @@ def test_frames_come_out_whole_however_little_memory_there_is(
 
 @pytest.mark.parametrize("part", [1, 3, 4, 5, 100, 70_000], ids=lambda part: f"{part}-bytes-came")
 @pytest.mark.parametrize("lead", [b"", b"g" * 70_000], ids=["first", "after-large"])
-def test_a_connection_that_ends_gives_back_what_it_held(part: int, lead: bytes) -> None:
+def test_closed_connection_releases_its_memory(part: int, lead: bytes) -> None:
     memory = request_memory(2 * LIMIT_BYTES)
     peer = Peer([lead, b"x" * LIMIT_BYTES] if lead else [b"x" * LIMIT_BYTES], memory=memory)
     stop = peer.sent + len(peer.stream) - LIMIT_BYTES - 4 + part
@@ -377,7 +377,7 @@ def test_a_connection_that_ends_gives_back_what_it_held(part: int, lead: bytes) 
     assert memory.held_bytes == 0
 
 
-def test_a_connection_that_ends_waiting_leaves_the_queue() -> None:
+def test_closed_connection_leaves_the_queue_for_memory() -> None:
     memory = request_memory(2 * LIMIT_BYTES)
     holder, waiter = (Peer([b"x" * LIMIT_BYTES], memory=memory) for _ in range(2))
     holder.send(100)
@@ -390,7 +390,7 @@ def test_a_connection_that_ends_waiting_leaves_the_queue() -> None:
     assert memory.held_bytes == holder.connection.held_bytes
 
 
-def test_whole_small_frames_hold_nothing() -> None:
+def test_complete_small_frames_hold_no_memory() -> None:
     memory = request_memory(2 * LIMIT_BYTES)
     held: list[int] = []
     peer = Peer([b"first", b"second"], memory=memory)
@@ -401,8 +401,8 @@ def test_whole_small_frames_hold_nothing() -> None:
     assert held == [0, 0]
 
 
-def test_a_small_frame_that_is_under_way_keeps_its_place() -> None:
-    """Its whole size is taken at once, so that the rest of it need not wait for anybody."""
+def test_partial_small_frame_holds_its_complete_size() -> None:
+    """Its complete size is acquired at once, so that its rest need not wait for memory."""
     memory = request_memory(2 * LIMIT_BYTES)
     peer = Peer([b"x" * 100], memory=memory)
 
@@ -416,7 +416,7 @@ def test_a_small_frame_that_is_under_way_keeps_its_place() -> None:
     assert peer.seen == [b"x" * 100]
 
 
-def test_a_frame_under_way_keeps_its_memory_when_the_connection_is_resumed() -> None:
+def test_partial_frame_keeps_its_memory_when_the_connection_is_resumed() -> None:
     memory = request_memory(2 * LIMIT_BYTES)
     peer = Peer([b"x" * 100], memory=memory)
     peer.send(10)

@@ -11,13 +11,13 @@ from ottla.simulator.world.single_node import anonymous_client
 
 
 class Line:
-    """Three connections that wait, and those that were let go on."""
+    """Three waiting connections, and those that were served."""
 
     def __init__(self, *, cost_ms: int, waits_again: bool = False) -> None:
         self.clock = SimulatedClock()
         self.cost_ms = cost_ms
         self.waits_again = waits_again
-        self.gone_on: list[int] = []
+        self.served: list[int] = []
         self.scheduler = FairScheduler(self.clock, on_slice=self.on_slice)
         memory: RequestMemory[Connection] = RequestMemory(
             limit_bytes=NO_LIMIT_BYTES, read_bytes_max=1, on_wait=lambda _: None, on_granted=lambda _: None
@@ -39,30 +39,30 @@ class Line:
             self.scheduler.enqueue(connection)
 
     def on_slice(self, connection: Connection) -> None:
-        self.gone_on.append(self.connections.index(connection))
+        self.served.append(self.connections.index(connection))
         self.clock.advance(self.cost_ms)
         if self.waits_again:
             self.scheduler.enqueue(connection)
 
 
 @pytest.mark.parametrize(
-    ("cost_ms", "gone_on"), [(0, [0, 1, 2]), (1, [0]), (50, [0])], ids=["quick", "a-millisecond-each", "longer"]
+    ("cost_ms", "served"), [(0, [0, 1, 2]), (1, [0]), (50, [0])], ids=["quick", "a-millisecond-each", "longer"]
 )
-def test_slices_run_until_the_time_is_used_up_and_at_least_one(cost_ms: int, gone_on: list[int]) -> None:
+def test_slices_run_until_the_time_is_used_up_and_at_least_one(cost_ms: int, served: list[int]) -> None:
     line = Line(cost_ms=cost_ms)
     line.scheduler.run_slices()
 
-    assert line.gone_on == gone_on
-    assert bool(line.scheduler) == (len(gone_on) < 3)
-    assert [it.awaits_slice for it in line.connections] == [index not in gone_on for index in range(3)]
+    assert line.served == served
+    assert bool(line.scheduler) == (len(served) < 3)
+    assert [it.awaits_slice for it in line.connections] == [index not in served for index in range(3)]
 
 
 def test_requeued_connection_comes_last_and_has_one_slice_per_round() -> None:
     line = Line(cost_ms=0, waits_again=True)
     line.scheduler.run_slices()
-    assert line.gone_on == [0, 1, 2]
+    assert line.served == [0, 1, 2]
     line.cost_ms = 1
     for _ in range(4):
         line.scheduler.run_slices()
 
-    assert line.gone_on[3:] == [0, 1, 2, 0]
+    assert line.served[3:] == [0, 1, 2, 0]

@@ -1,8 +1,8 @@
-"""Frames on a listener with SASL: within the authentication, and after it.
+"""Frames on a listener with SASL: during authentication, and after it.
 
-Within it, handshakes, tokens and any other frames come in any order, sound and broken. A connection is answered with
-what the peer can read or closed, what the cluster knows stays as it is, and no line of the log is forged, endless or a
-mistake. After it, every API gets the frames that the other listeners get, renewals of the authentication among them.
+During authentication, handshakes, tokens and other frames are sent in any order, valid and corrupt. A connection gets
+a response that its peer can decode or is closed, the metadata does not change, and no log line is forged, unbounded or
+a defect. After it, every API gets the frames that other listeners get, including re-authentication.
 """
 
 import logging
@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from fuzz_target import LOCKED, Target, check_answer, check_lines
-from fuzz_values import FRAMES_PER_VERSION, LONG, PLANTED, Chance, frames_of, header_of
+from fuzz_target import LOCKED, Target, check_lines, check_response
+from fuzz_values import FRAMES_PER_VERSION, LONG, PLANTED, RandomValues, frames_of, header_of
 from ottla.handlers.api import ListenerRole
 from ottla.handlers.catalog import CATALOG, is_served_to
 from ottla.sasl.client_login import ClientLogin
@@ -27,21 +27,21 @@ SETTINGS = {key.replace(".", "_"): text for key, text in WITH_PLAIN.items()} | {
 RENEWED = SETTINGS | {"connections_max_reauth_ms": "3600000"}
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 USERS = ("alice", "alice", "eve", "nobody", PLANTED.replace("\x00", ""), LONG)
-# What an authentication consists of, and some of the others, none of which changes anything for an authenticated user.
+# The requests of an authentication, and some others, none of which changes anything for an authenticated user.
 KEYS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.SASL_AUTHENTICATE)
 OTHER_KEYS = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.LIST_GROUPS)
 
 
 class Dialogue:
-    """One connection's frames until it is closed or the frames are over."""
+    """The frames of one connection, until it is closed or no frames are left."""
 
-    def __init__(self, chance: Chance) -> None:
-        self.chance = chance
-        self.random = chance.random
+    def __init__(self, random_values: RandomValues) -> None:
+        self.random_values = random_values
+        self.random = random_values.random
         self.mechanism = self.random.choice(MECHANISMS)
 
     def frames(self) -> Iterator[tuple[ApiKey | None, int, bytes]]:
-        """Generate frames, each with what it is a request of; None for a token without a header."""
+        """Generate frames, each with its API key and version; None for a token without a header."""
         if self.random.random() < 0.8:
             version = self.random.choice((0, 1, 1, 1))
             request = SaslHandshakeRequest(mechanism=self.mechanism)
@@ -65,8 +65,8 @@ class Dialogue:
         elif api_key is ApiKey.SASL_HANDSHAKE and self.random.random() < 0.7:
             body = SaslHandshakeRequest(mechanism=self.mechanism).encode(version)
         else:
-            body = self.chance.message(request_type(api_key), version).encode(version)
-        return body if self.random.random() < 0.85 else self.chance.mutated(body)
+            body = self.random_values.message(request_type(api_key), version).encode(version)
+        return body if self.random.random() < 0.85 else self.random_values.mutated(body)
 
     def _token(self) -> bytes:
         user = self.random.choice(USERS)
@@ -81,47 +81,45 @@ class Dialogue:
             case _:
                 exchange = ClientLogin(self.mechanism, user, "secret").new_exchange(SeededRandom(1).randrange)
                 token = exchange.first()
-                return token if self.random.random() < 0.6 else self.chance.mutated(token)
+                return token if self.random.random() < 0.6 else self.random_values.mutated(token)
 
     def _attribute(self) -> str:
         return self.random.choice(("", "biws", "4096", "-1", "9" * 40, "AAAA", PLANTED, "=2C=3D", LONG))
 
 
-def read_answers(client: Client, api_key: ApiKey | None, version: int) -> None:
-    """Require that what has come, if anything, is one answer."""
+def read_responses(client: Client, api_key: ApiKey | None, version: int) -> None:
+    """Require that the received bytes, if any, are one response."""
     if api_key is not None:
-        check_answer(client, api_key, version)
+        check_response(client, api_key, version)
     else:
         client.take_frame()
         assert not client.peer.received
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_no_sequence_of_frames_within_an_authentication_does_anything_else(
-    seed: int, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_frames_during_authentication_have_no_other_effect(seed: int, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, logger="ottla")
     target = Target.new(seed, **SETTINGS)
-    chance = Chance(seed, target.topic_id)
+    random_values = RandomValues(seed, target.topic_id)
     before = target.kept()
     sent = 0
     while sent < FRAMES_PER_VERSION * 10:
         client = target.running.connect(LOCKED)
-        for api_key, version, frame in Dialogue(chance).frames():
+        for api_key, version, frame in Dialogue(random_values).frames():
             caplog.clear()
             sent += 1
             client.send_bytes(struct.pack(">i", len(frame)) + frame)
             target.running.run(10)
             if not client.is_closed and not client.peer.is_read_from:
-                # Guessing is slow: connection.failed.authentication.delay.ms.
+                # Failures are delayed: connection.failed.authentication.delay.ms.
                 target.running.run(120)
-            read_answers(client, api_key, version)
+            read_responses(client, api_key, version)
             check_lines(caplog, (api_key, version, frame[:300].hex()))
             if client.is_closed:
                 break
             assert client.peer.is_read_from, (api_key, version, frame[:300].hex())
         if not client.is_closed:
-            target.running.node.closed(client.peer.connection, "the test is through with it")
+            target.running.node.closed(client.peer.connection, "the test has finished with it")
     assert target.kept() == before
     target.running.run(1_000)
     assert target.running.connect(LOCKED).log_in(*ALICE).error_code == 0
@@ -133,33 +131,33 @@ def test_no_sequence_of_frames_within_an_authentication_does_anything_else(
     [key for key in sorted(CATALOG) if is_served_to(ListenerRole.BROKER, key)],
     ids=lambda key: key.name.lower(),
 )
-def test_every_frame_after_an_authentication_is_answered_or_closes(
+def test_every_frame_after_authentication_is_served_or_closes_the_connection(
     api_key: ApiKey, settings: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     seed = 4000 + int(api_key)
     target = Target.new(seed, **settings)
-    chance = Chance(seed, target.topic_id)
+    random_values = RandomValues(seed, target.topic_id)
     row = CATALOG[api_key]
     caplog.set_level(logging.DEBUG, logger="ottla")
     client: Client | None = None
-    for version, frame in frames_of(api_key, chance, range(row.first_version, row.last_version + 1)):
+    for version, frame in frames_of(api_key, random_values, range(row.first_version, row.last_version + 1)):
         caplog.clear()
         if client is None:
             client = target.running.connect(LOCKED)
             assert client.log_in(*ALICE).error_code == 0
 
         client.send_bytes(struct.pack(">i", len(frame)) + frame)
-        is_answered = not client.is_closed and check_answer(client, api_key, version)
-        if not is_answered:
+        is_served = not client.is_closed and check_response(client, api_key, version)
+        if not is_served:
             target.running.run(200)
-            is_answered = not client.is_closed and check_answer(client, api_key, version)
+            is_served = not client.is_closed and check_response(client, api_key, version)
 
         check_lines(caplog, (api_key.name, version, frame.hex()))
-        if not is_answered:
+        if not is_served:
             if not client.is_closed:
-                target.running.node.closed(client.peer.connection, "the test is through with it")
+                target.running.node.closed(client.peer.connection, "the test has finished with it")
             client = None
         if not target.is_intact:
             target = Target.new(seed, **settings)
-            chance.topic_id = target.topic_id
+            random_values.topic_id = target.topic_id
             client = None

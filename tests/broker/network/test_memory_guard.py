@@ -1,4 +1,4 @@
-"""A node near its limit of memory closes what holds most of it, and nothing else."""
+"""A node near its memory limit closes the clients that hold most, and no others."""
 
 from collections import Counter
 from typing import Any
@@ -15,7 +15,7 @@ LIMIT_BYTES = 1_000 * MIB
 
 
 class SimulatedMemory:
-    """What is used besides connections, and what these hold; pages that were freed count until `release`."""
+    """Memory of a node with that of its connections; freed pages count until `release`."""
 
     def __init__(self, running: RunningNode) -> None:
         self.running = running
@@ -51,7 +51,7 @@ class Guarded:
         self.guard = guard_memory(self.memory, node.connections, node.services, node.network_metrics)
 
     def check(self) -> list[int]:
-        """Let a second pass; return the connections that were closed meanwhile."""
+        """Advance the clock by a second; return the connections closed meanwhile."""
         self.memory.aborted.clear()
         self.running.run(1_000)
         self.guard.tick(self.running.clock.monotonic_ms())
@@ -73,14 +73,14 @@ def guarded(running: RunningNode) -> Guarded:
     return Guarded(running)
 
 
-def test_below_nine_tenths_of_the_limit_nobody_is_closed(guarded: Guarded) -> None:
+def test_no_connection_is_closed_below_90_percent_of_the_limit(guarded: Guarded) -> None:
     guarded.connect(100 * MIB)
     guarded.memory.other_bytes = 800 * MIB
 
     assert guarded.check() == []
 
 
-def test_largest_are_closed_first_and_no_more_than_are_needed(
+def test_largest_connections_are_closed_first_and_no_more_than_needed(
     guarded: Guarded, caplog: pytest.LogCaptureFixture
 ) -> None:
     sizes = [10 * MIB, 200 * MIB, 1 * MIB, 100 * MIB]
@@ -91,10 +91,10 @@ def test_largest_are_closed_first_and_no_more_than_are_needed(
     assert guarded.check() == []
     assert guarded.running.node.network_metrics.closed_for_memory == 2
     (line,) = [each.getMessage() for each in caplog.records if "memory is short" in each.getMessage()]
-    assert "closed the 2 connections that held most (314572800 bytes)" in line
+    assert "closed the 2 largest connections (314572800 bytes)" in line
 
 
-def test_frames_on_their_way_in_count(guarded: Guarded) -> None:
+def test_incoming_frames_count(guarded: Guarded) -> None:
     client = guarded.running.connect()
     client.send_bytes((50 * MIB).to_bytes(4, "big"))
     client.send_bytes(b"begun")
@@ -105,7 +105,7 @@ def test_frames_on_their_way_in_count(guarded: Guarded) -> None:
     assert not quiet.is_closed
 
 
-def test_what_is_free_already_is_given_back_before_anything_is_closed(guarded: Guarded) -> None:
+def test_pooled_memory_is_released_before_any_connection_is_closed(guarded: Guarded) -> None:
     guarded.connect(10 * MIB)
     guarded.memory.other_bytes = 800 * MIB
     guarded.memory.freed_bytes = 500 * MIB

@@ -1,4 +1,4 @@
-"""The pipeline and the connections: what is no request ends its connection, and only that one."""
+"""The pipeline and the connections: bytes that are not a request close their connection, and no other."""
 
 import logging
 import struct
@@ -46,7 +46,7 @@ def framed(body: bytes) -> bytes:
 
 
 def offset_fetch_request(version: int) -> OffsetFetchRequest:
-    """Ask for 2,000 partitions in the shape of ``version``."""
+    """Return a request for 2,000 partitions, as ``version`` structures it."""
     indexes = list(range(2_000))
     if version < 8:
         return OffsetFetchRequest(group_id="g", topics=[OffsetFetchRequestTopic(name="t", partition_indexes=indexes)])
@@ -73,7 +73,7 @@ def header(api_key: int, version: int) -> bytes:
         pytest.param(framed(header(62, 0)), "API key 62", id="a-controllers-api"),
     ],
 )
-def test_bad_bytes_close_their_connection_with_one_line_that_says_why(
+def test_invalid_bytes_close_their_connection_with_one_line_and_a_reason(
     running: RunningNode, caplog: pytest.LogCaptureFixture, data: bytes, reason: str
 ) -> None:
     other = running.connect()
@@ -89,59 +89,59 @@ def test_bad_bytes_close_their_connection_with_one_line_that_says_why(
     assert other.ask(MetadataRequest(topics=[]), MetadataResponse, 9).cluster_id is not None
 
 
-def answers_of(client: Client) -> int:
+def count_responses(client: Client) -> int:
     count = 0
     while client.take_frame() is not None:
         count += 1
     return count
 
 
-def test_who_sends_thousands_of_requests_ahead_has_them_served_between_those_of_others(running: RunningNode) -> None:
+def test_pipelined_requests_are_served_in_slices_between_other_clients(running: RunningNode) -> None:
     greedy, other = running.connect(), running.connect()
     one = greedy.frame(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3)
     greedy.send_bytes(one * 250)
 
-    assert not greedy.peer.is_read_from, "what is here comes first"
-    assert answers_of(greedy) == 32
+    assert not greedy.peer.is_read_from, "received frames are served first"
+    assert count_responses(greedy) == 32
     for turn in range(2, 8):
         other.send(MetadataRequest(topics=[]), 9)
         assert other.take_frame() is not None, "served at once"
         running.clock.advance(1)
         running.node.tick()
-        assert answers_of(greedy) == 32, f"turn {turn}"
+        assert count_responses(greedy) == 32, f"slice {turn}"
     running.run(1)
-    assert answers_of(greedy) == 250 - 7 * 32
+    assert count_responses(greedy) == 250 - 7 * 32
     assert greedy.peer.is_read_from
 
 
-def test_a_turn_comes_however_long_the_other_parts_of_the_node_took(running: RunningNode) -> None:
+def test_slice_is_run_however_long_other_parts_of_the_node_took(running: RunningNode) -> None:
     greedy = running.connect()
     greedy.send_bytes(greedy.frame(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3) * 300)
-    assert answers_of(greedy) == 32
+    assert count_responses(greedy) == 32
     began_ms = running.clock.monotonic_ms()
     running.clock.advance(5)
     running.node.connections.tick(began_ms)
 
-    assert answers_of(greedy) == 32
+    assert count_responses(greedy) == 32
 
 
 def test_slices_run_within_a_millisecond(running: RunningNode) -> None:
-    """Nobody waits for the clock where there is something to do."""
+    """Pending slices do not wait for the clock."""
     greedy = running.connect()
     greedy.send_bytes(greedy.frame(MetadataRequest(topics=[]), 9) * 100)
     running.node.tick()
-    assert answers_of(greedy) == 64
+    assert count_responses(greedy) == 64
 
     assert running.node.next_deadline_ms() <= running.clock.monotonic_ms()
     assert running.node.tick()
-    assert answers_of(greedy) == 32
+    assert count_responses(greedy) == 32
     assert running.node.tick()
-    assert answers_of(greedy) == 4
+    assert count_responses(greedy) == 4
     assert not running.node.tick()
     assert running.node.next_deadline_ms() > running.clock.monotonic_ms()
 
 
-def test_requests_ahead_of_their_turn_wait_while_the_peer_takes_no_answers(running: RunningNode) -> None:
+def test_pipelined_requests_wait_while_the_peer_reads_no_responses(running: RunningNode) -> None:
     greedy = running.connect()
     greedy.peer.takes_bytes = False
     running.network.queued_size_bytes_max = 1
@@ -155,11 +155,11 @@ def test_requests_ahead_of_their_turn_wait_while_the_peer_takes_no_answers(runni
     running.node.drained(greedy.peer.connection)
     running.run(100)
 
-    assert answers_of(greedy) == 300
+    assert count_responses(greedy) == 300
     assert greedy.peer.is_read_from
 
 
-def test_a_client_that_is_gone_before_its_next_turn_has_none(running: RunningNode) -> None:
+def test_closed_connection_gets_no_further_slice(running: RunningNode) -> None:
     greedy = running.connect()
     greedy.send_bytes(greedy.frame(MetadataRequest(topics=[]), 9) * 1_000)
     before = sum(route.requests for route in running.node.connections.routes)
@@ -169,8 +169,8 @@ def test_a_client_that_is_gone_before_its_next_turn_has_none(running: RunningNod
     assert sum(route.requests for route in running.node.connections.routes) == before
 
 
-def test_what_waits_for_its_turn_is_served_though_its_sender_has_hung_up(running: RunningNode) -> None:
-    """A produce with acks=0 is sent and left alone; nobody would send it again."""
+def test_queued_requests_are_served_after_their_sender_hung_up(running: RunningNode) -> None:
+    """A producer with acks=0 sends and hangs up; it would not retry."""
     client = running.connect()
     create_topic(client, "t")
     data = PartitionProduceData(index=0, records=batch_of(client, [b"x"]))
@@ -183,7 +183,7 @@ def test_what_waits_for_its_turn_is_served_though_its_sender_has_hung_up(running
     assert fetch(running.connect(), "t", 0).high_watermark == 1_000
 
 
-def test_nothing_more_is_served_to_who_hung_up_behind_a_request_in_hand_or_untaken_answers(
+def test_requests_behind_pending_or_unread_responses_are_dropped_after_hang_up(
     running: RunningNode,
 ) -> None:
     patient, greedy, idle = running.connect(), running.connect(), running.connect()
@@ -198,19 +198,19 @@ def test_nothing_more_is_served_to_who_hung_up_behind_a_request_in_hand_or_untak
     assert [running.node.serves_rest(it.peer.connection) for it in (patient, greedy, idle)] == [False] * 3
 
 
-def test_an_unknown_version_of_api_versions_is_answered_in_version_zero(running: RunningNode) -> None:
+def test_unknown_version_of_api_versions_gets_response_in_version_zero(running: RunningNode) -> None:
     client = running.connect()
     client.send_bytes(framed(header(18, 99) + b"whatever"))
 
     frame = client.take_frame()
 
     assert frame is not None
-    answer = ApiVersionsResponse.decode(frame, 0, 4)
-    assert ErrorCode(answer.error_code) is ErrorCode.UNSUPPORTED_VERSION
-    assert [(row.api_key, row.max_version) for row in answer.api_keys] == [(18, 4)]
+    response = ApiVersionsResponse.decode(frame, 0, 4)
+    assert ErrorCode(response.error_code) is ErrorCode.UNSUPPORTED_VERSION
+    assert [(row.api_key, row.max_version) for row in response.api_keys] == [(18, 4)]
 
 
-def test_bytes_behind_a_request_are_ignored(running: RunningNode) -> None:
+def test_bytes_after_a_request_are_ignored(running: RunningNode) -> None:
     client = running.connect()
     client.send_bytes(framed(header(3, 1) + b"\x00\x00\x00\x00!"))
 
@@ -220,7 +220,7 @@ def test_bytes_behind_a_request_are_ignored(running: RunningNode) -> None:
     assert MetadataResponse.decode(frame, 1, 4).topics == []
 
 
-def test_unknown_tags_in_the_request_header_are_passed_over(running: RunningNode) -> None:
+def test_unknown_tags_in_the_request_header_are_skipped(running: RunningNode) -> None:
     client = running.connect()
     request = ApiVersionsRequest(client_software_name="a", client_software_version="1").encode(3)
     client.send_bytes(framed(struct.pack(">hhih", 18, 3, 7, -1) + b"\x02\x05\x01x\x63\x02yz" + request))
@@ -233,11 +233,11 @@ def test_unknown_tags_in_the_request_header_are_passed_over(running: RunningNode
 
 def accept(running: RunningNode, connection: ConnectionId, host: str, listener: str = "PLAINTEXT") -> bool:
     return running.node.accepted(
-        connection, listener=listener, peer=Endpoint(host, 1), dialled=Endpoint("localhost", 9092)
+        connection, listener=listener, peer=Endpoint(host, 1), local_address=Endpoint("localhost", 9092)
     )
 
 
-def test_connections_are_limited_in_all_and_per_address(world: World) -> None:
+def test_connections_are_limited_in_total_and_per_address(world: World) -> None:
     running = world.start_node(max_connections="3", max_connections_per_ip="2")
 
     assert [accept(running, 101, "10.0.0.1"), accept(running, 102, "10.0.0.1")] == [True, True]
@@ -248,7 +248,7 @@ def test_connections_are_limited_in_all_and_per_address(world: World) -> None:
     assert accept(running, 106, "10.0.0.1")
 
 
-def test_no_crowd_of_clients_keeps_the_quorum_out(world: World) -> None:
+def test_controller_listener_accepts_beyond_max_connections(world: World) -> None:
     running = world.start_node(max_connections="1")
     accept(running, 101, "10.0.0.1")
     assert not accept(running, 102, "10.0.0.2")
@@ -256,7 +256,7 @@ def test_no_crowd_of_clients_keeps_the_quorum_out(world: World) -> None:
     assert accept(running, 103, "10.0.0.3", "CONTROLLER")
 
 
-def test_a_silent_connection_is_closed_and_a_busy_one_is_not(world: World) -> None:
+def test_idle_connection_is_closed_and_active_one_is_not(world: World) -> None:
     running = world.start_node(connections_max_idle_ms="30000")
     silent, busy = running.connect(), running.connect()
     for _ in range(5):
@@ -267,7 +267,7 @@ def test_a_silent_connection_is_closed_and_a_busy_one_is_not(world: World) -> No
     assert not busy.is_closed
 
 
-def test_no_connection_is_silent_for_too_long_where_there_is_no_limit(world: World) -> None:
+def test_no_connection_is_idle_without_a_limit(world: World) -> None:
     running = world.start_node(connections_max_idle_ms="-1")
     client = running.connect()
     running.run(30_000)
@@ -275,7 +275,7 @@ def test_no_connection_is_silent_for_too_long_where_there_is_no_limit(world: Wor
     assert not client.is_closed
 
 
-def test_who_waited_for_an_answer_longer_than_one_may_be_idle_was_not_idle(world: World) -> None:
+def test_wait_for_a_response_does_not_count_as_idle(world: World) -> None:
     running = world.start_node(connections_max_idle_ms="30000")
     client = running.connect()
     create_topic(client, "t")
@@ -290,7 +290,7 @@ def test_who_waited_for_an_answer_longer_than_one_may_be_idle_was_not_idle(world
     assert client.is_closed
 
 
-def test_a_peer_that_does_not_take_its_answers_is_not_served_further(running: RunningNode) -> None:
+def test_peer_that_reads_no_responses_is_not_served_further(running: RunningNode) -> None:
     client = running.connect()
     client.peer.takes_bytes = False
     running.network.queued_size_bytes_max = 10
@@ -300,23 +300,23 @@ def test_a_peer_that_does_not_take_its_answers_is_not_served_further(running: Ru
     running.network.take(client.peer)
     running.node.drained(client.peer.connection)
 
-    assert len(client.peer.queued) == queued, "the second request was served before the first was taken"
+    assert len(client.peer.queued) == queued, "the second request was served before the first response was read"
 
 
-def test_a_limit_changed_while_the_node_runs_counts_at_once(running: RunningNode) -> None:
+def test_changed_limit_applies_at_once(running: RunningNode) -> None:
     client = running.connect()
     limit = AlterableConfig(name="max.connections.per.ip", value="1")
     resource = AlterConfigsResource(resource_type=4, resource_name="", configs=[limit])
 
-    answer = client.ask(IncrementalAlterConfigsRequest(resources=[resource]), IncrementalAlterConfigsResponse, 1)
+    response = client.ask(IncrementalAlterConfigsRequest(resources=[resource]), IncrementalAlterConfigsResponse, 1)
 
-    assert answer.responses[0].error_code == ErrorCode.NONE, answer
+    assert response.responses[0].error_code == ErrorCode.NONE, response
     assert accept(running, 101, "10.0.0.1")
     assert not accept(running, 102, "10.0.0.1")
 
 
 @pytest.mark.parametrize(("count", "is_served"), [(1_000, True), (1_001, False)])
-def test_a_request_that_lists_more_than_it_may_closes_its_connection_and_no_other(
+def test_request_with_too_many_entries_closes_its_connection_and_no_other(
     world: World, caplog: pytest.LogCaptureFixture, count: int, is_served: bool
 ) -> None:
     running = world.start_node(ottla_request_entries_max="1000")
@@ -332,7 +332,7 @@ def test_a_request_that_lists_more_than_it_may_closes_its_connection_and_no_othe
     assert other.ask(MetadataRequest(topics=[]), MetadataResponse, 9).cluster_id is not None
 
 
-def test_a_response_that_cannot_be_encoded_is_one_bounded_line_and_ends_its_connection(
+def test_response_that_cannot_be_encoded_logs_one_bounded_line_and_closes(
     running: RunningNode, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other, bad = running.connect(), running.connect()
@@ -347,7 +347,7 @@ def test_a_response_that_cannot_be_encoded_is_one_bounded_line_and_ends_its_conn
     assert bad.is_closed
     assert [record.exc_info for record in errors] == [None]
     assert len(errors[0].getMessage()) < 300
-    assert "DescribeCluster v0 cannot be answered: a string of 100000 bytes" in errors[0].getMessage()
+    assert "the response to DescribeCluster v0 cannot be encoded: a string of 100000 bytes" in errors[0].getMessage()
     assert other.ask(MetadataRequest(topics=[]), MetadataResponse, 9).cluster_id is not None
 
 
@@ -379,17 +379,17 @@ def test_large_requests_run_one_at_a_time_from_decoding_to_the_response(
     assert other.ask(MetadataRequest(topics=[]), MetadataResponse, 9).cluster_id is not None, "served in between"
     assert len(connections.large_requests) == 2
 
-    answered = []
+    served = []
     for _ in range(100_000):
         running.node.tick()
-        answered += [client for client in clients if client.peer.received and client not in answered]
+        served += [client for client in clients if client.peer.received and client not in served]
         if not connections.steps:
             break
 
-    assert answered == clients
-    assert connections.large_requests.waits == 2, "the response is encoded in the place of its request"
+    assert served == clients
+    assert connections.large_requests.waits == 2, "the response is encoded in the slot of its request"
     for client in clients:
-        assert len(client.peer.received) > 2_000 * 10, "each entry is answered"
+        assert len(client.peer.received) > 2_000 * 10, "the response has each entry"
         assert isinstance(client.response_to(request_, version), response_type)
 
 
@@ -397,7 +397,7 @@ def test_a_registration_of_thousands_of_entries_is_rejected_before_it_is_decoded
     client = running.connect("CONTROLLER")
     listeners = [Listener(name=f"L{number}", host="h", port=1) for number in range(ENTRIES_IN_ONE_GO + 1)]
 
-    answer = client.ask(BrokerRegistrationRequest(broker_id=7, listeners=listeners), BrokerRegistrationResponse, 4)
+    response = client.ask(BrokerRegistrationRequest(broker_id=7, listeners=listeners), BrokerRegistrationResponse, 4)
 
-    assert (answer.error_code, client.is_closed) == (ErrorCode.INVALID_REQUEST, False)
+    assert (response.error_code, client.is_closed) == (ErrorCode.INVALID_REQUEST, False)
     assert 7 not in running.node.metadata.image.cluster.brokers

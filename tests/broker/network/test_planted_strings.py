@@ -1,8 +1,8 @@
-"""Strings that clients send cannot forge or flood the log: they are planted in every field of every request.
+"""Strings of clients cannot forge or flood the log: they are planted in every field of every request.
 
-A planted string has line breaks of every kind, escapes of a terminal, a NUL and a mark of direction; another is as long
-as a string can be. Every record of every logger is read, down to DEBUG: none has a character that is not printable, nor
-more than a bounded number of characters. Where a request is answered, the response can be encoded.
+A planted string has line breaks of every kind, terminal escapes, a NUL and a direction mark; another has the maximum
+length. The records of every logger, down to DEBUG, have only printable characters and a bounded length. The response,
+if any, can be encoded.
 """
 
 import logging
@@ -13,14 +13,14 @@ import pytest
 from fuzz_target import (
     LISTENERS,
     LOCKED,
-    PERMITTED_TO_NOBODY,
-    WITH_A_LOGIN,
+    NO_PERMISSIONS,
+    WITH_SASL,
     Target,
     check_lines,
     every_api_on_every_listener,
     serve,
 )
-from fuzz_values import FRAMES_PER_VERSION, LONG, PLANTED, TOPIC, Chance, header_of
+from fuzz_values import FRAMES_PER_VERSION, LONG, PLANTED, TOPIC, RandomValues, header_of
 from ottla.errors import ErrorCode
 from ottla.handlers.api import ListenerRole
 from ottla.handlers.catalog import CATALOG
@@ -54,24 +54,24 @@ def every_line(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @every_api_on_every_listener
-@pytest.mark.parametrize("settings", [{}, PERMITTED_TO_NOBODY], ids=["permitted", "denied"])
+@pytest.mark.parametrize("settings", [{}, NO_PERMISSIONS], ids=["permitted", "denied"])
 def test_no_string_of_a_request_forges_a_line_or_breaks_a_response(
     api_key: ApiKey, role: ListenerRole, settings: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     seed = 3000 + int(api_key)
     target = Target.new(seed, **settings)
-    chance = Chance(seed, target.topic_id, strings=STRINGS)
+    random_values = RandomValues(seed, target.topic_id, strings=STRINGS)
     row = CATALOG[api_key]
     for version in range(row.first_version, row.last_version + 1):
         for number in range(max(3, FRAMES_PER_VERSION // 4)):
             caplog.clear()
-            # First one that has it in every field that is a string, then others, which may get further.
-            chance.is_complete = number == 0
-            chance.strings = (PLANTED,) if chance.is_complete else STRINGS
-            client_id = chance.random.choice((None, PLANTED, LONG))
-            frame = header_of(api_key, version, client_id) + chance.message(request_type(api_key), version).encode(
-                version
-            )
+            # First a frame with it in every string, then others, which may pass more checks.
+            random_values.is_complete = number == 0
+            random_values.strings = (PLANTED,) if random_values.is_complete else STRINGS
+            client_id = random_values.random.choice((None, PLANTED, LONG))
+            frame = header_of(api_key, version, client_id) + random_values.message(
+                request_type(api_key), version
+            ).encode(version)
 
             serve(target, frame, api_key, version, role, caplog)
             target.running.run(20)
@@ -79,20 +79,22 @@ def test_no_string_of_a_request_forges_a_line_or_breaks_a_response(
             check_lines(caplog, (api_key.name, version, frame[:200].hex()))
             if not target.is_intact:
                 target = Target.new(seed, **settings)
-                chance.topic_id = target.topic_id
+                random_values.topic_id = target.topic_id
 
 
 @pytest.mark.parametrize("api_key", sorted(CATALOG), ids=lambda key: key.name.lower())
-def test_no_string_of_a_client_that_has_not_logged_in_forges_a_line(
+def test_no_string_of_an_unauthenticated_client_forges_a_line(
     api_key: ApiKey, caplog: pytest.LogCaptureFixture
 ) -> None:
-    target = Target.new(int(api_key), **WITH_A_LOGIN)
-    chance = Chance(int(api_key), target.topic_id, strings=STRINGS)
+    target = Target.new(int(api_key), **WITH_SASL)
+    random_values = RandomValues(int(api_key), target.topic_id, strings=STRINGS)
     row = CATALOG[api_key]
     for version in range(row.first_version, row.last_version + 1):
         caplog.clear()
         client = target.running.connect(LOCKED)
-        frame = header_of(api_key, version, PLANTED) + chance.message(request_type(api_key), version).encode(version)
+        frame = header_of(api_key, version, PLANTED) + random_values.message(request_type(api_key), version).encode(
+            version
+        )
 
         client.send_bytes(struct.pack(">i", len(frame)) + frame)
         target.running.run(200)
@@ -124,25 +126,25 @@ def find_coordinator(client: Client, group_id: str) -> None:
 
 
 def test_a_client_id_that_is_not_utf_8_breaks_no_group(caplog: pytest.LogCaptureFixture) -> None:
-    """U+FFFD has three bytes for each byte of it: the record of the group could not be written."""
+    """Each byte would become U+FFFD with three bytes: the record of the group could not be written."""
     running = Target.new(1).running
     client = running.connect()
     find_coordinator(client, "g")
     running.run(1_000)
 
-    def ask(request: Message, answer_type: type[MessageT], version: int) -> MessageT:
+    def ask(request: Message, response_type: type[MessageT], version: int) -> MessageT:
         frame = client.frame(request, version)[4:]
         own = b"test"
         at = frame.index(own) - 2
         frame = frame[:at] + (20_000).to_bytes(2, "big") + b"\xff" * 20_000 + frame[at + 2 + len(own) :]
         client.send_bytes(struct.pack(">i", len(frame)) + frame)
         for _ in range(1_000):
-            answer = client.response_to(request, version)
-            if answer is not None:
-                assert isinstance(answer, answer_type)
-                return answer
+            response = client.response_to(request, version)
+            if response is not None:
+                assert isinstance(response, response_type)
+                return response
             running.run(10)
-        raise AssertionError("no answer")
+        raise AssertionError("no response")
 
     protocols = [JoinGroupRequestProtocol(name="range", metadata=b"")]
     request = JoinGroupRequest(
@@ -177,16 +179,16 @@ def test_a_path_with_a_nul_is_rejected_on_both_listeners(role: ListenerRole, cap
     config = AlterableConfig(name=name, config_operation=0, value="/tmp/a\0b")
     resource = AlterConfigsResource(resource_type=4, resource_name="1", configs=[config])
 
-    answer = client.ask(IncrementalAlterConfigsRequest(resources=[resource]), IncrementalAlterConfigsResponse, 1)
+    response = client.ask(IncrementalAlterConfigsRequest(resources=[resource]), IncrementalAlterConfigsResponse, 1)
 
-    assert answer.responses[0].error_code == ErrorCode.INVALID_REQUEST
-    assert "NUL" in (answer.responses[0].error_message or "")
+    assert response.responses[0].error_code == ErrorCode.INVALID_REQUEST
+    assert "NUL" in (response.responses[0].error_message or "")
     check_lines(caplog)
 
 
 @pytest.mark.parametrize("group_id", [PLANTED, LONG], ids=["planted", "long"])
 @pytest.mark.parametrize("instance_id", [None, PLANTED, LONG[:32_000]], ids=["dynamic", "static", "long-static"])
-def test_the_whole_life_of_a_group_forges_no_line(
+def test_no_string_in_the_life_of_a_group_forges_a_line(
     group_id: str, instance_id: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     running = Target.new(1).running
@@ -259,7 +261,7 @@ def test_subjects_of_certificates_are_quoted(name: str, rules: str, caplog: pyte
         "ssl_keystore_location": "/node.pem",
         "ssl_principal_mapping_rules": rules,
     }
-    running = Target.new(1, **PERMITTED_TO_NOBODY, **settings).running
+    running = Target.new(1, **NO_PERMISSIONS, **settings).running
     client = running.connect(LOCKED)
 
     running.node.secured(client.peer.connection, f"CN={name}")
@@ -267,8 +269,8 @@ def test_subjects_of_certificates_are_quoted(name: str, rules: str, caplog: pyte
     assert client.is_closed is (rules != "DEFAULT" or len(name) > 32_700)
     if not client.is_closed:
         topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
-        answer = client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=100), CreateTopicsResponse, 7)
-        assert answer.topics[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        response = client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=100), CreateTopicsResponse, 7)
+        assert response.topics[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     check_lines(caplog)
 
 

@@ -1,4 +1,4 @@
-"""Quotas over the wire: what a client is told, how long it is not read, and what that must not break."""
+"""Quotas over the wire: throttle times, for how long a connection is not read, and what that must not break."""
 
 import struct
 from typing import Any
@@ -30,7 +30,7 @@ from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 
 def set_limit(node: RunningNode, entity: dict[str, str | None], **limits: float | None) -> None:
-    """Set limits of the clients that these tests make; ``client_id`` is written with a dash."""
+    """Set quotas of the tests' clients; ``client_id`` stands for ``client-id``."""
     request = AlterClientQuotasRequest(
         entries=[
             AlterClientQuotasRequestEntryData(
@@ -42,8 +42,8 @@ def set_limit(node: RunningNode, entity: dict[str, str | None], **limits: float 
             )
         ]
     )
-    answer = node.connect().ask(request, AlterClientQuotasResponse, 1)
-    assert answer.entries[0].error_code == ErrorCode.NONE
+    response = node.connect().ask(request, AlterClientQuotasResponse, 1)
+    assert response.entries[0].error_code == ErrorCode.NONE
     node.run(20)
 
 
@@ -54,9 +54,9 @@ def produce_request(client: Client, size_bytes: int, *, acks: int = 1) -> Produc
 
 def produce(client: Client, size_bytes: int) -> int:
     """Produce one record and return the throttle time."""
-    answer = client.ask(produce_request(client, size_bytes), ProduceResponse, 9)
-    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
-    return answer.throttle_time_ms
+    response = client.ask(produce_request(client, size_bytes), ProduceResponse, 9)
+    assert response.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+    return response.throttle_time_ms
 
 
 def ask(client: Client, request: Message, version: int) -> Any:
@@ -71,7 +71,7 @@ def limited(running: RunningNode) -> RunningNode:
     return running
 
 
-def test_who_is_above_the_rate_is_told_and_not_read_for_as_long(limited: RunningNode) -> None:
+def test_client_above_its_rate_is_throttled_and_not_read(limited: RunningNode) -> None:
     client = limited.connect()
     assert produce(client, 90_000) == 0
 
@@ -87,7 +87,7 @@ def test_who_is_above_the_rate_is_told_and_not_read_for_as_long(limited: Running
     assert produce(client, 90_000) == 0, "the window has passed"
 
 
-def test_acks_0_has_no_answer_and_is_not_read_for_as_long(limited: RunningNode) -> None:
+def test_acks_0_above_the_rate_gets_no_response_and_is_not_read(limited: RunningNode) -> None:
     client = limited.connect()
     client.send(produce_request(client, 110_000, acks=0), 9)
 
@@ -97,7 +97,7 @@ def test_acks_0_has_no_answer_and_is_not_read_for_as_long(limited: RunningNode) 
     assert client.peer.is_read_from
 
 
-def test_requests_that_came_along_are_answered_in_order_and_when_the_time_has_passed(limited: RunningNode) -> None:
+def test_pipelined_requests_are_served_in_order_after_the_throttle_time(limited: RunningNode) -> None:
     client = limited.connect()
     frames = [client.frame(produce_request(client, size_bytes), 9) for size_bytes in (110_000, 10, 10)]
     client.send_bytes(b"".join(frames))
@@ -105,7 +105,7 @@ def test_requests_that_came_along_are_answered_in_order_and_when_the_time_has_pa
     assert correlation_id(client) == 1
     assert correlation_id(client) is None
     limited.run(1_200)
-    assert [correlation_id(client), correlation_id(client)] == [2, None], "it is above the rate still"
+    assert [correlation_id(client), correlation_id(client)] == [2, None], "it is still above the rate"
     limited.run(1_200)
     assert correlation_id(client) == 3
     limited.run(1_200)
@@ -117,7 +117,7 @@ def correlation_id(client: Client) -> int | None:
     return None if frame is None else struct.unpack_from(">i", frame)[0]
 
 
-def test_who_is_muted_is_not_idle(world: World) -> None:
+def test_throttled_connection_is_not_idle(world: World) -> None:
     running = world.start_node(connections_max_idle_ms="30000")
     create_topic(running.connect(), "t")
     set_limit(running, {"client_id": "test"}, producer_byte_rate=1_000)
@@ -127,12 +127,12 @@ def test_who_is_muted_is_not_idle(world: World) -> None:
     running.run(80_000)
     assert not client.is_closed
     running.run(30_000)
-    assert not client.is_closed, "nor has it been while it was muted"
+    assert not client.is_closed, "the time while it was throttled does not count"
     running.run(20_000)
     assert client.is_closed
 
 
-def test_a_muted_connection_may_end(limited: RunningNode) -> None:
+def test_throttled_connection_may_be_closed(limited: RunningNode) -> None:
     client = limited.connect()
     produce(client, 110_000)
     limited.node.closed(client.peer.connection, "gone")
@@ -142,7 +142,7 @@ def test_a_muted_connection_may_end(limited: RunningNode) -> None:
     assert produce(limited.connect(), 10) == 0
 
 
-def test_what_a_muted_connection_sent_is_served_though_its_peer_has_hung_up(limited: RunningNode) -> None:
+def test_requests_of_throttled_connection_are_served_after_hang_up(limited: RunningNode) -> None:
     client = limited.connect()
     client.send_bytes(client.frame(produce_request(client, 110_000), 9) + client.frame(produce_request(client, 10), 9))
     assert client.take_frame() is not None
@@ -153,13 +153,13 @@ def test_what_a_muted_connection_sent_is_served_though_its_peer_has_hung_up(limi
     assert client.take_frame() is not None
 
 
-def test_a_muted_connection_whose_peer_takes_nothing_goes_on_when_both_are_over(limited: RunningNode) -> None:
+def test_throttled_connection_with_unread_responses_resumes_when_both_are_over(limited: RunningNode) -> None:
     client = limited.connect()
     client.peer.takes_bytes = False
     limited.network.queued_size_bytes_max = 0
     client.send(produce_request(client, 110_000), 9)
     limited.run(1_500)
-    assert not client.peer.is_read_from, "its answer is not taken yet"
+    assert not client.peer.is_read_from, "its response has not been read yet"
 
     limited.network.take(client.peer)
     limited.node.drained(client.peer.connection)
@@ -169,28 +169,28 @@ def test_a_muted_connection_whose_peer_takes_nothing_goes_on_when_both_are_over(
     client.send(produce_request(client, 110_000), 9)
     limited.network.take(client.peer)
     limited.node.drained(client.peer.connection)
-    assert not client.peer.is_read_from, "its time is not over yet"
+    assert not client.peer.is_read_from, "its throttle time is not over yet"
 
 
-def test_a_limit_that_is_raised_or_removed_holds_from_the_next_request_on(limited: RunningNode) -> None:
+def test_raised_or_removed_limit_applies_from_the_next_request(limited: RunningNode) -> None:
     client = limited.connect()
     assert produce(client, 200_000) > 9_000
     set_limit(limited, {"client_id": "test"}, producer_byte_rate=50_000)
 
-    assert not client.peer.is_read_from, "what was told is kept"
+    assert not client.peer.is_read_from, "the reported throttle time is kept"
     assert produce(limited.connect(), 10) == 0
     set_limit(limited, {"client_id": "test"}, producer_byte_rate=None)
     assert produce(limited.connect(), 900_000) == 0
 
 
-def test_a_user_who_is_nobody_is_a_user(running: RunningNode) -> None:
+def test_quota_may_name_the_anonymous_user(running: RunningNode) -> None:
     create_topic(running.connect(), "t")
     set_limit(running, {"user": "ANONYMOUS"}, producer_byte_rate=1_000)
 
     assert produce(running.connect(), 20_000) > 9_000
 
 
-def test_a_fetch_above_the_rate_is_empty_and_the_next_one_is_not(running: RunningNode) -> None:
+def test_fetch_above_the_rate_is_empty_and_the_next_one_is_not(running: RunningNode) -> None:
     create_topic(running.connect(), "t")
     for _ in range(4):
         produce(running.connect(), 40_000)
@@ -210,7 +210,7 @@ def test_a_fetch_above_the_rate_is_empty_and_the_next_one_is_not(running: Runnin
     assert third.responses[0].partitions[0].records
 
 
-def test_the_session_of_an_answer_that_was_emptied_is_not_kept(running: RunningNode) -> None:
+def test_session_of_an_emptied_response_is_not_kept(running: RunningNode) -> None:
     create_topic(running.connect(), "t")
     produce(running.connect(), 90_000)
     set_limit(running, {"client_id": "test"}, consumer_byte_rate=9_100)
@@ -218,14 +218,14 @@ def test_the_session_of_an_answer_that_was_emptied_is_not_kept(running: RunningN
     request = fetch_request("t", 0)
     request.session_epoch = 0
 
-    answer = running.connect().ask(request, FetchResponse, 12)
+    response = running.connect().ask(request, FetchResponse, 12)
 
-    assert answer.throttle_time_ms > 0
-    assert (answer.error_code, answer.session_id, answer.responses) == (0, 0, [])
+    assert response.throttle_time_ms > 0
+    assert (response.error_code, response.session_id, response.responses) == (0, 0, [])
     assert len(running.node.services.fetch_sessions) == 0
 
 
-def test_a_session_goes_on_after_an_answer_that_was_emptied(running: RunningNode) -> None:
+def test_session_continues_after_an_emptied_response(running: RunningNode) -> None:
     create_topic(running.connect(), "t")
     client = running.connect()
     request = fetch_request("t", 0)
@@ -234,16 +234,16 @@ def test_a_session_goes_on_after_an_answer_that_was_emptied(running: RunningNode
     produce(client, 95_000)
     set_limit(running, {"client_id": "test"}, consumer_byte_rate=9_500)
 
-    def go_on(epoch: int) -> FetchResponse:
+    def continue_session(epoch: int) -> FetchResponse:
         request = fetch_request("t", 0)
         request.session_id, request.session_epoch, request.topics = began.session_id, epoch, []
         return client.ask(request, FetchResponse, 12)
 
-    emptied = go_on(1)
+    emptied = continue_session(1)
     assert emptied.throttle_time_ms > 0
     assert (emptied.error_code, emptied.session_id, emptied.responses) == (0, began.session_id, [])
     running.run(emptied.throttle_time_ms + 20)
-    assert go_on(2).responses[0].partitions[0].records
+    assert continue_session(2).responses[0].partitions[0].records
 
 
 @pytest.mark.parametrize(
@@ -257,23 +257,25 @@ def test_a_session_goes_on_after_an_answer_that_was_emptied(running: RunningNode
         pytest.param(lambda: delete("t"), 4, False, id="delete-v4"),
     ],
 )
-def test_topics_are_changed_at_the_rate(limited: RunningNode, request_of: Any, version: int, is_strict: bool) -> None:
+def test_topic_changes_are_throttled_to_the_rate(
+    limited: RunningNode, request_of: Any, version: int, is_strict: bool
+) -> None:
     set_limit(limited, {"client_id": "test"}, controller_mutation_rate=1)
     assert ask(limited.connect(), create("many", 20), 7).throttle_time_ms == 0
     client = limited.connect()
 
-    answer = ask(client, request_of(), version)
+    response = ask(client, request_of(), version)
 
-    results = getattr(answer, {0: "topics", 1: "results", 2: "responses"}[kind_of(answer)])
+    results = getattr(response, {0: "topics", 1: "results", 2: "responses"}[kind_of(response)])
     expected = ErrorCode.THROTTLING_QUOTA_EXCEEDED if is_strict else ErrorCode.NONE
     assert [each.error_code for each in results] == [expected]
-    assert (9_000 if is_strict else 10_000) - 500 <= answer.throttle_time_ms <= 12_000
+    assert (9_000 if is_strict else 10_000) - 500 <= response.throttle_time_ms <= 12_000
     assert not client.peer.is_read_from
     assert limited.node.services.quotas.throttles.by_kind["controller_mutation_rate"].count == 1
 
 
-def kind_of(answer: Message) -> int:
-    return [hasattr(answer, name) for name in ("topics", "results", "responses")].index(True)
+def kind_of(response: Message) -> int:
+    return [hasattr(response, name) for name in ("topics", "results", "responses")].index(True)
 
 
 def create(name: str, partitions: int) -> Message:
@@ -290,44 +292,44 @@ def delete(name: str) -> Message:
     return DeleteTopicsRequest(topic_names=[name], topics=[DeleteTopicState(name=name)][:0], timeout_ms=9_000)
 
 
-def test_topics_that_are_refused_first_take_nothing_from_the_quota(limited: RunningNode) -> None:
+def test_rejected_topics_do_not_count_for_the_quota(limited: RunningNode) -> None:
     set_limit(limited, {"client_id": "test"}, controller_mutation_rate=1)
     for _ in range(3):
-        answer = ask(limited.connect(), create("t", 20), 7)
-        assert answer.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+        response = ask(limited.connect(), create("t", 20), 7)
+        assert response.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
 
     assert ask(limited.connect(), create("n", 1), 7).topics[0].error_code == ErrorCode.NONE
 
 
-def ask_about(client: Client, name: str) -> int:
+def request_metadata(client: Client, name: str) -> int:
     request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=True)
     code: int = client.ask(request, MetadataResponse, 9).topics[0].error_code
     return code
 
 
-def test_topics_that_come_because_a_client_asks_about_them_are_held_against_it(limited: RunningNode) -> None:
+def test_auto_created_topics_count_for_the_clients_quota(limited: RunningNode) -> None:
     set_limit(limited, {"client_id": "test"}, controller_mutation_rate=1)
     ask(limited.connect(), create("many", 20), 7)
 
-    assert ask_about(limited.connect(), "asked") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert request_metadata(limited.connect(), "asked") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     limited.run(1_000)
-    assert ask_about(limited.connect(), "asked") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert request_metadata(limited.connect(), "asked") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     limited.run(12_000)
-    ask_about(limited.connect(), "asked")
+    request_metadata(limited.connect(), "asked")
     limited.run(1_000)
 
-    assert ask_about(limited.connect(), "asked") == ErrorCode.NONE, "the bucket has tokens again"
+    assert request_metadata(limited.connect(), "asked") == ErrorCode.NONE, "the bucket has tokens again"
 
 
 def accept(running: RunningNode, host: str, listener: str = "PLAINTEXT") -> Client:
     peer = running.network.open()
     assert running.node.accepted(
-        peer.connection, listener=listener, peer=Endpoint(host, 1), dialled=Endpoint("localhost", 9092)
+        peer.connection, listener=listener, peer=Endpoint(host, 1), local_address=Endpoint("localhost", 9092)
     )
     return Client(running, peer)
 
 
-def test_a_connection_above_its_addresss_rate_is_not_read_and_closed_after_a_while(running: RunningNode) -> None:
+def test_connection_above_the_rate_of_its_address_is_closed_with_a_delay(running: RunningNode) -> None:
     set_limit(running, {"ip": "10.0.0.9"}, connection_creation_rate=1)
     within = [accept(running, "10.0.0.9") for _ in range(10)]
     above = accept(running, "10.0.0.9")
@@ -344,7 +346,7 @@ def test_a_connection_above_its_addresss_rate_is_not_read_and_closed_after_a_whi
     assert ask(other, MetadataRequest(topics=[]), 9).cluster_id is not None
 
 
-def test_above_the_nodes_rate_accepting_is_paused_but_not_for_the_quorum(world: World) -> None:
+def test_accepting_is_paused_above_the_nodes_rate_except_for_controllers(world: World) -> None:
     running = world.start_node(max_connection_creation_rate="2")
     for _ in range(20):
         accept(running, "10.0.0.9")
@@ -374,7 +376,7 @@ def test_without_quotas_nothing_is_measured(running: RunningNode) -> None:
     assert set(running.node.services.quotas.measured().values()) == {0}
 
 
-def test_a_login_is_on_nobodys_account(world: World) -> None:
+def test_authentication_requests_count_for_no_quota(world: World) -> None:
     running = world.start_node(**LOCKED)
     set_limit(running, {"user": None}, request_percentage=1)
     client = running.connect(SASL_LISTENER)

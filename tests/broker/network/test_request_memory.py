@@ -1,4 +1,4 @@
-"""Requests share a bound on memory: nothing above it, each kind in its order, nobody waits for ever."""
+"""Requests share a memory limit: never above it, each kind in its order, no request waits for ever."""
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +11,7 @@ MIB = 1024 * KIB
 
 
 class Bank:
-    """A `RequestMemory` with what waiters were told, in order; a waiter's name is its size and a number."""
+    """A `RequestMemory` with its granted waiters, in order; a waiter's name is its size and a number."""
 
     def __init__(self, limit_bytes: int = 256 * MIB, read_bytes_max: int = 256 * KIB) -> None:
         self.granted: list[str] = []
@@ -24,11 +24,11 @@ class Bank:
         )
 
 
-def test_what_fits_is_held_at_once_and_what_does_not_waits_until_room_comes() -> None:
+def test_frame_beyond_the_limit_waits_for_capacity() -> None:
     bank = Bank()
 
     assert bank.memory.acquire("a", 100 * MIB)
-    assert not bank.memory.acquire("b", 50 * MIB), "large frames share half of the bound"
+    assert not bank.memory.acquire("b", 50 * MIB), "large frames share half of the limit"
     assert (bank.memory.held_bytes, bank.memory.waiter_count, bank.waited) == (100 * MIB, 1, ["b"])
     bank.memory.release(100 * MIB)
 
@@ -48,7 +48,7 @@ def test_ordinary_frames_do_not_wait_for_large_ones(size_bytes: int, is_ordinary
     assert bank.memory.acquire("next", size_bytes) is is_ordinary
 
 
-def test_whoever_waits_longest_goes_first_among_its_kind() -> None:
+def test_longest_wait_is_granted_first_within_its_kind() -> None:
     bank = Bank()
     bank.memory.acquire("held", 128 * MIB)
     bank.memory.acquire("first", 100 * MIB)
@@ -65,7 +65,7 @@ def test_whoever_waits_longest_goes_first_among_its_kind() -> None:
 def test_ordinary_frames_that_keep_coming_do_not_starve_a_large_one() -> None:
     bank = Bank()
     for number in range(128):
-        assert bank.memory.acquire(f"ordinary {number}", 2 * MIB), "without large ones all of the bound is theirs"
+        assert bank.memory.acquire(f"ordinary {number}", 2 * MIB), "without large ones the whole limit is theirs"
     assert not bank.memory.acquire("large", 100 * MIB)
 
     for number in range(96):
@@ -76,7 +76,7 @@ def test_ordinary_frames_that_keep_coming_do_not_starve_a_large_one() -> None:
     assert bank.memory.held_bytes <= 256 * MIB
 
 
-def test_a_frame_larger_than_its_share_is_let_in_when_it_is_the_only_large_one() -> None:
+def test_frame_larger_than_its_share_is_admitted_as_the_only_large_one() -> None:
     bank = Bank(limit_bytes=100 * MIB)
     assert bank.memory.acquire("ordinary", 1 * MIB)
     assert bank.memory.acquire("all", 100 * MIB)
@@ -88,7 +88,7 @@ def test_a_frame_larger_than_its_share_is_let_in_when_it_is_the_only_large_one()
     assert bank.granted == ["other"]
 
 
-def test_one_that_is_forgotten_lets_those_behind_it_go() -> None:
+def test_cancelled_waiter_unblocks_those_behind_it() -> None:
     bank = Bank()
     bank.memory.acquire("held", 100 * MIB)
     bank.memory.acquire("too much", 100 * MIB)
@@ -99,23 +99,23 @@ def test_one_that_is_forgotten_lets_those_behind_it_go() -> None:
     assert bank.granted == ["little"]
 
 
-def test_reads_become_exact_before_the_parked_are_more_than_a_quarter() -> None:
+def test_frames_are_read_one_by_one_before_parked_bytes_exceed_a_quarter() -> None:
     bank = Bank(limit_bytes=1024 * KIB + 4 * KIB, read_bytes_max=256 * KIB)
     assert not bank.memory.is_read_frame_by_frame
 
     bank.memory.park(1 * KIB)
-    assert not bank.memory.is_read_frame_by_frame, "this one and another read are a quarter exactly"
+    assert not bank.memory.is_read_frame_by_frame, "these bytes and another read are exactly a quarter"
     bank.memory.park(1)
     assert bank.memory.is_read_frame_by_frame
     bank.memory.unpark(1)
     assert not bank.memory.is_read_frame_by_frame
 
 
-def test_a_bound_below_four_reads_is_kept_by_exact_reads_from_the_start() -> None:
+def test_limit_below_four_reads_is_kept_by_reading_frames_one_by_one() -> None:
     assert Bank(limit_bytes=1024 * KIB - 1, read_bytes_max=256 * KIB).memory.is_read_frame_by_frame
 
 
-def test_parked_bytes_that_go_make_room() -> None:
+def test_released_parked_bytes_free_capacity() -> None:
     bank = Bank(limit_bytes=16 * MIB)
     bank.memory.park(4 * MIB)
     bank.memory.acquire("a", 8 * MIB)
@@ -136,8 +136,8 @@ SIZES = st.sampled_from([1, 100, 64 * KIB, 1 * MIB, 2 * MIB, 2 * MIB + 1, 10 * M
     limit_mib=st.sampled_from([1, 100, 199, 200, 256]),
     steps=st.lists(st.tuples(SIZES, st.integers(0, 3)), min_size=1, max_size=60),
 )
-def test_nobody_waits_for_ever_and_the_bound_holds(limit_mib: int, steps: list[tuple[int, int]]) -> None:
-    """Frames come, others end, in any order: those of a kind are let in as they came, and at the end all were."""
+def test_no_frame_waits_for_ever_and_the_limit_holds(limit_mib: int, steps: list[tuple[int, int]]) -> None:
+    """Frames arrive and end in any order: those of a kind are granted memory in order, and in the end all were."""
     limit_bytes = limit_mib * MIB
     bank = Bank(limit_bytes=limit_bytes)
     sizes: dict[str, int] = {}

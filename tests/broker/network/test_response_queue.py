@@ -1,10 +1,10 @@
-"""Produces that wait for their followers do not hold up those behind them, and answers keep the requests' order."""
+"""Produces that wait for their followers do not block later requests, and responses keep the requests' order."""
 
 import struct
 
 import pytest
 
-from ottla.network.response_queue import IN_HAND_MAX, ResponseQueue
+from ottla.network.response_queue import IN_PROGRESS_MAX, ResponseQueue
 from ottla.purgatory import Delayed
 from ottla.simulator.clients.requests import batch_of, create_topic
 from ottla.simulator.world.cluster import Cluster
@@ -53,7 +53,7 @@ def end_offset(client: Client) -> int:
 
 
 def take_correlation_ids(client: Client, count: int) -> list[int]:
-    """Let time pass until ``count`` answers are there."""
+    """Advance the clock until ``count`` responses have arrived."""
     found: list[int] = []
     for _ in range(1_000):
         while (frame := client.take_frame()) is not None:
@@ -73,7 +73,7 @@ def test_pipelined_produces_are_appended_at_once_and_acknowledged_in_order(leade
 
 
 def test_produces_of_one_read_go_to_the_followers_in_one_fetch(leader: Client) -> None:
-    """One round trip for all: the first answer and the last leave at the same moment."""
+    """One round trip for all: the first response and the last leave at the same time."""
     leader.send_bytes(b"".join(produce_frame(leader, b"%d" % index) for index in range(5)))
     for _ in range(1_000):
         leader.node.run(1)
@@ -103,15 +103,15 @@ def test_response_to_an_unknown_version_leaves_after_the_waiting_produces(leader
     assert leader.peer.is_read_from
 
 
-def test_requests_in_hand_of_one_connection_are_bounded(leader: Client) -> None:
-    frames = b"".join(produce_frame(leader, b"%d" % index) for index in range(IN_HAND_MAX + 3))
+def test_requests_in_progress_of_one_connection_are_bounded(leader: Client) -> None:
+    frames = b"".join(produce_frame(leader, b"%d" % index) for index in range(IN_PROGRESS_MAX + 3))
     leader.send_bytes(frames)
     first = end_offset(leader)
 
-    assert first == IN_HAND_MAX
+    assert first == IN_PROGRESS_MAX
     assert not leader.peer.is_read_from
-    assert take_correlation_ids(leader, IN_HAND_MAX + 3) == list(range(1, IN_HAND_MAX + 4))
-    assert end_offset(leader) == IN_HAND_MAX + 3
+    assert take_correlation_ids(leader, IN_PROGRESS_MAX + 3) == list(range(1, IN_PROGRESS_MAX + 4))
+    assert end_offset(leader) == IN_PROGRESS_MAX + 3
     assert leader.peer.is_read_from
 
 
@@ -134,16 +134,16 @@ def test_responses_leave_in_order_and_only_a_blocking_one_blocks_requests() -> N
     assert not responses.blocks_further_requests
     responses.add(waiting[2], sent.append, blocks_requests=True)
     assert responses.blocks_further_requests
-    answers = [ProduceResponse(), ProduceResponse(throttle_time_ms=1), MetadataResponse()]
+    results = [ProduceResponse(), ProduceResponse(throttle_time_ms=1), MetadataResponse()]
     for index in (2, 1):
-        waiting[index].complete(answers[index])
+        waiting[index].complete(results[index])
         assert not responses.is_next_complete
-    assert not responses.blocks_further_requests, "what is behind may be handled: it is answered later in any case"
-    waiting[0].complete(answers[0])
+    assert not responses.blocks_further_requests, "later requests may be handled: their responses leave later anyway"
+    waiting[0].complete(results[0])
     while responses.is_next_complete:
         assert responses.finish_next() is None
 
-    assert sent == answers
+    assert sent == results
     assert len(responses) == 0
 
 
@@ -152,7 +152,7 @@ def test_response_in_slices_keeps_its_place_and_no_request_is_handled_meanwhile(
     encoded: Delayed[str] = Delayed()
     responses.add(
         Delayed.of("large"),
-        lambda answer: finished.append(answer) or (encoded if answer == "large" else None),
+        lambda result: finished.append(result) or (encoded if result == "large" else None),
         blocks_requests=False,
     )
     responses.add(Delayed.of("next"), finished.append, blocks_requests=False)
@@ -172,7 +172,7 @@ def test_wait_of_a_handler_that_ran_in_slices_blocks_only_where_its_api_does() -
     committed: Delayed[str] = Delayed()
     handled: Delayed[Delayed[str]] = Delayed()
     responses.add(
-        handled, lambda answer: answer if answer is committed else None, blocks_requests=False, is_running=True
+        handled, lambda result: result if result is committed else None, blocks_requests=False, is_running=True
     )
     assert responses.blocks_further_requests
     handled.complete(committed)

@@ -1,4 +1,4 @@
-"""An issuer's keys are fetched at once, again in time, after failures with rests, and soon for a key that is new."""
+"""An issuer's keys are fetched at once, periodically, with backoff after failures, and soon for an unknown key."""
 
 import json
 import logging
@@ -26,11 +26,11 @@ def key_set(*kids: str) -> bytes:
 
 
 class Issuer:
-    """A `KeySource` that answers when the test says so."""
+    """A `KeySource` that returns results when the test says so."""
 
     def __init__(self) -> None:
         self.clock = SimulatedClock()
-        self.asked: list[Callable[[bytes | str], None]] = []
+        self.pending: list[Callable[[bytes | str], None]] = []
         settings = OauthSettings(
             fetch=KeyFetch("https://issuer/keys", False, 1, 1),
             issuer=None,
@@ -46,16 +46,16 @@ class Issuer:
 
     def fetch_keys(self, fetch: KeyFetch, done: Callable[[bytes | str], None]) -> None:
         assert fetch.url == "https://issuer/keys"
-        self.asked.append(done)
+        self.pending.append(done)
 
     def pass_time(self, milliseconds: int) -> int:
-        """Return how many fetches are due after it."""
+        """Advance the clock; return how many fetches are pending."""
         self.clock.advance(milliseconds)
         self.keys.tick(self.clock.monotonic_ms())
-        return len(self.asked)
+        return len(self.pending)
 
-    def answer(self, answer: bytes | str) -> None:
-        self.asked.pop()(answer)
+    def complete_fetch(self, result: bytes | str) -> None:
+        self.pending.pop()(result)
 
     def token(self, kid: str) -> str:
         now_s = self.clock.wall_ms() // 1_000
@@ -68,31 +68,31 @@ def issuer() -> Issuer:
     return Issuer()
 
 
-def test_keys_are_fetched_at_once_and_again_in_time(issuer: Issuer) -> None:
-    with pytest.raises(InvalidTokenError, match="not there yet"):
+def test_keys_are_fetched_at_once_and_refreshed(issuer: Issuer) -> None:
+    with pytest.raises(InvalidTokenError, match="have not been fetched yet"):
         issuer.keys.validate(issuer.token("old"))
     assert issuer.pass_time(0) == 1
     assert issuer.keys.next_deadline_ms() is None
-    issuer.answer(key_set("old"))
+    issuer.complete_fetch(key_set("old"))
 
     assert issuer.keys.validate(issuer.token("old")).subject == "alice"
     assert issuer.pass_time(59_999) == 0
     assert issuer.pass_time(1) == 1
 
 
-def test_after_a_failure_the_old_keys_count_and_rests_double(issuer: Issuer, caplog: pytest.LogCaptureFixture) -> None:
+def test_old_keys_are_kept_after_failures_and_backoff_doubles(issuer: Issuer, caplog: pytest.LogCaptureFixture) -> None:
     issuer.pass_time(0)
-    issuer.answer(key_set("old"))
+    issuer.complete_fetch(key_set("old"))
     issuer.pass_time(60_000)
     rests = []
     with caplog.at_level(logging.INFO):
-        for answer in ("no route", b"{}", "no route", "no route", "no route", "no route"):
-            issuer.answer(answer)
+        for result in ("no route", b"{}", "no route", "no route", "no route", "no route"):
+            issuer.complete_fetch(result)
             before_ms = issuer.clock.monotonic_ms()
             while not issuer.pass_time(1):
                 pass
             rests.append(issuer.clock.monotonic_ms() - before_ms)
-        issuer.answer(key_set("old"))
+        issuer.complete_fetch(key_set("old"))
 
     assert rests == [100, 200, 400, 800, 1_000, 1_000]
     assert issuer.keys.validate(issuer.token("old")).subject == "alice"
@@ -100,13 +100,13 @@ def test_after_a_failure_the_old_keys_count_and_rests_double(issuer: Issuer, cap
     assert "https://issuer/keys: no route" in caplog.text
 
 
-def test_a_key_that_is_new_is_fetched_soon_and_not_at_a_flood_s_pace(issuer: Issuer) -> None:
+def test_unknown_key_triggers_a_fetch_at_a_limited_rate(issuer: Issuer) -> None:
     issuer.pass_time(0)
-    issuer.answer(key_set("old"))
+    issuer.complete_fetch(key_set("old"))
     with pytest.raises(InvalidTokenError):
         issuer.keys.validate(issuer.token("new"))
     assert issuer.pass_time(0) == 1
-    issuer.answer(key_set("old"))
+    issuer.complete_fetch(key_set("old"))
     for _ in range(10):
         with pytest.raises(InvalidTokenError):
             issuer.keys.validate(issuer.token("new"))
@@ -115,12 +115,12 @@ def test_a_key_that_is_new_is_fetched_soon_and_not_at_a_flood_s_pace(issuer: Iss
     with pytest.raises(InvalidTokenError):
         issuer.keys.validate(issuer.token("new"))
     assert issuer.pass_time(0) == 1
-    issuer.answer(key_set("old", "new"))
+    issuer.complete_fetch(key_set("old", "new"))
 
     assert issuer.keys.validate(issuer.token("new")).subject == "alice"
 
 
-def test_a_key_set_that_a_library_chokes_on_is_a_fetch_that_failed(
+def test_key_set_that_breaks_a_library_is_a_failed_fetch(
     issuer: Issuer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def choke(_: bytes) -> None:
@@ -128,7 +128,7 @@ def test_a_key_set_that_a_library_chokes_on_is_a_fetch_that_failed(
 
     issuer.pass_time(0)
     monkeypatch.setattr(signing_keys, "read_signing_keys", choke)
-    issuer.answer(key_set("old"))
+    issuer.complete_fetch(key_set("old"))
 
     assert "the key set cannot be read: AttributeError" in caplog.text
     assert issuer.pass_time(100) == 1

@@ -1,8 +1,8 @@
 """However many entries a request has, no stretch of the loop takes longer than a slice.
 
-Each API is asked with as many entries as a request may have, in its lists and in the lists of one entry, of one name
-and of many. What is measured is CPU, not time, and of several tries the best: a cache that another process has emptied
-is no fault of the handler.
+Each API receives a request with the maximum number of entries, in its lists and in the lists of one entry, with one
+name and with many. The test measures CPU, not time, and takes the best of several tries: another process may have
+evicted the caches.
 """
 
 import gc
@@ -212,7 +212,7 @@ def end_while_decoding(running: RunningNode, client: Client, frame: bytes) -> fl
         node.received(connection, len(piece))
     for _ in range(400):
         node.tick()
-    assert node.connections.steps, "it is under way"
+    assert node.connections.steps, "it is in progress"
     stopwatch.measure(node.closed, connection, "the client is gone")
     assert node.connections.steps, "the rest of the request is freed in slices"
     while node.connections.steps:
@@ -224,7 +224,7 @@ MANY_NAMES, ONE_NAME, ONE_ENTRY = (False, False), (True, False), (True, True)
 CASES = [
     *((api_key, "many-names", *MANY_NAMES) for api_key in CATALOG),
     *((api_key, "one-name-in-the-lists-of-an-entry", *ONE_ENTRY) for api_key in CATALOG),
-    # Of partitions that exist, so that the controller decides on each.
+    # Partitions that exist, so that the controller decides on each.
     *((api_key, "one-name", *ONE_NAME) for api_key in (ApiKey.ALTER_PARTITION, ApiKey.ASSIGN_REPLICAS_TO_DIRS)),
 ]
 

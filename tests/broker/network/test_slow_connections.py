@@ -1,4 +1,4 @@
-"""Who keeps memory that others wait for must bring bytes, or go; on both sides of the moment."""
+"""Connections that hold memory which others wait for must make progress; both sides of the time limit."""
 
 import pytest
 
@@ -14,7 +14,7 @@ MIB = 1024 * 1024
 
 
 class Holder:
-    """A connection in the middle of a frame of 1 MiB, or with a request in hand and bytes behind it."""
+    """A connection in the middle of a frame of 1 MiB, or with a pending request and bytes behind it."""
 
     def __init__(self, *, is_blocked: bool = False) -> None:
         self.connection = Connection(
@@ -65,7 +65,7 @@ def test_connection_without_progress_is_slow_after_its_interval(is_blocked: bool
 @pytest.mark.parametrize(
     ("size_bytes", "is_slow"), [pytest.param(65_535, True, id="too-few"), pytest.param(65_536, False, id="enough")]
 )
-def test_frame_in_progress_must_bring_64_kib(size_bytes: int, is_slow: bool) -> None:
+def test_partial_frame_must_receive_64_kib(size_bytes: int, is_slow: bool) -> None:
     slow_connections, holder = SlowConnections(), Holder()
     found(slow_connections, holder, 0)
 
@@ -84,7 +84,7 @@ def test_another_frame_is_progress() -> None:
     assert found(slow_connections, holder, 20_000) == [holder.connection]
 
 
-def test_a_request_that_is_answered_is_progress() -> None:
+def test_response_to_a_request_is_progress() -> None:
     slow_connections, holder = SlowConnections(), Holder(is_blocked=True)
     found(slow_connections, holder, 0)
 
@@ -99,16 +99,16 @@ def test_time_before_a_frame_waited_does_not_count() -> None:
     slow_connections, holder = SlowConnections(), Holder()
     found(slow_connections, holder, 0)
 
-    slow_connections.forget_all()
+    slow_connections.reset()
 
     assert found(slow_connections, holder, 10_000) == []
 
 
-def test_the_reason_says_what_was_held_and_what_came() -> None:
+def test_reason_names_held_and_received_bytes() -> None:
     slow_connections, holder = SlowConnections(), Holder()
     slow_connections.find([holder.connection], 0)
     holder.send(b"xyz")
 
     [(_, reason)] = slow_connections.find([holder.connection], 10_000)
 
-    assert reason == "its frame holds 1048576 bytes and brought 3 in 10000 ms while others wait for memory"
+    assert reason == "its frame holds 1048576 bytes and received 3 in 10000 ms while others wait for memory"

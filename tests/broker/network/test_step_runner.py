@@ -12,7 +12,7 @@ from ottla.simulator.world.clock import SimulatedClock
 
 
 class TickingClock(SimulatedClock):
-    """A clock on which each step takes as long as it says."""
+    """A clock that each step advances by its own duration."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ def test_work_that_fits_a_slice_is_done_at_once(clock: TickingClock) -> None:
     assert not runner
 
 
-def test_longer_work_goes_on_a_slice_at_a_time(clock: TickingClock) -> None:
+def test_longer_work_continues_a_slice_at_a_time(clock: TickingClock) -> None:
     runner, done = StepRunner(clock), list[int]()
     result = runner.start(counting(clock, 10, done=done))
     assert not result.is_complete
@@ -84,7 +84,7 @@ def test_awaited_value_comes_back_into_the_generator(clock: TickingClock) -> Non
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["ready", "waiting"])
-def test_abandoned_work_is_closed_and_never_goes_on(clock: TickingClock, waits: bool) -> None:
+def test_abandoned_work_is_closed_and_never_continues(clock: TickingClock, waits: bool) -> None:
     runner = StepRunner(clock)
     event: Delayed[None] = Delayed()
     ended: list[str] = []
@@ -149,7 +149,7 @@ def test_steps_of_a_slice_may_be_bounded_where_no_time_passes(clock: TickingCloc
     assert len(done) == 4
 
 
-def test_large_requests_wait_for_a_place_in_their_order(clock: TickingClock) -> None:
+def test_large_requests_wait_for_the_slot_in_order(clock: TickingClock) -> None:
     large, runner = LargeRequests(), StepRunner(clock)
     begun: list[int] = []
 
@@ -159,7 +159,7 @@ def test_large_requests_wait_for_a_place_in_their_order(clock: TickingClock) -> 
             clock.now_ns += 200_000
             yield None
 
-    results = [runner.start(large.in_place(steps(number))) for number in range(4)]
+    results = [runner.start(large.in_slot(steps(number))) for number in range(4)]
     assert begun == [0]
     assert len(large) == 3
     results[1].abandon()
@@ -170,10 +170,10 @@ def test_large_requests_wait_for_a_place_in_their_order(clock: TickingClock) -> 
 
     assert begun == [0, 2, 3]
     assert len(large) == 0
-    assert run_to_end(large.in_place(steps(99))) is None, "every place was given back"
+    assert run_to_end(large.in_slot(steps(99))) is None, "the slot was released"
 
 
-def test_large_request_that_waits_for_an_event_leaves_its_place_to_the_next(clock: TickingClock) -> None:
+def test_large_request_that_waits_for_an_event_releases_the_slot(clock: TickingClock) -> None:
     large, runner = LargeRequests(), StepRunner(clock)
     event: Delayed[str] = Delayed()
     ended: list[str] = []
@@ -182,9 +182,9 @@ def test_large_request_that_waits_for_an_event_leaves_its_place_to_the_next(cloc
         ended.append(f"{name} {(yield wait) if wait is not None else 'at once'}")
         yield None
 
-    first = runner.start(large.in_place(steps("first", event)))
-    runner.start(large.in_place(steps("second", None)))
-    abandoned = runner.start(large.in_place(steps("third", Delayed())))
+    first = runner.start(large.in_slot(steps("first", event)))
+    runner.start(large.in_slot(steps("second", None)))
+    abandoned = runner.start(large.in_slot(steps("third", Delayed())))
     while runner.run_slices():
         pass
     abandoned.abandon()
@@ -194,4 +194,4 @@ def test_large_request_that_waits_for_an_event_leaves_its_place_to_the_next(cloc
 
     assert ended == ["second at once", "first later"]
     assert first.is_complete
-    assert run_to_end(large.in_place(steps("fourth", None))) is None, "the place is free"
+    assert run_to_end(large.in_slot(steps("fourth", None))) is None, "the slot is free"

@@ -1,4 +1,4 @@
-"""Who is slow, until when, and what is forgotten."""
+"""Throttled connections: until when, and no trace of closed ones."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Several whole nodes over a simulated network: they form a cluster, replicate, and survive the loss of one."""
+"""Several complete nodes over a simulated network: they form a cluster, replicate, and survive the loss of one."""
 
 import errno
 import logging
@@ -33,7 +33,7 @@ P = TopicPartition("t", 0)
 
 @pytest.fixture
 def cluster() -> Cluster:
-    """Three nodes, each broker and controller, that serve."""
+    """Three serving nodes, each broker and controller."""
     made = Cluster(seed=1)
     made.start()
     made.run_until_ready()
@@ -45,7 +45,7 @@ def others(cluster: Cluster, node_id: int) -> list[int]:
 
 
 def leader_of(cluster: Cluster, partition: TopicPartition = P) -> int:
-    """Return who leads, as a node that runs sees it."""
+    """Return the leader in the metadata of a running node."""
     node = next(place.process for place in cluster.nodes.values() if place.process is not None)
     registration = node.metadata.partition(partition)
     return -1 if registration is None else registration.leader
@@ -103,8 +103,8 @@ def test_a_topic_is_created_through_any_node(cluster: Cluster, through_the_leade
     [("User:admin", ErrorCode.UNKNOWN_SERVER_ERROR), ("User:ANONYMOUS", ErrorCode.INVALID_REQUEST)],
     ids=["anybody", "super-user"],
 )
-def test_a_controller_that_has_read_no_entries_yet_lets_in_super_users_only(super_users: str, code: ErrorCode) -> None:
-    """Even where everybody may do what no entry speaks of: which entries there are is not known yet."""
+def test_controller_without_acl_entries_authorizes_super_users_only(super_users: str, code: ErrorCode) -> None:
+    """Even with allow.everyone.if.no.acl.found: the entries are not known yet."""
     overrides = {
         "authorizer.class.name": STANDARD_AUTHORIZER,
         "allow.everyone.if.no.acl.found": "true",
@@ -114,13 +114,13 @@ def test_a_controller_that_has_read_no_entries_yet_lets_in_super_users_only(supe
     cluster.start(1)
     cluster.run(3_000)
 
-    answer = cluster.connect(1, "CONTROLLER").ask(VoteRequest(topics=[]), VoteResponse, 2)
+    response = cluster.connect(1, "CONTROLLER").ask(VoteRequest(topics=[]), VoteResponse, 2)
 
-    assert answer.error_code == code
+    assert response.error_code == code
 
 
 @pytest.mark.parametrize("combined", [True, False], ids=["voters", "brokers-apart"])
-def test_a_cluster_whose_nodes_are_no_super_users_says_so(combined: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_cluster_whose_nodes_are_not_super_users_logs_it(combined: bool, caplog: pytest.LogCaptureFixture) -> None:
     overrides = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:admin"}
     cluster = Cluster(
         seed=1, brokers=3 if combined else 1, controllers=3 if combined else 1, combined=combined, overrides=overrides
@@ -139,7 +139,7 @@ def test_a_cluster_whose_nodes_are_no_super_users_says_so(combined: bool, caplog
     assert len(errors) <= 3 * len(cluster.nodes)
 
 
-def test_a_crowd_that_asks_for_one_new_topic_has_it_created_once(cluster: Cluster) -> None:
+def test_many_clients_that_request_one_new_topic_create_it_once(cluster: Cluster) -> None:
     leader = cluster.leader_id()
     assert leader is not None
     node_id = others(cluster, leader)[0]
@@ -153,9 +153,9 @@ def test_a_crowd_that_asks_for_one_new_topic_has_it_created_once(cluster: Cluste
         return forward(request, origin, here)
 
     node.services.controller.forward = note  # type: ignore[method-assign]
-    crowd = [cluster.connect(node_id) for _ in range(20)]
-    for client in crowd:
-        names = [MetadataRequestTopic(name=name) for name in ("t", "u" if client is crowd[-1] else "t")]
+    clients = [cluster.connect(node_id) for _ in range(20)]
+    for client in clients:
+        names = [MetadataRequestTopic(name=name) for name in ("t", "u" if client is clients[-1] else "t")]
         client.send(MetadataRequest(topics=names, allow_auto_topic_creation=True), 9)
     cluster.run_until(lambda: all(node.metadata.topic(name) is not None for name in ("t", "u")))
 
@@ -163,7 +163,7 @@ def test_a_crowd_that_asks_for_one_new_topic_has_it_created_once(cluster: Cluste
     assert not node.services.topics_in_flight
 
 
-def test_a_topic_that_could_not_be_created_is_asked_for_again(cluster: Cluster) -> None:
+def test_failed_auto_creation_of_a_topic_is_retried(cluster: Cluster) -> None:
     leader = cluster.leader_id()
     assert leader is not None
     node_id, *lost = [*others(cluster, leader), leader]
@@ -183,15 +183,15 @@ def test_a_topic_that_could_not_be_created_is_asked_for_again(cluster: Cluster) 
     cluster.run_until(lambda: node.metadata.topic("t") is not None)
 
 
-def test_the_controllers_listener_serves_clients_where_it_is_active_and_else_says_so(cluster: Cluster) -> None:
+def test_only_the_active_controller_serves_clients_on_its_listener(cluster: Cluster) -> None:
     leader = cluster.leader_id()
     assert leader is not None
     codes = {}
     for node_id in cluster.nodes:
         topic = CreatableTopic(name=f"t{node_id}", num_partitions=1, replication_factor=1)
         request = CreateTopicsRequest(topics=[topic], timeout_ms=1_000)
-        answer = cluster.connect(node_id, "CONTROLLER").ask(request, CreateTopicsResponse, 7)
-        codes[node_id] = ErrorCode(answer.topics[0].error_code)
+        response = cluster.connect(node_id, "CONTROLLER").ask(request, CreateTopicsResponse, 7)
+        codes[node_id] = ErrorCode(response.topics[0].error_code)
 
     assert codes == {
         node_id: ErrorCode.NONE if node_id == leader else ErrorCode.NOT_CONTROLLER for node_id in cluster.nodes
@@ -202,10 +202,10 @@ def test_the_quorum_is_described_by_any_node(cluster: Cluster) -> None:
     partition = DescribeQuorumRequestPartitionData(partition_index=0)
     topic = DescribeQuorumRequestTopicData(topic_name="__cluster_metadata", partitions=[partition])
     for node_id in cluster.nodes:
-        answer = cluster.connect(node_id).ask(DescribeQuorumRequest(topics=[topic]), DescribeQuorumResponse, 2)
-        described = answer.topics[0].partitions[0]
+        response = cluster.connect(node_id).ask(DescribeQuorumRequest(topics=[topic]), DescribeQuorumResponse, 2)
+        described = response.topics[0].partitions[0]
 
-        assert (answer.error_code, described.error_code) == (ErrorCode.NONE, ErrorCode.NONE)
+        assert (response.error_code, described.error_code) == (ErrorCode.NONE, ErrorCode.NONE)
         assert described.leader_id == cluster.leader_id()
         assert sorted(voter.replica_id for voter in described.current_voters) == [1, 2, 3]
 
@@ -215,9 +215,9 @@ def test_records_are_replicated_and_acknowledged_by_all(cluster: Cluster) -> Non
     client = client_of_leader(cluster)
     cluster.run_until(isr_is(cluster, 3))
 
-    answer = produce(client, "t", batch_of(client, [b"a", b"b"]), acks=-1)
+    response = produce(client, "t", batch_of(client, [b"a", b"b"]), acks=-1)
 
-    assert answer.error_code == ErrorCode.NONE
+    assert response.error_code == ErrorCode.NONE
     assert [record.value for record in records_in(fetch(client, "t", 0))] == [b"a", b"b"]
     for place in cluster.nodes.values():
         partition = place.node.replicas.find(*P)
@@ -242,8 +242,8 @@ def test_a_broker_that_is_killed_is_replaced_within_a_second(cluster: Cluster, i
 
 
 @pytest.mark.parametrize("seed", [2, 3, 4])
-def test_whenever_the_quorums_leader_dies_its_partitions_have_other_leaders_within_half_a_second(seed: int) -> None:
-    """Its successor knows no broken heartbeat connection: it asks every broker as soon as it is active."""
+def test_partitions_of_a_killed_quorum_leader_have_new_leaders_within_half_a_second(seed: int) -> None:
+    """Its successor has no lost heartbeat connection: it probes every broker as soon as it is active."""
     cluster = Cluster(seed=seed)
     cluster.start()
     cluster.run_until_ready()
@@ -272,26 +272,24 @@ def metadata_of(client: Client) -> MetadataResponse:
 
 
 def test_a_killed_broker_is_still_listed_when_its_partitions_have_moved(cluster: Cluster) -> None:
-    """librdkafka must learn where they went before it forgets the broker: see `LISTED_AFTER_FENCING_MS`."""
+    """librdkafka must learn their new leaders before it removes the broker: see `LISTED_AFTER_FENCING_MS`."""
     create_topic(cluster.connect(1), "t", partitions=3, replicas=3)
     cluster.run_until(lambda: leader_of(cluster) >= 0)
     victim = others(cluster, cluster.leader_id() or 0)[0]
     client = cluster.connect(cluster.leader_id() or 0)
     cluster.kill(victim)
     cluster.run(1_000)
-    answer = metadata_of(client)
-    leaders = {partition.leader_id for partition in answer.topics[0].partitions}
+    response = metadata_of(client)
+    leaders = {partition.leader_id for partition in response.topics[0].partitions}
     cluster.run(LISTED_AFTER_FENCING_MS)
 
-    assert sorted(broker.node_id for broker in answer.brokers) == [1, 2, 3]
+    assert sorted(broker.node_id for broker in response.brokers) == [1, 2, 3]
     assert leaders <= set(others(cluster, victim))
     assert sorted(broker.node_id for broker in metadata_of(client).brokers) == others(cluster, victim)
 
 
 @pytest.mark.parametrize("is_controller", [True, False])
-def test_a_client_that_asks_at_once_where_a_dead_leader_went_hears_of_its_successor(
-    cluster: Cluster, is_controller: bool
-) -> None:
+def test_metadata_request_after_a_leaders_death_returns_its_successor(cluster: Cluster, is_controller: bool) -> None:
     create_topic(cluster.connect(1), "t", partitions=3, replicas=3)
     cluster.run_until(lambda: leader_of(cluster) >= 0)
     cluster.run(1_000)
@@ -308,7 +306,7 @@ def test_a_client_that_asks_at_once_where_a_dead_leader_went_hears_of_its_succes
     assert cluster.clock.monotonic_ms() - asked_at_ms < 500
 
 
-def test_without_a_quorum_a_client_hears_of_the_last_leader_after_a_second(cluster: Cluster) -> None:
+def test_metadata_request_without_a_quorum_returns_the_last_leader_after_a_second(cluster: Cluster) -> None:
     create_topic(cluster.connect(1), "t", partitions=3, replicas=3)
     cluster.run_until(lambda: leader_of(cluster) >= 0)
     cluster.run(1_000)
@@ -339,7 +337,7 @@ def test_a_broker_that_comes_back_is_in_sync_again(cluster: Cluster) -> None:
     assert partition.log.log_end_offset == 1
 
 
-def test_a_node_stops_in_order_and_leadership_is_elsewhere_before_it_is_gone(cluster: Cluster) -> None:
+def test_controlled_shutdown_moves_leadership_before_the_node_stops(cluster: Cluster) -> None:
     create_topic(cluster.connect(1), "t", replicas=3)
     cluster.run_until(lambda: leader_of(cluster) >= 0)
     first = leader_of(cluster)
@@ -369,8 +367,8 @@ def test_a_cluster_survives_power_loss_and_the_restart_of_all(cluster: Cluster) 
     assert cluster.nodes[1].node.metadata.topic("t") is not None
 
 
-def test_a_broker_that_comes_back_has_no_replicas_before_its_metadata_is_as_new_as_its_process() -> None:
-    """S1 of the simulator (seed 19): older metadata calls it the leader of what its last process led, in that epoch."""
+def test_restarted_broker_has_no_replicas_before_its_metadata_is_new_enough() -> None:
+    """S1 of the simulator (seed 19): older metadata names it as leader of its last process's partitions, same epoch."""
     cluster = Cluster(seed=1, controllers=1, brokers=1, combined=False)
     cluster.start()
     cluster.run_until_ready()
@@ -393,8 +391,8 @@ def test_a_broker_that_comes_back_has_no_replicas_before_its_metadata_is_as_new_
     assert seen[-1] == (BrokerState.RUNNING, True, 1)
 
 
-def test_a_log_directory_that_fails_while_logs_are_loaded_costs_its_own_replicas_only() -> None:
-    """S2 of the simulator (seed 31): the failure was told to parts of the node that were not made yet."""
+def test_log_directory_failure_while_loading_affects_its_own_replicas_only() -> None:
+    """S2 of the simulator (seed 31): the failure was reported to parts of the node that did not exist yet."""
     cluster = Cluster(seed=1, brokers=1, overrides={"log.dirs": "/data,/data2"})
     place = cluster.nodes[1]
     cluster.start()

@@ -27,7 +27,7 @@ SET = 0
 
 
 def set_on_broker(client: Client, name: str, key: str, value: str) -> AlterConfigsResourceResponse:
-    """Set ``key`` of the broker with this id, of all brokers where ``name`` is empty."""
+    """Set ``key`` of the broker with the id ``name``, or of all brokers if it is empty."""
     setting = AlterableConfig(name=key, config_operation=SET, value=value)
     resource = AlterConfigsResource(resource_type=ConfigResourceType.BROKER, resource_name=name, configs=[setting])
     request = IncrementalAlterConfigsRequest(resources=[resource])
@@ -43,7 +43,7 @@ def locked(world: World) -> RunningNode:
     ("expiration_ms", "is_known"),
     [pytest.param(1_000, False, id="shorter-than-the-wait"), pytest.param(3_600_000, True, id="longer")],
 )
-def test_producer_id_expiration_ms_is_gone_by_at_once(world: World, expiration_ms: int, is_known: bool) -> None:
+def test_producer_id_expiration_ms_applies_at_once(world: World, expiration_ms: int, is_known: bool) -> None:
     running = world.start_node(producer_id_expiration_check_interval_ms="2000")
     client = running.connect()
     create_topic(client, "t")
@@ -52,21 +52,23 @@ def test_producer_id_expiration_ms_is_gone_by_at_once(world: World, expiration_m
     assert log is not None
     assert len(log.active_producers()) == 1
 
-    answer = set_on_broker(client, "", "producer.id.expiration.ms", str(expiration_ms))
+    response = set_on_broker(client, "", "producer.id.expiration.ms", str(expiration_ms))
     running.run(6_000)
 
-    assert answer.error_code == ErrorCode.NONE
+    assert response.error_code == ErrorCode.NONE
     assert bool(log.active_producers()) is is_known
 
 
 def set_jaas(locked: RunningNode, jaas: str) -> int:
-    answer = set_on_broker(locked.connect(), "1", f"listener.name.{SASL_LISTENER.lower()}.plain.sasl.jaas.config", jaas)
-    assert "zebra" not in (answer.error_message or "")
+    response = set_on_broker(
+        locked.connect(), "1", f"listener.name.{SASL_LISTENER.lower()}.plain.sasl.jaas.config", jaas
+    )
+    assert "zebra" not in (response.error_message or "")
     locked.run(100)
-    return answer.error_code
+    return response.error_code
 
 
-def test_users_of_plain_change_while_the_node_runs_and_sessions_go_on(locked: RunningNode) -> None:
+def test_users_of_plain_change_while_the_node_runs_and_sessions_continue(locked: RunningNode) -> None:
     before = locked.connect(SASL_LISTENER)
     before.log_in(*ALICE)
 
@@ -76,7 +78,7 @@ def test_users_of_plain_change_while_the_node_runs_and_sessions_go_on(locked: Ru
     assert before.ask(MetadataRequest(topics=[]), MetadataResponse, 9).cluster_id is not None
 
 
-def test_nobody_is_shown_a_password(locked: RunningNode, caplog: pytest.LogCaptureFixture) -> None:
+def test_passwords_are_never_shown(locked: RunningNode, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         set_jaas(locked, JAAS.replace("evil", "zebra"))
         broker = DescribeConfigsResource(resource_type=4, resource_name="1")
@@ -90,6 +92,6 @@ def test_nobody_is_shown_a_password(locked: RunningNode, caplog: pytest.LogCaptu
     assert "user_alice" not in repr(locked.node.config)
 
 
-def test_settings_that_could_not_work_are_refused_and_change_nothing(locked: RunningNode) -> None:
+def test_invalid_settings_are_rejected_and_change_nothing(locked: RunningNode) -> None:
     assert set_jaas(locked, JAAS.replace(";", ' user_bob="zebra"')) == ErrorCode.INVALID_REQUEST
     assert locked.connect(SASL_LISTENER).log_in(*ALICE).error_code == ErrorCode.NONE

@@ -1,9 +1,9 @@
-"""Frames of the requests that nodes send each other, with the right cluster id, epochs, directories and broker epochs.
+"""Frames of requests between nodes, with the right cluster id, epochs, directories and broker epochs.
 
-With random ones the first check rejects them all. Here most fields have what the node knows, so that the requests are
-acted on: voters come and go, leaders are announced, snapshots are read, brokers register. The node is a quorum of one,
-or one of three voters whose others do not answer. Whatever happens to the quorum by that, nothing is logged as a
-mistake of the node's own, and each response can be read.
+With random values the first check would reject them all. Here most fields have values that the node knows, so that the
+requests have effects: voters are added and removed, leaders are announced, snapshots are read, brokers register. The
+node is a quorum of one, or one of three voters whose others do not respond. Whatever the effect on the quorum, no
+defect of the node is logged, and each response can be decoded.
 """
 
 import logging
@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from fuzz_target import LISTENERS, Target, check_answer, check_lines
-from fuzz_values import FRAMES_PER_VERSION, LONG, PLANTED, TOPIC, Chance, header_of, list_fields
+from fuzz_target import LISTENERS, Target, check_lines, check_response
+from fuzz_values import FRAMES_PER_VERSION, LONG, PLANTED, TOPIC, RandomValues, header_of, list_fields
 from ottla.handlers.api import ListenerRole
 from ottla.handlers.catalog import CATALOG
 from ottla.handlers.envelope import FORWARDABLE
@@ -65,8 +65,8 @@ LONG_LIST_SIZE = min(FRAMES_PER_VERSION * 40, 99_500)
 HOSTILE_EPOCH = 2**31 - 1
 
 
-class QuorumChance(Chance):
-    """Values that get past the checks of ``node``."""
+class QuorumValues(RandomValues):
+    """Values that pass the checks of ``node``."""
 
     def __init__(self, seed: int, node: Node, *, is_hostile: bool = False) -> None:
         super().__init__(seed, node.metadata.topic_id(TOPIC) or Uuid(bytes(16)))
@@ -150,18 +150,20 @@ class QuorumChance(Chance):
         return data if self.random.random() < 0.9 else self.mutated(data)
 
 
-def frames(chance: QuorumChance, api_keys: tuple[ApiKey, ...], count: int) -> Iterator[tuple[ApiKey, int, bytes]]:
+def frames(
+    random_values: QuorumValues, api_keys: tuple[ApiKey, ...], count: int
+) -> Iterator[tuple[ApiKey, int, bytes]]:
     for _ in range(count):
-        api_key = chance.random.choice(api_keys)
-        version = chance.random.randrange(CATALOG[api_key].first_version, CATALOG[api_key].last_version + 1)
-        body = chance.message(request_type(api_key), version).encode(version)
-        is_sound = chance.random.random() < 0.8
-        yield api_key, version, header_of(api_key, version) + (body if is_sound else chance.mutated(body))
+        api_key = random_values.random.choice(api_keys)
+        version = random_values.random.randrange(CATALOG[api_key].first_version, CATALOG[api_key].last_version + 1)
+        body = random_values.message(request_type(api_key), version).encode(version)
+        is_sound = random_values.random.random() < 0.8
+        yield api_key, version, header_of(api_key, version) + (body if is_sound else random_values.mutated(body))
 
 
 @contextmanager
 def naming(api_key: ApiKey, version: int, frame: bytes) -> Iterator[None]:
-    """Name the frame in whatever goes wrong with it."""
+    """Name the frame in every exception."""
     try:
         yield
     except Exception as error:
@@ -169,15 +171,15 @@ def naming(api_key: ApiKey, version: int, frame: bytes) -> Iterator[None]:
 
 
 def send(place: Any, client: Client, api_key: ApiKey, version: int, frame: bytes) -> None:
-    """Send a frame, let the node act on it, and read what it answers."""
+    """Send a frame, let the node process it, and check its response."""
     with naming(api_key, version, frame):
         client.send_bytes(struct.pack(">i", len(frame)) + frame)
-        is_answered = not client.is_closed and check_answer(client, api_key, version)
+        is_served = not client.is_closed and check_response(client, api_key, version)
         place.run(20)
-        if not client.is_closed and not is_answered:
-            check_answer(client, api_key, version)
+        if not client.is_closed and not is_served:
+            check_response(client, api_key, version)
         if not client.is_closed:
-            place.node.closed(client.peer.connection, "the test is through with it")
+            place.node.closed(client.peer.connection, "the test has finished with it")
 
 
 @pytest.mark.parametrize(
@@ -185,23 +187,23 @@ def send(place: Any, client: Client, api_key: ApiKey, version: int, frame: bytes
 )
 @pytest.mark.parametrize("is_hostile", [False, True], ids=["near-epochs", "last-epochs"])
 @pytest.mark.parametrize("seed", range(2))
-def test_a_quorum_of_one_survives_requests_of_nodes(
+def test_quorum_of_one_survives_requests_of_nodes(
     seed: int, is_hostile: bool, api_keys: tuple[ApiKey, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="ottla")
     target = Target.new(seed)
-    chance = QuorumChance(seed, target.running.node, is_hostile=is_hostile)
-    for api_key, version, frame in frames(chance, api_keys, FRAMES_PER_VERSION * 10):
+    random_values = QuorumValues(seed, target.running.node, is_hostile=is_hostile)
+    for api_key, version, frame in frames(random_values, api_keys, FRAMES_PER_VERSION * 10):
         caplog.clear()
 
         client = target.running.connect(LISTENERS[ListenerRole.CONTROLLER])
         send(target.running, client, api_key, version, frame)
 
         check_lines(caplog, (api_key.name, version, frame.hex()))
-        if not target.is_intact and (target.running.stopped or chance.random.random() < 0.2):
+        if not target.is_intact and (target.running.stopped or random_values.random.random() < 0.2):
             target = Target.new(seed)
-            chance.node = target.running.node
-            chance.topic_id = target.topic_id
+            random_values.node = target.running.node
+            random_values.topic_id = target.topic_id
 
 
 def new_cluster(seed: int, running: int) -> Cluster:
@@ -219,8 +221,8 @@ def test_a_voter_of_three_survives_requests_of_nodes(
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="ottla")
     cluster = new_cluster(seed, running)
-    chance = QuorumChance(seed, cluster.nodes[1].node, is_hostile=is_hostile)
-    for number, (api_key, version, frame) in enumerate(frames(chance, OF_THE_QUORUM, FRAMES_PER_VERSION * 10)):
+    random_values = QuorumValues(seed, cluster.nodes[1].node, is_hostile=is_hostile)
+    for number, (api_key, version, frame) in enumerate(frames(random_values, OF_THE_QUORUM, FRAMES_PER_VERSION * 10)):
         caplog.clear()
         place = cluster.nodes[1]
 
@@ -229,19 +231,19 @@ def test_a_voter_of_three_survives_requests_of_nodes(
         check_lines(caplog, (api_key.name, version, frame.hex()))
         if number % 100 == 99 or any(each.stopped for each in cluster.nodes.values()):
             cluster = new_cluster(seed + number, running)
-            chance.node = cluster.nodes[1].node
+            random_values.node = cluster.nodes[1].node
 
 
 @pytest.mark.parametrize("api_key", OF_BOTH, ids=lambda key: key.name.lower())
 def test_a_node_survives_long_lists_of_nodes(api_key: ApiKey, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, logger="ottla")
     target = Target.new(int(api_key))
-    chance = QuorumChance(int(api_key), target.running.node)
+    random_values = QuorumValues(int(api_key), target.running.node)
     version = CATALOG[api_key].last_version
     for long_list in dict.fromkeys(list_fields(request_type(api_key), version)):
         caplog.clear()
-        chance.long_list, chance.long_list_size = long_list, LONG_LIST_SIZE
-        frame = header_of(api_key, version) + chance.message(request_type(api_key), version).encode(version)
+        random_values.long_list, random_values.long_list_size = long_list, LONG_LIST_SIZE
+        frame = header_of(api_key, version) + random_values.message(request_type(api_key), version).encode(version)
 
         client = target.running.connect(LISTENERS[ListenerRole.CONTROLLER])
         send(target.running, client, api_key, version, frame)
@@ -249,4 +251,4 @@ def test_a_node_survives_long_lists_of_nodes(api_key: ApiKey, caplog: pytest.Log
         check_lines(caplog, (api_key.name, long_list))
         if not target.is_intact:
             target = Target.new(int(api_key))
-            chance.node, chance.topic_id = target.running.node, target.topic_id
+            random_values.node, random_values.topic_id = target.running.node, target.topic_id

@@ -1,4 +1,4 @@
-"""A node as a whole: it starts, serves, stops and starts again, and loses nothing that it acknowledged."""
+"""A complete node starts, serves, stops and starts again, and loses no acknowledged record."""
 
 from itertools import pairwise
 from operator import attrgetter
@@ -14,15 +14,15 @@ from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, 
 from ottla.wire.messages.registry import ApiKey
 
 
-def test_a_node_elects_itself_and_lets_its_broker_in(world: World) -> None:
+def test_node_elects_itself_and_unfences_its_broker(world: World) -> None:
     running = world.start_node()
 
     assert running.node.readiness() == []
     assert running.node.controller_id == 1
 
 
-def test_clients_are_let_in_once_the_broker_knows_the_cluster_and_controllers_always(world: World) -> None:
-    """What it said before was that there are no brokers and no topics."""
+def test_clients_are_accepted_once_the_broker_is_caught_up_and_controllers_always(world: World) -> None:
+    """Metadata of an unfinished start would list no brokers and no topics."""
     create_topic(world.start_node().connect(), "t")
     world.disk.kill()
 
@@ -33,24 +33,24 @@ def test_clients_are_let_in_once_the_broker_knows_the_cluster_and_controllers_al
     while not running.accepts_connection("PLAINTEXT"):
         running.run(1)
     request = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
-    answer = running.connect().ask(request, MetadataResponse, 9)
-    assert [broker.node_id for broker in answer.brokers] == [1]
-    assert [topic.error_code for topic in answer.topics] == [ErrorCode.NONE]
+    response = running.connect().ask(request, MetadataResponse, 9)
+    assert [broker.node_id for broker in response.brokers] == [1]
+    assert [topic.error_code for topic in response.topics] == [ErrorCode.NONE]
 
 
 def test_api_versions_lists_produce_from_version_zero_and_every_catalog_row(running: RunningNode) -> None:
-    answer = running.connect().ask(
+    response = running.connect().ask(
         ApiVersionsRequest(client_software_name="test", client_software_version="1"), ApiVersionsResponse, 3
     )
 
-    ranges = {ApiKey(row.api_key): (row.min_version, row.max_version) for row in answer.api_keys}
-    assert answer.error_code == ErrorCode.NONE
+    ranges = {ApiKey(row.api_key): (row.min_version, row.max_version) for row in response.api_keys}
+    assert response.error_code == ErrorCode.NONE
     assert ranges[ApiKey.PRODUCE] == (0, 13)
     assert ApiKey.BROKER_HEARTBEAT not in ranges
 
 
-def test_the_first_group_does_not_stop_the_loop_until_all_logs_of_the_offsets_topic_are_made(world: World) -> None:
-    """They were made as one: producers waited a fifth of a second for it."""
+def test_creating_the_offsets_topic_does_not_block_the_loop(world: World) -> None:
+    """Created in one step, they blocked producers for a fifth of a second."""
     running = world.start_node(offsets_topic_num_partitions="50")
     client = running.connect()
     made = [0]
@@ -60,17 +60,17 @@ def test_the_first_group_does_not_stop_the_loop_until_all_logs_of_the_offsets_to
         made.append(sum(log.topic_partition.topic == "__consumer_offsets" for log in running.node.logs.logs()))
 
     assert max(later - earlier for earlier, later in pairwise(made)) <= 10
-    answer = running.connect().ask(
+    response = running.connect().ask(
         FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), FindCoordinatorResponse, 4
     )
-    assert [coordinator.error_code for coordinator in answer.coordinators] == [ErrorCode.NONE]
+    assert [coordinator.error_code for coordinator in response.coordinators] == [ErrorCode.NONE]
 
 
 @pytest.mark.parametrize("version", [4, 3])
-def test_a_client_without_a_proper_name_is_told_so(running: RunningNode, version: int) -> None:
-    answer = running.connect().ask(ApiVersionsRequest(client_software_name="bad name!"), ApiVersionsResponse, version)
+def test_invalid_client_software_name_is_rejected(running: RunningNode, version: int) -> None:
+    response = running.connect().ask(ApiVersionsRequest(client_software_name="bad name!"), ApiVersionsResponse, version)
 
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert response.error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_an_orderly_shutdown_leaves_clean_logs(world: World) -> None:
@@ -107,7 +107,7 @@ def test_a_torn_topic_id_file_does_not_cost_the_log(world: World) -> None:
 
 
 @pytest.mark.parametrize("part", ["groups", "replicas", "logs.maintenance"])
-def test_part_that_raises_in_its_tick_does_not_keep_the_others_from_theirs(
+def test_exception_in_one_parts_tick_does_not_affect_other_parts(
     running: RunningNode, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
     client = running.connect()
@@ -121,23 +121,23 @@ def test_part_that_raises_in_its_tick_does_not_keep_the_others_from_theirs(
     broken = attrgetter(part)(running.node)
     monkeypatch.setattr(type(broken), "tick", lambda _, now_ms: tick(now_ms))
     running.run(1_100)
-    assert noted[0] == (f"{type(broken).__name__} did not do what was due", error)
+    assert noted[0] == (f"the tick of {type(broken).__name__} failed", error)
     monkeypatch.undo()
     create_topic(client, "t")
 
     assert produce(client, "t", batch_of(client, [b"x"])).error_code == ErrorCode.NONE
 
 
-def test_thousands_of_new_partitions_do_not_stop_the_loop_and_any_can_be_used_at_once(running: RunningNode) -> None:
+def test_thousands_of_new_partitions_do_not_block_the_loop_and_are_usable_at_once(running: RunningNode) -> None:
     client = running.connect()
     create_topic(client, "many", partitions=300)
     opened = len(running.node.replicas)
 
-    answer = produce(client, "many", batch_of(client, [b"x"]), partition=299)
+    response = produce(client, "many", batch_of(client, [b"x"]), partition=299)
     running.run(2_000)
 
     assert opened < 300
-    assert answer.error_code == ErrorCode.NONE
+    assert response.error_code == ErrorCode.NONE
     assert len(running.node.replicas) == 300
 
 

@@ -1,4 +1,4 @@
-"""A node whose configuration contradicts the quorum says so before it takes part."""
+"""A node whose configuration contradicts the quorum fails before it takes part."""
 
 import logging
 
@@ -45,7 +45,7 @@ BROKER = {"process_roles": "broker", "listeners": "PLAINTEXT://localhost:9092"}
         pytest.param({"controller_quorum_voters": "1@a:1,3@b:1"}, voters_of(1, 3), 1, id="both-say-the-same"),
     ],
 )
-def test_what_agrees_is_let_through(overrides: dict[str, str], voters: VoterSet, kraft_version: int) -> None:
+def test_consistent_configuration_is_accepted(overrides: dict[str, str], voters: VoterSet, kraft_version: int) -> None:
     check_quorum(config_of(**overrides), voters, kraft_version=kraft_version, directory_id=MINE)
 
 
@@ -66,13 +66,13 @@ def test_what_agrees_is_let_through(overrides: dict[str, str], voters: VoterSet,
         ),
     ],
 )
-def test_what_contradicts_is_refused(overrides: dict[str, str], voters: VoterSet, said: str) -> None:
+def test_contradicting_configuration_is_rejected(overrides: dict[str, str], voters: VoterSet, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         check_quorum(config_of(**overrides), voters, kraft_version=1, directory_id=MINE)
 
 
-def test_a_voter_that_was_formatted_anew_is_told_that_it_only_observes(caplog: pytest.LogCaptureFixture) -> None:
+def test_reformatted_voter_logs_that_it_is_an_observer(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         check_quorum(config_of(), voters_of(1, 2, 3, directory_id=OTHER), kraft_version=1, directory_id=MINE)
 
-    assert "only observes" in caplog.text
+    assert "it is an observer" in caplog.text

@@ -1,4 +1,4 @@
-"""What the parts are told: how much memory requests may hold, and which doors are outside that bound."""
+"""Settings of the parts: memory of requests, privileged listeners, descriptors, tokens."""
 
 import pytest
 
@@ -22,9 +22,7 @@ MIB = 1024 * 1024
         pytest.param({"socket.request.max.bytes": str(129 * MIB)}, 258 * MIB, id="two-of-the-largest-are-more"),
     ],
 )
-def test_requests_may_hold_what_is_said_or_a_bound_that_fits_every_request(
-    changes: dict[str, str], size_bytes: int
-) -> None:
+def test_request_memory_is_configured_or_fits_every_request(changes: dict[str, str], size_bytes: int) -> None:
     config = NodeConfig.from_properties({**PROPERTIES, **changes})
 
     assert connection_limits(config).request_memory_bytes_max == size_bytes
@@ -57,7 +55,7 @@ def test_connections_leave_descriptors_for_files(
         pytest.param(128 * MIB, 100 * MIB, 100 * MIB, id="as-said"),
     ],
 )
-def test_requests_may_hold_a_quarter_of_the_limit_of_memory(
+def test_request_memory_is_at_most_a_quarter_of_the_memory_limit(
     limit_bytes: int, said: int | None, size_bytes: int
 ) -> None:
     config = NodeConfig.from_properties(PROPERTIES | ({} if said is None else {"queued.max.request.bytes": str(said)}))
@@ -65,7 +63,7 @@ def test_requests_may_hold_a_quarter_of_the_limit_of_memory(
     assert connection_limits(config, memory_limit_bytes=limit_bytes).request_memory_bytes_max == size_bytes
 
 
-def test_the_door_between_brokers_is_privileged_only_where_clients_have_another() -> None:
+def test_inter_broker_listener_is_privileged_only_if_clients_have_another() -> None:
     inside = {
         "listeners": "PLAINTEXT://localhost:9092,INSIDE://localhost:9094,CONTROLLER://localhost:9093",
         "advertised.listeners": "PLAINTEXT://localhost:9092,INSIDE://localhost:9094",
@@ -82,12 +80,12 @@ def test_the_door_between_brokers_is_privileged_only_where_clients_have_another(
 @pytest.mark.parametrize(
     ("changes", "linger_ms"),
     [
-        pytest.param({}, 0, id="the-quorum-waits-only-when-told"),
-        pytest.param({"controller.quorum.append.linger.ms": "25"}, 25, id="told-kafka-s-default"),
-        pytest.param({"controller.quorum.append.linger.ms": "0"}, 0, id="told-not-to"),
+        pytest.param({}, 0, id="not-configured"),
+        pytest.param({"controller.quorum.append.linger.ms": "25"}, 25, id="kafka-s-default-configured"),
+        pytest.param({"controller.quorum.append.linger.ms": "0"}, 0, id="zero-configured"),
     ],
 )
-def test_the_quorum_gathers_records_only_where_it_is_told_to(changes: dict[str, str], linger_ms: int) -> None:
+def test_append_linger_of_the_quorum_is_zero_unless_configured(changes: dict[str, str], linger_ms: int) -> None:
     sizes = {"controller.quorum.fetch.max.bytes": "7", "controller.quorum.fetch.snapshot.max.bytes": "8"}
     config = raft_config(NodeConfig.from_properties({**PROPERTIES, **sizes, **changes}))
 
@@ -96,7 +94,7 @@ def test_the_quorum_gathers_records_only_where_it_is_told_to(changes: dict[str, 
     assert NodeConfig.from_properties({**PROPERTIES, **sizes, **changes}).warnings == ()
 
 
-def test_the_token_of_a_node_is_read_from_its_file_at_every_login() -> None:
+def test_token_of_a_node_is_read_from_its_file_for_every_authentication() -> None:
     config = NodeConfig.from_properties(
         {
             **PROPERTIES,

@@ -1,8 +1,8 @@
-"""An orderly shutdown: leaders first, then the quorum; every step has an end."""
+"""A controlled shutdown: leaders first, then the quorum; every step is bounded in time."""
 
 import pytest
 
-from ottla.node.shutdown import TIME_MAX_MS, WITHOUT_ANSWER_MAX_MS, OrderlyShutdown
+from ottla.node.shutdown import TIME_MAX_MS, WITHOUT_RESPONSE_MAX_MS, OrderlyShutdown
 from ottla.purgatory import Delayed
 from ottla.simulator.world.clock import SimulatedClock
 
@@ -16,12 +16,12 @@ class Stopping:
         self.moved: Delayed[None] = Delayed()
         self.left: Delayed[None] = Delayed()
         self.steps: list[str] = []
-        self.answered_ms = 0
+        self.responded_ms = 0
         self.shutdown = OrderlyShutdown(
             self.clock,
             move_leaders=lambda: self.step("move leaders", self.moved),
             leave_quorum=lambda: self.step("leave the quorum", self.left),
-            answered_ms=lambda: self.answered_ms,
+            responded_ms=lambda: self.responded_ms,
             on_done=lambda: self.steps.append("done"),
         )
 
@@ -39,7 +39,7 @@ def stopping() -> Stopping:
     return Stopping()
 
 
-def test_the_quorum_is_left_when_the_leaders_are_elsewhere(stopping: Stopping) -> None:
+def test_quorum_is_left_when_the_leaders_have_moved(stopping: Stopping) -> None:
     assert stopping.steps == ["move leaders"]
     stopping.moved.complete(None)
     assert stopping.steps == ["move leaders", "leave the quorum"]
@@ -50,20 +50,20 @@ def test_the_quorum_is_left_when_the_leaders_are_elsewhere(stopping: Stopping) -
     assert stopping.shutdown.next_deadline_ms() is None
 
 
-def test_a_controller_that_answers_no_more_is_waited_for_only_so_long(stopping: Stopping) -> None:
+def test_wait_for_a_silent_controller_is_bounded(stopping: Stopping) -> None:
     stopping.pass_time(1_000)
-    stopping.answered_ms = stopping.clock.monotonic_ms()
-    stopping.pass_time(WITHOUT_ANSWER_MAX_MS - 1)
+    stopping.responded_ms = stopping.clock.monotonic_ms()
+    stopping.pass_time(WITHOUT_RESPONSE_MAX_MS - 1)
     assert stopping.steps == ["move leaders"]
     stopping.pass_time(1)
 
     assert stopping.steps == ["move leaders", "leave the quorum"]
 
 
-def test_leaders_that_never_move_end_the_shutdown_at_last(stopping: Stopping) -> None:
+def test_shutdown_ends_even_if_leaders_never_move(stopping: Stopping) -> None:
     for _ in range(TIME_MAX_MS // 1_000 - 1):
         stopping.pass_time(1_000)
-        stopping.answered_ms = stopping.clock.monotonic_ms()
+        stopping.responded_ms = stopping.clock.monotonic_ms()
     assert stopping.steps == ["move leaders"]
     stopping.pass_time(1_000)
     stopping.moved.complete(None)

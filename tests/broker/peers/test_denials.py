@@ -1,4 +1,4 @@
-"""Denials by other nodes: one line says what to set, and it is repeated at a bounded rate."""
+"""Denials by other nodes: one line says what to configure, and is repeated at a bounded rate."""
 
 import logging
 

@@ -1,10 +1,10 @@
-"""A value that comes later comes once, to everyone who waits, in the order in which they came."""
+"""A value is delivered once, to every callback, in the order in which they were added."""
 
 from ottla.purgatory import Delayed
 from ottla.purgatory.delayed import when_all
 
 
-def test_callbacks_run_in_order_when_the_value_comes() -> None:
+def test_callbacks_run_in_order_when_the_value_is_delivered() -> None:
     delayed: Delayed[int] = Delayed()
     seen: list[tuple[str, int]] = []
     delayed.on_complete(lambda value: seen.append(("first", value)))
@@ -15,7 +15,7 @@ def test_callbacks_run_in_order_when_the_value_comes() -> None:
     assert seen == [("first", 7), ("second", 7)]
 
 
-def test_who_comes_late_is_served_at_once() -> None:
+def test_late_callback_runs_at_once() -> None:
     seen: list[int] = []
 
     Delayed.of(3).on_complete(seen.append)
@@ -40,7 +40,7 @@ def test_none_is_a_value() -> None:
     assert delayed.value is None
 
 
-def test_then_changes_the_value_on_its_way() -> None:
+def test_then_maps_the_value() -> None:
     delayed: Delayed[int] = Delayed()
     doubled = delayed.then(lambda value: value * 2)
 
@@ -60,7 +60,7 @@ def test_a_callback_may_add_another() -> None:
     assert seen == [5]
 
 
-def test_all_parts_come_in_order_whoever_is_first() -> None:
+def test_when_all_returns_values_in_order_of_parts() -> None:
     parts: list[Delayed[str]] = [Delayed(), Delayed.of("b"), Delayed()]
     whole = when_all(parts)
 
@@ -75,7 +75,7 @@ def test_no_parts_are_complete_at_once() -> None:
     assert when_all([]).value == []
 
 
-def test_where_abandoning_means_nothing_the_value_comes_all_the_same() -> None:
+def test_value_is_delivered_after_abandon_without_on_abandon() -> None:
     delayed: Delayed[int] = Delayed()
     seen: list[int] = []
     delayed.on_complete(seen.append)
@@ -87,29 +87,29 @@ def test_where_abandoning_means_nothing_the_value_comes_all_the_same() -> None:
     assert seen == [6]
 
 
-def test_what_was_abandoned_is_told_once_and_has_no_value_for_anybody() -> None:
+def test_on_abandon_runs_once_and_no_value_is_delivered() -> None:
     delayed: Delayed[int] = Delayed()
-    told: list[str] = []
+    calls: list[str] = []
     seen: list[int] = []
-    delayed.on_abandon = lambda: told.append("abandoned")
+    delayed.on_abandon = lambda: calls.append("abandoned")
     delayed.on_complete(seen.append)
 
     delayed.abandon()
     delayed.abandon()
 
-    assert told == ["abandoned"]
+    assert calls == ["abandoned"]
     assert delayed.is_complete
     assert not delayed.complete(6)
     delayed.on_complete(seen.append)
     assert seen == []
 
 
-def test_what_has_come_cannot_be_abandoned() -> None:
+def test_delivered_value_cannot_be_abandoned() -> None:
     delayed = Delayed.of(8)
-    told: list[str] = []
-    delayed.on_abandon = lambda: told.append("abandoned")
+    calls: list[str] = []
+    delayed.on_abandon = lambda: calls.append("abandoned")
 
     delayed.abandon()
 
-    assert told == []
+    assert calls == []
     assert delayed.value == 8

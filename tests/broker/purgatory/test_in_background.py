@@ -41,7 +41,7 @@ def test_exception_of_the_work_is_raised_where_the_steps_wait() -> None:
 
 
 def test_closed_steps_leave_the_work_to_its_end() -> None:
-    """Memory that the work uses is counted until a thread has done with it, not until the client has gone."""
+    """Memory of the work is counted until its thread has finished, not until the client has gone."""
     background = SimulatedBackground()
     ended: list[str] = []
     steps = in_background(background, lambda: None, on_end=lambda: ended.append("ended"))
@@ -53,6 +53,6 @@ def test_closed_steps_leave_the_work_to_its_end() -> None:
     assert ended == ["ended"]
 
 
-def test_steps_that_wait_cannot_be_run_in_one_go() -> None:
+def test_steps_that_wait_cannot_be_run_without_slices() -> None:
     with pytest.raises(RuntimeError):
         run_to_end(in_background(SimulatedBackground(), lambda: 1))

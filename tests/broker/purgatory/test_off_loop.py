@@ -18,7 +18,7 @@ def hold_and_work(off_loop: OffLoop, size_bytes: int) -> Steps[int]:
         memory.release()
 
 
-def test_bytes_are_given_back_with_the_result() -> None:
+def test_bytes_are_released_with_the_result() -> None:
     background, budget = SimulatedBackground(), MemoryBudget(100)
     steps = hold_and_work(OffLoop(background, budget, SimulatedClock()), 70)
     wait = next(steps)
@@ -44,7 +44,7 @@ def test_closed_steps_leave_the_bytes_to_the_thread() -> None:
 
 def test_steps_closed_while_they_wait_for_memory_hold_none() -> None:
     background, budget = SimulatedBackground(), MemoryBudget(100)
-    budget.take(90)
+    budget.acquire(90)
     steps = hold_and_work(OffLoop(background, budget, SimulatedClock()), 70)
     next(steps)
     steps.close()

@@ -1,4 +1,4 @@
-"""Waiting operations end once: when a key of theirs is checked and the condition holds, or at their deadline."""
+"""A waiting operation ends once: when one of its keys is checked and its condition holds, or at its deadline."""
 
 import weakref
 from collections.abc import Callable
@@ -10,41 +10,41 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from ottla.purgatory import Delayed, Purgatory
 
 
-class Door:
-    """A condition that a test opens; counts how often it was tried."""
+class Condition:
+    """A condition that the test fulfils; it counts how often it was tried."""
 
     def __init__(self) -> None:
-        self.is_open = False
+        self.holds = False
         self.tries = 0
 
     def try_complete(self) -> str | None:
         self.tries += 1
-        return "open" if self.is_open else None
+        return "open" if self.holds else None
 
 
-def wait(purgatory: Purgatory[str], door: Door, *keys: str, deadline_ms: int = 100) -> Delayed[str]:
+def wait(purgatory: Purgatory[str], condition: Condition, *keys: str, deadline_ms: int = 100) -> Delayed[str]:
     return purgatory.watch(
-        keys, deadline_ms=deadline_ms, try_complete=door.try_complete, on_deadline=lambda: "too late"
+        keys, deadline_ms=deadline_ms, try_complete=condition.try_complete, on_deadline=lambda: "too late"
     )
 
 
-def test_what_is_complete_already_does_not_wait() -> None:
+def test_fulfilled_operation_does_not_wait() -> None:
     purgatory: Purgatory[str] = Purgatory()
-    door = Door()
-    door.is_open = True
+    condition = Condition()
+    condition.holds = True
 
-    assert wait(purgatory, door, "a").value == "open"
+    assert wait(purgatory, condition, "a").value == "open"
     assert len(purgatory) == 0
     assert purgatory.next_deadline_ms() is None
     assert purgatory.check("a") == 0
 
 
 @pytest.mark.parametrize("key", ["a", "b"])
-def test_any_of_the_keys_completes_it_once(key: str) -> None:
+def test_any_key_completes_the_operation_once(key: str) -> None:
     purgatory: Purgatory[str] = Purgatory()
-    door = Door()
-    delayed = wait(purgatory, door, "a", "b")
-    door.is_open = True
+    condition = Condition()
+    delayed = wait(purgatory, condition, "a", "b")
+    condition.holds = True
 
     assert purgatory.check("c") == 0
     assert not delayed.is_complete
@@ -54,73 +54,73 @@ def test_any_of_the_keys_completes_it_once(key: str) -> None:
     assert len(purgatory) == 0
 
 
-def test_a_check_in_vain_leaves_it_waiting() -> None:
+def test_check_of_unfulfilled_operation_leaves_it_waiting() -> None:
     purgatory: Purgatory[str] = Purgatory()
-    door = Door()
-    delayed = wait(purgatory, door, "a")
+    condition = Condition()
+    delayed = wait(purgatory, condition, "a")
 
     assert purgatory.check("a") == 0
     assert purgatory.check("a") == 0
 
     assert not delayed.is_complete
-    assert door.tries == 3  # on entering, and at both checks
+    assert condition.tries == 3  # when added, and at both checks
     assert len(purgatory) == 1
 
 
 @pytest.mark.parametrize(("now_ms", "expired"), [(99, 0), (100, 1), (101, 1)])
-def test_time_is_up_at_the_deadline_not_before(now_ms: int, expired: int) -> None:
+def test_operation_expires_at_its_deadline_not_before(now_ms: int, expired: int) -> None:
     purgatory: Purgatory[str] = Purgatory()
-    delayed = wait(purgatory, Door(), "a", deadline_ms=100)
+    delayed = wait(purgatory, Condition(), "a", deadline_ms=100)
 
     assert purgatory.expire(now_ms) == expired
     assert delayed.is_complete == bool(expired)
     assert len(purgatory) == 1 - expired
 
 
-def test_the_next_deadline_is_the_earliest_of_those_that_wait() -> None:
+def test_next_deadline_is_the_earliest_of_waiting_operations() -> None:
     purgatory: Purgatory[str] = Purgatory()
-    door = Door()
-    wait(purgatory, door, "a", deadline_ms=50)
-    wait(purgatory, Door(), "b", deadline_ms=70)
+    condition = Condition()
+    wait(purgatory, condition, "a", deadline_ms=50)
+    wait(purgatory, Condition(), "b", deadline_ms=70)
 
     assert purgatory.next_deadline_ms() == 50
-    door.is_open = True
+    condition.holds = True
     purgatory.check("a")
     assert purgatory.next_deadline_ms() == 70
 
 
-def test_an_expired_one_is_forgotten_under_all_its_keys() -> None:
+def test_expired_operation_is_removed_from_all_its_keys() -> None:
     purgatory: Purgatory[str] = Purgatory()
-    door = Door()
-    wait(purgatory, door, "a", "b", deadline_ms=10)
+    condition = Condition()
+    wait(purgatory, condition, "a", "b", deadline_ms=10)
     purgatory.expire(10)
-    door.is_open = True
+    condition.holds = True
 
     assert purgatory.check("a") == purgatory.check("b") == 0
-    assert door.tries == 1
+    assert condition.tries == 1
 
 
 def test_a_completion_may_start_a_new_wait_for_the_same_key() -> None:
     purgatory: Purgatory[str] = Purgatory()
-    first, second, third = Door(), Door(), Door()
+    first, second, third = Condition(), Condition(), Condition()
     waiting: list[Delayed[str]] = []
     wait(purgatory, first, "a").on_complete(lambda _: waiting.append(wait(purgatory, third, "a")))
     waiting.append(wait(purgatory, second, "a"))
-    first.is_open = True
+    first.holds = True
 
     assert purgatory.check("a") == 1
-    second.is_open = third.is_open = True
+    second.holds = third.holds = True
 
     assert purgatory.check("a") == 2
     assert [delayed.value for delayed in waiting] == ["open", "open"]
 
 
-def test_a_busy_key_with_long_deadlines_does_not_pile_up() -> None:
+def test_ended_operations_of_a_busy_key_are_purged() -> None:
     purgatory: Purgatory[str] = Purgatory()
     for _ in range(10_000):
-        door = Door()
-        wait(purgatory, door, "busy", "quiet", deadline_ms=10**9)
-        door.is_open = True
+        condition = Condition()
+        wait(purgatory, condition, "busy", "quiet", deadline_ms=10**9)
+        condition.holds = True
         purgatory.check("busy")
 
     assert len(purgatory) == 0
@@ -128,13 +128,13 @@ def test_a_busy_key_with_long_deadlines_does_not_pile_up() -> None:
     assert sum(len(waiting) for waiting in purgatory._by_key.values()) <= 1_001
 
 
-def test_one_that_is_abandoned_is_not_tried_and_lets_go_of_what_it_holds() -> None:
+def test_abandoned_operation_is_not_tried_and_drops_its_references() -> None:
     purgatory: Purgatory[str] = Purgatory()
-    door = Door()
-    held = weakref.ref(door)
-    delayed = wait(purgatory, door, "a", deadline_ms=10**9)
-    other = wait(purgatory, Door(), "a", deadline_ms=50)
-    del door
+    condition = Condition()
+    held = weakref.ref(condition)
+    delayed = wait(purgatory, condition, "a", deadline_ms=10**9)
+    other = wait(purgatory, Condition(), "a", deadline_ms=50)
+    del condition
 
     delayed.abandon()
 
@@ -146,10 +146,10 @@ def test_one_that_is_abandoned_is_not_tried_and_lets_go_of_what_it_holds() -> No
     assert other.value == "too late"
 
 
-def test_abandoned_ones_do_not_pile_up() -> None:
+def test_abandoned_operations_are_purged() -> None:
     purgatory: Purgatory[str] = Purgatory()
     for _ in range(10_000):
-        wait(purgatory, Door(), "quiet", deadline_ms=10**9).abandon()
+        wait(purgatory, Condition(), "quiet", deadline_ms=10**9).abandon()
 
     assert len(purgatory) == 0
     assert len(purgatory._deadlines) <= 1_001
@@ -157,24 +157,24 @@ def test_abandoned_ones_do_not_pile_up() -> None:
 
 
 class PurgatoryAgainstModel(RuleBasedStateMachine):
-    """Any order of entering, opening, checking and expiring gives what a plain list would."""
+    """Any order of adding, fulfilling, checking and expiring has the results of a plain list."""
 
     def __init__(self) -> None:
         super().__init__()
         self.purgatory: Purgatory[str] = Purgatory()
-        self.waiting: list[tuple[Door, frozenset[str], int, Delayed[str]]] = []
+        self.waiting: list[tuple[Condition, frozenset[str], int, Delayed[str]]] = []
         self.now_ms = 0
 
     @rule(keys=st.frozensets(st.sampled_from("abc")), wait_ms=st.integers(1, 20))
     def enter(self, keys: frozenset[str], wait_ms: int) -> None:
-        door = Door()
-        delayed = wait(self.purgatory, door, *sorted(keys), deadline_ms=self.now_ms + wait_ms)
-        self.waiting.append((door, keys, self.now_ms + wait_ms, delayed))
+        condition = Condition()
+        delayed = wait(self.purgatory, condition, *sorted(keys), deadline_ms=self.now_ms + wait_ms)
+        self.waiting.append((condition, keys, self.now_ms + wait_ms, delayed))
 
     @precondition(lambda self: self.waiting)
     @rule(data=st.data())
-    def open_one(self, data: st.DataObject) -> None:
-        data.draw(st.sampled_from(self.waiting))[0].is_open = True
+    def fulfil_one(self, data: st.DataObject) -> None:
+        data.draw(st.sampled_from(self.waiting))[0].holds = True
 
     @precondition(lambda self: self.waiting)
     @rule(data=st.data())
@@ -185,14 +185,14 @@ class PurgatoryAgainstModel(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from("abc"))
     def check(self, key: str) -> None:
-        self.expect(self.purgatory.check(key), "open", lambda door, keys, _: door.is_open and key in keys)
+        self.expect(self.purgatory.check(key), "open", lambda condition, keys, _: condition.holds and key in keys)
 
     @rule(milliseconds=st.integers(0, 10))
     def pass_time(self, milliseconds: int) -> None:
         self.now_ms += milliseconds
         self.expect(self.purgatory.expire(self.now_ms), "too late", lambda _, __, deadline: deadline <= self.now_ms)
 
-    def expect(self, ended: int, value: str, should_end: Callable[[Door, frozenset[str], int], bool]) -> None:
+    def expect(self, ended: int, value: str, should_end: Callable[[Condition, frozenset[str], int], bool]) -> None:
         expected = [entry for entry in self.waiting if should_end(*entry[:3])]
         self.waiting = [entry for entry in self.waiting if entry not in expected]
         assert ended == len(expected)
@@ -210,10 +210,10 @@ TestPurgatoryAgainstModel = PurgatoryAgainstModel.TestCase
 
 def test_operation_that_ends_leaves_its_keys_to_those_that_still_wait() -> None:
     purgatory: Purgatory[str] = Purgatory()
-    first, second = Door(), Door()
+    first, second = Condition(), Condition()
     wait(purgatory, first, "a", "b")
     waiting = wait(purgatory, second, "b")
-    first.is_open = True
+    first.holds = True
     purgatory.check("a")
 
     assert {key: len(operations) for key, operations in purgatory._by_key.items()} == {"b": 1}
@@ -221,13 +221,13 @@ def test_operation_that_ends_leaves_its_keys_to_those_that_still_wait() -> None:
     assert not waiting.is_complete
 
 
-def test_operation_that_was_tried_by_its_caller_is_not_tried_as_it_enters() -> None:
+def test_operation_tried_by_its_caller_is_not_tried_when_added() -> None:
     purgatory: Purgatory[str] = Purgatory()
-    door = Door()
+    condition = Condition()
     purgatory.watch(
-        ["a"], deadline_ms=100, try_complete=door.try_complete, on_deadline=lambda: "too late", is_tried=True
+        ["a"], deadline_ms=100, try_complete=condition.try_complete, on_deadline=lambda: "too late", is_tried=True
     )
-    tries_on_entering = door.tries
+    tries_when_added = condition.tries
     purgatory.check("a")
 
-    assert (tries_on_entering, door.tries) == (0, 1)
+    assert (tries_when_added, condition.tries) == (0, 1)

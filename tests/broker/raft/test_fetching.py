@@ -181,7 +181,7 @@ def test_connection_refused_starts_a_pre_vote_within_50_ms_and_grants_pre_votes(
     follower.fetch().response.complete(PeerFailure.DISCONNECTED)
     assert not follower.pre_vote_of_node_3()
 
-    follower.fetch().response.complete(PeerFailure.REFUSED)
+    follower.fetch().response.complete(PeerFailure.CONNECTION_REFUSED)
 
     assert follower.pre_vote_of_node_3()
     follower.advance(50)
@@ -194,7 +194,7 @@ def test_connection_refused_by_a_live_leader_costs_no_epoch_and_backs_off(follow
     requested_at_ms = []
     for _ in range(6):
         follower.advance(2_000 if not follower.channel.sent else 0)
-        follower.fetch().response.complete(PeerFailure.REFUSED)
+        follower.fetch().response.complete(PeerFailure.CONNECTION_REFUSED)
         before_ms = follower.clock.monotonic_ms()
         while not isinstance(follower.client.state, ProspectiveState):
             for sent in follower.channel.take(FetchRequest):
@@ -213,7 +213,7 @@ def test_connection_refused_by_a_live_leader_costs_no_epoch_and_backs_off(follow
 
 def test_leader_that_responds_again_is_followed_as_before(follower: Follower) -> None:
     follower.respond()
-    follower.fetch().response.complete(PeerFailure.REFUSED)
+    follower.fetch().response.complete(PeerFailure.CONNECTION_REFUSED)
     follower.advance(30)
 
     for sent in follower.channel.take(VoteRequest):
@@ -236,7 +236,10 @@ def test_not_leader_error_from_the_leader_starts_an_election(follower: Follower)
 
 @pytest.mark.parametrize(
     ("failure", "stands_after_ms"),
-    [pytest.param(PeerFailure.TIMED_OUT, 2_000, id="silent"), pytest.param(PeerFailure.REFUSED, 50, id="refused")],
+    [
+        pytest.param(PeerFailure.TIMED_OUT, 2_000, id="silent"),
+        pytest.param(PeerFailure.CONNECTION_REFUSED, 50, id="refused"),
+    ],
 )
 def test_silent_leader_is_given_up_after_the_fetch_timeout(
     follower: Follower, failure: PeerFailure, stands_after_ms: int

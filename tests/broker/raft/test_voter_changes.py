@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.peers.channel import PeerAnswer
+from ottla.peers.channel import PeerResult
 from ottla.purgatory import Delayed
 from ottla.raft.config import RaftConfig
 from ottla.raft.records import ReplicaKey
@@ -115,10 +115,10 @@ class NewVoter(NoPeers):
     """The only peer: it supports every kraft.version, and serves no other request."""
 
     def send(
-        self, endpoint: Endpoint, listener: str, request: Message, *, timeout_ms: int, lane: str = ""
-    ) -> Delayed[PeerAnswer]:
+        self, endpoint: Endpoint, listener: str, request: Message, *, timeout_ms: int, purpose: str = ""
+    ) -> Delayed[PeerResult]:
         if not isinstance(request, ApiVersionsRequest):
-            return super().send(endpoint, listener, request, timeout_ms=timeout_ms, lane=lane)
+            return super().send(endpoint, listener, request, timeout_ms=timeout_ms, purpose=purpose)
         feature = SupportedFeatureKey(name=KRAFT_VERSION_FEATURE, min_version=0, max_version=1)
         return Delayed.of(ApiVersionsResponse(supported_features=[feature]))
 

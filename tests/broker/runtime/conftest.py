@@ -1,4 +1,4 @@
-"""A reactor that answers lines, in the clear or under TLS, and certificates for it."""
+"""Reactor that serves lines, plaintext or under TLS, and certificates for it."""
 
 import socket
 import ssl
@@ -25,14 +25,14 @@ LINE = b"\n"
 
 
 class LineCore:
-    """Answers every line with what ``answer`` says; everything that happens to it is noted."""
+    """Core that responds to every line with the result of ``respond``, and records its events."""
 
-    def __init__(self, reactor: Reactor, answer: Callable[[bytes], list[Chunk]]) -> None:
+    def __init__(self, reactor: Reactor, respond: Callable[[bytes], list[Chunk]]) -> None:
         self.reactor = reactor
-        self.answer = answer
+        self.respond = respond
         self.events: list[str] = []
         self.accepts = True
-        self.dialled: Endpoint | None = None
+        self.local_address: Endpoint | None = None
         self.rest_is_served = False
         self.greeting = b""
         self.deadline_ms: int | None = None
@@ -40,9 +40,11 @@ class LineCore:
         self._buffer = memoryview(bytearray(1024))
         self._partial: dict[ConnectionId, bytes] = {}
 
-    def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint | None) -> bool:
+    def accepted(
+        self, connection: ConnectionId, *, listener: str, peer: Endpoint, local_address: Endpoint | None
+    ) -> bool:
         self.events.append(f"accepted on {listener}")
-        self.dialled = dialled
+        self.local_address = local_address
         self._partial[connection] = b""
         return self.accepts
 
@@ -69,8 +71,8 @@ class LineCore:
                 self.events.append("paused")
             elif line == b"go on":
                 self.reactor.resume_reading(connection - 1)
-            elif not self.reactor.send(connection, self.answer(line)):
-                self.events.append("told to wait")
+            elif not self.reactor.send(connection, self.respond(line)):
+                self.events.append("back-pressured")
 
     def drained(self, connection: ConnectionId) -> None:
         self.events.append("drained")
@@ -79,8 +81,8 @@ class LineCore:
         self.events.append("hung up")
         return self.rest_is_served
 
-    def closed(self, connection: ConnectionId, reason: str, *, was_refused: bool = False) -> None:
-        self.events.append(f"closed: {reason}{' (refused)' if was_refused else ''}")
+    def closed(self, connection: ConnectionId, reason: str, *, was_connection_refused: bool = False) -> None:
+        self.events.append(f"closed: {reason}{' (refused)' if was_connection_refused else ''}")
 
     def tick(self) -> None:
         if self.deadline_ms is not None and self.reactor._clock.monotonic_ms() >= self.deadline_ms:
@@ -93,7 +95,7 @@ class LineCore:
 
 
 class Secured:
-    """Contexts of one listener for TLS, by what ``server.properties`` would say."""
+    """TLS contexts of one listener, from settings as in ``server.properties``."""
 
     def __init__(self, authority: Any, **said: str) -> None:
         self.authority = authority
@@ -122,7 +124,7 @@ class Secured:
         return self.made.client
 
     def client_context(self, issued: Any = None, *, version: ssl.TLSVersion | None = None) -> ssl.SSLContext:
-        """What a test's own client secures itself with; ``issued``: the certificate that it shows."""
+        """Return the context of a test's client; ``issued``: the certificate that it presents."""
         context = ssl.create_default_context(cadata=self.authority.pem)
         if version is not None:
             context.minimum_version = context.maximum_version = version
@@ -141,11 +143,11 @@ class Secured:
 
 
 class Served:
-    """A reactor running in a thread of its own; under TLS where ``secured`` is given."""
+    """Reactor on a thread of its own; under TLS if ``secured`` is given."""
 
     def __init__(
         self,
-        answer: Callable[[bytes], list[Chunk]],
+        respond: Callable[[bytes], list[Chunk]],
         secured: Secured | None = None,
         limits: HandshakeLimits | None = None,
         clock: Clock | None = None,
@@ -158,12 +160,12 @@ class Served:
         self.metrics = TlsMetrics()
         self.limits = limits
         self.reactor = self.new_reactor()
-        self.core = LineCore(self.reactor, answer)
+        self.core = LineCore(self.reactor, respond)
         self.port = self.reactor.listen("LINES", "127.0.0.1", 0)
         self.thread = threading.Thread(target=self.reactor.run, args=(self.core,))
 
     def new_reactor(self) -> Reactor:
-        """Return a reactor that would answer, and dials, in the same way."""
+        """Return a reactor with the same listener settings, which is not running."""
         handshakes = None if self.secured is None else Handshakes(self.clock, self.secured, self.metrics, self.limits)
         return Reactor(self.clock, self.options, handshakes, self.network_metrics)
 
@@ -188,7 +190,7 @@ class Served:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the loop, so that all that comes meanwhile is there in one turn."""
+        """Block the loop, so that everything sent meanwhile arrives in one iteration."""
         is_held, may_go_on = threading.Event(), threading.Event()
         self.reactor.post(lambda: (is_held.set(), may_go_on.wait()))
         assert is_held.wait(30)
@@ -198,7 +200,7 @@ class Served:
             may_go_on.set()
 
     def connect(self, context: ssl.SSLContext | None = None) -> socket.socket:
-        """Return a connection that is through its handshake, if there is one."""
+        """Return a connection whose handshake, if any, is complete."""
         sock = self.connect_plain()
         if self.secured is None:
             return sock
@@ -212,7 +214,7 @@ class Served:
 
 @pytest.fixture
 def start_limit(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Return a function: only so many threads can be started from now on, as with a limit of processes."""
+    """Return a function that limits how many more threads can be started, as a limit of processes does."""
     real = threading.Thread.start
 
     def limit(count: int) -> None:
@@ -236,15 +238,15 @@ def secured(authority: Any) -> Secured:
 
 @pytest.fixture
 def new_secured(authority: Any) -> Callable[..., Secured]:
-    """Return a function that makes contexts by more settings, ``client_auth="required"`` and the like."""
+    """Return a function that creates contexts with further settings, such as ``client_auth="required"``."""
     return lambda **said: Secured(authority, **said)
 
 
 @pytest.fixture(params=["plain", "tls"])
 def serve(request: pytest.FixtureRequest) -> Callable[..., Served]:
-    """Return a function that serves lines, once in the clear and once under TLS."""
+    """Return a function that serves lines, once plaintext and once under TLS."""
     secured = request.getfixturevalue("secured") if request.param == "tls" else None
-    return lambda answer, clock=None, options=None: Served(answer, secured, clock=clock, options=options)
+    return lambda respond, clock=None, options=None: Served(respond, secured, clock=clock, options=options)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Work runs on other threads, its outcome arrives on the loop once, and a system without threads is an outcome too."""
+"""Work runs on other threads; its outcome reaches the loop exactly once, also if no thread can be started."""
 
 import queue
 import threading
@@ -10,7 +10,7 @@ from ottla.runtime.background import BackgroundThreads
 
 
 class Loop:
-    """Stands for the loop: what threads post waits here until the test runs it."""
+    """Fake loop: posted actions wait until the test runs them."""
 
     def __init__(self) -> None:
         self.posted: queue.Queue[Callable[[], None]] = queue.Queue()
@@ -71,7 +71,7 @@ def _cannot_start(_: threading.Thread) -> None:
     raise RuntimeError("can't start new thread")
 
 
-def test_want_of_threads_is_the_outcome_and_later_work_tries_again(
+def test_missing_thread_fails_work_and_later_work_retries(
     background: BackgroundThreads, loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcomes: list[object] = []
@@ -87,7 +87,7 @@ def test_want_of_threads_is_the_outcome_and_later_work_tries_again(
     assert outcomes[1:] == [2]
 
 
-def test_one_thread_does_the_work_of_those_that_cannot_be_created(
+def test_one_thread_does_all_work_if_no_more_can_be_started(
     background: BackgroundThreads, loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcomes: list[object] = []

@@ -1,4 +1,4 @@
-"""What a control group says of its memory, in both versions; the page cache is no use."""
+"""Memory limit and use of a control group, v1 and v2; the page cache does not count as use."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def use(tmp_path: Path, cgroups: str) -> MemoryUse | None:
         pytest.param({}, None, id="root-without-files"),
     ],
 )
-def test_version_2(tmp_path: Path, files: dict[str, str], expected: MemoryUse | None) -> None:
+def test_version_2_reports_use_and_limit(tmp_path: Path, files: dict[str, str], expected: MemoryUse | None) -> None:
     write(tmp_path / "fs", "pod", files | {"memory.current": "500\n", "memory.stat": STAT_2})
 
     assert use(tmp_path, "0::/pod\n") == expected
@@ -42,20 +42,20 @@ def test_version_2(tmp_path: Path, files: dict[str, str], expected: MemoryUse | 
 @pytest.mark.parametrize(
     ("limit", "expected"), [("1000", MemoryUse(470, 1000)), ("9223372036854771712", None)], ids=["limit", "no-limit"]
 )
-def test_version_1(tmp_path: Path, limit: str, expected: MemoryUse | None) -> None:
+def test_version_1_reports_use_and_limit(tmp_path: Path, limit: str, expected: MemoryUse | None) -> None:
     files = {"memory.limit_in_bytes": limit, "memory.usage_in_bytes": "500", "memory.stat": STAT_1}
     write(tmp_path / "fs", "memory/pod", files)
 
     assert use(tmp_path, "4:cpu,memory:/pod\n0::/\n") == expected
 
 
-def test_in_a_container_the_mounted_group_counts(tmp_path: Path) -> None:
+def test_mounted_group_counts_in_container(tmp_path: Path) -> None:
     write(tmp_path / "fs", "", {"memory.max": "1000", "memory.current": "500", "memory.stat": STAT_2})
 
     assert use(tmp_path, "0::/kubepods/of/the/host\n") == MemoryUse(465, 1000)
 
 
-def test_of_several_levels_the_one_nearest_to_its_limit_counts(tmp_path: Path) -> None:
+def test_level_closest_to_its_limit_counts(tmp_path: Path) -> None:
     write(tmp_path / "fs", "slice", {"memory.max": "1000", "memory.current": "900", "memory.stat": ""})
     write(tmp_path / "fs", "slice/pod", {"memory.max": "800", "memory.current": "200", "memory.stat": ""})
 

@@ -1,4 +1,4 @@
-"""Exceptions that no code expected are counted, and told of on one bounded line a second."""
+"""Unexpected exceptions are counted, and logged on at most one bounded line a second."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Descriptors in reserve are given up for a file that could not be opened otherwise, and taken back later."""
+"""Reserved descriptors are released for a file that cannot be opened otherwise, and reserved again later."""
 
 import os
 import resource
@@ -18,7 +18,7 @@ def take_all(taken: list[int]) -> None:
 
 @pytest.fixture
 def exhausted(tmp_path: Path) -> Iterator[list[int]]:
-    """Let the process have no further descriptor, once the test has its folder; yield some of those that it has."""
+    """Use up all descriptors of the process, once the test has its folder; yield some of them."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     highest = os.open(os.devnull, os.O_RDONLY)
     taken = [highest]
@@ -53,7 +53,7 @@ def test_disk_opens_files_from_the_reserve(reserve: DescriptorReserve, exhausted
     assert not reserve.is_short
 
 
-def test_nothing_is_given_up_for_another_error(reserve: DescriptorReserve, tmp_path: Path) -> None:
+def test_reserve_is_kept_for_other_errors(reserve: DescriptorReserve, tmp_path: Path) -> None:
     disk = OsDisk(lambda _: None, reserve=reserve)
 
     with pytest.raises(FileNotFoundError):

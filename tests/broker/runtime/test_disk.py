@@ -1,4 +1,4 @@
-"""The real disk on a real directory: the same promises as the simulated one, plus locks and threads."""
+"""The real disk on a real directory: the same guarantees as the simulated one, plus locks and threads."""
 
 import errno
 import os
@@ -16,7 +16,7 @@ from ottla.runtime.disk import BUFFERS_PER_CALL_MAX, OsDisk, OsFile
 
 
 class Loop:
-    """Stands for the loop: what threads post waits here until the test runs it."""
+    """Fake loop: posted actions wait until the test runs them."""
 
     def __init__(self) -> None:
         self.posted: queue.Queue[Callable[[], None]] = queue.Queue()
@@ -75,7 +75,7 @@ def test_a_short_read_is_completed(file: File, monkeypatch: pytest.MonkeyPatch) 
     assert file.pread(100, 0) == b"abcdef"
 
 
-def test_a_missing_file_is_not_made_unless_asked(disk: OsDisk, tmp_path: Path) -> None:
+def test_missing_file_is_created_only_on_request(disk: OsDisk, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         disk.open(str(tmp_path / "missing"))
     with pytest.raises(FileNotFoundError):
@@ -141,30 +141,30 @@ def test_a_large_file_is_removed_when_no_descriptor_is_left(
     with large.open("wb") as file:
         file.truncate(1 << 30)
 
-    def refuse(*_: object) -> int:
+    def fail(*_: object) -> int:
         raise OSError(errno.EMFILE, "too many open files")
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "open", refuse)
+        patched.setattr(os, "open", fail)
         disk.remove(str(large))
 
     assert not large.exists()
 
 
-def test_what_is_missing_cannot_be_removed(disk: OsDisk, tmp_path: Path) -> None:
+def test_removing_missing_file_fails(disk: OsDisk, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         disk.remove(str(tmp_path / "nothing"))
     with pytest.raises(FileNotFoundError):
         disk.remove_tree(str(tmp_path / "nothing"))
 
 
-def test_a_lock_keeps_everyone_else_out(disk: OsDisk, tmp_path: Path) -> None:
+def test_lock_excludes_this_process_and_others(disk: OsDisk, tmp_path: Path) -> None:
     path = str(tmp_path / ".lock")
     disk.lock(path)
 
     with pytest.raises(BlockingIOError):
         disk.lock(path)
-    # The JVM's Kafka takes POSIX locks: another process must meet one.
+    # The JVM's Kafka takes POSIX locks: another process must conflict with one.
     code = f"import fcntl; fcntl.lockf(open({path!r}, 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
     assert subprocess.run([sys.executable, "-c", code], stderr=subprocess.DEVNULL, check=False).returncode != 0
     disk.unlock(path)
@@ -192,9 +192,7 @@ def test_a_failed_sync_is_reported_with_its_error(disk: OsDisk, loop: Loop, file
     assert isinstance(done[0], OSError)
 
 
-def test_many_files_are_synced_at_once_and_each_is(
-    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sync_all_syncs_every_file_concurrently(disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = [disk.open(str(tmp_path / str(number)), create=True) for number in range(100)]
     synced: list[File] = []
     together = threading.Barrier(4, timeout=10)
@@ -214,7 +212,7 @@ def test_one_failed_sync_of_many_is_raised(disk: OsDisk, tmp_path: Path, count: 
         disk.sync_all(files)
 
 
-def test_the_space_is_the_file_systems(disk: OsDisk, tmp_path: Path) -> None:
+def test_space_is_that_of_the_file_system(disk: OsDisk, tmp_path: Path) -> None:
     space = disk.space(str(tmp_path))
 
     assert 0 < space.usable_bytes <= space.total_bytes
@@ -223,7 +221,7 @@ def test_the_space_is_the_file_systems(disk: OsDisk, tmp_path: Path) -> None:
 # --- without threads
 
 
-def test_syncs_are_made_on_the_loop_where_no_thread_can_be_started(
+def test_syncs_run_on_the_loop_if_no_thread_can_be_started(
     disk: OsDisk, loop: Loop, file: File, tmp_path: Path, start_limit: Callable[[int], None]
 ) -> None:
     start_limit(0)
@@ -265,18 +263,18 @@ def test_unexpected_exception_of_a_sync_is_reported_as_an_io_error(
 @pytest.mark.parametrize(
     ("inodes_left", "says"), [(0, "No inodes left on device: all 1000 are used"), (1, "No space left on device")]
 )
-def test_file_system_without_inodes_says_so(
+def test_error_names_inodes_if_file_system_has_none_left(
     disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inodes_left: int, says: str
 ) -> None:
     real = os.statvfs(tmp_path)
 
-    def refuse(*_: object) -> int:
+    def fail(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     def statvfs(_: str) -> os.statvfs_result:
         return os.statvfs_result((*real[:5], 1000, inodes_left, inodes_left, *real[8:]))
 
-    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(os, "open", fail)
     monkeypatch.setattr(os, "statvfs", statvfs)
 
     with pytest.raises(OSError, match=says) as raised:

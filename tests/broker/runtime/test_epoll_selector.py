@@ -1,4 +1,4 @@
-"""The loop's own selector says what the standard library's says, of everything that can be ready."""
+"""The loop's own selector reports the same events as the standard library's."""
 
 import select
 import selectors
@@ -22,7 +22,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 def hang_up(one: socket.socket, other: socket.socket) -> None:
-    """End both directions: the system reports a hang-up on ``one``."""
+    """Close both directions: the system reports a hang-up on ``one``."""
     other.close()
 
 
@@ -42,7 +42,7 @@ def write_then_hang_up(one: socket.socket, other: socket.socket) -> None:
         pytest.param(write_then_hang_up, id="bytes-and-hang-up"),
     ],
 )
-def test_what_is_ready_is_what_the_standard_library_says(
+def test_ready_events_equal_those_of_the_standard_library(
     pair: tuple[socket.socket, socket.socket], events: int, happens: Callable[[socket.socket, socket.socket], None]
 ) -> None:
     own, standard = EpollSelector(), selectors.EpollSelector()
@@ -55,7 +55,7 @@ def test_what_is_ready_is_what_the_standard_library_says(
     standard.close()
 
 
-def test_what_was_changed_counts_and_what_was_unregistered_is_silent(
+def test_modified_events_apply_and_unregistered_sockets_report_none(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     selector = EpollSelector()
@@ -81,7 +81,7 @@ def test_without_a_timeout_it_waits_for_the_first_event(pair: tuple[socket.socke
     selector.close()
 
 
-def test_more_events_than_one_turn_takes_come_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_beyond_the_maximum_come_in_the_next_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.runtime.epoll_selector._EVENTS_MAX", 2)
     selector = EpollSelector()
     pairs = [socket.socketpair() for _ in range(5)]

@@ -1,7 +1,7 @@
 """Bytes on a listener with TLS: in place of a handshake, within it, and in place of the records after it.
 
-A stream ends with a `TlsError` of one bounded line or waits for more; nothing else comes out of the library, and what
-the peer did send whole is what is read. Over a whole loop, the connections next to it are served as before.
+A stream ends with a `TlsError` of one bounded line or waits for more bytes; the library raises nothing else, and only
+data that the peer sent is read. A reactor serves its other connections as before.
 """
 
 import random
@@ -19,11 +19,11 @@ from ottla.tls.errors import TlsError
 
 TRIALS = FRAMES_PER_VERSION * 20
 RECORD_TYPES = (20, 21, 22, 23, 24, 0, 255)
-"""change_cipher_spec, alert, handshake, application_data, heartbeat, and two that are none."""
+"""change_cipher_spec, alert, handshake, application_data, heartbeat, and two invalid types."""
 
 
 class Client:
-    """A client's side of TLS in memory, whose records can be broken on their way."""
+    """A client's side of TLS in memory, whose records can be corrupted in transit."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self.incoming = ssl.MemoryBIO()
@@ -31,7 +31,7 @@ class Client:
         self.tls = context.wrap_bio(self.incoming, self.outgoing, server_hostname="localhost")
 
     def step(self, received: bytes) -> bytes:
-        """Take what has come; return what is to be sent."""
+        """Process received bytes; return the bytes to send."""
         self.incoming.write(received)
         with suppress(ssl.SSLWantReadError):
             self.tls.do_handshake()
@@ -42,28 +42,32 @@ class Client:
         return self.outgoing.read()
 
 
-def broken(chance: random.Random, data: bytes) -> bytes:
-    """Return ``data`` broken in one of the ways in which bytes break, or other bytes."""
+def broken(random_source: random.Random, data: bytes) -> bytes:
+    """Return ``data`` with one random mutation, or other bytes."""
     changed = bytearray(data)
-    at = chance.randrange(len(data) + 1)
-    match chance.randrange(7):
+    at = random_source.randrange(len(data) + 1)
+    match random_source.randrange(7):
         case 0:
-            return chance.randbytes(chance.randrange(1, 600))
+            return random_source.randbytes(random_source.randrange(1, 600))
         case 1:
             return data[:at]
         case 2:
-            changed[at:at] = chance.randbytes(chance.randrange(1, 9))
+            changed[at:at] = random_source.randbytes(random_source.randrange(1, 9))
         case 3:
-            changed[at : at + 4] = chance.choice(LENGTHS)
+            changed[at : at + 4] = random_source.choice(LENGTHS)
         case 4:
-            for _ in range(chance.randrange(1, 4) if data else 0):
-                changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
+            for _ in range(random_source.randrange(1, 4) if data else 0):
+                changed[random_source.randrange(len(changed))] ^= 1 << random_source.randrange(8)
         case 5:
-            size = chance.choice((0, 1, 2, 40, 2**14, 2**14 + 300))
-            claimed = chance.choice((size, size, 0, 0xFFFF))
-            return bytes((chance.choice(RECORD_TYPES), 3, 3)) + claimed.to_bytes(2, "big") + chance.randbytes(size)
+            size = random_source.choice((0, 1, 2, 40, 2**14, 2**14 + 300))
+            claimed = random_source.choice((size, size, 0, 0xFFFF))
+            return (
+                bytes((random_source.choice(RECORD_TYPES), 3, 3))
+                + claimed.to_bytes(2, "big")
+                + random_source.randbytes(size)
+            )
         case _:
-            del changed[at : at + chance.randrange(1, 9)]
+            del changed[at : at + random_source.randrange(1, 9)]
     return bytes(changed)
 
 
@@ -82,43 +86,43 @@ def expect_bounded(error: TlsError) -> None:
 
 
 def shake_hands(stream: TlsStream, peer: socket.socket, client: Client, spoil: Callable[[bytes], bytes]) -> bool:
-    """Carry the handshake out, or as far as it gets; return whether the stream is through."""
-    answer = b""
+    """Run the handshake as far as it gets; return whether the stream's side is complete."""
+    received = b""
     for _ in range(6):
         try:
-            said = spoil(client.step(answer))
+            said = spoil(client.step(received))
         except ssl.SSLError:
-            return False  # the client has had enough: it is told of an error
+            return False  # the client has failed: it received an alert
         with suppress(OSError):
             peer.sendall(said)
         try:
-            stream.hear()
+            stream.receive_handshake_bytes()
         except BlockingIOError:
             return False
         stream.step()
         if stream.conclude():
-            # In TLS 1.2 the server's end of the handshake is the last of it.
+            # In TLS 1.2 the server sends the last message of the handshake.
             with suppress(BlockingIOError, ssl.SSLError):
                 client.step(peer.recv(2**16))
             return True
         try:
-            answer = peer.recv(2**16)
+            received = peer.recv(2**16)
         except BlockingIOError:
             return False
     return False
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_no_bytes_in_place_of_a_handshake_do_more_than_end_the_connection(seed: int, secured: Any) -> None:
-    chance, scratch = random.Random(seed), Scratch()
+def test_corrupt_handshake_only_ends_the_connection(seed: int, secured: Any) -> None:
+    random_source, scratch = random.Random(seed), Scratch()
     server, context = secured.as_server("LINES"), secured.client_context()
     outcomes = {"through": 0, "failed": 0, "waiting": 0}
     for _ in range(TRIALS):
-        spoiled_step = chance.randrange(3)
+        spoiled_step = random_source.randrange(3)
         steps = iter(range(10))
 
         def spoil(data: bytes, spoiled_step: int = spoiled_step, steps: Iterator[int] = steps) -> bytes:
-            return broken(chance, data) if next(steps) == spoiled_step else data
+            return broken(random_source, data) if next(steps) == spoiled_step else data
 
         with new_stream(server, scratch) as (stream, peer):
             try:
@@ -133,8 +137,8 @@ def test_no_bytes_in_place_of_a_handshake_do_more_than_end_the_connection(seed: 
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
-def test_no_bytes_in_place_of_records_do_more_than_end_the_connection(version: ssl.TLSVersion, secured: Any) -> None:
-    chance, scratch = random.Random(int(version)), Scratch()
+def test_corrupt_records_only_end_the_connection(version: ssl.TLSVersion, secured: Any) -> None:
+    random_source, scratch = random.Random(int(version)), Scratch()
     server, context = secured.as_server("LINES"), secured.client_context(version=version)
     buffer = memoryview(bytearray(2**16))
     for _ in range(max(2, TRIALS // 16)):
@@ -145,13 +149,13 @@ def test_no_bytes_in_place_of_records_do_more_than_end_the_connection(version: s
             is_sound = True
             try:
                 for _ in range(8):
-                    data = chance.randbytes(chance.choice((1, 40, 5_000)))
+                    data = random_source.randbytes(random_source.choice((1, 40, 5_000)))
                     meant += data
                     record = client.encrypt(data)
-                    if is_sound and chance.random() < 0.8:
+                    if is_sound and random_source.random() < 0.8:
                         sent += data
                     else:
-                        is_sound, record = False, broken(chance, record)
+                        is_sound, record = False, broken(random_source, record)
                     with suppress(OSError):
                         peer.sendall(record)
                     with suppress(BlockingIOError):
@@ -161,26 +165,23 @@ def test_no_bytes_in_place_of_records_do_more_than_end_the_connection(version: s
                 assert not is_sound
                 expect_bounded(error)
 
-            # Each record is authentic or none: what was broken is never read, though it may have come whole, with more
-            # behind it.
+            # Records are authenticated: a corrupt one is never read, even if complete and followed by others.
             assert meant.startswith(received)
             assert received.startswith(sent)
 
 
-def test_a_loop_that_is_sent_noise_serves_its_other_connections(
-    secured: Any, serve_secured: Callable[..., Any]
-) -> None:
-    chance = random.Random(1)
+def test_loop_serves_other_connections_next_to_noise(secured: Any, serve_secured: Callable[..., Any]) -> None:
+    random_source = random.Random(1)
     with serve_secured(lambda line: [line + b"\n"], secured) as served, served.connect() as honest:
         for _ in range(max(10, TRIALS // 8)):
             with served.connect_plain() as noisy:
-                noisy.sendall(broken(chance, bytes((22, 3, 1)) + chance.randbytes(300)))
+                noisy.sendall(broken(random_source, bytes((22, 3, 1)) + random_source.randbytes(300)))
         for _ in range(max(4, TRIALS // 40)):
             with served.connect() as secure:
                 secure.sendall(b"first\n")
                 plain = socket.socket(fileno=secure.detach())
                 with plain:
-                    plain.sendall(broken(chance, chance.randbytes(200)))
+                    plain.sendall(broken(random_source, random_source.randbytes(200)))
         honest.sendall(b"still there\n")
 
         assert honest.recv(100) == b"still there\n"

@@ -1,4 +1,4 @@
-"""Handshakes take turns: a few steps at a time beside the loop, one listener after the other, within their limits."""
+"""Handshakes: a few steps at a time off the loop, round-robin over listeners, within limits."""
 
 import socket
 import ssl
@@ -26,10 +26,10 @@ class ManualClock:
 
 
 class Library:
-    """Stands for OpenSSL: each step takes ``cost_ms`` and says ``answer``, and a handshake so many ``steps``."""
+    """Fake OpenSSL: a handshake takes ``steps`` steps, each of which takes ``cost_ms`` and sends ``output``."""
 
     def __init__(self, clock: ManualClock, *, cost_ms: int = 0, steps: int = 1) -> None:
-        self.answer = b""
+        self.output = b""
         self.clock = clock
         self.cost_ms = cost_ms
         self.steps = steps
@@ -53,7 +53,7 @@ class Connection:
 
     def do_handshake(self) -> None:
         self.library.clock.now_ms += self.library.cost_ms
-        self.outgoing.write(self.library.answer)
+        self.outgoing.write(self.library.output)
         self.left -= 1
         if self.left > 0:
             raise ssl.SSLWantReadError
@@ -66,7 +66,7 @@ class Connection:
 
 
 class Worker:
-    """Stands for the thread: takes steps at once, or where ``is_held`` when the test says."""
+    """Fake thread: runs steps at once, or with ``is_held`` when the test says so."""
 
     def __init__(self, *, is_held: bool) -> None:
         self.is_held = is_held
@@ -85,7 +85,7 @@ class Worker:
 
 
 class World:
-    """Handshakes on a manual clock, and what became of them."""
+    """Handshakes on a manual clock, with their results."""
 
     def __init__(
         self, limits: HandshakeLimits | None = None, *, cost_ms: int = 0, steps: int = 1, is_held: bool = False
@@ -136,50 +136,50 @@ def new_world() -> Iterator[Callable[..., World]]:
         world.close()
 
 
-def test_four_steps_are_in_hand_at_once_and_the_others_wait(new_world: Callable[..., World]) -> None:
+def test_at_most_four_steps_are_submitted_at_once(new_world: Callable[..., World]) -> None:
     world = new_world(is_held=True)
     for connection in range(6):
         world.accept(connection)
     world.speak(*range(6))
     assert world.handshakes.next_deadline_ms() == world.clock.now_ms
     for _ in range(2):
-        world.handshakes.turn()
+        world.handshakes.submit_steps()
         assert (len(world.worker.submitted), world.secured) == (4, [])
-        assert world.handshakes.next_deadline_ms() == 11_000, "what ends a step turns the loop"
+        assert world.handshakes.next_deadline_ms() == 11_000, "the end of a step wakes the loop"
 
     world.worker.take_step()
     assert world.secured == [0]
     assert world.handshakes.next_deadline_ms() == world.clock.now_ms
-    world.handshakes.turn()
+    world.handshakes.submit_steps()
     while world.worker.submitted:
         world.worker.take_step()
-        world.handshakes.turn()
+        world.handshakes.submit_steps()
     assert world.secured == [0, 1, 2, 3, 4, 5]
     assert world.handshakes.next_deadline_ms() is None
 
 
-def test_a_crowd_at_one_listener_does_not_keep_another_from_its_turn(new_world: Callable[..., World]) -> None:
+def test_overloaded_listener_does_not_starve_another(new_world: Callable[..., World]) -> None:
     world = new_world(is_held=True)
     for connection in range(5):
         world.accept(connection, "CLIENTS")
     world.accept(9, "NODES")
     world.speak(*range(5), 9)
-    world.handshakes.turn()
+    world.handshakes.submit_steps()
     while world.worker.submitted:
         world.worker.take_step()
 
     assert world.secured == [0, 9, 1, 2]
 
 
-def test_a_connection_that_is_closed_while_its_step_is_in_hand_is_heard_of_no_more(
+def test_connection_closed_during_its_step_is_not_reported(
     new_world: Callable[..., World],
 ) -> None:
     world = new_world(is_held=True)
     world.accept(1)
     world.accept(2)
     world.speak(1, 2)
-    world.handshakes.turn()
-    world.handshakes.forget(1)
+    world.handshakes.submit_steps()
+    world.handshakes.remove(1)
     world.worker.take_step()
     world.worker.take_step()
 
@@ -187,7 +187,7 @@ def test_a_connection_that_is_closed_while_its_step_is_in_hand_is_heard_of_no_mo
     assert len(world.handshakes) == 0
 
 
-def test_of_a_crowd_that_is_late_some_are_closed_in_a_turn(new_world: Callable[..., World]) -> None:
+def test_expired_handshakes_are_closed_a_few_per_iteration(new_world: Callable[..., World]) -> None:
     world = new_world()
     for connection in range(20):
         world.accept(connection)
@@ -195,13 +195,13 @@ def test_of_a_crowd_that_is_late_some_are_closed_in_a_turn(new_world: Callable[.
     closed = []
     while len(world.failed) < 20:
         assert world.handshakes.next_deadline_ms() == world.clock.now_ms
-        world.handshakes.turn()
+        world.handshakes.submit_steps()
         closed.append(len(world.failed))
 
     assert closed == [4, 8, 12, 16, 20]
 
 
-def test_of_a_crowd_that_hangs_up_some_are_closed_in_a_turn(new_world: Callable[..., World]) -> None:
+def test_failed_handshakes_are_closed_a_few_per_iteration(new_world: Callable[..., World]) -> None:
     world = new_world()
     for connection in range(20):
         world.accept(connection)
@@ -211,54 +211,54 @@ def test_of_a_crowd_that_hangs_up_some_are_closed_in_a_turn(new_world: Callable[
     closed = []
     for _ in range(5):
         assert world.handshakes.next_deadline_ms() == world.clock.now_ms
-        world.handshakes.turn()
+        world.handshakes.submit_steps()
         closed.append(len(world.failed))
     assert closed == [4, 8, 12, 16, 20]
     assert len(world.handshakes) == 0
 
 
-def test_room_is_made_for_some_at_a_time(new_world: Callable[..., World]) -> None:
+def test_silent_handshakes_at_the_bound_are_closed_a_few_at_a_time(new_world: Callable[..., World]) -> None:
     world = new_world(HandshakeLimits(open_max=20))
     for connection in range(20):
         world.accept(connection)
     world.clock.now_ms += 1_000
 
-    assert world.handshakes.has_room("SSL")
-    assert list(world.failed) == list(range(4)), "those that came first"
+    assert world.handshakes.has_capacity("SSL")
+    assert list(world.failed) == list(range(4)), "the oldest"
 
 
-def test_a_step_that_is_not_the_last_waits_for_the_peer_again(new_world: Callable[..., World]) -> None:
+def test_unfinished_handshake_waits_for_peer_after_each_step(new_world: Callable[..., World]) -> None:
     world = new_world(steps=2)
     world.accept(1)
     world.speak(1)
-    world.handshakes.turn()
+    world.handshakes.submit_steps()
     waiting = list(world.waiting)
     world.speak(1)
-    world.handshakes.turn()
+    world.handshakes.submit_steps()
 
     assert (waiting, world.secured) == ([1], [1])
 
 
 @pytest.mark.parametrize(("later_ms", "failed"), [(9_999, []), (10_000, [1])], ids=["just-in-time", "at-the-deadline"])
-def test_a_handshake_ends_at_its_deadline_however_busy_the_peer_was(
+def test_handshake_ends_at_its_deadline_however_active_the_peer(
     new_world: Callable[..., World], later_ms: int, failed: list[int]
 ) -> None:
     world = new_world(steps=100)
     world.accept(1)
     world.speak(1)
-    world.handshakes.turn()
+    world.handshakes.submit_steps()
     deadline_ms = world.handshakes.next_deadline_ms()
     world.clock.now_ms += later_ms
-    world.handshakes.turn()
+    world.handshakes.submit_steps()
 
     assert deadline_ms == 11_000
     assert list(world.failed) == failed
     assert world.metrics.open_handshakes == 1 - len(failed)
 
 
-@pytest.mark.parametrize(("silent_ms", "has_room"), [(999, False), (1_000, True)], ids=["patience", "no-more"])
-def test_at_the_bound_the_silent_make_room_and_nobody_else_does(
-    new_world: Callable[..., World], silent_ms: int, has_room: bool
+@pytest.mark.parametrize(("silent_ms", "has_capacity"), [(999, False), (1_000, True)], ids=["patience", "no-more"])
+def test_only_silent_handshakes_are_closed_at_the_bound(
+    new_world: Callable[..., World], silent_ms: int, has_capacity: bool
 ) -> None:
     world = new_world(HandshakeLimits(open_max=2), steps=2)
     world.accept(1)
@@ -266,54 +266,56 @@ def test_at_the_bound_the_silent_make_room_and_nobody_else_does(
     world.clock.now_ms += silent_ms
     world.speak(2)
 
-    assert world.handshakes.has_room("NODES")
-    assert world.handshakes.has_room("SSL") == has_room
-    assert list(world.failed) == ([1] if has_room else [])
+    assert world.handshakes.has_capacity("NODES")
+    assert world.handshakes.has_capacity("SSL") == has_capacity
+    assert list(world.failed) == ([1] if has_capacity else [])
 
 
-@pytest.mark.parametrize(("answer", "has_room"), [(b"", True), (b"hello", False)], ids=["bytes-alone", "with-answers"])
-def test_at_the_bound_only_who_gets_answers_is_not_silent(
-    new_world: Callable[..., World], answer: bytes, has_room: bool
+@pytest.mark.parametrize(
+    ("output", "has_capacity"), [(b"", True), (b"hello", False)], ids=["bytes-alone", "with-responses"]
+)
+def test_received_bytes_without_output_count_as_silence(
+    new_world: Callable[..., World], output: bytes, has_capacity: bool
 ) -> None:
     world = new_world(HandshakeLimits(open_max=2), steps=100)
-    world.library.answer = answer
+    world.library.output = output
     world.accept(1)
     world.accept(2)
     for _ in range(2):
         world.clock.now_ms += 500
         world.speak(1, 2)
         while not all(connection in world.waiting for connection in (1, 2)):
-            world.handshakes.turn()
+            world.handshakes.submit_steps()
         world.waiting.clear()
 
-    assert world.handshakes.has_room("SSL") == has_room
-    assert list(world.failed) == ([1, 2] if has_room else [])
+    assert world.handshakes.has_capacity("SSL") == has_capacity
+    assert list(world.failed) == ([1, 2] if has_capacity else [])
 
 
-def test_one_below_the_bound_there_is_room(new_world: Callable[..., World]) -> None:
+def test_listener_has_capacity_one_below_the_bound(new_world: Callable[..., World]) -> None:
     world = new_world(HandshakeLimits(open_max=2))
     world.accept(1)
 
-    assert world.handshakes.has_room("SSL")
+    assert world.handshakes.has_capacity("SSL")
     world.accept(2)
-    assert not world.handshakes.has_room("SSL")
-    world.handshakes.forget(1)
-    assert world.handshakes.has_room("SSL")
+    assert not world.handshakes.has_capacity("SSL")
+    world.handshakes.remove(1)
+    assert world.handshakes.has_capacity("SSL")
 
 
-def test_one_that_is_closed_while_it_waits_for_its_turn_has_none(new_world: Callable[..., World]) -> None:
+def test_closed_connection_in_the_queue_takes_no_step(new_world: Callable[..., World]) -> None:
     world = new_world()
     world.accept(1)
     world.accept(2)
     world.speak(1, 2)
-    world.handshakes.forget(1)
-    world.handshakes.turn()
+    world.handshakes.remove(1)
+    world.handshakes.submit_steps()
 
     assert world.secured == [2]
     assert len(world.handshakes) == 0
 
 
-def test_a_listener_in_the_clear_is_neither_secured_nor_dialled_so(new_world: Callable[..., World]) -> None:
+def test_plaintext_listener_uses_no_tls_in_either_direction(new_world: Callable[..., World]) -> None:
     world = new_world()
     world.handshakes.expect(1, PEER, "PLAINTEXT")
     with socket.socket() as sock:
@@ -329,12 +331,12 @@ def test_failures_within_a_second_share_a_line(
         world.accept(connection)
         world.clients[connection].close()
         world.handshakes.on_readable(connection)
-        world.handshakes.turn()
+        world.handshakes.submit_steps()
     world.clock.now_ms += 1_000
     world.accept(3)
     world.clients[3].close()
     world.handshakes.on_readable(3)
-    world.handshakes.turn()
+    world.handshakes.submit_steps()
 
     assert [record.message for record in caplog.records] == [
         "TLS handshake with 10.0.0.1:4711 on SSL failed: the peer hung up during the TLS handshake (1 failed so far)",
@@ -343,7 +345,7 @@ def test_failures_within_a_second_share_a_line(
     assert world.metrics.failed_handshakes["SSL"] == 4
 
 
-def test_handshake_fails_where_no_thread_can_be_started(
+def test_handshake_fails_if_no_thread_can_be_started(
     new_world: Callable[..., World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = new_world()
@@ -355,12 +357,12 @@ def test_handshake_fails_where_no_thread_can_be_started(
     for connection in range(6):
         world.accept(connection)
         world.speak(connection)
-    world.handshakes.turn()
-    world.handshakes.turn()
+    world.handshakes.submit_steps()
+    world.handshakes.submit_steps()
     monkeypatch.undo()
     world.accept(7)
     world.speak(7)
-    world.handshakes.turn()
+    world.handshakes.submit_steps()
 
     assert sorted(world.failed) == list(range(6))
     assert "no thread can be started for it: can't start new thread" in world.failed[0]

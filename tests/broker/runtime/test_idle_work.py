@@ -1,4 +1,4 @@
-"""Work for an idle loop is done step by step, and a step that raises ends it."""
+"""Idle work runs step by step, and ends with a step that raises."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ def counting(done: list[int], raises_at: int = -1) -> Iterator[None]:
 
 def test_work_is_done_one_step_at_a_time_to_its_end() -> None:
     idle, done = IdleWork(Defects(SimulatedClock(), NetworkMetrics())), list[int]()
-    idle.begin(counting(done))
+    idle.start(counting(done))
     idle.take_step()
     first = list(done)
     while idle.has_work:
@@ -30,7 +30,7 @@ def test_work_is_done_one_step_at_a_time_to_its_end() -> None:
 def test_step_that_raises_ends_the_work_and_is_counted() -> None:
     metrics = NetworkMetrics()
     idle, done = IdleWork(Defects(SimulatedClock(), metrics)), list[int]()
-    idle.begin(counting(done, raises_at=1))
+    idle.start(counting(done, raises_at=1))
     while idle.has_work:
         idle.take_step()
 

@@ -1,4 +1,4 @@
-"""Keys come from files and over https from addresses that may be; everything else is said in words."""
+"""Keys are read from files and fetched over https from allowed addresses; any failure is reported as a message."""
 
 import http.server
 import ssl
@@ -19,13 +19,13 @@ from ottla.runtime.key_source import KEYS_BYTES_MAX, WebKeySource
 def fetch(
     url: str, *, private: bool = True, context: ssl.SSLContext | None = None, read_timeout_ms: int = 2_000
 ) -> bytes | str:
-    answers: Queue[bytes | str] = Queue()
+    results: Queue[bytes | str] = Queue()
     source = WebKeySource(lambda function: function(), context=context)
-    source.fetch_keys(KeyFetch(url, private, 2_000, read_timeout_ms), answers.put)
-    return answers.get(timeout=10)
+    source.fetch_keys(KeyFetch(url, private, 2_000, read_timeout_ms), results.put)
+    return results.get(timeout=10)
 
 
-class Answers(http.server.BaseHTTPRequestHandler):
+class IssuerHandler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path == "/moved":
             self.send_response(302)
@@ -45,14 +45,14 @@ class Answers(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[tuple[str, ssl.SSLContext]]:
-    """An https server on loopback, and a context that believes it."""
+    """Yield the URL of an https server on loopback, and a context that trusts it."""
     certificate, key = issue(tmp_path)
-    httpd = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    httpd = http.server.ThreadingHTTPServer(("127.0.0.1", 0), IssuerHandler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     httpd.socket = context.wrap_socket(httpd.socket, server_side=True)
@@ -65,7 +65,7 @@ def server(tmp_path: Path) -> Iterator[tuple[str, ssl.SSLContext]]:
 
 
 def issue(directory: Path) -> tuple[Path, Path]:
-    """Make a certificate of its own for localhost."""
+    """Create a self-signed certificate for localhost."""
     from datetime import UTC, datetime, timedelta
 
     from cryptography import x509
@@ -100,14 +100,14 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     assert fetch(f"file://{tmp_path}/a%20b.json") == b"{}"
 
 
-def test_a_file_that_is_not_there_or_too_large_is_said(tmp_path: Path) -> None:
+def test_missing_or_too_large_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(bytes(KEYS_BYTES_MAX + 1))
 
     assert "No such file" in str(fetch(f"file://{tmp_path}/none"))
     assert "larger than" in str(fetch(f"file://{tmp_path}/large"))
 
 
-def test_keys_come_over_https(server: tuple[str, ssl.SSLContext]) -> None:
+def test_keys_are_fetched_over_https(server: tuple[str, ssl.SSLContext]) -> None:
     url, context = server
 
     assert fetch(f"{url}/keys?a=1", context=context) == b"{}"
@@ -115,22 +115,24 @@ def test_keys_come_over_https(server: tuple[str, ssl.SSLContext]) -> None:
 
 @pytest.mark.parametrize(
     ("path", "words"),
-    [("/moved", "answered 302"), ("/large", "larger than")],
+    [("/moved", "responded 302"), ("/large", "larger than")],
     ids=["a-redirection", "too-much"],
 )
-def test_what_a_server_may_not_do_is_said(server: tuple[str, ssl.SSLContext], path: str, words: str) -> None:
+def test_redirect_and_too_large_response_are_reported(
+    server: tuple[str, ssl.SSLContext], path: str, words: str
+) -> None:
     url, context = server
 
     assert words in str(fetch(f"{url}{path}", context=context))
 
 
-def test_an_answer_that_drips_is_not_waited_for(server: tuple[str, ssl.SSLContext]) -> None:
+def test_slow_response_times_out_as_a_whole(server: tuple[str, ssl.SSLContext]) -> None:
     url, context = server
 
     assert fetch(f"{url}/drip", context=context, read_timeout_ms=300) == "The read operation timed out"
 
 
-def test_an_error_of_any_kind_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_exception_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def choke(_: str) -> None:
         raise AttributeError("no such thing")
 
@@ -139,18 +141,18 @@ def test_an_error_of_any_kind_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> N
     assert fetch("file:///keys") == "no such thing"
 
 
-def test_a_server_whose_certificate_nobody_vouches_for_is_not_believed(server: tuple[str, ssl.SSLContext]) -> None:
+def test_server_with_untrusted_certificate_is_rejected(server: tuple[str, ssl.SSLContext]) -> None:
     assert "CERTIFICATE_VERIFY_FAILED" in str(fetch(f"{server[0]}/keys"))
 
 
 @pytest.mark.parametrize(
     "host", ["localhost", "127.0.0.1", "10.0.0.1", "169.254.169.254", "[::1]", "[::ffff:10.0.0.1]"]
 )
-def test_an_address_that_is_not_public_is_not_dialled(host: str) -> None:
-    assert "no public address" in str(fetch(f"https://{host}:1/keys", private=False))
+def test_private_address_is_not_connected_to(host: str) -> None:
+    assert "not a public address" in str(fetch(f"https://{host}:1/keys", private=False))
 
 
-def test_keys_are_not_fetched_where_no_thread_can_be_started(start_limit: Callable[[int], None]) -> None:
+def test_fetch_fails_if_no_thread_can_be_started(start_limit: Callable[[int], None]) -> None:
     start_limit(0)
 
     assert fetch("file:///none") == "can't start new thread"

@@ -1,4 +1,4 @@
-"""A listening socket's connections are what the system says they are, whichever address it listens on."""
+"""Accepted sockets have the family, type and peer that the system reports, whichever address is listened on."""
 
 import os
 import socket
@@ -14,7 +14,7 @@ IPV6 = pytest.mark.skipif(not HAS_IPV6_LOOPBACK, reason="this system has no IPv6
 
 
 @pytest.mark.parametrize(
-    ("listens_on", "dialled", "family"),
+    ("listens_on", "address", "family"),
     [
         ("127.0.0.1", "127.0.0.1", socket.AF_INET),
         pytest.param("::1", "::1", socket.AF_INET6, marks=IPV6),
@@ -23,13 +23,13 @@ IPV6 = pytest.mark.skipif(not HAS_IPV6_LOOPBACK, reason="this system has no IPv6
     ],
 )
 def test_a_connection_is_accepted_with_its_family_type_and_peer(
-    listens_on: str, dialled: str, family: socket.AddressFamily
+    listens_on: str, address: str, family: socket.AddressFamily
 ) -> None:
     listener = open_listening_socket(listens_on, 0, SocketOptions())
-    with listener, socket.create_connection((dialled, listener.getsockname()[1])) as client:
+    with listener, socket.create_connection((address, listener.getsockname()[1])) as client:
         accepted, peer = listener.accept()
         with accepted, socket.socket(fileno=os.dup(accepted.fileno())) as asked:
             assert (accepted.family, accepted.type) == (asked.family, asked.type) == (family, socket.SOCK_STREAM)
-            assert endpoint_of(peer) == Endpoint(dialled, client.getsockname()[1])
+            assert endpoint_of(peer) == Endpoint(address, client.getsockname()[1])
             accepted.sendall(b"hello")
             assert client.recv(5) == b"hello"

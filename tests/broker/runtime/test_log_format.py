@@ -1,4 +1,4 @@
-"""The node's log lines: whatever is in a message or an exception, a line that starts with a time is no forgery."""
+"""Log lines: neither a message nor an exception can forge a line that starts with a time."""
 
 import logging
 import re
@@ -38,7 +38,7 @@ def test_a_message_with_line_breaks_is_one_line(break_: str) -> None:
     assert line.isprintable()
 
 
-def test_a_message_is_cut() -> None:
+def test_long_message_is_truncated() -> None:
     (line,) = formatted("x" * 100_000)
 
     assert len(line) < 8_100
@@ -53,7 +53,7 @@ def test_every_line_of_a_traceback_is_indented_also_those_of_the_exception() -> 
     assert any("ValueError" in line for line in traceback)
 
 
-def test_a_traceback_is_cut_in_its_middle() -> None:
+def test_long_traceback_is_truncated_in_its_middle() -> None:
     lines = formatted("it failed", ValueError("x" * 100_000 + "the end"))
 
     assert sum(map(len, lines)) < 17_000

@@ -1,4 +1,4 @@
-"""The page cache: what was just written is there; what was thrown out is not, until another thread has read it."""
+"""The page cache has bytes that were just written, and lacks evicted ones until another thread has read them."""
 
 import errno
 import os
@@ -28,15 +28,15 @@ def evict(descriptor: int) -> None:
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def test_what_was_just_written_is_in_the_cache(descriptor: int) -> None:
+def test_written_bytes_are_in_the_cache(descriptor: int) -> None:
     assert PageCache().holds(descriptor, 0, SIZE_BYTES)
 
 
-def test_what_was_evicted_is_missed_and_can_be_loaded(descriptor: int) -> None:
+def test_evicted_bytes_are_missing_and_can_be_loaded(descriptor: int) -> None:
     cache = PageCache()
     evict(descriptor)
     if cache.holds(descriptor, 0, SIZE_BYTES):
-        pytest.skip("this file system cannot tell, or does not evict")
+        pytest.skip("this file system does not report cached pages, or does not evict them")
     loaded = threading.Event()
 
     cache.load(descriptor, 0, SIZE_BYTES, loaded.set)

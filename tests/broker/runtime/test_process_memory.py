@@ -1,4 +1,4 @@
-"""The process's memory is its control group's, and what the reactor holds for connections."""
+"""The memory port combines the control group with the reactor's unsent bytes."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The reactor under TLS: who is let in and who is not, records of every size, and handshakes that never finish."""
+"""The reactor under TLS: accepted and rejected certificates, records of every size, handshakes that never finish."""
 
 import logging
 import os
@@ -36,7 +36,7 @@ Serve = Callable[..., Any]
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["tls-1.2", "tls-1.3"])
-def test_both_versions_are_served_and_a_client_without_certificate_has_no_name(
+def test_both_versions_are_served_and_client_without_certificate_has_no_subject(
     serve_secured: Serve, secured: Any, version: ssl.TLSVersion
 ) -> None:
     with serve_secured(echo, secured) as served:
@@ -79,7 +79,7 @@ def test_only_named_ciphers_are_served(serve_secured: Serve, new_secured: Serve,
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["tls-1.2", "tls-1.3"])
 @pytest.mark.parametrize("auth", ["requested", "required"])
-def test_a_client_is_who_its_certificate_says(
+def test_client_has_the_subject_of_its_certificate(
     serve_secured: Serve, new_secured: Serve, authority: Any, auth: str, version: ssl.TLSVersion
 ) -> None:
     secured = new_secured(client_auth=auth)
@@ -91,7 +91,7 @@ def test_a_client_is_who_its_certificate_says(
         assert "secured for CN=client,OU=tests,C=DE" in served.core.events
 
 
-def test_a_certificate_is_not_asked_for_where_it_does_not_count(
+def test_certificate_is_not_requested_if_client_auth_is_none(
     serve_secured: Serve, secured: Any, authority: Any
 ) -> None:
     context = secured.client_context(authority.issue("CN=client"))
@@ -102,9 +102,7 @@ def test_a_certificate_is_not_asked_for_where_it_does_not_count(
         assert "secured for None" in served.core.events
 
 
-def test_without_a_certificate_a_client_is_let_in_where_it_is_only_requested(
-    serve_secured: Serve, new_secured: Serve
-) -> None:
+def test_client_without_certificate_is_accepted_if_only_requested(serve_secured: Serve, new_secured: Serve) -> None:
     secured = new_secured(client_auth="requested")
     with serve_secured(echo, secured) as served, served.connect() as sock:
         sock.sendall(b"hello\n")
@@ -121,7 +119,7 @@ def test_without_a_certificate_a_client_is_let_in_where_it_is_only_requested(
         pytest.param("expired", "the peer's certificate is not trusted: certificate has expired", id="expired"),
     ],
 )
-def test_a_client_without_a_good_certificate_is_refused_and_told(
+def test_client_without_valid_certificate_is_rejected_with_an_alert(
     serve_secured: Serve,
     new_secured: Serve,
     new_authority: Serve,
@@ -140,14 +138,14 @@ def test_a_client_without_a_good_certificate_is_refused_and_told(
     with serve_secured(echo, secured) as served:
         with pytest.raises(ssl.SSLError, match=r"(?i)alert"), served.connect(context) as sock:
             sock.recv(1)
-        served.wait_until(lambda: len(served.core.events) == 2, "the core hears of it")
+        served.wait_until(lambda: len(served.core.events) == 2, "it is reported to the core")
 
     assert served.core.events[1].startswith("closed: the TLS handshake failed: " + said)
     assert "secured" not in str(served.core.events)
     assert f"on LINES failed: {said}" in caplog.text
 
 
-def test_a_client_that_does_not_trust_this_node_is_said_in_words(
+def test_client_that_does_not_trust_this_node_is_logged_as_such(
     serve_secured: Serve, secured: Any, new_authority: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
     context = ssl.create_default_context(cadata=new_authority("Stranger").pem)
@@ -170,20 +168,20 @@ def test_a_client_that_does_not_trust_this_node_is_said_in_words(
         pytest.param(b"\x16\x03\x01\x00\x05hello", "unexpected message", id="a-broken-hello"),
     ],
 )
-def test_what_is_no_tls_is_said_in_words(
+def test_bytes_that_are_not_tls_are_explained_in_the_log(
     serve_secured: Serve, secured: Any, caplog: pytest.LogCaptureFixture, first: bytes, said: str
 ) -> None:
     with serve_secured(echo, secured) as served, served.connect_plain() as sock:
         sock.sendall(first)
         while sock.recv(100):
             pass
-        served.wait_until(lambda: len(served.core.events) == 2, "the core hears of it")
+        served.wait_until(lambda: len(served.core.events) == 2, "it is reported to the core")
 
     assert said in served.core.events[1]
     assert said in caplog.text
 
 
-def test_a_flood_of_failures_is_not_a_flood_of_lines(
+def test_many_failures_are_logged_in_few_lines(
     serve_secured: Serve, secured: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     with serve_secured(echo, secured) as served:
@@ -197,7 +195,7 @@ def test_a_flood_of_failures_is_not_a_flood_of_lines(
 
 
 @pytest.mark.parametrize("size", [1, 16_383, 16_384, 16_385, 300_000, 5_000_000])
-def test_answers_of_every_size_arrive_whole(serve_secured: Serve, secured: Any, size: int) -> None:
+def test_responses_of_every_size_arrive_completely(serve_secured: Serve, secured: Any, size: int) -> None:
     content = os.urandom(size)
     with serve_secured(lambda _: [content], secured) as served, served.connect() as sock:
         sock.sendall(b"go\n")
@@ -205,8 +203,8 @@ def test_answers_of_every_size_arrive_whole(serve_secured: Serve, secured: Any, 
         assert read_all(sock, size) == content
 
 
-def test_requests_that_come_in_one_record_are_all_answered_in_order(serve_secured: Serve, secured: Any) -> None:
-    # The core's buffer is smaller than a record: the rest has been decrypted, and no selector tells of it.
+def test_requests_in_one_record_are_all_served_in_order(serve_secured: Serve, secured: Any) -> None:
+    # The core's buffer is smaller than a record: the rest has been decrypted, and no selector reports it.
     lines = b"".join(b"%04d\n" % number for number in range(3_000))
     with serve_secured(echo, secured) as served, served.connect() as sock:
         sock.sendall(lines)
@@ -214,7 +212,7 @@ def test_requests_that_come_in_one_record_are_all_answered_in_order(serve_secure
         assert read_all(sock, len(lines)) == lines
 
 
-def test_bytes_that_came_while_the_core_did_not_read_are_there_when_it_does(serve_secured: Serve, secured: Any) -> None:
+def test_bytes_received_while_paused_are_read_after_resume(serve_secured: Serve, secured: Any) -> None:
     with serve_secured(echo, secured) as served, served.connect() as paused, served.connect() as other:
         paused.sendall(b"x" * 2_000 + b"\npause\n" + b"y" * 2_000 + b"\nlast\n")
         assert read_all(paused, 2_001) == b"x" * 2_000 + LINE
@@ -230,12 +228,12 @@ def test_many_small_pieces_and_file_slices_share_a_stream(serve_secured: Serve, 
     disk = OsDisk(lambda action: action())
     file = disk.open(str(tmp_path / "file"), read_only=True)
 
-    def answer(_: bytes) -> list[Chunk]:
+    def response(_: bytes) -> list[Chunk]:
         pieces: list[Chunk] = [bytes([number % 256]) * (number % 7 + 1) for number in range(2_000)]
         return [*pieces, FileSlice(file, 0, len(content)), b"|", memoryview(content)[:100_000], FileSlice(file, 5, 5)]
 
-    expected = b"".join(chunk.read() if isinstance(chunk, FileSlice) else bytes(chunk) for chunk in answer(b""))
-    with serve_secured(answer, secured) as served, served.connect() as sock:
+    expected = b"".join(chunk.read() if isinstance(chunk, FileSlice) else bytes(chunk) for chunk in response(b""))
+    with serve_secured(response, secured) as served, served.connect() as sock:
         sock.sendall(b"go\n")
         received = read_all(sock, len(expected))
     disk.close()
@@ -243,7 +241,7 @@ def test_many_small_pieces_and_file_slices_share_a_stream(serve_secured: Serve, 
     assert received == expected
 
 
-def test_a_node_dials_another_and_checks_its_name(serve_secured: Serve, secured: Any, new_line_core: Serve) -> None:
+def test_outgoing_connection_checks_the_peers_name(serve_secured: Serve, secured: Any, new_line_core: Serve) -> None:
     with serve_secured(echo, secured) as served:
         reactor = served.new_reactor()
         core = new_line_core(reactor, lambda line: received.append(line) or [])
@@ -266,7 +264,7 @@ def test_a_node_dials_another_and_checks_its_name(serve_secured: Serve, secured:
         pytest.param(("127.0.0.1",), "https", "connected", id="an-address"),
     ],
 )
-def test_a_server_for_another_name_is_left_unless_names_are_not_checked(
+def test_server_for_another_name_is_rejected_unless_names_are_unchecked(
     serve_secured: Serve,
     new_secured: Serve,
     new_line_core: Serve,
@@ -290,7 +288,7 @@ def test_a_server_for_another_name_is_left_unless_names_are_not_checked(
         assert "IP address mismatch" in core.events[0]
 
 
-def test_a_handshake_that_is_not_finished_in_time_is_closed(
+def test_handshake_beyond_its_deadline_is_closed(
     serve_secured: Serve, secured: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     with serve_secured(echo, secured, HandshakeLimits(deadline_ms=50)) as served, served.connect_plain() as sock:
@@ -301,42 +299,42 @@ def test_a_handshake_that_is_not_finished_in_time_is_closed(
     assert "not finished within 50 ms" in caplog.text
 
 
-def test_at_the_bound_those_who_are_silent_make_room_for_those_who_speak(serve_secured: Serve, secured: Any) -> None:
+def test_silent_handshakes_are_closed_at_the_bound_for_active_clients(serve_secured: Serve, secured: Any) -> None:
     limits = HandshakeLimits(open_max=3, patience_ms=20, deadline_ms=60_000)
     with serve_secured(echo, secured, limits) as served:
         silent = [served.connect_plain() for _ in range(3)]
         served.wait_until(lambda: served.metrics.open_handshakes == 3, "all are open")
         with served.connect() as sock:
             sock.sendall(b"hello\n")
-            answer = read_all(sock, 6)
+            response = read_all(sock, 6)
         ended = [sock.recv(1) for sock in silent]
         for sock in silent:
             sock.close()
 
-    assert answer == b"hello\n"
+    assert response == b"hello\n"
     assert ended == [b"", b"", b""]
 
 
-def test_a_crowd_that_connects_at_once_is_served_all(serve_secured: Serve, secured: Any) -> None:
+def test_connection_storm_is_served_completely(serve_secured: Serve, secured: Any) -> None:
     limits = HandshakeLimits(open_max=5, patience_ms=10_000, deadline_ms=60_000)
-    answers: list[bytes] = []
+    responses: list[bytes] = []
     with serve_secured(echo, secured, limits) as served:
 
-        def ask() -> None:
+        def request() -> None:
             with served.connect() as sock:
                 sock.sendall(b"hello\n")
-                answers.append(read_all(sock, 6))
+                responses.append(read_all(sock, 6))
 
-        crowd = [threading.Thread(target=ask) for _ in range(30)]
-        for thread in crowd:
+        clients = [threading.Thread(target=request) for _ in range(30)]
+        for thread in clients:
             thread.start()
-        for thread in crowd:
+        for thread in clients:
             thread.join(30)
 
-    assert answers == [b"hello\n"] * 30
+    assert responses == [b"hello\n"] * 30
 
 
-def test_a_connection_keeps_its_certificate_and_the_next_one_gets_the_new(
+def test_open_connection_keeps_its_certificate_and_next_one_gets_the_new(
     serve_secured: Serve, secured: Any, authority: Any
 ) -> None:
     def serial(sock: Any) -> int:
@@ -352,7 +350,7 @@ def test_a_connection_keeps_its_certificate_and_the_next_one_gets_the_new(
             assert dict(entry[0] for entry in new.getpeercert()["subject"]) == {"commonName": "renewed"}
 
 
-def test_an_orderly_end_is_told_to_the_peer(serve_secured: Serve, secured: Any) -> None:
+def test_close_sends_close_notify(serve_secured: Serve, secured: Any) -> None:
     with serve_secured(echo, secured) as served:
         raw = served.connect_plain()
         with secured.client_context().wrap_socket(raw, server_hostname="localhost", suppress_ragged_eofs=False) as sock:
@@ -371,8 +369,8 @@ def test_a_peer_that_ends_its_side_is_reported_once(serve_secured: Serve, secure
                 sock.unwrap()
         else:
             sock.close()
-        # What it had not read yet, the session's tickets, may make a reset of its end.
-        served.wait_until(lambda: len(served.core.events) == 3, "the core hears of it")
+        # The unread session tickets may turn its end into a reset.
+        served.wait_until(lambda: len(served.core.events) == 3, "it is reported to the core")
         sock.close()
         with served.connect() as other:
             other.sendall(b"hello\n")
@@ -382,21 +380,21 @@ def test_a_peer_that_ends_its_side_is_reported_once(serve_secured: Serve, secure
     assert [event for event in events if event.startswith("closed: ")] == events[2:3]
 
 
-def test_a_peer_that_is_refused_and_sends_on_for_ever_is_left_soon(serve_secured: Serve, secured: Any) -> None:
+def test_rejected_peer_that_keeps_sending_is_closed_soon(serve_secured: Serve, secured: Any) -> None:
     with serve_secured(echo, secured) as served, served.connect_plain() as sock, served.connect() as other:
         stop = threading.Event()
 
-        def send_on() -> None:
+        def keep_sending() -> None:
             with suppress(OSError):
                 while not stop.is_set():
                     sock.sendall(b"x" * 1_000_000)
 
-        thread = threading.Thread(target=send_on)
+        thread = threading.Thread(target=keep_sending)
         thread.start()
         served.wait_until(lambda: served.metrics.failed_handshakes["LINES"] == 1)
         other.sendall(b"hello\n")
-        answer = read_all(other, 6)
+        response = read_all(other, 6)
         stop.set()
         thread.join(30)
 
-    assert answer == b"hello\n"
+    assert response == b"hello\n"

@@ -1,4 +1,4 @@
-"""Steps are taken on one thread beside the loop, in order, until it is closed."""
+"""Steps run on one thread off the loop, in order, until it is closed."""
 
 import errno
 import os
@@ -9,7 +9,7 @@ import pytest
 from ottla.runtime.step_thread import NICENESS, StepThread
 
 
-def test_steps_are_taken_in_order_on_one_other_thread() -> None:
+def test_steps_run_in_order_on_one_other_thread() -> None:
     worker, taken, done = StepThread(), list[tuple[int, int]](), threading.Event()
     for number in range(3):
         worker.submit(lambda number=number: taken.append((number, threading.get_ident())))
@@ -21,7 +21,7 @@ def test_steps_are_taken_in_order_on_one_other_thread() -> None:
     assert {thread for _, thread in taken} - {threading.get_ident()} == {taken[0][1]}
 
 
-def test_closing_waits_for_what_was_submitted() -> None:
+def test_close_waits_for_submitted_steps() -> None:
     worker, taken = StepThread(), list[int]()
     worker.submit(lambda: taken.append(1))
     worker.close()
@@ -29,7 +29,7 @@ def test_closing_waits_for_what_was_submitted() -> None:
     assert taken == [1]
 
 
-def test_one_that_was_never_asked_has_no_thread_to_end() -> None:
+def test_close_without_steps_has_no_thread_to_join() -> None:
     before = threading.active_count()
     StepThread().close()
 
@@ -37,7 +37,7 @@ def test_one_that_was_never_asked_has_no_thread_to_end() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="a thread has no niceness of its own here")
-def test_its_thread_yields_to_the_loop_and_the_loop_stays_what_it_is() -> None:
+def test_thread_lowers_its_own_priority_only() -> None:
     def priority() -> tuple[int, int]:
         return os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
@@ -50,11 +50,11 @@ def test_its_thread_yields_to_the_loop_and_the_loop_stays_what_it_is() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="a thread has no niceness of its own here")
-def test_steps_are_taken_where_the_system_leaves_priorities_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
+def test_steps_run_if_priority_cannot_be_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
         raise OSError(errno.EINVAL, "Invalid argument")
 
-    monkeypatch.setattr(os, "sched_setscheduler", refuse)
+    monkeypatch.setattr(os, "sched_setscheduler", fail)
     worker, taken = StepThread(), list[int]()
     worker.submit(lambda: taken.append(1))
     worker.close()

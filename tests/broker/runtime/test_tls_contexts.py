@@ -1,4 +1,4 @@
-"""Certificates of listeners while a node runs: new files and settings are taken, broken ones are said once."""
+"""Certificates of listeners while a node runs: new files and settings are used, unusable ones reported once."""
 
 import logging
 import ssl
@@ -21,7 +21,7 @@ DAY_MS = 86_400_000
 
 
 class Certificates:
-    """A node's listener SSL, its files in a folder, and what the node made of them."""
+    """A node's listener SSL, its files in a folder, and the resulting contexts."""
 
     def __init__(self, folder: Path, authority: Any, **said: str) -> None:
         self.authority = authority
@@ -53,13 +53,13 @@ class Certificates:
         return self.contexts
 
     def put(self, text: str) -> None:
-        """Put new keys in the place of the old ones, in one step."""
+        """Replace the key file atomically."""
         new = self.keys.with_suffix(".new")
         new.write_text(text)
         new.rename(self.keys)
 
     def served(self) -> bytes | None:
-        """Return the certificate that a new connection sees."""
+        """Return the certificate that new connections receive."""
         server = self.contexts.as_server("SSL")
         assert server is not None
         client = ssl.create_default_context(cadata=self.authority.pem)
@@ -78,7 +78,7 @@ def certificates(tmp_path: Path, authority: Any) -> Certificates:
     return Certificates(tmp_path, authority)
 
 
-def test_new_files_are_taken_and_nothing_is_done_without_them(certificates: Certificates) -> None:
+def test_changed_files_are_used_and_unchanged_ones_not_reloaded(certificates: Certificates) -> None:
     contexts = certificates.open()
     first = certificates.served()
 
@@ -90,7 +90,7 @@ def test_new_files_are_taken_and_nothing_is_done_without_them(certificates: Cert
     assert certificates.metrics.reloads == 1
 
 
-def test_new_settings_are_taken_from_another_file(certificates: Certificates, tmp_path: Path) -> None:
+def test_changed_settings_are_used(certificates: Certificates, tmp_path: Path) -> None:
     contexts = certificates.open()
     first = certificates.served()
     (tmp_path / "others.pem").write_text(certificates.authority.issue().both)
@@ -109,7 +109,7 @@ def test_new_settings_are_taken_from_another_file(certificates: Certificates, tm
         pytest.param(lambda it: it.authority.issue(hosts=("localhost",)).both, id="fewer-names"),
     ],
 )
-def test_what_cannot_be_used_is_said_once_and_the_old_one_stays(
+def test_unusable_certificate_is_reported_once_and_the_old_one_stays(
     certificates: Certificates, caplog: pytest.LogCaptureFixture, broken: Callable[[Certificates], str]
 ) -> None:
     contexts = certificates.open()
@@ -121,10 +121,10 @@ def test_what_cannot_be_used_is_said_once_and_the_old_one_stays(
     assert looks == [[]] * 5
     assert certificates.served() == first
     assert certificates.metrics.failed_reloads == 1
-    assert caplog.text.count("new certificates cannot be used, listener SSL keeps those that it has") == 1
+    assert caplog.text.count("new certificates of listener SSL cannot be used, it keeps its current ones") == 1
 
 
-def test_a_path_that_was_altered_forges_no_line(certificates: Certificates, caplog: pytest.LogCaptureFixture) -> None:
+def test_path_in_settings_cannot_forge_a_log_line(certificates: Certificates, caplog: pytest.LogCaptureFixture) -> None:
     contexts = certificates.open()
     altered = {**certificates.properties, "ssl.keystore.location": "/nowhere\n2026-01-01T00:00:00.000Z ERROR forged"}
     for _ in range(3):
@@ -135,7 +135,7 @@ def test_a_path_that_was_altered_forges_no_line(certificates: Certificates, capl
     assert line.isprintable()
 
 
-def test_a_file_that_was_read_while_it_was_written_is_read_again_without_a_word(
+def test_partially_written_file_is_read_again_without_a_report(
     certificates: Certificates, caplog: pytest.LogCaptureFixture
 ) -> None:
     contexts = certificates.open()
@@ -148,7 +148,7 @@ def test_a_file_that_was_read_while_it_was_written_is_read_again_without_a_word(
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_a_file_that_is_repaired_after_the_complaint_is_taken(certificates: Certificates) -> None:
+def test_repaired_file_is_used_after_the_report(certificates: Certificates) -> None:
     contexts = certificates.open()
     certificates.put("broken")
     for _ in range(3):
@@ -166,7 +166,7 @@ def test_a_file_that_is_repaired_after_the_complaint_is_taken(certificates: Cert
         pytest.param({}, "CN=node", ("localhost", "127.0.0.1", "more.test"), id="more-names-need-no-leave"),
     ],
 )
-def test_other_names_are_taken_where_that_is_allowed(
+def test_certificate_for_other_names_needs_permission(
     tmp_path: Path, authority: Any, allowed: dict[str, str], subject: str, hosts: tuple[str, ...]
 ) -> None:
     certificates = Certificates(tmp_path, authority, **allowed)
@@ -176,25 +176,25 @@ def test_other_names_are_taken_where_that_is_allowed(
     assert contexts.renew(certificates.properties) == ["SSL"]
 
 
-def test_brokers_that_would_not_trust_each_other_do_not_start(
-    certificates: Certificates, new_authority: Callable[..., Any]
-) -> None:
+def test_inter_broker_listener_must_trust_itself(certificates: Certificates, new_authority: Callable[..., Any]) -> None:
     certificates.trusted.write_text(new_authority("Stranger").pem)
 
-    with pytest.raises(ConfigurationError, match="the one between brokers, and its own certificate does not pass"):
+    with pytest.raises(
+        ConfigurationError, match="the inter-broker listener, and it does not trust its own certificate"
+    ):
         certificates.open()
 
 
 @pytest.mark.parametrize(
     ("days", "said"),
     [
-        pytest.param((-2, -1), "has expired: clients refuse it", id="expired"),
+        pytest.param((-2, -1), "has expired: clients reject it", id="expired"),
         pytest.param((2, 90), "is not valid before", id="not-yet"),
-        pytest.param((-1, 29), "ends in 28 days", id="near"),
+        pytest.param((-1, 29), "expires in 28 days", id="near"),
         pytest.param((-1, 32), "", id="far"),
     ],
 )
-def test_an_end_that_is_near_is_said_once_a_day(
+def test_upcoming_expiry_is_reported_once_a_day(
     certificates: Certificates, caplog: pytest.LogCaptureFixture, days: tuple[int, int], said: str
 ) -> None:
     certificates.keys.write_text(certificates.authority.issue(days=days).both)
@@ -210,14 +210,14 @@ def test_an_end_that_is_near_is_said_once_a_day(
         assert said in lines[0]
 
 
-def test_the_page_hears_when_a_certificate_ends(certificates: Certificates) -> None:
+def test_expiry_of_a_certificate_is_a_metric(certificates: Certificates) -> None:
     certificates.open()
     ends_ms = certificates.metrics.certificates_expire_at_ms["SSL"]
 
     assert 363 * DAY_MS < ends_ms - SystemClock().wall_ms() < 366 * DAY_MS
 
 
-def test_ciphers_that_no_version_has_are_refused(tmp_path: Path, authority: Any) -> None:
+def test_ciphers_of_no_enabled_version_are_rejected(tmp_path: Path, authority: Any) -> None:
     certificates = Certificates(
         tmp_path, authority, enabled_protocols="TLSv1.3", cipher_suites="ECDHE-ECDSA-AES128-GCM-SHA256"
     )
@@ -225,12 +225,12 @@ def test_ciphers_that_no_version_has_are_refused(tmp_path: Path, authority: Any)
         certificates.open()
 
 
-def test_ciphers_that_openssl_does_not_know_are_refused(tmp_path: Path, authority: Any) -> None:
+def test_unknown_ciphers_are_rejected(tmp_path: Path, authority: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"ssl\.cipher\.suites=NONSENSE has no cipher"):
         Certificates(tmp_path, authority, cipher_suites="NONSENSE").open()
 
 
-def test_the_watch_takes_new_settings_at_once_and_ends_when_it_is_told(
+def test_watch_applies_new_settings_at_once_and_stops_on_request(
     certificates: Certificates, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     contexts = certificates.open()

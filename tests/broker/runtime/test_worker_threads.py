@@ -1,4 +1,4 @@
-"""Threads that cannot be started are missing, and the work is done all the same, or is the caller's to do."""
+"""Work is done by fewer threads if more cannot be started, and left to the caller if none can."""
 
 import threading
 from collections.abc import Callable
@@ -50,7 +50,8 @@ def test_threads_that_run_do_the_work_of_those_that_cannot_be_started(
 
     assert done == list(range(10))
     assert [record.getMessage() for record in caplog.records] == [
-        "cannot start a thread for test, where 1 of 4 run: can't start new thread; check the limit of processes (pids)"
+        "cannot start a thread for test (1 of 4 are running): can't start new thread; check the limit of processes "
+        "(pids)"
     ]
 
 
@@ -67,7 +68,7 @@ def test_work_that_raises_ends_no_thread() -> None:
     assert done == [1]
 
 
-def test_work_that_nobody_has_begun_can_be_dropped() -> None:
+def test_work_that_has_not_started_can_be_dropped() -> None:
     threads, done, begun, may_end = WorkerThreads("test", 1), list[int](), threading.Event(), threading.Event()
 
     def work() -> None:

@@ -63,7 +63,7 @@ def test_flood_of_connections_takes_neither_the_node_nor_its_directory_away(
     text = output.read_text()
     assert codes == [0, 0, 0, 0], text
     assert exit_code == 130, text  # the exit code of `ottla dev` after SIGINT
-    assert "refused a connection" in text
+    assert "rejected a connection" in text
     assert "offline" not in text
     assert "Traceback" not in text
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.peers.channel import PeerAnswer
+from ottla.peers.channel import PeerResult
 from ottla.simulator.clients.client_host import ClientHost, Target
 from ottla.simulator.clients.producer import Producer
 from ottla.simulator.invariants.ledger import InvariantViolation, Ledger, PartitionKey
@@ -34,7 +34,7 @@ class Host:
     def __init__(self) -> None:
         self.random = SeededRandom(1)
         self.cluster = SimpleNamespace(clock=SimulatedClock(), nodes={1: SimpleNamespace(host=NODE.host)})
-        self.waiting: list[tuple[int, Callable[[PeerAnswer], None]]] = []
+        self.waiting: list[tuple[int, Callable[[PeerResult], None]]] = []
         self.producer_ids = 0
         self._due: list[Callable[[], object]] = []
 
@@ -59,7 +59,7 @@ class Host:
         for action in due:
             action()
 
-    def ask(self, endpoint: Endpoint, request: Any, lane: str, on_response: Callable[[PeerAnswer], None]) -> None:
+    def ask(self, endpoint: Endpoint, request: Any, purpose: str, on_response: Callable[[PeerResult], None]) -> None:
         if isinstance(request, InitProducerIdRequest):
             self.producer_ids += 1
             on_response(InitProducerIdResponse(producer_id=self.producer_ids, producer_epoch=0))

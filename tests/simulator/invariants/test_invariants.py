@@ -8,7 +8,7 @@ import pytest
 
 from ottla.errors import ErrorCode
 from ottla.log.config import LogConfig
-from ottla.peers.channel import PeerAnswer
+from ottla.peers.channel import PeerResult
 from ottla.simulator.clients.voter_reconciler import REMOVAL_LIMIT_MS, VoterReconciler
 from ottla.simulator.invariants.cluster_invariants import ReplicasIdenticalBelowHighWatermark
 from ottla.simulator.invariants.deleted_segment import DeletedSegment
@@ -187,7 +187,7 @@ def test_quorum_is_not_whole_while_a_voter_removal_is_pending(error_code: ErrorC
     cluster = Cluster(seed=1)
     cluster.start()
     cluster.run_until_ready()
-    callbacks: list[Callable[[PeerAnswer], None]] = []
+    callbacks: list[Callable[[PeerResult], None]] = []
     administrator = SimpleNamespace(
         remove_voter=lambda node_id, directory_id, on_response: callbacks.append(on_response)
     )

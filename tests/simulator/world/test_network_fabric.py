@@ -21,7 +21,7 @@ class Host:
         self.network = SimulatedNetwork(world.fabric, name)
         self._buffer = memoryview(bytearray(64))
 
-    def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint) -> bool:
+    def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, local_address: Endpoint) -> bool:
         self.events.append("accepted")
         return True
 
@@ -37,8 +37,8 @@ class Host:
     def drained(self, connection: ConnectionId) -> None:
         self.events.append("drained")
 
-    def closed(self, connection: ConnectionId, reason: str, *, was_refused: bool = False) -> None:
-        self.events.append("refused" if was_refused else reason)
+    def closed(self, connection: ConnectionId, reason: str, *, was_connection_refused: bool = False) -> None:
+        self.events.append("refused" if was_connection_refused else reason)
 
 
 class World:

@@ -5,7 +5,7 @@ A request may fail, or take effect after it was reported as failed: the administ
 
 from collections.abc import Callable
 
-from ottla.peers.channel import PeerAnswer
+from ottla.peers.channel import PeerResult
 from ottla.simulator.clients.client_host import ClientHost
 from ottla.simulator.world.cluster import CLUSTER_ID
 from ottla.types import Endpoint, NodeId, Offset, Uuid
@@ -139,7 +139,7 @@ class Administrator:
         )
         self._send(request, f"add node {node_id} to the voters")
 
-    def remove_voter(self, node_id: NodeId, directory_id: Uuid, on_response: Callable[[PeerAnswer], None]) -> None:
+    def remove_voter(self, node_id: NodeId, directory_id: Uuid, on_response: Callable[[PeerResult], None]) -> None:
         request = RemoveRaftVoterRequest(cluster_id=CLUSTER_ID, voter_id=node_id, voter_directory_id=directory_id)
         self._send(request, f"remove node {node_id} from the voters", on_response=on_response)
 
@@ -149,7 +149,7 @@ class Administrator:
         what: str,
         *,
         at: Endpoint | None = None,
-        on_response: Callable[[PeerAnswer], None] = lambda response: None,
+        on_response: Callable[[PeerResult], None] = lambda response: None,
     ) -> None:
         self._asked(what)
         self._host.ask(at or self._host.any_node(), request, "administrator", on_response)

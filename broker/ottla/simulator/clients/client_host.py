@@ -7,9 +7,10 @@ do.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ottla.peers.channel import PeerAnswer
-from ottla.peers.client import PeerClient, PeerClientConfig
-from ottla.peers.lanes import Lane, Pending
+from ottla.peers.channel import PeerResult
+from ottla.peers.client import PeerClient
+from ottla.peers.config import PeerClientConfig
+from ottla.peers.peer_connection import PeerConnection, Pending
 from ottla.ports import ConnectionId
 from ottla.purgatory import Delayed
 from ottla.simulator.invariants.ledger import PartitionKey
@@ -37,21 +38,21 @@ class Target(NamedTuple):
 class ClientChannel(PeerClient):
     """`PeerClient` with the one thing that only clients do: a Produce with acks=0, which has no response."""
 
-    def _transmit(self, lane: Lane, pending: Pending) -> None:
-        super()._transmit(lane, pending)
+    def _transmit(self, peer: PeerConnection, pending: Pending) -> None:
+        super()._transmit(peer, pending)
         request = pending.request
         if (
             isinstance(request, ProduceRequest)
             and request.acks == 0
-            and lane.in_flight
-            and lane.in_flight[-1] is pending
+            and peer.in_flight
+            and peer.in_flight[-1] is pending
         ):
-            lane.in_flight.pop()
-            pending.answer.complete(ProduceResponse())
+            peer.in_flight.pop()
+            pending.result.complete(ProduceResponse())
 
 
 class ClientHost:
-    """See the module. Everything that runs on it shares its connections, each ``lane`` one per node.
+    """See the module. Everything that runs on it shares its connections, one per ``purpose`` and node.
 
     ``bootstrap`` has the endpoints of its first requests, by default those of all brokers.
     """
@@ -85,15 +86,15 @@ class ClientHost:
 
     # --- requests
 
-    def ask(self, endpoint: Endpoint, request: Message, lane: str, then: Callable[[PeerAnswer], object]) -> None:
+    def ask(self, endpoint: Endpoint, request: Message, purpose: str, then: Callable[[PeerResult], object]) -> None:
         """Send ``request``, and call ``then`` with the response or failure."""
         self.cluster.touch(self.name)
         if self.permissions is not None:
             then = self.permissions.watched(endpoint, request, then)
-        self._send(endpoint, request, lane).on_complete(then)
+        self._send(endpoint, request, purpose).on_complete(then)
 
-    def _send(self, endpoint: Endpoint, request: Message, lane: str) -> Delayed[PeerAnswer]:
-        return self._peers.send(endpoint, "PLAINTEXT", request, timeout_ms=REQUEST_TIMEOUT_MS, lane=lane)
+    def _send(self, endpoint: Endpoint, request: Message, purpose: str) -> Delayed[PeerResult]:
+        return self._peers.send(endpoint, "PLAINTEXT", request, timeout_ms=REQUEST_TIMEOUT_MS, purpose=purpose)
 
     def any_node(self) -> Endpoint:
         """Return one of the bootstrap brokers."""
@@ -137,7 +138,7 @@ class ClientHost:
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         self.ask(self.any_node(), request, "metadata", self._on_metadata)
 
-    def _on_metadata(self, response: PeerAnswer) -> None:
+    def _on_metadata(self, response: PeerResult) -> None:
         self._is_asking = False
         if not isinstance(response, MetadataResponse):
             return
@@ -155,11 +156,11 @@ class ClientHost:
 
     # --- called by the network fabric and the loop
 
-    def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint) -> bool:
+    def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, local_address: Endpoint) -> bool:
         return False
 
     def connected(self, connection: ConnectionId) -> None:
-        if connection in self._peers.lane_of:
+        if connection in self._peers.connections:
             self._peers.connected(connection)
 
     def receive_buffer(self, connection: ConnectionId) -> memoryview:
@@ -171,8 +172,8 @@ class ClientHost:
     def drained(self, connection: ConnectionId) -> None:
         self._peers.drained(connection)
 
-    def closed(self, connection: ConnectionId, reason: str, *, was_refused: bool = False) -> None:
-        self._peers.closed(connection, reason, was_refused=was_refused)
+    def closed(self, connection: ConnectionId, reason: str, *, was_connection_refused: bool = False) -> None:
+        self._peers.closed(connection, reason, was_connection_refused=was_connection_refused)
 
     def tick(self) -> None:
         self._peers.tick(self.cluster.clock.monotonic_ms())

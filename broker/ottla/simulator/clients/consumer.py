@@ -6,7 +6,7 @@ Source: Fetcher of Apache Kafka's client; without sessions, one partition per re
 """
 
 from ottla.errors import ErrorCode
-from ottla.peers.channel import PeerAnswer
+from ottla.peers.channel import PeerResult
 from ottla.simulator.clients.client_host import ClientHost
 from ottla.simulator.invariants.ledger import PartitionKey
 from ottla.simulator.invariants.state_observer import StateObserver
@@ -83,7 +83,7 @@ class Consumer:
             target.endpoint, request, purpose, lambda response: self._on_response(partition, target.key, response)
         )
 
-    def _on_response(self, partition: int, key: PartitionKey, response: PeerAnswer) -> None:
+    def _on_response(self, partition: int, key: PartitionKey, response: PeerResult) -> None:
         if isinstance(response, FetchResponse) and response.error_code == ErrorCode.NONE and response.responses:
             data = response.responses[0].partitions[0]
             if data.error_code == ErrorCode.NONE:
@@ -110,7 +110,7 @@ class Consumer:
         purpose = f"{self.name}-start"
         self._host.ask(target.endpoint, request, purpose, lambda response: self._on_start(partition, key, response))
 
-    def _on_start(self, partition: int, key: PartitionKey, response: PeerAnswer) -> None:
+    def _on_start(self, partition: int, key: PartitionKey, response: PeerResult) -> None:
         if isinstance(response, ListOffsetsResponse):
             found = response.topics[0].partitions[0]
             position = self._positions[partition]

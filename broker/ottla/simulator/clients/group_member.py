@@ -6,7 +6,7 @@ ConsumerCoordinator of Apache Kafka's client, with the range assignor.
 
 from ottla.client.assignor import RANGE, assign_ranges
 from ottla.errors import ErrorCode
-from ottla.peers.channel import PeerAnswer
+from ottla.peers.channel import PeerResult
 from ottla.simulator.clients.client_host import ClientHost
 from ottla.simulator.invariants.group_invariants import GroupInvariants
 from ottla.types import ZERO_UUID, Endpoint, Offset, Uuid
@@ -73,7 +73,7 @@ class GroupMember:
         assert self._coordinator is not None, "the coordinator was found"
         self._host.ask(self._coordinator, request, self.name, self._on_response)
 
-    def _on_found(self, response: PeerAnswer) -> None:
+    def _on_found(self, response: PeerResult) -> None:
         if isinstance(response, FindCoordinatorResponse) and response.coordinators:
             found = response.coordinators[0]
             if found.error_code == ErrorCode.NONE:
@@ -82,7 +82,7 @@ class GroupMember:
                 return
         self._host.after(RETRY_BACKOFF_MS, self.start)
 
-    def _on_response(self, response: PeerAnswer) -> None:
+    def _on_response(self, response: PeerResult) -> None:
         if isinstance(response, JoinGroupResponse):
             self._on_joined(response)
         elif isinstance(response, SyncGroupResponse):

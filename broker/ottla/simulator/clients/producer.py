@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from ottla.errors import ErrorCode
-from ottla.peers.channel import PeerAnswer
+from ottla.peers.channel import PeerResult
 from ottla.simulator.clients.client_host import ClientHost, Target
 from ottla.simulator.invariants.ledger import InvariantViolation, PartitionKey
 from ottla.simulator.invariants.state_observer import StateObserver
@@ -216,14 +216,14 @@ class Producer:
             request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
             self._host.ask(self._host.any_node(), request, "producer-id", self._on_producer_id)
 
-    def _on_producer_id(self, response: PeerAnswer) -> None:
+    def _on_producer_id(self, response: PeerResult) -> None:
         self._is_id_requested = False
         if isinstance(response, InitProducerIdResponse) and response.error_code == ErrorCode.NONE:
             self._producer_id, self._producer_epoch = response.producer_id, response.producer_epoch
 
     # --- responses
 
-    def _on_response(self, line: _Line, batch: _Batch, target: Target, response: PeerAnswer) -> None:
+    def _on_response(self, line: _Line, batch: _Batch, target: Target, response: PeerResult) -> None:
         key = target.key
         if self._lines.get(line.partition) is not line or batch not in line.in_flight:
             return
@@ -285,7 +285,7 @@ class Producer:
             self._pump_later(other, RETRY_BACKOFF_MS)
 
 
-def _outcome(response: PeerAnswer) -> tuple[ErrorCode | None, Offset]:
+def _outcome(response: PeerResult) -> tuple[ErrorCode | None, Offset]:
     """Return the partition's error code, None when there is no response; and the first record's offset."""
     if not isinstance(response, ProduceResponse):
         return None, -1

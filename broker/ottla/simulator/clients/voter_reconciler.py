@@ -7,7 +7,7 @@ A request may be rejected or get lost: the reconciler checks again, and sends it
 
 from ottla.errors import ErrorCode
 from ottla.node.node import Node
-from ottla.peers.channel import PeerAnswer
+from ottla.peers.channel import PeerResult
 from ottla.raft.leader import LeaderState
 from ottla.raft.voter_set import Voter
 from ottla.simulator.clients.administrator import Administrator
@@ -121,7 +121,7 @@ class VoterReconciler:
         if has_its_disk:  # without it, another removal would change nothing
             self._removals[number] = self._cluster.clock.monotonic_ms()
 
-        def on_response(response: PeerAnswer) -> None:
+        def on_response(response: PeerResult) -> None:
             if isinstance(response, RemoveRaftVoterResponse) and response.error_code in _REMOVAL_DONE:
                 self._removals.pop(number, None)
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from ottla.errors import ErrorCode
 from ottla.node.node import Node
-from ottla.peers.channel import PeerAnswer
+from ottla.peers.channel import PeerResult
 from ottla.sasl.registry import MECHANISMS
 from ottla.simulator.invariants.ledger import InvariantViolation
 from ottla.simulator.world.cluster import Cluster
@@ -81,8 +81,8 @@ class PermissionInvariants:
         self.denied_count = 0
 
     def watched(
-        self, endpoint: Endpoint, request: Message, then: Callable[[PeerAnswer], object]
-    ) -> Callable[[PeerAnswer], object]:
+        self, endpoint: Endpoint, request: Message, then: Callable[[PeerResult], object]
+    ) -> Callable[[PeerResult], object]:
         """Return ``then``, preceded by a check that the node at ``endpoint`` was allowed to serve ``request``."""
         if isinstance(request, ProduceRequest):
             topic, operation = request.topic_data[0].name, Operation.WRITE
@@ -92,14 +92,14 @@ class PermissionInvariants:
             return then
         before = self._denials(endpoint, topic, operation)
 
-        def checked(response: PeerAnswer) -> object:
+        def checked(response: PeerResult) -> object:
             self._check(endpoint, topic, operation, before, response)
             return then(response)
 
         return checked
 
     def _check(
-        self, endpoint: Endpoint, topic: str, operation: Operation, before: _Sight, response: PeerAnswer
+        self, endpoint: Endpoint, topic: str, operation: Operation, before: _Sight, response: PeerResult
     ) -> None:
         code = _outcome(response)
         if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
@@ -139,7 +139,7 @@ class PermissionInvariants:
         )
 
 
-def _outcome(response: PeerAnswer) -> ErrorCode | None:
+def _outcome(response: PeerResult) -> ErrorCode | None:
     """Return the error code of the one partition in the request; None without a response or records."""
     if isinstance(response, ProduceResponse) and response.responses:
         return ErrorCode(response.responses[0].partition_responses[0].error_code)

@@ -362,7 +362,10 @@ class Cluster:
         peer = place.network.open()
         port = CONTROLLER_PORT if listener == "CONTROLLER" else CLIENT_PORT
         assert place.node.accepted(
-            peer.connection, listener=listener, peer=Endpoint("10.0.1.7", 5000), dialled=Endpoint(place.host, port)
+            peer.connection,
+            listener=listener,
+            peer=Endpoint("10.0.1.7", 5000),
+            local_address=Endpoint(place.host, port),
         )
         return Client(place, peer)
 

@@ -225,7 +225,7 @@ class SimulatedEventLoop(asyncio.BaseEventLoop):
 
     # --- called by the network fabric
 
-    def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint) -> bool:
+    def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, local_address: Endpoint) -> bool:
         return False
 
     def connected(self, connection: ConnectionId) -> None:
@@ -243,12 +243,12 @@ class SimulatedEventLoop(asyncio.BaseEventLoop):
         if connection in self._transports:
             self._transports[connection].resume_writing()
 
-    def closed(self, connection: ConnectionId, reason: str, *, was_refused: bool = False) -> None:
+    def closed(self, connection: ConnectionId, reason: str, *, was_connection_refused: bool = False) -> None:
         transport = self._transports.get(connection)
         if transport is None:
             return
         error: OSError | None = None
-        if was_refused:
+        if was_connection_refused:
             error = ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
         elif reason != _ORDERLY_END:
             error = ConnectionResetError(errno.ECONNRESET, reason)

@@ -29,7 +29,7 @@ QUEUED_SIZE_BYTES_MAX = 1024 * 1024
 class Core(Protocol):
     """An owner of connections, such as `node.node.Node`."""
 
-    def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint) -> bool: ...
+    def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, local_address: Endpoint) -> bool: ...
 
     def connected(self, connection: ConnectionId) -> None: ...
 
@@ -39,7 +39,7 @@ class Core(Protocol):
 
     def drained(self, connection: ConnectionId) -> None: ...
 
-    def closed(self, connection: ConnectionId, reason: str, *, was_refused: bool = False) -> None: ...
+    def closed(self, connection: ConnectionId, reason: str, *, was_connection_refused: bool = False) -> None: ...
 
 
 class NetworkConditions:
@@ -252,9 +252,9 @@ class NetworkFabric:
         self._travel(endpoint.host, socket.host, socket, self._come_up, socket)
         self._reach(endpoint.host, self._accept, accepted, listener, socket.host, endpoint)
 
-    def _accept(self, accepted: Socket, listener: str, source: str, dialled: Endpoint) -> None:
+    def _accept(self, accepted: Socket, listener: str, source: str, local_address: Endpoint) -> None:
         if accepted.is_open and not accepted.core.accepted(
-            accepted.connection, listener=listener, peer=Endpoint(_address(source), 0), dialled=dialled
+            accepted.connection, listener=listener, peer=Endpoint(_address(source), 0), local_address=local_address
         ):
             self.close(accepted)
 
@@ -271,7 +271,7 @@ class NetworkFabric:
     def _report_connection_refused(self, socket: Socket) -> None:
         if socket.is_open:
             socket.is_open = False
-            socket.core.closed(socket.connection, "Connection refused", was_refused=True)
+            socket.core.closed(socket.connection, "Connection refused", was_connection_refused=True)
 
     def _fail(self, socket: Socket, reason: str) -> None:
         self._reach(socket.host, self._report_closed, socket, reason)

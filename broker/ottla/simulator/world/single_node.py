@@ -60,7 +60,7 @@ LOCKED = {
     f"listener.name.{SASL_LISTENER.lower()}.plain.sasl.jaas.config": JAAS,
     "connection.failed.authentication.delay.ms": "100",
 }
-DIALLED = Endpoint("localhost", 9092)
+LOCAL_ADDRESS = Endpoint("localhost", 9092)
 
 
 def anonymous_client() -> ConnectionInfo:
@@ -71,7 +71,7 @@ def anonymous_client() -> ConnectionInfo:
         listener="PLAINTEXT",
         role=ListenerRole.BROKER,
         security_protocol="PLAINTEXT",
-        dialled=DIALLED,
+        local_address=LOCAL_ADDRESS,
     )
 
 
@@ -232,7 +232,9 @@ class RunningNode:
         return self._accept(self.network.open(), listener)
 
     def _accept(self, peer: Peer, listener: str) -> bool:
-        return self.node.accepted(peer.connection, listener=listener, peer=Endpoint("10.0.0.7", 5000), dialled=DIALLED)
+        return self.node.accepted(
+            peer.connection, listener=listener, peer=Endpoint("10.0.0.7", 5000), local_address=LOCAL_ADDRESS
+        )
 
 
 class World:

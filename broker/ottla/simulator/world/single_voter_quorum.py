@@ -7,7 +7,7 @@ from typing import Final
 from ottla.log.meta_properties import read_meta_properties
 from ottla.metadata.format import FormatOptions, format_storage
 from ottla.metadata.records import MetadataRecord, MetadataRecordSerde
-from ottla.peers.channel import PeerAnswer, PeerFailure
+from ottla.peers.channel import PeerFailure, PeerResult
 from ottla.ports import Clock, Random
 from ottla.purgatory import Delayed
 from ottla.raft.client import RaftClient
@@ -25,14 +25,14 @@ class NoPeers:
     """The `PeerChannel` of a replica without peers."""
 
     def send(
-        self, endpoint: Endpoint, listener: str, request: Message, *, timeout_ms: int, lane: str = ""
-    ) -> Delayed[PeerAnswer]:
-        del endpoint, listener, request, timeout_ms, lane
-        return Delayed.of(PeerFailure.REFUSED)
+        self, endpoint: Endpoint, listener: str, request: Message, *, timeout_ms: int, purpose: str = ""
+    ) -> Delayed[PeerResult]:
+        del endpoint, listener, request, timeout_ms, purpose
+        return Delayed.of(PeerFailure.CONNECTION_REFUSED)
 
     def probe(self, endpoint: Endpoint, listener: str, *, timeout_ms: int) -> Delayed[PeerFailure | None]:
         del endpoint, listener, timeout_ms
-        return Delayed.of(PeerFailure.REFUSED)
+        return Delayed.of(PeerFailure.CONNECTION_REFUSED)
 
 
 def format_single_voter_quorum(

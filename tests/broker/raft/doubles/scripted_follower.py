@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from ottla.peers.channel import PeerAnswer, PeerFailure
+from ottla.peers.channel import PeerFailure, PeerResult
 from ottla.purgatory import Delayed
 from ottla.raft.client import RaftClient
 from ottla.raft.config import RaftConfig
@@ -31,8 +31,8 @@ class Sent(NamedTuple):
 
     endpoint: Endpoint
     request: Message
-    response: Delayed[PeerAnswer]
-    lane: str
+    response: Delayed[PeerResult]
+    purpose: str
 
 
 class ScriptedChannel:
@@ -42,10 +42,10 @@ class ScriptedChannel:
         self.sent: list[Sent] = []
 
     def send(
-        self, endpoint: Endpoint, listener: str, request: Message, *, timeout_ms: int, lane: str = ""
-    ) -> Delayed[PeerAnswer]:
+        self, endpoint: Endpoint, listener: str, request: Message, *, timeout_ms: int, purpose: str = ""
+    ) -> Delayed[PeerResult]:
         del listener, timeout_ms
-        self.sent.append(Sent(endpoint, request, Delayed(), lane))
+        self.sent.append(Sent(endpoint, request, Delayed(), purpose))
         return self.sent[-1].response
 
     def probe(self, endpoint: Endpoint, listener: str, *, timeout_ms: int) -> Delayed[PeerFailure | None]:

@@ -16,7 +16,7 @@ from ottla.log.meta_properties import MetaProperties, write_meta_properties
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import Provenance
-from ottla.peers.channel import PeerAnswer, PeerFailure
+from ottla.peers.channel import PeerFailure, PeerResult
 from ottla.purgatory import Delayed
 from ottla.purgatory.memory_budget import MemoryBudget
 from ottla.replication.config import ReplicationConfig
@@ -203,8 +203,8 @@ class Broker:
 class _Connection:
     """One connection to a node, which serves one request at a time."""
 
-    queue: deque[tuple[Message, Delayed[PeerAnswer]]] = field(default_factory=deque)
-    in_flight: Delayed[PeerAnswer] | None = None
+    queue: deque[tuple[Message, Delayed[PeerResult]]] = field(default_factory=deque)
+    in_flight: Delayed[PeerResult] | None = None
 
 
 class Channel:
@@ -215,13 +215,13 @@ class Channel:
         self.broker = broker
 
     def send(
-        self, endpoint: Endpoint, listener: str, request: Message, *, timeout_ms: int, lane: str = ""
-    ) -> Delayed[PeerAnswer]:
+        self, endpoint: Endpoint, listener: str, request: Message, *, timeout_ms: int, purpose: str = ""
+    ) -> Delayed[PeerResult]:
         assert listener == "PLAINTEXT"
         self.broker.sent.append(request)
-        response: Delayed[PeerAnswer] = Delayed()
+        response: Delayed[PeerResult] = Delayed()
         to = int(endpoint.host.removeprefix("node"))
-        key = (self.broker.node_id, to, lane)
+        key = (self.broker.node_id, to, purpose)
         self.cluster.connections.setdefault(key, _Connection()).queue.append((request, response))
         return response
 
@@ -310,7 +310,7 @@ class Cluster:
         request, pending = connection.queue.popleft()
         broker = self.brokers[to]
         if not broker.is_up or (source, to) in self.cuts:
-            failure = PeerFailure.DISCONNECTED if broker.is_up else PeerFailure.REFUSED
+            failure = PeerFailure.DISCONNECTED if broker.is_up else PeerFailure.CONNECTION_REFUSED
             self._later(source, lambda: pending.complete(failure))
             return
         connection.in_flight = pending

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ottla.peers.channel import PeerAnswer, PeerFailure
+from ottla.peers.channel import PeerFailure, PeerResult
 from ottla.purgatory import Delayed
 from ottla.types import Endpoint
 from ottla.wire.codec import Message
@@ -21,14 +21,14 @@ class SimulatedChannel:
         self._generation = source.generation
 
     def send(
-        self, endpoint: Endpoint, listener: str, request: Message, *, timeout_ms: int, lane: str = ""
-    ) -> Delayed[PeerAnswer]:
-        del listener, lane
-        quorum, result = self._quorum, Delayed[PeerAnswer]()
+        self, endpoint: Endpoint, listener: str, request: Message, *, timeout_ms: int, purpose: str = ""
+    ) -> Delayed[PeerResult]:
+        del listener, purpose
+        quorum, result = self._quorum, Delayed[PeerResult]()
         version = type(request).versions.last
         data = request.encode(version)
 
-        def deliver(value: PeerAnswer) -> None:
+        def deliver(value: PeerResult) -> None:
             if self._source.generation == self._generation:
                 result.complete(value)
 
@@ -39,7 +39,7 @@ class SimulatedChannel:
             if not quorum.is_open(self._source.node_id, target.node_id):
                 return
             if not target.is_running:
-                quorum.after(quorum.latency_ms(), lambda: deliver(PeerFailure.REFUSED))
+                quorum.after(quorum.latency_ms(), lambda: deliver(PeerFailure.CONNECTION_REFUSED))
                 return
             generation = target.generation
             response = quorum.serve(target, type(request).decode(data, version))
@@ -53,7 +53,7 @@ class SimulatedChannel:
             response.on_complete(leave)
             quorum.on_end_of(target, lambda: quorum.after(quorum.latency_ms(), lambda: back(PeerFailure.DISCONNECTED)))
 
-        def back(value: PeerAnswer) -> None:
+        def back(value: PeerResult) -> None:
             if quorum.is_open(target.node_id, self._source.node_id):
                 deliver(value)
 

@@ -1,19 +1,19 @@
-"""`ConnectionLogin`: the SASL exchange of one connection, and which requests may come before it is complete.
+"""`SaslAuthenticator`: the SASL exchange of one connection, and the requests that are allowed before it is complete.
 
 ============ ================================================ =========================================================
-state        what may come                                    next
+state        allowed requests                                 next state
 ============ ================================================ =========================================================
-HANDSHAKE    ApiVersions until it is answered, SaslHandshake  TOKENS, or BARE_TOKENS after SaslHandshake v0
+HANDSHAKE    ApiVersions until it succeeds, SaslHandshake     TOKENS, or BARE_TOKENS after SaslHandshake v0
 TOKENS       SaslAuthenticate; SaslHandshake is an error      DONE or FAILED
 BARE_TOKENS  frames that are tokens                           DONE or FAILED
-DONE         everything; SaslHandshake begins a renewal       TOKENS again; closed when a session is over (KIP-368)
-FAILED       nothing is read                                  closed after connection.failed.authentication.delay.ms
+DONE         all; SaslHandshake starts a renewal              TOKENS again; closed when the session expires (KIP-368)
+FAILED       none, the connection is not read                 closed after connection.failed.authentication.delay.ms
 ============ ================================================ =========================================================
 
 Only an authentication that expires can be renewed, with the same mechanism and user, and with SaslHandshake v1: bare
-tokens have no place among responses that other requests still wait for.
+tokens cannot be interleaved with responses to other requests.
 
-Source: SaslServerAuthenticator of Apache Kafka 4.3, whose error texts these are.
+Source: SaslServerAuthenticator of Apache Kafka 4.3, with its error messages.
 """
 
 import struct
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from ottla.network.authentication import Authentication
 
 RENEWAL_INTERVAL_MS_MIN: Final = 1_000
-VERSIONS_QUESTIONS_MAX: Final = 3
-"""Of one connection before its login; a client asks in its newest version, and again in one that the answer names."""
+API_VERSIONS_REQUESTS_MAX: Final = 3
+"""Per connection before authentication; a client requests its newest version, then one that the response names."""
 _HEADER_START: Final = struct.Struct(">hh")
 _VERSION_WITH_SOFTWARE: Final = 3
 
@@ -59,22 +59,22 @@ _API_VERSIONS, _SASL_HANDSHAKE = ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE
 _SASL_AUTHENTICATE = ApiKey.SASL_AUTHENTICATE
 
 
-class ConnectionLogin:
-    """One connection's login; a guard of `Connection`, and what the two SASL handlers ask (`handlers.api.Login`)."""
+class SaslAuthenticator:
+    """Authentication of one connection: its guard, and `handlers.api.Login` for the two SASL handlers."""
 
     __slots__ = (
-        "_asked_version",
+        "_api_versions_requests",
         "_connection",
         "_exchange",
         "_is_renewal",
         "_lifetime_ms",
         "_mechanism",
         "_owner",
-        "_renewal_began_ms",
+        "_renewal_started_ms",
+        "_requested_version",
         "_session_ends_ms",
         "_state",
         "_user",
-        "_versions_questions",
         "_wrong_mechanism",
         "deadline_ms",
     )
@@ -88,10 +88,10 @@ class ConnectionLogin:
         self._exchange: ServerExchange | None = None
         self._user: str | None = None
         self._is_renewal = False
-        self._renewal_began_ms: int | None = None
+        self._renewal_started_ms: int | None = None
         self._wrong_mechanism: str | None = None
-        self._asked_version: int | None = None
-        self._versions_questions = 0
+        self._requested_version: int | None = None
+        self._api_versions_requests = 0
         self._lifetime_ms = 0
         self._session_ends_ms: int | None = None
 
@@ -107,9 +107,9 @@ class ConnectionLogin:
     # --- the guard
 
     def stops(self, frame: memoryview) -> bool:
-        """Return whether ``frame`` must not be served; what is to be done with it instead is done."""
+        """Return whether ``frame`` must not be served; bare tokens and rejected requests are handled here."""
         if self._state is _DONE:
-            return self._is_over(frame)
+            return self._is_expired(frame)
         if self._state is _BARE_TOKENS:
             self._take_bare_token(bytes(frame))
             return True
@@ -117,41 +117,41 @@ class ConnectionLogin:
             return True
         api_key, version = _HEADER_START.unpack_from(frame)
         if self._state is _TOKENS:
-            may_come = api_key in (_SASL_AUTHENTICATE, _SASL_HANDSHAKE)
-            return not may_come and self._reject(api_key, "authentication")
+            is_allowed = api_key in (_SASL_AUTHENTICATE, _SASL_HANDSHAKE)
+            return not is_allowed and self._reject(api_key, "authentication")
         if api_key == _API_VERSIONS:
-            self._versions_questions += 1
-            is_enough = self._is_versions_answered(version) or self._versions_questions > VERSIONS_QUESTIONS_MAX
-            return is_enough and self._reject(api_key, "handshake")
+            self._api_versions_requests += 1
+            is_too_many = self._note_api_versions(version) or self._api_versions_requests > API_VERSIONS_REQUESTS_MAX
+            return is_too_many and self._reject(api_key, "handshake")
         return api_key != _SASL_HANDSHAKE and self._reject(api_key, "handshake")
 
-    def _is_over(self, frame: memoryview) -> bool:
-        """Return whether the session has ended, and end the connection then; only a renewal may still begin."""
+    def _is_expired(self, frame: memoryview) -> bool:
+        """Return whether the session has expired, and close the connection then; only a renewal may still start."""
         if self._session_ends_ms is None or self._owner.clock.monotonic_ms() <= self._session_ends_ms:
             return False
         api_key, version = _HEADER_START.unpack_from(frame)
         if api_key == _SASL_HANDSHAKE and self._may_renew(version):
             return False
         self._owner.expired_sessions += 1
-        self._owner.on_close(self._connection, "its SASL session is over and was not renewed")
+        self._owner.on_close(self._connection, "its SASL session has expired and was not renewed")
         return True
 
-    def _is_versions_answered(self, version: int) -> bool:
-        """Note that ApiVersions is asked in ``version``; return whether it had been answered, without error, before."""
-        asked, self._asked_version = self._asked_version, version
-        if asked is None or asked > CATALOG[_API_VERSIONS].last_version:
+    def _note_api_versions(self, version: int) -> bool:
+        """Note an ApiVersions request in ``version``; return whether an earlier one has succeeded."""
+        earlier, self._requested_version = self._requested_version, version
+        if earlier is None or earlier > CATALOG[_API_VERSIONS].last_version:
             return False
-        return asked < _VERSION_WITH_SOFTWARE or self._connection.info.client_software_name != "unknown"
+        return earlier < _VERSION_WITH_SOFTWARE or self._connection.info.client_software_name != "unknown"
 
     def _reject(self, api_key: int, stage: str) -> bool:
         name = ApiKey(api_key).name if api_key in ApiKey.__members__.values() else f"key {api_key}"
-        self.fail_unanswered(f"Unexpected Kafka request of type {name} during SASL {stage}.", is_late=False)
+        self.fail_without_response(f"Unexpected Kafka request of type {name} during SASL {stage}.", is_delayed=False)
         return True
 
-    def fail_unanswered(self, reason: str, *, is_late: bool = True) -> None:
-        """End the login without an answer; ``is_late`` where something could be guessed by trying again."""
+    def fail_without_response(self, reason: str, *, is_delayed: bool = True) -> None:
+        """Fail without a response; ``is_delayed`` if repeated attempts could guess a password."""
         self._note_failure(reason)
-        if not is_late:
+        if not is_delayed:
             self._owner.on_end(self._connection)
             return
         self._owner.delay_failure(self._connection, None)
@@ -160,36 +160,36 @@ class ConnectionLogin:
 
     def _take_bare_token(self, token: bytes) -> None:
         try:
-            answer = self._evaluate(token)
+            challenge = self._evaluate(token)
         except AuthenticationFailedError as error:
-            self.fail_unanswered(error.reason)
+            self.fail_without_response(error.reason)
             return
         connection, network = self._connection, self._owner.network
-        if not network.send(connection.info.connection, [len(answer).to_bytes(4, "big"), answer]):
+        if not network.send(connection.info.connection, [len(challenge).to_bytes(4, "big"), challenge]):
             connection.is_blocked = connection.is_full = True
             network.pause_reading(connection.info.connection)
 
-    # --- what the handlers ask
+    # --- for the handlers
 
     def choose(self, mechanism: str, *, version: int) -> HandlerResult:
         """See `handlers.api.Login.choose`."""
         offered = list(self._listener.mechanisms)
         if self._state is _TOKENS:
-            reason = "a second SaslHandshake where a token is due"
+            reason = "a second SaslHandshake instead of SaslAuthenticate"
             return self._fail(SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE), reason)
         if self._state is _DONE:
             if not self._may_renew(version):
                 self._owner.count(self._connection.info.listener, self._mechanism).failures += 1
-                reason = "a renewal that is not due, or within a second of the last"
+                reason = "a renewal of a session that does not expire, or within a second of the last"
                 self._owner.log_failure(self._connection, self._user, self._mechanism, reason)
                 return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
             self._is_renewal = True
             self._lifetime_ms = 0
-            self._renewal_began_ms = self._owner.clock.monotonic_ms()
+            self._renewal_started_ms = self._owner.clock.monotonic_ms()
             self._connection.guard = self
         if mechanism not in offered:
             response = SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=offered)
-            return self._fail(response, f"it asked for {quoted(mechanism)}; {', '.join(offered)} are offered here")
+            return self._fail(response, f"it requested {quoted(mechanism)}; this listener offers {', '.join(offered)}")
         self._wrong_mechanism = mechanism if self._is_renewal and mechanism != self._mechanism else None
         if self._wrong_mechanism is None:
             self._mechanism = mechanism
@@ -205,7 +205,7 @@ class ConnectionLogin:
                 error_message="SaslAuthenticate request received after successful authentication",
             )
         try:
-            answer = self._evaluate(token)
+            challenge = self._evaluate(token)
         except AuthenticationFailedError as error:
             stage = "re-authentication" if self._is_renewal else "authentication"
             message = error.client_message or (
@@ -215,15 +215,15 @@ class ConnectionLogin:
                 error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=cut_message(message)
             )
             return self._fail(response, error.reason)
-        return SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=self._lifetime_ms)
+        return SaslAuthenticateResponse(auth_bytes=challenge, session_lifetime_ms=self._lifetime_ms)
 
     # --- the exchange
 
     def _evaluate(self, token: bytes) -> bytes:
-        """Give ``token`` to the exchange; when that completes it, the login is done.
+        """Pass ``token`` to the exchange, and complete the authentication with it; return the next challenge.
 
         Raises:
-            AuthenticationFailedError: as the exchange's, or a renewal changes mechanism or user.
+            AuthenticationFailedError: the exchange failed, or a renewal changes mechanism or user.
         """
         if self._wrong_mechanism is not None:
             message = (
@@ -234,16 +234,16 @@ class ConnectionLogin:
         assert self._exchange is not None
         if len(token) > self._listener.receive_bytes_max:
             raise AuthenticationFailedError(f"a token of {len(token)} bytes")
-        answer = self._exchange.evaluate(token)
+        challenge = self._exchange.evaluate(token)
         if self._exchange.is_complete:
             self._complete(self._exchange)
-        return answer
+        return challenge
 
     def _complete(self, exchange: ServerExchange) -> None:
         assert exchange.user is not None
         if self._is_renewal and exchange.user != self._user:
             raise AuthenticationFailedError(
-                "the renewal is another user's",
+                "the renewal is for another user",
                 client_message="Cannot change principals during re-authentication from "
                 f"User.{self._user}: User.{exchange.user}",
             )
@@ -256,8 +256,8 @@ class ConnectionLogin:
             counters.successes += 1
             self._user = exchange.user
             connection.info.principal = f"User:{exchange.user}"
-            owner.forget(connection.info.connection)
-            owner.on_logged_in(connection)
+            owner.remove(connection.info.connection)
+            owner.on_authenticated(connection)
         lifetime_ms = self._new_lifetime_ms(exchange)
         self._lifetime_ms = lifetime_ms or 0
         self._session_ends_ms = None if lifetime_ms is None else owner.clock.monotonic_ms() + lifetime_ms
@@ -265,7 +265,7 @@ class ConnectionLogin:
         self._exchange = None
 
     def _new_lifetime_ms(self, exchange: ServerExchange) -> int | None:
-        """Return how long the login holds: as long as the token, at most connections.max.reauth.ms; None for ever."""
+        """Return the session lifetime: the token's, at most connections.max.reauth.ms; None if it never expires."""
         lifetimes = []
         if exchange.expires_at_ms is not None:
             lifetimes.append(exchange.expires_at_ms - self._owner.clock.wall_ms())
@@ -277,9 +277,9 @@ class ConnectionLogin:
         if self._session_ends_ms is None or handshake_version == 0:
             return False
         now_ms = self._owner.clock.monotonic_ms()
-        return self._renewal_began_ms is None or now_ms - self._renewal_began_ms >= RENEWAL_INTERVAL_MS_MIN
+        return self._renewal_started_ms is None or now_ms - self._renewal_started_ms >= RENEWAL_INTERVAL_MS_MIN
 
-    # --- failing
+    # --- failures
 
     def _fail(self, response: Message, reason: str) -> Delayed[Message]:
         self._note_failure(reason)
@@ -290,6 +290,6 @@ class ConnectionLogin:
         self._state = _FAILED
         self._connection.guard = self
         self._exchange = None
-        self._owner.forget(self._connection.info.connection)
+        self._owner.remove(self._connection.info.connection)
         self._owner.count(self._connection.info.listener, self._mechanism).failures += 1
         self._owner.log_failure(self._connection, user, self._mechanism, reason)

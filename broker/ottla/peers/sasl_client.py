@@ -1,4 +1,4 @@
-"""`LaneLogin`: the login of a node or a client at a node, request by request, and when to renew it (KIP-368).
+"""`SaslClient`: SASL authentication of a node or a client at a node, request by request, with its renewal (KIP-368).
 
 Source: SaslClientAuthenticator of Apache Kafka.
 """
@@ -19,15 +19,15 @@ _RENEWED_WITHIN_PERCENT: Final = 10
 """A session is renewed after 85 to 95 % of its time, as Kafka's clients do."""
 
 
-class LaneLogin:
-    """The login of one connection.
+class SaslClient:
+    """Authentication of one connection.
 
     Attributes:
-        renew_at_ms: when `begin` is to be called again; None while the session has no end.
+        renew_at_ms: when to call `start` again; None if the session does not expire.
 
     Args of the constructor:
-        versions: which versions the peer serves, by API key.
-        randrange: returns a random number from 0 up to its argument.
+        versions: the versions that the peer supports, by API key.
+        randrange: returns a random number from 0 up to its argument, exclusive.
     """
 
     __slots__ = ("_exchange", "_login", "_randrange", "_versions", "renew_at_ms")
@@ -43,39 +43,39 @@ class LaneLogin:
     def user(self) -> str:
         return self._login.user
 
-    def begin(self) -> Message:
+    def start(self) -> Message:
         """Return the first request."""
         self.renew_at_ms = None
         self._exchange = None
         return SaslHandshakeRequest(mechanism=self._login.mechanism)
 
-    def go_on(self, answer: Message, now_ms: int) -> Message | None:
-        """Return the next request; None when the login is complete.
+    def continue_with(self, response: Message, now_ms: int) -> Message | None:
+        """Process a response; return the next request, or None when authentication is complete.
 
         Raises:
-            AuthenticationFailedError: the peer refuses, or is not who it ought to be.
+            AuthenticationFailedError: the peer rejects it, or fails to authenticate itself.
         """
-        if isinstance(answer, SaslHandshakeResponse):
-            return self._choose(answer)
-        if not isinstance(answer, SaslAuthenticateResponse) or self._exchange is None:
-            raise AuthenticationFailedError(f"it answered with {type(answer).__name__}")
-        if answer.error_code != ErrorCode.NONE:
-            raise AuthenticationFailedError(answer.error_message or f"it answered with error {answer.error_code}")
-        token = self._exchange.evaluate(bytes(answer.auth_bytes))
+        if isinstance(response, SaslHandshakeResponse):
+            return self._start_exchange(response)
+        if not isinstance(response, SaslAuthenticateResponse) or self._exchange is None:
+            raise AuthenticationFailedError(f"it responded with {type(response).__name__}")
+        if response.error_code != ErrorCode.NONE:
+            raise AuthenticationFailedError(response.error_message or f"it responded with error {response.error_code}")
+        token = self._exchange.evaluate(bytes(response.auth_bytes))
         if token is not None:
             return SaslAuthenticateRequest(auth_bytes=token)
-        if answer.session_lifetime_ms > 0:
+        if response.session_lifetime_ms > 0:
             percent = _RENEWED_FROM_PERCENT + self._randrange(_RENEWED_WITHIN_PERCENT)
-            self.renew_at_ms = now_ms + answer.session_lifetime_ms * percent // 100
+            self.renew_at_ms = now_ms + response.session_lifetime_ms * percent // 100
         return None
 
-    def _choose(self, answer: SaslHandshakeResponse) -> Message:
-        if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+    def _start_exchange(self, response: SaslHandshakeResponse) -> Message:
+        if response.error_code == ErrorCode.ILLEGAL_SASL_STATE:
             raise AuthenticationFailedError(
-                "it takes no login there: that listener has no SASL, or the login before was not a second ago"
+                "it rejects authentication: that listener has no SASL, or the last authentication was within a second"
             )
-        if answer.error_code != ErrorCode.NONE:
-            offered = ", ".join(answer.mechanisms) or "none"
+        if response.error_code != ErrorCode.NONE:
+            offered = ", ".join(response.mechanisms) or "none"
             raise AuthenticationFailedError(f"it does not offer {self._login.mechanism}; it offers {offered}")
         if ApiKey.SASL_AUTHENTICATE not in self._versions:
             raise AuthenticationFailedError("it is older than SaslAuthenticate (Kafka 1.0)")

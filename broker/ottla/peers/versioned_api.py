@@ -1,4 +1,4 @@
-"""`Spoken`: one API in one version, as a lane speaks it: how its requests begin, and what its answers are."""
+"""`VersionedApi`: one API in one version: the encoded start of its requests, and the type of its responses."""
 
 import struct
 
@@ -11,15 +11,15 @@ from ottla.wire.messages.registry import ApiKey, request_header_version, respons
 _SIZE = struct.Struct(">i")
 _CORRELATION_ID = struct.Struct(">i")
 _CORRELATION_ID_POSITION = 8
-"""In a frame: behind its size, the API key and the version."""
+"""In a frame: after its size, the API key and the version."""
 
 
-class Spoken:
-    """See the module; worked out once, then used for every request and answer.
+class VersionedApi:
+    """Encoder of one API's requests; built once per connection, API and version.
 
     Attributes:
-        response_type: the class of the answers.
-        has_flexible_response_header: whether tagged fields follow the correlation id in front of an answer.
+        response_type: class of the responses.
+        has_flexible_response_header: whether tagged fields follow the correlation id of a response.
     """
 
     __slots__ = ("_head", "api_key", "has_flexible_response_header", "response_type", "version")
@@ -33,10 +33,10 @@ class Spoken:
         self._head = _SIZE.pack(0) + header.encode(request_header_version(api_key, version))
 
     def frame(self, request: Message, correlation_id: int) -> list[Chunk]:
-        """Return the bytes that ask ``request``.
+        """Return the frame of ``request``.
 
         Raises:
-            ValueError: it has a value that the version cannot carry.
+            ValueError: the request has a value that the version cannot carry.
         """
         out = bytearray(self._head)
         splices: list[Splice] = []

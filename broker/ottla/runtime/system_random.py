@@ -13,20 +13,20 @@ _source = random.SystemRandom()
 
 
 class SystemRandom:
-    """The system's source, as `secrets` uses it: importing that would load OpenSSL for its hashes as well."""
+    """The system's source, which `secrets` uses too; importing `secrets` would load OpenSSL for its hashes."""
 
     __slots__ = ()
 
     def randrange(self, stop: int) -> int:
         if stop & (stop - 1) == 0:
-            # Of a power of two no draw need be thrown away; `randrange` throws away every other one.
+            # For a power of two no draw has to be rejected; `randrange` rejects every other one.
             return _source.getrandbits(stop.bit_length() - 1)
         return _source.randrange(stop)
 
     def uuid(self) -> Uuid:
         while True:
-            made = uuid.uuid4()
-            value = Uuid(made.bytes)
-            # A leading dash would be read as an option on command lines.
-            if made.int >= _RESERVED_BELOW and not format_uuid(value).startswith("-"):
+            candidate = uuid.uuid4()
+            value = Uuid(candidate.bytes)
+            # Command lines would parse a leading dash as an option.
+            if candidate.int >= _RESERVED_BELOW and not format_uuid(value).startswith("-"):
                 return value

@@ -1,4 +1,4 @@
-"""What clients are told to dial, of listeners that do not say it all themselves."""
+"""Advertised listeners get the bound port for port 0, and the node's host for an empty host."""
 
 import socket
 
@@ -6,7 +6,7 @@ import pytest
 
 from ottla.config.node_config import NodeConfig
 from ottla.errors import ConfigurationError
-from ottla.runtime.assembly import addresses_told, start_thread
+from ottla.runtime.assembly import advertised_addresses, start_thread
 
 NODE = {
     "node.id": "0",
@@ -22,22 +22,22 @@ NODE = {
 
 
 @pytest.mark.parametrize(
-    ("named", "told"),
+    ("named", "advertised"),
     [
         pytest.param({"ottla.advertised.host": "10.0.0.7"}, "10.0.0.7", id="named"),
         pytest.param({}, socket.gethostname(), id="this-machine"),
     ],
 )
-def test_listener_without_a_host_is_at_the_advertised_host(named: dict[str, str], told: str) -> None:
+def test_listener_without_host_advertises_configured_host_or_hostname(named: dict[str, str], advertised: str) -> None:
     config = NodeConfig.from_properties({**NODE, **named})
 
-    inside, outside = addresses_told(config, config.listeners)
+    inside, outside = advertised_addresses(config, config.listeners)
 
-    assert (outside.host, outside.port) == (told, 31_234)
+    assert (outside.host, outside.port) == (advertised, 31_234)
     assert (inside.host, inside.port) == ("inside.example", 9092)
 
 
-def test_node_that_cannot_start_its_threads_says_what_to_raise() -> None:
+def test_failure_to_start_thread_names_limit_to_raise() -> None:
     def start() -> None:
         raise RuntimeError("can't start new thread")
 

@@ -1,8 +1,8 @@
-"""The system's randomness keeps to the range that was asked for, to both of its ends."""
+"""Random numbers are uniform over the requested range, including both ends."""
 
 import pytest
 
-from ottla.runtime.chance import SystemRandom
+from ottla.runtime.system_random import SystemRandom
 
 
 @pytest.mark.parametrize("stop", [1, 2, 3, 4, 5, 8])
@@ -11,6 +11,6 @@ def test_every_number_below_the_stop_is_drawn_and_no_other(stop: int) -> None:
 
 
 @pytest.mark.parametrize("stop", [0, -1, -4])
-def test_there_is_no_number_below_nothing(stop: int) -> None:
+def test_empty_range_is_an_error(stop: int) -> None:
     with pytest.raises(ValueError, match=r"empty range|non-negative"):
         SystemRandom().randrange(stop)

@@ -1,10 +1,10 @@
-"""`Unread`: connections whose peers do not take what is queued for them, within bounds of memory and of time.
+"""`UnsentLimits`: limits on memory and time of connections whose peers do not read their queued responses.
 
-Each has a bound of its own above which it is not served (`reactor`), but there may be any number of them. Together they
-hold so much and no more: above it those whose peers have not taken a byte for the longest are closed first, of those
-that hold enough to be worth it. And whoever takes nothing for as long as an idle connection may last is closed like
-one. Bytes of files are not in memory, and count only for the latter. Those that several peers wait for, of Metadata
-about a large topic, count for each of them.
+Each connection has its own bound above which it is not served (`reactor`), but there may be many of them. A second
+bound is on their total memory: above it, connections whose peers have read nothing for the longest are closed first,
+among those with enough memory to be worth it. In addition, a peer that reads nothing for connections.max.idle.ms is
+disconnected like an idle one. Bytes of files are not in memory, and count only for the time limit. A buffer shared by
+several connections, such as Metadata of a large topic, counts for each of them.
 """
 
 import logging
@@ -19,16 +19,16 @@ from ottla.runtime.link import Link, SocketOptions, peer_of
 
 logger = logging.getLogger(__name__)
 
-_CLOSINGS_PER_TURN: Final = 32
+_CLOSES_PER_ITERATION: Final = 32
 _WORTH_CLOSING_BYTES: Final = 16 * 1024
-"""A consumer that is at its records holds less, the little between bytes of files: to close it would free nothing."""
+"""A consumer that reads its records holds less, only the headers between bytes of files: closing it frees nothing."""
 
 
-class Unread:
-    """See the module; ``links`` is empty where `turn` has nothing to do.
+class UnsentLimits:
+    """Links with unsent data, least recently read first; while ``links`` is empty, `enforce` has no work.
 
     Args of the constructor:
-        on_give_up: gets a link that is to be closed, and why.
+        on_give_up: closes a link; receives the reason.
     """
 
     def __init__(
@@ -39,11 +39,11 @@ class Unread:
         self._metrics = metrics
         self._on_give_up = on_give_up
         self.links: OrderedDict[ConnectionId, tuple[Link, int]] = OrderedDict()
-        """With the moment at which the peer took something, or should have begun to; the longest ago comes first."""
+        """With the time at which the peer last read something, or data was first queued; the oldest comes first."""
         self._lines = LineLimit(clock)
 
-    def note(self, link: Link, *, has_moved: bool) -> None:
-        """Take in what is queued for ``link`` now; ``has_moved``: its peer may have taken something."""
+    def update(self, link: Link, *, has_moved: bool) -> None:
+        """Update the unsent bytes of ``link``; ``has_moved``: its peer may have read something."""
         self._metrics.unread_bytes += link.memory_bytes - link.unread_bytes
         link.unread_bytes = link.memory_bytes
         if not link.has_unsent:
@@ -52,8 +52,8 @@ class Unread:
             self.links[link.id] = link, self._clock.monotonic_ms()
             self.links.move_to_end(link.id)
 
-    def forget(self, link: Link) -> None:
-        """The connection is closed, and its memory free."""
+    def remove(self, link: Link) -> None:
+        """Remove a closed connection, whose memory is free."""
         self._metrics.unread_bytes -= link.unread_bytes
         link.unread_bytes = 0
         self.links.pop(link.id, None)
@@ -64,9 +64,9 @@ class Unread:
         _, since_ms = next(iter(self.links.values()))
         return since_ms + self._options.idle_ms_max
 
-    def turn(self) -> None:
-        """Close whoever is above a bound, some at a time."""
-        for _ in range(min(len(self.links), _CLOSINGS_PER_TURN)):
+    def enforce(self) -> None:
+        """Close connections that exceed a limit, some per call."""
+        for _ in range(min(len(self.links), _CLOSES_PER_ITERATION)):
             is_full = self._metrics.unread_bytes > self._options.unread_bytes_max
             link, since_ms = self._first_to_free_memory() if is_full else next(iter(self.links.values()))
             waited_ms = self._clock.monotonic_ms() - since_ms
@@ -87,10 +87,10 @@ class Unread:
 
     def _give_up(self, link: Link, waited_ms: int, reason: str, bound: str) -> None:
         self._metrics.closed_unread[reason] += 1
-        words = (
-            f"its peer has taken none of the {link.outbox_bytes} bytes of its answers for {waited_ms} ms, and {bound}"
+        message = (
+            f"its peer has read none of its {link.outbox_bytes} bytes of responses for {waited_ms} ms, and {bound}"
         )
         if self._lines.take_permit():
             total = self._metrics.closed_unread.total()
-            logger.warning("closing connection from %s: %s (%d closed so far)", peer_of(link.sock), words, total)
-        self._on_give_up(link, words)
+            logger.warning("closing connection from %s: %s (%d closed so far)", peer_of(link.sock), message, total)
+        self._on_give_up(link, message)

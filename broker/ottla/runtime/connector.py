@@ -1,7 +1,7 @@
-"""`Dialer`: outgoing connections until they are up: names resolved off the loop, each address tried in turn.
+"""`Connector`: outgoing connections until they are established: resolves names off the loop, tries every address.
 
-A host name is resolved anew for every attempt, because a restarted pod has another address. When the one who dials
-loses patience (`Dialer.cancel`), the next attempt begins with the address behind the one that kept it waiting.
+A host name is resolved again for every attempt, because a restarted pod has another address. After a time-out
+(`Connector.cancel`), the next attempt starts with the address after the one that did not respond.
 Source: ClusterConnectionStates and ClientUtils of Apache Kafka (KIP-302, KIP-899).
 """
 
@@ -22,7 +22,7 @@ from ottla.quoting import describe_error
 from ottla.types import Endpoint
 
 _DESCRIPTORS_MAX = 16 * 1024
-"""Higher ones would cost the system a larger table, of 8 bytes each."""
+"""Higher descriptors would need a larger kernel table, of 8 bytes each."""
 _LIFTED_MAX = 256
 
 
@@ -33,25 +33,25 @@ class _Address(NamedTuple):
 
 @dataclass(slots=True)
 class _Attempt:
-    """One connection on its way up."""
+    """One connection that is being established."""
 
     connection: ConnectionId
     endpoint: Endpoint
     addresses: list[_Address] = field(default_factory=list)
     next_index: int = 0
     sock: socket.socket | None = None
-    was_refused: bool = True
-    """Until an address fails in another way."""
+    was_connection_refused: bool = True
+    """True until an address fails for another reason."""
     last_error: OSError | None = None
 
 
-class Dialer:
-    """See the module.
+class Connector:
+    """Outgoing connection attempts.
 
     Args of the constructor:
         post: runs a function on the loop soon; may be called from any thread.
-        on_connected: takes the connected, non-blocking socket over.
-        on_failed: told why, and whether every address refused.
+        on_connected: takes over the connected, non-blocking socket.
+        on_failed: receives the reason, and whether every address failed with "connection refused".
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Dialer:
         self._first_index: dict[Endpoint, int] = {}
         self._resolving: dict[Endpoint, list[ConnectionId]] = {}
 
-    def dial(self, connection: ConnectionId, endpoint: Endpoint) -> None:
+    def connect(self, connection: ConnectionId, endpoint: Endpoint) -> None:
         """Start to connect; the outcome is reported from the loop, never before this returns."""
         self._attempts[connection] = _Attempt(connection, endpoint)
         numeric = _numeric_address(endpoint)
@@ -80,17 +80,17 @@ class Dialer:
         waiting = self._resolving.setdefault(endpoint, [])
         waiting.append(connection)
         if len(waiting) == 1:
-            # A daemon, because a name server that does not answer must not keep the process from ending.
+            # A daemon thread: a name server that does not respond must not keep the process from exiting.
             thread = threading.Thread(target=self._resolve, args=(endpoint,), name="ottla-resolve", daemon=True)
             try:
                 thread.start()
             except (RuntimeError, MemoryError) as error:
-                # Too many threads or processes: the connection fails, and its owner tries again later.
+                # Too many threads or processes: the connection fails, and its owner retries later.
                 failure = OSError(errno.EAGAIN, str(error))
                 self._post(lambda: self._resolved(self._resolving.pop(endpoint, []), [], failure))
 
     def cancel(self, connection: ConnectionId) -> bool:
-        """Give an attempt up without a report; False when there is none (any more)."""
+        """Abort an attempt without a report; return False if there is none (any more)."""
         attempt = self._attempts.pop(connection, None)
         if attempt is None:
             return False
@@ -104,11 +104,11 @@ class Dialer:
             self.cancel(connection)
 
     def _resolve(self, endpoint: Endpoint) -> None:
-        """Ask the system for the addresses; on a thread of its own."""
+        """Resolve the host name, on a thread of its own."""
         addresses: list[_Address] = []
         error: OSError | None = None
         try:
-            addresses = _look_up(endpoint, 0)
+            addresses = _resolve_addresses(endpoint, 0)
         except OSError as caught:
             error = caught
         except Exception as caught:  # e.g. a host name that IDNA cannot encode, or no memory
@@ -129,7 +129,7 @@ class Dialer:
             self._try_next(attempt)
 
     def _try_next(self, attempt: _Attempt) -> None:
-        """Connect to the next address; report when there is none left."""
+        """Connect to the next address; report a failure when there is none left."""
         while attempt.next_index < len(attempt.addresses):
             address = attempt.addresses[attempt.next_index]
             attempt.next_index += 1
@@ -153,11 +153,11 @@ class Dialer:
         del self._attempts[attempt.connection]
         last = attempt.last_error
         reason = (last.strerror or str(last)) if last is not None else "no address"
-        self._on_failed(attempt.connection, reason, attempt.was_refused)
+        self._on_failed(attempt.connection, reason, attempt.was_connection_refused)
 
     def _on_writable(self, attempt: _Attempt, sock: socket.socket, _: int) -> None:
         if attempt.sock is not sock:
-            return  # cancelled in this very iteration of the loop
+            return  # cancelled in this iteration of the loop
         try:
             self._conclude(attempt, sock)
         except Exception as error:
@@ -167,7 +167,7 @@ class Dialer:
                 self._on_failed(attempt.connection, describe_error(error), False)
 
     def _conclude(self, attempt: _Attempt, sock: socket.socket) -> None:
-        """Hand over a connection that is up, or try the next address."""
+        """Hand over an established connection, or try the next address."""
         error = _error_of(sock)
         if error is not None:
             self._release(attempt)
@@ -184,7 +184,7 @@ class Dialer:
     def _failed_once(self, attempt: _Attempt, error: OSError) -> None:
         attempt.last_error = error
         if error.errno != errno.ECONNREFUSED:
-            attempt.was_refused = False
+            attempt.was_connection_refused = False
 
     def _release(self, attempt: _Attempt) -> None:
         assert attempt.sock is not None
@@ -194,10 +194,10 @@ class Dialer:
 
 
 def _lift(sock: socket.socket) -> socket.socket:
-    """Move a connection to another node above the descriptors of clients' connections, where there is room.
+    """Move a connection to another node above the descriptors of clients' connections, if one is free there.
 
-    Linux ends the descriptors of a process that is killed from the highest down, and others may run in between: so the
-    other nodes hear of the end before the clients do, who then ask them where to turn to.
+    Linux closes the descriptors of a killed process from the highest down, and other processes may run in between:
+    peers thus notice the end before clients do, which then request metadata from these peers.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowest = (_DESCRIPTORS_MAX if limit == resource.RLIM_INFINITY else min(limit, _DESCRIPTORS_MAX)) - _LIFTED_MAX
@@ -206,19 +206,19 @@ def _lift(sock: socket.socket) -> socket.socket:
     try:
         lifted = socket.socket(fileno=fcntl.fcntl(sock.fileno(), fcntl.F_DUPFD_CLOEXEC, lowest))
     except OSError:
-        return sock  # all of them are in use
+        return sock  # every descriptor in that range is in use
     lifted.setblocking(False)
     sock.close()
     return lifted
 
 
 def _error_of(sock: socket.socket) -> OSError | None:
-    """Return why a connection did not come up; None when it did."""
+    """Return the error of a failed connection attempt; None after success."""
     code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     if code:
         return OSError(code, os.strerror(code))
     try:
-        # Nobody listens at a port that the system hands out as a client's: TCP then connects it to itself.
+        # An ephemeral port without a listener may be chosen as the source port too: TCP then connects it to itself.
         if sock.getsockname() == sock.getpeername():
             return ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
     except OSError as error:
@@ -227,13 +227,13 @@ def _error_of(sock: socket.socket) -> OSError | None:
 
 
 def _numeric_address(endpoint: Endpoint) -> _Address | None:
-    """Return the address of a host that is one already; None for a name."""
+    """Return the address of a numeric host; None for a name."""
     try:
-        return _look_up(endpoint, socket.AI_NUMERICHOST)[0]
+        return _resolve_addresses(endpoint, socket.AI_NUMERICHOST)[0]
     except OSError:
         return None
 
 
-def _look_up(endpoint: Endpoint, flags: int) -> list[_Address]:
+def _resolve_addresses(endpoint: Endpoint, flags: int) -> list[_Address]:
     found = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM, flags=flags)
     return list(dict.fromkeys(_Address(family, sockaddr) for family, _, _, _, sockaddr in found))

@@ -1,0 +1,82 @@
+"""`DataPlane`: a node's logs, replicas and groups."""
+
+from collections.abc import Callable
+
+from ottla.config.node_config import NodeConfig
+from ottla.coordinator.replicated_log import ReplicatedCoordinatorLog
+from ottla.errors import StorageError
+from ottla.groups.coordinator import GroupCoordinator
+from ottla.log.manager import LogManager
+from ottla.node import settings
+from ottla.node.metadata_plane import MetadataPlane
+from ottla.peers.client import PeerClient
+from ottla.ports import Clock, Disk, Random
+from ottla.replication.peer_brokers import PeerBrokers
+from ottla.replication.replica_manager import ReplicaManager
+from ottla.types import CONSUMER_OFFSETS_TOPIC, Offset
+
+
+class DataPlane:
+    """Log manager, replica manager and group coordinator.
+
+    The constructor locks the log directories, loads every log and recovers those that were not closed cleanly.
+
+    Args of the constructor:
+        broker_epoch: returns the epoch of the broker's registration.
+        on_directory_failure: receives the path of a failed log directory, and the error.
+
+    Raises of the constructor:
+        ConfigurationError: a directory is not formatted, belongs to another node or cluster, or is in use.
+        StorageError: every log directory failed, or that of the metadata log.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: NodeConfig,
+        disk: Disk,
+        clock: Clock,
+        random: Random,
+        peers: PeerClient,
+        metadata_plane: MetadataPlane,
+        descriptor_limit: int,
+        broker_epoch: Callable[[], Offset],
+        on_directory_failure: Callable[[str, StorageError], None],
+    ) -> None:
+        metadata = metadata_plane.cache
+        topic_config = settings.topic_log_config(config, metadata)
+        self.logs = LogManager(
+            disk=disk,
+            clock=clock,
+            random=random,
+            log_directories=settings.log_directories(config),
+            node_id=config.node_id,
+            cluster_id=metadata_plane.cluster_id,
+            config=settings.log_manager_config(config, descriptor_limit),
+            on_directory_failure=on_directory_failure,
+        )
+        self.logs.cordon(config.cordoned_directories)
+        self.logs.start(config_of_topic=topic_config)
+        if config.metadata_log_dir in self.logs.offline_directories():
+            raise StorageError(f"log directory {config.metadata_log_dir} failed, and with it the metadata log")
+        self.replicas = ReplicaManager(
+            node_id=config.node_id,
+            logs=self.logs,
+            clock=clock,
+            config_of_topic=topic_config,
+            peer_brokers=PeerBrokers(
+                channel=peers,
+                endpoint_of=lambda broker: metadata.broker_endpoint(broker, config.inter_broker_listener_name),
+                send_to_controller=metadata_plane.channel.send,
+                broker_epoch=broker_epoch,
+            ),
+            config=settings.replication_config(config),
+        )
+        self.offsets_log = ReplicatedCoordinatorLog(CONSUMER_OFFSETS_TOPIC, self.replicas)
+        self.groups = GroupCoordinator(
+            config=settings.group_config(config),
+            clock=clock,
+            random=random,
+            log=self.offsets_log,
+            offsets_partition_count=lambda: metadata.partition_count(CONSUMER_OFFSETS_TOPIC),
+        )
