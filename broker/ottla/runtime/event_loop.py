@@ -17,12 +17,15 @@ from ottla.runtime.defects import Defects
 from ottla.runtime.epoll_selector import new_selector
 from ottla.runtime.idle_work import IdleWork
 from ottla.runtime.ready_connections import ReadyConnections
+from ottla.runtime.response_group import ResponseGroup
 
 logger = logging.getLogger(__name__)
 
 
 class LoopHandler(Protocol):
     """Work of an iteration besides events and posted actions: `runtime.reactor.Reactor`."""
+
+    responses: ResponseGroup
 
     def serve_waiting(self) -> None:
         """Continue with connections that no event of the selector reports."""
@@ -71,7 +74,7 @@ class EventLoop:
     def run(self, handler: LoopHandler, core: Core) -> None:
         """Run iterations until `stop`; each ends with ``core.tick``."""
         select, posted = self.selector.select, self.posted
-        serve = ReadyConnections(self._clock, handler.on_failed_event).serve
+        serve = ReadyConnections(self._clock, handler.on_failed_event, handler.responses).serve
         serve_waiting = handler.serve_waiting
         while not self._stopping:
             # Under load sockets are ready already, and the time-out need not be computed.

@@ -25,6 +25,7 @@ from ottla.runtime.event_loop import EventLoop
 from ottla.runtime.lingering import Lingering
 from ottla.runtime.link import Link, SocketOptions, endpoint_of, peer_of
 from ottla.runtime.link_watch import LinkWatch
+from ottla.runtime.response_group import ResponseGroup
 from ottla.runtime.sender import Sender
 from ottla.runtime.tls_links import TlsLinks
 from ottla.runtime.unsent_limits import UnsentLimits
@@ -68,6 +69,7 @@ class Reactor:
         self._core: Core
         """Set by `run`."""
         self._being_read: Link | None = None
+        self.responses = ResponseGroup(self._flush, self._fail_link)
         self._sender = Sender(self._loop, on_lost=self._lose, on_warmed=self._on_warmed)
         self._deferred = DeferredLinks(clock, self._on_slice)
         selector = self._loop.selector
@@ -101,8 +103,6 @@ class Reactor:
                 on_secured=self._on_secured,
                 on_failed=self._give_up,
             )
-
-    # --- set-up ---------------------------------------------------------------------------------------------------
 
     def listen(self, name: str, host: str, port: int) -> int:
         """Open the listener ``name``; return its port, which the system chooses when ``port`` is 0.
@@ -377,8 +377,6 @@ class Reactor:
             self._watch.update(link)
             self._on_tls_event(link, 0)
 
-    # --- reading --------------------------------------------------------------------------------------------------
-
     def _read(self, link: Link) -> None:
         """Read until the socket is empty or the core pauses reading; defer the rest beyond the link's share."""
         core = self._core
@@ -398,16 +396,20 @@ class Reactor:
             core.received(link.id, size)
             self._being_read = None
             if link.outbox:
-                before_bytes = link.outbox_bytes
-                self._sender.flush(link)
-                # Most responses leave completely, and then nothing else has changed.
-                if (link.outbox or link.closing or link.is_backpressured) and link.id in self._links:
-                    self._after_flush(link, has_moved=link.outbox_bytes < before_bytes)
+                send = self.responses.add if self.responses.is_open and link.tls is None else self._flush
+                send(link)
             if size < len(buffer) or not link.is_reading or link.id not in self._links:
                 return
         self._deferred.add(link, selectors.EVENT_READ)
 
-    # --- sending --------------------------------------------------------------------------------------------------
+    def _flush(self, link: Link) -> None:
+        """Send the responses to what was read."""
+        if link.id in self._links:
+            before_bytes = link.outbox_bytes
+            self._sender.flush(link)
+            # Most responses leave completely, and then nothing else has changed.
+            if (link.outbox or link.closing or link.is_backpressured) and link.id in self._links:
+                self._after_flush(link, has_moved=link.outbox_bytes < before_bytes)
 
     def _on_warmed(self, link: Link) -> None:
         """Send the bytes of a link that have been read from the disk."""
@@ -425,8 +427,6 @@ class Reactor:
             link.is_backpressured = False
             self._core.drained(link.id)
         self._watch.update(link)
-
-    # --- bookkeeping ----------------------------------------------------------------------------------------------
 
     def _lose(self, link: Link, error: OSError | None) -> None:
         """Report a connection that its peer closed or that failed."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ottla.ports import Clock
+from ottla.runtime.response_group import ResponseGroup
 
 FEW: Final = 4
 """Up to so many ready connections are served as they come."""
@@ -20,6 +21,8 @@ ITERATION_NS: Final = 500_000
 """For as much as a client with one request should wait while others are served."""
 EACH_NS: Final = 50_000
 """More of it for each ready connection: reporting and sorting a thousand of them again must stay a small part."""
+GROUP_NS: Final = 200_000
+"""For so long responses are kept for those to the next requests: some five requests of the quickest kind."""
 
 Ready = tuple[selectors.SelectorKey, int]
 
@@ -29,11 +32,13 @@ class ReadyConnections:
 
     Args of the constructor:
         on_defect: receives the callback, and the exception that it raised.
+        responses: the responses of one iteration, in groups where more than a few connections are ready.
     """
 
-    def __init__(self, clock: Clock, on_defect: Callable[[object, Exception], None]) -> None:
+    def __init__(self, clock: Clock, on_defect: Callable[[object, Exception], None], responses: ResponseGroup) -> None:
         self._monotonic_ns = clock.monotonic_ns
         self._on_defect = on_defect
+        self._responses = responses
         self._number = 0
         self._served_as: dict[int, int] = {}
         """By descriptor: the number of its last event."""
@@ -50,9 +55,11 @@ class ReadyConnections:
                 self._on_defect(key.data, error)
 
     def _serve_longest_waiting(self, ready: Sequence[Ready]) -> None:
-        served_as, monotonic_ns = self._served_as, self._monotonic_ns
+        served_as, monotonic_ns, responses = self._served_as, self._monotonic_ns, self._responses
         number = self._number
-        until_ns = monotonic_ns() + ITERATION_NS + EACH_NS * len(ready)
+        now_ns = monotonic_ns()
+        until_ns, group_until_ns = now_ns + ITERATION_NS + EACH_NS * len(ready), now_ns + GROUP_NS
+        responses.is_open = True
         # A new descriptor counts as served just before: it does not overtake those that wait since earlier iterations,
         # and is not overtaken by those that are served in this one.
         for key, events in sorted(ready, key=lambda item: served_as.setdefault(item[0].fd, number)):
@@ -61,5 +68,11 @@ class ReadyConnections:
             except Exception as error:
                 self._on_defect(key.data, error)
             self._number = served_as[key.fd] = self._number + 1
-            if monotonic_ns() >= until_ns:
-                return
+            now_ns = monotonic_ns()
+            if now_ns >= group_until_ns:
+                responses.send()
+                group_until_ns = now_ns + GROUP_NS
+                if now_ns >= until_ns:
+                    break
+        responses.is_open = False
+        responses.send()
