@@ -59,7 +59,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
         return (yield)
 
 
-# Each phase anew: where one fails, pytest's own plugin calls off whatever it is that watches.
+# Once for each phase: after a failure pytest's own plugin cancels the time-out that is set.
 pytest_runtest_call = pytest_runtest_teardown = pytest_runtest_setup
 
 
@@ -124,7 +124,7 @@ def launch() -> Callable[[Sequence[str], Path], subprocess.Popen[bytes]]:
 def bound() -> list[str]:
     """Return words to put before a command: its process is killed when these tests end, however they do.
 
-    Who is killed by a time limit cleans up nothing. None where there is no setpriv.
+    A process that a time limit kills cleans up nothing. The list is empty on systems without setpriv.
     """
     return _bound()
 
@@ -139,8 +139,8 @@ def _launch(command: Sequence[str], output: Path) -> subprocess.Popen[bytes]:
 def _bound() -> list[str]:
     if shutil.which("setpriv") is None:
         return []
-    # The signal comes when the thread that started the process ends: that is to be the main thread. Who had ended
-    # before it was asked for is no parent any more.
+    # The signal comes when the thread that started the process ends: that is to be the main thread. The shell checks
+    # that the parent has not ended before the signal was requested.
     return ["setpriv", "--pdeathsig", "KILL", "sh", "-c", '[ "$PPID" = "$0" ] && exec "$@"', str(os.getpid())]
 
 
@@ -154,7 +154,7 @@ class Issued:
 
     @property
     def both(self) -> str:
-        """What a PEM key store holds."""
+        """The content of a PEM key store."""
         return self.key + self.chain
 
 
@@ -245,7 +245,7 @@ def authority() -> Authority:
 
 
 class Ran(NamedTuple):
-    """What one command did."""
+    """Exit code and output of a command."""
 
     code: int
     out: str

@@ -27,7 +27,7 @@ def init_producer_id(context: RequestContext, request: InitProducerIdRequest) ->
         return _error_response(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if (request.producer_id == _NO_ID) != (request.producer_epoch == _NO_ID):
         return _error_response(ErrorCode.INVALID_REQUEST)
-    return context.services.producer_ids.take().then(_respond)
+    return context.services.producer_ids.generate().then(_respond)
 
 
 def _may_produce(context: RequestContext) -> bool:

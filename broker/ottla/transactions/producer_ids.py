@@ -1,7 +1,8 @@
-"""Producer ids for this node's producers, out of blocks of a thousand that the controller hands out.
+"""Producer ids for this node's producers, from blocks of a thousand that the controller allocates (KIP-730).
 
-Source: RPCProducerIdManager of Apache Kafka 4.3 (without its prefetch thread: the next block is asked for when the
-current one is nine tenths used).
+The next block is requested when nine tenths of the current one are used.
+
+Source: RPCProducerIdManager of Apache Kafka 4.3, which requests the next block in a thread.
 """
 
 from collections.abc import Callable
@@ -17,47 +18,47 @@ _PREFETCH_WHEN_LEFT = 100
 
 @dataclass(slots=True, kw_only=True)
 class ProducerIds:
-    """Hands out ids, each once. ``allocate_block`` asks the controller for the next block."""
+    """Generator of ids, each of them once. ``allocate_block`` requests the next block from the controller."""
 
     allocate_block: Callable[[], Delayed[AllocateProducerIdsResponse]]
     _next: ProducerId = 0
     _end: ProducerId = 0
-    _coming: tuple[ProducerId, ProducerId] | None = None
-    _is_asking: bool = False
+    _next_block: tuple[ProducerId, ProducerId] | None = None
+    _is_requesting: bool = False
     _waiting: list[Delayed[ProducerId | ErrorCode]] = field(default_factory=list)
 
-    def take(self) -> Delayed[ProducerId | ErrorCode]:
+    def generate(self) -> Delayed[ProducerId | ErrorCode]:
         """Return the next id, or COORDINATOR_LOAD_IN_PROGRESS when the controller gave no block."""
-        answer: Delayed[ProducerId | ErrorCode] = Delayed()
-        self._waiting.append(answer)
-        self._serve()
-        if (self._waiting or self._end - self._next <= _PREFETCH_WHEN_LEFT) and self._coming is None:
-            self._ask()
-        return answer
+        producer_id: Delayed[ProducerId | ErrorCode] = Delayed()
+        self._waiting.append(producer_id)
+        self._complete_waiting()
+        if (self._waiting or self._end - self._next <= _PREFETCH_WHEN_LEFT) and self._next_block is None:
+            self._request_block()
+        return producer_id
 
-    def _serve(self) -> None:
+    def _complete_waiting(self) -> None:
         while self._waiting:
             if self._next == self._end:
-                if self._coming is None:
+                if self._next_block is None:
                     return
-                (self._next, self._end), self._coming = self._coming, None
+                (self._next, self._end), self._next_block = self._next_block, None
             producer_id = self._next
             self._next += 1
-            # An ErrorCode is an int too; ids are told apart by their type, so this one must be a plain int.
+            # An ErrorCode is an int too, and recognized by its type: an id must be a plain int.
             self._waiting.pop(0).complete(int(producer_id))
 
-    def _ask(self) -> None:
-        if not self._is_asking:
-            self._is_asking = True
+    def _request_block(self) -> None:
+        if not self._is_requesting:
+            self._is_requesting = True
             self.allocate_block().on_complete(self._on_block)
 
     def _on_block(self, response: AllocateProducerIdsResponse) -> None:
-        self._is_asking = False
+        self._is_requesting = False
         if response.error_code == ErrorCode.NONE:
             first = response.producer_id_start
-            self._coming = (first, first + response.producer_id_len)
-            self._serve()
+            self._next_block = (first, first + response.producer_id_len)
+            self._complete_waiting()
         else:
             waiting, self._waiting = self._waiting, []
-            for answer in waiting:
-                answer.complete(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            for delayed in waiting:
+                delayed.complete(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

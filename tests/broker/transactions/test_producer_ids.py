@@ -1,4 +1,4 @@
-"""Producer ids: each once, in blocks from the controller, the next block asked for before the last id is gone."""
+"""Producer ids: each once, from blocks of the controller, which are requested before the last id is used."""
 
 from dataclasses import dataclass, field
 
@@ -10,92 +10,92 @@ from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRespons
 
 @dataclass
 class Controller:
-    """Hands out blocks when the test says so."""
+    """Allocates a block when `respond` is called."""
 
-    asked: list[Delayed[AllocateProducerIdsResponse]] = field(default_factory=list)
+    requests: list[Delayed[AllocateProducerIdsResponse]] = field(default_factory=list)
     next_start: int = 5_000
 
     def allocate(self) -> Delayed[AllocateProducerIdsResponse]:
-        self.asked.append(Delayed())
-        return self.asked[-1]
+        self.requests.append(Delayed())
+        return self.requests[-1]
 
-    def answer(self, error: ErrorCode = ErrorCode.NONE, size: int = 1_000) -> None:
+    def respond(self, error: ErrorCode = ErrorCode.NONE, size: int = 1_000) -> None:
         response = AllocateProducerIdsResponse(error_code=error)
         if error is ErrorCode.NONE:
             response.producer_id_start, response.producer_id_len = self.next_start, size
             self.next_start += size
-        self.asked.pop(0).complete(response)
+        self.requests.pop(0).complete(response)
 
 
-def test_those_who_wait_share_one_request_and_are_served_in_order() -> None:
+def test_waiting_calls_share_one_request_and_complete_in_order() -> None:
     controller = Controller()
     ids = ProducerIds(allocate_block=controller.allocate)
 
-    waiting = [ids.take() for _ in range(3)]
-    assert len(controller.asked) == 1
+    waiting = [ids.generate() for _ in range(3)]
+    assert len(controller.requests) == 1
     assert not any(delayed.is_complete for delayed in waiting)
-    controller.answer()
+    controller.respond()
 
     assert [delayed.value for delayed in waiting] == [5_000, 5_001, 5_002]
 
 
-def test_the_next_block_is_asked_for_when_a_tenth_is_left() -> None:
+def test_next_block_is_requested_when_a_tenth_is_left() -> None:
     controller = Controller()
     ids = ProducerIds(allocate_block=controller.allocate)
-    ids.take()
-    controller.answer()
+    ids.generate()
+    controller.respond()
 
     for _ in range(898):
-        ids.take()
-    assert controller.asked == []
-    ids.take()
+        ids.generate()
+    assert controller.requests == []
+    ids.generate()
 
-    assert len(controller.asked) == 1
+    assert len(controller.requests) == 1
 
 
-def test_ids_go_on_from_block_to_block_without_a_gap_or_a_double() -> None:
+def test_ids_continue_across_blocks_without_gaps_or_duplicates() -> None:
     controller = Controller()
     ids = ProducerIds(allocate_block=controller.allocate)
     taken = []
     for _ in range(3_500):
-        delayed = ids.take()
-        if controller.asked:
-            controller.answer()
+        delayed = ids.generate()
+        if controller.requests:
+            controller.respond()
         taken.append(delayed.value)
 
     assert taken == list(range(5_000, 8_500))
     assert not any(isinstance(value, ErrorCode) for value in taken)
 
 
-def test_a_refusal_reaches_everyone_who_waits_and_the_next_one_asks_again() -> None:
+def test_failed_request_fails_all_waiting_calls_and_the_next_call_requests_again() -> None:
     controller = Controller()
     ids = ProducerIds(allocate_block=controller.allocate)
-    waiting = [ids.take(), ids.take()]
+    waiting = [ids.generate(), ids.generate()]
 
-    controller.answer(ErrorCode.NOT_CONTROLLER)
+    controller.respond(ErrorCode.NOT_CONTROLLER)
     assert [delayed.value for delayed in waiting] == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 2
 
-    again = ids.take()
-    controller.answer()
+    again = ids.generate()
+    controller.respond()
     assert again.value == 5_000
 
 
-def test_a_refused_prefetch_costs_nobody_an_id_that_is_there() -> None:
+def test_failed_prefetch_leaves_the_rest_of_the_block_usable() -> None:
     controller = Controller()
     ids = ProducerIds(allocate_block=controller.allocate)
-    ids.take()
-    controller.answer()
+    ids.generate()
+    controller.respond()
     for _ in range(899):
-        ids.take()
-    controller.answer(ErrorCode.NOT_CONTROLLER)
+        ids.generate()
+    controller.respond(ErrorCode.NOT_CONTROLLER)
 
-    assert ids.take().value == 5_900
+    assert ids.generate().value == 5_900
 
 
-def test_an_id_is_a_plain_integer_even_where_an_error_has_the_same_number() -> None:
+def test_id_is_a_plain_integer_even_if_an_error_code_has_the_same_number() -> None:
     controller = Controller(next_start=0)
     ids = ProducerIds(allocate_block=controller.allocate)
-    first = ids.take()
-    controller.answer()
+    first = ids.generate()
+    controller.respond()
 
     assert type(first.value) is int
