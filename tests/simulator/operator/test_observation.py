@@ -66,7 +66,7 @@ def test_broker_that_never_catches_up_gives_no_view(monkeypatch: pytest.MonkeyPa
     late = world.cluster.nodes[world.late].node.metadata
     monkeypatch.setattr(type(late), "offset", property(lambda self: 3 if self is late else 1 << 40))
 
-    with pytest.raises(KafkaError, match="knows the metadata up to offset 3") as caught:
+    with pytest.raises(KafkaError, match="has the metadata up to offset 3") as caught:
         world.asked(world.late, lambda brokers: brokers.observe())
 
     assert caught.value.code is ErrorCode.REQUEST_TIMED_OUT

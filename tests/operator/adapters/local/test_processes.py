@@ -86,7 +86,7 @@ def test_child_has_a_session_of_its_own(tmp_path: Path) -> None:
 def test_output_is_appended_to_the_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("before\n")
-    pid = spawn("import sys; print('out'); sys.exit('err')", log)
+    pid = spawn("import sys; print('out', flush=True); sys.exit('err')", log)
     os.waitpid(pid, 0)
 
     assert log.read_text().splitlines() == ["before", "out", "err"]
