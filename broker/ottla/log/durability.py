@@ -16,6 +16,7 @@ from typing import NamedTuple
 from ottla.errors import StorageError, disk_error
 from ottla.log.checkpoint import PARTITION_METADATA
 from ottla.log.config import LONG_MAX, LogConfig
+from ottla.log.file_names import SNAPSHOT_SUFFIX, segment_path
 from ottla.log.leader_epoch_cache import LeaderEpochCache
 from ottla.log.segment import Segment
 from ottla.log.segments import Segments
@@ -45,6 +46,7 @@ class Durability:
         "_synced_changes",
         "_synced_epochs",
         "_unflushed_records",
+        "_unsynced_snapshots",
         "demanded_offset",
         "directory",
         "has_unsynced_indexes",
@@ -80,6 +82,7 @@ class Durability:
         self._is_flushing = False
         self._generation = 0
         self._sealed: list[Segment] = []
+        self._unsynced_snapshots: tuple[Offset, ...] = ()
         self.has_unsynced_indexes = has_unsynced_indexes
 
     def on_sealed(self, segment: Segment) -> None:
@@ -91,6 +94,13 @@ class Durability:
         self._generation += 1
         self.recovery_point = min(self.recovery_point, segment.base_offset)
         self.has_unsynced_indexes = False
+
+    def on_snapshot_written(self, offset: Offset) -> None:
+        """Sync the producers' snapshot at ``offset`` with the next sync.
+
+        Once the segments below it are deleted, no other copy of the producers' state is left.
+        """
+        self._unsynced_snapshots = (*self._unsynced_snapshots, offset)
 
     def on_files_changed(self) -> None:
         """Register that files were created, renamed or truncated."""
@@ -145,7 +155,7 @@ class Durability:
             StorageError: a file could not even be opened.
         """
         if self._is_blank or (self.recovery_point >= end_offset and not self._has_unsynced_files()):
-            return Sync(self.directory, [], self._synced_changes, self._synced_epochs, [])
+            return Sync(self.directory, [], self._synced_changes, self._synced_epochs, [], ())
         return self._prepare()
 
     def end_flush(self, sync: "Sync", end_offset: Offset) -> None:
@@ -184,17 +194,23 @@ class Durability:
             self._changes != self._synced_changes
             or self._epochs.change_count != self._synced_epochs
             or bool(self._sealed)
+            or bool(self._unsynced_snapshots)
         )
 
     def _prepare(self) -> "Sync":
         """Write everything, and return the files to sync with the state that a success will confirm."""
         segments = self._segments
         sealed = [segment for segment in self._sealed if segments.floor(segment.base_offset) is segment]
-        sync = Sync(self.directory, [], self._changes, self._epochs.change_count, self._sealed)
+        snapshots = self._unsynced_snapshots
+        sync = Sync(self.directory, [], self._changes, self._epochs.change_count, self._sealed, snapshots)
         for segment in dict.fromkeys([*sealed, *segments.starting_with(self.recovery_point)]):
             is_active = segment is segments.active and segment not in sealed
             sync.files.extend(segment.files_to_sync(with_indexes=not is_active))
         try:
+            for offset in snapshots:
+                path = segment_path(self.directory, offset, SNAPSHOT_SUFFIX)
+                if self._disk.exists(path):  # else its segment has been deleted, or the log truncated
+                    sync.files.append(self._disk.open(path, read_only=True))
             if sync.epochs != self._synced_epochs:
                 sync.files.append(self._disk.open(self._epochs.path, read_only=True))
             if sync.epochs != self._synced_epochs or sync.changes != self._synced_changes:
@@ -211,6 +227,7 @@ class Durability:
         self._synced_changes = max(self._synced_changes, sync.changes)
         self._synced_epochs = max(self._synced_epochs, sync.epochs)
         self._sealed = [segment for segment in self._sealed if segment not in sync.sealed]
+        self._unsynced_snapshots = tuple(each for each in self._unsynced_snapshots if each not in sync.snapshots)
 
 
 class Sync(NamedTuple):
@@ -221,6 +238,7 @@ class Sync(NamedTuple):
     changes: int
     epochs: int
     sealed: list[Segment]
+    snapshots: tuple[Offset, ...]
 
     def perform(self) -> None:
         """Sync the files, one after the other.

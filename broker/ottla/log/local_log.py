@@ -161,8 +161,8 @@ class LocalLog:
 
     def write_snapshot(self) -> None:
         """Write a snapshot of the producers' state at the log end; an empty log has none."""
-        if self.producers.end_offset > self.segments.first.base_offset:
-            self.snapshots.write(self.producers)
+        if self.producers.end_offset > self.segments.first.base_offset and self.snapshots.write(self.producers):
+            self.durability.on_snapshot_written(self.producers.end_offset)
 
     def _start_segment(self, base_offset: Offset, now_ms: int) -> None:
         segment = Segment(

@@ -1,7 +1,8 @@
 """The ``.snapshot`` files of one log: the producers' state between runs.
 
 One is written at every roll, named by the new segment's base offset, and one at a clean close, named by the log end
-offset. A snapshot is removed with its segment. A lost snapshot can be rebuilt from the log, so none is synced.
+offset. A snapshot is removed with its segment. The caller syncs what `write` has written: a lost snapshot can be
+rebuilt from the log only as long as the segments below it are there.
 
 Source: ProducerStateManager of Kafka.
 """
@@ -30,11 +31,11 @@ class ProducerSnapshots:
     def path(self, offset: Offset) -> str:
         return segment_path(self.directory, offset, SNAPSHOT_SUFFIX)
 
-    def write(self, state: ProducerState) -> None:
-        """Write the state as of its end offset, unless there is such a snapshot."""
+    def write(self, state: ProducerState) -> bool:
+        """Write the state as of its end offset; return False if there is such a snapshot already."""
         offset = state.end_offset
         if self.offsets and self.offsets[-1] >= offset:
-            return
+            return False
         path = self.path(offset)
         try:
             file = self._disk.open(path, create=True)
@@ -46,6 +47,7 @@ class ProducerSnapshots:
         except OSError as error:
             raise disk_error(f"cannot write {path}", error) from error
         insort(self.offsets, offset)
+        return True
 
     def load_latest(self, state: ProducerState, *, start_offset: Offset, end_offset: Offset, now_ms: int) -> None:
         """Set ``state`` to the newest valid snapshot at or below ``end_offset``, or to empty at ``start_offset``.

@@ -261,3 +261,21 @@ def test_shortage_of_descriptors_or_memory_rejects_an_append_and_the_log_stays_u
     assert (again.log_end_offset, again.latest_epoch) == (4, 1)
     assert [again.epoch_for_offset(offset) for offset in (0, 2)] == [0, 1]
     assert len(again.segments()) == 2
+
+
+def test_duplicates_are_known_after_a_power_cut_when_the_segments_of_their_producer_are_deleted(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
+    producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    log = open_log(retention_bytes=0)
+    log.append_as_leader(make_batch(1, **producer), leader_epoch=0, now_ms=NOW_MS)
+    log.roll(NOW_MS)
+    disk.complete_syncs()
+    log.update_high_watermark(1)
+    assert log.apply_retention(NOW_MS) == [0]
+    disk.sync_directory(log.directory)
+    disk.crash()
+
+    log = open_log(log_start_offset=1, retention_bytes=0)
+
+    assert log.append_as_leader(make_batch(1, **producer), leader_epoch=0, now_ms=NOW_MS).is_duplicate
