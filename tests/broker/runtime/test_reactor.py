@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from line_protocol import LINE, echo, read_all
 from ottla.ports import Chunk, FileSlice
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.disk import OsDisk
@@ -22,24 +23,11 @@ from ottla.runtime.reactor import Reactor
 from ottla.runtime.sender import Sender
 from ottla.types import Endpoint
 
-LINE = b"\n"
-
-
-def echo(line: bytes) -> list[Chunk]:
-    return [line + LINE]
-
 
 @pytest.fixture
 def served(serve: Callable[..., Any]) -> Iterator[Any]:
     with serve(echo) as running:
         yield running
-
-
-def read_all(sock: socket.socket, size_bytes: int) -> bytes:
-    data = bytearray()
-    while len(data) < size_bytes and (piece := sock.recv(65536)):
-        data += piece
-    return bytes(data)
 
 
 def test_requests_are_served_in_order_however_they_are_split(served: Any) -> None:

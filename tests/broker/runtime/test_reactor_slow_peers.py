@@ -8,23 +8,11 @@ from typing import Any
 
 import pytest
 
+from line_protocol import LINE, read_all
 from ottla.ports import Chunk
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.lingering import LINGER_MS
 from ottla.runtime.link import SocketOptions
-
-LINE = b"\n"
-
-
-def echo(line: bytes) -> list[Chunk]:
-    return [line + LINE]
-
-
-def read_all(sock: socket.socket, size_bytes: int) -> bytes:
-    data = bytearray()
-    while len(data) < size_bytes and (piece := sock.recv(65536)):
-        data += piece
-    return bytes(data)
 
 
 class SkippingClock(SystemClock):

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import socket
 import ssl
 import threading
 from collections.abc import Callable
@@ -12,25 +11,12 @@ from typing import Any
 
 import pytest
 
+from line_protocol import LINE, echo, read_all
 from ottla.ports import Chunk, FileSlice
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.disk import OsDisk
 from ottla.runtime.handshakes import HandshakeLimits
 from ottla.types import Endpoint
-
-LINE = b"\n"
-
-
-def echo(line: bytes) -> list[Chunk]:
-    return [line + LINE]
-
-
-def read_all(sock: socket.socket, size_bytes: int) -> bytes:
-    data = bytearray()
-    while len(data) < size_bytes and (piece := sock.recv(65536)):
-        data += piece
-    return bytes(data)
-
 
 Serve = Callable[..., Any]
 
