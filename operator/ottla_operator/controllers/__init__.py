@@ -2,7 +2,7 @@
 
 Terms:
 - *Reconciliation*: observe, plan, execute, observe again, a few rounds at most; its result is a
-`result.ReconcileResult`.
+  `result.ReconcileResult`.
 - *Member*: a Topic or User; members of one cluster are reconciled in batches over one connection (`members`).
 - *Record*: status fields that are written before the first step, because they cannot be observed after a crash
   (`operation_record`).

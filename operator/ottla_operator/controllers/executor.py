@@ -109,8 +109,8 @@ async def _execute_on_topic(
         try:
             if isinstance(step, CreateTopic):
                 assert len(steps) == 1, "a creation is the only step of its plan"
-                if (errors := rejected.get(step.topic.name)) is not None:
-                    raise errors
+                if (rejection := rejected.get(step.topic.name)) is not None:
+                    raise rejection
             else:
                 await _on_brokers(step, broker, validate_only=False)
         except EXPECTED_ERRORS as error:

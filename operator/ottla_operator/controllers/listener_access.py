@@ -45,8 +45,7 @@ def access_without_manifest(operator: OperatorAccess, authentication: str) -> Cl
     """Return how users connect to a cluster whose manifest is elsewhere, or why that is unknown here.
 
     The address, TLS and trusted authorities are those of the operator's own listener. The credentials are not known:
-    users
-    get them elsewhere.
+    users get them elsewhere.
 
     Raises:
         BrokerUnreachableError: the operator's trust store cannot be read.

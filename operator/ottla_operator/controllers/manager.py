@@ -116,8 +116,8 @@ class ControllerManager:
 
     def seen(self, document: Document) -> None:
         """Mark an object dirty if its spec or metadata changed; its status, which the operator writes, is ignored."""
-        key, asked = _key(document), _fingerprint(document)
-        if self._fingerprints.get(key) != asked:
+        key = _key(document)
+        if self._fingerprints.get(key) != _fingerprint(document):
             self._index(key, document)
             self.queue.add(key)
 

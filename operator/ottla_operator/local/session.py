@@ -137,8 +137,8 @@ class Session:
             self._directory.write(document)
 
         async def work(broker: BrokerAdmin) -> ReconcileResult:
-            asked = [DesiredTopic(topic, claimed_by)]
-            results = await reconcile_topics(asked, broker, brokers=self._broker_ids(), dry_run=dry_run, keep=keep)
+            desired = [DesiredTopic(topic, claimed_by)]
+            results = await reconcile_topics(desired, broker, brokers=self._broker_ids(), dry_run=dry_run, keep=keep)
             return results[topic.metadata.key]
 
         return await self._with_brokers(work)

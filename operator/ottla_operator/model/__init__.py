@@ -5,8 +5,7 @@ Terms:
 - *Admitted*: checked against the CRD's schema and CEL rules (`schema.admit`, `rules`), as the API server does it; the
   classes `manifest.Cluster`, `topic.Topic` and `user.User` are parsed from admitted documents only.
 - *Desired*: what the spec leads to: `nodes.DesiredCluster` with one `DesiredNode` per node, and its `Place` (host
-names,
-  ports and directories, which the host chooses).
+  names, ports and directories, which the host chooses).
 - *Revision*: digest of everything that needs a restart when it changes (`nodes`); its parts say what changed
   (`revision`).
 - *Readiness*: the outcome of a reconciliation; `conditions` maps it to Ready, Progressing, Degraded and Paused.

@@ -4,8 +4,7 @@
 Ready    Progressing  Reconciling  Stalled  meaning
 =======  ===========  ===========  =======  ==========================================================
 True     False        -            -        the object matches its spec
-True     True         True         -        it matches and serves, while something slow is in progress, such as a new
-key
+True     True         True         -        it matches and serves; a slow operation, as a new key, is going on
 False    True         True         -        in progress, or waiting for something that the message names
 False    False        -            True     waiting does not help: the message names what to change
 False    False        -            -        it does not match, and stays so on request: `paused`
@@ -13,9 +12,8 @@ Unknown  True         True         -        accepted, not reconciled yet
 =======  ===========  ===========  =======  ==========================================================
 
 Ready, Progressing, Degraded and Paused are always present; Reconciling and Stalled only while they are True (-:
-absent).
-Degraded is independent of the others: capacity or redundancy is below the spec, and not because of an operation of the
-operator's.
+absent). Degraded is independent of the others: capacity or redundancy is below the spec, and not because of one of the
+operator's own operations.
 
 Source: kubernetes-sigs/cli-utils, pkg/kstatus/README.md (abnormal-true Reconciling and Stalled).
 """

@@ -72,7 +72,7 @@ def objects(desired: DesiredCluster, without: Mapping[str, Collection[str]] | No
 def deferred_objects(desired: DesiredCluster) -> set[str]:
     """Return, as ``Kind/name``, objects that are not written yet: nodes would be restarted once node ports are known.
 
-    The API server allocates node ports together with the Services. Load balancers take long, so nodes start without
+    The API server allocates node ports when it creates the Services. Load balancers take long: nodes do not wait for
     them.
     """
     by_port = [listener.name for listener in outside_listeners(desired.cluster) if listener.type == NODE_PORT]

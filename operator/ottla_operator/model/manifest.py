@@ -116,7 +116,7 @@ class Authorization:
     """``spec.authorization``: clients may do what access control entries allow."""
 
     super_users: frozenset[str] = frozenset()
-    """Principals that the authorizer allows everything, besides nodes and the operator."""
+    """Principals with all permissions, besides nodes and the operator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +182,7 @@ class Cluster:
 
     @property
     def super_users(self) -> frozenset[str]:
-        """The principals that the cluster's authorizer allows everything (``super.users``)."""
+        """The principals with all permissions in the cluster (``super.users``)."""
         given = frozenset(filter(None, map(str.strip, self.config.get("super.users", "").split(";"))))
         given |= self.authorization.super_users if self.authorization is not None else frozenset()
         return given if self.tls is None else given | {NODE_PRINCIPAL, OPERATOR_PRINCIPAL}

@@ -2,9 +2,8 @@
 
 A planner builds an `Operation` from the observed state; the reconciler turns it into a `Record`, which is written
 before the first step and removed once no operation is in progress. The record keeps facts that cannot be observed
-again: when
-the operation started, how much there was to do, how often a step was tried. It is no plan: each reconciliation observes
-the cluster again.
+again: when the operation started, how much there was to do, how often a step was tried. It is no plan: each
+reconciliation observes the cluster again.
 """
 
 import hashlib

@@ -15,6 +15,6 @@ Start with `host`, `broker_admin`, `nodes` and `cluster_view`. The implementatio
 with doubles.
 
 Surprising: facts that cost a request are in a view only if they were requested (``with_min_isr``, ``with_settings``);
-an empty mapping then means not requested. READY is the host's word for readiness; a node that served and stopped
-reporting it is UNREADY and still counts as needed.
+an empty mapping then means not requested. READY is what the host reports, not the brokers; a node that was READY and
+is not now is UNREADY, and still counts as needed.
 """

@@ -2,10 +2,9 @@
 
 Terms:
 - *Key*: kind, namespace and name of an object. A *dirty* key waits for a worker (`work_queue`); keys of one cluster
-form
-  a *group*, of which one worker at a time takes keys.
+  form a *group*, of which one worker at a time takes keys.
 - *Mark*: a watch event makes its key dirty and does nothing else (`handlers`); a lost or repeated event costs only
-time.
+  time.
 - *Resync*: the periodic listing that makes every key dirty (`workers`).
 - *Leadership*: the replicas of one installation elect a leader by a Lease (`election` decides, `leadership` calls).
 - *Ownership*: of several installations one owns a Cluster, by ``status.operator`` (`cluster_ownership`).

@@ -123,7 +123,7 @@ class ClusterOwnership:
             return (Ownership.OURS, OwnershipClaim(name=self.name)) if stood_s >= TAKEOVER_AFTER_S else challenge
         if not claim.challenger:
             return challenge if is_first or stood_s >= CHALLENGE_AGAIN_AFTER_S else (Ownership.THEIRS, claim)
-        # The claim is another challenger's turn; it is challenged again only if that challenger seems to be gone, too.
+        # Another challenger comes first; this one challenges only if that one seems to be gone, too.
         return challenge if stood_s >= 2 * TAKEOVER_AFTER_S else (Ownership.THEIRS, claim)
 
 

@@ -32,7 +32,7 @@ async def served_certificate(
     Args:
         endpoint: of the listener.
         properties: of a client that may connect there, or of one that completes only the handshake, without
-        credentials.
+            credentials.
         timeout_s: for everything.
 
     Returns:

@@ -148,8 +148,7 @@ class KubernetesApi:
         """Apply ``status`` as this operator's whole part of the status, and return the object.
 
         Only if the object was not changed since ``document`` was read (else 409 Conflict): a write that is executed
-        late must
-        not replace a later one.
+        late must not replace a later one.
         """
         metadata = document["metadata"]
         body = {
@@ -266,8 +265,7 @@ class KubernetesApi:
             if self._session is session:
                 raise
         # A service account's token is replaced every hour or so: read it again, once. Of several requests that fail
-        # with
-        # the old one, the first reads it, and the others, whose session it closes, are sent again with the new one.
+        # with the old one, the first reads it and closes their session; the others are sent again with the new one.
         if self._session is session and session is not None:
             self._open()
             await session.close()

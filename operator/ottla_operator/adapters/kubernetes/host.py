@@ -81,8 +81,8 @@ class KubernetesHost:
         return (*addresses.certificate_names(desired.cluster), *outside)
 
     async def observe(self, desired: DesiredCluster) -> ObservedCluster:
-        world = await self._observe_objects(desired)
-        names, pods = world.names, world.pods
+        objects = await self._observe_objects(desired)
+        names, pods = objects.names, objects.pods
         seen = {
             pod["metadata"]["name"]: observed_node(pod, has_successor=pod["metadata"]["name"] in names) for pod in pods
         }
@@ -95,37 +95,39 @@ class KubernetesHost:
                     reason="PodMissing",
                     message="its StatefulSet has not created the pod yet",
                 )
-        for name, (reason, message) in world.racks.missing.items():
+        for name, (reason, message) in objects.racks.missing.items():
             seen[name] = replace(seen[name], state=NodeState.FAILED, reason=reason, message=message)
-        for name, message in world.claims.lost.items():
+        for name, message in objects.claims.lost.items():
             if name in seen and seen[name].state is not NodeState.READY:
                 seen[name] = replace(seen[name], state=NodeState.FAILED, reason="VolumeLost", message=message)
         defer_restarts(desired, pods, seen)
         shown = await with_certificates(seen, desired, self._secret_store)
-        held, allowed = kubernetes_objects.deferred_objects(desired), disruptions_allowed(desired, world.found)
+        held, allowed = kubernetes_objects.deferred_objects(desired), disruptions_allowed(desired, objects.found)
         if allowed is not None:
             # Its value depends on the brokers' view: `limit_disruptions` writes it.
             held.add(f"{UNWANTED}PodDisruptionBudget/{desired.cluster.name}")
-        differing = [it for it in differences(world.wanted, world.found) if it not in held]
+        differing = [it for it in differences(objects.wanted, objects.found) if it not in held]
         return ObservedCluster(
-            outdated=(*differing, *world.claims.patches, *world.racks.annotations),
+            outdated=(*differing, *objects.claims.patches, *objects.racks.annotations),
             nodes=shown,
-            claims=world.claims.observed,
-            storage=world.claims.trouble,
+            claims=objects.claims.observed,
+            storage=objects.claims.trouble,
             disruptions_allowed=allowed,
         )
 
     async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
-        world = await self._observe_objects(desired)
-        await self._claims.patch(world.claims, outdated)
-        fixed = [it for it in world.wanted if key_of(it) in outdated and _is_fixed(it, world.found, desired.cluster)]
-        replaced = {key_of(it): world.found[key_of(it)] for it in fixed}
-        await self._children.publish(desired.cluster, world.wanted, [it for it in outdated if it not in replaced])
+        objects = await self._observe_objects(desired)
+        await self._claims.patch(objects.claims, outdated)
+        fixed = [
+            it for it in objects.wanted if key_of(it) in outdated and _is_fixed(it, objects.found, desired.cluster)
+        ]
+        replaced = {key_of(it): objects.found[key_of(it)] for it in fixed}
+        await self._children.publish(desired.cluster, objects.wanted, [it for it in outdated if it not in replaced])
         for found in replaced.values():
             # Pods and claims stay, and the next StatefulSet adopts them; the next reconciliation creates it.
             if not found["metadata"].get("deletionTimestamp"):
                 await self._api.delete_only(found)
-        for name, annotation in world.racks.annotations.items():
+        for name, annotation in objects.racks.annotations.items():
             if name in outdated:
                 await self._api.apply(annotation)
 

@@ -33,8 +33,7 @@ class KubernetesSecrets:
             version = secret.version
             if not version:
                 # An apply could take over a Secret that another client creates at this moment. Only the permanent
-                # fields are
-                # created: an apply never removes a field of a creation.
+                # fields are created: an apply never removes a field of a creation.
                 created = await self._api.create(
                     {**document, "metadata": {**identity, "annotations": ownership(owner)}}
                 )

@@ -58,13 +58,13 @@ class CertificateResult:
     """Why nodes cannot be started."""
     facts: Document = field(default_factory=dict)
     names: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Names in the certificate of each listener for clients outside, by listener, once nodes have read their Secret."""
+    """Names in the certificate that nodes' Secret has for each listener for clients outside, by listener."""
 
 
 async def keep_certificates(
     desired: DesiredCluster, observed: ObservedCluster, host: Host, keeper: CertificateKeeper, *, dry_run: bool
 ) -> CertificateResult:
-    """Issue and renew the certificates of a cluster with TLS, if it has. Raises one of `EXPECTED_ERRORS`."""
+    """Issue and renew a cluster's certificates; do nothing without TLS. Raises one of `EXPECTED_ERRORS`."""
     cluster = desired.cluster
     if cluster.tls is None:
         return CertificateResult()

@@ -188,8 +188,7 @@ def _readiness(host: Host, observation: ClusterObservation, plan: Plan) -> Readi
     readiness = _cluster_readiness(host, observation)
     if not isinstance(readiness, Reached):
         return readiness
-    # All nodes run; only volumes and certificates can be left, those that need the user before those that only take
-    # time.
+    # All nodes run; only volumes and certificates can be left: what needs the user is reported before what takes time.
     left = [it for it in (observation.observed.storage, _of_certificates(observation)) if it is not None]
     return min(left, key=lambda it: isinstance(it, Underway), default=readiness)
 

@@ -70,7 +70,7 @@ class _TopicState:
 
 
 async def reconcile_topics(
-    asked: Sequence[DesiredTopic],
+    desired: Sequence[DesiredTopic],
     broker: BrokerAdmin,
     *,
     brokers: Collection[int] = (),
@@ -81,7 +81,7 @@ async def reconcile_topics(
 
     ``brokers`` are those of the Cluster's spec: until all of them run, a rejection for lack of brokers is a wait.
     """
-    states = {topic.metadata.key: _TopicState(topic, claimed_by) for topic, claimed_by in asked}
+    states = {topic.metadata.key: _TopicState(topic, claimed_by) for topic, claimed_by in desired}
     for _ in range(_ROUNDS_MAX):
         left = [state for state in states.values() if state.outcome is None]
         if not left:

@@ -12,7 +12,7 @@ from ottla_operator.model.manifest import Cluster, Pool
 from ottla_operator.model.objects.metadata import CLUSTER_LABEL, CONTROLLER_LABEL, POOL_LABEL, RACK_ANNOTATION
 
 RACK_CONTAINER = "rack"
-_MACHINE = "kubernetes.io/hostname"
+_HOSTNAME = "kubernetes.io/hostname"
 _ZONE = "topology.kubernetes.io/zone"
 _GRACE_S = 120
 """A broker moves its leaderships to other brokers before it stops."""
@@ -23,7 +23,7 @@ _RACK = f"metadata.annotations['{RACK_ANNOTATION}']"
 def placement(cluster: Cluster, pool: Pool) -> Document:
     """Return the fields of a pod's spec that users may set, as set by them or by default."""
     # The loss of one Kubernetes node should cost one broker only, if there are enough Kubernetes nodes.
-    spread: Document = {"maxSkew": 1, "topologyKey": _MACHINE, "whenUnsatisfiable": "ScheduleAnyway"}
+    spread: Document = {"maxSkew": 1, "topologyKey": _HOSTNAME, "whenUnsatisfiable": "ScheduleAnyway"}
     spread["labelSelector"] = _peers(cluster, pool)
     term = {"labelSelector": _peers(cluster, pool), "topologyKey": cluster.rack_key or _ZONE}
     apart = {"weight": 100, "podAffinityTerm": term}

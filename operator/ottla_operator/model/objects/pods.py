@@ -89,7 +89,7 @@ def _pod(
     format_arguments = ["format", "-t", cluster.cluster_id, "-c", configuration, "--ignore-formatted", *directories]
     format_arguments += template.format_arguments
     broker = _container("broker", image, ["run", "--config", configuration, *directories], cluster, pool, without)
-    broker["args"] += [*rack_arguments(cluster, pool), *_machine(cluster)]
+    broker["args"] += [*rack_arguments(cluster, pool), *_host_address_arguments(cluster)]
     broker["env"] += rack_environment(cluster, pool)
     formatting = _container("format", image, format_arguments, cluster, pool, without)
     return {
@@ -128,7 +128,7 @@ def _pod(
     }
 
 
-def _machine(cluster: Cluster) -> list[str]:
+def _host_address_arguments(cluster: Cluster) -> list[str]:
     """Return the arguments with the address of the Kubernetes node, if clients connect to that."""
     return ["--override", "ottla.advertised.host=$(HOST_IP)"] if advertises_host_addresses(cluster) else []
 

@@ -2,10 +2,8 @@
 
 Controllers first and the active one last, one at a time; then brokers, those of one rack together if the policy allows
 it and no partition would lack replicas. No node is stopped while another is down, lags or is being reassigned: a
-restart never takes a partition below ``min.insync.replicas``, or the quorum its majority. Only a node that has not
-become
-ready,
-perhaps because of its old configuration, is restarted whatever state the others are in.
+restart never takes a partition below ``min.insync.replicas``, nor the majority from the quorum. Only a node that has
+not become ready, perhaps because of its old configuration, is restarted whatever state the others are in.
 
 A node that does not come up with the new spec is the last one that was touched: the roll halts.
 """

@@ -10,5 +10,5 @@ config leaves no new partitions. Throttled-replica lists are left alone: the Clu
 Start with `plan.plan_topic`. `ObservedTopic.view` is there only when the replication factor may have to change.
 
 Surprising: a replication factor that needs more brokers than exist is a rejection, unless the Cluster is to have them
-soon; then it is a wait. The two older objects of one topic are decided in `planning.precedence`, not here.
+soon; then it is a wait. Which of two objects has a topic is decided in `planning.precedence`, not here.
 """

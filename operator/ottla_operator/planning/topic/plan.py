@@ -109,8 +109,7 @@ def plan_topic_deletion(topic: Topic, observed: ObservedTopic | None) -> Plan:
     """Return the steps before the object ``topic`` may be removed.
 
     Only the very topic that this object managed is deleted: one of the same name that was created since then has
-    another
-    id, and is kept.
+    another id, and is kept.
     """
     if topic.deletes_topic and observed is not None and observed.topic_id == topic.known_topic_id:
         return Plan((DeleteTopic(topic.topic_name),))

@@ -5,8 +5,7 @@ the previous password stays valid, under the other mechanism; *reserved*: a prin
 
 Invariants: the Secret is written before brokers get a new password, so none is lost. Access control entries and quotas
 do not wait for the Secret, above all not their removal. Entries are removed only after others that allow the same
-exist.
-No step, message or log contains a password.
+exist. No step, message or log contains a password.
 
 Start with `plan.plan_user`; `certificate` is for Users of the type tls.
 

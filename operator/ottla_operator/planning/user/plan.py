@@ -118,8 +118,7 @@ def release_without_brokers(user: User) -> Reached | None:
     """Return why the object ``user`` may be removed without any broker; None if it may not.
 
     The principal is recorded in the status before anything is done in a cluster: brokers that never came up do not
-    block
-    the object.
+    block the object.
     """
     if user.known_principal is None:
         return Reached("Released", f"this object never created user {user.name} on any broker")
