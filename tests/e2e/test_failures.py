@@ -1,4 +1,4 @@
-"""Failures on a real Kubernetes: of machines, disks, images and operators; no acknowledged record is lost."""
+"""Failures on a real Kubernetes: of Kubernetes nodes, disks, images and operators; no acknowledged record is lost."""
 
 import os
 import subprocess
@@ -163,7 +163,7 @@ def test_pod_that_cannot_start_halts_the_roll_at_one_node(
 
 
 @pytest.mark.skipif("OTTLA_E2E_MACHINE" not in os.environ, reason="needs a command that ends and starts machines")
-def test_lost_machine_returns_with_its_node(
+def test_lost_kubernetes_node_returns_with_its_broker(
     tried: Tried, machine_without_clients: tuple[str, str], watch_pods: Callable[..., Any]
 ) -> None:
     name, machine = machine_without_clients

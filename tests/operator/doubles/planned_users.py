@@ -14,10 +14,7 @@ from ottla_operator.model.user_secret import credential_of
 from ottla_operator.planning.plan import Plan
 from ottla_operator.planning.steps.secret import DeleteSecret, WriteSecret
 from ottla_operator.planning.steps.user import AlterQuotas, AlterScram, CreateAcls, DeleteAcls
-from ottla_operator.planning.user.plan import (
-    ObservedUser,
-    plan_user,
-)
+from ottla_operator.planning.user.plan import ObservedUser, plan_user
 from ottla_operator.ports.user_admin import UserDescription
 
 ACCESS = ClientAccess(bootstrap_servers="demo:9092")

@@ -228,7 +228,7 @@ class TestFirstVoters:
 
         assert {it.format_arguments for it in desired.nodes if not it.is_controller} == {("--no-initial-controllers",)}
 
-    def test_there_are_none_once_the_quorum_exists(self) -> None:
+    def test_initial_controllers_are_none_once_the_quorum_exists(self) -> None:
         for status in ({"clusterId": "x"}, {"clusterId": "x", "initialControllers": []}):
             desired = desired_cluster(cluster_of(MAIN, status=status), place)
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import host_looks
+import host_observations
 import pytest
 
 from ottla_operator.adapters.kubernetes.host import KubernetesHost
@@ -14,7 +14,7 @@ from ottla_operator.ports.observed_cluster import ObservedCluster
 
 Document = dict[str, Any]
 BUDGET = ObjectKey("PodDisruptionBudget", "kafka", "demo")
-Look = Callable[[int], tuple[DesiredCluster, ObservedCluster]]
+Observe = Callable[[int], tuple[DesiredCluster, ObservedCluster]]
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def host(api: Any) -> KubernetesHost:
 
 
 @pytest.fixture
-def look(host: KubernetesHost, cluster_manifest: Callable[..., Document]) -> Look:
+def observe(host: KubernetesHost, cluster_manifest: Callable[..., Document]) -> Observe:
     """Return a function that observes a cluster of so many nodes, all of whose other objects exist."""
 
     def at(nodes: int) -> tuple[DesiredCluster, ObservedCluster]:
@@ -31,21 +31,21 @@ def look(host: KubernetesHost, cluster_manifest: Callable[..., Document]) -> Loo
         manifest["metadata"] |= {"namespace": "kafka", "uid": "u-1"}
         manifest["status"] = {"clusterId": "AAAAAAAAAAAAAAAAAAAAAA", "initialControllers": []}
         cluster = Cluster.parse(manifest)
-        host_looks.publish(host, cluster)
-        return host_looks.look(host, cluster)
+        host_observations.publish(host, cluster)
+        return host_observations.observe(host, cluster)
 
     return at
 
 
-def test_budget_that_is_missing_is_to_be_written(look: Look) -> None:
-    assert look(3)[1].disruptions_allowed == -1
+def test_budget_that_is_missing_is_to_be_written(observe: Observe) -> None:
+    assert observe(3)[1].disruptions_allowed == -1
 
 
 @pytest.mark.parametrize("allowed", [0, 1])
-def test_budget_is_read_back_as_it_was_written(host: KubernetesHost, api: Any, look: Look, allowed: int) -> None:
-    asyncio.run(host.limit_disruptions(look(3)[0], allowed))
+def test_budget_is_read_back_as_it_was_written(host: KubernetesHost, api: Any, observe: Observe, allowed: int) -> None:
+    asyncio.run(host.limit_disruptions(observe(3)[0], allowed))
 
-    seen = look(3)[1]
+    seen = observe(3)[1]
 
     assert (seen.disruptions_allowed, seen.outdated) == (allowed, ())
     spec = api.stored[BUDGET]["spec"]
@@ -62,18 +62,18 @@ def test_budget_is_read_back_as_it_was_written(host: KubernetesHost, api: Any, l
         pytest.param({"maxUnavailable": 1, "unhealthyPodEvictionPolicy": "IfHealthyBudget"}, id="other-policy"),
     ],
 )
-def test_edited_budget_is_outdated(host: KubernetesHost, api: Any, look: Look, damage: Document) -> None:
-    asyncio.run(host.limit_disruptions(look(3)[0], 1))
+def test_edited_budget_is_outdated(host: KubernetesHost, api: Any, observe: Observe, damage: Document) -> None:
+    asyncio.run(host.limit_disruptions(observe(3)[0], 1))
     api.stored[BUDGET]["spec"] |= damage
 
-    assert look(3)[1].disruptions_allowed not in (0, 1)
+    assert observe(3)[1].disruptions_allowed not in (0, 1)
 
 
-def test_one_node_has_no_budget(host: KubernetesHost, api: Any, look: Look) -> None:
-    asyncio.run(host.limit_disruptions(look(3)[0], 1))
+def test_one_node_has_no_budget(host: KubernetesHost, api: Any, observe: Observe) -> None:
+    asyncio.run(host.limit_disruptions(observe(3)[0], 1))
     asyncio.run(host.remove_node("demo-main-1", ""))
 
-    seen = look(1)[1]
+    seen = observe(1)[1]
 
     assert (seen.disruptions_allowed, seen.outdated) == (None, ())
     assert BUDGET not in api.stored

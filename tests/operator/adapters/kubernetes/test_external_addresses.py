@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from host_looks import look, publish
+from host_observations import observe, publish
 
 from ottla.config.properties import parse_properties
 from ottla_operator.adapters.kubernetes.host import KubernetesHost
@@ -52,8 +52,8 @@ class World:
         """Repeat until nothing is outdated."""
         for _ in range(4):
             if not self.round(cluster):
-                return look(self.host, cluster)[0]
-        pytest.fail(f"{look(self.host, cluster)[1].outdated} is outdated for ever")
+                return observe(self.host, cluster)[0]
+        pytest.fail(f"{observe(self.host, cluster)[1].outdated} is outdated for ever")
 
     def services(self) -> list[Document]:
         return [it for key, it in self.api.stored.items() if key.kind == "Service"]
@@ -87,7 +87,7 @@ def test_nodes_start_with_the_allocated_ports(world: World) -> None:
     assert second == MAIN
     assert [world.advertised_addresses(number)["OUT"] for number in range(3)] == [":30001", ":30002", ":30003"]
     assert world.round(cluster) == ()
-    assert look(world.host, cluster)[1].outdated == ()
+    assert observe(world.host, cluster)[1].outdated == ()
 
 
 def test_pod_passes_the_host_address_to_the_node(world: World) -> None:
@@ -111,12 +111,12 @@ def test_bootstrap_address_has_the_hosts_of_brokers(world: World) -> None:
     cluster = world.cluster(type="nodeport")
     labels = {"ottla.dev/broker": "true"}
     world.settle(cluster)
-    desired, _ = look(world.host, cluster)
+    desired, _ = observe(world.host, cluster)
     before = world.host.bootstrap_servers(desired, cluster.listeners[1])
     pod = {"kind": "Pod", "metadata": {"name": "demo-main-0", "labels": labels}, "status": {"hostIP": "10.0.0.1"}}
     world.api.put(pod)
 
-    desired, _ = look(world.host, cluster)
+    desired, _ = observe(world.host, cluster)
 
     assert before == ""
     assert world.host.bootstrap_servers(desired, cluster.listeners[1]) == "10.0.0.1:30000"
@@ -146,7 +146,7 @@ def test_address_of_a_load_balancer_changes_configuration_and_no_revision(world:
 
     assert world.round(cluster) == ("ConfigMap/demo-main",)
 
-    after = look(world.host, cluster)[0]
+    after = observe(world.host, cluster)[0]
     assert world.advertised_addresses()["OUT"] == "demo-main-0-out.example:9095"
     assert [node.revision for node in after.nodes] == [node.revision for node in before.nodes]
     assert after.nodes[0].properties != before.nodes[0].properties

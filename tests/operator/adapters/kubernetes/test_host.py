@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from host_looks import look, publish
+from host_observations import observe, publish
 
 from ottla_operator.adapters.kubernetes.host import KubernetesHost
 from ottla_operator.adapters.kubernetes.pod_state import observed_node
@@ -96,7 +96,7 @@ EVERYTHING = (
 
 
 def test_everything_of_a_new_cluster_is_published(host: KubernetesHost, store: FakeStore, cluster: Cluster) -> None:
-    _, seen = look(host, cluster)
+    _, seen = observe(host, cluster)
     publish(host, cluster)
 
     assert seen.outdated == EVERYTHING
@@ -119,7 +119,7 @@ def test_version_that_means_the_image_is_known(
 def test_objects_as_desired_are_not_written_again(host: KubernetesHost, cluster: Cluster) -> None:
     publish(host, cluster)
 
-    assert look(host, cluster)[1].outdated == ()
+    assert observe(host, cluster)[1].outdated == ()
 
 
 def test_only_changed_objects_are_repaired(host: KubernetesHost, store: FakeStore, cluster: Cluster) -> None:
@@ -135,7 +135,7 @@ def test_only_changed_objects_are_repaired(host: KubernetesHost, store: FakeStor
 
 def test_missing_pod_is_left_to_the_stateful_set(host: KubernetesHost, cluster: Cluster) -> None:
     publish(host, cluster)
-    desired, seen = look(host, cluster)
+    desired, seen = observe(host, cluster)
 
     assert seen.nodes["demo-main-0"].reason == "PodMissing"
     assert plan_cluster(desired, seen).steps == ()
@@ -144,18 +144,18 @@ def test_missing_pod_is_left_to_the_stateful_set(host: KubernetesHost, cluster: 
 def test_missing_pod_of_a_leaving_node_is_observed(host: KubernetesHost, cluster: Cluster) -> None:
     """The quorum may need its vote before any broker responds: an evicted pod must not shrink its StatefulSet."""
     cluster = replace(cluster, known_initial_controllers=())
-    name = f"demo-main-{len(look(host, cluster)[0].nodes)}"
+    name = f"demo-main-{len(observe(host, cluster)[0].nodes)}"
     desired = asyncio.run(host.desired(cluster, [name]))
     asyncio.run(host.publish(desired, EVERYTHING))
 
-    _, seen = look(host, cluster)
+    _, seen = observe(host, cluster)
 
     assert seen.nodes[name].reason == "PodMissing"
     assert leaving_nodes(cluster, seen.nodes, None) == (name,)
 
 
 def test_new_cluster_is_only_published(host: KubernetesHost, cluster: Cluster) -> None:
-    desired, seen = look(host, cluster)
+    desired, seen = observe(host, cluster)
 
     assert plan_cluster(desired, seen).steps == (Publish(desired, EVERYTHING),)
 
@@ -163,7 +163,7 @@ def test_new_cluster_is_only_published(host: KubernetesHost, cluster: Cluster) -
 def test_restart_and_stop_delete_the_observed_pod(host: KubernetesHost, store: FakeStore, cluster: Cluster) -> None:
     publish(host, cluster)
     store.add_pod("demo-main-0", uid="p-0")
-    desired, seen = look(host, cluster)
+    desired, seen = observe(host, cluster)
 
     asyncio.run(host.restart_node(desired.nodes[0], seen.nodes["demo-main-0"].uid))
     asyncio.run(host.remove_node("demo-main-1", "p-1"))
@@ -172,14 +172,14 @@ def test_restart_and_stop_delete_the_observed_pod(host: KubernetesHost, store: F
 
 
 def test_only_the_stateful_set_starts_pods(host: KubernetesHost, cluster: Cluster) -> None:
-    desired, _ = look(host, cluster)
+    desired, _ = observe(host, cluster)
 
     with pytest.raises(HostError):
         asyncio.run(host.start_node(desired.nodes[0]))
 
 
 def test_bootstrap_address_is_the_bootstrap_service(host: KubernetesHost, cluster: Cluster) -> None:
-    assert host.bootstrap_servers(look(host, cluster)[0], PLAINTEXT) == "demo-bootstrap.kafka.svc:9092"
+    assert host.bootstrap_servers(observe(host, cluster)[0], PLAINTEXT) == "demo-bootstrap.kafka.svc:9092"
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_cluster_id_of_the_volumes_is_adopted(
     for number, cluster_id in enumerate(claims):
         store.add_claim(f"data-demo-main-{number}", cluster_id)
 
-    desired, _ = look(host, cluster)
+    desired, _ = observe(host, cluster)
 
     assert desired.cluster.cluster_id == (cluster.cluster_id if expected == "derived" else expected)
 
@@ -207,7 +207,7 @@ def test_volumes_of_two_clusters_are_rejected(host: KubernetesHost, store: FakeS
     store.add_claim("data-demo-main-1", "two")
 
     with pytest.raises(HostError, match="carry the ids one, two"):
-        look(host, cluster)
+        observe(host, cluster)
 
 
 @pytest.mark.parametrize(
@@ -324,12 +324,12 @@ def test_terminating_pod_has_nothing_left_to_restart() -> None:
 def test_terminating_pod_has_a_successor_only_within_the_number_of_its_stateful_set(
     host: KubernetesHost, store: FakeStore, cluster: Cluster, replicas: int, state: NodeState
 ) -> None:
-    name = f"demo-main-{len(look(host, cluster)[0].nodes)}"
+    name = f"demo-main-{len(observe(host, cluster)[0].nodes)}"
     publish(host, cluster)
     store.stored["StatefulSet", "demo-main"]["spec"]["replicas"] += replicas
     store.add_pod(name, deletionTimestamp="2026-01-01T00:00:00Z")
 
-    assert look(host, cluster)[1].nodes[name].state is state
+    assert observe(host, cluster)[1].nodes[name].state is state
 
 
 @pytest.mark.parametrize(

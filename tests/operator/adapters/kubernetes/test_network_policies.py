@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from host_looks import publish
+from host_observations import publish
 
 from ottla_operator.adapters.kubernetes.host import KubernetesHost
 from ottla_operator.errors import HostError

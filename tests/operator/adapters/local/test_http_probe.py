@@ -50,7 +50,7 @@ def says(data: bytes) -> Handler:
         pytest.param(b"", None, False, id="silence"),
     ],
 )
-def test_response(data: bytes, response: ProbeResponse | None, is_good: bool) -> None:
+def test_response_is_parsed_or_status_0(data: bytes, response: ProbeResponse | None, is_good: bool) -> None:
     found, asked = ask(says(data))
 
     assert found.is_good is is_good

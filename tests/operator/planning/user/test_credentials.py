@@ -16,7 +16,7 @@ Document = dict[str, Any]
 Builder = Callable[..., Document]
 
 
-def test_new_revision_makes_another_password_at_once(user_manifest: Builder) -> None:
+def test_new_revision_replaces_the_password_at_once(user_manifest: Builder) -> None:
     good = settled(rotated(user_manifest, "1"))
     user = rotated(user_manifest, "2")
 

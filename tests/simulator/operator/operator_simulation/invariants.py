@@ -308,7 +308,7 @@ class LeadershipMovedAway(PlannerInvariant):
 
 
 class NoUnrequestedEntries(PlannerInvariant):
-    """An entry of no User never exists."""
+    """Every access control entry is one of a User."""
 
     def __init__(self, situation: Situation) -> None:
         super().__init__(situation)

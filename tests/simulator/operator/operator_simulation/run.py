@@ -116,7 +116,7 @@ class PlannerRun:
             SeededRandom(seed * 4 + 3),
             operator_host=OPERATOR_HOST,
             kill_operator=self.replace_operator,
-            on_crash=self._look,
+            on_crash=self._notify_watches,
             note=lambda what: self.trace.note("troubles", what),
         )
         self.api_faults = ApiFaults(
@@ -156,11 +156,11 @@ class PlannerRun:
     def _start_other(self) -> None:
         """Start the operator of another installation, whose steps break an invariant until it is the only one."""
 
-        def look(step: StepTaken) -> None:
+        def reject(step: StepTaken) -> None:
             if self._other is not None:
                 self._failure = self._failure or InvariantViolation(f"OneOperator: {SECOND} takes a step: {step}")
 
-        self._other = self._begin_operator(OTHER_OPERATOR_HOST, StepsOfAnother(self.steps, look), SECOND)
+        self._other = self._begin_operator(OTHER_OPERATOR_HOST, StepsOfAnother(self.steps, reject), SECOND)
 
     def _remove_first(self) -> None:
         """Remove the first installation: the other one is the operator from now on."""
@@ -233,11 +233,11 @@ class PlannerRun:
         self.trace.note("operator", f"{document['metadata']['name']}: {ready['reason']}: {ready['message']}")
         self._check(lambda invariant: invariant.on_status(document))
 
-    def _check(self, look: Callable[[PlannerInvariant], object]) -> None:
+    def _check(self, check: Callable[[PlannerInvariant], object]) -> None:
         """Check every invariant. The caller may be the operator, which would catch the exception: so it is kept."""
         for invariant in self.planner_invariants:
             try:
-                look(invariant)
+                check(invariant)
             except InvariantViolation as violation:
                 self._failure = self._failure or violation
 
@@ -253,17 +253,17 @@ class PlannerRun:
 
     def _on_event(self, place: SimulatedNode) -> None:
         self.state_observer.observe_node(place)
-        self._look(place)
+        self._notify_watches(place)
         for invariant in self.planner_invariants:
             invariant.on_node(place)
 
     def _on_stopped(self, place: SimulatedNode, reason: str | None) -> None:
         self.trace.note(place.host, f"has stopped: {reason or 'in order'}")
-        self._look(place)
+        self._notify_watches(place)
         for invariant in self.planner_invariants if reason is None else ():
             invariant.on_stopped(place)
 
-    def _look(self, place: SimulatedNode) -> None:
+    def _notify_watches(self, place: SimulatedNode) -> None:
         """Notify the operator's watch of nodes that started or ended."""
         now = (place.process is not None, place.is_ready)
         if self._seen.get(place.node_id) != now:

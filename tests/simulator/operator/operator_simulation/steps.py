@@ -120,14 +120,14 @@ class Steps:
 
 
 class StepsOfAnother:
-    """The steps of another installation of the operator; ``look`` receives each of them first."""
+    """The steps of another installation of the operator; ``on_step`` receives each of them first."""
 
-    def __init__(self, steps: Steps, look: Callable[[StepTaken], object]) -> None:
+    def __init__(self, steps: Steps, on_step: Callable[[StepTaken], object]) -> None:
         self._steps = steps
-        self._look = look
+        self._on_step = on_step
 
     async def take(self, step: StepTaken, call: Callable[[], Awaitable[None]]) -> None:
-        self._look(step)
+        self._on_step(step)
         await self._steps.take(step, call)
 
 

@@ -8,7 +8,7 @@ from ottla_operator.ports.host import Host
 from ottla_operator.ports.observed_cluster import ObservedCluster
 
 
-def look(host: Host, cluster: Cluster) -> tuple[DesiredCluster, ObservedCluster]:
+def observe(host: Host, cluster: Cluster) -> tuple[DesiredCluster, ObservedCluster]:
     """Return the desired and the observed state."""
 
     async def both() -> tuple[DesiredCluster, ObservedCluster]:
@@ -20,6 +20,6 @@ def look(host: Host, cluster: Cluster) -> tuple[DesiredCluster, ObservedCluster]
 
 def publish(host: Host, cluster: Cluster) -> tuple[str, ...]:
     """Observe, and publish outdated objects; return their names."""
-    desired, observed = look(host, cluster)
+    desired, observed = observe(host, cluster)
     asyncio.run(host.publish(desired, observed.outdated))
     return observed.outdated
