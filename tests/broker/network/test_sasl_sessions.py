@@ -5,48 +5,14 @@ import struct
 
 import pytest
 
+from locked_node import EVERYTHING, is_served, set_credential, start
 from ottla.errors import ErrorCode
 from ottla.handlers.api import ConnectionInfo
 from ottla.network.connection import Connection
 from ottla.network.sasl_authenticator import SaslAuthenticator
-from ottla.sasl.scram import ScramMechanism, new_salt, salted_password
-from ottla.simulator.world.random_source import SeededRandom
-from ottla.simulator.world.single_node import ALICE, LOCKED, SASL_LISTENER, Client, RunningNode, World
-from ottla.wire.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-    ScramCredentialUpsertion,
-)
-from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.sasl.scram import ScramMechanism
+from ottla.simulator.world.single_node import ALICE, SASL_LISTENER, RunningNode, World
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
-
-EVERYTHING = MetadataRequest(topics=[])
-
-
-def start(world: World, **changes: str) -> RunningNode:
-    return world.start_node(**(LOCKED | changes))
-
-
-@pytest.fixture
-def locked(world: World) -> RunningNode:
-    return start(world)
-
-
-def is_served(client: Client) -> bool:
-    return client.ask(EVERYTHING, MetadataResponse, 9).cluster_id is not None
-
-
-def set_credential(
-    running: RunningNode, mechanism: ScramMechanism, user: str, password: str, iterations: int = 4096
-) -> None:
-    salt = new_salt(SeededRandom(2).randrange)
-    salted = salted_password(mechanism, password, salt, iterations)
-    upsertion = ScramCredentialUpsertion(
-        name=user, mechanism=mechanism, iterations=iterations, salt=salt, salted_password=salted
-    )
-    request = AlterUserScramCredentialsRequest(upsertions=[upsertion])
-    response = running.connect().ask(request, AlterUserScramCredentialsResponse, 0)
-    assert [each.error_code for each in response.results] == [ErrorCode.NONE]
 
 
 @pytest.fixture
