@@ -70,7 +70,7 @@ def test_read_only_buffer_is_appended_and_not_changed(open_log: OpenLog, make_ba
         pytest.param(-1, True, id="one-byte-over-is-rejected"),
     ],
 )
-def test_a_batch_may_be_as_large_as_the_topic_allows(
+def test_batch_above_max_message_bytes_is_rejected(
     open_log: OpenLog, make_batch: MakeBatch, max_message_bytes: int, is_rejected: bool
 ) -> None:
     batch = make_batch(1)
@@ -107,7 +107,7 @@ def test_rejected_batch_leaves_the_log_unchanged(open_log: OpenLog, make_batch: 
     assert append(log, make_batch(1)) == (1, 1)
 
 
-def test_a_coordinator_may_write_control_records_and_a_client_may_not(open_log: OpenLog) -> None:
+def test_control_batches_are_accepted_from_coordinators_only(open_log: OpenLog) -> None:
     log = open_log()
     marker = build_end_transaction_marker(
         ControlRecordType.COMMIT, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp_ms=NOW_MS
@@ -118,7 +118,7 @@ def test_a_coordinator_may_write_control_records_and_a_client_may_not(open_log: 
     assert append(log, marker, origin=AppendOrigin.COORDINATOR) == (0, 0)
 
 
-def test_the_quorum_leader_keeps_its_own_offsets_and_epochs(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_quorum_leader_append_keeps_offsets_and_epochs(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log()
     data = make_batch(2, leader_epoch=3) + make_batch(1, base_offset=2, leader_epoch=4)
 
@@ -189,7 +189,7 @@ def test_batches_of_a_coordinator_need_no_sequence(open_log: OpenLog, make_batch
 # --- follower appends
 
 
-def test_a_follower_writes_what_the_leader_wrote(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_follower_appends_the_leaders_batches_unchanged(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log()
     data = make_batch(2, leader_epoch=1) + make_batch(3, base_offset=2, leader_epoch=2)
 
@@ -218,7 +218,7 @@ def test_follower_accepts_offset_gaps_but_no_decreasing_offsets(open_log: OpenLo
     assert raised.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_a_follower_checks_the_crc(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_follower_checks_the_crc(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log()
     data = make_batch(1)
     data[-1] ^= 1

@@ -68,7 +68,7 @@ def test_checkpoint_without_entries_is_read_as_kafka_reads_it(text: str) -> None
     assert parse_epochs(text, PATH) == []
 
 
-def test_a_written_file_survives_a_power_cut(disk: SimulatedDisk) -> None:
+def test_written_checkpoint_survives_a_power_cut(disk: SimulatedDisk) -> None:
     write_text(disk, PATH, "one")
     write_text(disk, PATH, "two")
     disk.crash()
@@ -77,7 +77,7 @@ def test_a_written_file_survives_a_power_cut(disk: SimulatedDisk) -> None:
 
 
 @pytest.mark.parametrize("operation", ["open", "write", "sync", "rename"])
-def test_a_failed_write_leaves_the_old_file(disk: SimulatedDisk, operation: str) -> None:
+def test_failed_checkpoint_write_keeps_the_old_file(disk: SimulatedDisk, operation: str) -> None:
     write_text(disk, PATH, "old")
     disk.fail_next(operation, errno.EIO)
 

@@ -8,7 +8,7 @@ from ottla.errors import ConfigurationError
 from ottla.log.config import LogConfig
 
 
-def test_the_defaults_are_kafkas() -> None:
+def test_defaults_are_those_of_kafka() -> None:
     config = LogConfig()
 
     assert (config.segment_bytes, config.segment_ms, config.retention_ms) == (1_073_741_824, 604_800_000, 604_800_000)

@@ -250,5 +250,5 @@ def test_corrupt_snapshot_is_reported(disk: SimulatedDisk) -> None:
     assert "snapshot has at least" in explained(disk, "00000000000000000002.snapshot", b"\0")[0]
 
 
-def test_an_unknown_file_is_named(disk: SimulatedDisk) -> None:
+def test_dump_names_an_unknown_file_that_it_ignores(disk: SimulatedDisk) -> None:
     assert explained(disk, "partition.metadata", b"") == ["Ignoring unknown file /partition.metadata"]

@@ -13,7 +13,7 @@ from ottla.log.file_names import (
 from ottla.types import TopicPartition
 
 
-def test_a_segments_name_is_its_base_offset_in_twenty_digits() -> None:
+def test_segment_file_name_is_the_base_offset_in_twenty_digits() -> None:
     assert segment_path("/d", 42, ".log") == "/d/00000000000000000042.log"
 
 
@@ -44,7 +44,7 @@ def test_only_segments_have_a_base_offset(name: str, offset: int | None) -> None
         pytest.param(".lock", None, id="a-file"),
     ],
 )
-def test_a_logs_directory_names_its_partition(name: str, log: TopicPartition | None) -> None:
+def test_log_directory_name_has_the_partition(name: str, log: TopicPartition | None) -> None:
     assert parse_log_directory(name) == log
 
 
@@ -58,7 +58,7 @@ def test_topic_name_may_end_like_a_suffix() -> None:
     assert directory_mark("orders-delete-0") is None
 
 
-def test_a_marked_name_fits_the_file_system() -> None:
+def test_marked_directory_name_has_at_most_255_characters() -> None:
     name = marked_directory_name(TopicPartition("t" * 249, 0), "f" * 32, DELETE_DIRECTORY_SUFFIX)
 
     assert len(name) == 255

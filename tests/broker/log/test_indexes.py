@@ -27,7 +27,7 @@ def disk() -> SimulatedDisk:
 
 
 @given(ascending, st.integers(90, 1200))
-def test_a_lookup_finds_the_last_entry_at_or_below(relative: list[int], wanted: int) -> None:
+def test_lookup_finds_the_last_entry_at_or_below(relative: list[int], wanted: int) -> None:
     index = OffsetIndex(SimulatedDisk(), PATH, 100)
     for number, offset in enumerate(relative):
         index.append(100 + offset, (number + 1) * 10)
@@ -67,7 +67,7 @@ def test_entries_reach_the_file_when_the_index_is_saved_and_only_the_new_ones(di
     assert disk.operations["write"] - before == 1
 
 
-def test_a_released_index_is_read_again(disk: SimulatedDisk) -> None:
+def test_released_index_is_read_again(disk: SimulatedDisk) -> None:
     index = OffsetIndex(disk, PATH, 50)
     index.append(60, 10)
     index.release()
@@ -77,12 +77,12 @@ def test_a_released_index_is_read_again(disk: SimulatedDisk) -> None:
     assert index.entries() == [(60, 10), (70, 20)]
 
 
-def test_the_last_entry_of_nothing_is_the_base_offset(disk: SimulatedDisk) -> None:
+def test_last_entry_of_an_empty_index_is_the_base_offset(disk: SimulatedDisk) -> None:
     assert OffsetIndex(disk, PATH, 50).last_entry() == (50, 0)
     assert OffsetIndex(disk, PATH, 50).lookup(99) == 0
 
 
-def test_the_first_entry_at_or_above_a_position(disk: SimulatedDisk) -> None:
+def test_offset_at_position_is_that_of_the_first_entry_at_or_above(disk: SimulatedDisk) -> None:
     index = OffsetIndex(disk, PATH, 0)
     index.append(5, 100)
     index.append(9, 200)
@@ -98,9 +98,7 @@ def test_the_first_entry_at_or_above_a_position(disk: SimulatedDisk) -> None:
         pytest.param(pack(">ii", 3, 4) + b"\0", False, id="part-of-an-entry"),
     ],
 )
-def test_the_end_of_a_file_shows_whether_its_entries_are_whole(
-    disk: SimulatedDisk, data: bytes, is_whole: bool
-) -> None:
+def test_index_with_a_partial_entry_is_not_whole(disk: SimulatedDisk, data: bytes, is_whole: bool) -> None:
     disk.open(PATH, create=True).pwritev([data], 0)
     index = OffsetIndex(disk, PATH, 100)
 
@@ -108,7 +106,7 @@ def test_the_end_of_a_file_shows_whether_its_entries_are_whole(
     assert index.file.is_whole is is_whole
 
 
-def test_a_missing_index_is_not_whole(disk: SimulatedDisk) -> None:
+def test_missing_index_is_not_whole(disk: SimulatedDisk) -> None:
     for index in (OffsetIndex(disk, PATH, 100), TimeIndex(disk, PATH, 100)):
         index.last_entry()
         assert not index.file.is_whole
@@ -138,7 +136,7 @@ def test_only_later_timestamps_are_added(disk: SimulatedDisk) -> None:
         pytest.param(99, 105, id="after-the-last-entry"),
     ],
 )
-def test_a_search_by_time_starts_at_the_last_entry_at_or_below(
+def test_search_by_time_starts_at_the_last_entry_at_or_below(
     disk: SimulatedDisk, timestamp_ms: int, offset: int
 ) -> None:
     index = TimeIndex(disk, PATH, 100)

@@ -108,7 +108,7 @@ def test_leader_epoch_checkpoint_has_kafkas_format(cache: LeaderEpochCache, disk
     ["\n", "0\n\n", "1\n0\n", "0\n2\n1 1\n", "0\n1\n1 x\n", "0\n1\n1 2 3\n", "0\n2\n4 1\n3 2\n"],
     ids=["blank", "no-count", "version", "count", "not-a-number", "three-fields", "descending"],
 )
-def test_a_malformed_file_is_an_error_that_names_it(disk: SimulatedDisk, text: str) -> None:
+def test_malformed_file_is_named_in_the_error(disk: SimulatedDisk, text: str) -> None:
     disk.open(PATH, create=True).pwritev([text.encode()], 0)
 
     with pytest.raises(StorageError, match=PATH):

@@ -161,7 +161,7 @@ def test_new_log_ignores_checkpoints_of_a_deleted_log_of_its_name(node: Any, mak
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (0, 0, 0)
 
 
-def test_a_deleted_log_is_renamed_at_once_and_removed_later(node: Any, make_batch: MakeBatch) -> None:
+def test_deleted_log_is_renamed_at_once_and_removed_later(node: Any, make_batch: MakeBatch) -> None:
     manager = node.start()
     append(node.create(manager), make_batch(1))
 
@@ -189,7 +189,7 @@ def test_idle_logs_are_due_again_after_the_check_interval(node: Any) -> None:
     assert manager.maintenance.due_ms == now_ms + DELETION_CHECK_INTERVAL_MS
 
 
-def test_a_checkpoint_of_the_same_offsets_is_not_written_again(node: Any, make_batch: MakeBatch) -> None:
+def test_checkpoint_of_the_same_offsets_is_not_written_again(node: Any, make_batch: MakeBatch) -> None:
     manager = node.start()
     append(node.create(manager), make_batch(1))
     writes = []
@@ -203,7 +203,7 @@ def test_a_checkpoint_of_the_same_offsets_is_not_written_again(node: Any, make_b
     assert writes[1] == writes[2] == writes[0]
 
 
-def test_a_deletion_is_finished_after_a_restart(node: Any) -> None:
+def test_deletion_of_a_log_is_completed_after_a_restart(node: Any) -> None:
     manager = node.start()
     node.create(manager)
     manager.delete(TopicPartition("topic", 0))
@@ -312,7 +312,7 @@ def test_start_fails_when_all_directories_have_failed(node: Any) -> None:
         node.start()
 
 
-def test_a_directory_that_fails_to_close_leaves_no_marker(node: Any, make_batch: MakeBatch) -> None:
+def test_failed_close_of_a_directory_leaves_no_clean_shutdown_marker(node: Any, make_batch: MakeBatch) -> None:
     manager = node.start()
     append(node.create(manager), make_batch(1))
     node.disk.fail_next("sync", errno.EIO, path_part="/a/topic-0")

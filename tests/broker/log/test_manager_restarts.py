@@ -43,7 +43,7 @@ def test_producers_expire_by_the_newest_setting(
     assert [bool(log.active_producers()) for log in logs] == [is_known] * 4
 
 
-def test_a_clean_stop_keeps_every_offset(node: Any, make_batch: MakeBatch) -> None:
+def test_clean_shutdown_keeps_all_offsets(node: Any, make_batch: MakeBatch) -> None:
     manager = node.start()
     log = node.create(manager)
     append(log, make_batch(5))
@@ -109,7 +109,7 @@ def test_kafkas_empty_marker_is_a_clean_stop_of_unknown_epoch(node: Any) -> None
     assert node.start().previous_broker_epoch() == -1
 
 
-def test_a_kill_loses_nothing_that_was_written(node: Any, make_batch: MakeBatch) -> None:
+def test_killed_process_loses_no_written_records(node: Any, make_batch: MakeBatch) -> None:
     append(node.create(node.start()), make_batch(5))
     node.disk.kill()
 
@@ -137,7 +137,7 @@ def test_checkpoints_are_written_in_time(node: Any, make_batch: MakeBatch) -> No
     assert node.disk.contents("/a/log-start-offset-checkpoint") == b"0\n0\n"
 
 
-def test_a_truncation_writes_the_recovery_point_at_once(node: Any, make_batch: MakeBatch) -> None:
+def test_truncation_writes_the_recovery_point_checkpoint_at_once(node: Any, make_batch: MakeBatch) -> None:
     log = node.create(node.start())
     append(log, make_batch(5))
     append(log, make_batch(5))
@@ -150,7 +150,7 @@ def test_a_truncation_writes_the_recovery_point_at_once(node: Any, make_batch: M
     assert node.disk.contents("/a/recovery-point-offset-checkpoint") == b"0\n1\ntopic 0 0\n"
 
 
-def test_a_malformed_checkpoint_takes_its_directory_offline(node: Any) -> None:
+def test_malformed_checkpoint_takes_its_directory_offline(node: Any) -> None:
     node.create(node.start())
     node.disk.kill()
     node.disk.open("/a/recovery-point-offset-checkpoint", create=True).pwritev([b"garbage"], 0)

@@ -53,7 +53,7 @@ def test_read_within_a_batch_returns_the_whole_batch(open_log: OpenLog, make_bat
     assert [batch.base_offset for batch in iterate_batches(records.read())] == [3]
 
 
-def test_the_first_batch_is_whole_however_small_the_limit(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_first_batch_is_returned_whole_above_the_size_limit(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log()
     batch = make_batch(3)
     append(log, batch)
@@ -73,7 +73,7 @@ def test_read_ends_at_its_size_limit(open_log: OpenLog, make_batch: MakeBatch) -
     assert log.read(0, size_bytes_max=10_000).size_bytes == 3 * size_bytes
 
 
-def test_a_read_stops_below_its_upper_bound(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_read_stops_below_its_upper_bound(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log(index_interval_bytes=0)
     size_bytes = len(make_batch(1))
     for _ in range(4):
@@ -153,7 +153,7 @@ def test_file_slice_stays_readable_after_its_segments_deletion(open_log: OpenLog
     ("room_bytes", "segments"),
     [pytest.param(0, [0], id="exactly-full-stays"), pytest.param(-1, [0, 1], id="one-byte-short-rolls")],
 )
-def test_a_segment_rolls_before_it_grows_above_its_size(
+def test_segment_rolls_before_it_grows_above_its_size(
     open_log: OpenLog, make_batch: MakeBatch, room_bytes: int, segments: list[int]
 ) -> None:
     log = open_log(segment_bytes=2 * len(make_batch(1)) + room_bytes)
@@ -168,7 +168,7 @@ def test_a_segment_rolls_before_it_grows_above_its_size(
     ("later_ms", "segments"),
     [pytest.param(HOUR_MS, [0], id="exactly-the-age-stays"), pytest.param(HOUR_MS + 1, [0, 1], id="one-ms-more-rolls")],
 )
-def test_a_segment_rolls_by_the_time_its_records_span(
+def test_segment_rolls_by_the_time_span_of_its_records(
     open_log: OpenLog, make_batch: MakeBatch, later_ms: int, segments: list[int]
 ) -> None:
     log = open_log(segment_ms=HOUR_MS, message_timestamp_after_max_ms=10 * HOUR_MS)
@@ -191,7 +191,7 @@ def test_records_without_timestamps_roll_by_age_of_the_segment(open_log: OpenLog
     assert len(log.segments()) == 2
 
 
-def test_a_full_index_rolls_the_segment(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_full_index_rolls_the_segment(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log(segment_index_bytes=3 * 12, index_interval_bytes=0)
 
     for index in range(6):
@@ -212,7 +212,7 @@ def test_rolling_an_empty_segment_does_nothing(open_log: OpenLog) -> None:
 # --- watermarks and transactions
 
 
-def test_the_high_watermark_stays_within_the_log(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_high_watermark_stays_within_the_log(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log()
     append(log, make_batch(4))
 
@@ -222,7 +222,7 @@ def test_the_high_watermark_stays_within_the_log(open_log: OpenLog, make_batch: 
     assert log.update_high_watermark(0) == 2
 
 
-def test_the_log_start_cannot_pass_the_high_watermark(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_log_start_cannot_pass_the_high_watermark(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log()
     append(log, make_batch(4))
     log.update_high_watermark(3)
@@ -299,7 +299,7 @@ def test_producers_are_listed_and_expire(open_log: OpenLog, make_batch: MakeBatc
 # --- ids and directories
 
 
-def test_a_topic_id_is_kept_and_never_changed(open_log: OpenLog) -> None:
+def test_topic_id_is_kept_and_never_changed(open_log: OpenLog) -> None:
     log = open_log()
     log.assign_topic_id(Uuid(b"a" * 16))
     log.close()

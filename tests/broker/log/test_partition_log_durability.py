@@ -34,7 +34,7 @@ def test_append_does_not_sync_by_default(open_log: OpenLog, make_batch: MakeBatc
     assert (disk.operations["sync"], log.recovery_point) == (before, 0)
 
 
-def test_an_append_costs_one_write(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
+def test_append_takes_one_write(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
     log = open_log(index_interval_bytes=0)
     append(log, make_batch(1))
     before = disk.operations.copy()
@@ -190,7 +190,7 @@ def test_flush_later_reports_when_it_is_done(open_log: OpenLog, make_batch: Make
         pytest.param("write", errno.EIO, id="write-error"),
     ],
 )
-def test_a_failed_write_ends_the_log(
+def test_failed_write_fails_the_log(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, operation: str, error_number: int
 ) -> None:
     log = open_log()
@@ -225,7 +225,7 @@ def test_failed_sync_ends_the_log_and_is_not_retried(
         log.flush()
 
 
-def test_a_failed_read_ends_the_log(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
+def test_failed_read_fails_the_log(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
     log = open_log()
     append(log, make_batch(2))
     disk.fail_next("read", errno.EIO)

@@ -87,7 +87,7 @@ def test_epochs_rise_and_sequences_have_no_gap(
     assert rejection_code(state, batch(sequence, epoch=epoch)) is expected
 
 
-def test_an_unknown_producer_may_start_anywhere(state: ProducerState, batch: MakeProducerBatch) -> None:
+def test_unknown_producer_may_start_with_any_sequence(state: ProducerState, batch: MakeProducerBatch) -> None:
     assert rejection_code(state, batch(1234)) is None
 
 
@@ -98,7 +98,7 @@ def test_after_the_largest_sequence_comes_zero(state: ProducerState, batch: Make
     assert rejection_code(state, batch(1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_batch_may_wrap_around_the_largest_sequence(state: ProducerState, batch: MakeProducerBatch) -> None:
+def test_sequence_wraps_around_within_a_batch(state: ProducerState, batch: MakeProducerBatch) -> None:
     wrapped = batch(SEQUENCE_MAX - 1, count=4)
     state.on_data(wrapped)
 
@@ -106,7 +106,7 @@ def test_a_batch_may_wrap_around_the_largest_sequence(state: ProducerState, batc
     assert state.find_duplicate(wrapped) is not None
 
 
-def test_the_last_five_batches_are_recognised(state: ProducerState, batch: MakeProducerBatch) -> None:
+def test_last_five_batches_are_recognized_as_duplicates(state: ProducerState, batch: MakeProducerBatch) -> None:
     for sequence in range(6):
         state.on_data(batch(sequence, offset=10 + sequence))
 
@@ -163,7 +163,7 @@ def marker_rejection_code(
         pytest.param(2, 2, None, id="v2-newer"),
     ],
 )
-def test_a_marker_is_for_the_transactions_epoch(
+def test_marker_of_an_outdated_producer_epoch_is_rejected(
     state: ProducerState,
     batch: MakeProducerBatch,
     transaction_version: int,
@@ -176,9 +176,7 @@ def test_a_marker_is_for_the_transactions_epoch(
     assert marker_rejection_code(state, marker, transaction_version=transaction_version) is expected
 
 
-def test_a_marker_may_be_repeated_once_the_transaction_has_ended(
-    state: ProducerState, batch: MakeProducerBatch
-) -> None:
+def test_marker_may_be_repeated_once_the_transaction_has_ended(state: ProducerState, batch: MakeProducerBatch) -> None:
     state.on_data(batch(0, epoch=1, is_transactional=True))
     ended = state.on_marker(
         marker_batch(ControlRecordType.COMMIT, epoch=2), Marker(ControlRecordType.COMMIT, 0, NOW_MS)
@@ -195,7 +193,7 @@ def test_a_marker_may_be_repeated_once_the_transaction_has_ended(
     ("coordinator_epoch", "expected"),
     [pytest.param(4, ErrorCode.TRANSACTION_COORDINATOR_FENCED, id="replaced"), pytest.param(5, None, id="current")],
 )
-def test_a_replaced_coordinator_is_fenced(
+def test_marker_of_an_older_coordinator_epoch_is_fenced(
     state: ProducerState, batch: MakeProducerBatch, coordinator_epoch: int, expected: ErrorCode | None
 ) -> None:
     state.on_data(batch(0, is_transactional=True))
@@ -206,7 +204,7 @@ def test_a_replaced_coordinator_is_fenced(
     assert marker_rejection_code(state, marker, coordinator_epoch=coordinator_epoch) is expected
 
 
-def test_a_marker_without_records_ends_no_transaction(state: ProducerState) -> None:
+def test_marker_without_an_open_transaction_completes_none(state: ProducerState) -> None:
     marker = Marker(ControlRecordType.ABORT, 0, NOW_MS)
 
     assert state.on_marker(marker_batch(ControlRecordType.ABORT), marker) is None
@@ -256,7 +254,7 @@ def some_entries(draw: st.DrawFn) -> list[ProducerStateEntry]:
 
 
 @given(some_entries())
-def test_a_snapshot_reads_back_as_it_was_written(written: list[ProducerStateEntry]) -> None:
+def test_snapshot_reads_back_as_it_was_written(written: list[ProducerStateEntry]) -> None:
     found = parse_snapshot(format_snapshot(written), "x.snapshot")
 
     assert [repr(entry) for entry in found] == [repr(entry) for entry in written]
@@ -285,7 +283,7 @@ def test_batches_of_an_older_epoch_in_a_snapshot_are_not_kept() -> None:
 
 
 @pytest.mark.parametrize("size_bytes", [0, 5, 9, 55])
-def test_a_short_snapshot_is_corrupt(size_bytes: int) -> None:
+def test_short_snapshot_is_corrupt(size_bytes: int) -> None:
     data = format_snapshot([ProducerStateEntry(1, 0)])
 
     with pytest.raises(CorruptRecordError, match=r"x\.snapshot"):

@@ -147,7 +147,7 @@ def test_clean_shutdown_marker_with_a_torn_tail_is_recovered(
     assert open_log(was_clean_shutdown=True).log_end_offset == 3
 
 
-def test_a_log_that_was_never_written_to_needs_no_recovery_and_no_sync(
+def test_log_that_was_never_written_to_needs_no_recovery_and_no_sync(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
 ) -> None:
     open_log()
@@ -176,7 +176,7 @@ def test_index_of_an_empty_log_is_rebuilt_after_a_crash(open_log: OpenLog, disk:
 
 
 @pytest.mark.parametrize("kept", ["index", "epochs", "all"])
-def test_an_empty_log_that_was_written_to_is_recovered(
+def test_empty_log_that_was_written_to_is_recovered(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, kept: str
 ) -> None:
     log = open_log(index_interval_bytes=1)
@@ -219,7 +219,7 @@ def test_foreign_files_are_ignored(open_log: OpenLog, disk: SimulatedDisk) -> No
     assert disk.exists(mine)
 
 
-def test_a_log_that_ends_below_its_start_is_empty(
+def test_log_whose_end_is_below_its_start_is_recreated_empty(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
 ) -> None:
     filled(open_log, make_batch, 3)

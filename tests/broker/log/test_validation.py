@@ -66,7 +66,7 @@ def test_valid_batch_is_accepted(make_batch: MakeBatch) -> None:
         pytest.param(43, ">q", 7, "Invalid sequence number -1", id="producer-id-without-sequence"),
     ],
 )
-def test_a_header_that_contradicts_itself_is_an_invalid_record(
+def test_contradictory_batch_header_is_invalid_record(
     make_batch: MakeBatch, position: int, form: str, value: int, words: str
 ) -> None:
     with pytest.raises(InvalidRecordError, match=words) as raised:
@@ -117,9 +117,7 @@ def test_wrong_record_count_is_rejected_in_a_batch_of_any_size(
 
 @pytest.mark.parametrize("cleanup", ["delete", "compact"])
 @pytest.mark.parametrize(("count", "is_rejected"), [(70_000, False), (70_001, True)])
-def test_a_batch_holds_as_many_records_as_a_quarter_of_its_bytes_limit(
-    count: int, is_rejected: bool, cleanup: str
-) -> None:
+def test_record_count_of_a_batch_is_bounded_by_max_message_bytes(count: int, is_rejected: bool, cleanup: str) -> None:
     config = LogConfig(max_message_bytes=280_000, cleanup_policy=frozenset({cleanup}))
     records = [Record(offset, NOW_MS, b"", None) for offset in range(count)]
     batch = parse_batch(build_batch(records, compression=Compression.ZSTD))
@@ -143,7 +141,7 @@ def test_impossible_record_count_is_an_invalid_record_not_too_large(make_batch: 
 
 
 @pytest.mark.parametrize(("count", "is_rejected"), [(70_000, False), (70_001, True)])
-def test_a_batch_holds_as_many_headers_as_records(count: int, is_rejected: bool) -> None:
+def test_header_count_of_a_batch_has_the_limit_of_its_records(count: int, is_rejected: bool) -> None:
     config = LogConfig(max_message_bytes=280_000, cleanup_policy=frozenset({"compact"}))
     filling = bytes(5 * 1024 * 1024)
     headers = (("", None),) * (count - 1)

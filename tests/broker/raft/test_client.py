@@ -28,7 +28,7 @@ def control_records(replica: Any) -> list[type]:
     ]
 
 
-def test_the_first_leader_copies_the_voters_into_the_log(replica: Any) -> None:
+def test_first_leader_appends_the_voters_to_the_log(replica: Any) -> None:
     assert replica.listener.leaders == [(1, 1)]
     assert replica.client.is_leader
     assert control_records(replica) == [LeaderChangeMessage, KRaftVersionRecord, VotersRecord]
@@ -43,7 +43,7 @@ def test_later_leaders_write_only_a_leader_change(replica: Any) -> None:
     assert control_records(replica)[3:] == [LeaderChangeMessage]
 
 
-def test_the_first_batch_has_the_bytes_that_kafka_writes(replica: Any) -> None:
+def test_first_batch_has_the_bytes_that_kafka_writes(replica: Any) -> None:
     data = replica.read(f"{LOG}/{0:020d}.log")
 
     # Offset, length, epoch, magic; behind the CRC: control bit, three records.
@@ -172,7 +172,7 @@ def test_committed_records_survive_a_power_cut_exactly_once(
     assert offsets == sorted(set(offsets))
 
 
-def test_a_snapshot_replaces_the_log_below_it_at_the_next_start(replica: Any) -> None:
+def test_snapshot_replaces_the_log_below_it_at_the_next_start(replica: Any) -> None:
     replica.append(b"a")
     replica.commit()
     snapshot_id = replica.snapshot(b"state")
@@ -187,7 +187,7 @@ def test_a_snapshot_replaces_the_log_below_it_at_the_next_start(replica: Any) ->
     assert replica.client.voters.node_ids == [1]
 
 
-def test_a_snapshot_that_was_not_finished_is_removed(replica: Any) -> None:
+def test_unfinished_snapshot_is_removed(replica: Any) -> None:
     replica.append(b"a")
     replica.commit()
     snapshot_id = OffsetAndEpoch(replica.client.high_watermark, 1)
@@ -261,7 +261,7 @@ def test_snapshots_older_than_the_retention_time_are_removed(
     assert len(names) == kept
 
 
-def test_a_failed_sync_stops_the_replica_and_commits_nothing(replica: Any) -> None:
+def test_failed_sync_stops_the_replica_and_commits_nothing(replica: Any) -> None:
     replica.append(b"a")
     replica.disk.fail_next("sync", errno.EIO)
     replica.commit()
@@ -270,7 +270,7 @@ def test_a_failed_sync_stops_the_replica_and_commits_nothing(replica: Any) -> No
     assert replica.listener.records == []
 
 
-def test_a_failed_write_stops_the_replica(replica: Any) -> None:
+def test_failed_write_stops_the_replica(replica: Any) -> None:
     replica.disk.fail_next("write", errno.ENOSPC, path_part=LOG)
 
     with pytest.raises(StorageError):
@@ -306,7 +306,7 @@ def test_batch_of_an_epoch_without_a_leader_is_truncated(replica: Any) -> None:
     assert [record for _, record in replica.listener.records] == [b"kept"]
 
 
-def test_a_leader_that_lingers_gathers_records_for_one_sync(new_replica: Callable[..., Any]) -> None:
+def test_leader_with_append_linger_syncs_records_together(new_replica: Callable[..., Any]) -> None:
     replica = new_replica(config=RaftConfig(append_linger_ms=25))
     replica.clock.advance(25)
     replica.client.tick(replica.clock.monotonic_ms())
@@ -327,7 +327,7 @@ def test_a_leader_that_lingers_gathers_records_for_one_sync(new_replica: Callabl
     assert replica.client.high_watermark == committed + 2
 
 
-def test_a_leader_that_does_not_linger_syncs_at_once(replica: Any) -> None:
+def test_leader_without_append_linger_syncs_at_once(replica: Any) -> None:
     committed = replica.client.high_watermark
 
     replica.append(b"a")

@@ -55,7 +55,7 @@ def test_leader_describes_all_voters_and_observers() -> None:
     ]
 
 
-def test_a_voter_that_never_fetched_has_no_times() -> None:
+def test_voter_that_never_fetched_has_no_timestamps() -> None:
     quorum = SimulatedQuorum(2, voters=3)
     quorum.start_all([1, 2])
     quorum.run_until(quorum.has_working_leader)

@@ -69,7 +69,7 @@ def test_voter_counts_by_its_directory_id_if_the_set_has_them() -> None:
     assert state.on_fetch(ReplicaKey(2, Uuid(b"e" * 16)), 20, LOG_END, 0)
 
 
-def test_a_leader_that_was_removed_does_not_count_itself() -> None:
+def test_removed_leader_does_not_count_itself_for_the_high_watermark() -> None:
     state = leader(3)
     state.voters = state.voters.without_voter(1)
     state.on_synced(20)

@@ -249,7 +249,7 @@ def test_voters_change_under_chaos(seed: int, voters: int) -> None:
 
 
 @pytest.mark.parametrize("mutate", [lambda quorum: quorum.kill(2)])
-def test_the_same_seed_gives_the_same_run(mutate: Callable[[SimulatedQuorum], object]) -> None:
+def test_same_seed_gives_the_same_run(mutate: Callable[[SimulatedQuorum], object]) -> None:
     def run() -> tuple[int, int, list[object]]:
         quorum, _ = new_quorum(5, 3)
         mutate(quorum)

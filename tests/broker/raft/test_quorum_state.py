@@ -267,7 +267,7 @@ def test_second_vote_in_an_epoch_is_for_the_same_directory_id() -> None:
     )
 
 
-def test_a_vote_does_not_end_a_pre_vote() -> None:
+def test_granted_vote_does_not_end_the_prospective_state() -> None:
     quorum = in_state("prospective")
 
     quorum.vote_for(OTHER)

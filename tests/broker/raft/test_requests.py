@@ -41,7 +41,7 @@ def vote(replica: SimulatedReplica, stands: SimulatedReplica, **more: Any) -> An
     return replica.client.handle_vote(vote_request(**{**arguments, **more}))
 
 
-def test_a_vote_is_granted_once_per_epoch(follower: SimulatedReplica, leader: SimulatedReplica) -> None:
+def test_vote_is_granted_once_per_epoch(follower: SimulatedReplica, leader: SimulatedReplica) -> None:
     other = next(each for each in leader.quorum.running() if each not in (leader, follower))
     epoch = epoch_of(follower) + 1
 
@@ -272,7 +272,7 @@ def test_snapshot_is_fetched_in_pieces_up_to_its_size(quorum: SimulatedQuorum, l
     assert piece(-1).error_code == ErrorCode.POSITION_OUT_OF_RANGE
 
 
-def test_a_fetch_is_bounded_as_a_whole_and_not_by_its_partition(
+def test_fetch_is_bounded_by_the_request_and_not_by_the_partition_limit(
     quorum: SimulatedQuorum, leader: SimulatedReplica
 ) -> None:
     def size_bytes(max_bytes: int) -> int:

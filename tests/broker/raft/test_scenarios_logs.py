@@ -168,7 +168,7 @@ def test_majority_record_of_an_earlier_epoch_is_replaced_and_was_never_committed
 # --- snapshots
 
 
-def test_a_crash_between_a_snapshot_and_the_log_that_it_replaces_leaves_the_snapshot() -> None:
+def test_crash_before_the_log_below_a_snapshot_is_removed_keeps_the_snapshot() -> None:
     quorum, leader, other, follower = three_static()
     for each in (leader, other):
         write_snapshot(each, OffsetAndEpoch(10, 3))
@@ -221,7 +221,7 @@ def test_leader_behind_a_follower_s_snapshot_is_not_followed() -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("power_cut", [False, True], ids=["killed", "power-cut"])
-def test_a_snapshot_is_loaded_while_records_arrive_and_leaders_die(seed: int, power_cut: bool) -> None:
+def test_snapshot_is_loaded_while_records_arrive_and_leaders_fail(seed: int, power_cut: bool) -> None:
     config = RaftConfig(retention_size_bytes=2_000, retention_ms=-1)
     quorum = SimulatedQuorum(seed, voters=3, config=config, snapshot_interval_batches=20)
     quorum.start_all()

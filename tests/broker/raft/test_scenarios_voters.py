@@ -116,7 +116,7 @@ def test_second_change_is_rejected_until_the_first_is_committed(seed: int) -> No
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_new_voter_counts_only_with_what_it_has_on_its_disk(seed: int) -> None:
+def test_only_synced_records_of_a_new_voter_count(seed: int) -> None:
     quorum, leader = at_work(seed, 2, standby=1)
     (follower,) = [each for each in others_than(leader) if each.node_id < 3]
     new = quorum.replicas[3]
@@ -259,7 +259,7 @@ def test_upgrade_replicated_to_one_follower_is_committed_by_that_follower(seed: 
     assert all(each.client.voters == heir.client.voters for each in quorum.running())
 
 
-def test_an_upgrade_waits_for_a_leader_that_has_committed_in_its_epoch() -> None:
+def test_kraft_version_upgrade_needs_a_leader_that_has_committed_in_its_epoch() -> None:
     quorum, old = static_at_work(1)
     quorum.kill(old.node_id)
     quorum.run_until(lambda: quorum.leader() is not None)

@@ -79,7 +79,7 @@ def test_snapshot_is_published_only_when_complete() -> None:
     assert finished == [None]
 
 
-def test_an_abandoned_snapshot_leaves_nothing() -> None:
+def test_abandoned_snapshot_leaves_no_files() -> None:
     disk = SimulatedDisk()
     created = writer(disk)
     created.append([b"a"])

@@ -163,7 +163,7 @@ def test_replica_without_fetches_for_an_hour_is_not_caught_up(
         assert leader.client.voters.node_ids == [1]
 
 
-def test_a_replica_that_is_down_is_not_added() -> None:
+def test_unavailable_replica_is_not_added_as_a_voter() -> None:
     quorum, leader = new_quorum()
     quorum.kill(4)
 

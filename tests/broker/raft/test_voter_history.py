@@ -34,7 +34,7 @@ def test_static_voters_apply_until_the_log_has_voters() -> None:
     assert (created.voters, created.kraft_version, created.voters_offset) == (voters(1, 2), 1, 10)
 
 
-def test_a_snapshot_gets_the_voters_of_its_end() -> None:
+def test_snapshot_has_the_voters_at_its_end_offset() -> None:
     created = history()
 
     assert created.voters_below(11) == voters(1, 2)
@@ -53,7 +53,7 @@ def test_truncation_reverts_the_voters_of_truncated_records() -> None:
     assert (created.voters, created.kraft_version, created.voters_offset) == (voters(9), 0, STATIC)
 
 
-def test_a_loaded_snapshot_replaces_everything() -> None:
+def test_loaded_snapshot_replaces_the_voter_history() -> None:
     created = history()
 
     created.load_snapshot(100, 1, voters(3))
@@ -62,7 +62,7 @@ def test_a_loaded_snapshot_replaces_everything() -> None:
     assert created.voters_below(101) == voters(3)
 
 
-def test_the_voters_that_format_wrote_are_not_in_the_log_yet() -> None:
+def test_voters_of_the_bootstrap_snapshot_are_not_in_the_log_yet() -> None:
     created = VoterHistory(None)
 
     created.load_snapshot(0, 1, voters(1))
@@ -70,7 +70,7 @@ def test_the_voters_that_format_wrote_are_not_in_the_log_yet() -> None:
     assert (created.voters, created.kraft_version, created.is_in_log) == (voters(1), 1, False)
 
 
-def test_a_snapshot_without_voters_leaves_the_static_ones() -> None:
+def test_snapshot_without_voters_keeps_the_static_voters() -> None:
     created = history()
 
     created.load_snapshot(100, 0, None)

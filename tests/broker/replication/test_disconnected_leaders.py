@@ -150,7 +150,7 @@ def test_leader_is_lost_from_the_disconnect_until_it_responds(trio: Any) -> None
     assert follower.fetchers.lost_since_ms() == {}
 
 
-def test_a_broker_that_ends_a_fetch_is_suspected_for_a_tenth_of_a_second(waiting: WaitingResponses) -> None:
+def test_suspicion_of_a_broker_ends_after_its_limit(waiting: WaitingResponses) -> None:
     waiting.leaders.suspect(1)
     response = waiting.leaders.respond_when_settled(lambda lost: 1 in lost, lambda: RESPONSE)
     waiting.run(SUSPICION_MS - 1)
@@ -184,7 +184,7 @@ def test_broker_that_repeatedly_ends_fetches_is_suspected_once_a_second(
     assert (1 in waiting.leaders.lost_leaders()) is is_suspected
 
 
-def test_a_broker_that_is_fenced_is_not_suspected(waiting: WaitingResponses) -> None:
+def test_fenced_broker_is_not_suspected(waiting: WaitingResponses) -> None:
     waiting.leaders.suspect(1)
     fence(waiting)
 

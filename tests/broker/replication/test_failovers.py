@@ -185,7 +185,7 @@ def test_replica_truncates_a_batch_of_an_epoch_without_a_leader(pair: Any, is_al
     assert pair.controller.partition().isr == (1, 2)
 
 
-def test_a_follower_without_a_log_copies_everything(pair: Any) -> None:
+def test_follower_without_a_log_copies_the_whole_log(pair: Any) -> None:
     pair[1].produce(b"a")
     pair[1].produce(b"b")
     pair.settle()

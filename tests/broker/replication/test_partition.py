@@ -20,7 +20,7 @@ def high_watermark(cluster: Any, node_id: int = 1) -> int:
 # --- the high watermark
 
 
-def test_the_high_watermark_is_the_smallest_end_of_the_in_sync_replicas(trio: Any) -> None:
+def test_high_watermark_is_the_smallest_log_end_of_the_isr(trio: Any) -> None:
     trio.cut(1, 3)
     responses = trio[1].produce(b"a")
     trio.settle()
@@ -188,7 +188,7 @@ def test_caught_up_follower_stays_in_sync_however_long_it_is_down(trio: Any) -> 
 @pytest.mark.parametrize(
     ("late_ms", "leaves"), [pytest.param(0, False, id="at-the-limit"), pytest.param(1, True, id="a-ms-past-it")]
 )
-def test_the_lag_time_is_exact(trio: Any, late_ms: int, leaves: bool) -> None:
+def test_follower_leaves_the_isr_one_millisecond_past_the_lag_time(trio: Any, late_ms: int, leaves: bool) -> None:
     trio.cut(1, 3)
     trio[1].produce(b"a", acks=1)
     trio.settle()

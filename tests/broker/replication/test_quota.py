@@ -107,7 +107,7 @@ def test_in_sync_replica_is_not_throttled(new_cluster: Callable[..., Any]) -> No
     assert all(response and response[0].error_code == 0 for response in responses)
 
 
-def test_an_unthrottled_topic_copies_at_once(new_cluster: Callable[..., Any]) -> None:
+def test_unthrottled_topic_is_replicated_at_once(new_cluster: Callable[..., Any]) -> None:
     cluster = fill_and_add_a_replica(
         new_cluster, "follower.replication.throttled.replicas", follower_throttled_rate=20_000
     )

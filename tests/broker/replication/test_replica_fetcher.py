@@ -14,7 +14,7 @@ from ottla.wire.messages.delete_records import DeleteRecordsPartition, DeleteRec
 from ottla.wire.messages.fetch import FetchRequest
 
 
-def test_a_follower_copies_what_the_leader_appends(pair: Any) -> None:
+def test_follower_copies_records_appended_by_the_leader(pair: Any) -> None:
     responses = pair[1].produce(b"a", b"b")
     pair.settle()
 
@@ -33,7 +33,7 @@ def test_append_is_committed_by_the_follower_s_next_fetch(pair: Any) -> None:
     assert pair[1].partition().log.high_watermark == 1
 
 
-def test_a_follower_learns_the_high_watermark_within_one_fetch_wait(pair: Any) -> None:
+def test_follower_learns_the_high_watermark_within_one_fetch_wait(pair: Any) -> None:
     pair[1].produce(b"a")
     pair.settle()
     at_once = pair[2].partition().log.high_watermark
@@ -135,7 +135,7 @@ def test_leader_without_capacity_for_sessions_gets_full_fetches(pair: Any) -> No
         assert responses[0].error_code == 0
 
 
-def test_a_partition_that_is_led_elsewhere_leaves_the_session(new_cluster: Callable[..., Any]) -> None:
+def test_partition_with_another_leader_leaves_the_fetch_session(new_cluster: Callable[..., Any]) -> None:
     cluster = many(new_cluster, 2)
     cluster[2].sent.clear()
     cluster.controller.change(0, leader=2)
@@ -260,7 +260,7 @@ def test_former_leader_rejects_a_follower_with_old_metadata(pair: Any) -> None:
 # --- watermarks
 
 
-def test_the_followers_high_watermark_is_never_above_its_own_end(pair: Any) -> None:
+def test_followers_high_watermark_is_never_above_its_log_end(pair: Any) -> None:
     partition = pair[2].partition()
     partition.append_as_follower(b"", high_watermark=100, log_start_offset=0, wall_ms=0)
 

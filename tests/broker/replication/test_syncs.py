@@ -173,7 +173,7 @@ def test_failed_sync_of_the_leader_fails_waiting_produces(cluster: Any) -> None:
     assert cluster[1].logs.offline_directories() == ["/data"]
 
 
-def test_a_follower_whose_sync_fails_confirms_nothing(cluster: Any) -> None:
+def test_follower_with_a_failed_sync_acknowledges_nothing(cluster: Any) -> None:
     configure(cluster, FSYNC)
     cluster.slow_disks.add(2)
     responses = cluster[1].produce(b"a")

@@ -70,7 +70,7 @@ def test_full_fetch_without_partitions_creates_no_session() -> None:
     assert open_context(new_sessions(), request(NO_SESSION, INITIAL_EPOCH)).session_id == NO_SESSION
 
 
-def test_an_incremental_fetch_names_only_what_changed() -> None:
+def test_incremental_fetch_has_only_changed_partitions() -> None:
     sessions = new_sessions()
     session_id = open_context(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10, 1: 20, 2: 30})).session_id
 
@@ -108,7 +108,7 @@ def test_epoch_is_not_accepted_twice() -> None:
     assert open_context(sessions, request(session_id, 2)).is_incremental
 
 
-def test_the_epoch_after_the_largest_is_one() -> None:
+def test_session_epoch_wraps_from_the_largest_to_one() -> None:
     sessions = new_sessions()
     session_id = open_context(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
     sessions._sessions[session_id].epoch = 2**31 - 1
