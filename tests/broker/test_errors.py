@@ -5,7 +5,7 @@ import pytest
 from ottla.errors import ErrorCode
 
 
-def test_a_code_of_a_later_release_is_an_unknown_error() -> None:
+def test_error_code_of_a_later_release_is_unknown_server_error() -> None:
     assert ErrorCode(max(ErrorCode) + 1) is ErrorCode.UNKNOWN_SERVER_ERROR
 
 

@@ -20,16 +20,16 @@ from ottla.types import Endpoint
     [("orders", "'orders'"), ("a\nb", "'a\\nb'"), ("\u202e", "'\\u202e'"), ("x" * 100, f"'{'x' * 100}'")],
     ids=["plain", "line-break", "turned-around", "as-long-as-may-be"],
 )
-def test_a_string_is_quoted_in_ascii_on_one_line(sent: str, expected: str) -> None:
+def test_string_is_quoted_in_ascii_on_one_line(sent: str, expected: str) -> None:
     assert quoted(sent) == expected
 
 
-def test_a_longer_string_is_cut() -> None:
+def test_quoted_string_is_cut_at_100_characters() -> None:
     assert quoted("x" * 101) == f"'{'x' * 100}...'"
 
 
 @pytest.mark.parametrize("character", ["\n", "\r", "\x00", "\x1b", "\x7f", "\x85", "\u2028", "\u202e", "\U000e0001"])
-def test_a_sentence_keeps_its_letters_and_loses_its_control_characters(character: str) -> None:
+def test_unprintable_characters_are_escaped_and_letters_kept(character: str) -> None:
     escaped = escape_unprintable(f"caf\u00e9 'a'{character}\"b\"")
 
     assert escaped.isprintable()
@@ -37,7 +37,7 @@ def test_a_sentence_keeps_its_letters_and_loses_its_control_characters(character
     assert escaped.endswith('"b"')
 
 
-def test_a_name_is_cut_for_a_message_and_a_legal_one_is_not() -> None:
+def test_only_names_above_the_legal_length_are_cut() -> None:
     assert cut_name("t" * 249) == "t" * 249
     assert cut_name("t" * 32_767) == "t" * 300 + "..."
 
@@ -49,7 +49,7 @@ def test_error_message_fits_each_response_with_any_quoted_string() -> None:
     assert len((error.message or "").encode()) < 4 * (MESSAGE_CHARACTERS_MAX + 3) < 32_767
 
 
-def test_an_error_is_one_line_in_the_log_and_as_it_is_for_the_client() -> None:
+def test_error_is_escaped_in_the_log_and_unchanged_for_the_client() -> None:
     error = KafkaError(ErrorCode.INVALID_REQUEST, "no such\ngroup")
 
     assert str(error) == "INVALID_REQUEST: no such\\ngroup"

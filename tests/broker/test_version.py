@@ -6,7 +6,7 @@ from pathlib import Path
 from ottla import __version__
 
 
-def test_the_version_is_that_of_the_package() -> None:
+def test_version_is_that_of_the_package() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
     assert __version__ == project["version"]

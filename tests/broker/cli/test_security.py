@@ -39,7 +39,7 @@ def entries(guarded: Any, *arguments: str) -> list[dict[str, str]]:
     return found
 
 
-def test_an_entry_is_added_listed_and_removed(guarded: Any) -> None:
+def test_entry_is_added_listed_and_removed(guarded: Any) -> None:
     added = guarded("acl", "add", "User:alice", "--allow", "read", "--topic", "orders")
     assert (added.code, added.err) == (0, "added: User:alice allow read on topic orders\n")
 
@@ -94,7 +94,7 @@ def test_without_an_authorizer_the_error_is_reported(ottla: Any) -> None:
     assert "No Authorizer is configured" in ran.err
 
 
-def test_a_user_is_added_listed_and_removed_and_the_password_is_never_shown(guarded: Any) -> None:
+def test_user_is_added_listed_and_removed_and_the_password_is_never_shown(guarded: Any) -> None:
     added = guarded("user", "add", "carol", "--mechanism", "scram-sha-256", "--password-stdin", stdin=b"hunter2\n")
     assert (added.code, added.err) == (0, "user carol may log in with SCRAM-SHA-256\n")
 
@@ -111,7 +111,7 @@ def test_empty_password_is_rejected(guarded: Any) -> None:
     assert guarded("user", "add", "dave", "--password-stdin", stdin=b"\n").code == 2
 
 
-def test_a_quota_is_set_listed_and_removed(guarded: Any) -> None:
+def test_quota_is_set_listed_and_removed(guarded: Any) -> None:
     assert guarded("quota", "set", "--user", "alice", "--client-id", "", "producer_byte_rate=1024").code == 0
 
     listed = json.loads(guarded("quota", "list", "-o", "json").out)

@@ -154,7 +154,7 @@ def test_unreachable_issuer_is_an_error(issuer: Any, free_port: Callable[[], int
     assert "Connection refused" in failure_message(issuer, sasl_login_retry_backoff_max_ms="1")
 
 
-def test_a_certificate_of_an_unknown_authority_is_not_trusted(issuer: Any) -> None:
+def test_certificate_of_an_unknown_authority_is_not_trusted(issuer: Any) -> None:
     said = failure_message(issuer, module="")
     assert "cannot be trusted" in said
     assert "ssl.truststore.location among the options of sasl.jaas.config" in said

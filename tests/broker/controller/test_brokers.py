@@ -98,7 +98,7 @@ def test_second_incarnation_waits_for_the_first_one_s_session(node: Any) -> None
     assert late.error_code == ErrorCode.NONE
 
 
-def test_a_repeated_registration_keeps_the_epoch(node: Any) -> None:
+def test_repeated_registration_keeps_the_epoch(node: Any) -> None:
     known = node.image.cluster.brokers[1]
 
     response = node.ask(node.registration(1, incarnation_id=known.incarnation_id))

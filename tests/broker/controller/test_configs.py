@@ -159,7 +159,7 @@ def test_cluster_wide_default_is_stored_under_the_empty_name(node: Any) -> None:
     assert node.image.configs.of(EVERY_BROKER) == {"min.insync.replicas": "1", "log.retention.ms": "7"}
 
 
-def test_the_older_api_replaces_everything(node: Any) -> None:
+def test_alter_configs_replaces_all_configs(node: Any) -> None:
     node.create_topic("t", retention_ms="5", segment_ms="6")
     full = FullResource(resource_type=TOPIC, resource_name="t", configs=[FullConfig(name="retention.ms", value="9")])
 
@@ -189,7 +189,7 @@ def test_list_grows_up_to_the_maximum_size_of_a_record_value(node: Any) -> None:
 
 
 @pytest.mark.parametrize("key", ["ssl.keystore.location", "ssl.truststore.location"])
-def test_a_path_with_a_nul_is_rejected(node: Any, key: str) -> None:
+def test_path_with_a_nul_is_rejected(node: Any, key: str) -> None:
     name = f"listener.name.plaintext.{key}"
 
     ((code, message),) = alter(node, resource(BROKER, "1", (name, SET, "/tmp/a\0b")))

@@ -72,7 +72,7 @@ def test_restarted_broker_need_not_wait_after_a_controller_failover(new_cluster:
     assert (silent, sent_heartbeat) == (ErrorCode.NONE, ErrorCode.DUPLICATE_BROKER_REGISTRATION)
 
 
-def test_the_same_process_registers_again_under_the_same_epoch(cluster: Any) -> None:
+def test_same_process_registers_again_under_the_same_epoch(cluster: Any) -> None:
     before = cluster.broker_of(1)
 
     response = cluster.ask(cluster.registration(1, incarnation_id=before.incarnation_id, rack="moved"))

@@ -86,7 +86,7 @@ def test_elections_are_counted_by_kind(cluster: Any) -> None:
     assert numbers(cluster, "elr_leader_elections", "unclean_leader_elections") == (2, 1)
 
 
-def test_a_standby_shows_the_same_cluster(cluster: Any) -> None:
+def test_standby_controller_has_the_metrics_of_the_active_one(cluster: Any) -> None:
     cluster.fence(2)
 
     active, standby = (asdict(cluster.controllers[each].metrics()) for each in (101, 102))

@@ -86,7 +86,7 @@ def test_eligible_replica_is_elected_without_loss() -> None:
     assert (record.eligible_leader_replicas, record.last_known_elr) == ([2], [])
 
 
-def test_a_replica_that_lost_data_is_not_eligible() -> None:
+def test_replica_that_lost_data_is_not_eligible() -> None:
     before = partition(isr=(), leader=-1, elr=(2, 3))
 
     record = changed(before, min_isr=2, unclean_shutdown=frozenset({2}))

@@ -58,7 +58,9 @@ def test_no_preferred_election_without_auto_leader_rebalance(new_cluster: Callab
     assert cluster.partition("t").leader == 2
 
 
-def test_a_round_is_bounded_and_the_next_follows_at_once(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_elections_per_round_are_bounded_and_the_next_round_is_due_at_once(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(periodic_elections, "ELECTIONS_MAX", 4)
     moved = []
 

@@ -143,7 +143,7 @@ def test_first_records_of_a_cluster_equal_kafka_s(new_controller: Callable[..., 
     assert isinstance(node.recorder.records[9].message, log.RegisterControllerRecord)
 
 
-def test_the_bootstrap_records_are_written_once(node: Any) -> None:
+def test_bootstrap_records_are_written_once(node: Any) -> None:
     node.restart()
 
     started = [each for each in node.recorder.records if isinstance(each.message, log.BeginTransactionRecord)]
@@ -197,7 +197,7 @@ def test_requests_fail_if_their_records_cannot_be_written(node: Any) -> None:
     assert node.raft.failure is not None
 
 
-def test_a_record_that_cannot_be_encoded_changes_nothing(
+def test_record_that_cannot_be_encoded_changes_nothing(
     node: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = log.ConfigRecord(resource_type=2, resource_name="a", name="x", value="v" * 32_768)

@@ -40,7 +40,7 @@ def users(node: Any) -> set[ScramUser]:
     return set(node.image.scram.credentials)
 
 
-def test_a_credential_is_set_changed_and_removed(node: Any) -> None:
+def test_credential_is_set_changed_and_removed(node: Any) -> None:
     assert alter(node, upsert()) == [("bob", ErrorCode.NONE, None)]
     assert alter(node, upsert(iterations=8192), upsert("alice", 1)) == [
         ("bob", ErrorCode.NONE, None),
@@ -106,7 +106,7 @@ def test_user_named_twice_is_not_changed(node: Any, changes: list[Any], message:
 
 
 @pytest.mark.parametrize(("level", "is_supported"), [(10, False), (11, True)])
-def test_the_log_may_hold_credentials_from_3_5_iv2_on(
+def test_scram_credentials_need_metadata_version_3_5_iv2(
     new_cluster: Callable[..., Any], level: int, is_supported: bool
 ) -> None:
     cluster = new_cluster(1, metadata_version=level)

@@ -265,7 +265,7 @@ def test_broker_fails_after_the_registration_timeout(broker: LivingBroker, elaps
         assert "controller.quorum.bootstrap.servers" in broker.failures[0]
 
 
-def test_a_broker_of_another_cluster_stops_at_once(running: LivingBroker) -> None:
+def test_broker_of_another_cluster_stops_at_once(running: LivingBroker) -> None:
     stranger = LivingBroker(running.node, cluster_id="AAAAAAAAAAAAAAAAAAAAAA")
     stranger.lifecycle.start()
     stranger.tick(0)

@@ -19,7 +19,7 @@ DEFAULTS_AND_NAMES: dict[QuotaEntity, dict[str, float]] = {
 
 
 @pytest.mark.parametrize("order", [1, -1], ids=["as-set", "backwards"])
-def test_a_snapshot_holds_every_limit_in_one_order(order: int) -> None:
+def test_snapshot_has_all_quotas_in_canonical_order(order: int) -> None:
     image = ClientQuotasImage(dict(list(DEFAULTS_AND_NAMES.items())[::order]))
     records = [record.message for record in image.records()]
 

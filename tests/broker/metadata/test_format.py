@@ -103,7 +103,7 @@ def test_contradicting_options_are_rejected(overrides: dict[str, Any], message: 
     assert not disk.exists("/a/meta.properties")
 
 
-def test_a_formatted_directory_is_not_formatted_again() -> None:
+def test_formatted_directory_is_not_formatted_again() -> None:
     disk = SimulatedDisk()
     formatted(disk, static_voters=True)
 

@@ -42,7 +42,7 @@ ADDED = PARTITION._replace(adding_replicas=(3,), isr=(1, 3))
         pytest.param(PARTITION._replace(leader=-1), PartitionState.OFFLINE, id="not-led"),
     ],
 )
-def test_a_partition_is_online_while_it_is_led(partition: PartitionRegistration | None, state: PartitionState) -> None:
+def test_partition_with_a_leader_is_online(partition: PartitionRegistration | None, state: PartitionState) -> None:
     assert partition_state(partition) is state
 
 

@@ -56,7 +56,7 @@ def test_each_commit_is_published_once_with_its_provenance(loader: MetadataLoade
     assert [delta.image for delta, _ in publisher.published] == [EMPTY_IMAGE, publisher.published[0][1]]
 
 
-def test_a_transaction_is_published_when_it_ends(loader: MetadataLoader, publisher: Publisher) -> None:
+def test_metadata_transaction_is_published_at_its_end(loader: MetadataLoader, publisher: Publisher) -> None:
     loader.on_committed([batch(0, level("a"), log.BeginTransactionRecord(), level("b"))])
     assert publisher.published == []
 
@@ -87,7 +87,7 @@ def test_contradicting_records_are_rejected(loader: MetadataLoader, messages: tu
         loader.on_committed([batch(0, *messages)])
 
 
-def test_a_late_publisher_gets_everything_at_once(loader: MetadataLoader) -> None:
+def test_late_publisher_gets_the_whole_image_at_once(loader: MetadataLoader) -> None:
     loader.on_committed([batch(0, level("a"), log.TopicRecord(name="t", topic_id=Uuid(b"t" * 16)))])
     late = Publisher()
 

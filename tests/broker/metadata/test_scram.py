@@ -21,7 +21,7 @@ def image_of(*users: ScramUser) -> MetadataImage:
     return delta.apply(Provenance(1, 1, 1))
 
 
-def test_a_credential_is_found_by_user_and_mechanism() -> None:
+def test_credential_is_found_by_user_and_mechanism() -> None:
     scram = image_of(BOB).scram
 
     assert scram.credential(ScramMechanism.SCRAM_SHA_512, "bob") == CREDENTIAL
@@ -35,7 +35,7 @@ def test_removed_credential_is_not_found() -> None:
     assert set(delta.apply(Provenance(2, 1, 1)).scram.credentials) == {ALICE}
 
 
-def test_an_image_without_a_change_is_the_same() -> None:
+def test_unchanged_scram_image_is_shared() -> None:
     before = image_of(BOB)
 
     assert MetadataDelta(before).apply(Provenance(2, 1, 1)).scram is before.scram

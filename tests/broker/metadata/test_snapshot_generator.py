@@ -67,7 +67,7 @@ def test_no_snapshot_before_it_is_due() -> None:
 
 
 @pytest.mark.parametrize(("elapsed_ms", "is_due"), [(INTERVAL_MS - 1, False), (INTERVAL_MS, True)])
-def test_a_snapshot_is_due_after_the_interval(elapsed_ms: int, is_due: bool) -> None:
+def test_snapshot_is_due_after_the_interval(elapsed_ms: int, is_due: bool) -> None:
     node = Node()
     node.clock.advance(elapsed_ms)
     node.append(*bootstrap_records())
@@ -75,7 +75,7 @@ def test_a_snapshot_is_due_after_the_interval(elapsed_ms: int, is_due: bool) -> 
     assert (node.generator.next_deadline_ms() is not None) == is_due
 
 
-def test_a_snapshot_is_due_after_enough_bytes_and_holds_the_image_of_that_moment() -> None:
+def test_snapshot_is_due_after_enough_bytes_and_holds_the_image_of_that_moment() -> None:
     node = Node(size_bytes_max=2_000)
     node.append(*bootstrap_records(), *settings(100))
     due = node.loader.image
@@ -93,7 +93,7 @@ def test_a_snapshot_is_due_after_enough_bytes_and_holds_the_image_of_that_moment
     assert node.loader.image.features == due.features
 
 
-def test_a_large_image_is_written_over_many_ticks() -> None:
+def test_large_image_is_written_over_many_ticks() -> None:
     node = Node(size_bytes_max=1)
     count = 3 * RECORDS_PER_TICK
     node.append(*bootstrap_records(), *settings(count))

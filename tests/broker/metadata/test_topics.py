@@ -52,7 +52,7 @@ def test_new_topic_is_led_by_one_broker_and_followed_by_the_other() -> None:
     assert not neither.followers
 
 
-def test_the_changes_of_one_topic_are_found_among_all() -> None:
+def test_local_changes_can_be_limited_to_one_topic() -> None:
     image = created((T, "t", 1), (U, "u", 1)).apply()
     deleted = TopicsDelta(image)
     for topic_id in (T, U):
@@ -127,7 +127,7 @@ def test_images_share_what_did_not_change() -> None:
     assert after.by_name["t"].partitions[0].isr == (1,)
 
 
-def test_a_change_bumps_the_partition_epoch_and_an_election_the_leader_epoch() -> None:
+def test_change_bumps_the_partition_epoch_and_an_election_the_leader_epoch() -> None:
     image = created((T, "t", 1)).apply()
 
     shrunk = changed(image, isr=[1]).apply().by_id[T].partitions[0]

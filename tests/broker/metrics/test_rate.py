@@ -41,7 +41,7 @@ def test_negative_value_reverts_an_earlier_one(rate: WindowedRate) -> None:
     assert rate.wait_ms(1, 1) == 0
 
 
-def test_a_sample_counts_until_its_last_event_has_left_the_window(rate: WindowedRate) -> None:
+def test_sample_counts_until_its_last_event_has_left_the_window(rate: WindowedRate) -> None:
     rate.record(1, 0)
     rate.record(2, 999)
     rate.record(4, 1_000)
@@ -51,7 +51,7 @@ def test_a_sample_counts_until_its_last_event_has_left_the_window(rate: Windowed
     assert rate.total(12_000) == 0
 
 
-def test_an_empty_window_is_never_zero_long() -> None:
+def test_elapsed_time_of_an_empty_window_is_never_zero() -> None:
     assert WindowedRate(window_count=1, window_ms=1_000).elapsed_ms(7) == 1
 
 

@@ -3,7 +3,7 @@
 from ottla.metrics.traffic import TopicTraffic, Traffic
 
 
-def test_a_topic_has_one_set_of_counters() -> None:
+def test_topic_has_one_set_of_counters() -> None:
     traffic = Traffic()
     traffic.for_topic("t").bytes_in += 3
     traffic.for_topic("t").bytes_in += 4

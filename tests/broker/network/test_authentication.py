@@ -168,7 +168,7 @@ def test_no_other_request_is_served_before_authentication(
     assert "10.0.0.7:5000" in caplog.text
 
 
-def test_a_second_handshake_is_an_error(locked: RunningNode) -> None:
+def test_second_handshake_is_an_error(locked: RunningNode) -> None:
     client = locked.connect(SASL_LISTENER)
     client.handshake("PLAIN")
 

@@ -393,7 +393,7 @@ def test_large_requests_run_one_at_a_time_from_decoding_to_the_response(
         assert isinstance(client.response_to(request_, version), response_type)
 
 
-def test_a_registration_of_thousands_of_entries_is_rejected_before_it_is_decoded(running: RunningNode) -> None:
+def test_registration_of_thousands_of_entries_is_rejected_before_it_is_decoded(running: RunningNode) -> None:
     client = running.connect("CONTROLLER")
     listeners = [Listener(name=f"L{number}", host="h", port=1) for number in range(ENTRIES_IN_ONE_GO + 1)]
 

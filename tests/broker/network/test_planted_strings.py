@@ -125,7 +125,7 @@ def find_coordinator(client: Client, group_id: str) -> None:
     raise AssertionError("there is no coordinator")
 
 
-def test_a_client_id_that_is_not_utf_8_breaks_no_group(caplog: pytest.LogCaptureFixture) -> None:
+def test_client_id_that_is_not_utf_8_breaks_no_group(caplog: pytest.LogCaptureFixture) -> None:
     """Each byte would become U+FFFD with three bytes: the record of the group could not be written."""
     running = Target.new(1).running
     client = running.connect()
@@ -173,7 +173,7 @@ def test_a_client_id_that_is_not_utf_8_breaks_no_group(caplog: pytest.LogCapture
 
 
 @pytest.mark.parametrize("role", ListenerRole)
-def test_a_path_with_a_nul_is_rejected_on_both_listeners(role: ListenerRole, caplog: pytest.LogCaptureFixture) -> None:
+def test_path_with_a_nul_is_rejected_on_both_listeners(role: ListenerRole, caplog: pytest.LogCaptureFixture) -> None:
     client = Target.new(1).running.connect(LISTENERS[role])
     name = "listener.name.plaintext.ssl.keystore.location"
     config = AlterableConfig(name=name, config_operation=0, value="/tmp/a\0b")
@@ -274,7 +274,7 @@ def test_subjects_of_certificates_are_quoted(name: str, rules: str, caplog: pyte
     check_lines(caplog)
 
 
-def test_the_longest_name_of_a_topic_is_quoted_whole_in_an_error() -> None:
+def test_longest_name_of_a_topic_is_quoted_whole_in_an_error() -> None:
     from ottla.metadata.topic_name import invalid_topic_name_reason
 
     name = "\u00e9" * NAME_LENGTH_MAX

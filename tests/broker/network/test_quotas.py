@@ -359,7 +359,7 @@ def test_accepting_is_paused_above_the_nodes_rate_except_for_controllers(world: 
     assert running.network.accepting_paused == [("PLAINTEXT", 500)]
 
 
-def test_a_listener_has_a_rate_of_its_own(world: World) -> None:
+def test_connection_creation_rate_may_be_set_per_listener(world: World) -> None:
     running = world.start_node(**{"listener.name.plaintext.max.connection.creation.rate": "1"})
     for _ in range(11):
         accept(running, "10.0.0.9")

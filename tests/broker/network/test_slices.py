@@ -251,7 +251,7 @@ def test_no_stretch_of_the_loop_is_longer_than_a_slice(
     assert min(tries) <= SLICE_CPU_MS_MAX, f"the longest stretches of {api_key.name} v{version} took {tries} ms of CPU"
 
 
-def test_a_request_is_freed_in_slices_where_its_connection_ends_before_it_is_handled(
+def test_request_is_freed_in_slices_where_its_connection_ends_before_it_is_handled(
     target: tuple[RunningNode, Uuid],
 ) -> None:
     running, topic_id = target

@@ -74,7 +74,7 @@ def client_of_leader(cluster: Cluster) -> Client:
         pytest.param(1, 1, False, id="one-of-each"),
     ],
 )
-def test_a_cluster_of_any_shape_forms(brokers: int, controllers: int, combined: bool) -> None:
+def test_cluster_of_any_shape_forms(brokers: int, controllers: int, combined: bool) -> None:
     cluster = Cluster(seed=2, brokers=brokers, controllers=controllers, combined=combined)
     cluster.start()
     cluster.run_until_ready(limit_ms=10_000)
@@ -90,7 +90,7 @@ def test_every_controller_registers_itself(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("through_the_leader", [True, False])
-def test_a_topic_is_created_through_any_node(cluster: Cluster, through_the_leader: bool) -> None:
+def test_topic_is_created_through_any_node(cluster: Cluster, through_the_leader: bool) -> None:
     leader = cluster.leader_id()
     assert leader is not None
     node_id = leader if through_the_leader else others(cluster, leader)[0]
@@ -198,7 +198,7 @@ def test_only_the_active_controller_serves_clients_on_its_listener(cluster: Clus
     }
 
 
-def test_the_quorum_is_described_by_any_node(cluster: Cluster) -> None:
+def test_quorum_is_described_by_any_node(cluster: Cluster) -> None:
     partition = DescribeQuorumRequestPartitionData(partition_index=0)
     topic = DescribeQuorumRequestTopicData(topic_name="__cluster_metadata", partitions=[partition])
     for node_id in cluster.nodes:
@@ -226,7 +226,7 @@ def test_records_are_replicated_and_acknowledged_by_all(cluster: Cluster) -> Non
 
 
 @pytest.mark.parametrize("is_controller", [True, False])
-def test_a_broker_that_is_killed_is_replaced_within_a_second(cluster: Cluster, is_controller: bool) -> None:
+def test_leadership_of_a_killed_broker_moves_within_a_second(cluster: Cluster, is_controller: bool) -> None:
     create_topic(cluster.connect(1), "t", partitions=3, replicas=3)
     cluster.run_until(lambda: leader_of(cluster) >= 0)
     victim = cluster.leader_id() if is_controller else others(cluster, cluster.leader_id() or 0)[0]
@@ -271,7 +271,7 @@ def metadata_of(client: Client) -> MetadataResponse:
     return client.ask(request, MetadataResponse, 12)
 
 
-def test_a_killed_broker_is_still_listed_when_its_partitions_have_moved(cluster: Cluster) -> None:
+def test_killed_broker_is_still_listed_when_its_partitions_have_moved(cluster: Cluster) -> None:
     """librdkafka must learn their new leaders before it removes the broker: see `LISTED_AFTER_FENCING_MS`."""
     create_topic(cluster.connect(1), "t", partitions=3, replicas=3)
     cluster.run_until(lambda: leader_of(cluster) >= 0)
@@ -321,7 +321,7 @@ def test_metadata_request_without_a_quorum_returns_the_last_leader_after_a_secon
     assert 900 < cluster.clock.monotonic_ms() - asked_at_ms <= 1_010
 
 
-def test_a_broker_that_comes_back_is_in_sync_again(cluster: Cluster) -> None:
+def test_restarted_broker_rejoins_the_isr(cluster: Cluster) -> None:
     create_topic(cluster.connect(1), "t", replicas=3)
     client = client_of_leader(cluster)
     victim = others(cluster, leader_of(cluster))[0]
@@ -356,7 +356,7 @@ def test_all_nodes_may_be_stopped_at_once(cluster: Cluster) -> None:
     assert [place.stopped for place in cluster.nodes.values()] == [[None]] * 3
 
 
-def test_a_cluster_survives_power_loss_and_the_restart_of_all(cluster: Cluster) -> None:
+def test_cluster_recovers_after_power_loss_of_all_nodes(cluster: Cluster) -> None:
     create_topic(cluster.connect(1), "t", replicas=3)
     for node_id in cluster.nodes:
         cluster.kill(node_id, power_loss=True)

@@ -216,7 +216,7 @@ def new_cluster(seed: int, running: int) -> Cluster:
 @pytest.mark.parametrize("running", [1, 3], ids=["no-majority", "a-quorum"])
 @pytest.mark.parametrize("is_hostile", [False, True], ids=["near-epochs", "last-epochs"])
 @pytest.mark.parametrize("seed", range(2))
-def test_a_voter_of_three_survives_requests_of_nodes(
+def test_voter_survives_random_requests_of_nodes(
     seed: int, is_hostile: bool, running: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="ottla")
@@ -235,7 +235,7 @@ def test_a_voter_of_three_survives_requests_of_nodes(
 
 
 @pytest.mark.parametrize("api_key", OF_BOTH, ids=lambda key: key.name.lower())
-def test_a_node_survives_long_lists_of_nodes(api_key: ApiKey, caplog: pytest.LogCaptureFixture) -> None:
+def test_node_survives_long_lists_in_requests_of_nodes(api_key: ApiKey, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, logger="ottla")
     target = Target.new(int(api_key))
     random_values = QuorumValues(int(api_key), target.running.node)

@@ -73,7 +73,7 @@ def test_invalid_client_software_name_is_rejected(running: RunningNode, version:
     assert response.error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_an_orderly_shutdown_leaves_clean_logs(world: World) -> None:
+def test_controlled_shutdown_writes_the_clean_shutdown_marker(world: World) -> None:
     running = world.start_node()
     running.node.begin_shutdown()
     running.run_until(lambda: bool(running.stopped))
@@ -83,7 +83,7 @@ def test_an_orderly_shutdown_leaves_clean_logs(world: World) -> None:
     assert world.disk.exists("/data/.kafka_cleanshutdown")
 
 
-def test_a_node_starts_again_after_a_crash(world: World) -> None:
+def test_node_restarts_after_a_crash(world: World) -> None:
     world.start_node()
     world.disk.crash()
 
@@ -92,7 +92,7 @@ def test_a_node_starts_again_after_a_crash(world: World) -> None:
     assert again.node.readiness() == []
 
 
-def test_a_torn_topic_id_file_does_not_cost_the_log(world: World) -> None:
+def test_torn_partition_metadata_file_does_not_lose_the_log(world: World) -> None:
     client = world.start_node().connect()
     create_topic(client, "t")
     produce(client, "t", batch_of(client, [b"kept"]))

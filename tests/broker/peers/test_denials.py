@@ -8,7 +8,7 @@ from ottla.peers.denials import PeerDenials
 from ottla.simulator.world.clock import SimulatedClock
 
 
-def test_a_node_that_has_read_no_entries_is_suspected_after_its_start(caplog: pytest.LogCaptureFixture) -> None:
+def test_denial_by_a_node_without_entries_is_suspected_after_its_start(caplog: pytest.LogCaptureFixture) -> None:
     clock = SimulatedClock()
     denials = PeerDenials(clock, "User:node")
     lines = []
@@ -23,7 +23,7 @@ def test_a_node_that_has_read_no_entries_is_suspected_after_its_start(caplog: py
     assert "super.users" in caplog.records[0].getMessage()
 
 
-def test_a_denial_names_the_principal_and_what_to_set_twice_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_denial_names_the_principal_and_what_to_set_twice_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     clock = SimulatedClock()
     denials = PeerDenials(clock, "User:ANONYMOUS")
     for _ in range(61):

@@ -50,7 +50,7 @@ def test_then_maps_the_value() -> None:
     assert doubled.value == 8
 
 
-def test_a_callback_may_add_another() -> None:
+def test_callback_may_add_another_callback() -> None:
     delayed: Delayed[int] = Delayed()
     seen: list[int] = []
     delayed.on_complete(lambda _: delayed.on_complete(seen.append))

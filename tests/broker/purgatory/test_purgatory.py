@@ -100,7 +100,7 @@ def test_expired_operation_is_removed_from_all_its_keys() -> None:
     assert condition.tries == 1
 
 
-def test_a_completion_may_start_a_new_wait_for_the_same_key() -> None:
+def test_completion_may_start_a_new_wait_for_the_same_key() -> None:
     purgatory: Purgatory[str] = Purgatory()
     first, second, third = Condition(), Condition(), Condition()
     waiting: list[Delayed[str]] = []

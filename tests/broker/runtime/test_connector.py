@@ -137,7 +137,7 @@ def test_attempts_at_one_name_share_a_resolution(
     assert sorted(loop.connected) == [1, 2]
 
 
-def test_a_cancelled_attempt_reports_nothing(loop: Loop, unused_port: int) -> None:
+def test_cancelled_attempt_reports_nothing(loop: Loop, unused_port: int) -> None:
     endpoint = Endpoint("127.0.0.1", unused_port)
     loop.connector.connect(1, endpoint)
     loop.connector.connect(2, endpoint)

@@ -57,7 +57,7 @@ def test_more_buffers_than_one_call_takes_are_written_too(file: File) -> None:
     assert file.pread(10_000, 1) == b"".join(buffers)
 
 
-def test_the_rest_of_a_short_write_is_written(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rest_of_a_short_write_is_written(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = os.pwritev
     monkeypatch.setattr(os, "pwritev", lambda descriptor, buffers, at: whole(descriptor, [bytes(buffers[0][:1])], at))
 
@@ -66,7 +66,7 @@ def test_the_rest_of_a_short_write_is_written(file: File, monkeypatch: pytest.Mo
     assert file.pread(100, 0) == b"abcdef"
 
 
-def test_a_short_read_is_completed(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_read_is_completed(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
     file.pwritev([b"abcdef"], 0)
     whole = os.pread
     monkeypatch.setattr(os, "pread", lambda descriptor, size, at: whole(descriptor, min(size, 2), at))
@@ -82,7 +82,7 @@ def test_missing_file_is_created_only_on_request(disk: OsDisk, tmp_path: Path) -
         disk.size_bytes(str(tmp_path / "missing"))
 
 
-def test_a_dropped_file_closes_its_descriptor(disk: OsDisk, tmp_path: Path) -> None:
+def test_garbage_collected_file_closes_its_descriptor(disk: OsDisk, tmp_path: Path) -> None:
     file = disk.open(str(tmp_path / "file"), create=True)
     descriptor = file.fileno()
     del file
@@ -108,7 +108,7 @@ def test_names_are_listed_renamed_and_removed(disk: OsDisk, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("remove", ["file", "tree"])
-def test_a_large_file_is_freed_by_another_thread(
+def test_large_file_is_freed_by_another_thread(
     disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remove: str
 ) -> None:
     folder = tmp_path / "t-0.delete"
@@ -134,7 +134,7 @@ def test_a_large_file_is_freed_by_another_thread(
     assert [name.rstrip("_0123456789") for name in freed_by] == ["ottla-disk"]
 
 
-def test_a_large_file_is_removed_when_no_descriptor_is_left(
+def test_large_file_is_removed_when_no_descriptor_is_left(
     disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     large = tmp_path / "large"
@@ -172,7 +172,7 @@ def test_lock_excludes_this_process_and_others(disk: OsDisk, tmp_path: Path) -> 
     disk.lock(path)
 
 
-def test_a_sync_is_reported_on_the_loop(disk: OsDisk, loop: Loop, file: File, tmp_path: Path) -> None:
+def test_completed_sync_is_reported_on_the_loop(disk: OsDisk, loop: Loop, file: File, tmp_path: Path) -> None:
     done: list[OSError | None] = []
     file.pwritev([b"x"], 0)
 
@@ -182,7 +182,7 @@ def test_a_sync_is_reported_on_the_loop(disk: OsDisk, loop: Loop, file: File, tm
     assert done == [None]
 
 
-def test_a_failed_sync_is_reported_with_its_error(disk: OsDisk, loop: Loop, file: File) -> None:
+def test_failed_sync_is_reported_with_its_error(disk: OsDisk, loop: Loop, file: File) -> None:
     done: list[OSError | None] = []
     file.close()
 

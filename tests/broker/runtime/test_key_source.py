@@ -94,7 +94,7 @@ def issue(directory: Path) -> tuple[Path, Path]:
     return directory / "cert.pem", directory / "key.pem"
 
 
-def test_a_file_is_read(tmp_path: Path) -> None:
+def test_key_set_is_read_from_a_file_url(tmp_path: Path) -> None:
     (tmp_path / "a b.json").write_bytes(b"{}")
 
     assert fetch(f"file://{tmp_path}/a%20b.json") == b"{}"

@@ -22,7 +22,7 @@ IPV6 = pytest.mark.skipif(not HAS_IPV6_LOOPBACK, reason="this system has no IPv6
         pytest.param("", "127.0.0.1", socket.AF_INET6, marks=IPV6),
     ],
 )
-def test_a_connection_is_accepted_with_its_family_type_and_peer(
+def test_connection_is_accepted_with_its_family_type_and_peer(
     listens_on: str, address: str, family: socket.AddressFamily
 ) -> None:
     listener = open_listening_socket(listens_on, 0, SocketOptions())

@@ -23,7 +23,7 @@ def formatted(message: str, error: Exception | None = None) -> list[str]:
     return LogFormatter().format(record).split("\n")
 
 
-def test_a_line_has_time_level_logger_and_message() -> None:
+def test_line_has_time_level_logger_and_message() -> None:
     (line,) = formatted("caf\u00e9 is open")
 
     assert HEAD.match(line)
@@ -31,7 +31,7 @@ def test_a_line_has_time_level_logger_and_message() -> None:
 
 
 @pytest.mark.parametrize("break_", ["\n", "\r", "\r\n", "\x85", "\u2028", "\x0b"])
-def test_a_message_with_line_breaks_is_one_line(break_: str) -> None:
+def test_message_with_line_breaks_is_one_line(break_: str) -> None:
     (line,) = formatted(f"a{break_}{FORGED}\x1b[31m")
 
     assert HEAD.match(line)

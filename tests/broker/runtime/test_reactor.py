@@ -264,7 +264,7 @@ def test_bytes_outside_the_page_cache_arrive(serve: Callable[..., Any], tmp_path
     assert received == b"<" + content + b">"
 
 
-def test_an_action_posted_from_another_thread_runs_on_the_loop(served: Any) -> None:
+def test_action_posted_from_another_thread_runs_on_the_loop(served: Any) -> None:
     ran = threading.Event()
     thread: list[int] = []
     served.reactor.post(lambda: (thread.append(threading.get_ident()), ran.set()))  # type: ignore[func-returns-value, arg-type]
@@ -273,7 +273,7 @@ def test_an_action_posted_from_another_thread_runs_on_the_loop(served: Any) -> N
     assert thread == [served.thread.ident]
 
 
-def test_the_core_is_called_when_its_deadline_has_passed(new_line_core: Callable[..., Any]) -> None:
+def test_core_is_called_after_its_deadline(new_line_core: Callable[..., Any]) -> None:
     reactor = Reactor(SystemClock())
     core = new_line_core(reactor, echo)
     core.deadline_ms = SystemClock().monotonic_ms() + 30
@@ -315,7 +315,7 @@ def test_outgoing_connection_is_reported_and_transfers_data(served: Any, new_lin
     assert received == [b"hello"]
 
 
-def test_a_port_in_use_is_an_error(served: Any) -> None:
+def test_port_in_use_is_an_error(served: Any) -> None:
     reactor = Reactor(SystemClock())
     with pytest.raises(OSError, match="in use"):
         reactor.listen("OTHER", "127.0.0.1", served.port)

@@ -346,7 +346,7 @@ def test_close_sends_close_notify(serve_secured: Serve, secured: Any) -> None:
 
 
 @pytest.mark.parametrize("notifies", [True, False], ids=["close-notify", "no-close-notify"])
-def test_a_peer_that_ends_its_side_is_reported_once(serve_secured: Serve, secured: Any, notifies: bool) -> None:
+def test_close_by_the_peer_is_reported_once(serve_secured: Serve, secured: Any, notifies: bool) -> None:
     with serve_secured(echo, secured) as served:
         sock = served.connect()
         if notifies:

@@ -96,7 +96,7 @@ def test_new_connections_do_not_overtake_the_ones_that_wait() -> None:
     assert loop.run_iteration([100, 101, *range(5)])[: len(left)] == left
 
 
-def test_a_few_connections_are_served_as_they_come() -> None:
+def test_few_connections_are_served_in_order_of_arrival() -> None:
     loop = Loop(request_ns=10_000_000)
 
     assert loop.run_iteration(range(FEW, 0, -1)) == list(range(FEW, 0, -1))

@@ -62,7 +62,7 @@ def test_each_form_is_as_frequent_among_decoys_as_among_users() -> None:
     assert shown[TOOLS] + shown[LIBRDKAFKA] == len(NAMES)
 
 
-def test_an_added_user_changes_few_decoys() -> None:
+def test_added_user_changes_few_decoys() -> None:
     before, after = {TOOLS: 30, LIBRDKAFKA: 10}, {TOOLS: 31, LIBRDKAFKA: 10}
     changed = [user for user in NAMES if of(user, forms=before) != of(user, forms=after)]
 

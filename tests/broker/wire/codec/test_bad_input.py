@@ -48,7 +48,7 @@ def test_random_bytes_are_decoded_or_rejected(message_type: type[Message], messa
 
 @settings(max_examples=settings.default.max_examples // 25)
 @given(data=st.data())
-def test_a_changed_byte_is_a_message_or_rejected(
+def test_message_with_a_changed_byte_is_decoded_or_rejected(
     message_type: type[Message], message_version: int, messages: Any, data: st.DataObject
 ) -> None:
     encoded = bytearray(data.draw(messages.of(message_type, message_version)).encode(message_version))
@@ -76,7 +76,7 @@ def test_wrong_lengths_allocate_no_memory(message_types: list[type[Message]], po
         assert peak_bytes <= MEMORY_FIXED_BYTES + MEMORY_MULTIPLE_MAX * len(data), message_type
 
 
-def test_the_smallest_elements_cost_no_more_than_a_multiple_of_their_bytes(message_type: type[Message]) -> None:
+def test_memory_of_empty_elements_is_at_most_a_multiple_of_their_bytes(message_type: type[Message]) -> None:
     """Any array, as full of nothing as the format allows."""
     version = message_type.versions.last
     for path, message in with_empty_elements(message_type, version):

@@ -119,14 +119,14 @@ def test_flexible_versions_have_compact_lengths_and_tags() -> None:
         pytest.param(Child(), "01 02 07 01 01 ff ff ff ff 00", id="present"),
     ],
 )
-def test_a_nullable_struct_in_the_tagged_section(child: Child | None, expected: str) -> None:
+def test_nullable_struct_in_the_tagged_section(child: Child | None, expected: str) -> None:
     encoded = Parent(text="", tagged_child=child).encode(3)
 
     assert encoded.hex(" ").endswith(expected or "ff 00 00 00")
     assert Parent.decode(encoded, 3).tagged_child == child
 
 
-def test_a_null_struct_in_the_tagged_section_is_a_zero() -> None:
+def test_null_struct_in_the_tagged_section_is_decoded_from_zero() -> None:
     """In line a null is -1; the JVM's tagged sections have 0 there."""
     encoded = Parent(text="").encode(3)[:-1] + bytes([1, 2, 1, 0])
 
@@ -379,7 +379,7 @@ def test_items_encoded_one_by_one_join_to_their_array(version: int, count: int) 
     assert Tree.join_items(version, count, items) == Tree.encode_array(version, Tree, "children", children)
 
 
-def test_an_encoded_array_is_rejected_by_another_version() -> None:
+def test_array_encoded_for_another_version_is_rejected() -> None:
     encoded = Tree.encode_array(0, Tree, "children", [Child(name="a")])
 
     assert encoded == EncodedArray(0, b"\0\0\0\1\0\1a")
@@ -397,7 +397,7 @@ def test_encoding_an_array_rejects_an_element_that_the_version_cannot_represent(
         Tree.encode_array(0, Tree, "children", [Child(name=None)])  # type: ignore[arg-type]
 
 
-def test_an_encoded_null_is_a_null() -> None:
+def test_encoded_null_array_is_null() -> None:
     encoded = Tree.encode_array(1, Tree, "children", None)
 
     assert Tree(children=encoded.as_list).encode(1) == Tree(children=None).encode(1)

@@ -29,7 +29,7 @@ from ottla.wire.codec.primitives import (
         (2**32 - 1, "ff ff ff ff 0f"),
     ],
 )
-def test_a_varint_has_seven_bits_to_the_byte(value: int, expected: str) -> None:
+def test_varint_has_seven_bits_per_byte(value: int, expected: str) -> None:
     assert uvarint(value).hex(" ") == expected
     assert read_uvarint(bytes.fromhex(expected), 0) == (value, len(bytes.fromhex(expected)))
 
@@ -41,7 +41,7 @@ def test_varint_is_read_at_any_position(value: int, lead: bytes, tail: bytes) ->
     assert read_uvarint(lead + encoded + tail, len(lead)) == (value, len(lead) + len(encoded))
 
 
-def test_a_varint_of_six_bytes_is_rejected() -> None:
+def test_varint_of_six_bytes_is_rejected() -> None:
     with pytest.raises(ProtocolError, match="longer than five bytes"):
         read_uvarint(b"\x80" * 5 + b"\x01", 0)
 

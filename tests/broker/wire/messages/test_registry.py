@@ -14,7 +14,7 @@ EVERY_KEY = pytest.mark.parametrize("api_key", list(ApiKey), ids=lambda key: key
 
 
 @EVERY_KEY
-def test_an_api_has_a_request_and_a_response_of_the_same_versions(api_key: ApiKey) -> None:
+def test_request_and_response_of_an_api_have_the_same_versions(api_key: ApiKey) -> None:
     request, response = request_type(api_key), response_type(api_key)
 
     assert request.__name__.removesuffix("Request") == response.__name__.removesuffix("Response")

@@ -73,7 +73,7 @@ def test_batch_is_parsed_in_any_buffer_at_any_position(buffer: type) -> None:
     assert read_records(batch, size_bytes_max=1_000) == RECORDS
 
 
-def test_a_view_copies_no_payload() -> None:
+def test_parsed_batch_does_not_copy_the_payload() -> None:
     data = build_batch([Record(0, 0, None, bytes(4 << 20))])
     tracemalloc.start()
     try:
@@ -102,7 +102,7 @@ def test_sequences_wrap_after_2_to_the_31_minus_1(sequence: int, increment: int,
     assert increment_sequence(sequence, increment) == expected
 
 
-def test_a_batch_without_sequence_has_no_last_sequence() -> None:
+def test_batch_without_sequence_has_no_last_sequence() -> None:
     batch = parse_batch(build_batch(RECORDS))
 
     assert (batch.base_sequence, batch.last_sequence) == (-1, -1)
@@ -196,7 +196,7 @@ def test_wrong_length_is_rejected(length: int, reason: str) -> None:
         parse_batch(data)
 
 
-def test_the_least_length_is_a_batch_without_records() -> None:
+def test_smallest_batch_length_is_that_of_a_batch_without_records() -> None:
     data = bytearray(BATCH[:HEADER_SIZE_BYTES])
     data[8:12] = (49).to_bytes(4, "big")
 

@@ -110,7 +110,7 @@ def test_log_append_time_is_the_header_s_maximum() -> None:
     assert (batch.base_timestamp_ms, batch.max_timestamp_ms) == (900, 50)
 
 
-def test_a_delete_horizon_takes_the_base_timestamp_s_place() -> None:
+def test_delete_horizon_replaces_the_base_timestamp() -> None:
     batch = parse_batch(build_batch([Record(0, 900, b"k", None)], delete_horizon_ms=5_000))
 
     assert batch.delete_horizon_ms == batch.base_timestamp_ms == 5_000
@@ -145,24 +145,24 @@ def test_offset_that_is_not_above_the_last_is_rejected(offset: int) -> None:
     assert builder.record_count == 1
 
 
-def test_the_largest_offset_delta_is_2_to_the_31_minus_1() -> None:
+def test_largest_offset_delta_is_2_to_the_31_minus_1() -> None:
     data = build_batch([Record(10 + 2**31 - 1, 0, None, None)], base_offset=10)
 
     assert parse_batch(data).last_offset_delta == 2**31 - 1
 
 
 @pytest.mark.parametrize("last_offset", [11, 12, 500])
-def test_the_last_offset_may_be_above_the_last_record_s(last_offset: int) -> None:
+def test_last_offset_of_a_batch_may_be_above_its_last_record(last_offset: int) -> None:
     batch = parse_batch(build_batch([Record(11, 0, None, None)], base_offset=10, last_offset=last_offset))
 
     assert batch.last_offset == last_offset
 
 
-def test_a_last_offset_below_the_last_record_s_is_rejected() -> None:
+def test_last_offset_below_the_last_record_is_rejected() -> None:
     with pytest.raises(ValueError, match="10 is below the last record's, 11"):
         build_batch([Record(11, 0, None, None)], base_offset=10, last_offset=10)
 
 
-def test_a_batch_needs_a_record() -> None:
+def test_batch_without_records_cannot_be_built() -> None:
     with pytest.raises(ValueError, match="at least one record"):
         build_batch([])

@@ -88,7 +88,7 @@ def test_repetitive_data_gets_smaller(kind: Compression) -> None:
         pytest.param(Compression.ZSTD, (-131_072, 1, 22), id="zstd"),
     ],
 )
-def test_the_levels_at_the_ends_of_kafkas_ranges_work(kind: Compression, levels: tuple[int, ...]) -> None:
+def test_lowest_and_highest_compression_levels_of_kafka_work(kind: Compression, levels: tuple[int, ...]) -> None:
     for level in levels:
         assert decompress(kind, compress(kind, TEXT, level=level), size_bytes_max=LIMIT) == TEXT
 
@@ -101,7 +101,7 @@ def test_kafkas_default_lz4_level_is_the_fast_compressor() -> None:
 
 
 @EVERY
-def test_the_limit_is_exact(kind: Compression) -> None:
+def test_decompressed_size_limit_is_exact(kind: Compression) -> None:
     compressed = compress(kind, TEXT)
 
     assert decompress(kind, compressed, size_bytes_max=len(TEXT)) == TEXT
@@ -305,5 +305,5 @@ def test_every_codec_has_a_row_whose_levels_are_those_of_the_configuration() -> 
         assert levels == codec.levels
 
 
-def test_the_command_line_offers_every_codec() -> None:
+def test_command_line_offers_every_codec() -> None:
     assert list(COMPRESSIONS) == [codec.label for codec in Compression]

@@ -65,7 +65,7 @@ def test_marker_values_are_version_and_coordinator_epoch() -> None:
     assert end_transaction_value(258).hex() == "000000000102"
 
 
-def test_a_marker_is_a_control_batch_of_one_record() -> None:
+def test_transaction_marker_is_a_control_batch_of_one_record() -> None:
     data = build_end_transaction_marker(
         ControlRecordType.COMMIT,
         producer_id=70,

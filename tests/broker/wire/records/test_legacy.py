@@ -100,7 +100,7 @@ def test_wrapped_messages_of_magic_0_have_absolute_offsets() -> None:
     assert [entry.record.offset for entry in messages] == [40, 41]
 
 
-def test_a_wrapper_with_log_append_time_gives_its_timestamp_to_all() -> None:
+def test_inner_messages_have_the_log_append_time_of_their_wrapper() -> None:
     inner = b"".join(message(offset, b"k", b"v", timestamp_ms=5) for offset in range(2))
 
     messages = read(message(1, None, compress(Compression.GZIP, inner), timestamp_ms=800, attributes=0x09))
@@ -122,7 +122,7 @@ def test_lz4_of_magic_0_is_read_with_its_wrong_descriptor_checksum() -> None:
         read(message(0, None, bytes(inner_of_magic_1), attributes=3))
 
 
-def test_a_wrong_crc_is_reported_for_the_message_alone() -> None:
+def test_wrong_crc_is_reported_for_that_message_only() -> None:
     entries = read(message(0, b"k", b"v") + message(1, b"k", b"v", crc_change=1))
 
     assert [entry.is_crc_valid for entry in entries] == [True, False]
@@ -132,7 +132,7 @@ def test_a_wrong_crc_is_reported_for_the_message_alone() -> None:
     ("wrapper_change", "inner_change", "expected"),
     [(0, 0, [True, True]), (0, 1, [True, False]), (1, 0, [False, False])],
 )
-def test_a_wrong_crc_of_a_wrapper_is_reported_for_all(
+def test_wrong_crc_of_a_wrapper_is_reported_for_all_inner_messages(
     wrapper_change: int, inner_change: int, expected: list[bool]
 ) -> None:
     inner = message(0, b"k", b"v") + message(1, b"k", b"v", crc_change=inner_change)
@@ -166,7 +166,7 @@ def test_sizes_below_an_empty_message_are_rejected(magic: int, strict: bool, siz
         read(bytes(data), strict=strict)
 
 
-def test_the_least_size_of_magic_1_is_22() -> None:
+def test_smallest_message_of_magic_1_has_22_bytes() -> None:
     assert read(message(3, None, None))[0].record == Record(3, 0, None, None)
     data = bytearray(message(0, None, None, magic=0))
     data[16] = 1

@@ -16,7 +16,7 @@ def columns(deltas: list[int]) -> list[bytes]:
 
 
 @given(size=st.sampled_from(sorted(BOUNDS)), data=st.data())
-def test_the_largest_is_found_whether_it_was_expected_or_not(size: int, data: st.DataObject) -> None:
+def test_newest_delta_is_found_for_any_expected_delta(size: int, data: st.DataObject) -> None:
     low, high = BOUNDS[size]
     of_this_size = st.integers(low, high).filter(lambda delta: len(encode_varint(delta)) == size)
     deltas = data.draw(st.lists(of_this_size, min_size=1, max_size=50))

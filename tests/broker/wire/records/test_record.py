@@ -47,7 +47,7 @@ def test_validation_returns_timestamps_and_null_keys() -> None:
     assert summary.null_key_indexes == (1,)
 
 
-def test_the_first_of_equal_timestamps_is_the_max_timestamp_offset() -> None:
+def test_first_of_equal_timestamps_is_the_max_timestamp_offset() -> None:
     records = [Record(offset, 7, b"k", None) for offset in range(50, 53)]
 
     summary = validate_records(parse_batch(build_batch(records, base_offset=50)), size_bytes_max=LIMIT)
@@ -77,7 +77,7 @@ def test_offset_gaps_are_read_but_rejected_from_a_producer() -> None:
         validate_records(batch, size_bytes_max=LIMIT)
 
 
-def test_an_empty_batch_has_no_records(seal: Seal) -> None:
+def test_empty_batch_has_no_records(seal: Seal) -> None:
     batch = parse_batch(seal(b"", record_count=0, last_offset_delta=4))
 
     assert read_records(batch, size_bytes_max=LIMIT) == []

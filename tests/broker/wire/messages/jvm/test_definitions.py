@@ -164,7 +164,7 @@ def test_every_message_agrees(definitions: dict[str, dict[str, Any]], message_ty
         }, message_type.__name__
 
 
-def test_the_registry_has_every_api(definitions: dict[str, dict[str, Any]]) -> None:
+def test_registry_has_every_api(definitions: dict[str, dict[str, Any]]) -> None:
     requests = {
         definition["apiKey"]: name for name, definition in definitions.items() if definition["type"] == "request"
     }

@@ -119,7 +119,7 @@ def test_jvm_reads_our_batches(jvm: Any, codec: Compression, options: dict[str, 
     }
 
 
-def test_the_jvm_sees_a_delete_horizon(jvm: Any) -> None:
+def test_jvm_reads_the_delete_horizon(jvm: Any) -> None:
     data = build_batch(RECORDS, base_offset=500, delete_horizon_ms=NOW_MS + 60_000)
 
     (facts,) = jvm.read(data)
@@ -128,7 +128,7 @@ def test_the_jvm_sees_a_delete_horizon(jvm: Any) -> None:
     assert facts["records"] == RECORDS
 
 
-def test_the_jvm_sees_the_last_offset_of_a_compacted_batch(jvm: Any) -> None:
+def test_jvm_reads_the_last_offset_of_a_compacted_batch(jvm: Any) -> None:
     data = build_batch([RECORDS[1], RECORDS[4]], base_offset=498, last_offset=510)
 
     (facts,) = jvm.read(data)
