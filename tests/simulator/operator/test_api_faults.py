@@ -158,7 +158,7 @@ def test_call_without_a_response_times_out(serve: Serve) -> None:
     assert server.loop.time() == pytest.approx(REQUEST_TIMEOUT_S, abs=0.1)
 
 
-def test_a_slow_call_is_done(serve: Serve) -> None:
+def test_slow_call_is_executed(serve: Serve) -> None:
     server = serve(ApiFault.SLOW)
 
     assert server.outcome(server.api.delete("Secret", "", "alice")) is None

@@ -170,11 +170,11 @@ def test_seeds_that_found_defects_under_api_faults_pass(scenario: str, seed: int
     assert run(BY_NAME[scenario], seed, Order(troubles=troubles, api_faults=True)).steps
 
 
-def test_a_leaving_broker_that_crashes_last_keeps_its_rate_and_its_place_in_the_record() -> None:
+def test_removed_broker_that_crashes_last_keeps_its_throttle_and_stays_in_the_record() -> None:
     assert run(BY_NAME["shrink-throttled"], 14, Order(troubles=True)).steps
 
 
-def test_a_leaving_voter_that_crashes_is_started_again() -> None:
+def test_removed_voter_that_crashes_is_started_again() -> None:
     outcome = run(BY_NAME["fewer-voters"], 1, Order(crash_at=2))
 
     assert Kind.START in [step.kind for step in outcome.steps]
@@ -185,11 +185,11 @@ def test_a_leaving_voter_that_crashes_is_started_again() -> None:
     [(3, Order(troubles=True)), (1, Order(kill_at=(1, Moment.DURING), crash_at=1))],
     ids=["troubles", "kill-and-crash"],
 )
-def test_a_node_that_has_lost_its_controller_is_not_restarted_beside_another(seed: int, order: Order) -> None:
+def test_node_without_a_controller_is_not_restarted_while_another_is_down(seed: int, order: Order) -> None:
     run(BY_NAME["roll"], seed, order)
 
 
-def test_a_roll_restarts_each_node_once_and_brings_leaders_back() -> None:
+def test_roll_restarts_each_node_once_and_brings_leaders_back() -> None:
     outcome = run(BY_NAME["roll-apart"], 1, Order())
     restarts = [step.what for step in outcome.steps if step.kind is Kind.RESTART]
 
@@ -248,13 +248,13 @@ def test_needless_restart_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert failure == "RollInOrder: restart c-main-0, which runs with what is published"
 
 
-def test_a_broker_that_leaves_is_cordoned_drained_stopped_and_unregistered() -> None:
+def test_removed_broker_is_cordoned_drained_stopped_and_unregistered() -> None:
     outcome = run(BY_NAME["shrink"], 1, Order())
 
     assert [step.kind for step in outcome.steps] == [Kind.CONFIGURE, Kind.REASSIGN, Kind.STOP, Kind.UNREGISTER]
 
 
-def test_the_same_seed_gives_the_same_run_in_every_process() -> None:
+def test_same_seed_gives_the_same_run_in_every_process() -> None:
     code = (
         "from operator_simulation.outcome import Order; from operator_simulation.run import PlannerRun; "
         "from operator_simulation.scenarios import BY_NAME; "
@@ -275,7 +275,7 @@ def test_the_same_seed_gives_the_same_run_in_every_process() -> None:
     assert runs[0] == runs[1]
 
 
-def test_the_command_repeats_a_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_line_repeats_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     outcome = run(BY_NAME["more-replicas"], 5, Order(kill_at=(0, Moment.DURING)))
 
     assert outcome.replay_command == "python -m operator_simulation more-replicas --seed 5 --kill 0:during"

@@ -165,7 +165,7 @@ class TestReplicationFactor:
 
         assert plan == Plan((CreatePartitions("flights", 8),))
 
-    def test_a_hundred_partitions_move_at_a_time(self, topic_manifest: Builder) -> None:
+    def test_at_most_100_partitions_are_reassigned_at_once(self, topic_manifest: Builder) -> None:
         moving = [partition(number, 0, 1, isr=(0,), adding=(1,)) for number in range(40)]
         waiting = [partition(number, 0) for number in range(40, 200)]
 

@@ -279,7 +279,7 @@ def test_long_lists_of_rules_are_cut(user_manifest: Builder) -> None:
     assert str(step).endswith(" and 1 more")
 
 
-def test_the_same_draw_gives_the_same_secret(alice: User) -> None:
+def test_same_random_values_give_the_same_secret(alice: User) -> None:
     first, second = settled(alice), settled(alice)
 
     assert first == second
