@@ -390,6 +390,8 @@ class Reactor:
                 self._lose(link, error)
                 return
             if size == 0:
+                # The previous read of this event may have left a response in the group.
+                self._flush(link)
                 self._lose(link, None)
                 return
             self._being_read = link

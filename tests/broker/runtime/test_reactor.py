@@ -8,7 +8,7 @@ import select
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from ottla.runtime.clock import SystemClock
 from ottla.runtime.disk import OsDisk
 from ottla.runtime.link import SocketOptions
 from ottla.runtime.reactor import Reactor
+from ottla.runtime.ready_connections import FEW
 from ottla.runtime.sender import Sender
 from ottla.types import Endpoint
 
@@ -200,6 +201,20 @@ def test_pipelined_requests_are_read_in_slices_between_other_connections(serve: 
 
     assert served_to == lines
     assert max(after - before for before, after in zip([0, *served_by_turn], served_by_turn, strict=False)) <= 32
+
+
+def test_response_in_a_group_is_sent_to_a_peer_that_has_only_stopped_sending(serve: Callable[..., Any]) -> None:
+    with serve(echo) as served, ExitStack() as stack:
+        # The core reads a KiB at a time: a full buffer is followed by another read, which finds the end.
+        line = b"x" * 1023 + LINE
+        clients = [stack.enter_context(served.connect()) for _ in range(2 * FEW)]
+        served.wait_until(lambda: served.core.events.count("accepted on LINES") == len(clients))
+        with served.held():
+            for sock in clients:
+                sock.sendall(line)
+                socket.socket.shutdown(sock, socket.SHUT_WR)  # of the TCP connection, also under TLS
+
+        assert [read_all(sock, len(line)) for sock in clients] == [line] * len(clients)
 
 
 def test_peer_that_requests_more_than_it_reads_is_served_last(serve: Callable[..., Any]) -> None:
