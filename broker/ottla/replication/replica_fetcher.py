@@ -198,9 +198,12 @@ class ReplicaFetcher:
             endpoint = self._peer_brokers.endpoint_of(self.leader)
             if endpoint is None:
                 self._retry_at_ms = now_ms + self._config().fetch_backoff_ms
-        if endpoint is None or self._syncs.start(self._partitions.to_name(is_full=self._session.is_full)):
+        if endpoint is None:
             return
-        wanted = self._fetch_partitions(now_ms)
+        named = self._partitions.to_name(is_full=self._session.is_full)
+        if self._syncs.start(named):
+            return
+        wanted = self._fetch_partitions(named, now_ms)
         if not self._partitions.has_fetchable:
             return  # the rest is throttled
         config = self._config()
@@ -215,10 +218,9 @@ class ReplicaFetcher:
         self._is_in_flight = True
         self._send(endpoint, request).on_complete(self._on_response)
 
-    def _fetch_partitions(self, now_ms: int) -> list[tuple[TopicKey, FetchPartition]]:
+    def _fetch_partitions(self, named: list[Followed], now_ms: int) -> list[tuple[TopicKey, FetchPartition]]:
         """Return the request's entry of each partition that the next fetch names."""
         partitions = self._partitions
-        named = partitions.to_name(is_full=self._session.is_full)
         if self._session.is_full:
             partitions.start_session()
         partitions.changed.clear()
