@@ -112,7 +112,7 @@ def test_fenced_or_stopping_replicas_cannot_join_the_isr(cluster: Any) -> None:
         pytest.param(
             [1, 2], {"proposer": 2, "partition_epoch": 3}, ErrorCode.NOT_CONTROLLER, id="newer-than-the-controller"
         ),
-        pytest.param([1, 3], {"proposer": 2, "partition_epoch": 1}, ErrorCode.INVALID_REQUEST, id="leads-not"),
+        pytest.param([1, 3], {"proposer": 2, "partition_epoch": 1}, ErrorCode.INVALID_REQUEST, id="not-the-leader"),
         pytest.param([1, 3], {"partition_epoch": 1}, ErrorCode.INVALID_UPDATE_VERSION, id="is-behind"),
         pytest.param([1, 3, 3], {}, ErrorCode.INVALID_REQUEST, id="invalid"),
         pytest.param([2, 3], {}, ErrorCode.INVALID_REQUEST, id="leaves-itself-out"),

@@ -109,9 +109,9 @@ def test_former_incarnation_gets_stale_broker_epoch(cluster: Any) -> None:
 
     heartbeat = cluster.ask(cluster.heartbeat(1, epoch=former))
     ids = cluster.ask(AllocateProducerIdsRequest(broker_id=1, broker_epoch=former))
-    wish = cluster.alter_partition("t", [2, 3], partition=1, proposer=2, broker_epoch=former)
+    proposal = cluster.alter_partition("t", [2, 3], partition=1, proposer=2, broker_epoch=former)
 
-    assert heartbeat.error_code == ids.error_code == wish.error_code == ErrorCode.STALE_BROKER_EPOCH
+    assert heartbeat.error_code == ids.error_code == proposal.error_code == ErrorCode.STALE_BROKER_EPOCH
     assert not cluster.broker_of(1).is_fenced
 
 

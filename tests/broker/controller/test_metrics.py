@@ -46,9 +46,9 @@ def test_replicas_in_offline_directories_count_as_offline(new_cluster: Callable[
     cluster = new_cluster()
     cluster.add_brokers(1, 2, directories=2)
     cluster.assign("t", [1, 2], [2, 1])
-    failed, sound = cluster.broker_of(1).directories
+    failed, online = cluster.broker_of(1).directories
 
-    cluster.put("t", 1, sound)
+    cluster.put("t", 1, online)
     cluster.ask(cluster.heartbeat(1, offline_log_dirs=[failed]))
     spared = numbers(cluster, "offline_replicas")
     cluster.put("t", 1, failed)

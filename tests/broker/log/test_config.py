@@ -17,7 +17,7 @@ def test_defaults_are_those_of_kafka() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "minds"),
+    ("settings", "expected"),
     [
         pytest.param({}, False, id="defaults"),
         pytest.param({"cleanup_policy": frozenset({"compact"})}, True, id="keys-are-needed"),
@@ -27,9 +27,11 @@ def test_defaults_are_those_of_kafka() -> None:
         ),
     ],
 )
-def test_records_are_validated_for_compaction_and_for_old_timestamps(settings: dict[str, object], minds: bool) -> None:
-    assert LogConfig(**settings).validates_records is minds  # type: ignore[arg-type]
-    assert replace(LogConfig(), **settings).validates_records is minds  # type: ignore[arg-type]
+def test_records_are_validated_for_compaction_and_for_old_timestamps(
+    settings: dict[str, object], expected: bool
+) -> None:
+    assert LogConfig(**settings).validates_records is expected  # type: ignore[arg-type]
+    assert replace(LogConfig(), **settings).validates_records is expected  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_missing_index_is_rebuilt(open_log: OpenLog, make_batch: MakeBatch, disk
     assert disk.contents(path) == before
 
 
-DAMAGES = pytest.mark.parametrize(
+CORRUPTIONS = pytest.mark.parametrize(
     "corrupt",
     [
         pytest.param(lambda data: None, id="missing"),
@@ -63,7 +63,7 @@ DAMAGES = pytest.mark.parametrize(
 )
 
 
-@DAMAGES
+@CORRUPTIONS
 @pytest.mark.parametrize("is_clean", [True, False], ids=["clean", "crash"])
 @pytest.mark.parametrize("segment", [0, 2, 4], ids=["first", "second", "active"])
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])

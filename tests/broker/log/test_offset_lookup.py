@@ -31,8 +31,8 @@ def test_offsets_are_found_by_timestamp(open_log: OpenLog, make_batch: MakeBatch
         append(log, make_batch(2, timestamp_ms=NOW_MS + 100 * index), leader_epoch=index)
 
     def found(timestamp_ms: int) -> tuple[int, int, int] | None:
-        found = run_to_end(log.offset_for_timestamp(timestamp_ms, OFF_LOOP))
-        return None if found is None else (found.timestamp_ms - NOW_MS, found.offset, found.leader_epoch)
+        result = run_to_end(log.offset_for_timestamp(timestamp_ms, OFF_LOOP))
+        return None if result is None else (result.timestamp_ms - NOW_MS, result.offset, result.leader_epoch)
 
     assert found(0) == (0, 0, 0)
     assert found(NOW_MS) == (0, 0, 0)

@@ -243,7 +243,7 @@ def test_log_start_is_at_least_the_base_offset_of_the_first_segment(
     assert open_log(was_clean_shutdown=True).log_start_offset == 2
 
 
-@pytest.mark.parametrize("left", [b"garbage", b"", b"0\n"], ids=["damaged", "emptied", "cut-off"])
+@pytest.mark.parametrize("left", [b"garbage", b"", b"0\n"], ids=["corrupt", "empty", "truncated"])
 def test_leader_epochs_are_rebuilt_from_the_batches(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, left: bytes
 ) -> None:

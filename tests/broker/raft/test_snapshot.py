@@ -32,7 +32,7 @@ class BytesSerde:
         return bytes(value)
 
 
-def writer(disk: SimulatedDisk, **lines: Any) -> SnapshotWriter[bytes]:
+def writer(disk: SimulatedDisk, **options: Any) -> SnapshotWriter[bytes]:
     disk.make_directory("/s")
     return SnapshotWriter(
         disk=disk,
@@ -41,7 +41,7 @@ def writer(disk: SimulatedDisk, **lines: Any) -> SnapshotWriter[bytes]:
         snapshot_id=SNAPSHOT_ID,
         serde=BytesSerde(),
         last_contained_log_time_ms=77,
-        **lines,
+        **options,
     )
 
 

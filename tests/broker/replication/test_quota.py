@@ -12,10 +12,10 @@ from ottla.types import TopicPartition
 
 @pytest.fixture
 def quota() -> ReplicationQuota:
-    cluster_ = ReplicationQuota(window_count=11, window_size_seconds=1)
-    cluster_.rate = 1_000
-    cluster_.throttle("t", "*", 1)
-    return cluster_
+    throttle_quota = ReplicationQuota(window_count=11, window_size_seconds=1)
+    throttle_quota.rate = 1_000
+    throttle_quota.throttle("t", "*", 1)
+    return throttle_quota
 
 
 @pytest.mark.parametrize(("size_bytes", "is_exceeded"), [(1_000, False), (1_001, True)])

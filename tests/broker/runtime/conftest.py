@@ -97,15 +97,15 @@ class LineCore:
 class Secured:
     """TLS contexts of one listener, from settings as in ``server.properties``."""
 
-    def __init__(self, authority: Any, **said: str) -> None:
+    def __init__(self, authority: Any, **overrides: str) -> None:
         self.authority = authority
-        self.use(authority.issue(), **said)
+        self.use(authority.issue(), **overrides)
 
-    def use(self, issued: Any, **said: str) -> None:
+    def use(self, issued: Any, **overrides: str) -> None:
         """Secure new connections with another certificate."""
-        self.made = make_contexts(self.settings(issued, **said), opened=True)
+        self.made = make_contexts(self.settings(issued, **overrides), opened=True)
 
-    def settings(self, issued: Any, **said: str) -> TlsSettings:
+    def settings(self, issued: Any, **overrides: str) -> TlsSettings:
         properties = {
             "ssl.keystore.type": "PEM",
             "ssl.truststore.type": "PEM",
@@ -114,7 +114,7 @@ class Secured:
             "ssl.truststore.certificates": self.authority.pem,
         }
         return read_tls_settings(
-            properties | {f"ssl.{key.replace('_', '.')}": text for key, text in said.items()}, "LINES"
+            properties | {f"ssl.{key.replace('_', '.')}": text for key, text in overrides.items()}, "LINES"
         )
 
     def as_server(self, listener: str) -> ssl.SSLContext | None:
@@ -239,7 +239,7 @@ def secured(authority: Any) -> Secured:
 @pytest.fixture
 def new_secured(authority: Any) -> Callable[..., Secured]:
     """Return a function that creates contexts with further settings, such as ``client_auth="required"``."""
-    return lambda **said: Secured(authority, **said)
+    return lambda **overrides: Secured(authority, **overrides)
 
 
 @pytest.fixture(params=["plain", "tls"])

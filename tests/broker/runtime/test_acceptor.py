@@ -104,15 +104,15 @@ def test_full_listener_retries_accept_after_backoff(listeners: Listeners, caplog
     assert listeners.metrics.accept_pauses == {"FRONT": 3}
 
 
-@pytest.mark.parametrize(("cost_ms", "turns"), [(0, [8, 2]), (1, [1] * 10)], ids=["quick", "longer-than-a-slice"])
+@pytest.mark.parametrize(("cost_ms", "counts"), [(0, [8, 2]), (1, [1] * 10)], ids=["quick", "longer-than-a-slice"])
 def test_accepts_per_iteration_are_bounded_by_count_and_time(
-    listeners: Listeners, cost_ms: int, turns: list[int]
+    listeners: Listeners, cost_ms: int, counts: list[int]
 ) -> None:
     listeners.cost_ms = cost_ms
     for _ in range(10):
         listeners.connect("FRONT")
 
-    assert [len(listeners.run_iteration()) for _ in turns] == turns
+    assert [len(listeners.run_iteration()) for _ in counts] == counts
 
 
 def test_accepted_connection_has_tcp_nodelay(listeners: Listeners) -> None:

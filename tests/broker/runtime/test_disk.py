@@ -261,10 +261,10 @@ def test_unexpected_exception_of_a_sync_is_reported_as_an_io_error(
 
 
 @pytest.mark.parametrize(
-    ("inodes_left", "says"), [(0, "No inodes left on device: all 1000 are used"), (1, "No space left on device")]
+    ("inodes_left", "message"), [(0, "No inodes left on device: all 1000 are used"), (1, "No space left on device")]
 )
 def test_error_names_inodes_if_file_system_has_none_left(
-    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inodes_left: int, says: str
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inodes_left: int, message: str
 ) -> None:
     real = os.statvfs(tmp_path)
 
@@ -277,6 +277,6 @@ def test_error_names_inodes_if_file_system_has_none_left(
     monkeypatch.setattr(os, "open", fail)
     monkeypatch.setattr(os, "statvfs", statvfs)
 
-    with pytest.raises(OSError, match=says) as raised:
+    with pytest.raises(OSError, match=message) as raised:
         disk.open(str(tmp_path / "t-0" / "file"), create=True)
     assert raised.value.errno == errno.ENOSPC

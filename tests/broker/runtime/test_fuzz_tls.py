@@ -90,11 +90,11 @@ def shake_hands(stream: TlsStream, peer: socket.socket, client: Client, spoil: C
     received = b""
     for _ in range(6):
         try:
-            said = spoil(client.step(received))
+            sent = spoil(client.step(received))
         except ssl.SSLError:
             return False  # the client has failed: it received an alert
         with suppress(OSError):
-            peer.sendall(said)
+            peer.sendall(sent)
         try:
             stream.receive_handshake_bytes()
         except BlockingIOError:
@@ -146,23 +146,23 @@ def test_corrupt_records_only_end_the_connection(version: ssl.TLSVersion, secure
             client = Client(context)
             assert shake_hands(stream, peer, client, bytes)
             sent, meant, received = b"", b"", b""
-            is_sound = True
+            is_intact = True
             try:
                 for _ in range(8):
                     data = random_source.randbytes(random_source.choice((1, 40, 5_000)))
                     meant += data
                     record = client.encrypt(data)
-                    if is_sound and random_source.random() < 0.8:
+                    if is_intact and random_source.random() < 0.8:
                         sent += data
                     else:
-                        is_sound, record = False, broken(random_source, record)
+                        is_intact, record = False, broken(random_source, record)
                     with suppress(OSError):
                         peer.sendall(record)
                     with suppress(BlockingIOError):
                         size = stream.recv_into(buffer)
                         received += buffer[:size]
             except TlsError as error:
-                assert not is_sound
+                assert not is_intact
                 expect_bounded(error)
 
             # Records are authenticated: a corrupt one is never read, even if complete and followed by others.

@@ -127,8 +127,8 @@ class World:
 def new_world() -> Iterator[Callable[..., World]]:
     worlds: list[World] = []
 
-    def make(limits: HandshakeLimits | None = None, **said: int) -> World:
-        worlds.append(World(limits, **said))
+    def make(limits: HandshakeLimits | None = None, **options: int) -> World:
+        worlds.append(World(limits, **options))
         return worlds[-1]
 
     yield make

@@ -28,8 +28,8 @@ def test_connection_is_accepted_with_its_family_type_and_peer(
     listener = open_listening_socket(listens_on, 0, SocketOptions())
     with listener, socket.create_connection((address, listener.getsockname()[1])) as client:
         accepted, peer = listener.accept()
-        with accepted, socket.socket(fileno=os.dup(accepted.fileno())) as asked:
-            assert (accepted.family, accepted.type) == (asked.family, asked.type) == (family, socket.SOCK_STREAM)
+        with accepted, socket.socket(fileno=os.dup(accepted.fileno())) as queried:
+            assert (accepted.family, accepted.type) == (queried.family, queried.type) == (family, socket.SOCK_STREAM)
             assert endpoint_of(peer) == Endpoint(address, client.getsockname()[1])
             accepted.sendall(b"hello")
             assert client.recv(5) == b"hello"

@@ -98,7 +98,7 @@ def test_client_without_certificate_is_accepted_if_only_requested(serve_secured:
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["tls-1.2", "tls-1.3"])
 @pytest.mark.parametrize(
-    ("shown", "said"),
+    ("shown", "message"),
     [
         pytest.param(None, "the client presented no certificate", id="none"),
         pytest.param("stranger", "the peer's certificate is not trusted", id="of-another-authority"),
@@ -112,7 +112,7 @@ def test_client_without_valid_certificate_is_rejected_with_an_alert(
     caplog: pytest.LogCaptureFixture,
     version: ssl.TLSVersion,
     shown: str | None,
-    said: str,
+    message: str,
 ) -> None:
     secured = new_secured(client_auth="required")
     issued = {
@@ -126,9 +126,9 @@ def test_client_without_valid_certificate_is_rejected_with_an_alert(
             sock.recv(1)
         served.wait_until(lambda: len(served.core.events) == 2, "it is reported to the core")
 
-    assert served.core.events[1].startswith("closed: the TLS handshake failed: " + said)
+    assert served.core.events[1].startswith("closed: the TLS handshake failed: " + message)
     assert "secured" not in str(served.core.events)
-    assert f"on LINES failed: {said}" in caplog.text
+    assert f"on LINES failed: {message}" in caplog.text
 
 
 def test_client_that_does_not_trust_this_node_is_logged_as_such(
@@ -144,7 +144,7 @@ def test_client_that_does_not_trust_this_node_is_logged_as_such(
 
 
 @pytest.mark.parametrize(
-    ("first", "said"),
+    ("first", "message"),
     [
         pytest.param(
             b"\x00\x00\x00\x2a\x00\x12\x00\x04\x00\x00\x00\x01\x00\x07librdka", "a plaintext Kafka client", id="kafka"
@@ -155,7 +155,7 @@ def test_client_that_does_not_trust_this_node_is_logged_as_such(
     ],
 )
 def test_bytes_that_are_not_tls_are_explained_in_the_log(
-    serve_secured: Serve, secured: Any, caplog: pytest.LogCaptureFixture, first: bytes, said: str
+    serve_secured: Serve, secured: Any, caplog: pytest.LogCaptureFixture, first: bytes, message: str
 ) -> None:
     with serve_secured(echo, secured) as served, served.connect_plain() as sock:
         sock.sendall(first)
@@ -163,8 +163,8 @@ def test_bytes_that_are_not_tls_are_explained_in_the_log(
             pass
         served.wait_until(lambda: len(served.core.events) == 2, "it is reported to the core")
 
-    assert said in served.core.events[1]
-    assert said in caplog.text
+    assert message in served.core.events[1]
+    assert message in caplog.text
 
 
 def test_many_failures_are_logged_in_few_lines(

@@ -23,7 +23,7 @@ DAY_MS = 86_400_000
 class Certificates:
     """A node's listener SSL, its files in a folder, and the resulting contexts."""
 
-    def __init__(self, folder: Path, authority: Any, **said: str) -> None:
+    def __init__(self, folder: Path, authority: Any, **overrides: str) -> None:
         self.authority = authority
         self.keys = folder / "keys.pem"
         self.trusted = folder / "trusted.pem"
@@ -41,7 +41,7 @@ class Certificates:
             "ssl.keystore.location": str(self.keys),
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(self.trusted),
-            **{f"ssl.{key.replace('_', '.')}": text for key, text in said.items()},
+            **{f"ssl.{key.replace('_', '.')}": text for key, text in overrides.items()},
         }
         self.metrics = TlsMetrics()
 
@@ -186,7 +186,7 @@ def test_inter_broker_listener_must_trust_itself(certificates: Certificates, new
 
 
 @pytest.mark.parametrize(
-    ("days", "said"),
+    ("days", "message"),
     [
         pytest.param((-2, -1), "has expired: clients reject it", id="expired"),
         pytest.param((2, 90), "is not valid before", id="not-yet"),
@@ -195,7 +195,7 @@ def test_inter_broker_listener_must_trust_itself(certificates: Certificates, new
     ],
 )
 def test_upcoming_expiry_is_reported_once_a_day(
-    certificates: Certificates, caplog: pytest.LogCaptureFixture, days: tuple[int, int], said: str
+    certificates: Certificates, caplog: pytest.LogCaptureFixture, days: tuple[int, int], message: str
 ) -> None:
     certificates.keys.write_text(certificates.authority.issue(days=days).both)
     now_ms = SystemClock().wall_ms()
@@ -204,10 +204,10 @@ def test_upcoming_expiry_is_reported_once_a_day(
         contexts.warn_of_expiry(now_ms + later_ms)
 
     lines = [record.message for record in caplog.records if "the certificate of listener SSL" in record.message]
-    assert len(lines) == (2 if said else 0)
-    assert all(said.split(" in ", maxsplit=1)[0] in line for line in lines)
-    if said:
-        assert said in lines[0]
+    assert len(lines) == (2 if message else 0)
+    assert all(message.split(" in ", maxsplit=1)[0] in line for line in lines)
+    if message:
+        assert message in lines[0]
 
 
 def test_expiry_of_a_certificate_is_a_metric(certificates: Certificates) -> None:
