@@ -111,7 +111,7 @@ class AlterPartitionControl:
             return ErrorCode.INVALID_REQUEST
         if wanted.partition_epoch < partition.partition_epoch:
             return ErrorCode.INVALID_UPDATE_VERSION
-        if not _is_sound(partition, wanted):
+        if not _is_valid(partition, wanted):
             return ErrorCode.INVALID_REQUEST
         if any(self._is_ineligible(each) for each in wanted.new_isr_with_epochs):
             return ErrorCode.INELIGIBLE_REPLICA
@@ -124,7 +124,7 @@ class AlterPartitionControl:
         return replica.broker_epoch not in (_ANY_EPOCH, broker.epoch)
 
 
-def _is_sound(partition: PartitionRegistration, wanted: AlterPartitionRequestPartitionData) -> bool:
+def _is_valid(partition: PartitionRegistration, wanted: AlterPartitionRequestPartitionData) -> bool:
     """Whether the proposal is valid by itself: replicas of the partition, each once, the leader among them."""
     if len(wanted.new_isr_with_epochs) > len(partition.replicas):
         return False  # before a list of any length is walked

@@ -1,9 +1,8 @@
 """`PeriodicElections`: elections by time, limited in number so that requests are not delayed.
 
 - Preferred leaders are elected again when they are in sync (auto.leader.rebalance.enable). Like Kafka's KRaft
-controller
-  this moves every leader that can be moved; leader.imbalance.per.broker.percentage, a setting of the ZooKeeper
-  controller, has no effect.
+  controller this moves every leader that can be moved; leader.imbalance.per.broker.percentage, a setting of the
+  ZooKeeper controller, has no effect.
 - Partitions without a leader get one at the cost of records, if unclean.leader.election.enable allows it. Usually that
   happens when their last leader fails; this is for partitions whose configuration was changed later.
 

@@ -211,8 +211,8 @@ class QuorumController:
         replayed_to = _last_offset(self.state.image)
         if last.last_offset > replayed_to:
             # In one step: a start has thousands of batches, each of which would create an image.
-            news = chain.from_iterable(batch.records for batch in batches if batch.last_offset > replayed_to)
-            self.state.replay(news, Provenance(last.last_offset, last.epoch, last.append_timestamp_ms))
+            records = chain.from_iterable(batch.records for batch in batches if batch.last_offset > replayed_to)
+            self.state.replay(records, Provenance(last.last_offset, last.epoch, last.append_timestamp_ms))
             self._committed = self.state.position
         while self._uncommitted and _last_offset(self._uncommitted[0].image) <= self._committed_offset:
             self._committed = self._uncommitted.popleft()

@@ -107,12 +107,12 @@ class LogConfig:
             raise ConfigurationError(f"segment.bytes is {self.segment_bytes}; it may be 1 to {SEGMENT_BYTES_MAX}")
 
         is_compacted = "compact" in self.cleanup_policy
-        minds_age = self.message_timestamp_before_max_ms != LONG_MAX and self.message_timestamp_type == "CreateTime"
+        limits_age = self.message_timestamp_before_max_ms != LONG_MAX and self.message_timestamp_type == "CreateTime"
         for name, value in (
             ("is_compacted", is_compacted),
             ("is_deleted", "delete" in self.cleanup_policy),
             ("awaits_syncs", self.ottla_acks_fsync or self.flush_messages != LONG_MAX),
-            ("validates_records", is_compacted or minds_age),
+            ("validates_records", is_compacted or limits_age),
             ("index_entry_interval_bytes", min(self.index_interval_bytes, INDEX_INTERVAL_BYTES_MAX)),
             ("offset_index_entries_max", self.segment_index_bytes // OFFSET_INDEX_ENTRY_SIZE_BYTES),
             ("time_index_entries_max", self.segment_index_bytes // TIME_INDEX_ENTRY_SIZE_BYTES),

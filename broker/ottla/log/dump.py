@@ -105,7 +105,7 @@ def explain_file(
     """Yield the lines for the file at ``path``, beginning with its kind.
 
     Args:
-        disk: that has the file, and for an index the log beside it.
+        disk: that has the file, and for an index the log next to it.
         path: of a file whose name is one of `file_names`.
         print_data: also explain the records in each batch, and show their keys and values.
         decoder: how these are shown.

@@ -231,7 +231,7 @@ class Durability:
 
 
 class Sync(NamedTuple):
-    """One sync: its files, and the change count and segments of the log in ``directory`` that it makes durable."""
+    """One sync: its files, and the changes, epochs, segments and snapshots that it makes durable of one log."""
 
     directory: str
     files: list[File]

@@ -107,7 +107,7 @@ class LogState:
     def confirmable_offset(self) -> Offset:
         """Everything below may be confirmed as being in this log: see `Durability.confirmable_offset`."""
         local = self._local
-        # Asked three times in a produce: most topics never demand a sync.
+        # Read three times per produce request, and most topics never demand a sync.
         if self.config.awaits_syncs or local.durability.demanded_offset:
             return local.durability.confirmable_offset(local.log_end_offset, self.config)
         return local.log_end_offset

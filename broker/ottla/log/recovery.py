@@ -364,7 +364,7 @@ class LogLoader:
         return is_suspect and segment.base_offset > end_offset
 
     def _recover(self, segment: Segment, epoch_starts: list[EpochEntry]) -> tuple[Offset, bool]:
-        """Walk one segment and truncate it at the first bad batch; return its end offset and whether it was cut."""
+        """Walk one segment, truncate it at the first bad batch; return its end offset and whether it was truncated."""
         segment.reset_indexes()
         following = self._segments.after(segment)
         is_torn = False

@@ -19,7 +19,7 @@ def replay_batch(state: ProducerState, batch: RecordBatch, transaction_index: Tr
 
     Raises:
         CorruptRecordError: a control batch that cannot be read.
-        StorageError: an I/O error the index entry.
+        StorageError: an I/O error on the index entry.
     """
     if batch.producer_id < 0:
         return

@@ -277,7 +277,7 @@ class Segment:
             self._bytes_since_index_entry = at - position + batch.size_bytes
         is_timed = position > 0
         if not self._are_valid_entries(last_indexed, last_timed, next_offset, unindexed_bytes_max, is_timed=is_timed):
-            raise CorruptRecordError(f"{self.path} has an index of another segment")
+            raise CorruptRecordError(f"{self.path} has an invalid index")
         return next_offset
 
     def has_valid_indexes(self, end_offset: Offset, *, unindexed_bytes_max: int) -> bool:
@@ -304,7 +304,7 @@ class Segment:
         *,
         is_timed: bool,
     ) -> bool:
-        """Whether these may be the last entries; with ``is_timed`` the records have timestamps, so one must exist."""
+        """Whether these may be the last entries; ``is_timed``: no time entry means that records have no timestamps."""
         offset, position = last_indexed
         timestamp_ms, timestamp_offset = last_timed
         return (

@@ -377,7 +377,7 @@ def is_not_controller(response: Struct) -> bool:
 
 
 def _connection_of(pending: _PendingRequest) -> str:
-    """Return the connection by its purpose: heartbeats never wait behind slow requests, nor own behind clients'."""
+    """Return the purpose of the connection: heartbeats wait for no other request, and own requests for no client's."""
     if pending.envelope is not None:
         return "forwarding"
     return "heartbeat" if _is_heartbeat(pending.request) else "controller"

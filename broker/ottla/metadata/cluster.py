@@ -279,7 +279,7 @@ class ClusterDelta:
         controllers = {**self.image.controllers, **self.changed_controllers}
         return ClusterImage(
             {broker_id: broker for broker_id, broker in brokers.items() if broker is not None},
-            {controller_id: built for controller_id, built in controllers.items() if built is not None},
+            {node_id: controller for node_id, controller in controllers.items() if controller is not None},
         )
 
     def _registered(self, broker_id: NodeId, epoch: Offset, what: str) -> BrokerRegistration:

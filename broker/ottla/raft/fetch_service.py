@@ -43,7 +43,7 @@ class FetchService:
         self._waiting: Purgatory[FetchResponse] = Purgatory()
 
     def check_waiting(self) -> None:
-        """Complete fetches that wait no more: for new records, a new high watermark, or because leadership ended."""
+        """Complete waiting fetches for which there are new records, a new high watermark, or no leader any more."""
         self._waiting.check(_WAITING)
 
     def tick(self, now_ms: int) -> None:

@@ -49,7 +49,7 @@ class Validity(Enum):
 
 
 class ValidOffsetAndEpoch(NamedTuple):
-    """``at``: the position itself, the divergence point of the replica's log at the latest, or the snapshot to load."""
+    """``at``: the position itself, the latest possible divergence point of the two logs, or the snapshot to load."""
 
     validity: Validity
     at: OffsetAndEpoch

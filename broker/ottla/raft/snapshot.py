@@ -75,7 +75,7 @@ def read_last_contained_log_time_ms(disk: Disk, path: str) -> int:
 
 
 class SnapshotWriter(Generic[RecordT]):
-    """A snapshot that is being written. Complete it with `freeze`, `freeze_later` or `abandon`.
+    """A snapshot that is being written. End it with `freeze`, `freeze_later` or `abandon`.
 
     Every method may raise StorageError; the part file is then useless.
     """

@@ -128,7 +128,7 @@ class VoterChanges:
         """Append the voter when its response shows that it supports the finalized kraft.version."""
         if isinstance(response, PeerFailure) or not isinstance(response, ApiVersionsResponse) or response.error_code:
             why = response.value if isinstance(response, PeerFailure) else "it responded with an error"
-            reason = f"Aborted add voter operation for {voter.key} since its versions cannot be requested: {why}"
+            reason = f"Aborted add voter operation for {voter.key} since its versions are unknown: {why}"
             self._end(KafkaError(ErrorCode.REQUEST_TIMED_OUT, reason))
             return
         supported = next(

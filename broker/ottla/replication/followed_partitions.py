@@ -73,7 +73,7 @@ class FollowedPartitions:
         return min(followed.delayed_until_ms for followed in self._delayed.values())
 
     def is_current(self, followed: Followed) -> bool:
-        """Whether the partition is still followed as it was, and not in another leader epoch or not at all."""
+        """Whether the partition was neither followed again, as in another leader epoch, nor unfollowed since."""
         return self._followed.get(followed.partition.topic_partition) is followed
 
     def to_name(self, *, is_full: bool) -> list[Followed]:

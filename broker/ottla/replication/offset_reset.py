@@ -1,7 +1,8 @@
 """`OffsetReset`: what a follower does when its fetch offset is out of the leader's range.
 
-It requests the ends of the leader's log. A leader whose log ends below is truncated to; a leader whose log starts above
-no longer has the records that this replica needs next, which then restarts there with an empty log.
+It requests the ends of the leader's log. If that ends below this replica's, this replica truncates its log to the same
+end. If it starts above, the leader no longer has the records that this replica needs next: this replica restarts at the
+leader's log start with an empty log.
 
 Source: AbstractFetcherThread.fetchOffsetAndTruncate of Apache Kafka 4.3.
 """
@@ -94,7 +95,7 @@ class OffsetReset:
             pending.on_complete(on_response)
 
     def _on_latest_offset(self, followed: Followed, leader_end_offset: Offset) -> None:
-        """Truncate to a leader that is behind; else it no longer has the records that this replica needs next."""
+        """Truncate to the log end of a leader that is behind; else request its log start, which may be above ours."""
         if leader_end_offset < followed.partition.log.log_end_offset:
             reason = f"the log of node {self._leader}, which leads epoch {followed.leader_epoch}, ends there"
             self._truncate(followed, leader_end_offset, reason)

@@ -7,8 +7,8 @@ are called wall time.
 
 A batch's CRC is checked by the leader when a producer sends it, by a follower before it appends it, and by recovery
 above the recovery point. Reads check nothing: the bytes go from the page cache to the socket. But a follower that
-fetches the same records again may have rejected them: the leader then reads and checks these bytes itself, and from the
-first batch that fails on it serves no client any more.
+fetches the same records again may have rejected them: the leader then reads and checks these bytes itself, and serves
+nothing from the first batch that fails on, neither to consumers nor to followers.
 
 Source: kafka.cluster.Partition of Apache Kafka 4.3; KIP-101 (epochs), KIP-497 (AlterPartition), KIP-903 (broker
 epochs), KIP-966 (minimum in-sync replicas).
@@ -372,7 +372,7 @@ class Partition:
         """Return the point at which the reader's log diverges from this one, and to which it truncates, or None.
 
         Raises:
-            OffsetOutOfRangeError: unknown to this log, or ``fetch_offset`` is below its start.
+            OffsetOutOfRangeError: this log does not know the epoch, or ``fetch_offset`` is below its start.
         """
         log = self.log
         is_in_range = log.log_start_offset <= fetch_offset <= log.log_end_offset

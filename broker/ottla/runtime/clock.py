@@ -14,7 +14,7 @@ class SystemClock:
         return monotonic_ns() // _NANOSECONDS_PER_MS
 
     monotonic_ns = staticmethod(monotonic_ns)
-    """The system's own: read after each event of a busy loop, where another call would be noticed."""
+    """The function itself: it is read after each event of a busy loop, where a wrapper's call is measurable."""
 
     def wall_ms(self) -> int:
         return time_ns() // _NANOSECONDS_PER_MS

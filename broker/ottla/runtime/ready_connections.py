@@ -2,8 +2,8 @@
 
 epoll reports connections in the order in which they became ready. A client that sends a request whenever it has a
 response is ready in each iteration, and ten such clients fill the loop with their requests. A client with one request
-now and then would wait for all ten, in each of its requests. So the connection that was served longest ago comes first,
-and an iteration ends when its time is used up: what became ready meanwhile is compared with what is left.
+now and then would wait for all ten with each of its requests. So the connection that was served longest ago comes
+first, and an iteration ends when its time is used up: what became ready meanwhile is compared with what is left.
 
 A few ready connections wait for a few requests in any order: they are not sorted.
 """
@@ -18,11 +18,11 @@ from ottla.runtime.response_group import ResponseGroup
 FEW: Final = 4
 """Up to so many ready connections are served as they come."""
 ITERATION_NS: Final = 500_000
-"""For as much as a client with one request should wait while others are served."""
+"""Time of an iteration: a client with one request should not wait longer while others are served."""
 EACH_NS: Final = 50_000
-"""More of it for each ready connection: reporting and sorting a thousand of them again must stay a small part."""
+"""Added for each ready connection: reporting and sorting a thousand of them again must stay a small part."""
 GROUP_NS: Final = 200_000
-"""For so long responses are kept for those to the next requests: some five requests of the quickest kind."""
+"""Responses are kept this long to leave with those to the next requests: about five of the quickest requests."""
 
 Ready = tuple[selectors.SelectorKey, int]
 

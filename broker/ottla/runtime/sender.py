@@ -71,7 +71,7 @@ class Sender:
             self._on_lost(link, error)
 
     def is_behind(self, link: Link) -> bool:
-        """Return whether the peer has not received its last large response; False if the system does not support it."""
+        """Return whether the peer has not received its last large response; False if the system does not report it."""
         try:
             fcntl.ioctl(link.sock, termios.TIOCOUTQ, self._waiting)
         except OSError:

@@ -10,9 +10,9 @@ Invariants:
 - A leader that the controller's response shows to be behind waits for the metadata log and proposes nothing meanwhile.
 - Only a broker that is registered, unfenced, and of the incarnation that fetched may join (KIP-903).
 
-Start with `partition_isr.TRANSITIONS`; `docs/states.md` has its diagram. `remote_replica`
-has the leader's knowledge of one follower, `isr_change` the proposal, `alter_partition_manager` sends proposals in
-batches. `ottla.replication.isr_manager` decides when followers are checked.
+Start with `partition_isr.TRANSITIONS`; `docs/states.md` has its diagram. `remote_replica` has the leader's knowledge of
+one follower, `isr_change` the proposal, `alter_partition_manager` sends proposals in batches.
+`ottla.replication.isr_manager` decides when followers are checked.
 
 Surprises: a follower whose log end equals the leader's is caught up, however long ago it fetched; the time of its last
 fetch comes from its fetch session, because a session does not name unchanged partitions.

@@ -86,7 +86,7 @@ class PartitionIsr:
         brokers: the registered brokers, alive or fenced.
         lag_time_max_ms: replica.lag.time.max.ms.
         partition_epoch: counts the controller's changes to this partition.
-        replicas, in_sync: broker ids of the last registration.
+        replicas, in_sync: broker ids as of the last registration or response of the controller.
         remote: on the leader, the progress of every other replica.
         pending: the change of ``in_sync`` that was proposed to the controller.
         epoch_start_offset: start of this leader's epoch; the log itself learns of the epoch with its first batch, so
@@ -245,7 +245,7 @@ class PartitionIsr:
         self._enter(IsrEvent.UNDECIDED)
         if code in _AWAITS_METADATA:
             return IsrOutcome.AWAITS_METADATA
-        logger.warning("%s: proposing again the ISR %s: %s", self.topic_partition, change.isr, code.name)
+        logger.warning("%s: proposing the ISR %s again: %s", self.topic_partition, change.isr, code.name)
         return IsrOutcome.RETRY
 
     # --- derived values
