@@ -1,7 +1,7 @@
 """`Elections`: stands for election, first by pre-vote, and votes for other candidates.
 
-A replica that loses an election backs off for a random time that doubles with every loss. A connection that is
-refused at a voter's address counts as a rejected vote: waiting for that voter would only delay the next attempt.
+A replica that loses an election backs off for a random time that doubles with every loss. Connection refused
+at a voter's address counts as a rejected vote: waiting for that voter would only delay the next attempt.
 
 Source: KafkaRaftClient of Apache Kafka (handleVoteRequest, handleVoteResponse, pollProspective, pollCandidate).
 """
