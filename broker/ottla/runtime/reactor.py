@@ -76,12 +76,9 @@ class Reactor:
         self._connector = Connector(
             selector, self.post, on_connected=self._on_connected, on_failed=self._on_failed_to_connect
         )
+        on_event, on_tls_event, on_hang_up = self._on_event, self._on_tls_event, self._on_hang_up
         self._watch = LinkWatch(
-            selector,
-            self._links,
-            on_event=self._on_event,
-            on_tls_event=self._on_tls_event,
-            on_hang_up=self._on_hang_up,
+            selector, self._links, on_event=on_event, on_tls_event=on_tls_event, on_hang_up=on_hang_up
         )
         self._lingering = Lingering(clock)
         self._acceptor = Acceptor(
@@ -390,8 +387,7 @@ class Reactor:
                 self._lose(link, error)
                 return
             if size == 0:
-                # The previous read of this event may have left a response in the group.
-                self._flush(link)
+                self._flush(link)  # the previous read of this event may have left a response in the group
                 self._lose(link, None)
                 return
             self._being_read = link
@@ -410,7 +406,8 @@ class Reactor:
             before_bytes = link.outbox_bytes
             self._sender.flush(link)
             # Most responses leave completely, and then nothing else has changed.
-            if (link.outbox or link.closing or link.is_backpressured) and link.id in self._links:
+            has_changed = link.outbox or link.closing or link.is_backpressured or link.id in self._unsent_limits.links
+            if has_changed and link.id in self._links:
                 self._after_flush(link, has_moved=link.outbox_bytes < before_bytes)
 
     def _on_warmed(self, link: Link) -> None:

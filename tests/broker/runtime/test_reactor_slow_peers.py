@@ -3,16 +3,17 @@
 import socket
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import pytest
 
-from line_protocol import LINE, read_all
+from line_protocol import LINE, echo, read_all
 from ottla.ports import Chunk
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.lingering import LINGER_MS
 from ottla.runtime.link import SocketOptions
+from ottla.runtime.ready_connections import FEW
 
 
 class SkippingClock(SystemClock):
@@ -128,6 +129,28 @@ def test_closed_connection_lingers_for_a_bounded_time(
         served.reactor.post(lambda: None)
 
         served.wait_until(lambda: len(served.reactor._links) == 1)
+
+
+def test_bytes_that_join_a_response_in_a_group_do_not_count_as_unread(serve: Callable[..., Any]) -> None:
+    """Otherwise a busy connection would be closed after connections.max.idle.ms, as its peer seems to read nothing."""
+
+    def respond(line: bytes) -> list[Chunk]:
+        if line == b"other":
+            served.reactor.send(1, [b"more\n"])  # another client's request completes a request of the first connection
+        return echo(line)
+
+    with serve(respond) as served, ExitStack() as stack:
+        first, *others = [stack.enter_context(served.connect()) for _ in range(2 * FEW)]
+        served.wait_until(lambda: served.core.events.count("accepted on LINES") == 2 * FEW)
+        with served.held():
+            for sock in (first, *others):
+                sock.sendall(b"first\n" if sock is first else b"other\n")
+        read_all(first, len(b"first\n") + len(others) * len(b"more\n"))
+        for sock in others:
+            read_all(sock, len(b"other\n"))
+        served.wait_until(lambda: not served.network_metrics.unread_bytes)
+
+        assert not served.reactor._unsent_limits.links
 
 
 def test_slow_peer_does_not_delay_other_connections(serve: Callable[..., Any]) -> None:
