@@ -98,7 +98,8 @@ def details(outcomes: list[Outcome], *, are_of_both: bool = False) -> str:
         if are_of_both and not metrics and not one.lines:
             continue
         system = f"{NAMES[one.system]}, " if are_of_both else ""
-        lines.append(f"- {system}{attack_plans.PLANS[one.name].title}: {did}. {metrics}.")
+        shown = f" {metrics}." if metrics else ""
+        lines.append(f"- {system}{attack_plans.PLANS[one.name].title}: {did}.{shown}")
         if one.lines:
             line = one.out_of_memory or one.lines[0]
             found = LEVELS.search(line)

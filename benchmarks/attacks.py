@@ -378,7 +378,7 @@ def report(done: list[Outcome], arguments: argparse.Namespace, *, is_whole: bool
         print(f"{large_table(done) if are_large else table(done)}\n\n{details(done, are_of_both=are_large)}")
         return
     if are_large:
-        results.write_subsection("Under attack", "Large requests, beside JVM Kafka", large_section(done, arguments))
+        results.write_subsection("Under attack", "Large requests, next to JVM Kafka", large_section(done, arguments))
     else:
         results.write_section("Under attack", section(done, arguments))
     measure.progress(f"written: {results.RESULTS}")

@@ -132,7 +132,7 @@ def machine() -> str:
 def one_node(comparison: Comparison, chosen: list[str]) -> str:
     """The text of RESULTS.md that precedes its sections."""
     commands = "".join(f"    python -m benchmarks.{' '.join(BENCHMARKS[name])}\n" for name in chosen)
-    return f"""# Ottla beside JVM Kafka
+    return f"""# Ottla next to JVM Kafka
 
 Medians of {comparison.rounds} interleaved rounds; the systems take turns, client and node on the same machine:
 {machine()}.
@@ -156,7 +156,9 @@ def arguments_of(options: argparse.ArgumentParser) -> argparse.Namespace:
     options.add_argument("--system", choices=["ottla", "kafka"], help="measure one system, and write no results")
     options.add_argument("--ottla-command", default=OTTLA_COMMAND)
     options.add_argument("--kafka-command", default=os.environ.get("OTTLA_KAFKA_COMMAND"))
-    options.add_argument("--raw", type=Path, metavar="FILE", help="keep every round's figures as JSON; go on from it")
+    options.add_argument(
+        "--raw", type=Path, metavar="FILE", help="keep every round's figures as JSON, and continue from it"
+    )
     arguments = options.parse_args()
     arguments.chosen = arguments.only.split(",") if arguments.only else list(BENCHMARKS)
     unknown = set(arguments.chosen) - set(BENCHMARKS)
