@@ -24,7 +24,7 @@ HOST = "127.0.0.1"
 START_TIMEOUT_S = 60
 Launch = Callable[[Sequence[str], Path], "subprocess.Popen[bytes]"]
 QUIET = {"log_level": 0}
-"""Nodes go away in these tests; librdkafka would say so again and again."""
+"""Nodes are killed in these tests, and librdkafka would log every lost connection."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -223,7 +223,7 @@ class TestFrames:
     @pytest.mark.parametrize("surplus", [1, 3, 100])
     def test_bytes_behind_a_request_are_ignored(self, victim: Any, surplus: int) -> None:
         # Kafka reads what the version defines and no further; librdkafka 2.16 sends three bytes too many with the
-        # Metadata v13 that asks for all topics.
+        # Metadata v13 that requests all topics.
         response = ask_on_new_connection(victim, frame(METADATA, 1, struct.pack(">i", 0) + b"x" * surplus))
 
         assert response is not None

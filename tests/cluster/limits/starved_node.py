@@ -1,6 +1,5 @@
 """A client of a few lines for a node that lacks a resource: it needs no thread and one descriptor."""
 
-import os
 import socket
 import struct
 import subprocess
@@ -56,4 +55,4 @@ def connect_when_ready(node: "subprocess.Popen[Any]", port: int, output: Path) -
         if sock is not None:
             sock.close()
         time.sleep(0.05)
-    raise AssertionError(f"the node with {os.getpid()} as parent was never ready: {output.read_text()}")
+    raise AssertionError(f"the node was not ready in {WITHIN_S} s: {output.read_text()}")

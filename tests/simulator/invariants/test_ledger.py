@@ -23,7 +23,7 @@ def test_gap_between_batches_is_a_violation() -> None:
     ledger.add(batch(0, b"a", b"b"))
     assert ledger.end == 2
 
-    with pytest.raises(InvariantViolation, match="OffsetsDenseAndNeverReused: t-0 goes on at offset 3 behind 2"):
+    with pytest.raises(InvariantViolation, match="OffsetsDenseAndNeverReused: t-0 continues at offset 3 behind 2"):
         ledger.add(batch(3, b"c"))
 
 

@@ -165,7 +165,7 @@ def test_slow_call_is_executed(serve: Serve) -> None:
     assert server.is_deleted
 
 
-def test_calls_fail_while_the_server_is_away(serve: Serve) -> None:
+def test_calls_fail_while_the_server_is_unavailable(serve: Serve) -> None:
     server = serve(ApiFault.AWAY)
     server.cluster.run(5)
 

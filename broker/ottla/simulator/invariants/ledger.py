@@ -70,15 +70,14 @@ class PartitionLedger:
             self.values.extend([b""] * (batch.base_offset - self.end))
         if batch.base_offset != self.end:
             raise InvariantViolation(
-                f"OffsetsDenseAndNeverReused: {self.key} goes on at offset {batch.base_offset} behind {self.end}"
+                f"OffsetsDenseAndNeverReused: {self.key} continues at offset {batch.base_offset} behind {self.end}"
             )
         self.entries.append(entry_of(batch))
         for record in read_records(batch, size_bytes_max=_DECOMPRESSED_BYTES_MAX):
             value = bytes(record.value or b"")
             before = self.offset_of_value.get(value)
-            is_known = (
-                before is not None and before >= self.deleted_to
-            )  # replicas created later have no deleted batches
+            # Replicas that were created later have no deleted batches, so they cannot detect these duplicates.
+            is_known = before is not None and before >= self.deleted_to
             if is_known and batch.has_producer_id and value.startswith(b"once"):
                 raise InvariantViolation(
                     f"IdempotentProducersNeverDuplicate: {self.key} has {value!r} at {before} and {record.offset}"

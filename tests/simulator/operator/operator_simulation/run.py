@@ -56,7 +56,7 @@ TROUBLES_MS, API_FAULTS_MS = 25_000, 45_000
 SETTLE_MS = 8_000
 """A session time-out: undetected failures are detected by then."""
 APART_MS = (0, 0, 60, 200)
-"""By seed, how much slower messages between nodes are than others: nodes lag, and are seen to."""
+"""By seed, the extra delay of messages between nodes, so that the operator observes nodes that lag."""
 CHECK_INTERVAL_MS = 250
 AWAY_MS_MAX = 2_000
 CHANGE_DELAY_MS_MAX = 12_000
