@@ -60,7 +60,7 @@ SECTIONS: Final = (
     _section("Memory of requests", network.REQUEST_MEMORY_ROWS, lambda it: it.request_memory),
     _section("Requests in slices", network.SLICE_ROWS, lambda it: it.slices),
     _section("TLS", tls.ROWS, lambda it: it.tls),
-    _section("SASL", network.LOGIN_ROWS, lambda it: it.logins),
+    _section("SASL", network.AUTHENTICATION_ROWS, lambda it: it.authentication),
     _section("The metadata quorum", raft.ROWS, lambda it: it.quorum),
     _section("Metadata", metadata.ROWS, lambda it: it.metadata),
     _section("Requests", network.REQUEST_ROWS, lambda it: it.requests),

@@ -16,13 +16,13 @@ from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.tls import TlsSample, sample_tls
 from ottla.metrics.traffic import TrafficSample, sample_traffic
 from ottla.network.metrics import (
+    AuthenticationSample,
     ConnectionSample,
-    LoginSample,
     RequestMemorySample,
     RequestSample,
     SliceSample,
+    sample_authentication,
     sample_connections,
-    sample_logins,
     sample_request_memory,
     sample_requests,
     sample_slices,
@@ -70,7 +70,7 @@ class NodeSnapshot:
     request_memory: RequestMemorySample
     slices: SliceSample
     tls: TlsSample
-    logins: LoginSample
+    authentication: AuthenticationSample
     fetch_sessions: FetchSessionSample
     groups_by_state: Counter[str]
     partitions: list[PartitionSample] = field(default_factory=list)
@@ -113,7 +113,7 @@ def _whole_node(node: Node) -> NodeSnapshot:
         request_memory=sample_request_memory(connections, services),
         slices=sample_slices(connections),
         tls=sample_tls(node.tls_metrics, node.clock.wall_ms()),
-        logins=sample_logins(connections),
+        authentication=sample_authentication(connections),
         fetch_sessions=sample_fetch_sessions(services.fetch_sessions),
         groups_by_state=_count_groups(node),
     )

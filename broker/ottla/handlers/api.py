@@ -49,8 +49,8 @@ class ListenerRole(Enum):
     CONTROLLER = "controller"
 
 
-class Login(Protocol):
-    """A connection's SASL authentication, as its two handlers use it; implemented by `network.authentication`."""
+class Authenticator(Protocol):
+    """A connection's SASL authentication for its two handlers; `network.sasl_authenticator` implements it."""
 
     @property
     def is_complete(self) -> bool:
@@ -81,7 +81,7 @@ class ConnectionInfo:
     """The broker whose replicas fetch over this connection."""
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"
-    login: Login | None = None
+    authenticator: Authenticator | None = None
     """None if the listener has no SASL."""
     host: str = field(init=False)
     """The peer's address as Java writes it, for ACL entries, groups and logs."""
@@ -118,17 +118,17 @@ class RequestContext:
         """Return whether the client may perform the operation on the resource; a denial is counted and logged."""
         if self.would_be_allowed(operation, resource_type, name):
             return True
-        asking = self.connection
-        self.services.denials.record_denial(asking.principal, asking.host, operation, resource_type, name)
+        client = self.connection
+        self.services.denials.record_denial(client.principal, client.host, operation, resource_type, name)
         return False
 
     def would_be_allowed(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Return the same without recording a denial: for filtering lists, and for alternative permissions."""
+        """Return the result of `may` without recording a denial: to filter lists, and for alternative permissions."""
         authorizer = self.services.authorizer
         if not authorizer.is_enabled:
             return True
-        asking = self.connection
-        return authorizer.authorize(asking.principal, asking.host, operation, resource_type, name)
+        client = self.connection
+        return authorizer.authorize(client.principal, client.host, operation, resource_type, name)
 
     def may_on_topic(self, operation: Operation, topic: str) -> bool:
         return self.may(operation, ResourceType.TOPIC, topic)

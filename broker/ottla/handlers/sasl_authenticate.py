@@ -12,9 +12,9 @@ from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslA
 @serves(api_key=36, versions=range(0, 3))
 def sasl_authenticate(context: RequestContext, request: SaslAuthenticateRequest) -> HandlerResult:
     """Continue the connection's exchange; without SASL on the listener a token is an error."""
-    if context.connection.login is None:
+    if context.connection.authenticator is None:
         return SaslAuthenticateResponse(
             error_code=ErrorCode.ILLEGAL_SASL_STATE,
             error_message="SaslAuthenticate request received after successful authentication",
         )
-    return context.connection.login.authenticate(bytes(request.auth_bytes))
+    return context.connection.authenticator.authenticate(bytes(request.auth_bytes))

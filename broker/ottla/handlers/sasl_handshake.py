@@ -12,6 +12,6 @@ from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandsha
 @serves(api_key=17, versions=range(0, 2))
 def sasl_handshake(context: RequestContext, request: SaslHandshakeRequest) -> HandlerResult:
     """Select the mechanism; without SASL on the listener a handshake is an error."""
-    if context.connection.login is None:
+    if context.connection.authenticator is None:
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
-    return context.connection.login.choose(request.mechanism, version=context.api_version)
+    return context.connection.authenticator.choose(request.mechanism, version=context.api_version)

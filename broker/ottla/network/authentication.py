@@ -120,9 +120,9 @@ class Authentication:
     def start(self, connection: Connection) -> None:
         """Guard a new connection if its listener has SASL."""
         if connection.info.listener in self.listeners:
-            login = SaslAuthenticator(self, connection, connection.last_active_ms + AUTHENTICATION_MS_MAX)
-            connection.guard = connection.info.login = login
-            self._pending[connection.info.connection] = login
+            authenticator = SaslAuthenticator(self, connection, connection.last_active_ms + AUTHENTICATION_MS_MAX)
+            connection.guard = connection.info.authenticator = authenticator
+            self._pending[connection.info.connection] = authenticator
 
     def remove(self, connection: ConnectionId) -> None:
         """Remove a connection that has ended or is authenticated; no error if it has no exchange."""
@@ -170,11 +170,13 @@ class Authentication:
         while self._delayed_failures and self._delayed_failures[0].due_ms <= now_ms:
             self._complete_failure(self._delayed_failures.popleft())
         for _ in range(min(len(self._pending), _CLOSINGS_PER_TICK)):
-            login = next(iter(self._pending.values()))
-            if login.deadline_ms > now_ms:
+            authenticator = next(iter(self._pending.values()))
+            if authenticator.deadline_ms > now_ms:
                 return
             self.timed_out += 1
-            login.fail_without_response(f"it was not complete after {AUTHENTICATION_MS_MAX} ms", is_delayed=False)
+            authenticator.fail_without_response(
+                f"it was not complete after {AUTHENTICATION_MS_MAX} ms", is_delayed=False
+            )
 
     def next_deadline_ms(self) -> int | None:
         if not self._pending and not self._delayed_failures and not self._issuers:

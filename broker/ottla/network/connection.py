@@ -258,7 +258,7 @@ class Connection:
         self.is_closed = True
         # The SASL state refers to its connection. Without this cycle, thousands of short connections leave nothing to
         # the garbage collector, which would block the loop.
-        self.guard, self.info.login = _CLOSED_GUARD, None
+        self.guard, self.info.authenticator = _CLOSED_GUARD, None
         if self.responses is not None:
             self.responses.abandon()
         if self.is_waiting:

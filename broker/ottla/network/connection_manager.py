@@ -162,12 +162,12 @@ class ConnectionManager:
             security_protocol=self._security_protocols[listener],
             local_address=local_address,
         )
-        sasl, memories = self.authentication.listeners.get(listener), self.memories
+        sasl = self.authentication.listeners.get(listener)
         state = Connection(
             info,
             scratch=self._scratch,
             pool=self._pool,
-            memory=(memories.memory_of if sasl is None else memories.unauthenticated_memory_of)(listener),
+            memory=self.memories.memory_of(listener, is_authenticated=sasl is None),
             frame_size_bytes_max=self.config.request_size_bytes_max if sasl is None else sasl.receive_bytes_max,
             on_frame=self._pipeline.on_frame,
             scheduler=self._pipeline.flow.scheduler,

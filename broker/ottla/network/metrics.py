@@ -39,19 +39,19 @@ class RequestMemorySample(NamedTuple):
 class SliceSample(NamedTuple):
     """Requests that run in slices, and those with very many entries among them."""
 
-    under_way: int
+    in_progress: int
     slices: int
     large_waiting: int
     large_waits: int
 
 
-class LoginSample(NamedTuple):
+class AuthenticationSample(NamedTuple):
     """Results of SASL authentication, by listener and mechanism; the mechanism is empty if none was chosen."""
 
     successes: dict[tuple[str, str], int]
     failures: dict[tuple[str, str], int]
     renewals: dict[tuple[str, str], int]
-    open_logins: int
+    open_exchanges: int
     timed_out: int
     expired_sessions: int
     held_bytes: int
@@ -102,17 +102,17 @@ def sample_slices(connections: ConnectionManager) -> SliceSample:
     )
 
 
-def sample_logins(connections: ConnectionManager) -> LoginSample:
+def sample_authentication(connections: ConnectionManager) -> AuthenticationSample:
     authentication = connections.authentication
     counters = sorted(authentication.counters.items())
-    return LoginSample(
+    return AuthenticationSample(
         {place: each.successes for place, each in counters},
         {place: each.failures for place, each in counters},
         {place: each.renewals for place, each in counters},
         len(authentication),
         authentication.timed_out,
         authentication.expired_sessions,
-        *connections.memories.login_use,
+        *connections.memories.unauthenticated_use,
     )
 
 
@@ -185,7 +185,7 @@ REQUEST_MEMORY_ROWS: Final[Rows[RequestMemorySample]] = (
 )
 
 SLICE_ROWS: Final[Rows[SliceSample]] = (
-    gauge("ottla_requests_in_slices", "Requests that are handled a slice at a time.", lambda it: it.under_way),
+    gauge("ottla_requests_in_slices", "Requests that are handled a slice at a time.", lambda it: it.in_progress),
     counter("ottla_request_slices_total", "Slices of requests that were run between others.", lambda it: it.slices),
     gauge(
         "ottla_large_requests_waiting",
@@ -198,23 +198,23 @@ SLICE_ROWS: Final[Rows[SliceSample]] = (
 )
 
 
-def _logins(
-    name: str, help_text: str, counts: Callable[[LoginSample], dict[tuple[str, str], int]]
-) -> MetricRow[LoginSample]:
+def _by_mechanism(
+    name: str, help_text: str, counts: Callable[[AuthenticationSample], dict[tuple[str, str], int]]
+) -> MetricRow[AuthenticationSample]:
     full_name = f"{_SOCKET_SERVER}_{name}_total"
     return MetricRow(full_name, "counter", help_text, ("listener", "mechanism"), lambda it: counts(it).items())
 
 
-LOGIN_ROWS: Final[Rows[LoginSample]] = (
-    _logins("successful_authentication", "SASL authentications that succeeded.", lambda it: it.successes),
-    _logins("failed_authentication", "SASL authentications and renewals that failed.", lambda it: it.failures),
-    _logins("successful_reauthentication", "SASL authentications that were renewed.", lambda it: it.renewals),
+AUTHENTICATION_ROWS: Final[Rows[AuthenticationSample]] = (
+    _by_mechanism("successful_authentication", "SASL authentications that succeeded.", lambda it: it.successes),
+    _by_mechanism("failed_authentication", "SASL authentications and renewals that failed.", lambda it: it.failures),
+    _by_mechanism("successful_reauthentication", "SASL authentications that were renewed.", lambda it: it.renewals),
     counter(
         f"{_SOCKET_SERVER}_expired_connections_killed_total",
         "Connections closed because their SASL session was over.",
         lambda it: it.expired_sessions,
     ),
-    gauge("ottla_sasl_logins_open", "Connections that are not authenticated yet.", lambda it: it.open_logins),
+    gauge("ottla_sasl_logins_open", "Connections that are not authenticated yet.", lambda it: it.open_exchanges),
     gauge(
         "ottla_sasl_login_memory_bytes",
         "Bytes held by frames that arrive before authentication.",

@@ -436,7 +436,7 @@ def _is_exempt(context: RequestContext) -> bool:
 
     The Fetch handler exempts replicas of partitions.
     """
-    login = context.connection.login
-    if login is not None and not login.is_complete:
+    authenticator = context.connection.authenticator
+    if authenticator is not None and not authenticator.is_complete:
         return True
     return context.api_key == ApiKey.FETCH and context.connection.role is ListenerRole.CONTROLLER

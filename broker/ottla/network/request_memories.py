@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 _SLOW_CHECK_INTERVAL_MS: Final = 1_000
 _WAITS_LOG_INTERVAL_MS: Final = 60_000
-_LOGIN_MEMORY_BYTES: Final = 32 * 1024 * 1024
+_UNAUTHENTICATED_MEMORY_BYTES: Final = 32 * 1024 * 1024
 """For frames of all connections that are not authenticated yet; small frames are handled in the scratch buffer.
 
 Connections of privileged listeners have as much of their own.
@@ -54,30 +54,30 @@ class RequestMemories:
         self._on_end = on_end
         self.clients = self._new_memory(limit_bytes)
         self._privileged = self._new_memory(NO_LIMIT_BYTES)
-        self.login = self._new_memory(_LOGIN_MEMORY_BYTES)
-        self._privileged_login = self._new_memory(_LOGIN_MEMORY_BYTES)
-        self._logins = (self.login, self._privileged_login)
-        self._slow_connections = {memory: SlowConnections() for memory in (self.clients, *self._logins)}
+        self.unauthenticated = self._new_memory(_UNAUTHENTICATED_MEMORY_BYTES)
+        self._privileged_unauthenticated = self._new_memory(_UNAUTHENTICATED_MEMORY_BYTES)
+        self._all_unauthenticated = (self.unauthenticated, self._privileged_unauthenticated)
+        self._slow_connections = {memory: SlowConnections() for memory in (self.clients, *self._all_unauthenticated)}
         self.is_awaited = False
         """Whether a frame waited at the last check or has started to wait since: then `tick` has work."""
         self.next_check_ms = 0
         self._wait_lines = LineLimit(clock, interval_ms=_WAITS_LOG_INTERVAL_MS)
-        self._login_wait_lines = LineLimit(clock, interval_ms=_WAITS_LOG_INTERVAL_MS)
+        self._unauthenticated_wait_lines = LineLimit(clock, interval_ms=_WAITS_LOG_INTERVAL_MS)
         self._slow_lines = LineLimit(clock)
         self.closed_as_slow = 0
 
     @property
-    def login_use(self) -> tuple[int, int]:
+    def unauthenticated_use(self) -> tuple[int, int]:
         """Bytes held by frames before authentication, and how often one had to wait for memory."""
-        return sum(it.held_bytes for it in self._logins), sum(it.waits for it in self._logins)
+        memories = self._all_unauthenticated
+        return sum(it.held_bytes for it in memories), sum(it.waits for it in memories)
 
-    def memory_of(self, listener: str) -> "RequestMemory[Connection]":
-        """Return the memory of connections at ``listener`` that are authenticated."""
-        return self._privileged if listener in self._privileged_listeners else self.clients
-
-    def unauthenticated_memory_of(self, listener: str) -> "RequestMemory[Connection]":
-        """Return the memory of connections at ``listener`` whose SASL exchange is not complete."""
-        return self._privileged_login if listener in self._privileged_listeners else self.login
+    def memory_of(self, listener: str, *, is_authenticated: bool = True) -> "RequestMemory[Connection]":
+        """Return the memory of connections at ``listener``; they have another until their SASL exchange is complete."""
+        is_privileged = listener in self._privileged_listeners
+        if not is_authenticated:
+            return self._privileged_unauthenticated if is_privileged else self.unauthenticated
+        return self._privileged if is_privileged else self.clients
 
     def tick(self, now_ms: int) -> None:
         """Close slow connections while others wait for memory."""
@@ -104,10 +104,15 @@ class RequestMemories:
                 slow_connections.reset()
         if state.is_bounded_by(self.clients):
             self._log_wait(state, self.clients, self._wait_lines, "a request", "queued.max.request.bytes=")
-        for memory in self._logins:
+        for memory in self._all_unauthenticated:
             if state.is_bounded_by(memory):
-                what = "a request before authentication"
-                self._log_wait(state, memory, self._login_wait_lines, what, "the limit before authentication: ")
+                self._log_wait(
+                    state,
+                    memory,
+                    self._unauthenticated_wait_lines,
+                    "a request before authentication",
+                    "the limit before authentication: ",
+                )
 
     def _log_wait(
         self, state: Connection, memory: "RequestMemory[Connection]", lines: LineLimit, what: str, bound: str

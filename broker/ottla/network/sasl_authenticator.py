@@ -60,7 +60,7 @@ _SASL_AUTHENTICATE = ApiKey.SASL_AUTHENTICATE
 
 
 class SaslAuthenticator:
-    """Authentication of one connection: its guard, and `handlers.api.Login` for the two SASL handlers."""
+    """Authentication of one connection: its guard, and `handlers.api.Authenticator` for the two SASL handlers."""
 
     __slots__ = (
         "_api_versions_requests",
@@ -101,7 +101,7 @@ class SaslAuthenticator:
 
     @property
     def is_complete(self) -> bool:
-        """See `handlers.api.Login.is_complete`."""
+        """See `handlers.api.Authenticator.is_complete`."""
         return self._user is not None
 
     # --- the guard
@@ -172,7 +172,7 @@ class SaslAuthenticator:
     # --- for the handlers
 
     def choose(self, mechanism: str, *, version: int) -> HandlerResult:
-        """See `handlers.api.Login.choose`."""
+        """See `handlers.api.Authenticator.choose`."""
         offered = list(self._listener.mechanisms)
         if self._state is _TOKENS:
             reason = "a second SaslHandshake instead of SaslAuthenticate"
@@ -198,7 +198,7 @@ class SaslAuthenticator:
         return SaslHandshakeResponse(mechanisms=offered)
 
     def authenticate(self, token: bytes) -> HandlerResult:
-        """See `handlers.api.Login.authenticate`."""
+        """See `handlers.api.Authenticator.authenticate`."""
         if self._state is not _TOKENS:
             return SaslAuthenticateResponse(
                 error_code=ErrorCode.ILLEGAL_SASL_STATE,

@@ -287,13 +287,16 @@ def test_unauthenticated_connections_share_a_bounded_memory(locked: RunningNode)
         client.send_bytes(struct.pack(">ihhih", 500_000, 17, 1, 1, -1))
 
     first_bytes = 200 * 14
-    assert connections.memories.login.held_bytes <= connections.memories.login.limit_bytes + first_bytes
-    assert connections.memories.login.waiter_count > 0
+    assert (
+        connections.memories.unauthenticated.held_bytes
+        <= connections.memories.unauthenticated.limit_bytes + first_bytes
+    )
+    assert connections.memories.unauthenticated.waiter_count > 0
     assert connections.memories.clients.held_bytes == 0
     assert locked.connect(SASL_LISTENER).log_in(*ALICE).error_code == ErrorCode.NONE
     locked.run(AUTHENTICATION_MS_MAX + 1_000)
     assert all(client.is_closed for client in clients)
-    assert connections.memories.login.held_bytes == 0
+    assert connections.memories.unauthenticated.held_bytes == 0
 
 
 def handshake_in_two_parts(client: Client) -> tuple[bytes, bytes]:
