@@ -78,7 +78,12 @@ def list_(*, principal: str | None, output: str, bootstrap: str, timeout_s: floa
 )
 @click.argument("principal", metavar="TYPE:NAME")
 @click.option("--allow", multiple=True, type=click.Choice(_OPERATIONS), help="Operations to allow.")
-@click.option("--deny", multiple=True, type=click.Choice(_OPERATIONS), help="Operations to deny, above all.")
+@click.option(
+    "--deny",
+    multiple=True,
+    type=click.Choice(_OPERATIONS),
+    help="Operations to deny, even if another entry allows them.",
+)
 @click.option(
     "--host", "hosts", multiple=True, default=["*"], metavar="ADDRESS", help="The client's address.  [default: any]"
 )

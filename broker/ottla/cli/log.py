@@ -12,7 +12,7 @@ from ottla.cli.lazy import ExampleCommand
 from ottla.cli.output import talk
 from ottla.errors import OttlaError
 
-EXPLAINED = ("*.log", "*.index", "*.timeindex", "*.txnindex", "*.snapshot", "*.checkpoint", "*-checkpoint")
+DUMPABLE = ("*.log", "*.index", "*.timeindex", "*.txnindex", "*.snapshot", "*.checkpoint", "*-checkpoint")
 NATURE_SIZE_BYTES = 512
 NAMED_BY_OFFSET = (".log", ".index", ".timeindex")
 # Other files of a log directory, which are not dumped.
@@ -55,8 +55,8 @@ def dump(*, files: tuple[Path, ...], cluster_metadata: bool, no_data: bool) -> i
     exit_code = ExitCode.OK
     try:
         for file in _expanded(files):
-            if not _is_explained(file):
-                talk(f"error: {file} is no file of a log but {_nature(file)}; supported are {', '.join(EXPLAINED)}")
+            if not _is_dumpable(file):
+                talk(f"error: {file} is no file of a log but {_nature(file)}; supported are {', '.join(DUMPABLE)}")
                 exit_code = ExitCode.ERROR
                 continue
             try:
@@ -75,9 +75,9 @@ def dump(*, files: tuple[Path, ...], cluster_metadata: bool, no_data: bool) -> i
     return exit_code
 
 
-def _is_explained(file: Path) -> bool:
+def _is_dumpable(file: Path) -> bool:
     named_by_offset = file.suffix in NAMED_BY_OFFSET
-    return file.stem.isdecimal() if named_by_offset else any(fnmatch(file.name, pattern) for pattern in EXPLAINED)
+    return file.stem.isdecimal() if named_by_offset else any(fnmatch(file.name, pattern) for pattern in DUMPABLE)
 
 
 def _nature(file: Path) -> str:
@@ -104,6 +104,6 @@ def _nature(file: Path) -> str:
 def _expanded(files: tuple[Path, ...]) -> Iterator[Path]:
     for file in files:
         if file.is_dir():
-            yield from sorted(found for pattern in EXPLAINED for found in file.glob(pattern))
+            yield from sorted(found for pattern in DUMPABLE for found in file.glob(pattern))
         else:
             yield file

@@ -56,7 +56,7 @@ def test_controller_is_named_by_its_configuration(ottla: Any, tmp_path: Path) ->
 @pytest.mark.parametrize(
     "arguments",
     [
-        pytest.param([], id="nobody"),
+        pytest.param([], id="no-arguments"),
         pytest.param(["4"], id="no-endpoint"),
         pytest.param(["4", "--endpoint", "localhost:9093"], id="endpoint-without-name"),
         pytest.param(["4", "--endpoint", "A://localhost:99999"], id="no-port"),

@@ -138,7 +138,7 @@ def test_sasl_over_tls_passes_all_checks(nodes: ListenersNode, examine: Examine)
     assert "for localhost, 127.0.0.1, signed by CN=Test CA" in found["certificate"][1]
     assert found["trust"][0] == "ok"
     assert found["mechanisms"][1] == "enabled are PLAIN"
-    assert found["login"][1] == "logged in as alice with PLAIN"
+    assert found["login"][1] == "authenticated as alice with PLAIN"
     assert found["quorum"][:2] == ("warning", "this user may not describe it")
 
 
@@ -212,7 +212,7 @@ def test_mismatch_of_tls_and_security_protocol(nodes: ListenersNode, examine: Ex
     ("listener", "check", "said", "step"),
     [
         pytest.param("EXPIRED", "certificate", "valid ", "it has expired", id="expired"),
-        pytest.param("EXPIRED", "trust", "has expired", "its owner has to renew it", id="expired-refused"),
+        pytest.param("EXPIRED", "trust", "has expired", "its owner has to renew it", id="expired-rejected"),
         pytest.param("OTHER", "trust", "is for another name", "connect to a name that is in it", id="wrong-name"),
         pytest.param("MUTUAL", "trust", "demands a certificate of the client", "ssl.keystore.location", id="mutual"),
     ],
@@ -338,7 +338,7 @@ def test_example_of_a_secured_node_authenticates_only_its_administrator(
     config.write_text((examples / "admin.properties").read_text().replace("9092", clients))
     code, found = examine(f"127.0.0.1:{clients}", str(config))
     assert code == ExitCode.OK, found
-    assert found["login"][1] == "logged in as admin with SCRAM-SHA-512"
+    assert found["login"][1] == "authenticated as admin with SCRAM-SHA-512"
     assert examine(f"127.0.0.1:{clients}")[0] == ExitCode.DENIED
     assert "change-me" not in node.log_text()
 

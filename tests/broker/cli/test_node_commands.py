@@ -218,7 +218,7 @@ def test_dev_keeps_its_data_and_feeds_its_sample(tmp_path: Path, run: Any) -> No
         pytest.param(None, "localhost:9092", "Next: ottla produce hello\n", id="where-commands-look"),
         pytest.param(None, "localhost:9093", "Next: ottla produce hello -b localhost:9093\n", id="another-port"),
         pytest.param(
-            "localhost:7", "localhost:9092", "ottla produce hello -b localhost:9092\n", id="they-look-elsewhere"
+            "localhost:7", "localhost:9092", "ottla produce hello -b localhost:9092\n", id="another-default-address"
         ),
     ],
 )

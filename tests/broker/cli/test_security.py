@@ -132,7 +132,7 @@ def test_quota_is_set_listed_and_removed(guarded: Any) -> None:
     ("arguments", "message"),
     [
         pytest.param(["--user", "a", "producer_byte_rate=fast"], "takes a number", id="no-number"),
-        pytest.param(["producer_byte_rate=1"], "name a user", id="nobody"),
+        pytest.param(["producer_byte_rate=1"], "name a user", id="no-entity"),
         pytest.param(["--ip", "10.0.0.1", "--user", "a", "x=1"], "an address alone", id="both"),
     ],
 )

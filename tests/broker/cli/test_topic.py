@@ -68,7 +68,7 @@ def test_wide_output_has_states_of_partitions_and_replicas(ottla: Any, topic: st
     [
         pytest.param(1, (), None, ("Online", "Online", "Online"), id="well"),
         pytest.param(1, (2,), None, ("Online", "Online", "Offline"), id="replica-offline"),
-        pytest.param(-1, (1, 2), None, ("Offline", "Offline", "Offline"), id="nobody-there"),
+        pytest.param(-1, (1, 2), None, ("Offline", "Offline", "Offline"), id="no-leader"),
         pytest.param(1, (), (2,), ("Online", "Online", "New"), id="replica-comes"),
         pytest.param(1, (2,), (2,), ("Online", "Online", "Offline"), id="replica-comes-and-is-away"),
     ],

@@ -23,7 +23,7 @@ CLOSED_AT_ONCE_S: Final = 0.3
 async def check_certificate(endpoint: Endpoint, security: ClientSecurity, timeout_s: float) -> AsyncIterator[Finding]:
     """Yield the findings of the broker's certificate and its verification; no failure if both sides accept."""
     subject = str(endpoint)
-    shown = await _look(endpoint, security, timeout_s)
+    shown = await _get_certificate(endpoint, security, timeout_s)
     if shown is not None:
         version, certificate = shown
         yield Finding(check="tls", subject=subject, status=Status.OK, said=version)
@@ -35,7 +35,7 @@ async def check_certificate(endpoint: Endpoint, security: ClientSecurity, timeou
                 endpoint.host, endpoint.port, ssl=context, server_hostname=endpoint.host
             )
             try:
-                await _listen(reader)
+                await _await_rejection(reader)
             finally:
                 writer.transport.abort()
     except TimeoutError:
@@ -59,7 +59,7 @@ async def check_certificate(endpoint: Endpoint, security: ClientSecurity, timeou
         yield Finding(check="trust", subject=subject, status=Status.OK, said="certificate and name are trusted")
 
 
-async def _listen(reader: asyncio.StreamReader) -> None:
+async def _await_rejection(reader: asyncio.StreamReader) -> None:
     """Raise the broker's rejection of this client's certificate, if it arrives soon."""
     try:
         async with asyncio.timeout(CLOSED_AT_ONCE_S):
@@ -68,7 +68,7 @@ async def _listen(reader: asyncio.StreamReader) -> None:
         return
 
 
-async def _look(
+async def _get_certificate(
     endpoint: Endpoint, security: ClientSecurity, timeout_s: float
 ) -> "tuple[str, x509.Certificate] | None":
     """Return version with cipher, and the certificate, unverified; None without a handshake."""

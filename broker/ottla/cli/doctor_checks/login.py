@@ -58,10 +58,10 @@ async def check_login(endpoint: Endpoint, security: ClientSecurity, timeout_s: f
         )
         return
     yield Finding(check="mechanisms", subject=subject, status=Status.OK, said=f"enabled are {names}")
-    yield await _log_in(endpoint, security, timeout_s)
+    yield await _authenticate(endpoint, security, timeout_s)
 
 
-async def _log_in(endpoint: Endpoint, security: ClientSecurity, timeout_s: float) -> Finding:
+async def _authenticate(endpoint: Endpoint, security: ClientSecurity, timeout_s: float) -> Finding:
     assert security.login is not None
     subject, who = str(endpoint), security.login.user or "the token's owner"
     try:
@@ -74,7 +74,7 @@ async def _log_in(endpoint: Endpoint, security: ClientSecurity, timeout_s: float
     except OttlaError as error:
         return _unhealthy("login", subject, str(error), "check the broker's log for the reason of the disconnect")
     await connection.close()
-    said = f"logged in as {who} with {security.login.mechanism}"
+    said = f"authenticated as {who} with {security.login.mechanism}"
     return Finding(check="login", subject=subject, status=Status.OK, said=said)
 
 

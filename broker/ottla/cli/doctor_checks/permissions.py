@@ -16,7 +16,7 @@ from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, 
 async def check_permissions(
     cluster: Cluster, security: ClientSecurity, topics: Sequence[str], groups: Sequence[str]
 ) -> AsyncIterator[Finding]:
-    """Yield the permissions; a failure is a named topic without read and write, or a group without read permission."""
+    """Yield the permissions; a topic with neither read nor write permission, or a group without read, is a failure."""
     who = security.login.user if security.login is not None and security.login.user else "NAME"
     request = DescribeClusterRequest(include_cluster_authorized_operations=True)
     described = await cluster.send_to_any(request, DescribeClusterResponse, timeout_s=cluster.request_timeout_s)
@@ -55,7 +55,7 @@ async def _group(cluster: Cluster, name: str, who: str) -> Finding:
     subject = f"group {name}"
     step = f"as an administrator: ottla acl add User:{who} --allow read --group {name}"
 
-    async def ask() -> DescribedGroup:
+    async def describe() -> DescribedGroup:
         # From version 6 on nothing is returned about a group that has no member and no offset yet.
         response = await cluster.send_to_coordinator(
             name, request, DescribeGroupsResponse, highest=5, timeout_s=cluster.request_timeout_s
@@ -65,7 +65,7 @@ async def _group(cluster: Cluster, name: str, who: str) -> Finding:
         return entry
 
     try:
-        entry = await cluster.retry(ask, group_id=name)
+        entry = await cluster.retry(describe, group_id=name)
     except KafkaError as error:
         if error.code is not ErrorCode.GROUP_AUTHORIZATION_FAILED:
             raise

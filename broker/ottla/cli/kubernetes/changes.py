@@ -18,7 +18,7 @@ from ottla.cli.progress import ProgressBar
 from ottla.errors import OttlaError
 
 RESTART_ANNOTATION = "ottla.dev/restart"
-_LOOK_INTERVAL_S = 1.0
+_POLL_INTERVAL_S = 1.0
 _ROLL_TIMEOUT_S = 3_600.0
 
 
@@ -65,7 +65,7 @@ def _follow(target: Target, before: set[str], timeout_s: float) -> None:
             if time.monotonic() > ends_s:
                 said = operation.get("message") or condition_of(conditions, "Ready").get("message")
                 raise UnhealthyError(f"{old} nodes are left after {timeout_s:g} s, and the roll continues: {said}")
-            time.sleep(_LOOK_INTERVAL_S)
+            time.sleep(_POLL_INTERVAL_S)
 
 
 @click.command(cls=ExampleCommand, examples=["kubectl ottla undo", "kubectl ottla undo --yes"])
