@@ -52,7 +52,7 @@ class ConfigAdmin(AdminBase):
         )
 
         async def attempt() -> list[ConfigEntry]:
-            response = await self._ask_about(resource_type, name, request, DescribeConfigsResponse)
+            response = await self._send_for_resource(resource_type, name, request, DescribeConfigsResponse)
             entries = []
             for result in response.results:
                 raise_for(result.error_code, result.error_message)
@@ -68,7 +68,7 @@ class ConfigAdmin(AdminBase):
             KafkaError: CLUSTER_AUTHORIZATION_FAILED, ...
         """
 
-        async def ask(node_id: NodeId) -> dict[str, str] | None:
+        async def describe(node_id: NodeId) -> dict[str, str] | None:
             try:
                 entries = await self.describe_configs(ConfigResourceType.BROKER, str(node_id))
             except ClientError:
@@ -76,7 +76,7 @@ class ConfigAdmin(AdminBase):
             own = ConfigSource.DYNAMIC_BROKER_CONFIG.name
             return {entry.name: entry.value or "" for entry in entries if entry.source == own}
 
-        configs = await asyncio.gather(*map(ask, node_ids))
+        configs = await asyncio.gather(*map(describe, node_ids))
         return {node_id: own for node_id, own in zip(node_ids, configs, strict=True) if own is not None}
 
     async def describe_topic_configs(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -182,7 +182,7 @@ class ConfigAdmin(AdminBase):
         )
 
         async def attempt() -> None:
-            response = await self._ask_about(resource_type, name, request, IncrementalAlterConfigsResponse)
+            response = await self._send_for_resource(resource_type, name, request, IncrementalAlterConfigsResponse)
             for result in response.responses:
                 raise_for(result.error_code, result.error_message)
 
@@ -196,7 +196,7 @@ class ConfigAdmin(AdminBase):
             ConfigResourceType.TOPIC, name, upserts=upserts, deletions=deletions, validate_only=validate_only
         )
 
-    async def _ask_about(
+    async def _send_for_resource(
         self, resource_type: ConfigResourceType, name: str, request: Message, response_type: type[ResponseT]
     ) -> ResponseT:
         """Send a request about a broker to that broker, any other request to any broker."""

@@ -165,7 +165,7 @@ class GroupAdmin(AdminBase):
                 for entry in result.partitions:
                     raise_for(
                         entry.error_code,
-                        f"the offset of {result.name}-{entry.partition_index} was not taken; a group's offsets can "
+                        f"the offset of {result.name}-{entry.partition_index} was rejected; a group's offsets can "
                         "only be set while it has no members",
                     )
 

@@ -205,7 +205,7 @@ class Producer(ClusterUser):
         if queue is None:
             queue = self._queues[where] = PartitionQueue(where)
         batch = queue.batches[-1] if queue.batches else None
-        is_closed = batch is None or batch.data is not None or (queue.is_under_way and len(queue.batches) == 1)
+        is_closed = batch is None or batch.data is not None or (queue.is_in_flight and len(queue.batches) == 1)
         if is_closed or (batch is not None and batch.size_bytes + record.size_bytes > self._batch_size_bytes):
             batch = PendingBatch(where, asyncio.get_running_loop().time())
             queue.batches.append(batch)
@@ -238,7 +238,7 @@ class Producer(ClusterUser):
         due: dict[NodeId, list[PartitionQueue]] = {}
         next_due_s: float | None = None
         for queue in list(self._queues.values()):
-            if not queue.batches or queue.is_under_way:
+            if not queue.batches or queue.is_in_flight:
                 continue
             wait_s = self._wait_s(queue, now_s)
             if wait_s > 0:
@@ -270,7 +270,7 @@ class Producer(ClusterUser):
             size_bytes += queue.batches[0].size_bytes
             if chosen and size_bytes > REQUEST_SIZE_BYTES_MAX:
                 break
-            queue.is_under_way = True
+            queue.is_in_flight = True
             chosen.append(queue)
         self._busy_nodes.add(leader)
         task = asyncio.create_task(self._request(leader, chosen))
@@ -295,7 +295,7 @@ class Producer(ClusterUser):
         finally:
             self._busy_nodes.discard(leader)
             for queue in queues:
-                queue.is_under_way = False
+                queue.is_in_flight = False
             self._work.set()
 
     async def _produce(

@@ -53,6 +53,6 @@ class PartitionQueue:
 
     partition: TopicPartition
     batches: deque[PendingBatch] = field(default_factory=deque)
-    is_under_way: bool = False
+    is_in_flight: bool = False
     producer: tuple[ProducerId, ProducerEpoch] | None = None
     next_sequence: int = 0

@@ -27,7 +27,7 @@ class Session:
         self._connection = connection
         self._source = login
         self._login = SaslClient(login, connection.versions, secrets.randbelow)
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def begin(self) -> None:
         """Authenticate or reauthenticate with the prepared credentials.
@@ -56,7 +56,7 @@ class Session:
         Raises:
             As `begin`, and as `Login.prepare` does.
         """
-        async with self._turn:
+        async with self._lock:
             renew_at_ms = self._login.renew_at_ms
             if renew_at_ms is None or self._now_ms() < renew_at_ms:
                 return

@@ -47,7 +47,7 @@ _TIMES_MS: Final = {
 }
 """The first two have no default in Kafka, whose login may wait forever."""
 _RESPONSE_BYTES_MAX: Final = 1024 * 1024
-_SHOWN_SHARE: Final = 0.8
+_USED_SHARE: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -132,17 +132,17 @@ def _seconds(properties: Mapping[str, str], key: str) -> float:
 
 
 class EndpointLogin(TokenLogin):
-    """See the module. ``now_s`` is a monotonic clock."""
+    """Login with tokens that it requests from the issuer; ``now_s`` is a monotonic clock."""
 
-    __slots__ = ("_issued", "_now_s", "_settings", "_shown_until_s", "_turn")
+    __slots__ = ("_issued", "_lock", "_now_s", "_settings", "_used_until_s")
 
     def __init__(self, settings: EndpointSettings, *, now_s: Callable[[], float] = time.monotonic) -> None:
         super().__init__(self._current)
         self._settings = settings
         self._now_s = now_s
         self._issued: _Issued | None = None
-        self._shown_until_s = 0.0
-        self._turn = asyncio.Lock()
+        self._used_until_s = 0.0
+        self._lock = asyncio.Lock()
 
     def _current(self) -> str:
         if self._issued is None:
@@ -156,25 +156,25 @@ class EndpointLogin(TokenLogin):
             NoTokenError: the issuer rejected the request, or cannot be reached.
             ConfigurationError: a file for the verification of its certificate cannot be used.
         """
-        async with self._turn:
-            if self._issued is not None and self._now_s() < self._shown_until_s:
+        async with self._lock:
+            if self._issued is not None and self._now_s() < self._used_until_s:
                 return
-            asked_s = self._now_s()
-            self._issued = await self._ask_until(asked_s + self._settings.retry_s_max)
-            self._shown_until_s = asked_s + self._issued.lasts_s * _SHOWN_SHARE
+            requested_s = self._now_s()
+            self._issued = await self._request_until(requested_s + self._settings.retry_s_max)
+            self._used_until_s = requested_s + self._issued.lasts_s * _USED_SHARE
 
-    async def _ask_until(self, end_s: float) -> _Issued:
-        settings, rest_s = self._settings, self._settings.backoff_s
+    async def _request_until(self, end_s: float) -> _Issued:
+        settings, backoff_s = self._settings, self._settings.backoff_s
         while True:
             try:
                 async with asyncio.timeout(settings.connect_timeout_s + settings.read_timeout_s):
                     return await _request_on_own_thread(settings)
             except (_RetriableError, TimeoutError) as error:
-                if self._now_s() + rest_s >= end_s:
+                if self._now_s() + backoff_s >= end_s:
                     said = str(error) or "it did not respond in time"
                     raise NoTokenError(f"cannot get a token from {settings.url}: {said}") from error
-            await asyncio.sleep(rest_s)
-            rest_s *= 2
+            await asyncio.sleep(backoff_s)
+            backoff_s *= 2
 
 
 async def _request_on_own_thread(settings: EndpointSettings) -> _Issued:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.config_resources import pass_on_alterable
+from ottla.handlers.config_resources import forward_alterable
 from ottla.handlers.in_parts import Entries, forward_in_parts
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
@@ -31,7 +31,7 @@ def alter_configs(context: RequestContext, request: AlterConfigsRequest) -> Dela
 
 
 def _alter(context: RequestContext, request: AlterConfigsRequest) -> Delayed[Message]:
-    forwarded = pass_on_alterable(
+    forwarded = forward_alterable(
         context,
         request.resources,
         values_after=_values_after,

@@ -33,9 +33,9 @@ _BROKER_DEFAULT = -1
 
 
 def create_missing_topics(context: RequestContext, names: list[str]) -> None:
-    """Request topics of these (legal) names from the controller as the client, with the broker's defaults.
+    """Request topics with these (legal) names from the controller on behalf of the client, with the broker's defaults.
 
-    Only so many at once as the controller decides without yielding: clients retry for topics that are still missing.
+    Only as many at once as the controller decides without yielding: clients retry for topics that are still missing.
     ``__transaction_state`` belongs to a coordinator that this release does not have.
     """
     creation = replace(context, api_key=CreateTopicsRequest.api_key, api_version=CreateTopicsRequest.versions.last)
@@ -45,7 +45,7 @@ def create_missing_topics(context: RequestContext, names: list[str]) -> None:
 
 
 def create_consumer_offsets(services: Services) -> None:
-    """Request the groups' topic from the controller as this node."""
+    """Request the groups' topic from the controller for this node itself."""
     _request_topics_once(services, [_topic(services.config, CONSUMER_OFFSETS_TOPIC)], services.controller.send)
 
 

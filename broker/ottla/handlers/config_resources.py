@@ -140,7 +140,7 @@ def _check_for_this_broker(context: RequestContext, resource: ResourceT, values_
         raise KafkaError(ErrorCode.INVALID_REQUEST, error.message) from error
 
 
-def pass_on_alterable(
+def forward_alterable(
     context: RequestContext,
     resources: list[ResourceT],
     *,

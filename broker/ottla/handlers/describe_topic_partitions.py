@@ -44,7 +44,7 @@ def describe_topic_partitions(
     if request.cursor is not None:
         cursor = request.cursor
         if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in wanted):
-            return DescribeTopicPartitionsResponse(topics=(yield from map_in_steps(_unauthorized, requested)))
+            return DescribeTopicPartitionsResponse(topics=(yield from map_in_steps(_invalid_request, requested)))
         names = names[bisect_left(names, cursor.topic_name) :]
         hidden = hidden[bisect_left(hidden, cursor.topic_name) :]
         if names and names[0] == cursor.topic_name:
@@ -125,5 +125,5 @@ def _hidden(name: str) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
 
 
-def _unauthorized(name: str) -> DescribeTopicPartitionsResponseTopic:
+def _invalid_request(name: str) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name)

@@ -11,7 +11,7 @@ from functools import partial
 from ottla.config.alter import Alteration, AlterOperation, apply_alterations
 from ottla.config.resource_type import ConfigResourceType
 from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.config_resources import pass_on_alterable
+from ottla.handlers.config_resources import forward_alterable
 from ottla.handlers.in_parts import Entries, forward_in_parts
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
@@ -35,7 +35,7 @@ def incremental_alter_configs(
 
 
 def _alter(context: RequestContext, request: IncrementalAlterConfigsRequest) -> Delayed[Message]:
-    forwarded = pass_on_alterable(
+    forwarded = forward_alterable(
         context,
         request.resources,
         values_after=_values_after,

@@ -34,9 +34,9 @@ def _may_produce(context: RequestContext) -> bool:
     """Return whether the client may write to any topic, which allows idempotent writes (KIP-679)."""
     if context.would_be_allowed(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME):
         return True
-    asking = context.connection
+    client = context.connection
     may_write_somewhere = context.services.authorizer.authorize_by_resource_type(
-        asking.principal, asking.host, Operation.WRITE, ResourceType.TOPIC
+        client.principal, client.host, Operation.WRITE, ResourceType.TOPIC
     )
     return may_write_somewhere or context.may_on_cluster(Operation.IDEMPOTENT_WRITE)
 

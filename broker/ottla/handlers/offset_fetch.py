@@ -37,13 +37,13 @@ def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> Steps[
     """Fetch each group's offsets; versions below 8 have one group and another form of response."""
     if context.api_version >= _FIRST_VERSION_WITH_GROUPS:
         groups: list[Delayed[OffsetFetchResponseGroup]] = []
-        asked_for_all: set[str] = set()
+        groups_with_all: set[str] = set()
         for each in request.groups:
             if each.topics is None:
                 # Duplicate requests of a group return each offset once.
-                if each.group_id in asked_for_all:
+                if each.group_id in groups_with_all:
                     continue
-                asked_for_all.add(each.group_id)
+                groups_with_all.add(each.group_id)
             groups.append((yield from _fetch(context, each, require_stable=request.require_stable)))
             yield None
         if len(groups) == 1:

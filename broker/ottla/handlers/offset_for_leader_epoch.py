@@ -1,6 +1,6 @@
 """OffsetForLeaderEpoch (api key 23, v2-v4): the end offset of a leader epoch, to find where two logs diverge.
 
-v3 replica id; v4 flexible. Duplicates have as many results, as in Kafka; entries beyond `STRAIGHT_MAX` are looked up in
+v3 replica id; v4 flexible. Each duplicate has a result, as in Kafka; entries beyond `STRAIGHT_MAX` are looked up in
 slices. Source: OffsetForLeaderEpochRequest.json; KIP-101, KIP-279, KIP-320.
 """
 

@@ -223,7 +223,7 @@ class _Produce:
         return self._wait_for(self._waiting) if self._waiting else self._response
 
     def respond_in_steps(self) -> Steps[HandlerResult]:
-        """Return the same; partitions wait in groups, so that no event has to check all of them."""
+        """Return the result of `respond`; partitions wait in groups, so that no event has to check all of them."""
         if len(self._waiting) <= _PARTITIONS_AT_ONCE:
             return self.respond()
         parts: list[Delayed[Message]] = []

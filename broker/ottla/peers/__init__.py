@@ -15,7 +15,7 @@ Invariants:
 - Every request completes exactly once, with the response or with a `PeerFailure`, unless the client is closed.
 - A lost connection fails the requests that were sent over it; unsent ones go over the next connection. A failed setup
   fails them all. The first reconnect is immediate, later ones back off.
-- A time-out closes the connection: responses are in order, so that requests behind a silent one would wait in vain.
+- A time-out closes the connection: responses are in order, so requests behind a silent one would wait in vain.
 - A response's record bytes are views of a frame that is never written again: they may be kept.
 
 Start with `channel`, then `client.PeerClient.send` and `received`, then `peer_connection`. `frames` splits the received

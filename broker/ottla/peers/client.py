@@ -280,7 +280,7 @@ class PeerClient:
                 peer.sasl.user,
                 one_line(error.reason),
             )
-            # A soon retry would fail as well.
+            # An immediate retry would fail as well.
             peer.failed_attempts = _ATTEMPTS_TO_LONGEST_BACKOFF
             self._drop(peer, PeerFailure.DISCONNECTED, is_failed_attempt=True)
             return

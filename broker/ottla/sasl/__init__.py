@@ -3,6 +3,6 @@
 Terms: an *exchange* is one authentication, token by token (`exchange`); a *login* is what a client authenticates with
 (`client_login`), a password or a token.
 
-Start reading at `registry`: a mechanism is added there. Surprising: a SCRAM server plays on with a made-up credential
+Start reading at `registry`: a mechanism is added there. Surprising: a SCRAM server continues with a decoy credential
 for a user that it does not have (`scram_decoys`), so that clients cannot find out which users exist.
 """

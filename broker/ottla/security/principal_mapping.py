@@ -1,6 +1,6 @@
 """From a certificate's distinguished name to a principal: ``ssl.principal.mapping.rules``.
 
-Rules are separated by commas, and the first one that fits counts: ``DEFAULT`` is the whole name, and
+Rules are separated by commas, and the first one that matches counts: ``DEFAULT`` is the whole name, and
 ``RULE:pattern/replacement/[LU]`` is the replacement with ``$1`` ... expanded, in lower (L) or upper (U) case.
 Source: SslPrincipalMapper of Apache Kafka, with Java's patterns: those that Python cannot express are rejected.
 """

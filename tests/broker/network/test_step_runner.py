@@ -55,7 +55,7 @@ def test_longer_work_continues_a_slice_at_a_time(clock: TickingClock) -> None:
     assert result.value == "done"
 
 
-def test_slices_of_several_alternate_and_each_loop_iteration_has_one_share(clock: TickingClock) -> None:
+def test_slices_of_several_generators_alternate_within_the_time_of_a_loop_iteration(clock: TickingClock) -> None:
     runner = StepRunner(clock)
     done: dict[str, list[int]] = {"a": [], "b": []}
     for each in done.values():

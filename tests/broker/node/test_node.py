@@ -141,9 +141,7 @@ def test_thousands_of_new_partitions_do_not_block_the_loop_and_are_usable_at_onc
     assert len(running.node.replicas) == 300
 
 
-def test_work_in_slices_is_due_a_millisecond_after_the_last_slice_as_a_tick_before_that_does_nothing(
-    running: RunningNode,
-) -> None:
+def test_work_in_slices_is_due_a_millisecond_after_the_last_slice(running: RunningNode) -> None:
     client = running.connect()
     create_topic(client, "many", partitions=300)
     running.node.tick()

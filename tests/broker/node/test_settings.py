@@ -35,7 +35,7 @@ def test_request_memory_is_configured_or_fits_every_request(changes: dict[str, s
         pytest.param(1_024, None, 384, 512, id="usual-soft-limit"),
         pytest.param(65_536, None, 64_512, 512, id="usual-hard-limit"),
         pytest.param(65_536, "1000", 1_000, 512, id="as-said"),
-        pytest.param(1_024, "1000", 384, 512, id="more-than-there-can-be"),
+        pytest.param(1_024, "1000", 384, 512, id="more-than-the-descriptors-allow"),
     ],
 )
 def test_connections_leave_descriptors_for_files(

@@ -8,7 +8,7 @@ from ottla.peers.denials import PeerDenials
 from ottla.simulator.world.clock import SimulatedClock
 
 
-def test_denial_by_a_node_without_entries_is_suspected_after_its_start(caplog: pytest.LogCaptureFixture) -> None:
+def test_rejections_for_missing_acl_entries_are_logged_only_after_the_start(caplog: pytest.LogCaptureFixture) -> None:
     clock = SimulatedClock()
     denials = PeerDenials(clock, "User:node")
     lines = []
@@ -23,7 +23,7 @@ def test_denial_by_a_node_without_entries_is_suspected_after_its_start(caplog: p
     assert "super.users" in caplog.records[0].getMessage()
 
 
-def test_denial_names_the_principal_and_what_to_set_twice_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_denials_are_logged_twice_a_minute_with_principal_and_remedy(caplog: pytest.LogCaptureFixture) -> None:
     clock = SimulatedClock()
     denials = PeerDenials(clock, "User:ANONYMOUS")
     for _ in range(61):

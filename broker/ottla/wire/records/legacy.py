@@ -44,7 +44,7 @@ _HEADER = Struct(">qiIbb")
 _SIZE = Struct(">i")
 _TIMESTAMP = Struct(">q")
 _CRC_END: Final = 16
-"""The position in a message from which its CRC counts."""
+"""The position in a message from which on its CRC covers the bytes."""
 _SIZE_MIN_BYTES: Final = (14, 22)
 """``message_size`` of a message with null key and null value, by magic."""
 

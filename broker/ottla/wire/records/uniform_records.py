@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from ottla.wire.records.newest_delta import find_newest_delta
 from ottla.wire.records.record_layout import RecordLayout, count_rows_left, offset_delta_columns, read_layout
 
-_ALIKE_MIN: Final = 8
+_UNIFORM_MIN: Final = 8
 """Columns are worth their cost from so many adjacent records of one size on."""
 _SIMILAR_MIN: Final = 40
 """Walking fewer records of different sizes is quicker than gathering them."""
@@ -59,7 +59,7 @@ def count_uniform(
     if layout is None or layout.header_count > headers_each_max:
         return UniformRun(0, position, NONE_UNIFORM_DELTA, 0)
     step, left = layout.size_bytes, count_rows_left(index, record_count)
-    if data[position : position + _ALIKE_MIN * step : step] != data[position : position + 1] * _ALIKE_MIN:
+    if data[position : position + _UNIFORM_MIN * step : step] != data[position : position + 1] * _UNIFORM_MIN:
         if left < _SIMILAR_MIN or not _may_be_similar(data, position, layout):
             return UniformRun(0, position, NONE_UNIFORM_DELTA, 0)
         return _count_similar(data, position, index, min(left, rows), layout, expected)
@@ -146,7 +146,7 @@ def _may_be_similar(data: bytes, position: int, layout: RecordLayout) -> bool:
     wide = len(layout.size) > 1
     start, end = layout.key_size[0], layout.key_size[-1] + 1
     key_size = data[position + start : position + end]
-    for _ in range(_ALIKE_MIN):
+    for _ in range(_UNIFORM_MIN):
         first = data[position]
         if (first >= 0x80) is not wide or data[position + start : position + end] != key_size:
             return False
