@@ -166,7 +166,7 @@ def retried(failures: list[Exception], **options: Any) -> int:
         pytest.param(kafka_error(ErrorCode.NOT_CONTROLLER), {}, id="retriable-code"),
         pytest.param(BrokerUnreachableError("x"), {}, id="unreachable"),
         pytest.param(
-            kafka_error(ErrorCode.MEMBER_ID_REQUIRED), {"also": [ErrorCode.MEMBER_ID_REQUIRED]}, id="asked-for"
+            kafka_error(ErrorCode.MEMBER_ID_REQUIRED), {"also": [ErrorCode.MEMBER_ID_REQUIRED]}, id="additional-code"
         ),
         pytest.param(kafka_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), {"never": ()}, id="topic-on-its-way"),
     ],
@@ -261,9 +261,9 @@ def test_unresponsive_cluster_lists_every_attempt() -> None:
     ("addresses", "request_timeout_s", "attempt_timeout_s"),
     [
         pytest.param(1, 30.0, 30.0, id="no-other-node"),
-        pytest.param(2, 30.0, 10.0, id="others-are-left-time"),
+        pytest.param(2, 30.0, 10.0, id="time-is-left-for-other-nodes"),
         pytest.param(2, 9.0, 5.0, id="but-each-has-some"),
-        pytest.param(2, 3.0, 3.0, id="and-never-more-than-there-is"),
+        pytest.param(2, 3.0, 3.0, id="never-above-the-request-timeout"),
     ],
 )
 def test_attempt_timeout_is_a_part_of_the_request_timeout_with_several_nodes(

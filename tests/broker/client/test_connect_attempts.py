@@ -59,7 +59,7 @@ def behind(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.parametrize(
     "first",
-    [pytest.param((60.0, None), id="hangs"), pytest.param((0.015, UNREACHABLE), id="fails-while-the-next-is-dialled")],
+    [pytest.param((60.0, None), id="hangs"), pytest.param((0.015, UNREACHABLE), id="fails-during-the-next-attempt")],
 )
 def test_hanging_attempt_is_followed_by_another(behind: Any, first: tuple[float, Exception | None]) -> None:
     made = behind(first, (60.0, None), (0.0, None))

@@ -81,7 +81,7 @@ SOME = (Move(TopicPartition("t", 0), (0, 1), (2, 1)), Move(TopicPartition("t", 1
     ("targets", "left"),
     [
         pytest.param([(0, 1), (0, 1)], SOME, id="all"),
-        pytest.param([(2, 1), (0, 1)], SOME[1:], id="one-is-there-or-on-its-way"),
+        pytest.param([(2, 1), (0, 1)], SOME[1:], id="one-has-moved-or-is-being-reassigned"),
         pytest.param([(2, 1), (1, 0)], (), id="none"),
         pytest.param([(2, 1)], "t-1 is not there any more", id="topic-gone"),
         pytest.param([(1, 2), (0, 1)], "t-0 is on 1, 2 now, and was on 0, 1", id="moved-by-another-client"),

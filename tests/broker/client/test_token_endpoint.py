@@ -169,8 +169,8 @@ def test_certificate_of_an_unknown_authority_is_not_trusted(issuer: Any) -> None
         pytest.param(200, b"[1]", "no access_token in its response", id="a-list"),
         pytest.param(200, b'{"access_token": 7}', "no access_token in its response", id="a-number"),
         pytest.param(200, b" " * (1 << 20) + b"{}", "it is larger than 1048576 bytes", id="endless"),
-        pytest.param(302, b"", "it responded with 302", id="elsewhere"),
-        pytest.param(400, b"<html>", "it responded with 400", id="words-that-are-no-json"),
+        pytest.param(302, b"", "it responded with 302", id="redirect"),
+        pytest.param(400, b"<html>", "it responded with 400", id="error-that-is-not-json"),
     ],
 )
 def test_invalid_token_response_is_rejected(issuer: Any, status: int, body: bytes, part: str) -> None:

@@ -31,7 +31,7 @@ def alter(current: dict[str, str], name: str, operation: AlterOperation, value: 
     [
         pytest.param({}, AlterOperation.SET, "compact", {"cleanup.policy": "compact"}, id="set"),
         pytest.param({"cleanup.policy": "compact"}, AlterOperation.DELETE, None, {}, id="delete"),
-        pytest.param({}, AlterOperation.DELETE, None, {}, id="delete-what-is-not-there"),
+        pytest.param({}, AlterOperation.DELETE, None, {}, id="delete-an-unset-key"),
         pytest.param(
             {}, AlterOperation.APPEND, "compact", {"cleanup.policy": "delete,compact"}, id="append-to-the-inherited"
         ),

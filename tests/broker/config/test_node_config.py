@@ -75,7 +75,7 @@ def test_voters_name_the_quorum_where_bootstrap_servers_do_not() -> None:
     [
         pytest.param({"log.dir": "/x"}, ("/x",), "/x", id="log-dir"),
         pytest.param({"log.dirs": "/a,/b", "log.dir": "/x"}, ("/a", "/b"), "/a", id="log-dirs-win"),
-        pytest.param({"log.dirs": "/a", "metadata.log.dir": "/m"}, ("/a",), "/m", id="metadata-elsewhere"),
+        pytest.param({"log.dirs": "/a", "metadata.log.dir": "/m"}, ("/a",), "/m", id="metadata-in-its-own-directory"),
     ],
 )
 def test_directories_follow_kafkas_rules(
@@ -140,7 +140,9 @@ def test_broker_id_stands_for_node_id() -> None:
         pytest.param({"controller.quorum.voters": "2@h:1"}, "must be included", id="not-among-its-voters"),
         pytest.param({"log.dirs": ""}, "must not be empty", id="no-directory"),
         pytest.param(
-            {"log.dirs": "/a,/b", "cordoned.log.dirs": "/a,/c"}, "Missing entries : /c", id="cordons-what-is-not-there"
+            {"log.dirs": "/a,/b", "cordoned.log.dirs": "/a,/c"},
+            "Missing entries : /c",
+            id="cordons-an-unknown-directory",
         ),
         pytest.param({"cordoned.log.dirs": "*,/a"}, "must not contain other values", id="cordons-all-and-one"),
         pytest.param({"replica.lag.time.max.ms": "499"}, r"replica\.fetch\.wait\.max\.ms=500", id="wait-above-lag"),

@@ -44,7 +44,7 @@ def test_listener_and_mechanism_override_the_defaults() -> None:
         pytest.param({URL: "ftp://issuer/keys"}, "may be https: or file:", id="ftp"),
         pytest.param({URL: "file:///keys"}, "is not in org.apache.kafka", id="a-file-that-is-not-allowed"),
         pytest.param({URL: "https://a/", ALLOWED: "https://b/"}, "is not in org.apache.kafka", id="another-url"),
-        pytest.param({URL: "file://host/keys", ALLOWED: "file://host/keys"}, "absolute", id="a-file-elsewhere"),
+        pytest.param({URL: "file://host/keys", ALLOWED: "file://host/keys"}, "absolute", id="a-file-on-another-host"),
         pytest.param({URL: "https:///keys"}, "https://host", id="no-host"),
         pytest.param({URL: "https://me:hunter2@issuer/"}, "without user information", id="user-information"),
         pytest.param({URL: "https://issuer:x/"}, "no URL", id="no-port"),

@@ -146,7 +146,7 @@ def test_invalid_entry_is_rejected_and_the_rest_is_added(
         pytest.param(
             {"resource_name_filter": "orders", "pattern_type_filter": PatternType.MATCH},
             ["*", "ord", "orders"],
-            id="what-would-be-asked",
+            id="match",
         ),
         pytest.param({"pattern_type_filter": PatternType.PREFIXED}, ["ord"], id="prefixes"),
         pytest.param({"principal_filter": "User:bob"}, ["ord"], id="one-principal"),

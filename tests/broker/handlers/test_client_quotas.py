@@ -86,7 +86,7 @@ def test_validate_only_sets_no_limit(running: RunningNode) -> None:
 @pytest.mark.parametrize(
     ("names", "limits", "message"),
     [
-        pytest.param({}, {}, "Invalid empty client quota entity", id="nobody"),
+        pytest.param({}, {}, "Invalid empty client quota entity", id="empty-entity"),
         pytest.param({"group": "g"}, {}, "Unhandled client quota entity type: group", id="unknown-type"),
         pytest.param({"user": ""}, {}, "Empty user not supported", id="empty-name"),
         pytest.param(
@@ -144,7 +144,7 @@ def component(kind: str, match_type: int, match: str | None = None) -> Component
     [
         pytest.param([], False, 4, id="everything"),
         pytest.param([component("user", 0, "alice")], False, 2, id="exactly"),
-        pytest.param([component("user", 0, "alice")], True, 1, id="exactly-and-nothing-else"),
+        pytest.param([component("user", 0, "alice")], True, 1, id="strict"),
         pytest.param([component("user", 1)], False, 1, id="the-default"),
         pytest.param([component("user", 2)], False, 3, id="any"),
         pytest.param([component("user", 2), component("client-id", 2)], False, 1, id="both"),

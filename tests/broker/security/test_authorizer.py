@@ -73,7 +73,7 @@ def having(*acls: Acl, allow_if_no_acl_found: bool = False) -> PublishedAcls:
 @pytest.mark.parametrize(
     ("acls", "operation", "is_allowed"),
     [
-        pytest.param([], "READ", False, id="nothing-said"),
+        pytest.param([], "READ", False, id="no-entries"),
         pytest.param([entry()], "READ", True, id="allowed"),
         pytest.param([entry()], "WRITE", False, id="another-operation"),
         pytest.param([entry(operation="ALL")], "WRITE", True, id="all"),
@@ -87,15 +87,15 @@ def having(*acls: Acl, allow_if_no_acl_found: bool = False) -> PublishedAcls:
         pytest.param([entry(name="orders2", pattern="PREFIXED")], "READ", False, id="prefix-that-is-longer"),
         pytest.param([entry(name="*", pattern="PREFIXED")], "READ", False, id="a-star-is-no-prefix"),
         pytest.param([entry(), entry("DENY", name="o", pattern="PREFIXED")], "READ", False, id="prefix-denied"),
-        pytest.param([entry(principal="User:*")], "READ", True, id="everybody"),
-        pytest.param([entry(principal="User:bob")], "READ", False, id="somebody-else"),
-        pytest.param([entry(), entry("DENY", principal="User:*")], "READ", False, id="everybody-denied"),
-        pytest.param([entry(host=HOST)], "READ", True, id="from-there"),
-        pytest.param([entry(host="10.0.0.2")], "READ", False, id="from-elsewhere"),
+        pytest.param([entry(principal="User:*")], "READ", True, id="all-principals"),
+        pytest.param([entry(principal="User:bob")], "READ", False, id="another-principal"),
+        pytest.param([entry(), entry("DENY", principal="User:*")], "READ", False, id="all-principals-denied"),
+        pytest.param([entry(host=HOST)], "READ", True, id="from-its-host"),
+        pytest.param([entry(host="10.0.0.2")], "READ", False, id="from-another-host"),
         pytest.param([entry(resource_type=ResourceType.GROUP)], "READ", False, id="another-kind-of-resource"),
     ],
 )
-def test_entries_decide(acls: list[Acl], operation: str, is_allowed: bool) -> None:
+def test_matching_entries_allow_or_deny(acls: list[Acl], operation: str, is_allowed: bool) -> None:
     assert having(*acls).may(operation) is is_allowed
 
 
@@ -188,8 +188,8 @@ def test_cached_result_is_evicted_when_entries_change() -> None:
 @pytest.mark.parametrize(
     ("name_size", "count", "cached"),
     [
-        pytest.param(10, CACHED_RESULTS_MAX, CACHED_RESULTS_MAX, id="as-many-as-there-may-be"),
-        pytest.param(10, CACHED_RESULTS_MAX + 1, 1, id="one-more"),
+        pytest.param(10, CACHED_RESULTS_MAX, CACHED_RESULTS_MAX, id="at-the-bound"),
+        pytest.param(10, CACHED_RESULTS_MAX + 1, 1, id="one-above-the-bound"),
         pytest.param(32_768, 128, 128, id="as-long-as-they-may-be"),
         pytest.param(32_768, 129, 1, id="one-more-of-these"),
     ],
@@ -216,7 +216,7 @@ def test_removed_prefix_no_longer_matches() -> None:
 @pytest.mark.parametrize(
     ("acls", "is_allowed"),
     [
-        pytest.param([], False, id="nothing-said"),
+        pytest.param([], False, id="no-entries"),
         pytest.param([entry(operation="WRITE")], True, id="one-topic"),
         pytest.param([entry(operation="READ")], False, id="another-operation"),
         pytest.param([entry(operation="WRITE"), entry("DENY", "WRITE")], False, id="the-one-topic-denied"),
@@ -228,7 +228,7 @@ def test_removed_prefix_no_longer_matches() -> None:
             True,
             id="longer-prefix-denied",
         ),
-        pytest.param([entry(operation="WRITE", host="10.0.0.2")], False, id="from-elsewhere"),
+        pytest.param([entry(operation="WRITE", host="10.0.0.2")], False, id="from-another-host"),
     ],
 )
 def test_one_allowed_resource_authorizes_by_type(acls: list[Acl], is_allowed: bool) -> None:

@@ -88,7 +88,7 @@ def test_distinguished_name_cannot_forge_log_lines() -> None:
         pytest.param("RULE:CN=(.*/$1/", id="broken-pattern"),
         pytest.param("RULE:^CN=(.*)$/$1", id="no-end"),
         pytest.param("NONE", id="no-rule"),
-        pytest.param("RULE:^CN=([a-z&&[^x]]*)$/$1/", id="a-class-that-java-reads-in-another-way"),
+        pytest.param("RULE:^CN=([a-z&&[^x]]*)$/$1/", id="a-class-that-java-interprets-differently"),
     ],
 )
 def test_malformed_rule_is_rejected_at_startup(rules: str) -> None:
