@@ -25,6 +25,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 START_TIMEOUT_S = 120
 ASK_AGAIN_S = 0.005
+_ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+"""An installed package has its bytecode; with that variable a clone would be compiled again at each start."""
 
 
 @contextmanager
@@ -35,7 +37,7 @@ def running(
     command = shlex.split(command_template.format(port=port, dir=shlex.quote(str(directory))))
     with (directory / "node.out").open("ab") as output:
         started = time.perf_counter()
-        process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+        process = subprocess.Popen(command, env=_ENVIRONMENT, stdout=output, stderr=output, start_new_session=True)
     try:
         while not serves_metadata(port):
             if process.poll() is not None or time.perf_counter() - started > START_TIMEOUT_S:

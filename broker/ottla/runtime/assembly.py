@@ -154,6 +154,7 @@ class _Run:
         self._signals = 0
         self._reserve = DescriptorReserve(min(RESERVE_SIZE, descriptor_limit // 32))
         self._memory = ProcessMemory(reactor)
+        self._key_source = WebKeySource(reactor.post)
         self._disk = OsDisk(reactor.post, reserve=self._reserve)
         self._background = BackgroundThreads(reactor.post)
         self._listeners = listeners
@@ -171,7 +172,7 @@ class _Run:
             check_tls=_accept if tls is None else tls.contexts.check,
             tls_metrics=None if tls is None else tls.metrics,
             network_metrics=metrics,
-            key_source=WebKeySource(reactor.post),
+            key_source=self._key_source,
             on_defect=reactor.defects.note,
             descriptor_limit=descriptor_limit,
             memory=self._memory,
@@ -209,7 +210,7 @@ class _Run:
             self._tls.watch.use(config.properties)
 
     def _became_ready(self) -> None:
-        self._reactor.idle.start(chain(import_handlers(), self._memory.prepare()))
+        self._reactor.idle.start(chain(import_handlers(), self._memory.prepare(), self._key_source.prepare()))
         if self._admin is not None:
             self._admin.node_is_ready()
         if self._on_ready is not None:

@@ -4,14 +4,15 @@ A name is resolved once, and the connection goes to the address that was checked
 which an attacker may point a name, are rejected unless the configuration allows them. Redirects are not followed.
 """
 
-import http.client
 import io
 import ipaddress
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from importlib import import_module
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -27,6 +28,11 @@ class WebKeySource:
     def __init__(self, post: Callable[[Callable[[], None]], None], *, context: ssl.SSLContext | None = None) -> None:
         self._post = post
         self._context = context
+
+    def prepare(self) -> Iterator[None]:
+        """Import the module that fetches need while the node is idle: it takes 15 ms, and needs descriptors."""
+        import_module("http.client")
+        yield
 
     def fetch_keys(self, fetch: KeyFetch, done: Callable[[bytes | str], None]) -> None:
         """See `ports.KeySource.fetch_keys`."""
@@ -58,14 +64,16 @@ class WebKeySource:
             context.wrap_socket(plain, server_hostname=host) as secured,
         ):
             secured.settimeout(fetch.read_timeout_ms / 1_000)
-            connection = http.client.HTTPConnection(host, port)
+            from http.client import HTTPConnection, HTTPResponse
+
+            connection = HTTPConnection(host, port)
             connection.sock = secured
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             connection.request("GET", target, headers={"Accept": "application/json", "Connection": "close"})
             reader = _Deadline(secured, fetch.read_timeout_ms)
-            response = http.client.HTTPResponse(reader, method="GET")  # type: ignore[arg-type]
+            response = HTTPResponse(reader, method="GET")  # type: ignore[arg-type]
             response.begin()
-            if response.status != http.HTTPStatus.OK:
+            if response.status != HTTPStatus.OK:
                 raise ValueError(f"the server responded {response.status} {response.reason[:80]}")
             return _bounded(response.read(KEYS_BYTES_MAX + 1))
 
