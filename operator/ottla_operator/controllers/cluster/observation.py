@@ -87,6 +87,9 @@ class ClusterObserver:
             known = replace(desired.cluster, known_initial_controllers=()) if is_formed else desired.cluster
             desired = await self._host.desired(known, leaving)
             observed = await self._host.observe(desired)
+            if view is None and readiness is None and _has_ready_node(observed):
+                # It became ready between both observations: the next reconciliation describes the cluster.
+                readiness = Waiting("NodeNotReady", "a node has just become ready; its view is read next")
         lookup = ObservedRebalance()
         if view is not None and readiness is None:
             try:
@@ -126,7 +129,7 @@ class ClusterObserver:
 
     async def _view(self, desired: DesiredCluster, observed: ObservedCluster) -> ClusterView | None:
         """Return the brokers' view; None if no node is ready."""
-        if not any(node.state is NodeState.READY for node in observed.nodes.values()):
+        if not _has_ready_node(observed):
             return None
         if self._broker is None:
             access = await self._host.operator_access(desired)
@@ -138,6 +141,10 @@ class ClusterObserver:
         revisions = {node.name: node.revision for node in desired.nodes}
         rolls = any(revisions.get(name) != node.revision for name, node in observed.nodes.items())
         return await self._broker.observe(with_min_isr=rolls, with_settings=True)
+
+
+def _has_ready_node(observed: ObservedCluster) -> bool:
+    return any(node.state is NodeState.READY for node in observed.nodes.values())
 
 
 def _wrong_cluster(bootstrap_servers: str, view: ClusterView, desired: DesiredCluster) -> Rejected:

@@ -310,6 +310,25 @@ def test_node_on_its_way_up_is_waited_for(cluster: Cluster, host: FakeHost, brok
     assert (result.facts["readyNodes"], brokers.addresses) == (0, [])
 
 
+def test_node_that_becomes_ready_between_two_observations_is_described_in_the_next_pass(
+    cluster: Cluster, brokers: Any
+) -> None:
+    class HostOfStartingNode(FakeHost):
+        async def observe(self, desired: DesiredCluster) -> ObservedCluster:
+            observed = await super().observe(desired)
+            self.states = dict.fromkeys(self.states, NodeState.READY)
+            return observed
+
+    host = HostOfStartingNode()
+    host.is_published = True
+    # A node beyond the spec: the host is observed a second time, with it.
+    host.states = {"demo-main-0": NodeState.STARTING, "demo-main-1": NodeState.STARTING}
+
+    assert cluster_pass(cluster, host, brokers).readiness.reason == "NodeNotReady"
+    host.states.pop("demo-main-1", None)
+    assert cluster_pass(cluster, host, brokers).readiness.reason == "Ready"
+
+
 def test_first_step_that_fails_ends_the_pass(cluster: Cluster, host: FakeHost, brokers: Any) -> None:
     host.fails["publish"] = HostError("FormatFailed", "no such key")
 
