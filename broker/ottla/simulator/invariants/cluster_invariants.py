@@ -125,13 +125,22 @@ class HighWatermarkReachedMajority(Invariant):
 
 
 class HighWatermarkReachedInSyncReplicas(Invariant):
-    """Records below a partition leader's high watermark are in the logs of its whole in-sync set."""
+    """Records below a partition leader's high watermark are in the logs of its whole in-sync set.
+
+    A leader that has not received the newest metadata may still count a replica that lost its unsynced records in a
+    power loss and was removed from the ISR for that. Such a replica cannot lead before it has fetched them again.
+    """
 
     def on_replica(self, change: ReplicaChange) -> None:
         high_watermark = change.now.high_watermark
         if not change.now.is_leader or high_watermark <= change.before.high_watermark:
             return
-        for node_id in change.partition.isr.in_sync:
+        isr = change.partition.isr
+        in_sync: Sequence[NodeId] = isr.in_sync
+        newest = registration_of(self.state_observer.image, change.partition)
+        if newest is not None and newest.partition_epoch > isr.partition_epoch:
+            in_sync = [node_id for node_id in in_sync if node_id in newest.isr]
+        for node_id in in_sync:
             process = self.state_observer.cluster.nodes[node_id].process
             if process is None or self.state_observer.is_harmed(change.key, node_id):
                 continue
