@@ -1,10 +1,17 @@
 """kafka-consumer-groups: list, describe, members, state, reset offsets, delete."""
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+
+
+@pytest.fixture
+def ottla(run: Callable[..., Any], broker: Any) -> Callable[..., Any]:
+    """Return a function that runs an `ottla` command line against the node."""
+    return lambda *arguments: run(*arguments, "-b", broker.bootstrap)
 
 
 @pytest.fixture
@@ -104,20 +111,34 @@ def test_state_names_coordinator_strategy_and_member_count(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "offsets"),
+    ("arguments", "options", "offsets"),
     [
-        pytest.param(["--to-earliest"], {"0": "0", "1": "0"}, id="to-earliest"),
-        pytest.param(["--to-latest"], {"0": "10", "1": "5"}, id="to-latest"),
-        pytest.param(["--to-offset", "4"], {"0": "4", "1": "4"}, id="to-offset"),
-        pytest.param(["--shift-by", "-2"], {"0": "5", "1": "3"}, id="shift-back"),
-        pytest.param(["--shift-by", "100"], {"0": "10", "1": "5"}, id="shift-past-the-end"),
-        pytest.param(["--to-datetime", "2001-01-01T00:00:00.000"], {"0": "0", "1": "0"}, id="to-datetime"),
-        pytest.param(["--to-current"], {"0": "7", "1": "5"}, id="to-current"),
+        pytest.param(["--to-earliest"], ["--to", "start"], {"0": "0", "1": "0"}, id="to-earliest"),
+        pytest.param(["--to-latest"], ["--to", "end"], {"0": "10", "1": "5"}, id="to-latest"),
+        pytest.param(["--to-offset", "4"], ["--to", "4"], {"0": "4", "1": "4"}, id="to-offset"),
+        pytest.param(["--shift-by", "-2"], ["--shift", "-2"], {"0": "5", "1": "3"}, id="shift-back"),
+        pytest.param(["--shift-by", "100"], ["--shift", "100"], {"0": "10", "1": "5"}, id="shift-past-the-end"),
+        pytest.param(
+            ["--to-datetime", "2001-01-01T00:00:00.000"],
+            ["--to", "@2001-01-01T00:00:00.000"],
+            {"0": "0", "1": "0"},
+            id="to-datetime",
+        ),
+        pytest.param(["--to-current"], ["--to", "current"], {"0": "7", "1": "5"}, id="to-current"),
     ],
 )
 def test_offsets_are_reset(
-    kafka: Callable[..., Any], empty_group: str, topic: str, arguments: list[str], offsets: dict[str, str]
+    kafka: Callable[..., Any],
+    ottla: Callable[..., Any],
+    empty_group: str,
+    topic: str,
+    arguments: list[str],
+    options: list[str],
+    offsets: dict[str, str],
 ) -> None:
+    planned = json.loads(ottla("group", "reset", empty_group, topic, *options, "--dry-run", "-o", "json").out)
+    assert {str(row["partition"]): str(row["newOffset"]) for row in planned} == offsets, "by ottla group reset"
+
     reset = kafka(
         "kafka-consumer-groups",
         *("--group", empty_group, "--reset-offsets", "--topic", topic, "--execute"),
@@ -153,6 +174,15 @@ def test_offsets_of_a_live_group_are_not_reset(kafka: Callable[..., Any], live_g
         f"Assignments can only be reset if the group '{live_group}' is inactive, but the current state is Stable."
         in said
     )
+
+
+@pytest.mark.parametrize("command", ["reset", "delete"])
+def test_ottla_changes_no_live_group(ottla: Callable[..., Any], live_group: str, topic: str, command: str) -> None:
+    rest = (topic, "--to", "start") if command == "reset" else ()
+
+    ran = ottla("group", command, live_group, *rest, "--yes")
+
+    assert (ran.code, f"group {live_group} has 1 member(s), state Stable" in ran.err) == (1, True)
 
 
 def test_offsets_of_one_partition_are_deleted(kafka: Callable[..., Any], empty_group: str, topic: str) -> None:

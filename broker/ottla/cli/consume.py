@@ -8,9 +8,10 @@ import click
 
 from ottla.cli.exit_codes import NotFoundError
 from ottla.cli.lazy import ExampleCommand
-from ottla.cli.offset_range import END, START, OffsetRange, Position, parse_offset_range
+from ottla.cli.offset_range import END, START, OffsetRange, parse_offset_range
 from ottla.cli.options import FIRST_RESPONSE_S, bootstrap_option, command_security
 from ottla.cli.output import talk
+from ottla.cli.positions import offsets_of_position, partition_bounds
 from ottla.cli.record_format import compile_writer, iso_time
 
 if TYPE_CHECKING:
@@ -111,13 +112,16 @@ async def _consume(
     read_committed: bool,
     printer: _Printer,
 ) -> None:
+    from ottla.client.admin_topics import TopicAdmin
     from ottla.client.cluster import Cluster
     from ottla.client.consumer import Consumer
 
     async with Cluster(bootstrap, client_id="ottla-consume", security=command_security()) as cluster:
         where = await _partitions(cluster, topics, partitions)
-        begins = await _resolve(cluster, where, chosen.begin)
-        stops = await _resolve(cluster, where, chosen.stop) if chosen.stop is not None else None
+        admin = TopicAdmin(cluster)
+        bounds = await partition_bounds(admin, where)
+        begins = await offsets_of_position(admin, bounds, chosen.begin)
+        stops = None if chosen.stop is None else await offsets_of_position(admin, bounds, chosen.stop)
         consumer = Consumer(cluster, offset_reset="earliest", read_committed=read_committed)
         consumer.assign(begins)
         while not printer.is_done and not _drop_finished(consumer, stops):
@@ -155,33 +159,6 @@ async def _partitions(
             raise NotFoundError(f"topic {topic} has partitions 0 to {len(numbers) - 1}, not {missing[0]}")
         found += [TopicPartition(topic, number) for number in numbers if chosen is None or number in chosen]
     return found
-
-
-async def _resolve(
-    cluster: "Cluster", where: "Sequence[TopicPartition]", position: Position
-) -> "dict[TopicPartition, Offset]":
-    """Return the offset of ``position`` in each partition, between its start and its end."""
-    from ottla.client.admin_topics import EARLIEST, LATEST, TopicAdmin
-
-    admin = TopicAdmin(cluster)
-    starts = await admin.list_offsets(dict.fromkeys(where, EARLIEST))
-    ends = await admin.list_offsets(dict.fromkeys(where, LATEST))
-    times = {}
-    if position.timestamp_ms is not None:
-        times = await admin.list_offsets(dict.fromkeys(where, position.timestamp_ms))
-    offsets = {}
-    for partition in where:
-        start, end = starts[partition].offset, ends[partition].offset
-        if partition in times:
-            wanted = times[partition].offset if times[partition].offset >= 0 else end
-        elif position.after_start is not None:
-            wanted = start + position.after_start
-        elif position.before_end is not None:
-            wanted = end - position.before_end
-        else:
-            wanted = position.offset or 0
-        offsets[partition] = min(max(wanted, start), end)
-    return offsets
 
 
 async def _consume_as_member(

@@ -1,13 +1,17 @@
-"""``ottla group``: groups, their members and their lag."""
+"""``ottla group``: groups, their members, their lag and their offsets."""
 
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ottla.cli.exit_codes import NotFoundError
 from ottla.cli.lazy import ExampleCommand
-from ottla.cli.options import ask_brokers, bootstrap_option, timeout_option
-from ottla.cli.output import Column, emit_pairs, emit_rows, emit_table, emit_value, output_option
+from ottla.cli.named_partitions import choose_partitions
+from ottla.cli.offset_reset import parse_target, plan_reset, require_no_members
+from ottla.cli.options import ask_brokers, bootstrap_option, dry_run_option, timeout_option, yes_option
+from ottla.cli.output import Column, confirm, emit_pairs, emit_rows, emit_table, emit_value, output_option, talk
 
 if TYPE_CHECKING:
     from ottla.client.admin import AdminClient
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def group() -> None:
-    """List and describe groups and their members."""
+    """List, describe and delete groups, and reset their offsets."""
 
 
 @group.command(
@@ -89,6 +93,133 @@ def members(*, name: str, output: str, bootstrap: str, timeout_s: float) -> None
         Column("ASSIGNMENT", "assignment", wide=True),
     ]
     emit_rows([_member(member) for member in described.members], columns, output, kind="member", name_key="memberId")
+
+
+@group.command(
+    cls=ExampleCommand,
+    examples=[
+        "ottla group reset audit flights --to start --dry-run       # what would change",
+        "ottla group reset audit flights-0 flights-1 --to 47",
+        "ottla group reset audit --all-topics --to @-1h --yes       # an hour ago",
+        "ottla group reset audit --all-topics --shift -100",
+        "ottla group reset audit --file offsets.csv                 # lines of topic,partition,offset",
+    ],
+)
+@click.argument("name", metavar="GROUP")
+@click.argument("scope", nargs=-1, metavar="[TOPIC | TOPIC-N]...")
+@click.option("--all-topics", is_flag=True, help="All partitions with a committed offset.")
+@click.option(
+    "--to",
+    metavar="OFFSET",
+    help="start, end, current, an offset, +N after the start, -N before the end, or a time as @2026-01-31 or @-1h.",
+)
+@click.option("--shift", type=int, metavar="N", help="Move the committed offsets by N records; -N moves back.")
+@click.option(
+    "--file",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="CSV of topic, partition, offset.",
+)
+@yes_option
+@dry_run_option
+@output_option()
+@bootstrap_option
+@timeout_option
+def reset(
+    *,
+    name: str,
+    scope: tuple[str, ...],
+    all_topics: bool,
+    to: str | None,
+    shift: int | None,
+    file: Path | None,
+    yes: bool,
+    dry_run: bool,
+    output: str,
+    bootstrap: str,
+    timeout_s: float,
+) -> None:
+    """Set the committed offsets of a group without members."""
+    target = parse_target(to, shift, file, now_ms=time.time_ns() // 1_000_000)
+    if (file is not None) + all_topics + bool(scope) != 1:
+        raise click.UsageError("name the partitions: topics or TOPIC-N, --all-topics, or those of --file")
+    planned = ask_brokers(
+        bootstrap, timeout_s, lambda admin: plan_reset(admin, name, scope, target, takes_all=all_topics)
+    )
+    rows = [
+        {
+            "name": str(it.partition),
+            "topic": it.partition.topic,
+            "partition": it.partition.partition,
+            "currentOffset": it.current,
+            "newOffset": it.new,
+        }
+        for it in planned
+    ]
+    columns = [Column("PARTITION", "name"), Column("CURRENT", "currentOffset"), Column("NEW", "newOffset")]
+    emit_rows(rows, columns, output, kind="partition")
+    if dry_run:
+        return
+    confirm(f"Reset {len(planned)} offset(s) of group {name}?", yes=yes)
+    from ottla.client.results import CommittedOffset
+
+    offsets = {it.partition: CommittedOffset(offset=it.new) for it in planned}
+    ask_brokers(bootstrap, timeout_s, lambda admin: admin.alter_group_offsets(name, offsets))
+    talk(f"{len(planned)} offset(s) reset")
+
+
+@group.command(cls=ExampleCommand, examples=["ottla group delete audit", "ottla group delete old-1 old-2 --yes"])
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@yes_option
+@dry_run_option
+@bootstrap_option
+@timeout_option
+def delete(*, names: tuple[str, ...], yes: bool, dry_run: bool, bootstrap: str, timeout_s: float) -> None:
+    """Delete groups without members, and their offsets."""
+
+    async def check(admin: "AdminClient") -> None:
+        await _find(admin, names)
+        await require_no_members(admin, names, "it can be deleted")
+
+    ask_brokers(bootstrap, timeout_s, check)
+    for name in names:
+        talk(f"group {name}{' would be deleted' if dry_run else ''}")
+    if dry_run:
+        return
+    confirm(f"Delete {len(names)} group(s) with their offsets?", yes=yes)
+    ask_brokers(bootstrap, timeout_s, lambda admin: admin.delete_groups(names))
+    talk(f"{len(names)} group(s) deleted")
+
+
+@group.command(
+    "delete-offsets",
+    cls=ExampleCommand,
+    examples=["ottla group delete-offsets audit flights", "ottla group delete-offsets audit flights-0 --yes"],
+)
+@click.argument("name", metavar="GROUP")
+@click.argument("scope", nargs=-1, required=True, metavar="TOPIC | TOPIC-N...")
+@yes_option
+@dry_run_option
+@bootstrap_option
+@timeout_option
+def delete_offsets(
+    *, name: str, scope: tuple[str, ...], yes: bool, dry_run: bool, bootstrap: str, timeout_s: float
+) -> None:
+    """Delete committed offsets of topics that a group no longer reads."""
+
+    async def find(admin: "AdminClient") -> "list[TopicPartition]":
+        await _find(admin, (name,))
+        committed = await admin.group_offsets(name)
+        return choose_partitions(scope, committed, missing=f"group {name} has no committed offset of {{}}")
+
+    chosen = ask_brokers(bootstrap, timeout_s, find)
+    for partition in chosen:
+        talk(f"offset of {partition}{' would be deleted' if dry_run else ''}")
+    if dry_run:
+        return
+    confirm(f"Delete {len(chosen)} offset(s) of group {name}?", yes=yes)
+    ask_brokers(bootstrap, timeout_s, lambda admin: admin.delete_group_offsets(name, chosen))
+    talk(f"{len(chosen)} offset(s) deleted")
 
 
 async def _find(admin: "AdminClient", names: tuple[str, ...]) -> "list[GroupDescription]":

@@ -16,6 +16,7 @@ from ottla.cli.moves import (
     planned_row,
     start_moves,
 )
+from ottla.cli.named_partitions import choose_partitions, parse_partition
 from ottla.cli.options import ask_brokers, bootstrap_option, dry_run_option, throttle_option, timeout_option, yes_option
 from ottla.cli.output import Column, confirm, emit_rows, output_option, talk
 from ottla.cli.throttles import clear_throttles, move_throttled
@@ -102,7 +103,7 @@ def reassign(
     async def plan(admin: "AdminClient") -> "tuple[Targets, Known]":
         known = await described_partitions(admin)
         targets = _explicit(arguments, file)
-        implicit = _chosen([text for text in arguments if "=" not in text], known)
+        implicit = choose_partitions([text for text in arguments if "=" not in text], known)
         targets |= await _proposed(admin, implicit, known, brokers, factor)
         missing = [str(it) for it in targets if it not in known]
         if missing:
@@ -127,7 +128,7 @@ def reassign(
 def _status(arguments: Sequence[str], where: tuple[str, float], output: str, *, clears: bool) -> int:
     async def look(admin: "AdminClient") -> list[dict[str, Any]]:
         known = await described_partitions(admin) if arguments or clears else {}
-        chosen = _chosen(arguments, known) if arguments else None
+        chosen = choose_partitions(arguments, known) if arguments else None
         moving = await admin.list_partition_reassignments(chosen)
         if clears:
             await clear_throttles(admin, {it.topic for it in chosen or known})
@@ -140,7 +141,7 @@ def _status(arguments: Sequence[str], where: tuple[str, float], output: str, *, 
 
 def _cancel(arguments: Sequence[str], where: tuple[str, float], *, yes: bool, dry_run: bool) -> int:
     async def look(admin: "AdminClient") -> "list[TopicPartition]":
-        chosen = _chosen(arguments, await described_partitions(admin)) if arguments else None
+        chosen = choose_partitions(arguments, await described_partitions(admin)) if arguments else None
         return sorted(await admin.list_partition_reassignments(chosen))
 
     moving = ask_brokers(*where, look)
@@ -204,40 +205,15 @@ def _explicit(arguments: Sequence[str], file: Path | None) -> "Targets":
     for text in arguments:
         name, equals, nodes = text.partition("=")
         if equals:
-            targets[_partition(name)] = tuple(_broker_ids(nodes))
+            targets[parse_partition(name)] = tuple(_broker_ids(nodes))
     if file is not None:
         try:
             for entry in json.loads(file.read_text(encoding="utf-8"))["partitions"]:
-                where = _partition(f"{entry['topic']}-{entry['partition']}")
+                where = parse_partition(f"{entry['topic']}-{entry['partition']}")
                 targets[where] = tuple(int(node) for node in entry["replicas"])
         except (ValueError, KeyError, TypeError) as error:
             raise click.UsageError(f"{file} is not a list of partitions with topic, partition, replicas") from error
     return targets
-
-
-def _chosen(arguments: Sequence[str], known: "Known") -> "list[TopicPartition]":
-    """Return the partitions that ``arguments`` (topics or partitions) name, sorted.
-
-    Raises:
-        NotFoundError: one does not exist.
-    """
-    topics = {it.topic for it in known}
-    chosen: set[TopicPartition] = set()
-    for text in arguments:
-        found = [it for it in known if it.topic == text] if text in topics else [it for it in known if str(it) == text]
-        if not found:
-            raise NotFoundError(f"there is no topic or partition {text}; ottla topic list shows the existing ones")
-        chosen.update(found)
-    return sorted(chosen)
-
-
-def _partition(text: str) -> "TopicPartition":
-    from ottla.types import TopicPartition
-
-    topic, _, number = text.rpartition("-")
-    if not topic or not number.isdecimal():
-        raise click.UsageError(f"{text!r} is no partition; write TOPIC-N, as flights-0")
-    return TopicPartition(topic, int(number))
 
 
 def _broker_ids(text: str) -> list[int]:
@@ -285,7 +261,7 @@ def elect(
         confirm("Records that only dead brokers have are lost for ever. Elect leaders all the same?", yes=yes)
 
     async def conversation(admin: "AdminClient") -> list[dict[str, Any]]:
-        chosen = _chosen(arguments, await described_partitions(admin)) if arguments else None
+        chosen = choose_partitions(arguments, await described_partitions(admin)) if arguments else None
         elected = await admin.elect_leaders(ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED, chosen)
         return [
             {
