@@ -131,12 +131,12 @@ def remaining_moves(
     left = tuple(move for move in moves if tuple(targets.get(move.partition, ())) != move.after)
     for move in left:
         if move.partition not in targets:
-            return f"{move.partition} is not there any more"
+            return f"{move.partition} no longer exists"
         if tuple(targets[move.partition]) != move.before:
             now = ", ".join(map(str, targets[move.partition]))
             return f"{move.partition} is on {now} now, and was on {', '.join(map(str, move.before))}"
         if gone := sorted(set(move.after) - set(move.before) - set(brokers)):
-            return f"broker {gone[0]} is not there any more"
+            return f"broker {gone[0]} no longer exists"
     return left
 
 

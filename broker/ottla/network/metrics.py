@@ -193,7 +193,9 @@ SLICE_ROWS: Final[Rows[SliceSample]] = (
         lambda it: it.large_waiting,
     ),
     counter(
-        "ottla_large_request_waits_total", "Requests and responses that had to wait so.", lambda it: it.large_waits
+        "ottla_large_request_waits_total",
+        "Requests and responses that had to wait for that.",
+        lambda it: it.large_waits,
     ),
 )
 

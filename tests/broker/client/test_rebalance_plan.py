@@ -83,7 +83,7 @@ SOME = (Move(TopicPartition("t", 0), (0, 1), (2, 1)), Move(TopicPartition("t", 1
         pytest.param([(0, 1), (0, 1)], SOME, id="all"),
         pytest.param([(2, 1), (0, 1)], SOME[1:], id="one-has-moved-or-is-being-reassigned"),
         pytest.param([(2, 1), (1, 0)], (), id="none"),
-        pytest.param([(2, 1)], "t-1 is not there any more", id="topic-gone"),
+        pytest.param([(2, 1)], "t-1 no longer exists", id="topic-gone"),
         pytest.param([(1, 2), (0, 1)], "t-0 is on 1, 2 now, and was on 0, 1", id="moved-by-another-client"),
     ],
 )
@@ -96,5 +96,5 @@ def test_remaining_moves_depend_on_the_current_replicas(targets: list[tuple[int,
 def test_plan_does_not_fit_without_a_broker_that_it_needs_yet() -> None:
     now = {TopicPartition("t", 0): (0, 1), TopicPartition("t", 1): (0, 1)}
 
-    assert remaining_moves(SOME, now, [0, 1]) == "broker 2 is not there any more"
+    assert remaining_moves(SOME, now, [0, 1]) == "broker 2 no longer exists"
     assert remaining_moves(SOME, {**now, TopicPartition("t", 0): (2, 1)}, [0, 1]) == SOME[1:]

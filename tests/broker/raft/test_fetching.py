@@ -113,15 +113,15 @@ def test_truncation_below_the_high_watermark_stops_the_replica(follower: Followe
 
 
 @pytest.mark.parametrize(
-    "damage",
+    "corrupt",
     [
         pytest.param(lambda data: data[:-1] + b"!", id="bits-flipped"),
         pytest.param(lambda data: batch(5, 1, b"x"), id="a-gap"),
         pytest.param(lambda data: batch(0, 2, b"x"), id="from-a-later-epoch"),
     ],
 )
-def test_invalid_records_are_not_appended(follower: Follower, damage: Callable[[bytes], bytes]) -> None:
-    follower.respond(records=damage(batch(0, 1, b"a")))
+def test_invalid_records_are_not_appended(follower: Follower, corrupt: Callable[[bytes], bytes]) -> None:
+    follower.respond(records=corrupt(batch(0, 1, b"a")))
     follower.disk.complete_syncs()
     follower.advance(100)
 

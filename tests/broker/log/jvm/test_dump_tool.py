@@ -92,7 +92,7 @@ def test_kafka_dump_log_finds_no_error_in_indexes(directory: Path, option: str) 
 
 
 @pytest.mark.parametrize(
-    "damage",
+    "corrupt",
     [
         pytest.param(lambda path: path.unlink(), id="missing"),
         pytest.param(lambda path: path.write_bytes(b""), id="empty"),
@@ -101,13 +101,13 @@ def test_kafka_dump_log_finds_no_error_in_indexes(directory: Path, option: str) 
     ],
 )
 def test_kafka_dump_log_finds_no_error_in_rebuilt_indexes(
-    directory: Path, clock: Any, damage: Callable[[Path], object]
+    directory: Path, clock: Any, corrupt: Callable[[Path], object]
 ) -> None:
     files = sorted([*directory.glob("*.index"), *directory.glob("*.timeindex")])
     before = [path.read_bytes() for path in files]
     for path, data in zip(files, before, strict=True):
         if data:
-            damage(path)
+            corrupt(path)
     disk = OsDisk(lambda function: function())
 
     PartitionLog.open(

@@ -311,7 +311,7 @@ class TestRebalance:
     @pytest.mark.parametrize(
         ("seen", "lookup", "words"),
         [
-            pytest.param(view((0, 1)), STORED, "t-1 is not there any more; request another plan", id="topic-changed"),
+            pytest.param(view((0, 1)), STORED, "t-1 no longer exists; request another plan", id="topic-changed"),
             pytest.param(view((0, 1), (1, 0)), STORED, "t-1 is on 1, 0 now", id="moved-elsewhere"),
             pytest.param(view((0, 1), (0, 1)), ObservedRebalance(can_plan=True), "was removed or changed", id="gone"),
             pytest.param(
