@@ -11,7 +11,17 @@ from ottla.cli.lazy import ExampleCommand
 from ottla.cli.named_partitions import choose_partitions
 from ottla.cli.offset_reset import parse_target, plan_reset, require_no_members
 from ottla.cli.options import ask_brokers, bootstrap_option, dry_run_option, timeout_option, yes_option
-from ottla.cli.output import Column, confirm, emit_pairs, emit_rows, emit_table, emit_value, output_option, talk
+from ottla.cli.output import (
+    Column,
+    confirm,
+    confirm_deletion,
+    emit_pairs,
+    emit_rows,
+    emit_table,
+    emit_value,
+    output_option,
+    talk,
+)
 
 if TYPE_CHECKING:
     from ottla.client.admin import AdminClient
@@ -182,13 +192,10 @@ def delete(*, names: tuple[str, ...], yes: bool, dry_run: bool, bootstrap: str, 
         await require_no_members(admin, names, "it can be deleted")
 
     ask_brokers(bootstrap, timeout_s, check)
-    for name in names:
-        talk(f"group {name}{' would be deleted' if dry_run else ''}")
-    if dry_run:
-        return
-    confirm(f"Delete {len(names)} group(s) with their offsets?", yes=yes)
-    ask_brokers(bootstrap, timeout_s, lambda admin: admin.delete_groups(names))
-    talk(f"{len(names)} group(s) deleted")
+    question = f"Delete {len(names)} group(s) with their offsets?"
+    if confirm_deletion([f"group {name}" for name in names], question, yes=yes, dry_run=dry_run):
+        ask_brokers(bootstrap, timeout_s, lambda admin: admin.delete_groups(names))
+        talk(f"{len(names)} group(s) deleted")
 
 
 @group.command(
@@ -213,13 +220,10 @@ def delete_offsets(
         return choose_partitions(scope, committed, missing=f"group {name} has no committed offset of {{}}")
 
     chosen = ask_brokers(bootstrap, timeout_s, find)
-    for partition in chosen:
-        talk(f"offset of {partition}{' would be deleted' if dry_run else ''}")
-    if dry_run:
-        return
-    confirm(f"Delete {len(chosen)} offset(s) of group {name}?", yes=yes)
-    ask_brokers(bootstrap, timeout_s, lambda admin: admin.delete_group_offsets(name, chosen))
-    talk(f"{len(chosen)} offset(s) deleted")
+    question = f"Delete {len(chosen)} offset(s) of group {name}?"
+    if confirm_deletion([f"offset of {partition}" for partition in chosen], question, yes=yes, dry_run=dry_run):
+        ask_brokers(bootstrap, timeout_s, lambda admin: admin.delete_group_offsets(name, chosen))
+        talk(f"{len(chosen)} offset(s) deleted")
 
 
 async def _find(admin: "AdminClient", names: tuple[str, ...]) -> "list[GroupDescription]":

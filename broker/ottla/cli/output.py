@@ -133,3 +133,13 @@ def confirm(question: str, *, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise click.UsageError(f"{question} There is no terminal for a prompt: repeat with --yes to confirm.")
     click.confirm(question, abort=True, err=True)
+
+
+def confirm_deletion(objects: Sequence[str], question: str, *, yes: bool, dry_run: bool) -> bool:
+    """Show what is to be deleted; return whether to delete it: False in a dry run. Raises as `confirm` does."""
+    for name in objects:
+        talk(f"{name}{' would be deleted' if dry_run else ''}")
+    if dry_run:
+        return False
+    confirm(question, yes=yes)
+    return True

@@ -16,7 +16,16 @@ from ottla.cli.options import (
     timeout_option,
     yes_option,
 )
-from ottla.cli.output import Column, confirm, emit_pairs, emit_rows, emit_table, emit_value, output_option, talk
+from ottla.cli.output import (
+    Column,
+    confirm_deletion,
+    emit_pairs,
+    emit_rows,
+    emit_table,
+    emit_value,
+    output_option,
+    talk,
+)
 from ottla.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -379,10 +388,7 @@ def delete(*, names: tuple[str, ...], regex: bool, yes: bool, dry_run: bool, boo
     missing = [] if regex else [name for name in names if name not in chosen]
     if missing or not chosen:
         raise NotFoundError(f"there is no topic {', '.join(missing or names)}")
-    for name in chosen:
-        talk(f"topic {name}{' would be deleted' if dry_run else ''}")
-    if dry_run:
-        return
-    confirm(f"Delete {len(chosen)} topic(s) with all records?", yes=yes)
-    ask_brokers(bootstrap, timeout_s, lambda admin: admin.delete_topics(chosen))
-    talk(f"{len(chosen)} topic(s) deleted")
+    question = f"Delete {len(chosen)} topic(s) with all records?"
+    if confirm_deletion([f"topic {name}" for name in chosen], question, yes=yes, dry_run=dry_run):
+        ask_brokers(bootstrap, timeout_s, lambda admin: admin.delete_topics(chosen))
+        talk(f"{len(chosen)} topic(s) deleted")
