@@ -53,6 +53,8 @@ class WebKeySource:
         self._post(lambda: done(result))
 
     def _fetch(self, fetch: KeyFetch) -> bytes:
+        from http.client import HTTPConnection, HTTPResponse
+
         parts = urlsplit(fetch.url)
         if parts.scheme == "file":
             with Path(unquote(parts.path)).open("rb") as file:
@@ -64,8 +66,6 @@ class WebKeySource:
             context.wrap_socket(plain, server_hostname=host) as secured,
         ):
             secured.settimeout(fetch.read_timeout_ms / 1_000)
-            from http.client import HTTPConnection, HTTPResponse
-
             connection = HTTPConnection(host, port)
             connection.sock = secured
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")

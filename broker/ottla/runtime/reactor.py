@@ -76,9 +76,8 @@ class Reactor:
         self._connector = Connector(
             selector, self.post, on_connected=self._on_connected, on_failed=self._on_failed_to_connect
         )
-        on_event, on_tls_event, on_hang_up = self._on_event, self._on_tls_event, self._on_hang_up
         self._watch = LinkWatch(
-            selector, self._links, on_event=on_event, on_tls_event=on_tls_event, on_hang_up=on_hang_up
+            selector, self._links, on_event=self._on_event, on_tls_event=self._on_tls_event, on_hang_up=self._on_hang_up
         )
         self._lingering = Lingering(clock)
         self._acceptor = Acceptor(
