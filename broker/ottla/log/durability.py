@@ -102,6 +102,10 @@ class Durability:
         """
         self._unsynced_snapshots = (*self._unsynced_snapshots, offset)
 
+    def is_snapshot_synced(self, offset: Offset) -> bool:
+        """Return whether the producers' snapshot at ``offset``, if one was written, is on stable storage."""
+        return offset not in self._unsynced_snapshots
+
     def on_files_changed(self) -> None:
         """Register that files were created, renamed or truncated."""
         self._changes += 1

@@ -164,6 +164,13 @@ class LocalLog:
         if self.producers.end_offset > self.segments.first.base_offset and self.snapshots.write(self.producers):
             self.durability.on_snapshot_written(self.producers.end_offset)
 
+    def awaits_snapshot_after(self, segment: Segment) -> bool:
+        """Return whether there are producers, and their snapshot at the end of ``segment`` has not been synced yet."""
+        following = self.segments.after(segment)
+        if following is None or not self.producers.producers:
+            return False
+        return not self.durability.is_snapshot_synced(following.base_offset)
+
     def _start_segment(self, base_offset: Offset, now_ms: int) -> None:
         segment = Segment(
             disk=self._disk,

@@ -225,6 +225,10 @@ class PartitionLog(AppendableLog):
         )
         if deletable and deletable[-1] is self._local.segments.active:
             self._local.roll(self.log_end_offset, now_ms)
+        # The producers' snapshot at the end of the last one is the only copy of their state then: a later check deletes
+        # the segments whose snapshot has not been synced yet.
+        while deletable and self._local.awaits_snapshot_after(deletable[-1]):
+            deletable.pop()
         for segment in deletable:
             self._local.delete_segment(segment, due_ms=self._deletion_due_ms())
         self.raise_log_start(self._local.segments.first.base_offset)

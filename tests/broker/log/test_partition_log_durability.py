@@ -279,3 +279,22 @@ def test_duplicates_are_known_after_a_power_cut_when_the_segments_of_their_produ
     log = open_log(log_start_offset=1, retention_bytes=0)
 
     assert log.append_as_leader(make_batch(1, **producer), leader_epoch=0, now_ms=NOW_MS).is_duplicate
+
+
+@pytest.mark.parametrize("is_active", [True, False], ids=["active", "rolled"])
+def test_retention_keeps_the_last_copy_of_a_producer_until_its_snapshot_is_synced(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, is_active: bool
+) -> None:
+    producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    log = open_log(retention_bytes=0)
+    log.append_as_leader(make_batch(1, **producer), leader_epoch=0, now_ms=NOW_MS)
+    log.flush()
+    if not is_active:
+        log.roll(NOW_MS)
+    log.update_high_watermark(1)
+
+    assert log.apply_retention(NOW_MS) == [], "the snapshot of the roll is not on the disk yet"
+    assert log.log_start_offset == 0
+    disk.complete_syncs()
+    assert log.apply_retention(NOW_MS) == [0]
+    assert log.log_start_offset == 1
