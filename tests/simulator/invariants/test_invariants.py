@@ -95,6 +95,16 @@ def test_retention_deletes_no_record_within_its_limits(
             invariant.on_deletion(deletion(6, **what))
 
 
+def test_deletion_from_an_excused_partition_is_noted(state_observer: Any) -> None:
+    """Seeds 500000266, 500000494: a follower restarts at the leader's log start, and cannot know a deleted record."""
+    ledger = state_observer.ledger.partition(KEY)
+    ledger.is_excused = True
+
+    OnlyUnwantedRecordsAreDeleted(state_observer).on_deletion(deletion(6, retention_ms=-1))
+
+    assert ledger.deleted_to == 6
+
+
 def test_retention_deletes_committed_records_only(state_observer: Any) -> None:
     invariant = OnlyUnwantedRecordsAreDeleted(state_observer)
     invariant.on_deletion(deletion(10, age_ms=1_001, retention_ms=1_000))

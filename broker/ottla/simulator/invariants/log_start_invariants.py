@@ -33,6 +33,8 @@ class OnlyUnwantedRecordsAreDeleted(Invariant):
         ledger = self.state_observer.ledger.partition(deletion.key)
         end_offset = deletion.segment.end_offset
         if ledger.is_excused:
+            # A follower that restarts at the leader's log start has no state of the producers of deleted records.
+            ledger.deleted_to = max(ledger.deleted_to, end_offset)
             return
         where = f"OnlyUnwantedRecordsAreDeleted: {deletion.key} on node {deletion.place.node_id}"
         if end_offset > ledger.end:
