@@ -47,7 +47,7 @@ from ottla.log.segment import Segment
 from ottla.log.segments import Segments
 from ottla.ports import Disk
 from ottla.types import LeaderEpoch, Offset, TopicPartition
-from ottla.wire.records import RecordBatch
+from ottla.wire.records import NO_LEADER_EPOCH, RecordBatch
 
 logger = logging.getLogger(__name__)
 
@@ -394,13 +394,13 @@ class LogLoader:
 
         Raises:
             CorruptRecordError: as `_require_offsets`, or it leaves a gap without compaction, or its epoch is
-                below ``epoch``.
+                below ``epoch`` or negative. Only old releases of Kafka wrote batches without an epoch, which is -1.
         """
         _require_offsets(segment, batch, next_offset)
         offset = batch.base_offset
         if offset > next_offset >= self._recovery_point and not self._config.is_compacted:
             raise CorruptRecordError(f"{segment.path}: offset {offset} after {next_offset - 1}")
-        if 0 <= batch.leader_epoch < epoch:
+        if batch.leader_epoch < epoch and batch.leader_epoch != NO_LEADER_EPOCH:
             raise CorruptRecordError(f"{segment.path}: leader epoch {batch.leader_epoch} after {epoch} at {offset}")
 
     def _match_log_start(self, end_offset: Offset) -> Offset:

@@ -80,7 +80,8 @@ def test_bytes_that_are_no_batch_are_truncated(
         pytest.param(0, 0x80, id="offset-below-zero"),
         pytest.param(3, 0x01, id="offset-out-of-the-segments-reach"),
         pytest.param(6, 0x01, id="gap"),
-        pytest.param(12, 0x80, id="leader-epoch-that-goes-back"),
+        pytest.param(12, 0x80, id="leader-epoch-below-zero"),
+        pytest.param(15, 0x80, id="leader-epoch-that-goes-back"),
     ],
 )
 def test_header_fields_outside_of_the_crc_are_validated(
@@ -90,7 +91,7 @@ def test_header_fields_outside_of_the_crc_are_validated(
     log = open_log()
     for leader_epoch in (5, 128, 128):
         append(log, make_batch(1), leader_epoch=leader_epoch)
-    at = len(make_batch(1)) + position + (3 if position == 12 else 0)
+    at = len(make_batch(1)) + position
     disk.kill()
     disk.corrupt(LOG_0, at, bytes([disk.contents(LOG_0)[at] ^ byte]))
 
