@@ -19,6 +19,7 @@ led partitions, and how a service runs an operation). The smallest coordinator i
 `timers.py`             deadlines by key; a heartbeat that postpones one costs no heap operation
 `publisher.py`          from the metadata to elections and resignations
 `replicated_log.py`     the internal topic on this node's replicas
+`transactions.py`       values for writes in a producer's transaction, and for the marker that ends it
 `result.py` `serde.py` `settings.py` `log.py` `append_errors.py` `partitioner.py`    values and protocols between those
 ======================= ================================================================================================
 
@@ -29,8 +30,9 @@ led partitions, and how a service runs an operation). The smallest coordinator i
    leader may not have. A read waits like a write.
 3. A write that the log rejects at once changes nothing. One that fails later closes the context: memory is ahead of the
    log then, and only a reload makes them agree.
-4. A wait always completes: with the commit, after the time-out, or with NOT_COORDINATOR when the context closes.
-5. A resignation of an older leader epoch than the one that is served is ignored; metadata may arrive out of order with
+4. An end-of-transaction marker changes log and shard in one append, and the shard never otherwise ends a transaction.
+5. A wait always completes: with the commit, after the time-out, or with NOT_COORDINATOR when the context closes.
+6. A resignation of an older leader epoch than the one that is served is ignored; metadata may arrive out of order with
    the removal of a replica.
 
 **Surprises.** There is no timeline of versions as in Kafka: see decision 2, `broker/decisions`. A shard may be

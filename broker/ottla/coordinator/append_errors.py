@@ -12,6 +12,9 @@ def append_error_to_response_error(error: ErrorCode) -> ErrorCode:
         # Nearly every append; to go through the cases below would cost 0.8 us of an offset commit's 15.
         return error
     match error:
+        case ErrorCode.NETWORK_EXCEPTION:
+            # The verification of a transaction failed; upon this error clients retry without another FindCoordinator.
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION | ErrorCode.NOT_ENOUGH_REPLICAS | ErrorCode.REQUEST_TIMED_OUT:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         case ErrorCode.NOT_LEADER_OR_FOLLOWER | ErrorCode.KAFKA_STORAGE_ERROR:

@@ -6,6 +6,8 @@ operation may have seen what that append stores.
 Source: DeferredEventQueue, CoordinatorRuntime's write time-outs of Apache Kafka's coordinator-common.
 """
 
+from collections.abc import Callable
+
 from ottla.coordinator.append_errors import append_error_to_response_error
 from ottla.coordinator.timers import Timers
 from ottla.errors import ErrorCode
@@ -27,19 +29,24 @@ class CommitWaits:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def wait_for(self, appended: Delayed[ErrorCode], outcome: Delayed[ErrorCode]) -> Delayed[ErrorCode]:
-        """Complete ``outcome`` with NONE or the error for the client; return it."""
+    def wait_for(
+        self,
+        appended: Delayed[ErrorCode],
+        outcome: Delayed[ErrorCode],
+        convert: Callable[[ErrorCode], ErrorCode] = append_error_to_response_error,
+    ) -> Delayed[ErrorCode]:
+        """Complete ``outcome`` with NONE or what ``convert`` returns for the error of the append; return it."""
         self._sequence += 1
         sequence = self._sequence
         self._waiting[sequence] = outcome
         key = (self._partition, "commit", sequence)
-        timed_out = append_error_to_response_error(ErrorCode.REQUEST_TIMED_OUT)
+        timed_out = convert(ErrorCode.REQUEST_TIMED_OUT)
         self._timers.schedule(key, self._clock.monotonic_ms() + self._timeout_ms, lambda: outcome.complete(timed_out))
 
         def on_appended(error: ErrorCode) -> None:
             self._timers.cancel(key)
             self._waiting.pop(sequence, None)
-            outcome.complete(append_error_to_response_error(error))
+            outcome.complete(convert(error))
 
         appended.on_complete(on_appended)
         return outcome

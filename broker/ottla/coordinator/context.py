@@ -23,13 +23,14 @@ from ottla.coordinator.result import CoordinatorResult
 from ottla.coordinator.settings import CoordinatorSettings
 from ottla.coordinator.shard import CoordinatorShard
 from ottla.coordinator.timers import Timers
+from ottla.coordinator.transactions import NO_PRODUCER, TransactionalProducer, TransactionEnd
 from ottla.errors import ErrorCode, KafkaError, ProtocolError
 from ottla.ports import Clock
 from ottla.purgatory import Delayed
 from ottla.purgatory.delayed import when_all
 from ottla.purgatory.steps import batches as in_batches
 from ottla.types import LeaderEpoch
-from ottla.wire.records import NO_PRODUCER_ID, RecordBatch
+from ottla.wire.records import RecordBatch
 
 log = logging.getLogger(__name__)
 
@@ -135,6 +136,39 @@ class CoordinatorContext(Generic[ShardT_co]):
             ]
         ).then(_first_error)
 
+    def write_in_transaction(
+        self, result: AnyResult, producer: TransactionalProducer, guard: object | None
+    ) -> Delayed[ErrorCode]:
+        """Append what an operation has decided to the producer's transaction; the shard keeps it until that ends.
+
+        ``guard`` of the verification. Returns as `write`.
+        """
+        if not result.records:
+            return self.when_committed()
+        assert result.is_atomic, "a transaction is verified for one append"
+        return self._write_batch(result, producer, guard)
+
+    def end_transaction(self, end: TransactionEnd) -> Delayed[ErrorCode]:
+        """Append the marker that ends a producer's transaction, and end it in the shard.
+
+        Returns:
+            NONE when the marker is committed. Else the error of the append itself, which is for a transaction
+            coordinator; NOT_COORDINATOR when the context closes.
+        """
+        marker = end.build_marker(self._clock.wall_ms())
+        appended = self._log.append(self.partition, marker, transaction_version=end.transaction_version)
+        if appended.is_complete and appended.value is not ErrorCode.NONE:
+            log.warning(
+                "%s-%d rejected the marker of producer %d: %s",
+                self._topic_name,
+                self.partition,
+                end.producer_id,
+                appended.value.name,
+            )
+            return appended
+        self.shard.replay_end_transaction_marker(end.producer_id, is_commit=end.is_commit)
+        return self._wait_for_commit(appended, Delayed(), lambda error: error)
+
     def write_if_any(self, result: AnyResult | None) -> None:
         """Write what an operation has decided whose response does not wait for the write."""
         if result is not None:
@@ -146,9 +180,11 @@ class CoordinatorContext(Generic[ShardT_co]):
             return Delayed.of(ErrorCode.NONE)
         return self._waits.wait_for(self._last_append, Delayed())
 
-    def _write_batch(self, result: AnyResult) -> Delayed[ErrorCode]:
-        batch = self._serde.encode_batch(result.records, timestamp_ms=self._clock.wall_ms())
-        appended = self._log.append(self.partition, batch)
+    def _write_batch(
+        self, result: AnyResult, producer: TransactionalProducer = NO_PRODUCER, guard: object | None = None
+    ) -> Delayed[ErrorCode]:
+        batch = self._serde.encode_batch(result.records, timestamp_ms=self._clock.wall_ms(), producer=producer)
+        appended = self._log.append(self.partition, batch, guard=guard)
         if appended.is_complete and appended.value is not ErrorCode.NONE:
             log.warning(
                 "%s-%d rejected %d records: %s",
@@ -159,15 +195,21 @@ class CoordinatorContext(Generic[ShardT_co]):
             )
         elif result.is_replayed:
             for record in result.records:
-                self.shard.replay(record, NO_PRODUCER_ID)
+                self.shard.replay(record, producer.producer_id)
         is_ended = appended.is_complete
         outcome = Delayed.of(append_error_to_response_error(appended.value)) if is_ended else Delayed()
         if result.on_append is not None:
             self._continue_with(result.on_append, outcome)
         if is_ended:
             return outcome
+        return self._wait_for_commit(appended, outcome, append_error_to_response_error)
+
+    def _wait_for_commit(
+        self, appended: Delayed[ErrorCode], outcome: Delayed[ErrorCode], convert: Callable[[ErrorCode], ErrorCode]
+    ) -> Delayed[ErrorCode]:
+        """Complete ``outcome`` when what has been appended is committed or lost; return it."""
         self._last_append = appended
-        self._waits.wait_for(appended, outcome)
+        self._waits.wait_for(appended, outcome, convert)
         # After the wait's own callback: the response of the lost write has its error, all others NOT_COORDINATOR.
         appended.on_complete(self._on_append_ended)
         return outcome

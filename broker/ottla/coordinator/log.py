@@ -6,6 +6,7 @@ Source: PartitionWriter and CoordinatorLoader of Apache Kafka's coordinator-comm
 from collections.abc import Iterable
 from typing import Protocol
 
+from ottla.coordinator.transactions import TransactionalProducer, Verification
 from ottla.errors import ErrorCode
 from ottla.purgatory import Delayed
 from ottla.wire.records import RecordBatch
@@ -17,14 +18,30 @@ class CoordinatorLog(Protocol):
     The log's content at an election is not read here: the publisher hands those batches to the coordinator.
     """
 
-    def append(self, partition: int, batch: bytes) -> Delayed[ErrorCode]:
+    def append(
+        self, partition: int, batch: bytes, *, transaction_version: int = 0, guard: object | None = None
+    ) -> Delayed[ErrorCode]:
         """Append one record batch (magic 2, base offset 0) to ``partition`` of the internal topic.
+
+        Args:
+            partition: of the internal topic.
+            batch: its bytes.
+            transaction_version: under which a marker was decided, see `TransactionEnd`.
+            guard: of the verification, for the first batch of a transaction.
 
         Returns:
             NONE once the high watermark is above the batch. An error that is there at once (NOT_LEADER_OR_FOLLOWER,
             NOT_ENOUGH_REPLICAS, RECORD_LIST_TOO_LARGE, MESSAGE_TOO_LARGE, KAFKA_STORAGE_ERROR, ...) means that nothing
             was written. One that comes later means that the batch may or may not stay in the log: the coordinator then
             stops serving the partition until it has loaded the log again.
+        """
+
+    def verify_transaction(
+        self, partition: int, producer: TransactionalProducer, api_version: int
+    ) -> Delayed[Verification]:
+        """Verify that the producer's transaction is open and has ``partition``, before a batch of it is appended.
+
+        ``api_version`` of the TxnOffsetCommit: from version 5 on, the partition is added to the transaction if need be.
         """
 
     def read_again(self, partition: int) -> Iterable[RecordBatch] | None:

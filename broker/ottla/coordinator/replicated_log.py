@@ -3,9 +3,10 @@
 Source: CoordinatorPartitionWriter and CoordinatorLoaderImpl of Apache Kafka 4.3.
 """
 
-from collections.abc import Iterator
-from typing import Final, Protocol
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol, TypeAlias
 
+from ottla.coordinator.transactions import TransactionalProducer, Verification
 from ottla.errors import ErrorCode
 from ottla.log.partition_log import PartitionLog
 from ottla.purgatory import Delayed
@@ -13,6 +14,9 @@ from ottla.types import Offset, TopicPartition
 from ottla.wire.records import RecordBatch, iterate_batches
 
 _READ_SIZE_BYTES: Final = 1024 * 1024
+
+VerifyTransaction: TypeAlias = Callable[[TopicPartition, TransactionalProducer, int], Delayed[Verification]]
+"""See `CoordinatorLog.verify_transaction`; its last argument is the version of TxnOffsetCommit."""
 
 
 class CoordinatorReplica(Protocol):
@@ -34,19 +38,36 @@ class CoordinatorReplicas(Protocol):
     def is_yet_to_be_created(self, topic_partition: TopicPartition) -> bool:
         """Return whether the metadata gives the partition to this node and its log has not been created yet."""
 
-    def append_committed(self, topic_partition: TopicPartition, batch: bytes) -> Delayed[ErrorCode]:
+    def append_committed(
+        self, topic_partition: TopicPartition, batch: bytes, *, transaction_version: int = 0
+    ) -> Delayed[ErrorCode]:
         """Append a batch with acks=all; complete with NONE once it is committed."""
 
 
 class ReplicatedCoordinatorLog:
-    """`CoordinatorLog` of the internal topic ``topic_name``."""
+    """`CoordinatorLog` of the internal topic ``topic_name``.
 
-    def __init__(self, topic_name: str, replicas: CoordinatorReplicas) -> None:
+    Without ``verify``, transactional batches are appended unverified, as in Kafka with
+    ``transaction.partition.verification.enable=false``.
+    """
+
+    def __init__(self, topic_name: str, replicas: CoordinatorReplicas, verify: VerifyTransaction | None = None) -> None:
         self.topic_name = topic_name
         self._replicas = replicas
+        self._verify = verify
 
-    def append(self, partition: int, batch: bytes) -> Delayed[ErrorCode]:
-        return self._replicas.append_committed(TopicPartition(self.topic_name, partition), batch)
+    def append(
+        self, partition: int, batch: bytes, *, transaction_version: int = 0, guard: object | None = None
+    ) -> Delayed[ErrorCode]:
+        topic_partition = TopicPartition(self.topic_name, partition)
+        return self._replicas.append_committed(topic_partition, batch, transaction_version=transaction_version)
+
+    def verify_transaction(
+        self, partition: int, producer: TransactionalProducer, api_version: int
+    ) -> Delayed[Verification]:
+        if self._verify is None:
+            return Delayed.of(Verification())
+        return self._verify(TopicPartition(self.topic_name, partition), producer, api_version)
 
     def read_again(self, partition: int) -> Iterator[RecordBatch] | None:
         replica = self._replicas.find(self.topic_name, partition)

@@ -9,6 +9,7 @@ Source: CoordinatorRuntime of Apache Kafka's coordinator-common.
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Generic, TypeVar
 
+from ottla.coordinator.append_errors import append_error_to_response_error
 from ottla.coordinator.context import ContextState, CoordinatorContext
 from ottla.coordinator.log import CoordinatorLog
 from ottla.coordinator.partitioner import partition_for_key
@@ -16,6 +17,7 @@ from ottla.coordinator.result import CoordinatorResult
 from ottla.coordinator.settings import CoordinatorSettings
 from ottla.coordinator.shard import CoordinatorShard
 from ottla.coordinator.timers import Timers
+from ottla.coordinator.transactions import TransactionalProducer, TransactionEnd, Verification
 from ottla.errors import ErrorCode, KafkaError
 from ottla.ports import Clock
 from ottla.purgatory import Delayed
@@ -155,6 +157,54 @@ class CoordinatorRuntime(Generic[ShardT_co]):
             return Delayed.of(on_error(error.code))
         return _respond(context.write(result), result.response, on_error)
 
+    def run_transactional_write_operation(
+        self,
+        key: str,
+        producer: TransactionalProducer,
+        api_version: int,
+        decide: Callable[[ShardT_co], CoordinatorResult[Any, ResponseT]],
+        on_error: Callable[[ErrorCode], ResponseT],
+    ) -> Delayed[ResponseT]:
+        """Write what ``decide`` returns for the shard of ``key`` in the producer's transaction, once that is verified.
+
+        Returns:
+            As `run_write_operation`, or what ``on_error`` returns for the error of the verification.
+        """
+        partition = self.partition_for(key)
+        try:
+            self.context_for(key)
+        except KafkaError as error:
+            return Delayed.of(on_error(error.code))
+        assert partition is not None, "it has a context"
+
+        def write(verification: Verification) -> Delayed[ResponseT]:
+            if verification.error is not ErrorCode.NONE:
+                return Delayed.of(on_error(append_error_to_response_error(verification.error)))
+            try:
+                context = self.context_for(key)
+                result = decide(context.shard)
+            except KafkaError as error:
+                return Delayed.of(on_error(error.code))
+            written = context.write_in_transaction(result, producer, verification.guard)
+            return _respond(written, result.response, on_error)
+
+        responded: Delayed[ResponseT] = Delayed()
+        verified = self._log.verify_transaction(partition, producer, api_version)
+        verified.on_complete(lambda verification: write(verification).on_complete(responded.complete))
+        return responded
+
+    def end_transaction(self, partition: int, end: TransactionEnd) -> Delayed[ErrorCode]:
+        """Append the marker that ends a transaction to ``partition``, and end it in the shard.
+
+        Returns:
+            As `CoordinatorContext.end_transaction`; also the errors of `context_for`.
+        """
+        try:
+            context = self._context_of(partition)
+        except KafkaError as error:
+            return Delayed.of(error.code)
+        return context.end_transaction(end)
+
     def run_read_operation(
         self, key: str, read: Callable[[ShardT_co], ResponseT], on_error: Callable[[ErrorCode], ResponseT]
     ) -> Delayed[ResponseT]:
@@ -184,7 +234,9 @@ class CoordinatorRuntime(Generic[ShardT_co]):
         Raises:
             KafkaError: NOT_COORDINATOR: another node leads its partition, or none does; COORDINATOR_LOAD_IN_PROGRESS.
         """
-        partition = self.partition_for(key)
+        return self._context_of(self.partition_for(key))
+
+    def _context_of(self, partition: int | None) -> CoordinatorContext[ShardT_co]:
         context = None if partition is None else self._contexts.get(partition)
         if context is None or context.state is ContextState.CLOSED:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)

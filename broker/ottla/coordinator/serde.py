@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from ottla.coordinator.transactions import NO_PRODUCER, TransactionalProducer
 from ottla.wire.records import RecordBatchBuilder
 
 RecordT = TypeVar("RecordT")
@@ -25,9 +26,15 @@ class RecordSerde(Generic[RecordT]):
     encode: Callable[[RecordT], tuple[bytes, bytes | None]]
     decode: Callable[[bytes, bytes | None], RecordT | None]
 
-    def encode_batch(self, records: Iterable[RecordT], *, timestamp_ms: int) -> bytes:
+    def encode_batch(
+        self, records: Iterable[RecordT], *, timestamp_ms: int, producer: TransactionalProducer = NO_PRODUCER
+    ) -> bytes:
         """Return one uncompressed batch of ``records`` (at least one), all with ``timestamp_ms``."""
-        builder = RecordBatchBuilder()
+        builder = RecordBatchBuilder(
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            is_transactional=producer is not NO_PRODUCER,
+        )
         for record in records:
             key, value = self.encode(record)
             builder.append(timestamp_ms=timestamp_ms, key=key, value=value)

@@ -9,6 +9,8 @@ from ottla.coordinator.log import CoordinatorLog
 from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.coordinator.settings import CoordinatorSettings
 from ottla.coordinator.shard import CoordinatorTimer
+from ottla.coordinator.transactions import TransactionEnd
+from ottla.errors import ErrorCode
 from ottla.groups.administration import GroupAdministration
 from ottla.groups.classic.service import ClassicGroupService
 from ottla.groups.client import Client
@@ -120,6 +122,10 @@ class GroupCoordinator:
 
     def delete_offsets(self, request: OffsetDeleteRequest) -> Delayed[OffsetDeleteResponse]:
         return self._offsets.delete_offsets(request)
+
+    def end_transaction(self, partition: int, end: TransactionEnd) -> Delayed[ErrorCode]:
+        """See `CoordinatorRuntime.end_transaction`."""
+        return self._runtime.end_transaction(partition, end)
 
     # Administration
 

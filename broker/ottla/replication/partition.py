@@ -139,7 +139,14 @@ class Partition:
     # --- append
 
     def append_as_leader(
-        self, records: Buffer | CheckedBatch, *, origin: AppendOrigin, required_acks: int, wall_ms: int, now_ms: int
+        self,
+        records: Buffer | CheckedBatch,
+        *,
+        origin: AppendOrigin,
+        required_acks: int,
+        wall_ms: int,
+        now_ms: int,
+        transaction_version: int = 0,
     ) -> AppendResult:
         """Append one batch; with acks=all only when enough replicas are in sync.
 
@@ -149,7 +156,13 @@ class Partition:
         self.require_appendable(required_acks)
         log = self.log
         end_offset = log.log_end_offset
-        result = log.append_as_leader(records, leader_epoch=self.leader_epoch, origin=origin, now_ms=wall_ms)
+        result = log.append_as_leader(
+            records,
+            leader_epoch=self.leader_epoch,
+            origin=origin,
+            now_ms=wall_ms,
+            transaction_version=transaction_version,
+        )
         self.isr.on_leader_append(end_offset)
         self.advance_high_watermark(now_ms)
         return result

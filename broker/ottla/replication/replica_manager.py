@@ -223,7 +223,13 @@ class ReplicaManager:
     # --- append
 
     def append(
-        self, partition: Partition, records: Buffer | CheckedBatch, *, origin: AppendOrigin, required_acks: int
+        self,
+        partition: Partition,
+        records: Buffer | CheckedBatch,
+        *,
+        origin: AppendOrigin,
+        required_acks: int,
+        transaction_version: int = 0,
     ) -> AppendResult:
         """Append one batch to a partition that this node leads; `announce_appends` then wakes waiting fetches.
 
@@ -237,6 +243,7 @@ class ReplicaManager:
             required_acks=required_acks,
             wall_ms=clock.wall_ms(),
             now_ms=clock.monotonic_ms(),
+            transaction_version=transaction_version,
         )
         self._appended[partition.topic_partition] = None
         if partition.log.config.awaits_syncs:
@@ -261,11 +268,19 @@ class ReplicaManager:
         with suppress(StorageError):  # the log directory is offline then, and the waiting requests have failed
             self._syncs.start_if_due(partition)
 
-    def append_committed(self, topic_partition: TopicPartition, batch: bytes) -> Delayed[ErrorCode]:
+    def append_committed(
+        self, topic_partition: TopicPartition, batch: bytes, *, transaction_version: int = 0
+    ) -> Delayed[ErrorCode]:
         """Append a coordinator's batch with acks=all; complete with NONE once it is committed."""
         try:
             partition = self.get(*topic_partition)
-            result = self.append(partition, bytearray(batch), origin=AppendOrigin.COORDINATOR, required_acks=-1)
+            result = self.append(
+                partition,
+                bytearray(batch),
+                origin=AppendOrigin.COORDINATOR,
+                required_acks=-1,
+                transaction_version=transaction_version,
+            )
         except KafkaError as error:
             return Delayed.of(error.code)
         self.announce_appends()

@@ -14,6 +14,7 @@ from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.coordinator.serde import RecordSerde
 from ottla.coordinator.settings import CoordinatorSettings
 from ottla.coordinator.shard import CoordinatorTimer
+from ottla.coordinator.transactions import TransactionalProducer, TransactionEnd
 from ottla.errors import ErrorCode, KafkaError, ProtocolError
 from ottla.purgatory import Delayed
 from ottla.simulator.world.clock import SimulatedClock
@@ -151,6 +152,19 @@ class CounterNode:
 
     def increment(self, name: str = "a", by: int = 1) -> Delayed[str]:
         return self.runtime.run_write_operation(name, lambda shard: shard.increment(name, by), _error_name)
+
+    def increment_in_transaction(self, producer_id: ProducerId, name: str = "a", by: int = 1) -> Delayed[str]:
+        """Increment as part of a transaction of the producer, in its epoch 3."""
+        producer = TransactionalProducer("payments", producer_id, 3)
+        return self.runtime.run_transactional_write_operation(
+            name, producer, 5, lambda shard: shard.increment(name, by), _error_name
+        )
+
+    def end_transaction(
+        self, producer_id: ProducerId, *, is_commit: bool = True, name: str = "a"
+    ) -> Delayed[ErrorCode]:
+        end = TransactionEnd(producer_id, 3, coordinator_epoch=7, is_commit=is_commit, transaction_version=2)
+        return self.runtime.end_transaction(self.partition_of(name), end)
 
     def read(self, name: str = "a") -> Delayed[str]:
         return self.runtime.run_read_operation(name, lambda shard: shard.read(name), _error_name)

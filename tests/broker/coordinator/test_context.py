@@ -119,7 +119,7 @@ def test_rejected_batch_does_not_keep_the_next_one_from_being_written(node: Any)
     context = increment_many(node, RECORDS_PER_BATCH_MAX + 1)
     append = node.log.append
 
-    def reject_first(partition: int, batch: bytes) -> Any:
+    def reject_first(partition: int, batch: bytes, **said: Any) -> Any:
         node.log.append = append
         node.log.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
         rejected = append(partition, batch)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ottla.coordinator.replicated_log import ReplicatedCoordinatorLog, batches_between
+from ottla.coordinator.transactions import TransactionalProducer, Verification
 from ottla.errors import ErrorCode
 from ottla.log.config import LogConfig
 from ottla.log.partition_log import PartitionLog
@@ -24,7 +25,7 @@ class StubReplicas:
     def __init__(self) -> None:
         self.partitions: dict[TopicPartition, Any] = {}
         self.without_log: set[TopicPartition] = set()
-        self.appended: list[tuple[TopicPartition, bytes]] = []
+        self.appended: list[tuple[TopicPartition, bytes, int]] = []
 
     def find(self, topic: str, partition: int) -> Any:
         assert TopicPartition(topic, partition) not in self.without_log, "to look for it creates its log"
@@ -33,8 +34,10 @@ class StubReplicas:
     def is_yet_to_be_created(self, topic_partition: TopicPartition) -> bool:
         return topic_partition in self.without_log
 
-    def append_committed(self, topic_partition: TopicPartition, batch: bytes) -> Delayed[ErrorCode]:
-        self.appended.append((topic_partition, batch))
+    def append_committed(
+        self, topic_partition: TopicPartition, batch: bytes, *, transaction_version: int = 0
+    ) -> Delayed[ErrorCode]:
+        self.appended.append((topic_partition, batch, transaction_version))
         return Delayed.of(ErrorCode.NONE)
 
 
@@ -78,7 +81,29 @@ def test_append_goes_to_the_replicas_of_the_internal_topic(
     coordinator_log: ReplicatedCoordinatorLog, replicas: StubReplicas
 ) -> None:
     assert coordinator_log.append(0, b"batch").value is ErrorCode.NONE
-    assert replicas.appended == [(PARTITION, b"batch")]
+    assert coordinator_log.append(0, b"marker", transaction_version=2).value is ErrorCode.NONE
+    assert replicas.appended == [(PARTITION, b"batch", 0), (PARTITION, b"marker", 2)]
+
+
+PRODUCER = TransactionalProducer("payments", 9, 3)
+
+
+def test_transaction_is_verified_for_the_partition_of_the_internal_topic(replicas: StubReplicas) -> None:
+    verification = Verification(ErrorCode.INVALID_TXN_STATE)
+    requested: list[tuple[TopicPartition, TransactionalProducer, int]] = []
+
+    def verify(*arguments: Any) -> Delayed[Verification]:
+        requested.append(arguments)
+        return Delayed.of(verification)
+
+    log = ReplicatedCoordinatorLog(PARTITION.topic, replicas, verify)
+
+    assert log.verify_transaction(0, PRODUCER, 5).value is verification
+    assert requested == [(PARTITION, PRODUCER, 5)]
+
+
+def test_transaction_is_not_verified_where_verification_is_disabled(coordinator_log: ReplicatedCoordinatorLog) -> None:
+    assert coordinator_log.verify_transaction(0, PRODUCER, 5).value == Verification(ErrorCode.NONE, None)
 
 
 def test_whole_log_is_read_at_an_election_and_after_a_lost_write(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from ottla.coordinator.transactions import TransactionalProducer, Verification
 from ottla.errors import ErrorCode
 from ottla.groups.config import GroupConfig
 from ottla.groups.coordinator import GroupCoordinator
@@ -87,11 +88,20 @@ class MemoryCoordinatorLog:
         self.batches: dict[int, list[RecordBatch]] = {}
         self.is_held = False
         self.append_error = ErrorCode.NONE
+        self.verification = Delayed.of(Verification())
+        """The result of each verification."""
+        self.verified: list[tuple[int, TransactionalProducer, int]] = []
+        self.transaction_versions: list[int] = []
+        self.guards: list[object | None] = []
         self._held: list[Delayed[ErrorCode]] = []
 
-    def append(self, partition: int, batch: bytes) -> Delayed[ErrorCode]:
+    def append(
+        self, partition: int, batch: bytes, *, transaction_version: int = 0, guard: object | None = None
+    ) -> Delayed[ErrorCode]:
         if self.append_error is not ErrorCode.NONE:
             return Delayed.of(self.append_error)
+        self.transaction_versions.append(transaction_version)
+        self.guards.append(guard)
         parsed = parse_batch(bytearray(batch))
         parsed.check_crc()
         written = self.batches.setdefault(partition, [])
@@ -101,6 +111,12 @@ class MemoryCoordinatorLog:
             return Delayed.of(ErrorCode.NONE)
         self._held.append(Delayed())
         return self._held[-1]
+
+    def verify_transaction(
+        self, partition: int, producer: TransactionalProducer, api_version: int
+    ) -> Delayed[Verification]:
+        self.verified.append((partition, producer, api_version))
+        return self.verification
 
     def commit(self, error: ErrorCode = ErrorCode.NONE) -> None:
         """Raise the high watermark to the end, or fail everything above it."""

@@ -149,6 +149,20 @@ CLIENTS_ROWS = (
         compares_errors_only=True,
     ),
     Row(
+        api_key=_A.WRITE_TXN_MARKERS,
+        name="",
+        versions=(1,),
+        values=always(
+            markers=[
+                {
+                    "producer_id": 1,
+                    "coordinator_epoch": -1,
+                    "topics": [{"name": NOTHING, "partition_indexes": [0]}],
+                }
+            ]
+        ),
+    ),
+    Row(
         api_key=_A.OFFSET_FOR_LEADER_EPOCH,
         name="",
         versions=(2,),
