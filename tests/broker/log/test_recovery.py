@@ -94,7 +94,6 @@ def test_header_fields_outside_of_the_crc_are_validated(
     at = len(make_batch(1)) + position
     disk.kill()
     disk.corrupt(LOG_0, at, bytes([disk.contents(LOG_0)[at] ^ byte]))
-
     log = open_log()
 
     assert log.log_end_offset == 1
