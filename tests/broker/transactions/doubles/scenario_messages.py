@@ -126,7 +126,7 @@ def plain(message: Struct, version: int, names: Names) -> dict[str, Any]:
             continue
         if key.endswith("error_code"):
             shown[key] = ErrorCode(value).name
-        elif value is not None and value != field.fresh_default():
+        elif value is not None and value != field.fresh_default() and not (key == "records" and not value):
             shown[key] = _shown(key, field, value, version, names)
     if shown.get("topic") == "__consumer_offsets":
         shown["partitions"] = "by hash of the group"
