@@ -36,6 +36,7 @@ from ottla.wire.messages.offset_fetch import (
     OffsetFetchResponseGroup,
 )
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.wire.records import RecordBatch
 
 
@@ -111,6 +112,11 @@ class GroupCoordinator:
 
     def commit_offsets(self, request: OffsetCommitRequest, api_version: int) -> Delayed[OffsetCommitResponse]:
         return self._offsets.commit_offsets(request, api_version)
+
+    def commit_transactional_offsets(
+        self, request: TxnOffsetCommitRequest, api_version: int
+    ) -> Delayed[TxnOffsetCommitResponse]:
+        return self._offsets.commit_transactional_offsets(request, api_version)
 
     def fetch_offsets(
         self, request: OffsetFetchRequestGroup, *, require_stable: bool

@@ -41,6 +41,7 @@ CATALOG: dict[ApiKey, Row] = {
     ApiKey.DELETE_RECORDS: Row("delete_records", 0, 2),
     ApiKey.INIT_PRODUCER_ID: Row("init_producer_id", 0, 5),
     ApiKey.WRITE_TXN_MARKERS: Row("write_txn_markers", 1, 2),
+    ApiKey.TXN_OFFSET_COMMIT: Row("txn_offset_commit", 0, 5),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Row("offset_for_leader_epoch", 2, 4),
     ApiKey.DESCRIBE_LOG_DIRS: Row("describe_log_dirs", 1, 5),
     ApiKey.DESCRIBE_PRODUCERS: Row("describe_producers", 0, 0),

@@ -5,11 +5,11 @@ GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH (KIP-848); v10 topics by id (KIP-848). No
 Source: OffsetCommitRequest.json; KafkaApis.handleOffsetCommitRequest of Apache Kafka 4.3.
 """
 
-from collections.abc import Iterator
-from itertools import chain
+from copy import copy
 
 from ottla.errors import ErrorCode
 from ottla.handlers.api import HandlerResult, RequestContext, serves
+from ottla.handlers.offset_pieces import merge_topics, pieces_of_commit
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import ITEMS_PER_STEP, Steps, map_in_steps, values_in_steps
 from ottla.types import TopicPartition
@@ -23,8 +23,6 @@ from ottla.wire.messages.offset_commit import (
 )
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 10
-_PARTITIONS_PER_COMMIT = 128
-_TOPICS_PER_STEP = 128
 
 
 @serves(api_key=8, versions=range(2, 11))
@@ -46,34 +44,21 @@ def offset_commit(context: RequestContext, request: OffsetCommitRequest) -> Step
     if not known:
         return OffsetCommitResponse(topics=unknown)
     committed: list[Delayed[OffsetCommitResponse]] = []
-    for piece in _pieces(known):
-        request.topics = piece
-        committed.append(context.services.groups.commit_offsets(request, context.api_version))
+    for piece in pieces_of_commit(known):
+        part = copy(request)
+        part.topics = piece
+        committed.append(context.services.groups.commit_offsets(part, context.api_version))
         yield None
 
     if len(committed) == 1:
-        return committed[0].then(lambda response: _merge([unknown, response.topics]))
+        return committed[0].then(lambda response: _response([unknown, response.topics]))
     stored = yield from values_in_steps(committed)
-    return (yield from _merge([unknown, *(response.topics for response in stored)]))
+    return (yield from _response([unknown, *(response.topics for response in stored)]))
 
 
-def _pieces(topics: list[OffsetCommitRequestTopic]) -> Iterator[list[OffsetCommitRequestTopic]]:
-    """Yield the topics, or parts of them, for separate commits: offsets are independent of each other, as in Kafka.
-
-    A commit of very many partitions would block the loop, and would not fit into one batch of the log.
-    """
-    piece: list[OffsetCommitRequestTopic] = []
-    room = _PARTITIONS_PER_COMMIT
-    for topic in topics:
-        for start in range(0, len(topic.partitions), _PARTITIONS_PER_COMMIT):
-            part = topic.partitions[start : start + _PARTITIONS_PER_COMMIT]
-            if len(part) > room:
-                yield piece
-                piece, room = [], _PARTITIONS_PER_COMMIT
-            piece.append(OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=part))
-            room -= len(part)
-    if piece:
-        yield piece
+def _response(parts: list[list[OffsetCommitResponseTopic]]) -> Steps[OffsetCommitResponse]:
+    topics = yield from merge_topics(parts, lambda topic: (topic.name, topic.topic_id))
+    return OffsetCommitResponse(topics=topics)
 
 
 def _split_unknown_partitions(
@@ -116,15 +101,3 @@ def _unauthorized(topic: OffsetCommitRequestTopic) -> OffsetCommitResponseTopic:
             for partition in topic.partitions
         ],
     )
-
-
-def _merge(parts: list[list[OffsetCommitResponseTopic]]) -> Steps[OffsetCommitResponse]:
-    """Return all topics in one response, each once."""
-    by_id: dict[tuple[str, bytes], OffsetCommitResponseTopic] = {}
-    for number, topic in enumerate(chain.from_iterable(parts), 1):
-        merged = by_id.setdefault((topic.name, topic.topic_id), topic)
-        if merged is not topic:
-            merged.partitions += topic.partitions
-        if number % _TOPICS_PER_STEP == 0:
-            yield None
-    return OffsetCommitResponse(topics=list(by_id.values()))

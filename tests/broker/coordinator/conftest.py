@@ -163,7 +163,8 @@ class CounterNode:
     def end_transaction(
         self, producer_id: ProducerId, *, is_commit: bool = True, name: str = "a"
     ) -> Delayed[ErrorCode]:
-        end = TransactionEnd(producer_id, 3, coordinator_epoch=7, is_commit=is_commit, transaction_version=2)
+        """Write the marker with the next epoch, as transaction version 2 has it."""
+        end = TransactionEnd(producer_id, 4, coordinator_epoch=7, is_commit=is_commit, transaction_version=2)
         return self.runtime.end_transaction(self.partition_of(name), end)
 
     def read(self, name: str = "a") -> Delayed[str]:

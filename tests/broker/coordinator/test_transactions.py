@@ -43,7 +43,7 @@ def test_marker_names_the_coordinator_and_its_decision(node: Any) -> None:
 
     (batch,) = batches(node)
     assert batch.is_control
-    assert (batch.producer_id, batch.producer_epoch) == (PRODUCER_ID, 3)
+    assert (batch.producer_id, batch.producer_epoch) == (PRODUCER_ID, 4)
     (record,) = read_records(batch, size_bytes_max=1_000)
     assert parse_control_key(record.key) is ControlRecordType.ABORT
     assert record.timestamp_ms == node.clock.wall_ms()

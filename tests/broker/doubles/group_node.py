@@ -6,11 +6,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from ottla.coordinator.transactions import TransactionalProducer, Verification
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.config import GroupConfig
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.handlers.api import RequestContext
 from ottla.handlers.catalog import find
+from ottla.log.producer_state import ProducerState, read_marker
+from ottla.log.replay import replay_batch
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.cluster import BrokerRegistration, ClusterImage, Listener
 from ottla.metadata.image import MetadataImage
@@ -21,7 +23,7 @@ from ottla.security.authorizer import AllowEveryone
 from ottla.simulator.world.clock import SimulatedClock
 from ottla.simulator.world.random_source import SeededRandom
 from ottla.simulator.world.single_node import anonymous_client
-from ottla.types import CONSUMER_OFFSETS_TOPIC, ZERO_UUID, Uuid
+from ottla.types import CONSUMER_OFFSETS_TOPIC, ZERO_UUID, TopicPartition, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
@@ -93,6 +95,7 @@ class MemoryCoordinatorLog:
         self.verified: list[tuple[int, TransactionalProducer, int]] = []
         self.transaction_versions: list[int] = []
         self.guards: list[object | None] = []
+        self._producers: dict[int, ProducerState] = {}
         self._held: list[Delayed[ErrorCode]] = []
 
     def append(
@@ -106,11 +109,25 @@ class MemoryCoordinatorLog:
         parsed.check_crc()
         written = self.batches.setdefault(partition, [])
         parsed.patch(written[-1].next_offset if written else 0, 0)
+        producers = self._producers.setdefault(partition, ProducerState(TopicPartition("log", partition), 1 << 40))
+        try:
+            self._check_producer(producers, parsed, transaction_version)
+        except KafkaError as error:
+            return Delayed.of(error.code)
+        replay_batch(producers, parsed, None)
         written.append(parsed)
         if not self.is_held:
             return Delayed.of(ErrorCode.NONE)
         self._held.append(Delayed())
         return self._held[-1]
+
+    @staticmethod
+    def _check_producer(producers: ProducerState, batch: RecordBatch, transaction_version: int) -> None:
+        marker = read_marker(batch) if batch.is_control else None
+        if marker is None:
+            producers.check_data(batch, offset=batch.base_offset, check_sequence=False)
+        else:
+            producers.check_marker(batch, marker, offset=batch.base_offset, transaction_version=transaction_version)
 
     def verify_transaction(
         self, partition: int, producer: TransactionalProducer, api_version: int
@@ -318,6 +335,7 @@ class GroupNode:
             metadata=self.metadata,
             controller=self.controller,
             groups=self.groups,
+            replicas=SimpleNamespace(find=lambda *_: self),
             authorizer=AllowEveryone(),
             topics_in_flight=set(),
         )

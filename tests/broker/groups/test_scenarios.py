@@ -6,7 +6,8 @@ result. A command is a client's name, an API and ``key=value`` pairs; ``$a`` sta
 clock.
 
 To rewrite the responses with ours: OTTLA_SCENARIOS=rewrite. To record them from a Kafka that runs with
-group.initial.rebalance.delay.ms=500, group.min.session.timeout.ms=100 and the topics t (3 partitions) and u (1): also
+group.initial.rebalance.delay.ms=500, group.min.session.timeout.ms=100, offsets.topic.num.partitions=4,
+transaction.partition.verification.enable=false and the topics t (3 partitions) and u (1): also
 OTTLA_SCENARIOS_BOOTSTRAP=HOST:PORT, and OTTLA_SCENARIOS_CONFIG=KEY=VALUE for the files that have such a ``config``.
 """
 

@@ -6,11 +6,16 @@ import pytest
 
 from ottla.errors import ErrorCode
 from ottla.groups.log import decode
+from ottla.replication.partition import Partition
+from ottla.simulator.clients.requests import create_topic
+from ottla.simulator.world.single_node import RunningNode
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.group_log import OffsetCommitValue
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetCommitResponse,
 )
 
 UNKNOWN_ID = bytes(15) + b"\x7f"
@@ -127,3 +132,20 @@ def test_error_of_the_group_is_that_of_every_partition(group_node: Any) -> None:
         ("t", 9): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ("u", 0): ErrorCode.UNKNOWN_MEMBER_ID,
     }
+
+
+def test_pieces_that_are_not_committed_in_time_have_the_error_in_their_own_partitions(running: RunningNode) -> None:
+    client = running.connect()
+    create_topic(client, "t", partitions=300)
+    coordinator = FindCoordinatorRequest(key="g")
+    while client.ask(coordinator, FindCoordinatorResponse, 2).error_code:
+        running.run(100)
+    partitions = [OffsetCommitRequestPartition(partition_index=index, committed_offset=5) for index in range(300)]
+    request = OffsetCommitRequest(group_id="g", topics=[OffsetCommitRequestTopic(name="t", partitions=partitions)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Partition, "advance_high_watermark", lambda *_: False)
+
+        (topic,) = client.ask(request, OffsetCommitResponse, 9).topics
+
+    assert [partition.partition_index for partition in topic.partitions] == list(range(300))
+    assert {partition.error_code for partition in topic.partitions} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}

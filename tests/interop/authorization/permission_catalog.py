@@ -149,6 +149,17 @@ CLIENTS_ROWS = (
         compares_errors_only=True,
     ),
     Row(
+        api_key=_A.TXN_OFFSET_COMMIT,
+        name="",
+        versions=(0, 4),
+        values=lambda _, v: {
+            "transactional_id": TXN,
+            "group_id": READERS,
+            "producer_id": 1,
+            "topics": [{"name": name, "partitions": [{"partition_index": 99}]} for name in (ORDERS, OTHER, NOTHING)],
+        },
+    ),
+    Row(
         api_key=_A.WRITE_TXN_MARKERS,
         name="",
         versions=(1,),

@@ -3,18 +3,18 @@
 Source: OffsetMetadataManager.commitOffset, ClassicGroup.validateOffsetCommit.
 """
 
-from typing import Final
+from typing import Final, Protocol
 
 from ottla.coordinator.result import CoordinatorResult
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.classic.group import NO_MEMBER_ID, ClassicGroup
 from ottla.groups.classic.rebalance import Rebalancer
 from ottla.groups.classic.state import ClassicGroupState
+from ottla.groups.config import GroupConfig
 from ottla.groups.log import GroupRecord, offset_commit_record
 from ottla.wire.messages.group_log import OffsetCommitValue
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestPartition,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -38,16 +38,15 @@ def commit_offsets(
     now_ms = rebalancer.clock.wall_ms()
     retention_ms = request.retention_time_ms
     expire_ms = NOT_SET if retention_ms == NO_RETENTION_TIME else now_ms + retention_ms
-    metadata_max = rebalancer.config.offset_metadata_max_bytes
     result: CoordinatorResult[GroupRecord, OffsetCommitResponse] = CoordinatorResult(response=OffsetCommitResponse())
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
             error = ErrorCode.NONE
-            if java_length(partition.committed_metadata or "") > metadata_max:
+            if is_metadata_too_large(partition.committed_metadata, rebalancer.config):
                 error = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
-                value = _value(partition, now_ms, expire_ms)
+                value = offset_commit_value(partition, now_ms, expire_ms)
                 value.topic_id = topic.topic_id
                 index = partition.partition_index
                 result.records.append(offset_commit_record(request.group_id, topic.name, index, value))
@@ -74,12 +73,26 @@ def failed_commit(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommi
     return response
 
 
+def is_metadata_too_large(metadata: str | None, config: GroupConfig) -> bool:
+    """Return whether metadata is longer than ``offset.metadata.max.bytes``, which limits characters as Java counts."""
+    return java_length(metadata or "") > config.offset_metadata_max_bytes
+
+
 def java_length(text: str) -> int:
-    """Return Java's ``String.length``, which Kafka compares with ``offset.metadata.max.bytes``, despite its name."""
+    """Return Java's ``String.length``."""
     return len(text.encode("utf-16-be", "surrogatepass")) // 2
 
 
-def _value(partition: OffsetCommitRequestPartition, now_ms: int, expire_ms: int) -> OffsetCommitValue:
+class CommittedPartition(Protocol):
+    """The partition of an OffsetCommit or a TxnOffsetCommit."""
+
+    committed_offset: int
+    committed_leader_epoch: int
+    committed_metadata: str | None
+
+
+def offset_commit_value(partition: CommittedPartition, now_ms: int, expire_ms: int = NOT_SET) -> OffsetCommitValue:
+    """Return the value of the record that stores a partition's offset."""
     return OffsetCommitValue(
         offset=partition.committed_offset,
         leader_epoch=partition.committed_leader_epoch,

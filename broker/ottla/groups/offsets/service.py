@@ -1,4 +1,4 @@
-"""`OffsetService`: OffsetCommit, OffsetFetch, OffsetDelete, and the removal of deleted topics' offsets.
+"""`OffsetService`: OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete, and removal of deleted topics' offsets.
 
 Source: GroupCoordinatorService of Kafka.
 """
@@ -9,6 +9,7 @@ from typing import Protocol
 from ottla.coordinator.result import CoordinatorResult
 from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.coordinator.shard import CoordinatorShard
+from ottla.coordinator.transactions import TransactionalProducer
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.classic.rebalance import Rebalancer
 from ottla.groups.log import GroupRecord
@@ -16,6 +17,7 @@ from ottla.groups.offsets.commit import commit_offsets, failed_commit
 from ottla.groups.offsets.delete import delete_offsets, tombstone
 from ottla.groups.offsets.fetch import fetch_offsets
 from ottla.groups.offsets.store import OffsetStore
+from ottla.groups.offsets.transactional_commit import commit_transactional_offsets, failed_transactional_commit
 from ottla.purgatory import Delayed
 from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
@@ -24,6 +26,7 @@ from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponseGroup,
 )
+from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 
 class OffsetShard(CoordinatorShard[GroupRecord], Protocol):
@@ -48,6 +51,24 @@ class OffsetService:
             request.group_id,
             lambda shard: commit_offsets(shard.rebalancer, request, api_version),
             lambda error: failed_commit(request, error),
+        )
+
+    def commit_transactional_offsets(
+        self, request: TxnOffsetCommitRequest, api_version: int
+    ) -> Delayed[TxnOffsetCommitResponse]:
+        """Store offsets in the producer's transaction; every partition in ``request`` exists (see the handler)."""
+
+        def failed(error: ErrorCode) -> TxnOffsetCommitResponse:
+            return failed_transactional_commit(request, error, api_version)
+
+        if not request.group_id:
+            return Delayed.of(failed(ErrorCode.INVALID_GROUP_ID))
+        return self._runtime.run_transactional_write_operation(
+            request.group_id,
+            TransactionalProducer(request.transactional_id, request.producer_id, request.producer_epoch),
+            api_version,
+            lambda shard: commit_transactional_offsets(shard.rebalancer, request),
+            failed,
         )
 
     def fetch_offsets(

@@ -5,6 +5,8 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from ottla.coordinator.partitioner import partition_for_key
+from ottla.types import CONSUMER_OFFSETS_TOPIC
 from ottla.wire.codec import Message
 from ottla.wire.messages import (
     delete_groups,
@@ -17,8 +19,11 @@ from ottla.wire.messages import (
     offset_delete,
     offset_fetch,
     sync_group,
+    txn_offset_commit,
+    write_txn_markers,
 )
 
+OFFSETS_PARTITIONS = 4
 UUID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
@@ -180,6 +185,50 @@ def commit(command: Command, names: Names) -> tuple[Message, int]:
     ), version
 
 
+def txn_commit(command: Command, names: Names) -> tuple[Message, int]:
+    version = command.version(4)  # Kafka verifies from version 5 on, even where verification is disabled
+    topics: dict[str, list[txn_offset_commit.TxnOffsetCommitRequestPartition]] = {}
+    for topic, rest in command.pairs("offsets"):
+        partition, offset, *metadata = rest.split(":")
+        text, _, count = "".join(metadata).partition("*")
+        topics.setdefault(topic, []).append(
+            txn_offset_commit.TxnOffsetCommitRequestPartition(
+                partition_index=int(partition),
+                committed_offset=int(offset),
+                committed_leader_epoch=int(command.get("epoch", "-1")),
+                committed_metadata=None if text == "null" else text * int(count or 1),
+            )
+        )
+    return txn_offset_commit.TxnOffsetCommitRequest(
+        transactional_id=f"{command.get('producer', '9')}{names.group_suffix}",
+        group_id=group_of(command, names),
+        producer_id=int(command.get("producer", "9")),
+        producer_epoch=int(command.get("producer_epoch", "0")),
+        generation_id=int(command.get("generation", "-1")),
+        member_id=names.member_id(command.get("member")),
+        group_instance_id=command.options.get("instance"),
+        topics=[
+            txn_offset_commit.TxnOffsetCommitRequestTopic(name=name, partitions=partitions)
+            for name, partitions in topics.items()
+        ],
+    ), version
+
+
+def end_txn(command: Command, names: Names) -> tuple[Message, int]:
+    """Return the request with the marker that ends the producer's transaction in the group's partition."""
+    partition = partition_for_key(group_of(command, names), OFFSETS_PARTITIONS)
+    marker = write_txn_markers.WritableTxnMarker(
+        producer_id=int(command.get("producer", "9")),
+        producer_epoch=int(command.get("producer_epoch", "0")),
+        transaction_result=command.get("result") == "commit",
+        coordinator_epoch=int(command.get("coordinator_epoch", "0")),
+        topics=[
+            write_txn_markers.WritableTxnMarkerTopic(name=CONSUMER_OFFSETS_TOPIC, partition_indexes=[partition]),
+        ],
+    )
+    return write_txn_markers.WriteTxnMarkersRequest(markers=[marker]), 2
+
+
 def fetch(command: Command, names: Names) -> tuple[Message, int]:
     version = command.version(9)
     requested = None
@@ -252,6 +301,8 @@ REQUESTS: dict[str, Callable[[Command, Names], tuple[Message, int]]] = {
     "heartbeat": beat,
     "leave": leave,
     "commit": commit,
+    "txn_commit": txn_commit,
+    "end_txn": end_txn,
     "fetch": fetch,
     "list": list_,
     "describe": describe,

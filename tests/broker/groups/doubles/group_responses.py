@@ -15,6 +15,8 @@ from ottla.wire.messages import (
     offset_delete,
     offset_fetch,
     sync_group,
+    txn_offset_commit,
+    write_txn_markers,
 )
 
 
@@ -68,6 +70,16 @@ def show_leave(response: leave_group.LeaveGroupResponse, names: Names) -> list[s
 def show_commit(response: offset_commit.OffsetCommitResponse, names: Names) -> list[str]:
     partitions = sorted_partitions(response.topics, names, lambda part: code(part.error_code))
     return [f"{len(response.topics)} topics", *partitions]
+
+
+def show_txn_commit(response: txn_offset_commit.TxnOffsetCommitResponse, names: Names) -> list[str]:
+    partitions = sorted_partitions(response.topics, names, lambda part: code(part.error_code))
+    return [f"{len(response.topics)} topics", *partitions]
+
+
+def show_markers(response: write_txn_markers.WriteTxnMarkersResponse, _: Names) -> list[str]:
+    (marker,) = response.markers
+    return [f"{marker.producer_id} {code(marker.topics[0].partitions[0].error_code)}"]
 
 
 def show_fetch(response: offset_fetch.OffsetFetchResponse, names: Names) -> list[str]:
@@ -142,6 +154,8 @@ SHOW: dict[str, Callable[[Any, Names], list[str]]] = {
     "LeaveGroup": show_leave,
     "OffsetCommit": show_commit,
     "OffsetFetch": show_fetch,
+    "TxnOffsetCommit": show_txn_commit,
+    "WriteTxnMarkers": show_markers,
     "ListGroups": show_list,
     "DescribeGroups": show_describe,
     "DeleteGroups": show_delete,
