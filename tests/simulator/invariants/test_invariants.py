@@ -10,11 +10,11 @@ from ottla.errors import ErrorCode
 from ottla.log.config import LogConfig
 from ottla.peers.channel import PeerResult
 from ottla.simulator.clients.voter_reconciler import REMOVAL_LIMIT_MS, VoterReconciler
-from ottla.simulator.invariants.cluster_invariants import ReplicasIdenticalBelowHighWatermark
+from ottla.simulator.invariants.cluster_invariants import MonotonicHighWatermark, ReplicasIdenticalBelowHighWatermark
 from ottla.simulator.invariants.deleted_segment import DeletedSegment
 from ottla.simulator.invariants.ledger import InvariantViolation, Ledger, PartitionKey
 from ottla.simulator.invariants.log_start_invariants import FollowersKnowLess, OnlyUnwantedRecordsAreDeleted
-from ottla.simulator.invariants.state_observer import ReplicaChange, ReplicaState, SegmentDeletion
+from ottla.simulator.invariants.state_observer import NO_REPLICA, ReplicaChange, ReplicaState, SegmentDeletion
 from ottla.simulator.world.clock import SimulatedClock
 from ottla.simulator.world.cluster import Cluster
 from ottla.types import Uuid
@@ -129,6 +129,26 @@ def test_deleted_records_from_the_log_start_on_are_the_committed_ones(start: int
     else:
         with pytest.raises(InvariantViolation, match="ReplicasIdenticalBelowHighWatermark"):
             invariant.on_deletion(deletion(6, start=start))
+
+
+def test_loaded_high_watermark_may_go_back_once_at_a_follower() -> None:
+    """Seed 700000166: a power loss had taken the truncation back, but not the checkpoint."""
+    state_observer: Any = SimpleNamespace(ledger=Ledger())
+    invariant = MonotonicHighWatermark(state_observer)
+    invariant.on_replica(change(NO_REPLICA, state(high_watermark=27)))
+    invariant.on_replica(change(state(high_watermark=27), state(high_watermark=26)))
+
+    with pytest.raises(InvariantViolation, match="went from 26 to 25"):
+        invariant.on_replica(change(state(high_watermark=26), state(high_watermark=25)))
+
+
+def test_loaded_high_watermark_of_a_leader_never_goes_back() -> None:
+    state_observer: Any = SimpleNamespace(ledger=Ledger())
+    invariant = MonotonicHighWatermark(state_observer)
+    invariant.on_replica(change(NO_REPLICA, state(high_watermark=27)))
+
+    with pytest.raises(InvariantViolation, match="went from 27 to 26"):
+        invariant.on_replica(change(state(high_watermark=27), state(leads=True, high_watermark=26)))
 
 
 def test_records_that_are_deleted_before_an_event_ends_are_committed() -> None:

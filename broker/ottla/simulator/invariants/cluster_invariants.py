@@ -12,6 +12,7 @@ from ottla.raft.records import Batch, ReplicaKey
 from ottla.replication.partition import Partition
 from ottla.simulator.invariants.ledger import InvariantViolation, PartitionKey, PartitionLedger, batches_in, entry_of
 from ottla.simulator.invariants.state_observer import (
+    NO_REPLICA,
     Invariant,
     QuorumView,
     ReplicaChange,
@@ -71,15 +72,27 @@ class MonotonicEpoch(Invariant):
 
 
 class MonotonicHighWatermark(Invariant):
-    """A replica's high watermark never goes back while its process runs; the quorum's never, across leaders."""
+    """A replica's high watermark never goes back while its process runs; the quorum's never, across leaders.
+
+    Except once: a power loss can take a truncation back, but not the checkpoint of the high watermark, and the follower
+    then truncates below what it has loaded.
+    """
 
     def __init__(self, state_observer: StateObserver) -> None:
         super().__init__(state_observer)
         self._quorum: tuple[LeaderEpoch, Offset] = (0, 0)
+        self._loaded: set[tuple[NodeId, PartitionKey]] = set()
 
     def on_replica(self, change: ReplicaChange) -> None:
         before, now = change.before.high_watermark, change.now.high_watermark
-        if now < before and not self.state_observer.ledger.partition(change.key).is_excused:
+        replica = (change.place.node_id, change.key)
+        if change.before is NO_REPLICA:
+            self._loaded.add(replica)
+            return
+        may_truncate = replica in self._loaded and not change.now.is_leader
+        if now != before or change.now.is_leader:
+            self._loaded.discard(replica)
+        if now < before and not may_truncate and not self.state_observer.ledger.partition(change.key).is_excused:
             raise InvariantViolation(
                 f"MonotonicHighWatermark: {change.key} on node {change.place.node_id} went from {before} to {now}"
             )
@@ -175,16 +188,29 @@ class ReplicasIdenticalBelowHighWatermark(Invariant):
     This one fills the ledger: batches that a high watermark passes first are the reference for all replicas. In an
     excused partition only the newest leader's high watermark counts: a replica that comes back with what an unclean
     election has lost still has its old high watermark until it has truncated, and followers truncate to what the leader
-    has.
+    has. A power loss can take a truncation back, but not the checkpoint of the high watermark: what a follower has
+    loaded is compared when it has advanced for the first time, that is, after it has truncated.
     """
+
+    def __init__(self, state_observer: StateObserver) -> None:
+        super().__init__(state_observer)
+        self._loaded: set[tuple[NodeId, PartitionKey]] = set()
 
     def on_replica(self, change: ReplicaChange) -> None:
         if change.now.high_watermark > change.before.high_watermark:
             ledger = self.state_observer.ledger.partition(change.key)
-            if ledger.is_excused and not self._leads(change.place, change.partition):
+            leads = self._leads(change.place, change.partition)
+            replica = (change.place.node_id, change.key)
+            if ledger.is_excused and not leads:
+                return
+            if change.before is NO_REPLICA and not leads:
+                self._loaded.add(replica)
                 return
             log = change.partition.log
             start = max(change.before.high_watermark, log.log_start_offset)
+            if replica in self._loaded:
+                self._loaded.remove(replica)
+                start = log.log_start_offset
             _compare(ledger, change.partition, change.place.node_id, start, change.now.high_watermark)
 
     def on_deletion(self, deletion: SegmentDeletion) -> None:

@@ -19,9 +19,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ottla.ports import Buffer, DiskSpace, File, Random, sync_in_turn
+from ottla.wire.records import LOG_OVERHEAD_BYTES, MAGIC, MAGIC_POSITION
 
 _FLIP_ONE_IN = 3
 """Of the files that had unsynced writes when the power went, and kept some."""
+_LEADER_EPOCH_POSITION = 12
+"""In a record batch; up to the magic byte."""
 
 
 @dataclass(slots=True)
@@ -50,10 +53,27 @@ def _resize(content: bytearray, size_bytes: int) -> None:
 
 
 def _flip_bit(content: bytearray, change: _Change, random: Random) -> None:
-    """Flip one bit of the data that ``change`` wrote, if any is left."""
-    end = min(len(content), change.position + len(change.data or b""))
+    """Flip one bit of the data that ``change`` wrote, if any is left and a reader can notice it."""
+    data = change.data or b""
+    end = min(len(content), change.position + len(data))
     if end > change.position:
-        content[change.position + random.randrange(end - change.position)] ^= 1 << random.randrange(8)
+        at = random.randrange(end - change.position)
+        bit = 1 << random.randrange(8)
+        if not _is_in_leader_epoch(data, at):
+            content[change.position + at] ^= bit
+
+
+def _is_in_leader_epoch(data: bytes, at: int) -> bool:
+    """Return whether the byte at ``at`` is in the leader epoch of a record batch, which no checksum covers.
+
+    Neither JVM Kafka nor Ottla can tell a later epoch in the last batch of a log from one that was flipped.
+    """
+    start = 0
+    while start + MAGIC_POSITION < len(data) and data[start + MAGIC_POSITION] == MAGIC:
+        if at < start + MAGIC_POSITION:
+            return at >= start + _LEADER_EPOCH_POSITION
+        start += LOG_OVERHEAD_BYTES + int.from_bytes(data[start + 8 : start + LOG_OVERHEAD_BYTES])
+    return False
 
 
 @dataclass(slots=True, eq=False)
