@@ -8,8 +8,9 @@ from ottla.log.batch_check import CheckedBatch, check_at_once, check_coordinator
 from ottla.log.log_state import LogState
 from ottla.log.producer_state import read_marker
 from ottla.log.validation import check_assigned_batches
+from ottla.log.verifications import VerificationGuard
 from ottla.ports import Buffer
-from ottla.types import LeaderEpoch, Offset
+from ottla.types import LeaderEpoch, Offset, ProducerEpoch, ProducerId
 from ottla.wire.records import NO_TIMESTAMP, RecordBatch, TimestampType
 
 NO_OFFSET = -1
@@ -57,6 +58,8 @@ class AppendableLog(LogState):
         origin: AppendOrigin = AppendOrigin.CLIENT,
         now_ms: int,
         transaction_version: int = 0,
+        requires_verification: bool = False,
+        guard: VerificationGuard | None = None,
     ) -> AppendResult:
         """Check one batch, give it offsets, write it.
 
@@ -71,6 +74,8 @@ class AppendableLog(LogState):
             origin: decides how much is checked.
             now_ms: wall clock, for timestamps and roll by age.
             transaction_version: under which a COORDINATOR's marker was written, see `ProducerState.check_marker`.
+            requires_verification: whether the first batch of a transaction needs ``guard``.
+            guard: of `start_verification`.
 
         Raises:
             CorruptRecordError: the CRC, length or magic is wrong (CORRUPT_MESSAGE), or the header or the records
@@ -97,7 +102,47 @@ class AppendableLog(LogState):
             duplicate = self._check_producer(batch, origin, transaction_version)
             if duplicate is not None:
                 return duplicate
+            is_transactional = batch.is_transactional and not batch.is_control
+            if (
+                requires_verification
+                and is_transactional
+                and not self.has_open_transaction(batch.producer_id, batch.producer_epoch)
+            ):
+                self._local.producers.verifications.require_guard(batch, guard)
         return self._append_checked(records, leader_epoch, now_ms)
+
+    def start_verification(
+        self, producer_id: ProducerId, *, producer_epoch: ProducerEpoch, sequence: int, supports_epoch_bump: bool
+    ) -> VerificationGuard | None:
+        """Return the guard that the first batch of a transaction needs; None if the transaction has batches here.
+
+        Args:
+            producer_id: of the transaction.
+            producer_epoch: of the transaction.
+            sequence: of the batch; -1 for one of a coordinator.
+            supports_epoch_bump: see `VerificationGuard`.
+
+        Raises:
+            KafkaError: INVALID_PRODUCER_EPOCH: the producer is fenced.
+        """
+        producers = self._local.producers
+        producers.require_epoch(producer_id, producer_epoch, offset=self.log_end_offset)
+        if self.has_open_transaction(producer_id, producer_epoch):
+            return None
+        return producers.verifications.start(
+            producer_id,
+            producer_epoch=producer_epoch,
+            sequence=sequence,
+            supports_epoch_bump=supports_epoch_bump,
+            now_ms=self._clock.wall_ms(),
+        )
+
+    def has_open_transaction(self, producer_id: ProducerId, producer_epoch: ProducerEpoch) -> bool:
+        """Return whether the producer's transaction has batches here, and no marker."""
+        entry = self._local.producers.producers.get(producer_id)
+        if entry is None or entry.producer_epoch != producer_epoch:
+            return False
+        return entry.current_transaction_first_offset != NO_OFFSET
 
     def _check_producer(
         self, batch: RecordBatch, origin: AppendOrigin, transaction_version: int

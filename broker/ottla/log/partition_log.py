@@ -199,6 +199,7 @@ class PartitionLog(AppendableLog):
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.high_watermark = max(self.high_watermark, offset)
+            self._local.producers.on_high_watermark(self.high_watermark)
             self._guarded(lambda: self._local.epochs.truncate_from_start(offset))
 
     # --- roll, retention, truncation

@@ -34,6 +34,7 @@ from struct import error as StructError
 from typing import NamedTuple
 
 from ottla.errors import CorruptRecordError, ErrorCode, KafkaError
+from ottla.log.verifications import Verifications
 from ottla.types import Offset, ProducerEpoch, ProducerId, TopicPartition
 from ottla.wire.records import (
     NO_PRODUCER_EPOCH,
@@ -51,6 +52,7 @@ BATCHES_KEPT = 5
 """As many batches as an idempotent producer may have in flight."""
 SNAPSHOT_VERSION = 1
 SEQUENCE_MAX = 2**31 - 1
+PRODUCER_EPOCH_MAX = 2**15 - 1
 NO_OFFSET = -1
 MARKER_SIZE_BYTES_MAX = 1 << 16
 
@@ -182,10 +184,21 @@ class ProducerState:
         self.producers: dict[ProducerId, ProducerStateEntry] = {}
         self.end_offset: Offset = 0
         self.first_unstable_offset: Offset | None = None
+        self.verifications = Verifications(topic_partition)
         self._ongoing: dict[Offset, ProducerId] = {}  # open transactions by first offset
         self._unreplicated: dict[Offset, Offset] = {}  # ended ones: first offset to marker's offset
 
     # --- checks of a leader before an append
+
+    def require_epoch(self, producer_id: ProducerId, producer_epoch: ProducerEpoch, *, offset: Offset) -> None:
+        """Reject a fenced producer.
+
+        Raises:
+            KafkaError: INVALID_PRODUCER_EPOCH.
+        """
+        entry = self.producers.get(producer_id)
+        if entry is not None and producer_epoch < entry.producer_epoch:
+            raise self._epoch_error(entry, producer_epoch, offset, "<")
 
     def find_duplicate(self, batch: RecordBatch) -> BatchMetadata | None:
         """Return the one of the producer's last five batches that ``batch`` duplicates."""
@@ -204,11 +217,12 @@ class ProducerState:
         Raises:
             KafkaError: INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE.
         """
+        self.require_epoch(batch.producer_id, batch.producer_epoch, offset=offset)
         entry = self.producers.get(batch.producer_id)
+        if check_sequence and self.verifications:
+            self.verifications.check_sequence(batch, has_batches=entry is not None and bool(entry.batches))
         if entry is None:
             return
-        if batch.producer_epoch < entry.producer_epoch:
-            raise self._epoch_error(entry, batch.producer_epoch, offset, "<")
         if check_sequence:
             self._check_sequence(entry, batch, offset)
         if entry.current_transaction_first_offset != NO_OFFSET and not batch.is_transactional:
@@ -247,7 +261,7 @@ class ProducerState:
             offset: at which it would be appended.
             transaction_version: the feature ``transaction.version`` under which it was written. From 2 on, every
                 transaction has an epoch of its own, so that a marker's epoch must be new; the same epoch again is
-                accepted only as a repetition after the transaction has ended.
+                accepted only as a repetition after the transaction has ended, or as the last epoch of all.
 
         Raises:
             KafkaError: INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED.
@@ -256,7 +270,7 @@ class ProducerState:
         if entry is None:
             return
         epoch, current = batch.producer_epoch, entry.producer_epoch
-        is_repetition = epoch == current and entry.current_transaction_first_offset == NO_OFFSET
+        is_repetition = entry.current_transaction_first_offset == NO_OFFSET or epoch == PRODUCER_EPOCH_MAX
         if epoch < current or (transaction_version >= 2 and epoch == current and not is_repetition):
             raise self._epoch_error(entry, epoch, offset, "<=" if transaction_version >= 2 else "<")
         if entry.coordinator_epoch > marker.coordinator_epoch:
@@ -331,6 +345,7 @@ class ProducerState:
         expired = [entry.producer_id for entry in self.producers.values() if self._is_expired(entry, now_ms)]
         for producer_id in expired:
             del self.producers[producer_id]
+        self.verifications.expire(now_ms, self.expiration_ms)
 
     def _is_expired(self, entry: ProducerStateEntry, now_ms: int) -> bool:
         is_idle = now_ms - entry.last_timestamp_ms >= self.expiration_ms

@@ -23,6 +23,8 @@ def replay_batch(state: ProducerState, batch: RecordBatch, transaction_index: Tr
     """
     if batch.producer_id < 0:
         return
+    if state.verifications and batch.is_transactional:
+        state.verifications.on_appended(batch)
     if not batch.is_control:
         state.on_data(batch)
         return

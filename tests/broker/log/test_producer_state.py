@@ -189,6 +189,14 @@ def test_marker_may_be_repeated_once_the_transaction_has_ended(state: ProducerSt
     assert marker_rejection_code(state, again, transaction_version=2) is None
 
 
+def test_last_epoch_of_all_ends_an_open_transaction(state: ProducerState, batch: MakeProducerBatch) -> None:
+    """No epoch follows it, so its marker has no new one."""
+    state.on_data(batch(0, epoch=2**15 - 1, is_transactional=True))
+    marker = marker_batch(ControlRecordType.ABORT, epoch=2**15 - 1)
+
+    assert marker_rejection_code(state, marker, transaction_version=2) is None
+
+
 @pytest.mark.parametrize(
     ("coordinator_epoch", "expected"),
     [pytest.param(4, ErrorCode.TRANSACTION_COORDINATOR_FENCED, id="replaced"), pytest.param(5, None, id="current")],
