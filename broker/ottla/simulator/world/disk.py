@@ -19,93 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ottla.ports import Buffer, DiskSpace, File, Random, sync_in_turn
-from ottla.wire.records import LOG_OVERHEAD_BYTES, MAGIC, MAGIC_POSITION
-
-_FLIP_ONE_IN = 3
-"""Of the files that had unsynced writes when the power went, and kept some."""
-_LEADER_EPOCH_POSITION = 12
-"""In a record batch; up to the magic byte."""
-
-
-@dataclass(slots=True)
-class _Change:
-    """One unsynced change of a file: bytes at a position, or (``data`` None) a cut at it."""
-
-    position: int
-    data: bytes | None
-
-    def apply(self, content: bytearray, size_bytes: int | None = None) -> None:
-        """Apply the change, or only its first ``size_bytes`` bytes."""
-        if self.data is None:
-            _resize(content, self.position)
-            return
-        data = self.data if size_bytes is None else self.data[:size_bytes]
-        if data and self.position > len(content):
-            _resize(content, self.position)
-        content[self.position : self.position + len(data)] = data
-
-
-def _resize(content: bytearray, size_bytes: int) -> None:
-    if size_bytes <= len(content):
-        del content[size_bytes:]
-    else:
-        content.extend(bytes(size_bytes - len(content)))
-
-
-def _flip_bit(content: bytearray, change: _Change, random: Random) -> None:
-    """Flip one bit of the data that ``change`` wrote, if any is left and a reader can notice it."""
-    data = change.data or b""
-    end = min(len(content), change.position + len(data))
-    if end > change.position:
-        at = random.randrange(end - change.position)
-        bit = 1 << random.randrange(8)
-        if not _is_in_leader_epoch(data, at):
-            content[change.position + at] ^= bit
-
-
-def _is_in_leader_epoch(data: bytes, at: int) -> bool:
-    """Return whether the byte at ``at`` is in the leader epoch of a record batch, which no checksum covers.
-
-    Neither JVM Kafka nor Ottla can tell a later epoch in the last batch of a log from one that was flipped.
-    """
-    start = 0
-    while start + MAGIC_POSITION < len(data) and data[start + MAGIC_POSITION] == MAGIC:
-        if at < start + MAGIC_POSITION:
-            return at >= start + _LEADER_EPOCH_POSITION
-        start += LOG_OVERHEAD_BYTES + int.from_bytes(data[start + 8 : start + LOG_OVERHEAD_BYTES])
-    return False
-
-
-@dataclass(slots=True, eq=False)
-class _Inode:
-    """A file's bytes, now and on the platter."""
-
-    content: bytearray = field(default_factory=bytearray)
-    durable: bytes = b""
-    changes: list[_Change] = field(default_factory=list)
-
-    def change(self, change: _Change) -> None:
-        change.apply(self.content)
-        self.changes.append(change)
-
-    def sync(self) -> None:
-        if self.changes:
-            self.durable = bytes(self.content)
-            self.changes.clear()
-
-    def crash(self, random: Random | None, *, flips_bits: bool) -> None:
-        content = bytearray(self.durable)
-        if random is not None and self.changes:
-            kept = random.randrange(len(self.changes) + 1)
-            for change in self.changes[:kept]:
-                change.apply(content)
-            if kept < len(self.changes) and (torn := self.changes[kept]).data:
-                torn.apply(content, random.randrange(len(torn.data) + 1))
-            if flips_bits and kept and random.randrange(_FLIP_ONE_IN) == 0:
-                _flip_bit(content, self.changes[random.randrange(kept)], random)
-        self.content = content
-        self.durable = bytes(content)
-        self.changes.clear()
+from ottla.simulator.world.inode import Change, Inode
 
 
 @dataclass(slots=True)
@@ -121,7 +35,7 @@ _NameSpaceChange = Callable[["_NameSpace"], object]
 
 @dataclass(slots=True)
 class _NameSpace:
-    files: dict[str, _Inode] = field(default_factory=dict)
+    files: dict[str, Inode] = field(default_factory=dict)
     directories: set[str] = field(default_factory=lambda: {"/", "."})
 
     def copy(self) -> "_NameSpace":
@@ -133,14 +47,14 @@ class SimulatedFile:
 
     __slots__ = ("_disk", "_generation", "_inode", "_path", "_read_only")
 
-    def __init__(self, disk: "SimulatedDisk", path: str, inode: _Inode, *, read_only: bool) -> None:
+    def __init__(self, disk: "SimulatedDisk", path: str, inode: Inode, *, read_only: bool) -> None:
         self._disk = disk
         self._path = path
-        self._inode: _Inode | None = inode
+        self._inode: Inode | None = inode
         self._read_only = read_only
         self._generation = disk.generation
 
-    def _opened(self) -> _Inode:
+    def _opened(self) -> Inode:
         if self._inode is None or self._generation != self._disk.generation:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF), self._path)
         return self._inode
@@ -165,21 +79,21 @@ class SimulatedFile:
         try:
             self._disk.count("write", self._path)
         except OSError:
-            inode.change(_Change(position, data[: len(data) // 2]))
+            inode.change(Change(position, data[: len(data) // 2]))
             raise
         room_bytes = self._disk.room_bytes()
         growth_bytes = position + len(data) - len(inode.content)
         if growth_bytes > room_bytes:
             fitting = max(0, len(data) - (growth_bytes - room_bytes))
-            inode.change(_Change(position, data[:fitting]))
+            inode.change(Change(position, data[:fitting]))
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
-        inode.change(_Change(position, data))
+        inode.change(Change(position, data))
         return len(data)
 
     def truncate(self, size_bytes: int) -> None:
         inode = self._opened()
         self._disk.count("truncate", self._path)
-        inode.change(_Change(size_bytes, None))
+        inode.change(Change(size_bytes, None))
 
     def sync(self) -> None:
         inode = self._opened()
@@ -232,12 +146,12 @@ class SimulatedDisk:
         path = posixpath.normpath(path)
         inode = self._names.files.get(path)
         if inode is None and read_only and path in self._names.directories:
-            inode = _Inode()  # a directory: all that can be done with it is to sync it
+            inode = Inode()  # a directory: all that can be done with it is to sync it
         if inode is None:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
             self._require_directory(posixpath.dirname(path) or ".")
-            inode = _Inode()
+            inode = Inode()
             self._change_names(lambda names, inode=inode: names.files.__setitem__(path, inode))  # type: ignore[misc]
         return SimulatedFile(self, path, inode, read_only=read_only)
 
@@ -381,7 +295,7 @@ class SimulatedDisk:
     def corrupt(self, path: str, position: int, data: bytes) -> None:
         """Overwrite bytes durably, without any program's knowledge."""
         inode = self._inode(path)
-        _Change(position, data).apply(inode.content)
+        Change(position, data).apply(inode.content)
         inode.durable = bytes(inode.content)
         inode.changes.clear()
 
@@ -438,7 +352,7 @@ class SimulatedDisk:
         change(self._names)
         self._name_changes.append(change)
 
-    def _inode(self, path: str) -> _Inode:
+    def _inode(self, path: str) -> Inode:
         inode = self._names.files.get(posixpath.normpath(path))
         if inode is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
