@@ -104,11 +104,16 @@ class GroupAdmin(AdminBase):
         return _classic_group(group, await self.cluster.coordinator(group_id))
 
     async def group_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        require_stable: bool = False,
     ) -> dict[TopicPartition, CommittedOffset]:
         """Return a group's committed offsets, of ``partitions`` or of all.
 
-        Partitions without a committed offset are absent.
+        Partitions without a committed offset are absent. With ``require_stable``, return once no open transaction has
+        offsets of ``partitions``.
 
         Raises:
             KafkaError: the error of the group or of the first partition that has one.
@@ -117,7 +122,11 @@ class GroupAdmin(AdminBase):
         for partition in partitions or ():
             topic = topics.setdefault(partition.topic, OffsetFetchRequestTopic(name=partition.topic))
             topic.partition_indexes.append(partition.partition)
-        request = OffsetFetchRequest(group_id=group_id, topics=None if partitions is None else list(topics.values()))
+        request = OffsetFetchRequest(
+            group_id=group_id,
+            topics=None if partitions is None else list(topics.values()),
+            require_stable=require_stable,
+        )
 
         async def attempt() -> dict[TopicPartition, CommittedOffset]:
             response = await self.cluster.send_to_coordinator(

@@ -39,11 +39,14 @@ BACKOFF_FIRST_S = 0.05
 BACKOFF_MAX_S = 1.0
 ATTEMPT_TIMEOUT_S_MIN = 5.0
 GROUP_COORDINATOR = 0
+TRANSACTION_COORDINATOR = 1
 
 # A broker responds to a connection's requests in order, so a JoinGroup that waits for other members would delay fetches
-# and heartbeats. Requests to group coordinators have their own connections, as in Java's clients.
+# and heartbeats. Requests to group coordinators have their own connections, as in Java's clients; so have those to
+# transaction coordinators.
 ORDINARY = "ordinary"
 COORDINATION = "coordination"
+TRANSACTIONS = "transactions"
 
 # The errors of a broker whose metadata does not have a new topic yet.
 NOT_THERE_YET = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
@@ -95,7 +98,7 @@ class Cluster:
         self._metadata = _Metadata()
         self._connections: dict[tuple[Endpoint, str], Connection] = {}
         self._opening: dict[tuple[Endpoint, str], asyncio.Lock] = {}
-        self._coordinators: dict[str, Endpoint] = {}
+        self._coordinators: dict[tuple[int, str], Endpoint] = {}
         self.last_responder: Endpoint | None = None
         """The node of the last response to `send_to_any`."""
         self._silent: dict[Endpoint, None] = {}
@@ -291,20 +294,28 @@ class Cluster:
         connection = await self._connection(await self.coordinator(group_id), COORDINATION)
         return await connection.send(request, response_type, **options)
 
+    async def transaction_coordinator(self, transactional_id: str) -> Connection:
+        """Return the connection to the coordinator of a transactional id; raises as `send_to_coordinator`."""
+        endpoint = await self._find_coordinator(TRANSACTION_COORDINATOR, transactional_id)
+        return await self._connection(endpoint, TRANSACTIONS)
+
     async def coordinator(self, group_id: str) -> Endpoint:
         """Return the address of a group's coordinator, requested on first use; raises as `send_to_coordinator`."""
-        known = self._coordinators.get(group_id)
+        return await self._find_coordinator(GROUP_COORDINATOR, group_id)
+
+    async def _find_coordinator(self, key_type: int, key: str) -> Endpoint:
+        known = self._coordinators.get((key_type, key))
         if known is None:
-            request = FindCoordinatorRequest(key=group_id, key_type=GROUP_COORDINATOR)
+            request = FindCoordinatorRequest(key=key, key_type=key_type)
             # Version 3 is the last one with a single key, which is all that is needed here.
             response = await self.send_to_any(request, FindCoordinatorResponse, highest=3)
             raise_for(response.error_code, response.error_message)
-            known = self._coordinators[group_id] = Endpoint(response.host, response.port)
+            known = self._coordinators[key_type, key] = Endpoint(response.host, response.port)
         return known
 
     def invalidate_coordinator(self, group_id: str) -> None:
         """Drop the address of the coordinator; the next use requests it again."""
-        self._coordinators.pop(group_id, None)
+        self._coordinators.pop((GROUP_COORDINATOR, group_id), None)
 
     async def retry(
         self,
@@ -314,6 +325,7 @@ class Cluster:
         also: Iterable[ErrorCode] = (),
         never: Iterable[ErrorCode] = NOT_THERE_YET,
         group_id: str | None = None,
+        transactional_id: str | None = None,
     ) -> ResultT:
         """Call ``attempt`` until it succeeds, fails for good, or the time is over.
 
@@ -323,6 +335,7 @@ class Cluster:
             also: codes to retry beyond those that Kafka calls retriable.
             never: codes not to retry although Kafka calls them retriable.
             group_id: the group whose coordinator is requested again after a failure.
+            transactional_id: likewise.
 
         Raises:
             The last failure of ``attempt``.
@@ -345,6 +358,8 @@ class Cluster:
                 self._metadata.topics.clear()
             if group_id is not None:
                 self.invalidate_coordinator(group_id)
+            if transactional_id is not None:
+                self._coordinators.pop((TRANSACTION_COORDINATOR, transactional_id), None)
             await asyncio.sleep(backoff_s * random.uniform(0.8, 1.2))  # noqa: S311 - spreads retries, hides nothing
             backoff_s = min(backoff_s * 2, BACKOFF_MAX_S)
 

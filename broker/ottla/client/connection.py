@@ -74,6 +74,8 @@ class Connection:
         self.client_id = client_id
         self.versions: dict[int, tuple[int, int]] = {}
         """API key to the lowest and highest version that the broker serves."""
+        self.finalized_features: dict[str, int] = {}
+        """Levels of the cluster when this connection was opened; empty for a broker before Kafka 2.7."""
         self._reader = reader
         self._writer = writer
         self._next_correlation_id = 0
@@ -301,6 +303,7 @@ class Connection:
                 request, ApiVersionsResponse, version=version, timeout_s=timeout_s
             )
         self._first_after_greeting = self._next_correlation_id
+        self.finalized_features = {it.name: it.max_version_level for it in response.finalized_features}
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
 
     async def _log_in(self, security: "ClientSecurity") -> None:

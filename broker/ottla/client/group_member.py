@@ -17,6 +17,8 @@ from ottla.client.cluster import Cluster
 from ottla.client.cluster_user import ClusterUser
 from ottla.client.consumer import ConsumedRecord, Consumer, OffsetReset
 from ottla.client.errors import ClientError, kafka_error, raise_for
+from ottla.client.results import CommittedOffset
+from ottla.client.transaction_requests import GroupMetadata
 from ottla.errors import ErrorCode, KafkaError
 from ottla.types import Endpoint, Offset, TopicPartition
 from ottla.wire.messages.consumer_protocol import (
@@ -94,6 +96,11 @@ class GroupConsumer(ClusterUser):
     def assignment(self) -> list[TopicPartition]:
         """The partitions that are assigned to this member now, sorted."""
         return sorted(self.consumer.positions)
+
+    @property
+    def group_metadata(self) -> GroupMetadata:
+        """What a transactional producer sends with the offsets of this member."""
+        return GroupMetadata(self.group_id, self.generation, self.member_id)
 
     async def poll(self, *, max_wait_ms: int = 500) -> list[ConsumedRecord]:
         """Return the next records; those of an earlier poll count as read and are committed every 5 s.
@@ -273,7 +280,7 @@ class GroupConsumer(ClusterUser):
         ]
 
     async def _start_positions(self, assigned: tuple[TopicPartition, ...]) -> None:
-        committed = await GroupAdmin(self.cluster).group_offsets(self.group_id, assigned) if assigned else {}
+        committed = await self._committed_offsets(assigned) if assigned else {}
         positions = {partition: offset.offset for partition, offset in committed.items()}
         self._committed = dict(positions)
         fresh = [partition for partition in assigned if partition not in positions]
@@ -285,6 +292,10 @@ class GroupConsumer(ClusterUser):
         listed = await TopicAdmin(self.cluster).list_offsets(dict.fromkeys(fresh, timestamp)) if fresh else {}
         positions.update({partition: offset.offset for partition, offset in listed.items()})
         self.consumer.assign(positions)
+
+    async def _committed_offsets(self, assigned: tuple[TopicPartition, ...]) -> dict[TopicPartition, CommittedOffset]:
+        # The former owner's transaction may still be open: its offsets decide where this member starts (KIP-447).
+        return await GroupAdmin(self.cluster).group_offsets(self.group_id, assigned, require_stable=True)
 
     async def _send_heartbeats(self) -> None:
         interval_s = min(HEARTBEAT_INTERVAL_S, self._session_timeout_ms / 3000)

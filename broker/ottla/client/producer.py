@@ -102,6 +102,8 @@ class Producer(ClusterUser):
         self._buffer_size_bytes = buffer_size_bytes
         self._delivery_timeout_s = delivery_timeout_s
         self._create_topics = create_topics
+        self._transactional_id: str | None = None
+        self._produce_version_max = PRODUCE_VERSION_MAX
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._sticky: dict[str, TopicPartition] = {}
         self._unsent_bytes = 0
@@ -281,6 +283,7 @@ class Producer(ClusterUser):
         """Send the first batch of each queue; a batch with a retriable error stays first."""
         try:
             sent = [queue for queue in queues if await self._settle(queue)]
+            await self._enlist([queue.partition for queue in sent])
             responses = await self._produce(leader, sent) if sent else {}
             settled = [self._handle_response(queue, responses.get(queue.partition)) for queue in sent]
             if not all(settled):
@@ -298,6 +301,9 @@ class Producer(ClusterUser):
                 queue.is_in_flight = False
             self._work.set()
 
+    async def _enlist(self, partitions: Sequence[TopicPartition]) -> None:
+        """Do what has to be done before batches of ``partitions`` are sent: nothing outside of a transaction."""
+
     async def _produce(
         self, leader: NodeId, queues: list[PartitionQueue]
     ) -> dict[TopicPartition, PartitionProduceResponse | None]:
@@ -308,15 +314,16 @@ class Producer(ClusterUser):
                 PartitionProduceData(index=queue.partition.partition, records=queue.batches[0].data)
             )
         request = ProduceRequest(
+            transactional_id=self._transactional_id,
             acks=self._acks,
             timeout_ms=int(self.cluster.request_timeout_s * 1000),
             topic_data=list(topics.values()),
         )
         connection = await self.cluster.node_connection(leader)
         if self._acks == 0:
-            await connection.send_only(request, highest=PRODUCE_VERSION_MAX)
+            await connection.send_only(request, highest=self._produce_version_max)
             return {queue.partition: None for queue in queues}
-        response = await connection.send(request, ProduceResponse, highest=PRODUCE_VERSION_MAX)
+        response = await connection.send(request, ProduceResponse, highest=self._produce_version_max)
         return {
             TopicPartition(topic.name, entry.index): entry
             for topic in response.responses
@@ -341,6 +348,7 @@ class Producer(ClusterUser):
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=queue.next_sequence if queue.producer else NO_SEQUENCE,
+            is_transactional=self._transactional_id is not None,
         )
         try:
             for record in batch.records:
@@ -405,11 +413,8 @@ class Producer(ClusterUser):
         queue.batches.remove(batch)
         self._unsent_bytes -= batch.size_bytes
         self._progress.set()
-        if error is not None and batch.data is not None and self._is_idempotent:
-            # The broker never received these sequences: the next batches need a new producer id or epoch.
-            queue.producer = self._identity = None
-            for waiting in queue.batches:
-                waiting.data = None
+        if error is not None:
+            self._handle_failed_batch(queue, batch, error)
         for index, record in enumerate(batch.records):
             if record.done.done():
                 continue
@@ -420,6 +425,13 @@ class Producer(ClusterUser):
             offset = base_offset + index if base_offset >= 0 else -1
             timestamp_ms = log_append_time_ms if log_append_time_ms >= 0 else record.timestamp_ms
             record.done.set_result(RecordMetadata(batch.partition, offset, timestamp_ms))
+
+    def _handle_failed_batch(self, queue: PartitionQueue, batch: PendingBatch, _: OttlaError) -> None:
+        if batch.data is not None and self._is_idempotent:
+            # The broker never received these sequences: the next batches need a new producer id or epoch.
+            queue.producer = self._identity = None
+            for waiting in queue.batches:
+                waiting.data = None
 
 
 def _explain(partition: TopicPartition, response: PartitionProduceResponse) -> str:
