@@ -8,6 +8,7 @@ Start with `partition_log`: one partition's log, on `log_state` and `append`. It
 - `leader_epoch_cache`, `unknown_epochs`: start offsets of leader epochs (KIP-101).
 - `durability`: syncs, and the recovery point, below which everything is on stable storage.
 - `recovery`, `interrupted_work`: open a log after a clean stop or a crash. `retention`: the segments to delete.
+- `cleaner`: compaction (cleanup.policy=compact).
 
 Before an append, `validation` and `batch_check` check a producer's batch. A node's logs are in `manager`: several
 `log_directory` (lock, `meta_properties`, `checkpoint` files), and `maintenance`, the periodic work. `open_files` limits
@@ -24,6 +25,7 @@ Invariants:
   directory offline. A shortage of descriptors or memory does not.
 - File names and formats are Kafka's, so that Kafka's tools read them.
 
-Surprising: nothing is thread-safe and all of it runs on the node's loop; only syncs and long checks run off the loop.
+Surprising: nothing is thread-safe and all of it runs on the node's loop; only syncs, long checks and the work of a
+cleaning run off the loop.
 A read returns a slice of a file, not bytes. Append and read are the hot path: a function call per batch is measurable.
 """

@@ -84,15 +84,19 @@ def _check_header(file: File, batch: RecordBatch, position: int, end_position: i
         )
 
 
-def walk_batches(file: File, *, position: int, end_position: int) -> Iterator[tuple[int, RecordBatch]]:
+def walk_batches(
+    file: File, *, position: int, end_position: int, read_size_bytes: int = BATCHES_READ_SIZE_BYTES
+) -> Iterator[tuple[int, RecordBatch]]:
     """Yield (position, batch) of every batch, whole; the CRC is the caller's to check.
+
+    ``read_size_bytes`` are read at a time, or more for a larger batch.
 
     Raises:
         CorruptRecordError: bytes that are no batch, or a batch that ends after ``end_position``.
     """
-    read_size_bytes = BATCHES_READ_SIZE_BYTES
+    wanted_bytes = read_size_bytes
     while position < end_position:
-        chunk = memoryview(file.pread(min(read_size_bytes, end_position - position), position))
+        chunk = memoryview(file.pread(min(wanted_bytes, end_position - position), position))
         at = 0
         while (missing := _missing_bytes(chunk, at)) == 0:
             batch = parse_batch(chunk, at)
@@ -102,7 +106,7 @@ def walk_batches(file: File, *, position: int, end_position: int) -> Iterator[tu
             parse_batch(chunk)
             raise CorruptRecordError(f"{file.path}: the batch at position {position} ends after the file does")
         position += at
-        read_size_bytes = max(BATCHES_READ_SIZE_BYTES, missing)
+        wanted_bytes = max(read_size_bytes, missing)
 
 
 def _missing_bytes(chunk: memoryview, at: int) -> int:

@@ -94,6 +94,8 @@ class LogConfig:
     """Whether records may have to be on stable storage before they are confirmed."""
     validates_records: bool = field(init=False, repr=False, compare=False)
     """Whether the records of a batch must be validated, not only its header."""
+    roll_ms: int = field(init=False, repr=False, compare=False)
+    """segment.ms less the jitter; a compacted log rolls early enough for ``max_compaction_lag_ms``."""
     index_entry_interval_bytes: int = field(init=False, repr=False, compare=False)
     """``index_interval_bytes`` as the log keeps it."""
     offset_index_entries_max: int = field(init=False, repr=False, compare=False)
@@ -113,8 +115,16 @@ class LogConfig:
             ("is_deleted", "delete" in self.cleanup_policy),
             ("awaits_syncs", self.ottla_acks_fsync or self.flush_messages != LONG_MAX),
             ("validates_records", is_compacted or limits_age),
+            ("roll_ms", self._roll_ms(is_compacted=is_compacted)),
             ("index_entry_interval_bytes", min(self.index_interval_bytes, INDEX_INTERVAL_BYTES_MAX)),
             ("offset_index_entries_max", self.segment_index_bytes // OFFSET_INDEX_ENTRY_SIZE_BYTES),
             ("time_index_entries_max", self.segment_index_bytes // TIME_INDEX_ENTRY_SIZE_BYTES),
         ):
             object.__setattr__(self, name, value)
+
+    def _roll_ms(self, *, is_compacted: bool) -> int:
+        """Only segments that are not active are compacted (KIP-354)."""
+        roll_ms = self.segment_ms
+        if is_compacted and self.max_compaction_lag_ms > 0:
+            roll_ms = min(roll_ms, self.max_compaction_lag_ms)
+        return roll_ms - min(self.segment_jitter_ms, roll_ms)

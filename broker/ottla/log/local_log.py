@@ -7,13 +7,22 @@ Source: LocalLog of Kafka.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ottla.errors import StorageError
 from ottla.log.checkpoint import LEADER_EPOCH_CHECKPOINT
 from ottla.log.config import LONG_MAX, LogConfig
 from ottla.log.deleted_files import DeletedFiles
 from ottla.log.durability import Durability, Sync
+from ottla.log.file_names import (
+    CLEANED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    segment_path,
+)
 from ottla.log.log_reader import LogReader
 from ottla.log.open_files import OpenFiles
 from ottla.log.recovery import LoadedLog
@@ -29,6 +38,19 @@ class Closing(NamedTuple):
 
     files: list[File]
     end: Callable[[], None]
+
+
+class CleanedFiles(Protocol):
+    """The ``.cleaned`` files of one segment, on stable storage."""
+
+    @property
+    def base_offset(self) -> Offset: ...
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    @property
+    def has_transactions(self) -> bool: ...
 
 
 class LocalLog:
@@ -184,15 +206,53 @@ class LocalLog:
         self.segments.add(segment)
         self.durability.on_files_changed()
 
-    def delete_segment(self, segment: Segment, *, due_ms: int) -> None:
+    def delete_segment(self, segment: Segment, *, due_ms: int, keeps_snapshot: bool = False) -> None:
         """Take a segment out of the log; its files are removed at ``due_ms`` of the monotonic clock."""
         segment.discard()
         self.segments.remove(segment)
         paths = segment.paths()
-        if self.snapshots.unregister(segment.base_offset):
+        if not keeps_snapshot and self.snapshots.unregister(segment.base_offset):
             paths.append(self.snapshots.path(segment.base_offset))
         for path in paths:
             self.deleted.mark(path, due_ms=due_ms)
+
+    def replace_segments(self, cleaned: CleanedFiles, replaced: list[Segment], *, due_ms: int) -> None:
+        """Put the ``.cleaned`` files of one segment in the place of ``replaced``, which end where the next one starts.
+
+        After a crash in between, `interrupted_work` gives either the old segments or the new one: from the renaming of
+        the ``.log`` file to ``.swap`` on, the new one. It goes first, and the transaction index goes before the others:
+        an index that is missing then makes recovery rebuild all three.
+
+        Source: LocalLog.replaceSegments of Kafka.
+        """
+        suffixes = [LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX]
+        if cleaned.has_transactions:
+            suffixes.insert(1, TRANSACTION_INDEX_SUFFIX)
+        paths = [segment_path(self.directory, cleaned.base_offset, suffix) for suffix in suffixes]
+        for path in paths:
+            self._rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
+        for segment in replaced:
+            self.delete_segment(segment, due_ms=due_ms, keeps_snapshot=segment.base_offset == cleaned.base_offset)
+        for path in paths:
+            self._rename(path + SWAP_SUFFIX, path)
+        self.segments.add(
+            Segment(
+                disk=self._disk,
+                open_files=self._open_files,
+                directory=self.directory,
+                base_offset=cleaned.base_offset,
+                size_bytes=cleaned.size_bytes,
+                created_ms=replaced[-1].created_ms,
+                has_transactions=cleaned.has_transactions,
+            )
+        )
+        self.durability.on_files_changed()
+
+    def _rename(self, source: str, target: str) -> None:
+        try:
+            self._disk.rename(source, target)
+        except OSError as error:
+            raise StorageError(f"cannot rename {source} to {target}: {error}") from error
 
     def truncate_to(self, offset: Offset, *, now_ms: int, due_ms: int) -> None:
         """Remove the records from ``offset`` on, which is at or above the first segment's."""
@@ -273,10 +333,7 @@ class LocalLog:
         """Move everything to ``directory``, on the same file system."""
         for segment in self.segments:
             segment.close()
-        try:
-            self._disk.rename(self.directory, directory)
-        except OSError as error:
-            raise StorageError(f"cannot rename {self.directory} to {directory}: {error}") from error
+        self._rename(self.directory, directory)
         for segment in self.segments:
             segment.move_to(directory)
         self.epochs.path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"

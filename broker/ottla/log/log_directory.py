@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterable
 
 from ottla.errors import ConfigurationError, KafkaError, ShortageError, StorageError
 from ottla.log.checkpoint import (
+    CLEANER_OFFSET_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
+    MalformedFileError,
     format_offsets,
     read_offsets,
     read_text,
@@ -59,6 +61,7 @@ class LogDirectory:
         self.recovery_points: dict[TopicPartition, Offset] = {}
         self.log_start_offsets: dict[TopicPartition, Offset] = {}
         self.high_watermarks: dict[TopicPartition, Offset] = {}
+        self.first_dirty_offsets: dict[TopicPartition, Offset] = {}
         self._written: dict[str, dict[TopicPartition, Offset]] = {}
         self._being_written: set[str] = set()
         self._is_stale = False
@@ -99,6 +102,10 @@ class LogDirectory:
         self.recovery_points = self._read(RECOVERY_POINT_CHECKPOINT)
         self.log_start_offsets = self._read(LOG_START_OFFSET_CHECKPOINT)
         self.high_watermarks = self._read(HIGH_WATERMARK_CHECKPOINT)
+        try:
+            self.first_dirty_offsets = self._read(CLEANER_OFFSET_CHECKPOINT)
+        except MalformedFileError as error:
+            logger.warning("%s; its logs are compacted from their start again", error)
 
     def _read(self, name: str) -> dict[TopicPartition, Offset]:
         return read_offsets(self._disk, f"{self.path}/{name}")
@@ -155,6 +162,13 @@ class LogDirectory:
         offsets = {partition: log.high_watermark for partition, log in self.logs.items()}
         self._write_later(HIGH_WATERMARK_CHECKPOINT, offsets, on_error)
 
+    def checkpoint_first_dirty_offsets(self, on_error: Callable[[StorageError], None]) -> None:
+        """Write the offset of each log up to which it has been compacted, where that is above 0."""
+        self._write_later(CLEANER_OFFSET_CHECKPOINT, self._first_dirty_offsets(), on_error)
+
+    def _first_dirty_offsets(self) -> dict[TopicPartition, Offset]:
+        return {partition: log.first_dirty_offset for partition, log in self.logs.items() if log.first_dirty_offset > 0}
+
     def _raised_log_starts(self) -> dict[TopicPartition, Offset]:
         return {
             partition: log.log_start_offset
@@ -202,6 +216,7 @@ class LogDirectory:
             (RECOVERY_POINT_CHECKPOINT, {partition: log.recovery_point for partition, log in logs}),
             (LOG_START_OFFSET_CHECKPOINT, self._raised_log_starts()),
             (HIGH_WATERMARK_CHECKPOINT, {partition: log.high_watermark for partition, log in logs}),
+            (CLEANER_OFFSET_CHECKPOINT, self._first_dirty_offsets()),
         )
         for name, offsets in checkpoints:
             write_text(self._disk, f"{self.path}/{name}", format_offsets(offsets))

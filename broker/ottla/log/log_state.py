@@ -28,6 +28,8 @@ class LogState:
         topic_partition, topic_id, config: as given; ``topic_id`` is None until it is known.
         log_start_offset: the first offset that can be read.
         high_watermark: set by the owner through `update_high_watermark`; between log start and log end.
+        first_dirty_offset: records below were compacted, as far as is known; set by the log cleaner.
+        truncation_count: how often records were removed from the log end since the log was opened.
         truncated_bytes: how many bytes recovery truncated when the log was opened.
         failure: the error that ended the log; None while it works.
     """
@@ -40,11 +42,13 @@ class LogState:
         "_on_truncated",
         "config",
         "failure",
+        "first_dirty_offset",
         "high_watermark",
         "log_start_offset",
         "topic_id",
         "topic_partition",
         "truncated_bytes",
+        "truncation_count",
     )
 
     def __init__(
@@ -73,6 +77,8 @@ class LogState:
         self.config = config
         self.log_start_offset: Offset = loaded.log_start_offset
         self.high_watermark: Offset = loaded.log_start_offset
+        self.first_dirty_offset: Offset = 0
+        self.truncation_count = 0
         self.truncated_bytes = loaded.truncated_bytes
         self.failure: StorageError | None = None
 
@@ -169,6 +175,10 @@ class LogState:
     def _fail(self, error: StorageError) -> NoReturn:
         self._note_failure(error)
         raise error
+
+    def end_with(self, error: StorageError) -> None:
+        """End the log with an I/O error of work off the loop."""
+        self._note_failure(error)
 
     def _note_failure(self, error: StorageError) -> None:
         if self.failure is None:

@@ -1,22 +1,24 @@
 """Periodic work on the logs of a node: retention, flushes, checkpoints, removal of deleted files and logs.
 
-The work is cut into slices, so that a tick with thousands of logs never holds the loop for long. The log cleaner
-belongs here as one more `PeriodicWork`.
+The work is cut into slices, so that a tick with thousands of logs never holds the loop for long. Compaction runs from
+here too, with slices off the loop.
 
 Source: the scheduled tasks of LogManager in Apache Kafka 4.3.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeVar
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from ottla.errors import ShortageError, StorageError
+from ottla.log.cleaner.config import CleanerConfig
+from ottla.log.cleaner.log_cleaner import LogCleaner
 from ottla.log.log_directory import LogDirectory
 from ottla.log.open_files import OPEN_FILES_MAX
 from ottla.log.partition_log import PartitionLog
-from ottla.ports import Clock, Disk
+from ottla.ports import Background, Clock, Disk
 from ottla.types import TopicPartition
 
 ITEMS_PER_SLICE = 16
@@ -36,6 +38,7 @@ class LogManagerConfig:
         producer_id_expiration_ms: producer.id.expiration.ms.
         producer_id_expiration_check_interval_ms: producer.id.expiration.check.interval.ms.
         open_files_max: how many segments may be open at once; the runtime knows the limit of the process.
+        cleaner: log.cleaner.*.
     """
 
     retention_check_interval_ms: int = 300_000
@@ -46,9 +49,19 @@ class LogManagerConfig:
     producer_id_expiration_ms: int = 86_400_000
     producer_id_expiration_check_interval_ms: int = 600_000
     open_files_max: int = OPEN_FILES_MAX
+    cleaner: CleanerConfig = field(default_factory=CleanerConfig)
 
 
 _Item = TypeVar("_Item")
+
+
+class SlicedWork(Protocol):
+    """Work that is done a slice per tick."""
+
+    def next_ms(self, now_ms: int) -> int:
+        """Return the monotonic time of the next slice."""
+
+    def run_slice(self, now_ms: int) -> None: ...
 
 
 class PeriodicWork(Generic[_Item]):
@@ -86,9 +99,11 @@ class LogMaintenance:
         sorted_logs: yields them by topic and partition, and leaves out what is deleted meanwhile.
         online_directories: the directories that have not failed.
         fail: takes a directory offline.
+        background: where logs are compacted; None to compact none.
 
     Attributes:
-        due_ms: monotonic time of the next work; only `tick` changes it.
+        cleaner: compacts logs; None without ``background``.
+        due_ms: monotonic time of the next work; `tick` changes it, and a completed work of the cleaner.
         on_log_start_raised: called with a partition of which retention has deleted segments; set by replication.
         producer_id_expiration_ms: producer.id.expiration.ms; each log's next check uses it.
     """
@@ -103,6 +118,7 @@ class LogMaintenance:
         sorted_logs: Callable[[], Iterator[PartitionLog]],
         online_directories: Callable[[], Iterator[LogDirectory]],
         fail: Callable[[LogDirectory, StorageError], None],
+        background: Background | None = None,
     ) -> None:
         self._disk = disk
         self._clock = clock
@@ -114,6 +130,17 @@ class LogMaintenance:
         self.on_log_start_raised: Callable[[TopicPartition], None] | None = None
         self.producer_id_expiration_ms = config.producer_id_expiration_ms
         now_ms = clock.monotonic_ms()
+        self.cleaner: LogCleaner | None = None
+        if background is not None:
+            self.cleaner = LogCleaner(
+                disk=disk,
+                clock=clock,
+                background=background,
+                logs=logs,
+                config=config.cleaner,
+                on_cleaned=self._checkpoint_first_dirty_offset,
+                wake=self._wake,
+            )
         self._periodic_work = self._create_periodic_work(config, now_ms)
         self.due_ms = now_ms
 
@@ -125,6 +152,9 @@ class LogMaintenance:
             work.run_slice(now_ms)
         self.due_ms = min([work.next_ms(now_ms) for work in self._periodic_work])
 
+    def _wake(self, due_ms: int) -> None:
+        self.due_ms = min(self.due_ms, due_ms)
+
     def remove_later(self, directory: LogDirectory, path: str, due_ms: int) -> None:
         """Remove a deleted log's directory ``path`` at the first check from the monotonic time ``due_ms`` on."""
         self._removals.append((due_ms, directory, path))
@@ -132,9 +162,7 @@ class LogMaintenance:
     def checkpoint_recovery_points(self, directory: LogDirectory) -> None:
         directory.checkpoint_recovery_points(lambda error: self._fail(directory, error))
 
-    def _create_periodic_work(
-        self, config: LogManagerConfig, now_ms: int
-    ) -> list[PeriodicWork[PartitionLog] | PeriodicWork[LogDirectory] | PeriodicWork[Removal]]:
+    def _create_periodic_work(self, config: LogManagerConfig, now_ms: int) -> Sequence[SlicedWork]:
         monotonic_ms = self._clock.monotonic_ms
         logs: list[tuple[int, Callable[[PartitionLog], object]]] = [
             (config.retention_check_interval_ms, self._apply_retention),
@@ -146,6 +174,8 @@ class LogMaintenance:
             (config.recovery_point_checkpoint_interval_ms, self.checkpoint_recovery_points),
             (config.log_start_offset_checkpoint_interval_ms, self._checkpoint_log_start_offsets),
             (config.high_watermark_checkpoint_interval_ms, self._checkpoint_high_watermarks),
+            # Besides after each cleaning: a truncation may have lowered some, and a write may have been under way.
+            (config.recovery_point_checkpoint_interval_ms, self._checkpoint_first_dirty_offsets),
         ]
         online = self._online_directories
         return [
@@ -157,6 +187,7 @@ class LogMaintenance:
             PeriodicWork(DELETION_CHECK_INTERVAL_MS, self._logs_with_deleted_files, remove_files, now_ms),
             # One by one, not directory by directory: a deleted topic may leave a thousand of them.
             PeriodicWork(DELETION_CHECK_INTERVAL_MS, self._due_removals, self._remove, now_ms),
+            *([] if self.cleaner is None else [self.cleaner]),
         ]
 
     def _unless_gone(self, perform: Callable[[PartitionLog], object]) -> Callable[[PartitionLog], None]:
@@ -185,6 +216,14 @@ class LogMaintenance:
 
     def _checkpoint_high_watermarks(self, directory: LogDirectory) -> None:
         directory.checkpoint_high_watermarks(lambda error: self._fail(directory, error))
+
+    def _checkpoint_first_dirty_offsets(self, directory: LogDirectory) -> None:
+        directory.checkpoint_first_dirty_offsets(lambda error: self._fail(directory, error))
+
+    def _checkpoint_first_dirty_offset(self, log: PartitionLog) -> None:
+        for directory in self._online_directories():
+            if directory.logs.get(log.topic_partition) is log:
+                self._checkpoint_first_dirty_offsets(directory)
 
     def _logs_with_deleted_files(self) -> list[PartitionLog]:
         """Only these: thousands of logs would be too many to walk every second."""

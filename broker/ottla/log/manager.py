@@ -19,7 +19,7 @@ from ottla.log.meta_properties import MetaProperties, read_meta_properties, veri
 from ottla.log.open_files import OpenFiles
 from ottla.log.partition_log import PartitionLog
 from ottla.log.recovery import CorruptLogError
-from ottla.ports import Clock, Disk, DiskSpace, Random
+from ottla.ports import Background, Clock, Disk, DiskSpace, Random
 from ottla.types import NodeId, TopicPartition, Uuid
 
 logger = logging.getLogger(__name__)
@@ -35,6 +35,7 @@ class LogManager:
         on_directory_failure: called once per failed directory with its path and the error, after its logs have been
             removed from the manager; the node returns KAFKA_STORAGE_ERROR for them and reports the directory to the
             controller. `lost_partitions` returns them.
+        background: where logs are compacted; None to compact none.
 
     Attributes:
         maintenance: the periodic work; the node calls its ``tick``.
@@ -51,6 +52,7 @@ class LogManager:
         cluster_id: str | None,
         config: LogManagerConfig | None = None,
         on_directory_failure: Callable[[str, StorageError], None] | None = None,
+        background: Background | None = None,
     ) -> None:
         self._disk = disk
         self._clock = clock
@@ -69,6 +71,7 @@ class LogManager:
             sorted_logs=self.logs,
             online_directories=self._online,
             fail=self._fail,
+            background=background,
         )
         # Shared by a directory's thousands of logs.
         self._on_storage_error = {path: partial(self._fail, each) for path, each in self._directories.items()}
@@ -147,6 +150,7 @@ class LogManager:
                 self._corrupt[partition] = (directory, error)
                 continue
             log.update_high_watermark(directory.high_watermarks.get(partition, 0))
+            log.first_dirty_offset = directory.first_dirty_offsets.get(partition, 0)
             if log.truncated_bytes:
                 logger.warning(
                     "%s: recovery truncated %d bytes of torn batches at offset %d",

@@ -17,12 +17,13 @@ from ottla.log.append import AppendableLog, AppendOrigin, AppendResult
 from ottla.log.batch_check import CheckedBatch
 from ottla.log.checkpoint import read_partition_metadata
 from ottla.log.config import LogConfig
-from ottla.log.local_log import Closing
+from ottla.log.local_log import CleanedFiles, Closing
 from ottla.log.log_reader import LogSlice
 from ottla.log.offset_lookup import OffsetLookup, TimestampAndOffset
 from ottla.log.open_files import OpenFiles
 from ottla.log.recovery import LogLoader
 from ottla.log.retention import deletable_segments
+from ottla.log.segment import Segment
 from ottla.log.transaction_index import AbortedTransaction
 from ottla.log.validation import RecordError, RecordValidationError
 from ottla.ports import Clock, Disk
@@ -202,7 +203,7 @@ class PartitionLog(AppendableLog):
             self._local.producers.on_high_watermark(self.high_watermark)
             self._guarded(lambda: self._local.epochs.truncate_from_start(offset))
 
-    # --- roll, retention, truncation
+    # --- roll, retention, compaction, truncation
 
     def roll(self, now_ms: int) -> None:
         """Close the active segment, even a small one, and start another; nothing when the active one is empty."""
@@ -235,6 +236,10 @@ class PartitionLog(AppendableLog):
         self.raise_log_start(self._local.segments.first.base_offset)
         return [segment.base_offset for segment in deletable]
 
+    def replace_segments(self, cleaned: CleanedFiles, replaced: list[Segment]) -> None:
+        """Put a cleaned segment, whose files are in the log's directory, in the place of neighbouring segments."""
+        self._guarded(lambda: self._local.replace_segments(cleaned, replaced, due_ms=self._deletion_due_ms()))
+
     def truncate_to(self, offset: Offset) -> bool:
         """Remove records from ``offset`` on; return whether there were any.
 
@@ -263,6 +268,8 @@ class PartitionLog(AppendableLog):
 
     def _after_truncation(self, log_start_offset: Offset) -> None:
         self.log_start_offset = log_start_offset
+        self.first_dirty_offset = min(self.first_dirty_offset, self.log_end_offset)
+        self.truncation_count += 1
         self.update_high_watermark(self.high_watermark)
         if self._on_truncated is not None:
             self._on_truncated()

@@ -67,21 +67,23 @@ class Segment:
         size_bytes: int,
         created_ms: int,
         has_transactions: bool = False,
+        suffix: str = "",
     ) -> None:
+        """Open nothing yet; ``suffix`` follows in the names of all files, as ``.cleaned`` does."""
         self._disk = disk
         self._open_files = open_files
         self._file: File | None = None
         self.was_used = True
         self.base_offset = base_offset
-        self.path = segment_path(directory, base_offset, LOG_SUFFIX)
+        self.path = segment_path(directory, base_offset, LOG_SUFFIX + suffix)
         self.size_bytes = size_bytes
         self.created_ms = created_ms
         self.first_timestamp_ms = NO_TIMESTAMP
-        self.offset_index = OffsetIndex(disk, segment_path(directory, base_offset, INDEX_SUFFIX), base_offset)
-        self.time_index = TimeIndex(disk, segment_path(directory, base_offset, TIME_INDEX_SUFFIX), base_offset)
+        self.offset_index = OffsetIndex(disk, segment_path(directory, base_offset, INDEX_SUFFIX + suffix), base_offset)
+        self.time_index = TimeIndex(disk, segment_path(directory, base_offset, TIME_INDEX_SUFFIX + suffix), base_offset)
         self.transaction_index = TransactionIndex(
             disk,
-            segment_path(directory, base_offset, TRANSACTION_INDEX_SUFFIX),
+            segment_path(directory, base_offset, TRANSACTION_INDEX_SUFFIX + suffix),
             base_offset,
             exists=has_transactions,
         )
@@ -195,7 +197,7 @@ class Segment:
             return True
         if held_bytes > 0:
             waited_ms = self._waited_ms(max_timestamp_ms, now_ms)
-            if waited_ms > config.segment_ms - config.segment_jitter_ms:
+            if waited_ms > config.roll_ms:
                 return True
         # One time index entry is reserved for the roll itself.
         return (
@@ -205,12 +207,17 @@ class Segment:
 
     def _waited_ms(self, max_timestamp_ms: int, now_ms: int) -> int:
         """Return the age of the first record for the roll, by the records' own timestamps if they have any."""
+        first_ms = self.read_first_timestamp()
+        if first_ms >= 0 and max_timestamp_ms >= 0:
+            return max_timestamp_ms - first_ms
+        return self._own_age_ms(now_ms)
+
+    def read_first_timestamp(self) -> int:
+        """Return the largest timestamp of the first batch, from the file if it is not known; -1 if there is none."""
         if self.first_timestamp_ms == NO_TIMESTAMP and self.size_bytes > 0:
             _, batch = next(self.walk_headers())
             self.first_timestamp_ms = batch.max_timestamp_ms
-        if self.first_timestamp_ms >= 0 and max_timestamp_ms >= 0:
-            return max_timestamp_ms - self.first_timestamp_ms
-        return self._own_age_ms(now_ms)
+        return self.first_timestamp_ms
 
     def become_inactive(self) -> None:
         """Write the last time index entry and both indexes: no more batches will be appended."""

@@ -21,7 +21,7 @@ from ottla.wire.records.batch import (
     iterate_batches,
     parse_batch,
 )
-from ottla.wire.records.builder import RecordBatchBuilder, build_batch, replace_records
+from ottla.wire.records.builder import RecordBatchBuilder, build_batch, build_empty_batch, replace_records
 from ottla.wire.records.compression import Compression, compress, decompress
 from ottla.wire.records.contiguous_records import are_contiguous, find_newest_timestamp_delta
 from ottla.wire.records.control import (
@@ -68,6 +68,7 @@ __all__ = [
     "TooManyHeadersError",
     "are_contiguous",
     "build_batch",
+    "build_empty_batch",
     "build_end_transaction_marker",
     "compress",
     "control_key",

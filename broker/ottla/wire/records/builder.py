@@ -21,6 +21,7 @@ from ottla.wire.records.batch import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
+    NO_TIMESTAMP,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     RecordBatch,
@@ -188,23 +189,55 @@ class RecordBatchBuilder:
         max_timestamp_ms = self._log_append_time_ms
         if max_timestamp_ms is None:
             max_timestamp_ms = self._max_timestamp_ms
-        header = HEADER.pack(
-            self._base_offset,
-            HEADER_SIZE_BYTES - LOG_OVERHEAD_BYTES + len(records),
-            self._leader_epoch,
+        return _join(
+            HEADER.pack(
+                self._base_offset,
+                HEADER_SIZE_BYTES - LOG_OVERHEAD_BYTES + len(records),
+                self._leader_epoch,
+                MAGIC,
+                0,
+                self._attributes,
+                last_offset - self._base_offset,
+                self._base_timestamp_ms,
+                max_timestamp_ms,
+                *self._producer,
+                self._record_count,
+            ),
+            records,
+        )
+
+
+def _join(header: bytes, records: bytes | bytearray) -> bytes:
+    """Return the batch of a ``header`` without its CRC-32C, which is computed here, and ``records``."""
+    crc = crc32c(records, crc32c(header[ATTRIBUTES_POSITION:]))
+    return b"".join(
+        (header[:CRC_POSITION], crc.to_bytes(_CRC_SIZE_BYTES, "big"), header[ATTRIBUTES_POSITION:], records)
+    )
+
+
+def build_empty_batch(batch: RecordBatch) -> bytes:
+    """Return ``batch`` without its records: its offsets, its producer and the sequence number of its last record.
+
+    Source: DefaultRecordBatch.writeEmptyHeader of Kafka.
+    """
+    return _join(
+        HEADER.pack(
+            batch.base_offset,
+            HEADER_SIZE_BYTES - LOG_OVERHEAD_BYTES,
+            batch.leader_epoch,
             MAGIC,
             0,
-            self._attributes,
-            last_offset - self._base_offset,
-            self._base_timestamp_ms,
-            max_timestamp_ms,
-            *self._producer,
-            self._record_count,
-        )
-        crc = crc32c(records, crc32c(header[ATTRIBUTES_POSITION:]))
-        return b"".join(
-            (header[:CRC_POSITION], crc.to_bytes(_CRC_SIZE_BYTES, "big"), header[ATTRIBUTES_POSITION:], records)
-        )
+            batch.attributes & (TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT),
+            batch.last_offset_delta,
+            NO_TIMESTAMP,
+            batch.max_timestamp_ms,
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.base_sequence,
+            0,
+        ),
+        b"",
+    )
 
 
 def build_batch(

@@ -1,0 +1,94 @@
+"""The last offset of each key in the dirty section of a log, in a table of fixed size.
+
+An entry takes 24 bytes, as in Kafka: the 128-bit hash of the key and the offset. Keys are not kept: two keys with one
+hash would be one key, so the hash is one for which no client can construct such keys (BLAKE2b; Kafka's is MD5).
+
+Source: SkimpyOffsetMap of Kafka.
+"""
+
+from array import array
+from hashlib import blake2b
+from math import isqrt
+from struct import Struct
+from typing import Final
+
+from ottla.types import Offset
+
+ENTRY_SIZE_BYTES: Final = 24
+NO_OFFSET: Final = -1
+_HASH_SIZE_BYTES: Final = 16
+_HALVES = Struct(">QQ")
+_SLOTS_MIN: Final = 3
+
+
+def slots_for(buffer_bytes: int, load_factor: float, record_count_max: int) -> int:
+    """Return how many slots a table gets: those that fit into the buffer, but no more than the records need."""
+    needed = int(record_count_max / load_factor) + 1
+    return max(_SLOTS_MIN, min(buffer_bytes // ENTRY_SIZE_BYTES, needed))
+
+
+class OffsetMap:
+    """Open addressing with double hashing; entries are never removed.
+
+    Args of the constructor:
+        slots: size of the table; it is lowered to a prime number, so that each step visits every slot.
+        load_factor: the share of the slots that may be used.
+
+    Attributes:
+        latest_offset: everything below and at this offset has been added; -1 for nothing.
+    """
+
+    def __init__(self, slots: int, load_factor: float = 0.9) -> None:
+        self.slots = _prime_up_to(max(slots, _SLOTS_MIN))
+        self.capacity = max(1, min(int(self.slots * load_factor), self.slots - 1))
+        self.latest_offset: Offset = NO_OFFSET
+        self._count = 0
+        self._hashes = bytearray(self.slots * _HASH_SIZE_BYTES)
+        # Each offset plus one: 0 is an empty slot.
+        self._offsets = array("q", bytes(self.slots * 8))
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def is_full(self) -> bool:
+        return self._count >= self.capacity
+
+    @property
+    def utilization(self) -> float:
+        """Return the share of the slots that are used."""
+        return self._count / self.slots
+
+    def put(self, key: bytes, offset: Offset) -> None:
+        """Set the last offset of ``key``; the map must not be full."""
+        digest = blake2b(key, digest_size=_HASH_SIZE_BYTES).digest()
+        slot = self._find(digest)
+        if not self._offsets[slot]:
+            self._hashes[slot * _HASH_SIZE_BYTES : (slot + 1) * _HASH_SIZE_BYTES] = digest
+            self._count += 1
+        self._offsets[slot] = offset + 1
+        self.latest_offset = offset
+
+    def get(self, key: bytes) -> Offset:
+        """Return the last offset of ``key``; -1 when it was not added."""
+        return self._offsets[self._find(blake2b(key, digest_size=_HASH_SIZE_BYTES).digest())] - 1
+
+    def advance(self, offset: Offset) -> None:
+        """Record that everything up to ``offset`` has been added."""
+        self.latest_offset = max(self.latest_offset, offset)
+
+    def _find(self, digest: bytes) -> int:
+        """Return the slot that has ``digest``, or the empty slot where it belongs."""
+        slots, offsets, hashes = self.slots, self._offsets, self._hashes
+        first, second = _HALVES.unpack(digest)
+        slot: int = first % slots
+        step: int = 1 + second % (slots - 1)
+        while offsets[slot] and hashes[slot * _HASH_SIZE_BYTES : (slot + 1) * _HASH_SIZE_BYTES] != digest:
+            slot = (slot + step) % slots
+        return slot
+
+
+def _prime_up_to(number: int) -> int:
+    while any(number % divisor == 0 for divisor in range(2, isqrt(number) + 1)):
+        number -= 1
+    return number

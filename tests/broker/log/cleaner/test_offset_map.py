@@ -1,0 +1,57 @@
+"""The table of keys and last offsets: a dictionary of fixed size."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.log.cleaner.offset_map import ENTRY_SIZE_BYTES, OffsetMap, slots_for
+
+
+@given(st.lists(st.tuples(st.binary(max_size=3), st.integers(0, 2**62)), max_size=60))
+def test_map_returns_what_a_dictionary_returns(entries: list[tuple[bytes, int]]) -> None:
+    offsets, model = OffsetMap(80), dict[bytes, int]()
+
+    for key, offset in entries:
+        offsets.put(key, offset)
+        model[key] = offset
+
+    assert len(offsets) == len(model)
+    assert {key: offsets.get(key) for key in model} == model
+    assert offsets.get(b"no such key") == -1
+    assert offsets.latest_offset == (entries[-1][1] if entries else -1)
+
+
+@pytest.mark.parametrize("slots", [1, 3, 4, 100, 1000])
+@pytest.mark.parametrize("load_factor", [0.0, 0.5, 0.9, 1.0])
+def test_full_map_still_finds_every_key(slots: int, load_factor: float) -> None:
+    offsets = OffsetMap(slots, load_factor)
+    count = 0
+    while not offsets.is_full:
+        offsets.put(b"%d" % count, count)
+        count += 1
+
+    assert 1 <= count == offsets.capacity < offsets.slots
+    assert [offsets.get(b"%d" % key) for key in range(count)] == list(range(count))
+    assert offsets.get(b"absent") == -1
+
+
+def test_latest_offset_does_not_go_back() -> None:
+    offsets = OffsetMap(10)
+
+    offsets.advance(7)
+    offsets.advance(3)
+
+    assert offsets.latest_offset == 7
+
+
+@pytest.mark.parametrize(
+    ("buffer_bytes", "records", "expected"),
+    [
+        (1000 * ENTRY_SIZE_BYTES, 10**9, 1000),
+        (1000 * ENTRY_SIZE_BYTES, 90, 101),
+        (0, 10**9, 3),
+    ],
+    ids=["bounded by the buffer", "no more than the records need", "at least a few"],
+)
+def test_slots(buffer_bytes: int, records: int, expected: int) -> None:
+    assert slots_for(buffer_bytes, 0.9, records) == expected
