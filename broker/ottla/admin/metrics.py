@@ -68,6 +68,7 @@ SECTIONS: Final = (
     _of_brokers("Replicas", replication.REPLICA_ROWS, lambda it: it.replicas),
     _of_brokers("Logs", log.LOG_ROWS, lambda it: [each.log for each in it.partitions]),
     _of_brokers("Log directories", log.DIRECTORY_ROWS, lambda it: it.directories),
+    _of_brokers("Compaction", log.CLEANER_ROWS, lambda it: it.cleaner),
     _of_brokers("Groups", groups.ROWS, lambda it: it.groups_by_state),
     _of_brokers("Replication", replication.REPLICATION_ROWS, lambda it: it.replication),
     _section("The controller", controller.ROWS, lambda it: it.controller),

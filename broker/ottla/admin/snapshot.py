@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ottla.controller.metrics import ControllerMetrics
-from ottla.log.metrics import LogDirectorySample
+from ottla.log.cleaner.log_cleaner import CleanerSample
+from ottla.log.metrics import LogDirectorySample, sample_cleaner
 from ottla.membership.broker_lifecycle import BrokerState
 from ottla.metadata.image import MetadataImage
 from ottla.metrics.network import NetworkMetrics
@@ -59,6 +60,7 @@ class NodeSnapshot:
     quorum: QuorumSample
     metadata: MetadataImage
     directories: LogDirectorySample
+    cleaner: CleanerSample
     requests: Sequence[RequestSample]
     traffic: TrafficSample
     purgatories: dict[str, int]
@@ -103,6 +105,7 @@ def _whole_node(node: Node) -> NodeSnapshot:
         quorum=sample_quorum(node.raft),
         metadata=node.metadata.image,
         directories=LogDirectorySample(tuple(node.logs.directory_ids()), tuple(node.logs.offline_directories())),
+        cleaner=sample_cleaner(node.logs),
         requests=sample_requests(connections),
         traffic=sample_traffic(replicas.traffic),
         purgatories=sample_purgatories(replicas),

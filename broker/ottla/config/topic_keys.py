@@ -9,7 +9,7 @@ from ottla.config.table import read_table
 
 ROWS = """
 cleanup.policy LIST delete list:compact|delete - cluster-wide acted-on
-    delete drops old segments; compact is accepted and keeps everything in this release, as an empty list does.
+    delete drops old segments, compact keeps the last record of each key; an empty list keeps everything.
 compression.gzip.level INT -1 1..9|-1 - cluster-wide acted-on
     Compression level of gzip if the broker compresses.
 compression.lz4.level INT 9 1..17 - cluster-wide acted-on
@@ -18,8 +18,8 @@ compression.type STRING producer uncompressed|zstd|lz4|snappy|gzip|producer - cl
     producer keeps batches as they come; any other re-encodes them.
 compression.zstd.level INT 3 -131072..22 - cluster-wide acted-on
     Compression level of zstd if the broker compresses.
-delete.retention.ms LONG 86400000 0.. ms cluster-wide known
-    How long compaction keeps tombstones; compaction is not in this release.
+delete.retention.ms LONG 86400000 0.. ms cluster-wide acted-on
+    How long compaction keeps tombstones and markers of transactions after it has first read them.
 file.delete.delay.ms LONG 60000 0.. ms cluster-wide acted-on
     A deleted segment keeps its bytes this long, for reads under way.
 flush.messages LONG 9223372036854775807 1.. records cluster-wide acted-on
@@ -38,8 +38,8 @@ local.retention.bytes LONG -2 -2.. bytes cluster-wide known
     Local part of a tiered log; no tiers in this release.
 local.retention.ms LONG -2 -2.. ms cluster-wide known
     Local part of a tiered log; no tiers in this release.
-max.compaction.lag.ms LONG 9223372036854775807 1.. ms cluster-wide known
-    Records older than this are compacted whatever the ratio; compaction is not in this release.
+max.compaction.lag.ms LONG 9223372036854775807 1.. ms cluster-wide acted-on
+    Records older than this are compacted whatever the ratio.
 max.message.bytes INT 1048588 0.. bytes cluster-wide acted-on
     Largest record batch.
 message.timestamp.after.max.ms LONG 3600000 0.. ms cluster-wide acted-on
@@ -48,10 +48,10 @@ message.timestamp.before.max.ms LONG 9223372036854775807 0.. ms cluster-wide act
     How old a producer's timestamp may be.
 message.timestamp.type STRING CreateTime CreateTime|LogAppendTime - cluster-wide acted-on
     Whether the producer or the broker stamps records.
-min.cleanable.dirty.ratio DOUBLE 0.5 0..1 - cluster-wide known
-    Share of the log that must be uncompacted before compaction runs; compaction is not in this release.
-min.compaction.lag.ms LONG 0 0.. ms cluster-wide known
-    Records younger than this are not compacted; compaction is not in this release.
+min.cleanable.dirty.ratio DOUBLE 0.5 0..1 - cluster-wide acted-on
+    Share of the log that must be uncompacted before compaction runs.
+min.compaction.lag.ms LONG 0 0.. ms cluster-wide acted-on
+    Records younger than this are not compacted.
 min.insync.replicas INT 1 1.. - cluster-wide acted-on
     In-sync replicas that acks=all needs.
 ottla.acks.fsync BOOLEAN false - - cluster-wide acted-on unlisted

@@ -64,7 +64,8 @@ class LogDirectory:
         self.first_dirty_offsets: dict[TopicPartition, Offset] = {}
         self._written: dict[str, dict[TopicPartition, Offset]] = {}
         self._being_written: set[str] = set()
-        self._is_stale = False
+        self._stale: set[str] = set()
+        """The checkpoints that must be written again once the write under way has ended."""
         self._is_closed = False
 
     def __repr__(self) -> str:
@@ -144,30 +145,47 @@ class LogDirectory:
 
     # --- checkpoints
 
+    def drop_checkpoints_of(self, partition: TopicPartition) -> None:
+        """Drop what was read at the start: checkpoints of an earlier log must not apply to a new one of its name."""
+        for offsets in (self.recovery_points, self.log_start_offsets, self.high_watermarks, self.first_dirty_offsets):
+            offsets.pop(partition, None)
+
     def checkpoint_recovery_points(self, on_error: Callable[[StorageError], None]) -> None:
         """Write the recovery points off the loop, unless they are unchanged; ``on_error`` is called with a failure.
 
         Must be called at once when a log was truncated: a recovery point above its end would hide the next appends
         from recovery. A call during a write makes another write follow it.
         """
-        self._is_stale = RECOVERY_POINT_CHECKPOINT in self._being_written
-        offsets = {partition: log.recovery_point for partition, log in self.logs.items()}
-        self._write_later(RECOVERY_POINT_CHECKPOINT, offsets, on_error)
+        self._write_later(RECOVERY_POINT_CHECKPOINT, self._recovery_points, on_error)
+
+    def _recovery_points(self) -> dict[TopicPartition, Offset]:
+        return {partition: log.recovery_point for partition, log in self.logs.items()}
 
     def checkpoint_log_start_offsets(self, on_error: Callable[[StorageError], None]) -> None:
         """Write likewise the log start offsets that are above the base offset of the first segment."""
-        self._write_later(LOG_START_OFFSET_CHECKPOINT, self._raised_log_starts(), on_error)
+        self._write_later(LOG_START_OFFSET_CHECKPOINT, self._raised_log_starts, on_error)
 
     def checkpoint_high_watermarks(self, on_error: Callable[[StorageError], None]) -> None:
-        offsets = {partition: log.high_watermark for partition, log in self.logs.items()}
-        self._write_later(HIGH_WATERMARK_CHECKPOINT, offsets, on_error)
+        self._write_later(HIGH_WATERMARK_CHECKPOINT, self._high_watermarks, on_error)
+
+    def _high_watermarks(self) -> dict[TopicPartition, Offset]:
+        return {partition: log.high_watermark for partition, log in self.logs.items()}
 
     def checkpoint_first_dirty_offsets(self, on_error: Callable[[StorageError], None]) -> None:
-        """Write the offset of each log up to which it has been compacted, where that is above 0."""
-        self._write_later(CLEANER_OFFSET_CHECKPOINT, self._first_dirty_offsets(), on_error)
+        """Write, of each log that is or was compacted, up to which offset it has been.
+
+        An entry also shows the next start, which reads the logs before it knows the topics' configuration, that there
+        may be gaps between the offsets.
+        """
+        self._write_later(CLEANER_OFFSET_CHECKPOINT, self._first_dirty_offsets, on_error)
 
     def _first_dirty_offsets(self) -> dict[TopicPartition, Offset]:
-        return {partition: log.first_dirty_offset for partition, log in self.logs.items() if log.first_dirty_offset > 0}
+        return {partition: log.first_dirty_offset for partition, log in self.logs.items() if log.may_have_gaps}
+
+    def is_known_to_have_gaps(self, log: PartitionLog) -> bool:
+        """Return whether the file of `checkpoint_first_dirty_offsets` has an entry for ``log``, on stable storage."""
+        written = self._written.get(CLEANER_OFFSET_CHECKPOINT, self.first_dirty_offsets)
+        return log.topic_partition in written
 
     def _raised_log_starts(self) -> dict[TopicPartition, Offset]:
         return {
@@ -177,9 +195,16 @@ class LogDirectory:
         }
 
     def _write_later(
-        self, name: str, offsets: dict[TopicPartition, Offset], on_error: Callable[[StorageError], None]
+        self,
+        name: str,
+        take_offsets: Callable[[], dict[TopicPartition, Offset]],
+        on_error: Callable[[StorageError], None],
     ) -> None:
-        if name in self._being_written or self._written.get(name) == offsets:
+        if name in self._being_written:
+            self._stale.add(name)
+            return
+        offsets = take_offsets()
+        if self._written.get(name) == offsets:
             return
         self._being_written.add(name)
 
@@ -194,8 +219,9 @@ class LogDirectory:
                 on_error(error)
                 return
             self._written[name] = offsets
-            if self._is_stale and name == RECOVERY_POINT_CHECKPOINT:
-                self.checkpoint_recovery_points(on_error)
+            if name in self._stale:
+                self._stale.discard(name)
+                self._write_later(name, take_offsets, on_error)
 
         write_text_later(self._disk, f"{self.path}/{name}", format_offsets(offsets), written)
 
@@ -211,11 +237,10 @@ class LogDirectory:
         open_logs = list(self.logs.values())
         for first in range(0, len(open_logs), LOGS_CLOSED_AT_ONCE):
             self._close_logs(open_logs[first : first + LOGS_CLOSED_AT_ONCE])
-        logs = self.logs.items()
         checkpoints: Iterable[tuple[str, dict[TopicPartition, Offset]]] = (
-            (RECOVERY_POINT_CHECKPOINT, {partition: log.recovery_point for partition, log in logs}),
+            (RECOVERY_POINT_CHECKPOINT, self._recovery_points()),
             (LOG_START_OFFSET_CHECKPOINT, self._raised_log_starts()),
-            (HIGH_WATERMARK_CHECKPOINT, {partition: log.high_watermark for partition, log in logs}),
+            (HIGH_WATERMARK_CHECKPOINT, self._high_watermarks()),
             (CLEANER_OFFSET_CHECKPOINT, self._first_dirty_offsets()),
         )
         for name, offsets in checkpoints:

@@ -29,6 +29,8 @@ class LogState:
         log_start_offset: the first offset that can be read.
         high_watermark: set by the owner through `update_high_watermark`; between log start and log end.
         first_dirty_offset: records below were compacted, as far as is known; set by the log cleaner.
+        may_have_gaps: whether the topic is compacted, or was at any time: recovery must not take a gap between offsets
+            for lost writes.
         truncation_count: how often records were removed from the log end since the log was opened.
         truncated_bytes: how many bytes recovery truncated when the log was opened.
         failure: the error that ended the log; None while it works.
@@ -45,6 +47,7 @@ class LogState:
         "first_dirty_offset",
         "high_watermark",
         "log_start_offset",
+        "may_have_gaps",
         "topic_id",
         "topic_partition",
         "truncated_bytes",
@@ -78,6 +81,7 @@ class LogState:
         self.log_start_offset: Offset = loaded.log_start_offset
         self.high_watermark: Offset = loaded.log_start_offset
         self.first_dirty_offset: Offset = 0
+        self.may_have_gaps = config.is_compacted
         self.truncation_count = 0
         self.truncated_bytes = loaded.truncated_bytes
         self.failure: StorageError | None = None

@@ -138,11 +138,18 @@ class LogMaintenance:
                 background=background,
                 logs=logs,
                 config=config.cleaner,
-                on_cleaned=self._checkpoint_first_dirty_offset,
+                may_clean=self._may_clean,
+                on_cleaned=self._on_cleaned,
                 wake=self._wake,
             )
         self._periodic_work = self._create_periodic_work(config, now_ms)
         self.due_ms = now_ms
+
+    def use_config(self, config: LogManagerConfig) -> None:
+        """Apply the settings that change while the node runs: producer.id.expiration.ms and log.cleaner.*."""
+        self.producer_id_expiration_ms = config.producer_id_expiration_ms
+        if self.cleaner is not None:
+            self.cleaner.use_config(config.cleaner)
 
     def tick(self, now_ms: int) -> None:
         """Do what is due by the monotonic clock; wall time, where records are concerned, is read from the clock."""
@@ -162,6 +169,9 @@ class LogMaintenance:
     def checkpoint_recovery_points(self, directory: LogDirectory) -> None:
         directory.checkpoint_recovery_points(lambda error: self._fail(directory, error))
 
+    def checkpoint_first_dirty_offsets(self, directory: LogDirectory) -> None:
+        directory.checkpoint_first_dirty_offsets(lambda error: self._fail(directory, error))
+
     def _create_periodic_work(self, config: LogManagerConfig, now_ms: int) -> Sequence[SlicedWork]:
         monotonic_ms = self._clock.monotonic_ms
         logs: list[tuple[int, Callable[[PartitionLog], object]]] = [
@@ -175,7 +185,7 @@ class LogMaintenance:
             (config.log_start_offset_checkpoint_interval_ms, self._checkpoint_log_start_offsets),
             (config.high_watermark_checkpoint_interval_ms, self._checkpoint_high_watermarks),
             # Besides after each cleaning: a truncation may have lowered some, and a write may have been under way.
-            (config.recovery_point_checkpoint_interval_ms, self._checkpoint_first_dirty_offsets),
+            (config.recovery_point_checkpoint_interval_ms, self.checkpoint_first_dirty_offsets),
         ]
         online = self._online_directories
         return [
@@ -217,13 +227,22 @@ class LogMaintenance:
     def _checkpoint_high_watermarks(self, directory: LogDirectory) -> None:
         directory.checkpoint_high_watermarks(lambda error: self._fail(directory, error))
 
-    def _checkpoint_first_dirty_offsets(self, directory: LogDirectory) -> None:
-        directory.checkpoint_first_dirty_offsets(lambda error: self._fail(directory, error))
+    def _on_cleaned(self, log: PartitionLog) -> None:
+        directory = self._directory_of(log)
+        if directory is not None:
+            self.checkpoint_first_dirty_offsets(directory)
 
-    def _checkpoint_first_dirty_offset(self, log: PartitionLog) -> None:
-        for directory in self._online_directories():
-            if directory.logs.get(log.topic_partition) is log:
-                self._checkpoint_first_dirty_offsets(directory)
+    def _may_clean(self, log: PartitionLog) -> bool:
+        """The next start must know that the log may have gaps before it has one."""
+        directory = self._directory_of(log)
+        if directory is None or directory.is_known_to_have_gaps(log):
+            return directory is not None
+        self.checkpoint_first_dirty_offsets(directory)
+        return False
+
+    def _directory_of(self, log: PartitionLog) -> LogDirectory | None:
+        online = self._online_directories()
+        return next((each for each in online if each.logs.get(log.topic_partition) is log), None)
 
     def _logs_with_deleted_files(self) -> list[PartitionLog]:
         """Only these: thousands of logs would be too many to walk every second."""

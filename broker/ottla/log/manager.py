@@ -172,6 +172,7 @@ class LogManager:
             log_start_offset=directory.log_start_offsets.get(partition, 0),
             was_clean_shutdown=was_clean_shutdown,
             producer_id_expiration_ms=self.maintenance.producer_id_expiration_ms,
+            may_have_gaps=partition in directory.first_dirty_offsets,
             open_files=self._open_files,
             on_storage_error=self._on_storage_error[directory.path],
             on_truncated=self._on_truncated[directory.path],
@@ -230,14 +231,14 @@ class LogManager:
         log = self._logs.get(topic_partition)
         if log is None:
             directory = self._choose_directory(topic_partition, directory_id)
-            # The checkpoints of an earlier log of that name must not apply to the new one.
-            for offsets in (directory.recovery_points, directory.log_start_offsets, directory.high_watermarks):
-                offsets.pop(topic_partition, None)
+            directory.drop_checkpoints_of(topic_partition)
             try:
                 log = self._open_log(directory, topic_partition, config, was_clean_shutdown=True)
             except StorageError as error:
                 self._fail(directory, error)
                 raise
+            if log.may_have_gaps:
+                self.maintenance.checkpoint_first_dirty_offsets(directory)
         log.assign_topic_id(topic_id)
         return log
 
@@ -348,6 +349,8 @@ class LogManager:
         for partition, log in self._logs.items():
             if partition.topic == topic:
                 log.update_config(self._with_jitter(config))
+        for directory in self._online() if config.is_compacted else ():
+            self.maintenance.checkpoint_first_dirty_offsets(directory)
 
     # --- directories
 

@@ -1,8 +1,10 @@
-"""The metrics of partition logs and log directories."""
+"""The metrics of partition logs, log directories and the log cleaner."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from ottla.log.cleaner.log_cleaner import CleanerSample
+from ottla.log.manager import LogManager
 from ottla.log.partition_log import PartitionLog
 from ottla.metrics.registry import MetricRow, Rows, by_label, gauge
 from ottla.types import Offset
@@ -46,6 +48,60 @@ LOG_ROWS: Final[Rows[Sequence[LogSample]]] = (
     _of_each_log("logstartoffset", "First offset of the partition's log.", lambda log: log.log_start_offset),
     _of_each_log("logendoffset", "Offset that the next record will get.", lambda log: log.log_end_offset),
     _of_each_log("numlogsegments", "Segments of the partition's log.", lambda log: log.segment_count),
+)
+
+
+def sample_cleaner(logs: LogManager) -> CleanerSample:
+    paths = [*logs.directory_ids(), *logs.offline_directories()]
+    cleaner = logs.maintenance.cleaner
+    return CleanerSample(dict.fromkeys(paths, (0, 0))) if cleaner is None else cleaner.sample(paths)
+
+
+def _of_cleaner(name: str, help_text: str, value: Callable[[CleanerSample], int]) -> MetricRow[CleanerSample]:
+    return gauge(f"kafka_log_logcleaner_{name}", help_text, value)
+
+
+CLEANER_ROWS: Final[Rows[CleanerSample]] = (
+    by_label(
+        "gauge",
+        "kafka_log_logcleanermanager_uncleanable_partitions_count",
+        "Compacted partitions with a corrupt batch: their compaction has stopped.",
+        "logDirectory",
+        lambda cleaner: {path: count for path, (count, _) in cleaner.uncleanable.items()},
+    ),
+    by_label(
+        "gauge",
+        "kafka_log_logcleanermanager_uncleanable_bytes",
+        "Bytes of these partitions that were not compacted.",
+        "logDirectory",
+        lambda cleaner: {path: size_bytes for path, (_, size_bytes) in cleaner.uncleanable.items()},
+    ),
+    gauge(
+        "kafka_log_logcleanermanager_max_dirty_percent",
+        "Dirty share of the filthiest log when the logs were last measured.",
+        lambda cleaner: cleaner.dirty_percent_max,
+    ),
+    gauge(
+        "kafka_log_logcleanermanager_time_since_last_run_ms",
+        "Milliseconds since the logs were last measured.",
+        lambda cleaner: cleaner.since_last_run_ms,
+    ),
+    _of_cleaner(
+        "max_buffer_utilization_percent",
+        "Used share of the offset map in the last compaction.",
+        lambda cleaner: cleaner.map_utilization_percent,
+    ),
+    _of_cleaner(
+        "cleaner_recopy_percent",
+        "Bytes that the last compaction kept, in percent of those that it read.",
+        lambda cleaner: cleaner.recopy_percent,
+    ),
+    _of_cleaner("max_clean_time_secs", "Duration of the last compaction.", lambda cleaner: cleaner.clean_time_seconds),
+    _of_cleaner(
+        "max_compaction_delay_secs",
+        "By how much records exceed max.compaction.lag.ms.",
+        lambda cleaner: cleaner.compaction_delay_seconds_max,
+    ),
 )
 
 DIRECTORY_ROWS: Final[Rows[LogDirectorySample]] = (

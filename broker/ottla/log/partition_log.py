@@ -63,6 +63,7 @@ class PartitionLog(AppendableLog):
         log_start_offset: Offset = 0,
         was_clean_shutdown: bool = False,
         producer_id_expiration_ms: int = 86_400_000,
+        may_have_gaps: bool = False,
         open_files: OpenFiles | None = None,
         on_storage_error: Callable[[StorageError], None] | None = None,
         on_truncated: Callable[[], None] | None = None,
@@ -70,7 +71,8 @@ class PartitionLog(AppendableLog):
         """Open the log in ``directory``, create it when it is missing, and recover it unless it was closed cleanly.
 
         ``on_storage_error`` is called once, with the error that ends the log; ``on_truncated`` whenever the log end has
-        gone back, for the owner to write the recovery point, which may have too.
+        gone back, for the owner to write the recovery point, which may have too. ``may_have_gaps``: the log was
+        compacted before, whatever ``config`` says now.
 
         Raises:
             StorageError: an I/O error. A corrupt tail is not an error: it is truncated.
@@ -88,6 +90,7 @@ class PartitionLog(AppendableLog):
             log_start_offset=log_start_offset,
             was_clean_shutdown=was_clean_shutdown,
             producer_id_expiration_ms=producer_id_expiration_ms,
+            may_have_gaps=may_have_gaps,
         ).load()
         log = cls(
             disk=disk,
@@ -100,6 +103,7 @@ class PartitionLog(AppendableLog):
             on_storage_error=on_storage_error,
             on_truncated=on_truncated,
         )
+        log.may_have_gaps = may_have_gaps or config.is_compacted
         log.topic_id = read_partition_metadata(disk, directory)
         if topic_id is not None:
             log.assign_topic_id(topic_id)
@@ -310,6 +314,7 @@ class PartitionLog(AppendableLog):
 
     def update_config(self, config: LogConfig) -> None:
         self.config = config
+        self.may_have_gaps = self.may_have_gaps or config.is_compacted
 
     def close(self) -> None:
         """Flush, snapshot the producers, and close every file, as a clean shutdown needs it."""

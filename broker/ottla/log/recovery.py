@@ -98,6 +98,7 @@ class LogLoader:
         log_start_offset: Offset,
         was_clean_shutdown: bool,
         producer_id_expiration_ms: int,
+        may_have_gaps: bool,
     ) -> None:
         self._disk = disk
         self._open_files = open_files
@@ -109,6 +110,8 @@ class LogLoader:
         self._recovery_point = recovery_point
         self._log_start_offset = log_start_offset
         self._was_clean_shutdown = was_clean_shutdown
+        # A node reads its logs before it knows the topics' configuration.
+        self._may_have_gaps = may_have_gaps or config.is_compacted
         self._epochs = LeaderEpochCache(disk, f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
         self._state = ProducerState(topic_partition, producer_id_expiration_ms)
         self._snapshots = ProducerSnapshots(disk, directory)
@@ -360,7 +363,7 @@ class LogLoader:
         A segment starts at the end of the previous one, unless compaction has removed that one's last records; and
         records below the recovery point cannot be lost.
         """
-        is_suspect = end_offset >= self._recovery_point and not self._config.is_compacted
+        is_suspect = end_offset >= self._recovery_point and not self._may_have_gaps
         return is_suspect and segment.base_offset > end_offset
 
     def _recover(self, segment: Segment, epoch_starts: list[EpochEntry]) -> tuple[Offset, bool]:
@@ -398,7 +401,7 @@ class LogLoader:
         """
         _require_offsets(segment, batch, next_offset)
         offset = batch.base_offset
-        if offset > next_offset >= self._recovery_point and not self._config.is_compacted:
+        if offset > next_offset >= self._recovery_point and not self._may_have_gaps:
             raise CorruptRecordError(f"{segment.path}: offset {offset} after {next_offset - 1}")
         if batch.leader_epoch < epoch and batch.leader_epoch != NO_LEADER_EPOCH:
             raise CorruptRecordError(f"{segment.path}: leader epoch {batch.leader_epoch} after {epoch} at {offset}")

@@ -10,7 +10,7 @@ from ottla.log.manager import LogManager
 from ottla.node import settings
 from ottla.node.metadata_plane import MetadataPlane
 from ottla.peers.client import PeerClient
-from ottla.ports import Clock, Disk, Random
+from ottla.ports import Background, Clock, Disk, Random
 from ottla.replication.peer_brokers import PeerBrokers
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.types import CONSUMER_OFFSETS_TOPIC, Offset
@@ -37,6 +37,7 @@ class DataPlane:
         disk: Disk,
         clock: Clock,
         random: Random,
+        background: Background,
         peers: PeerClient,
         metadata_plane: MetadataPlane,
         descriptor_limit: int,
@@ -54,6 +55,7 @@ class DataPlane:
             cluster_id=metadata_plane.cluster_id,
             config=settings.log_manager_config(config, descriptor_limit),
             on_directory_failure=on_directory_failure,
+            background=background,
         )
         self.logs.cordon(config.cordoned_directories)
         self.logs.start(config_of_topic=topic_config)

@@ -126,17 +126,15 @@ class Node:
             on_failure=self._fail,
         )
         self.cluster_id, self.metadata = metadata_plane.cluster_id, metadata_plane.cache
-        self.raft, self.controller, self.channel = (
-            metadata_plane.raft,
-            metadata_plane.controller,
-            metadata_plane.channel,
-        )
+        self.raft, self.controller = metadata_plane.raft, metadata_plane.controller
+        self.channel = metadata_plane.channel
         self._snapshots, self._loader = metadata_plane.snapshots, metadata_plane.loader
         data_plane = DataPlane(
             config=self.config,
             disk=disk,
             clock=self.clock,
             random=self._random,
+            background=background,
             peers=self.peers,
             metadata_plane=metadata_plane,
             descriptor_limit=descriptor_limit,
@@ -281,7 +279,7 @@ class Node:
         self._on_config(config)
         self._clients.use_config(config)
         self.replicas.update_config(settings.replication_config(config))
-        self.logs.maintenance.producer_id_expiration_ms = config.producer_id_expiration_ms
+        self.logs.maintenance.use_config(settings.log_manager_config(config))
 
     def _become_ready(self) -> None:
         strays = self.replicas.metadata_publisher.remove_strays()

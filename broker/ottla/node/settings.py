@@ -15,6 +15,7 @@ from ottla.controller.config import ControllerConfig
 from ottla.errors import ConfigurationError
 from ottla.groups.config import MINUTE_MS, GroupConfig
 from ottla.handlers.api import ListenerRole
+from ottla.log.cleaner.config import CleanerConfig
 from ottla.log.config import LogConfig
 from ottla.log.maintenance import LogManagerConfig
 from ottla.log.meta_properties import MetaProperties, read_meta_properties
@@ -160,6 +161,19 @@ def log_manager_config(config: NodeConfig, descriptor_limit: int = UNLIMITED_DES
         high_watermark_checkpoint_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
         producer_id_expiration_ms=config.producer_id_expiration_ms,
         producer_id_expiration_check_interval_ms=config.producer_id_expiration_check_interval_ms,
+        cleaner=cleaner_config(config),
+    )
+
+
+def cleaner_config(config: NodeConfig) -> CleanerConfig:
+    return CleanerConfig(
+        is_enabled=config.log_cleaner_enable,
+        threads=config.log_cleaner_threads,
+        backoff_ms=config.log_cleaner_backoff_ms,
+        dedupe_buffer_bytes=config.log_cleaner_dedupe_buffer_size,
+        load_factor=config.log_cleaner_io_buffer_load_factor,
+        io_buffer_bytes=config.log_cleaner_io_buffer_size,
+        io_bytes_per_second_max=config.log_cleaner_io_max_bytes_per_second,
     )
 
 

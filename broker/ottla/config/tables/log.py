@@ -29,30 +29,30 @@ fetch.purgatory.purge.interval.requests INT 1000 - - read-only known
     Kafka's purgatory housekeeping; ours needs none.
 leader.imbalance.check.interval.seconds LONG 300 1.. s read-only acted-on
     How often leadership is given back to preferred replicas.
-log.cleaner.backoff.ms LONG 15000 0.. ms cluster-wide known
-    Rest of the compactor when nothing needs it.
-log.cleaner.dedupe.buffer.size LONG 134217728 - bytes cluster-wide known
-    Memory of Kafka's compactor.
-log.cleaner.delete.retention.ms LONG 86400000 0.. ms cluster-wide known
-    How long compaction keeps tombstones; compaction is not in this release.
-log.cleaner.enable BOOLEAN true - - read-only known
-    Run the compactor; compaction is not in this release.
-log.cleaner.io.buffer.load.factor DOUBLE 0.9 - - cluster-wide known
-    Fill of the Kafka compactor's key table.
-log.cleaner.io.buffer.size INT 524288 0.. bytes cluster-wide known
-    Kafka compactor's I/O buffers.
-log.cleaner.io.max.bytes.per.second DOUBLE 1.7976931348623157E308 - bytes/s cluster-wide known
-    Speed limit of the compactor.
-log.cleaner.max.compaction.lag.ms LONG 9223372036854775807 1.. ms cluster-wide known
-    Records older than this are compacted whatever the ratio; compaction is not in this release.
-log.cleaner.min.cleanable.ratio DOUBLE 0.5 0..1 - cluster-wide known
-    Share of a log that must be uncompacted before compaction runs; compaction is not in this release.
-log.cleaner.min.compaction.lag.ms LONG 0 0.. ms cluster-wide known
-    Records younger than this are not compacted; compaction is not in this release.
-log.cleaner.threads INT 1 0.. - cluster-wide known
-    Threads of Kafka's compactor.
+log.cleaner.backoff.ms LONG 15000 0.. ms cluster-wide acted-on
+    How long the cleaner waits if no log needs compaction.
+log.cleaner.dedupe.buffer.size LONG 134217728 - bytes cluster-wide acted-on
+    Most memory of the maps from keys to offsets, over all threads; 24 bytes per key.
+log.cleaner.delete.retention.ms LONG 86400000 0.. ms cluster-wide acted-on
+    The default of topics' delete.retention.ms.
+log.cleaner.enable BOOLEAN true - - read-only acted-on
+    Compact the logs of topics with cleanup.policy=compact.
+log.cleaner.io.buffer.load.factor DOUBLE 0.9 - - cluster-wide acted-on
+    Share of a map of keys that may be used.
+log.cleaner.io.buffer.size INT 524288 0.. bytes cluster-wide acted-on
+    Memory of the cleaner's reads and writes, over all threads.
+log.cleaner.io.max.bytes.per.second DOUBLE 1.7976931348623157E308 - bytes/s cluster-wide acted-on
+    Most bytes that the cleaner reads and writes per second, over all threads.
+log.cleaner.max.compaction.lag.ms LONG 9223372036854775807 1.. ms cluster-wide acted-on
+    The default of topics' max.compaction.lag.ms.
+log.cleaner.min.cleanable.ratio DOUBLE 0.5 0..1 - cluster-wide acted-on
+    The default of topics' min.cleanable.dirty.ratio.
+log.cleaner.min.compaction.lag.ms LONG 0 0.. ms cluster-wide acted-on
+    The default of topics' min.compaction.lag.ms.
+log.cleaner.threads INT 1 0.. - cluster-wide acted-on
+    How many logs are compacted at a time.
 log.cleanup.policy LIST delete list:compact|delete - cluster-wide acted-on
-    The default of topics' cleanup.policy; compact compacts nothing in this release.
+    The default of topics' cleanup.policy.
 log.dir LIST /tmp/kafka-logs list+ - read-only acted-on
     Where data lives when log.dirs is not set.
 log.dir.failure.timeout.ms LONG 30000 1.. ms read-only known

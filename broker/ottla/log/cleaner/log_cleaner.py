@@ -54,7 +54,7 @@ class _Job:
 
 
 class CleanerSample(NamedTuple):
-    """The metrics of the cleaner; see `ottla.log.metrics`.
+    """The state of the cleaner, for its metrics; without a cleaner all are 0.
 
     Attributes:
         uncleanable: partitions and their cleanable bytes, by log directory.
@@ -65,12 +65,12 @@ class CleanerSample(NamedTuple):
     """
 
     uncleanable: Mapping[str, tuple[int, int]]
-    dirty_percent_max: int
-    since_last_run_ms: int
-    map_utilization_percent: int
-    recopy_percent: int
-    clean_time_seconds: int
-    compaction_delay_seconds_max: int
+    dirty_percent_max: int = 0
+    since_last_run_ms: int = 0
+    map_utilization_percent: int = 0
+    recopy_percent: int = 0
+    clean_time_seconds: int = 0
+    compaction_delay_seconds_max: int = 0
 
 
 class LogCleaner:
@@ -78,6 +78,7 @@ class LogCleaner:
 
     Args of the constructor:
         logs: the node's online logs; changes while work is under way.
+        may_clean: whether a log's cleaning may start now; else it is measured again after the next backoff.
         on_cleaned: called with a log whose `first_dirty_offset` has changed, to write its checkpoint.
         wake: called with a monotonic time at which `run_slice` must be called; it may be called by a completion.
 
@@ -93,6 +94,7 @@ class LogCleaner:
         background: Background,
         logs: Mapping[TopicPartition, PartitionLog],
         config: CleanerConfig,
+        may_clean: Callable[[PartitionLog], bool],
         on_cleaned: Callable[[PartitionLog], None],
         wake: Callable[[int], None],
     ) -> None:
@@ -101,6 +103,7 @@ class LogCleaner:
         self._background = background
         self._logs = logs
         self.config = config
+        self._may_clean = may_clean
         self._on_cleaned = on_cleaned
         self._wake = wake
         self._throttle = Throttle()
@@ -165,7 +168,7 @@ class LogCleaner:
     def _measure_some(self, now_ms: int) -> None:
         for _ in range(min(len(self._unmeasured), LOGS_PER_SLICE)):
             log = self._unmeasured.popleft()
-            if self._logs.get(log.topic_partition) is log:
+            if self._logs.get(log.topic_partition) is log and self._may_clean(log):
                 self._measure(log)
         if self._unmeasured:
             return

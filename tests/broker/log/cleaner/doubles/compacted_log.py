@@ -82,6 +82,7 @@ class CompactedLog:
             background=self.background,
             logs=self.logs,
             config=self.cleaner_config,
+            may_clean=lambda _: True,
             on_cleaned=lambda log: self.checkpoints.append(log.first_dirty_offset),
             wake=lambda _: None,
         )
