@@ -7,6 +7,7 @@ Environment:
         tests then run against another implementation: JVM Kafka passes them, so they claim Kafka's behaviour.
 """
 
+import asyncio
 import contextlib
 import importlib
 import itertools
@@ -28,6 +29,10 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tool_host import TOOLS, ToolHost, ToolResult
+
+from ottla.client.cluster import Cluster
+from ottla.client.errors import UnsupportedApiError
+from ottla.wire.messages.end_txn import EndTxnRequest
 
 with warnings.catch_warnings():
     # kafka-python reads its own package data in a way that importlib.resources has deprecated.
@@ -176,6 +181,23 @@ def broker(request: pytest.FixtureRequest) -> Node:
     if "OTTLA_INTEROP_BOOTSTRAP" in os.environ:
         return Node(bootstrap=os.environ["OTTLA_INTEROP_BOOTSTRAP"])
     return request.getfixturevalue("new_node")()  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="session")
+def transactions(broker: Node) -> Node:
+    """Return `broker` if it is a coordinator of transactions; skip if it is not."""
+
+    async def check() -> None:
+        async with Cluster(broker.bootstrap) as cluster:
+            await cluster.metadata()
+            connection = await cluster.node_connection(min(cluster.nodes))
+            connection.version_for(EndTxnRequest)
+
+    try:
+        asyncio.run(check())
+    except UnsupportedApiError as error:
+        pytest.skip(str(error))
+    return broker
 
 
 @pytest.fixture(scope="session")

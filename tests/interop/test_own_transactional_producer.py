@@ -11,26 +11,18 @@ from ottla.client.admin import AdminClient
 from ottla.client.admin_features import UpgradeType
 from ottla.client.admin_topics import EARLIEST
 from ottla.client.consumer import Consumer
-from ottla.client.errors import UnsupportedApiError
 from ottla.client.results import CommittedOffset
 from ottla.client.transaction_requests import TRANSACTION_VERSION, GroupMetadata
 from ottla.client.transactional_producer import TransactionalProducer
 from ottla.errors import ErrorCode, KafkaError
 from ottla.types import TopicPartition
-from ottla.wire.messages.end_txn import EndTxnRequest
 
 ROUNDS = 6
 
 
 async def finalize(bootstrap: str, wanted: int) -> int:
-    """Finalize a transaction.version; return the one before. Skip while the broker serves no transactions."""
+    """Finalize a transaction.version; return the one before."""
     async with AdminClient(bootstrap) as admin:
-        await admin.cluster.metadata()
-        connection = await admin.cluster.node_connection(min(admin.cluster.nodes))
-        try:
-            connection.version_for(EndTxnRequest)
-        except UnsupportedApiError as error:
-            pytest.skip(str(error))
         level = (await admin.describe_features())[TRANSACTION_VERSION].level
         if level != wanted:
             direction = UpgradeType.SAFE_DOWNGRADE if level > wanted else UpgradeType.UPGRADE
@@ -44,12 +36,12 @@ async def finalized(bootstrap: str) -> int:
 
 
 @pytest.fixture(params=[0, 1, 2])
-def version(broker: Any, request: pytest.FixtureRequest, eventually: Callable[..., object]) -> Iterator[int]:
+def version(transactions: Any, request: pytest.FixtureRequest, eventually: Callable[..., object]) -> Iterator[int]:
     """A finalized transaction.version."""
-    before = asyncio.run(finalize(broker.bootstrap, request.param))
-    eventually(lambda: asyncio.run(finalized(broker.bootstrap)) == request.param)
+    before = asyncio.run(finalize(transactions.bootstrap, request.param))
+    eventually(lambda: asyncio.run(finalized(transactions.bootstrap)) == request.param)
     yield request.param
-    asyncio.run(finalize(broker.bootstrap, before))
+    asyncio.run(finalize(transactions.bootstrap, before))
 
 
 @asynccontextmanager

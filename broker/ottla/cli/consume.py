@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ottla.types import Offset, TopicPartition
 
 POLL_MS = 500
+READ_COMMITTED = "read_committed"
 DEFAULT_FORMAT = "%v\\n"
 WIDE_FORMAT = "%t-%p  %o  %D  %k  %v\\n"
 
@@ -48,7 +49,13 @@ WIDE_FORMAT = "%t-%p  %o  %D  %k  %v\\n"
 @click.option("-g", "--group", metavar="GROUP", help="Join this group, which commits offsets.")
 @click.option("-f", "--format", "form", metavar="FORMAT", help="Percent verbs: %t %p %o %k %v %h %d %D %i ...")
 @click.option("-o", "--output", type=click.Choice(("value", "wide", "json")), default="value", show_default=True)
-@click.option("--read-committed", is_flag=True, help="Skip records of open and aborted transactions.")
+@click.option(
+    "--isolation",
+    type=click.Choice((READ_COMMITTED, "read_uncommitted")),
+    default="read_uncommitted",
+    show_default=True,
+    help="read_committed skips records of open and aborted transactions.",
+)
 @bootstrap_option
 def consume(*, topics: tuple[str, ...], bootstrap: str, **options: Any) -> None:  # noqa: ANN401 - click's
     """Show the records of TOPICs."""
@@ -60,7 +67,7 @@ def consume(*, topics: tuple[str, ...], bootstrap: str, **options: Any) -> None:
     printer = _Printer(write, options["count_max"])
     if options["group"] is None:
         partitions = _partition_numbers(options["partitions"])
-        asyncio.run(_consume(topics, partitions, chosen, bootstrap, options["read_committed"], printer))
+        asyncio.run(_consume(topics, partitions, chosen, bootstrap, options["isolation"] == READ_COMMITTED, printer))
         return
     if options["partitions"] or chosen not in (OffsetRange(START), OffsetRange(END)):
         raise click.UsageError("with --group, the group assigns partitions, and --offset may be start or end")
@@ -119,7 +126,7 @@ async def _consume(
     async with Cluster(bootstrap, client_id="ottla-consume", security=command_security()) as cluster:
         where = await _partitions(cluster, topics, partitions)
         admin = TopicAdmin(cluster)
-        bounds = await partition_bounds(admin, where)
+        bounds = await partition_bounds(admin, where, read_committed=read_committed)
         begins = await offsets_of_position(admin, bounds, chosen.begin)
         stops = None if chosen.stop is None else await offsets_of_position(admin, bounds, chosen.stop)
         consumer = Consumer(cluster, offset_reset="earliest", read_committed=read_committed)
@@ -171,7 +178,7 @@ async def _consume_as_member(
         group_id=options["group"],
         topics=topics,
         offset_reset="earliest" if chosen.begin == START else "latest",
-        read_committed=options["read_committed"],
+        read_committed=options["isolation"] == READ_COMMITTED,
         client_id="ottla-consume",
         security=command_security(),
     )

@@ -44,6 +44,7 @@ SECTIONS = {
     "Look inside": {
         "doctor": Entry("ottla.cli.doctor:doctor", "Diagnose a cluster or a connection"),
         "group": Entry("ottla.cli.group:group", "List, describe and delete groups; reset their offsets"),
+        "txn": Entry("ottla.cli.txn:txn", "List, describe and abort transactions; find hanging ones"),
         "log": Entry("ottla.cli.log:log", "Dump the files of a log"),
         "simulate": Entry("ottla.cli.simulate:simulate", "Break simulated clusters, from seeds"),
         "completion": Entry("ottla.cli.completion:completion", "Completion for bash, zsh, fish"),

@@ -21,7 +21,8 @@ from datetime import UTC, datetime
 
 import click
 
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
+from ottla.cli.durations import parse_duration_ms
+
 _MILLISECONDS_FROM = 10**11
 """A number from here on is milliseconds: as seconds it would be after the year 5138."""
 
@@ -95,9 +96,8 @@ def _is_time(text: str) -> bool:
 
 
 def _time(text: str, now_ms: int) -> int:
-    duration = re.fullmatch(r"-(\d+)(ms|s|m|h|d|w)", text)
-    if duration is not None:
-        return now_ms - int(duration[1]) * _UNITS_MS[duration[2]]
+    if text.startswith("-") and (duration_ms := parse_duration_ms(text[1:])) is not None:
+        return now_ms - duration_ms
     if text.isdigit() and len(text) != len("20260131"):
         number = int(text)
         return number if number >= _MILLISECONDS_FROM else number * 1000

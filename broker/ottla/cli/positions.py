@@ -21,12 +21,14 @@ class Bounds(NamedTuple):
         return min(max(offset, self.start), self.end)
 
 
-async def partition_bounds(admin: "TopicAdmin", where: "Collection[TopicPartition]") -> "dict[TopicPartition, Bounds]":
-    """Request the bounds of each partition."""
+async def partition_bounds(
+    admin: "TopicAdmin", where: "Collection[TopicPartition]", *, read_committed: bool = False
+) -> "dict[TopicPartition, Bounds]":
+    """Request the bounds of each partition; with ``read_committed`` the end is the last stable offset."""
     from ottla.client.admin_topics import EARLIEST, LATEST
 
     starts = await admin.list_offsets(dict.fromkeys(where, EARLIEST))
-    ends = await admin.list_offsets(dict.fromkeys(where, LATEST))
+    ends = await admin.list_offsets(dict.fromkeys(where, LATEST), read_committed=read_committed)
     return {partition: Bounds(starts[partition].offset, ends[partition].offset) for partition in where}
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ottla.cli.durations import read_duration
 from ottla.cli.lazy import ExampleCommand
 from ottla.cli.options import FIRST_RESPONSE_S, bootstrap_option, command_security, key_values
 from ottla.cli.output import talk
@@ -15,6 +16,7 @@ from ottla.cli.record_format import Parsed, compile_reader, iso_time, unescape
 if TYPE_CHECKING:
     import asyncio
 
+    from ottla.client.producer import Producer
     from ottla.client.producer_queue import RecordMetadata
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -30,6 +32,7 @@ READ_SIZE_BYTES = 1 << 16
         "ottla produce orders -K : < lines-with-key-colon-value.txt",
         r"ottla produce orders -f '%k\t%v' -z zstd < table.tsv",
         "ottla produce config -k theme --tombstone",
+        "ottla produce orders --transactional-id nightly < orders.txt    # all lines or none",
     ],
 )
 @click.argument("topic")
@@ -41,6 +44,16 @@ READ_SIZE_BYTES = 1 << 16
 @click.option("-z", "--compression", type=click.Choice(COMPRESSIONS), default="none", show_default=True)
 @click.option("--acks", type=click.Choice(list(ACKS)), default="all", show_default=True, help="Replicas to wait for.")
 @click.option("--tombstone", is_flag=True, help="Send one record without a value: it deletes its key.")
+@click.option("--transactional-id", metavar="ID", help="Produce all lines as one transaction of this id.")
+@click.option(
+    "--transaction-timeout",
+    "transaction_timeout_ms",
+    callback=read_duration,
+    default="60s",
+    show_default=True,
+    metavar="DURATION",
+    help="The broker aborts a transaction that is open for longer.",
+)
 @click.option("--no-create", is_flag=True, help="A missing topic is an error even if brokers would create it.")
 @click.option(
     "-o",
@@ -56,6 +69,8 @@ def produce(*, topic: str, bootstrap: str, **options: Any) -> None:  # noqa: ANN
 
     if options["tombstone"] and options["key"] is None:
         raise click.UsageError("--tombstone needs --key: a record without a value deletes its key")
+    if options["transactional_id"] is not None and ACKS[options["acks"]] != ACKS["all"]:
+        raise click.UsageError("--transactional-id needs --acks all")
     if options["form"] and options["key_delimiter"]:
         raise click.UsageError("--format and --key-delimiter exclude each other")
     count = asyncio.run(_produce(topic, bootstrap, options))
@@ -63,39 +78,68 @@ def produce(*, topic: str, bootstrap: str, **options: Any) -> None:  # noqa: ANN
 
 
 async def _produce(topic: str, bootstrap: str, options: dict[str, Any]) -> int:
+    if options["transactional_id"] is not None:
+        return await _produce_transaction(topic, bootstrap, options)
     from ottla.client.producer import Producer
-    from ottla.wire.records import Compression
 
-    headers = [(name, value.encode()) for name, value in key_values(options["headers"], "--header").items()]
-    every_key = None if options["key"] is None else options["key"].encode()
-    producer = Producer(
-        bootstrap,
-        acks=ACKS[options["acks"]],
-        compression=Compression.from_label(options["compression"]),
-        create_topics=not options["no_create"],
-        client_id="ottla-produce",
-        security=command_security(),
-    )
     reports = _Reports(as_json=options["output"] == "json")
-    async with producer:
+    async with Producer(bootstrap, acks=ACKS[options["acks"]], **_producer_settings(options)) as producer:
         await producer.cluster.reach(timeout_s=FIRST_RESPONSE_S)
-        if sys.stdin.isatty() and not options["tombstone"]:
-            talk(f"Type a line for each record for {topic}; Ctrl-D ends.")
-        pieces = _tombstone() if options["tombstone"] else _records(options)
-        async for piece in pieces:
-            for record in piece:
-                sent = await producer.send(
-                    topic,
-                    record.value,
-                    key=record.key if record.key is not None else every_key,
-                    headers=headers,
-                    partition=record.partition if record.partition is not None else options["partition"],
-                    timestamp_ms=record.timestamp_ms,
-                )
-                await reports.add(sent)
+        await _send_input(producer, topic, options, reports)
         await producer.flush()
         await reports.settle(0)
     return reports.count
+
+
+async def _produce_transaction(topic: str, bootstrap: str, options: dict[str, Any]) -> int:
+    """Produce and commit; a failure or an interruption aborts."""
+    from ottla.client.transactional_producer import TransactionalProducer
+
+    reports = _Reports(as_json=options["output"] == "json")
+    producer = TransactionalProducer(
+        bootstrap,
+        transactional_id=options["transactional_id"],
+        transaction_timeout_ms=options["transaction_timeout_ms"],
+        **_producer_settings(options),
+    )
+    async with producer:
+        await producer.cluster.reach(timeout_s=FIRST_RESPONSE_S)
+        await producer.init_transactions()
+        producer.begin_transaction()
+        await _send_input(producer, topic, options, reports)
+        await producer.commit_transaction()
+        await reports.settle(0)
+    return reports.count
+
+
+def _producer_settings(options: dict[str, Any]) -> dict[str, Any]:
+    from ottla.wire.records import Compression
+
+    return {
+        "compression": Compression.from_label(options["compression"]),
+        "create_topics": not options["no_create"],
+        "client_id": "ottla-produce",
+        "security": command_security(),
+    }
+
+
+async def _send_input(producer: "Producer", topic: str, options: dict[str, Any], reports: "_Reports") -> None:
+    headers = [(name, value.encode()) for name, value in key_values(options["headers"], "--header").items()]
+    every_key = None if options["key"] is None else options["key"].encode()
+    if sys.stdin.isatty() and not options["tombstone"]:
+        talk(f"Type a line for each record for {topic}; Ctrl-D ends.")
+    pieces = _tombstone() if options["tombstone"] else _records(options)
+    async for piece in pieces:
+        for record in piece:
+            sent = await producer.send(
+                topic,
+                record.value,
+                key=record.key if record.key is not None else every_key,
+                headers=headers,
+                partition=record.partition if record.partition is not None else options["partition"],
+                timestamp_ms=record.timestamp_ms,
+            )
+            await reports.add(sent)
 
 
 async def _tombstone() -> AsyncIterator[list[Parsed]]:

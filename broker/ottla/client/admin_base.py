@@ -7,7 +7,7 @@ from ottla.client.cluster import NOT_THERE_YET, Cluster
 from ottla.client.cluster_user import ClusterOptions, ClusterUser
 from ottla.client.connection import ResponseT, SendOptions
 from ottla.errors import KafkaError
-from ottla.types import Endpoint
+from ottla.types import Endpoint, NodeId, TopicPartition
 from ottla.wire.codec import Message
 
 ResultT = TypeVar("ResultT")
@@ -35,6 +35,12 @@ class AdminBase(ClusterUser):
     ) -> ResponseT:
         options.setdefault("timeout_s", self.cluster.attempt_timeout_s)
         return await self.cluster.send_to_any(request, response_type, **options)
+
+    async def _by_leader(self, partitions: Iterable[TopicPartition]) -> dict[NodeId, list[TopicPartition]]:
+        by_leader: dict[NodeId, list[TopicPartition]] = {}
+        for partition in partitions:
+            by_leader.setdefault(await self.cluster.leader(partition), []).append(partition)
+        return by_leader
 
     async def _retry_each(
         self, names: Iterable[str], attempt: Callable[[Sequence[str]], Awaitable[Mapping[str, KafkaError]]]

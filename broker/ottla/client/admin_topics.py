@@ -288,9 +288,3 @@ class TopicAdmin(AdminBase):
                     self.cluster.invalidate_topic(result.name)
                     raise kafka_error(entry.error_code, f"partition {partition}")
                 low_watermarks[partition] = entry.low_watermark
-
-    async def _by_leader(self, partitions: Iterable[TopicPartition]) -> dict[NodeId, list[TopicPartition]]:
-        by_leader: dict[NodeId, list[TopicPartition]] = {}
-        for partition in partitions:
-            by_leader.setdefault(await self.cluster.leader(partition), []).append(partition)
-        return by_leader
