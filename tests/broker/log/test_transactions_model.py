@@ -183,6 +183,7 @@ class TransactionsModel(RuleBasedStateMachine):
             self.flush()
         self.disk.crash(SeededRandom(seed))
         self.restart(may_lose_tail=True)
+        self.flush()  # a second power cut might bring back what recovery has truncated
 
     def restart(self, *, was_clean_shutdown: bool = False, may_lose_tail: bool = False) -> None:
         start_offset, end_offset = self.log.log_start_offset, self.log.log_end_offset
