@@ -39,6 +39,7 @@ inter.broker.listener.name=PLAINTEXT
 controller.listener.names=CONTROLLER
 log.dirs={data}
 offsets.topic.replication.factor=3
+transaction.state.log.replication.factor=3
 """
 
 

@@ -106,6 +106,8 @@ def node_properties(host: str, port: int, http_port: int, directory: Path) -> di
         "controller.quorum.bootstrap.servers": f"127.0.0.1:{quorum_port}",
         "log.dirs": str(directory.absolute()),
         "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
         # A consumer's first poll should not wait for the default of 3 s for more members.
         "group.initial.rebalance.delay.ms": "0",
         "ottla.advertise.dialled.address": "true",

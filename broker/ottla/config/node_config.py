@@ -173,6 +173,18 @@ class NodeConfig:
     offsets_topic_replication_factor: int
     offsets_topic_segment_bytes: int
 
+    # Transactions.
+    transaction_max_timeout_ms: int
+    transactional_id_expiration_ms: int
+    transaction_remove_expired_transaction_cleanup_interval_ms: int
+    transaction_partition_verification_enable: bool
+    add_partitions_to_txn_retry_backoff_ms: int
+    add_partitions_to_txn_retry_backoff_max_ms: int
+    transaction_state_log_num_partitions: int
+    transaction_state_log_replication_factor: int
+    transaction_state_log_min_isr: int
+    transaction_state_log_segment_bytes: int
+
     @classmethod
     def from_text(cls, text: str) -> "NodeConfig":
         """Parse and validate the text of a ``server.properties``.

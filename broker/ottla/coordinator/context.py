@@ -25,6 +25,7 @@ from ottla.coordinator.shard import CoordinatorShard
 from ottla.coordinator.timers import Timers
 from ottla.coordinator.transactions import NO_PRODUCER, TransactionalProducer, TransactionEnd
 from ottla.errors import ErrorCode, KafkaError, ProtocolError
+from ottla.log.verifications import VerificationGuard
 from ottla.ports import Clock
 from ottla.purgatory import Delayed
 from ottla.purgatory.delayed import when_all
@@ -137,7 +138,7 @@ class CoordinatorContext(Generic[ShardT_co]):
         ).then(_first_error)
 
     def write_in_transaction(
-        self, result: AnyResult, producer: TransactionalProducer, guard: object | None
+        self, result: AnyResult, producer: TransactionalProducer, guard: VerificationGuard | None
     ) -> Delayed[ErrorCode]:
         """Append what an operation has decided to the producer's transaction; the shard keeps it until that ends.
 
@@ -181,7 +182,7 @@ class CoordinatorContext(Generic[ShardT_co]):
         return self._waits.wait_for(self._last_append, Delayed())
 
     def _write_batch(
-        self, result: AnyResult, producer: TransactionalProducer = NO_PRODUCER, guard: object | None = None
+        self, result: AnyResult, producer: TransactionalProducer = NO_PRODUCER, guard: VerificationGuard | None = None
     ) -> Delayed[ErrorCode]:
         batch = self._serde.encode_batch(result.records, timestamp_ms=self._clock.wall_ms(), producer=producer)
         appended = self._log.append(self.partition, batch, guard=guard)

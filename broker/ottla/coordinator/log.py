@@ -8,6 +8,7 @@ from typing import Protocol
 
 from ottla.coordinator.transactions import TransactionalProducer, Verification
 from ottla.errors import ErrorCode
+from ottla.log.verifications import VerificationGuard
 from ottla.purgatory import Delayed
 from ottla.wire.records import RecordBatch
 
@@ -19,7 +20,7 @@ class CoordinatorLog(Protocol):
     """
 
     def append(
-        self, partition: int, batch: bytes, *, transaction_version: int = 0, guard: object | None = None
+        self, partition: int, batch: bytes, *, transaction_version: int = 0, guard: VerificationGuard | None = None
     ) -> Delayed[ErrorCode]:
         """Append one record batch (magic 2, base offset 0) to ``partition`` of the internal topic.
 

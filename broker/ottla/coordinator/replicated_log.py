@@ -9,11 +9,16 @@ from typing import Final, Protocol, TypeAlias
 from ottla.coordinator.transactions import TransactionalProducer, Verification
 from ottla.errors import ErrorCode
 from ottla.log.partition_log import PartitionLog
+from ottla.log.verifications import VerificationGuard
 from ottla.purgatory import Delayed
 from ottla.types import Offset, TopicPartition
 from ottla.wire.records import RecordBatch, iterate_batches
 
 _READ_SIZE_BYTES: Final = 1024 * 1024
+_ATTRIBUTES_LOW_BYTE: Final = 22
+_TRANSACTION_BITS: Final = 0x30
+_TRANSACTIONAL_DATA: Final = 0x10
+"""Of the transactional and the control bit."""
 
 VerifyTransaction: TypeAlias = Callable[[TopicPartition, TransactionalProducer, int], Delayed[Verification]]
 """See `CoordinatorLog.verify_transaction`; its last argument is the version of TxnOffsetCommit."""
@@ -39,7 +44,13 @@ class CoordinatorReplicas(Protocol):
         """Return whether the metadata gives the partition to this node and its log has not been created yet."""
 
     def append_committed(
-        self, topic_partition: TopicPartition, batch: bytes, *, transaction_version: int = 0
+        self,
+        topic_partition: TopicPartition,
+        batch: bytes,
+        *,
+        transaction_version: int = 0,
+        requires_verification: bool = False,
+        guard: VerificationGuard | None = None,
     ) -> Delayed[ErrorCode]:
         """Append a batch with acks=all; complete with NONE once it is committed."""
 
@@ -57,10 +68,16 @@ class ReplicatedCoordinatorLog:
         self._verify = verify
 
     def append(
-        self, partition: int, batch: bytes, *, transaction_version: int = 0, guard: object | None = None
+        self, partition: int, batch: bytes, *, transaction_version: int = 0, guard: VerificationGuard | None = None
     ) -> Delayed[ErrorCode]:
         topic_partition = TopicPartition(self.topic_name, partition)
-        return self._replicas.append_committed(topic_partition, batch, transaction_version=transaction_version)
+        return self._replicas.append_committed(
+            topic_partition,
+            batch,
+            transaction_version=transaction_version,
+            requires_verification=self._verify is not None and _is_transactional_data(batch),
+            guard=guard,
+        )
 
     def verify_transaction(
         self, partition: int, producer: TransactionalProducer, api_version: int
@@ -85,6 +102,10 @@ class ReplicatedCoordinatorLog:
             return iter(())
         replica = self._replicas.find(self.topic_name, partition)
         return None if replica is None else _all_batches(replica.log)
+
+
+def _is_transactional_data(batch: bytes) -> bool:
+    return batch[_ATTRIBUTES_LOW_BYTE] & _TRANSACTION_BITS == _TRANSACTIONAL_DATA
 
 
 def _all_batches(log: PartitionLog) -> Iterator[RecordBatch]:

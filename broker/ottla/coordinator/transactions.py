@@ -6,6 +6,7 @@ Source: PartitionWriter, VerificationGuard and EndTransactionMarker of Apache Ka
 from typing import Final, NamedTuple
 
 from ottla.errors import ErrorCode
+from ottla.log.verifications import VerificationGuard
 from ottla.types import ProducerEpoch, ProducerId
 from ottla.wire.records import (
     NO_PRODUCER_EPOCH,
@@ -36,7 +37,7 @@ class Verification(NamedTuple):
     """
 
     error: ErrorCode = ErrorCode.NONE
-    guard: object | None = None
+    guard: VerificationGuard | None = None
 
 
 class TransactionEnd(NamedTuple):

@@ -1,9 +1,10 @@
-"""Creation of topics that clients request metadata of (auto.create.topics.enable), and of the groups' topic.
+"""Creation of topics that clients request metadata of (auto.create.topics.enable), and of the coordinators' topics.
 
 No request waits for the creation: the topics arrive with the metadata, and clients retry. A topic whose creation is in
 flight is not requested again, however many clients need it. The controller authorizes a creation that a Metadata
 request causes as if the client had sent CreateTopics, and charges its controller_mutation_rate.
-Source: DefaultAutoTopicCreationManager, GroupCoordinatorService.groupMetadataTopicConfigs of Apache Kafka 4.3.
+Source: DefaultAutoTopicCreationManager, GroupCoordinatorService.groupMetadataTopicConfigs,
+TransactionStateManager.transactionStateTopicConfigs of Apache Kafka 4.3.
 """
 
 import logging
@@ -18,7 +19,7 @@ from ottla.handlers.in_parts import ENTRIES_PER_PART
 from ottla.handlers.services import Services
 from ottla.purgatory import Delayed
 from ottla.quoting import one_line, quoted
-from ottla.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from ottla.types import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC
 from ottla.wire.codec import Message
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
@@ -36,17 +37,16 @@ def create_missing_topics(context: RequestContext, names: list[str]) -> None:
     """Request topics with these (legal) names from the controller on behalf of the client, with the broker's defaults.
 
     Only as many at once as the controller decides without yielding: clients retry for topics that are still missing.
-    ``__transaction_state`` belongs to a coordinator that this release does not have.
     """
     creation = replace(context, api_key=CreateTopicsRequest.api_key, api_version=CreateTopicsRequest.versions.last)
     config = context.services.config
-    topics = [_topic(config, name) for name in names[:ENTRIES_PER_PART] if name != TRANSACTION_STATE_TOPIC]
+    topics = [_topic(config, name) for name in names[:ENTRIES_PER_PART]]
     _request_topics_once(context.services, topics, lambda request: create_at_once(creation, request))
 
 
-def create_consumer_offsets(services: Services) -> None:
-    """Request the groups' topic from the controller for this node itself."""
-    _request_topics_once(services, [_topic(services.config, CONSUMER_OFFSETS_TOPIC)], services.controller.send)
+def create_internal_topic(services: Services, name: str) -> None:
+    """Request a coordinator's topic from the controller for this node itself."""
+    _request_topics_once(services, [_topic(services.config, name)], services.controller.send)
 
 
 def _request_topics_once(
@@ -68,26 +68,53 @@ def _request_topics_once(
 
 
 def _topic(config: NodeConfig, name: str) -> CreatableTopic:
-    if name != CONSUMER_OFFSETS_TOPIC:
-        return CreatableTopic(name=name, num_partitions=_BROKER_DEFAULT, replication_factor=_BROKER_DEFAULT)
-    # Compaction and fast loading need settings of its own.
-    settings = {
-        "cleanup.policy": "compact",
-        "compression.type": "producer",
-        "segment.bytes": str(config.offsets_topic_segment_bytes),
-    }
-    return CreatableTopic(
-        name=name,
-        num_partitions=config.offsets_topic_num_partitions,
-        replication_factor=config.offsets_topic_replication_factor,
-        configs=[CreatableTopicConfig(name=key, value=value) for key, value in settings.items()],
-    )
+    # Compaction and fast loading need settings of their own.
+    if name == CONSUMER_OFFSETS_TOPIC:
+        return CreatableTopic(
+            name=name,
+            num_partitions=config.offsets_topic_num_partitions,
+            replication_factor=config.offsets_topic_replication_factor,
+            configs=_configs(
+                {
+                    "cleanup.policy": "compact",
+                    "compression.type": "producer",
+                    "segment.bytes": str(config.offsets_topic_segment_bytes),
+                }
+            ),
+        )
+    if name == TRANSACTION_STATE_TOPIC:
+        return CreatableTopic(
+            name=name,
+            num_partitions=config.transaction_state_log_num_partitions,
+            replication_factor=config.transaction_state_log_replication_factor,
+            configs=_configs(
+                {
+                    "cleanup.policy": "compact",
+                    "compression.type": "uncompressed",
+                    "min.insync.replicas": str(config.transaction_state_log_min_isr),
+                    "segment.bytes": str(config.transaction_state_log_segment_bytes),
+                    "unclean.leader.election.enable": "false",
+                }
+            ),
+        )
+    return CreatableTopic(name=name, num_partitions=_BROKER_DEFAULT, replication_factor=_BROKER_DEFAULT)
+
+
+def _configs(settings: dict[str, str]) -> list[CreatableTopicConfig]:
+    return [CreatableTopicConfig(name=key, value=value) for key, value in settings.items()]
+
+
+_REPLICATION_FACTOR_KEYS = {
+    CONSUMER_OFFSETS_TOPIC: ("group", "offsets.topic.replication.factor"),
+    TRANSACTION_STATE_TOPIC: ("transaction", "transaction.state.log.replication.factor"),
+}
+"""What needs the topic, and the key that says how many brokers its creation waits for."""
 
 
 def _report(response: CreateTopicsResponse) -> None:
     for topic in response.topics:
         error = ErrorCode(topic.error_code)
-        if topic.name != CONSUMER_OFFSETS_TOPIC:
+        if topic.name not in INTERNAL_TOPICS:
             log.debug(
                 "topic %s, which a client named: %s %s",
                 quoted(topic.name),
@@ -95,11 +122,14 @@ def _report(response: CreateTopicsResponse) -> None:
                 one_line(topic.error_message or ""),
             )
         elif error is ErrorCode.INVALID_REPLICATION_FACTOR:
+            served, key = _REPLICATION_FACTOR_KEYS[topic.name]
             log.warning(
-                "%s cannot be created, so no group can be served: %s. Start more brokers, or set "
-                "offsets.topic.replication.factor to at most the number of brokers.",
+                "%s cannot be created, so no %s can be served: %s. Start more brokers, or set %s to at most the number "
+                "of brokers.",
                 topic.name,
+                served,
                 topic.error_message,
+                key,
             )
         elif error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.NOT_CONTROLLER):
             log.warning(

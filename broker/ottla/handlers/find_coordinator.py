@@ -1,9 +1,8 @@
-"""FindCoordinator (api key 10, v0-v6): find the broker that coordinates a group.
+"""FindCoordinator (api key 10, v0-v6): find the broker that coordinates a group or a transactional id.
 
 v1 key type, error message, throttle time; v3 flexible; v4 several keys (KIP-699); v6 share partitions (KIP-932).
-``__consumer_offsets`` is created when it is first needed; COORDINATOR_NOT_AVAILABLE meanwhile, as in Kafka.
-Not done: a transactional id gets COORDINATOR_NOT_AVAILABLE too, because this release has no transaction coordinator,
-and a share partition INVALID_REQUEST, as from a Kafka with share groups disabled.
+``__consumer_offsets`` and ``__transaction_state`` are created when they are first needed; COORDINATOR_NOT_AVAILABLE
+meanwhile, as in Kafka. Not done: a share partition gets INVALID_REQUEST, as from a Kafka with share groups disabled.
 Source: FindCoordinatorRequest.json; KafkaApis.getCoordinator of Apache Kafka 4.3.
 """
 
@@ -12,9 +11,9 @@ from functools import partial
 from ottla.errors import MESSAGES, ErrorCode
 from ottla.handlers.advertised import advertised_endpoint
 from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.auto_create import create_consumer_offsets
+from ottla.handlers.auto_create import create_internal_topic
 from ottla.purgatory.steps import Steps, map_in_steps
-from ottla.types import CONSUMER_OFFSETS_TOPIC, Endpoint, NodeId, TopicPartition
+from ottla.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Endpoint, NodeId, TopicPartition
 from ottla.wire.acl_codes import Operation, ResourceType
 from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -59,8 +58,10 @@ def _find(context: RequestContext, key_type: int, key: str) -> Coordinator:
     if denied is not None:
         error = denied
     elif key_type == _GROUP:
-        found = _group_coordinator(context, key)
-    elif key_type != _TRANSACTION:
+        found = _leader(context, CONSUMER_OFFSETS_TOPIC, context.services.groups.partition_for(key))
+    elif key_type == _TRANSACTION:
+        found = _leader(context, TRANSACTION_STATE_TOPIC, context.services.transactions.partition_for(key))
+    else:
         error = ErrorCode.INVALID_REQUEST
     if found is not None:
         node_id, endpoint = found
@@ -79,15 +80,13 @@ def _authorization_error(context: RequestContext, key_type: int, key: str) -> Er
     return None
 
 
-def _group_coordinator(context: RequestContext, group_id: str) -> tuple[NodeId, Endpoint] | None:
-    """Return the broker and its address on the client's listener; None while there is none."""
+def _leader(context: RequestContext, topic: str, number: int | None) -> tuple[NodeId, Endpoint] | None:
+    """Return the leader of a coordinator's partition and its address on the client's listener; None without one."""
     services = context.services
-    number = services.groups.partition_for(group_id)
     if number is None:
-        create_consumer_offsets(services)
+        create_internal_topic(services, topic)
         return None
-    where = TopicPartition(CONSUMER_OFFSETS_TOPIC, number)
-    partition = services.metadata.partition(where)
+    partition = services.metadata.partition(TopicPartition(topic, number))
     leader = None if partition is None else services.metadata.broker(partition.leader)
     if leader is None or leader.is_fenced:
         return None

@@ -1,33 +1,44 @@
-"""InitProducerId (api key 22, v0-v5): a producer id and epoch for an idempotent producer.
+"""InitProducerId (api key 22, v0-v5): a producer id and epoch, for idempotence or for a transactional id.
 
 v2 flexible; v3 the producer's current id and epoch (KIP-360); v4 PRODUCER_FENCED; v5 KIP-890.
-Not done: transactional ids get COORDINATOR_NOT_AVAILABLE, as from FindCoordinator.
 Source: InitProducerIdRequest.json; TransactionCoordinator.handleInitProducerId of Apache Kafka 4.3.
 """
 
 from ottla.errors import ErrorCode
 from ottla.handlers.api import HandlerResult, RequestContext, serves
+from ottla.transactions.initialize import Initialization
 from ottla.types import ProducerId
 from ottla.wire.acl_codes import CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 _NO_ID = -1
+_FIRST_VERSION_WITH_FENCED = 4
 
 
 @serves(api_key=22, versions=range(0, 6))
 def init_producer_id(context: RequestContext, request: InitProducerIdRequest) -> HandlerResult:
-    """Return the next id with epoch 0."""
+    """Return the next id with epoch 0, or what the coordinator of the transactional id decides."""
     if request.transactional_id is not None:
         if not context.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
             return _error_response(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        # Kafka rejects an empty id as a malformed request, and other ids if it is not their coordinator.
-        code = ErrorCode.COORDINATOR_NOT_AVAILABLE if request.transactional_id else ErrorCode.INVALID_REQUEST
-        return _error_response(code)
-    if not _may_produce(context):
+    elif not _may_produce(context):
         return _error_response(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if (request.producer_id == _NO_ID) != (request.producer_epoch == _NO_ID):
         return _error_response(ErrorCode.INVALID_REQUEST)
-    return context.services.producer_ids.generate().then(_respond)
+    if request.transactional_id is None:
+        return context.services.producer_ids.generate().then(_respond)
+    if not request.transactional_id:
+        return _error_response(ErrorCode.INVALID_REQUEST)
+    initialization = Initialization(
+        transactional_id=request.transactional_id,
+        timeout_ms=request.transaction_timeout_ms,
+        expected=None if request.producer_id == _NO_ID else (request.producer_id, request.producer_epoch),
+        now_ms=context.services.clock.wall_ms(),
+    )
+    initialized = context.services.transactions.initialize(initialization)
+    if context.api_version < _FIRST_VERSION_WITH_FENCED:
+        return initialized.then(_without_fenced)
+    return initialized
 
 
 def _may_produce(context: RequestContext) -> bool:
@@ -39,6 +50,13 @@ def _may_produce(context: RequestContext) -> bool:
         client.principal, client.host, Operation.WRITE, ResourceType.TOPIC
     )
     return may_write_somewhere or context.may_on_cluster(Operation.IDEMPOTENT_WRITE)
+
+
+def _without_fenced(response: InitProducerIdResponse) -> InitProducerIdResponse:
+    """Replace the error that old clients do not know."""
+    if response.error_code == ErrorCode.PRODUCER_FENCED:
+        response.error_code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return response
 
 
 def _respond(taken: ProducerId | ErrorCode) -> InitProducerIdResponse:

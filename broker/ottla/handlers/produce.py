@@ -4,24 +4,31 @@ v5 log_start_offset; v8 record errors; v9 flexible; v10 the current leader of mo
 transaction enlistment (KIP-890); v13 topic ids.
 All batches are checked before the first is appended. If a check takes long, nothing has been appended yet, and the
 request is handled in steps: there each batch is appended after its own check, to the partition's state at that time.
-Not done: transactional batches are rejected with INVALID_TXN_STATE, as no transaction can have been started here.
+A request with a transactional id is handled in steps, too: its coordinator is asked first (`produce_transaction`).
 Source: ProduceRequest.json; KafkaApis.handleProduceRequest, ReplicaManager.appendRecords of Apache Kafka 4.3.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ottla.errors import CorruptRecordError, ErrorCode, InvalidRecordError, KafkaError
 from ottla.handlers.api import CloseConnection, HandlerResult, RequestContext, serves
 from ottla.handlers.moved_leader import add_moved_leader
+from ottla.handlers.produce_transaction import (
+    FIRST_VERSION_THAT_ADDS_PARTITIONS,
+    is_transactional,
+    read_producer,
+    to_produce_error,
+)
 from ottla.log.batch_check import CheckedBatch, check_at_once, check_in_steps
 from ottla.log.partition_log import AppendOrigin, RecordValidationError
 from ottla.purgatory import Delayed
 from ottla.purgatory.delayed import when_all
 from ottla.purgatory.steps import Steps
 from ottla.replication.partition import Partition
+from ottla.transactions.append_attempt import AppendAttempt, verify_attempts
 from ottla.types import Offset
-from ottla.wire.acl_codes import Operation
+from ottla.wire.acl_codes import Operation, ResourceType
 from ottla.wire.codec import Message
 from ottla.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -35,7 +42,6 @@ from ottla.wire.records import LOG_OVERHEAD_BYTES, Compression
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
 _FIRST_VERSION_WITH_CURRENT_LEADER = 10
-_TRANSACTIONAL_BIT = 0x10
 _ATTRIBUTES_LOW_BYTE = 22
 
 _BATCH_START = struct.Struct(">qiib")  # base offset, length, leader epoch, magic
@@ -45,6 +51,11 @@ _MAGIC = 2
 _COMPRESSION_BITS = 0x07
 _FIRST_VERSION_WITH_ZSTD = 7
 _PARTITIONS_AT_ONCE = 32
+
+_ERRORS_WITH_LOG_START = frozenset(
+    {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_EPOCH}
+)
+"""Of the append itself: as in Kafka, these responses have the log's start offset."""
 
 _Waiting = list[tuple[Partition, Offset, PartitionProduceResponse]]
 
@@ -57,7 +68,7 @@ def produce(context: RequestContext, request: ProduceRequest) -> HandlerResult:
     if count <= _PARTITIONS_AT_ONCE:
         # Most requests have one topic, for which a sum would cost more than the rest of this.
         count = len(topics[0].partition_data) if count == 1 else sum(len(topic.partition_data) for topic in topics)
-    if count > _PARTITIONS_AT_ONCE:
+    if count > _PARTITIONS_AT_ONCE or request.transactional_id is not None:
         return _produce_in_steps(context, request)
     produce = _Produce(context, request)
     entries = list(produce.entries())
@@ -84,8 +95,13 @@ def _produce_in_steps(context: RequestContext, request: ProduceRequest) -> Steps
     services = context.services
     off_loop = context.off_loop()
     now_ms = services.clock.wall_ms()
-    for entry in produce.entries():
+    entries: Iterable[_Entry] = produce.entries()
+    if request.transactional_id is not None:
+        entries = yield from produce.verify_transaction(entries)
+    for entry in entries:
         try:
+            if entry.error is not None:
+                raise entry.error
             partition, records = produce.admit(entry)
             config, topic_partition = partition.log.config, partition.topic_partition
             entry.checked = yield from check_in_steps(records, config, topic_partition, now_ms, off_loop)
@@ -103,7 +119,7 @@ def _produce_in_steps(context: RequestContext, request: ProduceRequest) -> Steps
 class _Entry:
     """One partition's part of a request, and its result; ``name`` is None if the topic's id is unknown."""
 
-    __slots__ = ("checked", "data", "error", "is_allowed", "name", "partition", "partition_response")
+    __slots__ = ("attempt", "checked", "data", "error", "is_allowed", "name", "partition", "partition_response")
 
     def __init__(
         self,
@@ -119,6 +135,7 @@ class _Entry:
         self.partition: Partition | None = None
         self.checked: CheckedBatch | None = None
         self.error: KafkaError | None = None
+        self.attempt: AppendAttempt | None = None
 
 
 class _Produce:
@@ -165,11 +182,62 @@ class _Produce:
         assert records is None or isinstance(records, memoryview), "requests are decoded from one buffer"
         _check_shape(records, self._context.api_version)
         assert records is not None
-        if records[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL_BIT:
-            raise KafkaError(ErrorCode.INVALID_TXN_STATE, "no transaction is open for this producer")
+        if self._request.transactional_id is None and is_transactional(records):
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         partition = self._context.services.replicas.get(entry.name, entry.data.index)
         partition.require_appendable(acks)
         return partition, records
+
+    def verify_transaction(self, each_entry: Iterable[_Entry]) -> Steps[Iterator[_Entry]]:
+        """Have the coordinator confirm the transaction's partitions; set the errors of batches without."""
+        context, transactional_id = self._context, self._request.transactional_id
+        assert transactional_id is not None, "other requests have no transaction"
+        is_allowed = context.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+        entries: list[_Entry] = []
+        attempts: list[AppendAttempt] = []
+        for entry in each_entry:
+            self._start_attempt(entry, is_allowed=is_allowed)
+            entries.append(entry)
+            if entry.attempt is not None:
+                attempts.append(entry.attempt)
+            yield None
+        if attempts and context.services.config.transaction_partition_verification_enable:
+            yield from self._verify(transactional_id, attempts)
+            for entry in entries:
+                if entry.attempt is not None:
+                    entry.error = to_produce_error(entry.attempt.error, context.api_version)
+                yield None
+        else:
+            for attempt in attempts:
+                attempt.is_required = False
+        return _pop_each(entries)
+
+    def _verify(self, transactional_id: str, attempts: list[AppendAttempt]) -> Steps[None]:
+        producer_id = attempts[0].producer.producer_id
+        for attempt in attempts:
+            if attempt.producer.producer_id != producer_id:
+                attempts[0].error = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        if attempts[0].error is ErrorCode.NONE:
+            yield verify_attempts(
+                attempts,
+                transactional_id=transactional_id,
+                adds_partitions=self._context.api_version >= FIRST_VERSION_THAT_ADDS_PARTITIONS,
+                verifier=self._context.services.transaction_verifier,
+                clock=self._context.services.clock,
+            )
+        else:
+            for attempt in attempts:
+                attempt.error = attempts[0].error
+
+    def _start_attempt(self, entry: _Entry, *, is_allowed: bool) -> None:
+        try:
+            partition, records = self.admit(entry)
+            if is_transactional(records):
+                if not is_allowed:
+                    raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+                entry.attempt = AppendAttempt(partition.log, read_producer(records))
+        except KafkaError as error:
+            entry.error = error
 
     def append(self, entry: _Entry) -> None:
         """Append a checked batch; set its part of the response, also for an error."""
@@ -187,6 +255,8 @@ class _Produce:
             ]
         except KafkaError as error:
             _set_error(partition_response, error)
+            if error is not entry.error and error.code in _ERRORS_WITH_LOG_START and entry.partition is not None:
+                partition_response.log_start_offset = entry.partition.log.log_start_offset
             has_moved = error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
             if has_moved and name is not None and context.api_version >= _FIRST_VERSION_WITH_CURRENT_LEADER:
                 endpoints = self._response.node_endpoints
@@ -201,7 +271,14 @@ class _Produce:
         assert checked is not None, "it has been checked"
         assert entry.name is not None, "it has been admitted"
         replicas, acks = self._context.services.replicas, self._request.acks
-        result = replicas.append(partition, checked, origin=AppendOrigin.CLIENT, required_acks=acks)
+        result = replicas.append(
+            partition,
+            checked,
+            origin=AppendOrigin.CLIENT,
+            required_acks=acks,
+            requires_verification=entry.attempt is not None and entry.attempt.is_required,
+            guard=None if entry.attempt is None else entry.attempt.guard,
+        )
         partition_response.base_offset = result.first_offset
         partition_response.log_append_time_ms = result.log_append_time_ms
         partition_response.log_start_offset = result.log_start_offset
@@ -244,6 +321,13 @@ class _Produce:
             try_complete=lambda: response if _complete_acknowledgeable(waiting, acks) else None,
             on_deadline=lambda: _time_out(response, waiting),
         )
+
+
+def _pop_each(entries: list[_Entry]) -> Iterator[_Entry]:
+    """Yield the entries in order; freeing all of them at once would take longer than a slice."""
+    entries.reverse()
+    while entries:
+        yield entries.pop()
 
 
 def _check_shape(records: memoryview | None, version: int) -> None:

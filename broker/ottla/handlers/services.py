@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from ottla.security.authorizer import Authorizer
     from ottla.security.denials import Denials
     from ottla.security.quotas.client_quotas import ClientQuotas
+    from ottla.transactions.coordinator import TransactionCoordinator
     from ottla.transactions.producer_ids import ProducerIds
+    from ottla.transactions.verifier import TransactionVerifier
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,6 +44,8 @@ class Services:
     replicas: "ReplicaManager"
     fetch_sessions: "FetchSessionCache"
     groups: "GroupCoordinator"
+    transactions: "TransactionCoordinator"
+    transaction_verifier: "TransactionVerifier"
     producer_ids: "ProducerIds"
     authorizer: "Authorizer"
     denials: "Denials"

@@ -137,6 +137,10 @@ class AppendableLog(LogState):
             now_ms=self._clock.wall_ms(),
         )
 
+    def end_verification(self, producer_id: ProducerId) -> None:
+        """Remove the guard of a producer that was rejected: clients could invent any number of producer ids."""
+        self._local.producers.verifications.end(producer_id)
+
     def has_open_transaction(self, producer_id: ProducerId, producer_epoch: ProducerEpoch) -> bool:
         """Return whether the producer's transaction has batches here, and no marker."""
         entry = self._local.producers.producers.get(producer_id)
@@ -159,11 +163,9 @@ class AppendableLog(LogState):
         if is_client:
             known = producers.find_duplicate(batch)
             if known is not None:
-                append_time_ms = NO_TIMESTAMP
-                if self.config.message_timestamp_type == "LogAppendTime":
-                    append_time_ms = known.timestamp_ms
+                # Kafka returns the batch's timestamp here whatever its type.
                 start_offset = self.log_start_offset
-                return AppendResult(known.first_offset, known.last_offset, append_time_ms, start_offset, True)
+                return AppendResult(known.first_offset, known.last_offset, known.timestamp_ms, start_offset, True)
         producers.check_data(batch, offset=self.log_end_offset, check_sequence=is_client)
         return None
 

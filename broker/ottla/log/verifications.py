@@ -108,6 +108,10 @@ class Verifications:
         if not is_of_next:
             del self._guards[batch.producer_id]
 
+    def end(self, producer_id: ProducerId) -> None:
+        """Remove the producer's guard, if it has one."""
+        self._guards.pop(producer_id, None)
+
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Remove the guards of attempts that started ``expiration_ms`` ago."""
         if self._guards:

@@ -156,6 +156,11 @@ class MetadataCache:
         partition = self.partition(topic_partition)
         return None if partition is None else self.broker_endpoint(partition.leader, listener)
 
+    def leader_id(self, topic_partition: TopicPartition) -> NodeId | None:
+        """Return the leader of a partition, -1 while it has none; None when the partition does not exist."""
+        partition = self.partition(topic_partition)
+        return None if partition is None else partition.leader
+
     def topic_config(self, name: str) -> Mapping[str, str]:
         """Settings of the topic itself, without defaults."""
         return self.image.configs.of_topic(name)

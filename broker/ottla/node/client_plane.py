@@ -12,15 +12,12 @@ from ottla.node import settings
 from ottla.node.data_plane import DataPlane
 from ottla.node.metadata_plane import MetadataPlane
 from ottla.ports import Background, Clock, KeySource, Network, Random
-from ottla.purgatory import Delayed
 from ottla.quoting import one_line
 from ottla.replication.sessions.fetch_session_cache import FetchSessionCache
 from ottla.security.authorizer import Authorizer
 from ottla.security.denials import Denials
 from ottla.security.quotas.client_quotas import ClientQuotas
-from ottla.transactions.producer_ids import ProducerIds
 from ottla.types import NodeId, Offset
-from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsResponse
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +26,6 @@ class ClientPlane:
     """Quotas, services of the handlers, and the connection manager.
 
     Args of the constructor: see `node.Node`, besides
-        allocate_producer_ids: requests a block of producer ids from the controller.
         on_heartbeats_ended: see `ConnectionManager`.
     """
 
@@ -48,7 +44,6 @@ class ClientPlane:
         key_source: KeySource | None,
         descriptor_limit: int,
         memory_limit_bytes: int | None,
-        allocate_producer_ids: Callable[[], Delayed[AllocateProducerIdsResponse]],
         on_heartbeats_ended: Callable[[NodeId, Offset], None],
     ) -> None:
         self._descriptor_limit = descriptor_limit
@@ -73,7 +68,9 @@ class ClientPlane:
                 bytes_max=config.ottla_fetch_session_cache_bytes,
             ),
             groups=data_plane.groups,
-            producer_ids=ProducerIds(allocate_block=allocate_producer_ids),
+            transactions=data_plane.transactions,
+            transaction_verifier=data_plane.transaction_verifier,
+            producer_ids=data_plane.producer_ids,
             authorizer=authorizer,
             denials=Denials(clock),
             check_tls=check_tls,

@@ -1,28 +1,38 @@
-"""`DataPlane`: a node's logs, replicas and groups."""
+"""`DataPlane`: a node's logs, replicas and coordinators."""
 
 from collections.abc import Callable
 
 from ottla.config.node_config import NodeConfig
+from ottla.coordinator.publisher import CoordinatorPublisher
 from ottla.coordinator.replicated_log import ReplicatedCoordinatorLog
 from ottla.errors import StorageError
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.log.manager import LogManager
+from ottla.metadata.cache import MetadataCache
+from ottla.metadata.metadata_version import TRANSACTION_VERSION
 from ottla.node import settings
 from ottla.node.metadata_plane import MetadataPlane
 from ottla.peers.client import PeerClient
 from ottla.ports import Background, Clock, Disk, Random
+from ottla.purgatory import Delayed
 from ottla.replication.peer_brokers import PeerBrokers
 from ottla.replication.replica_manager import ReplicaManager
-from ottla.types import CONSUMER_OFFSETS_TOPIC, Offset
+from ottla.transactions.coordinator import TransactionCoordinator
+from ottla.transactions.offset_verification import OffsetCommitVerifier
+from ottla.transactions.producer_ids import ProducerIds
+from ottla.transactions.verifier import TransactionVerifier
+from ottla.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Offset
+from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsResponse
 
 
 class DataPlane:
-    """Log manager, replica manager and group coordinator.
+    """Log manager, replica manager, group and transaction coordinator.
 
     The constructor locks the log directories, loads every log and recovers those that were not closed cleanly.
 
     Args of the constructor:
         broker_epoch: returns the epoch of the broker's registration.
+        allocate_producer_ids: requests a block of producer ids from the controller.
         on_directory_failure: receives the path of a failed log directory, and the error.
 
     Raises of the constructor:
@@ -42,6 +52,7 @@ class DataPlane:
         metadata_plane: MetadataPlane,
         descriptor_limit: int,
         broker_epoch: Callable[[], Offset],
+        allocate_producer_ids: Callable[[], Delayed[AllocateProducerIdsResponse]],
         on_directory_failure: Callable[[str, StorageError], None],
     ) -> None:
         metadata = metadata_plane.cache
@@ -74,11 +85,51 @@ class DataPlane:
             ),
             config=settings.replication_config(config),
         )
-        self.offsets_log = ReplicatedCoordinatorLog(CONSUMER_OFFSETS_TOPIC, self.replicas)
+        self.producer_ids = ProducerIds(allocate_block=allocate_producer_ids)
+        self._create_coordinators(config, clock, random, peers, metadata)
+
+    def _create_coordinators(
+        self, config: NodeConfig, clock: Clock, random: Random, peers: PeerClient, metadata: MetadataCache
+    ) -> None:
+        transactions_log = ReplicatedCoordinatorLog(TRANSACTION_STATE_TOPIC, self.replicas)
+        self.transactions = TransactionCoordinator(
+            config=settings.transaction_config(config),
+            clock=clock,
+            log=transactions_log,
+            channel=peers,
+            leaders=metadata,
+            listener=config.inter_broker_listener_name,
+            request_timeout_ms=config.request_timeout_ms,
+            producer_ids=self.producer_ids,
+            partition_count=lambda: metadata.partition_count(TRANSACTION_STATE_TOPIC),
+            transaction_version=lambda: metadata.feature_level(TRANSACTION_VERSION),
+        )
+        self.transaction_verifier = TransactionVerifier(
+            channel=peers,
+            clock=clock,
+            metadata=metadata,
+            partition_for=self.transactions.partition_for,
+            listener=config.inter_broker_listener_name,
+            timeout_ms=config.request_timeout_ms,
+            retry_backoff_ms=config.add_partitions_to_txn_retry_backoff_ms,
+            retry_backoff_max_ms=config.add_partitions_to_txn_retry_backoff_max_ms,
+        )
+        verifier = OffsetCommitVerifier(
+            verifier=self.transaction_verifier,
+            clock=clock,
+            find=self.replicas.find,
+        )
+        verify = verifier.verify if config.transaction_partition_verification_enable else None
+        offsets_log = ReplicatedCoordinatorLog(CONSUMER_OFFSETS_TOPIC, self.replicas, verify)
         self.groups = GroupCoordinator(
             config=settings.group_config(config),
             clock=clock,
             random=random,
-            log=self.offsets_log,
+            log=offsets_log,
             offsets_partition_count=lambda: metadata.partition_count(CONSUMER_OFFSETS_TOPIC),
+        )
+        self.coordinators = (self.groups, self.transactions, self.transaction_verifier)
+        self.coordinator_publishers = (
+            CoordinatorPublisher(node_id=config.node_id, log=offsets_log, coordinator=self.groups),
+            CoordinatorPublisher(node_id=config.node_id, log=transactions_log, coordinator=self.transactions),
         )

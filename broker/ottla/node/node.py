@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 
 from ottla.config.listeners import Listener
 from ottla.config.node_config import NodeConfig
-from ottla.coordinator.publisher import CoordinatorPublisher
 from ottla.errors import StorageError
 from ottla.membership.broker_lifecycle import BrokerLifecycle, BrokerState
 from ottla.membership.controller_registration import ControllerRegistrationPublisher
@@ -139,10 +138,12 @@ class Node:
             metadata_plane=metadata_plane,
             descriptor_limit=descriptor_limit,
             broker_epoch=lambda: self.broker_epoch,
+            allocate_producer_ids=self._allocate_producer_ids,
             on_directory_failure=self._on_directory_failure,
         )
         self.logs, self.replicas = data_plane.logs, data_plane.replicas
-        self.groups, self._offsets_log = data_plane.groups, data_plane.offsets_log
+        self.groups, self._coordinators = data_plane.groups, data_plane.coordinators
+        self._coordinator_publishers = data_plane.coordinator_publishers
         self._clients = ClientPlane(
             config=self.config,
             clock=self.clock,
@@ -156,7 +157,6 @@ class Node:
             key_source=key_source,
             descriptor_limit=descriptor_limit,
             memory_limit_bytes=None if use is None else use.limit_bytes,
-            allocate_producer_ids=self._allocate_producer_ids,
             on_heartbeats_ended=self._on_heartbeats_ended,
         )
         self.services, self.connections = self._clients.services, self._clients.connections
@@ -193,7 +193,7 @@ class Node:
             StorageError: the disk failed.
         """
         config = self.config
-        self._parts = [self.replicas, self.raft, self.peers, self.channel, self.groups, self._snapshots]
+        self._parts = [self.replicas, self.raft, self.peers, self.channel, *self._coordinators, self._snapshots]
         publishers: list[MetadataPublisher] = [self.metadata, DynamicConfigPublisher(config, self._use_config)]
         if isinstance(self.authorizer, AclAuthorizer):
             publishers.insert(0, self.authorizer)
@@ -235,9 +235,8 @@ class Node:
             self._leads_and_follows = True
             assert self._lifecycle is not None, "only a broker has states"
             self._loader.add_publisher(self.replicas.metadata_publisher)
-            self._loader.add_publisher(
-                CoordinatorPublisher(node_id=self.config.node_id, log=self._offsets_log, coordinator=self.groups)
-            )
+            for publisher in self._coordinator_publishers:
+                self._loader.add_publisher(publisher)
             self.connections.on_caught_up()
             self._lifecycle.set_ready_to_unfence()
 

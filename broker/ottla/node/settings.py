@@ -40,6 +40,7 @@ from ottla.security.authorizer import AclAuthorizer, AllowEveryone, Authorizer
 from ottla.security.principal_mapping import PrincipalMapping
 from ottla.security.quotas.client_quotas import QuotaConfig
 from ottla.security.quotas.throttles import BROKER_CONNECTION_RATE
+from ottla.transactions.config import TransactionConfig
 from ottla.types import ZERO_UUID
 from ottla.wire.acl_codes import ANONYMOUS_PRINCIPAL
 
@@ -187,6 +188,14 @@ def group_config(config: NodeConfig) -> GroupConfig:
         offsets_retention_ms=config.offsets_retention_minutes * MINUTE_MS,
         offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
         offset_commit_timeout_ms=config.offsets_commit_timeout_ms,
+    )
+
+
+def transaction_config(config: NodeConfig) -> TransactionConfig:
+    return TransactionConfig(
+        max_timeout_ms=config.transaction_max_timeout_ms,
+        id_expiration_ms=config.transactional_id_expiration_ms,
+        expiry_check_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
     )
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from ottla.errors import CorruptRecordError, ErrorCode, KafkaError, OffsetOutOfRangeError, StorageError
 from ottla.log.partition_log import AppendOrigin, AppendResult, CheckedBatch, LogSlice, PartitionLog
+from ottla.log.verifications import VerificationGuard
 from ottla.metadata.topics import PartitionRegistration
 from ottla.ports import Buffer
 from ottla.replication.isr.partition_isr import PartitionIsr
@@ -147,6 +148,8 @@ class Partition:
         wall_ms: int,
         now_ms: int,
         transaction_version: int = 0,
+        requires_verification: bool = False,
+        guard: VerificationGuard | None = None,
     ) -> AppendResult:
         """Append one batch; with acks=all only when enough replicas are in sync.
 
@@ -162,6 +165,8 @@ class Partition:
             origin=origin,
             now_ms=wall_ms,
             transaction_version=transaction_version,
+            requires_verification=requires_verification,
+            guard=guard,
         )
         self.isr.on_leader_append(end_offset)
         self.advance_high_watermark(now_ms)

@@ -16,6 +16,7 @@ from ottla.errors import ErrorCode, KafkaError, StorageError
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
 from ottla.log.partition_log import AppendOrigin, AppendResult, CheckedBatch
+from ottla.log.verifications import VerificationGuard
 from ottla.metadata.cluster import DIRECTORY_LOST
 from ottla.metrics.traffic import TopicTraffic, Traffic
 from ottla.ports import Buffer, Clock
@@ -230,6 +231,8 @@ class ReplicaManager:
         origin: AppendOrigin,
         required_acks: int,
         transaction_version: int = 0,
+        requires_verification: bool = False,
+        guard: VerificationGuard | None = None,
     ) -> AppendResult:
         """Append one batch to a partition that this node leads; `announce_appends` then wakes waiting fetches.
 
@@ -244,6 +247,8 @@ class ReplicaManager:
             wall_ms=clock.wall_ms(),
             now_ms=clock.monotonic_ms(),
             transaction_version=transaction_version,
+            requires_verification=requires_verification,
+            guard=guard,
         )
         self._appended[partition.topic_partition] = None
         if partition.log.config.awaits_syncs:
@@ -269,7 +274,13 @@ class ReplicaManager:
             self._syncs.start_if_due(partition)
 
     def append_committed(
-        self, topic_partition: TopicPartition, batch: bytes, *, transaction_version: int = 0
+        self,
+        topic_partition: TopicPartition,
+        batch: bytes,
+        *,
+        transaction_version: int = 0,
+        requires_verification: bool = False,
+        guard: VerificationGuard | None = None,
     ) -> Delayed[ErrorCode]:
         """Append a coordinator's batch with acks=all; complete with NONE once it is committed."""
         try:
@@ -280,6 +291,8 @@ class ReplicaManager:
                 origin=AppendOrigin.COORDINATOR,
                 required_acks=-1,
                 transaction_version=transaction_version,
+                requires_verification=requires_verification,
+                guard=guard,
             )
         except KafkaError as error:
             return Delayed.of(error.code)

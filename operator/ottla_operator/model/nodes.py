@@ -262,9 +262,17 @@ def _keys_that_follow_node_counts(cluster: Cluster) -> Set[str]:
 
 
 def _replication(cluster: Cluster) -> Mapping[str, str]:
-    """Return the default replication factors, unless the spec sets them: three, if there are three brokers."""
-    factor = str(min(_REPLICATION_FACTOR, len(cluster.broker_ids)))
-    return {"default.replication.factor": factor, "offsets.topic.replication.factor": factor}
+    """Return the default replication factors, unless the spec sets them: three, if there are three brokers.
+
+    The transactions' topic stays writable while one broker is down, if there is more than one.
+    """
+    factor = min(_REPLICATION_FACTOR, len(cluster.broker_ids))
+    return {
+        "default.replication.factor": str(factor),
+        "offsets.topic.replication.factor": str(factor),
+        "transaction.state.log.replication.factor": str(factor),
+        "transaction.state.log.min.isr": str(max(1, factor - 1)),
+    }
 
 
 def render_properties(properties: Mapping[str, str]) -> str:

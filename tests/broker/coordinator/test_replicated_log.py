@@ -10,6 +10,7 @@ from ottla.coordinator.transactions import TransactionalProducer, Verification
 from ottla.errors import ErrorCode
 from ottla.log.config import LogConfig
 from ottla.log.partition_log import PartitionLog
+from ottla.log.verifications import VerificationGuard
 from ottla.purgatory import Delayed
 from ottla.simulator.world.clock import SimulatedClock
 from ottla.simulator.world.disk import SimulatedDisk
@@ -35,7 +36,13 @@ class StubReplicas:
         return topic_partition in self.without_log
 
     def append_committed(
-        self, topic_partition: TopicPartition, batch: bytes, *, transaction_version: int = 0
+        self,
+        topic_partition: TopicPartition,
+        batch: bytes,
+        *,
+        transaction_version: int = 0,
+        requires_verification: bool = False,
+        guard: VerificationGuard | None = None,
     ) -> Delayed[ErrorCode]:
         self.appended.append((topic_partition, batch, transaction_version))
         return Delayed.of(ErrorCode.NONE)

@@ -23,7 +23,7 @@ from ottla.security.authorizer import AllowEveryone
 from ottla.simulator.world.clock import SimulatedClock
 from ottla.simulator.world.random_source import SeededRandom
 from ottla.simulator.world.single_node import anonymous_client
-from ottla.types import CONSUMER_OFFSETS_TOPIC, ZERO_UUID, TopicPartition, Uuid
+from ottla.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, ZERO_UUID, TopicPartition, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
@@ -181,6 +181,10 @@ class GroupNode:
             offsets_topic_num_partitions=50,
             offsets_topic_replication_factor=1,
             offsets_topic_segment_bytes=104857600,
+            transaction_state_log_num_partitions=50,
+            transaction_state_log_replication_factor=3,
+            transaction_state_log_min_isr=2,
+            transaction_state_log_segment_bytes=104857600,
             request_timeout_ms=30_000,
         )
         self.groups = self.new_coordinator()
@@ -335,6 +339,9 @@ class GroupNode:
             metadata=self.metadata,
             controller=self.controller,
             groups=self.groups,
+            transactions=SimpleNamespace(
+                partition_for=lambda _: self.metadata.partition_count(TRANSACTION_STATE_TOPIC)
+            ),
             replicas=SimpleNamespace(find=lambda *_: self),
             authorizer=AllowEveryone(),
             topics_in_flight=set(),

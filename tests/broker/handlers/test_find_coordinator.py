@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.types import CONSUMER_OFFSETS_TOPIC
+from ottla.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from ottla.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -77,10 +77,27 @@ def test_first_request_creates_the_topic(new_group_node: Callable[..., Any]) -> 
     assert len(node.controller.sent) == 1
 
 
-def test_other_key_types_create_no_topic(new_group_node: Callable[..., Any]) -> None:
+def test_first_transactional_id_creates_the_topic_of_transactions(new_group_node: Callable[..., Any]) -> None:
+    """The settings are TransactionStateManager's."""
     node = new_group_node(topics={"t": 1})
 
-    find(node, 4, key_type=1)
+    (result,) = find(node, 4, key_type=1).coordinators
+
+    assert result.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    ((topic,),) = [sent.topics for sent in node.controller.sent]
+    assert (topic.name, topic.num_partitions, topic.replication_factor) == (TRANSACTION_STATE_TOPIC, 50, 3)
+    assert {config.name: config.value for config in topic.configs} == {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": "2",
+        "segment.bytes": "104857600",
+        "unclean.leader.election.enable": "false",
+    }
+
+
+def test_share_partitions_create_no_topic(new_group_node: Callable[..., Any]) -> None:
+    node = new_group_node(topics={"t": 1})
+
     find(node, 4, key_type=2)
 
     assert node.controller.sent == []

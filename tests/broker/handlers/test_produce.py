@@ -148,10 +148,10 @@ def test_gap_in_the_sequence_is_rejected(client: Client) -> None:
     assert ErrorCode(response.error_code) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_transactional_batch_is_rejected(client: Client) -> None:
+def test_transactional_batch_without_a_transactional_id_is_rejected(client: Client) -> None:
     batch = batch_of(client, [b"a"], producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
 
-    assert ErrorCode(produce(client, "t", batch).error_code) is ErrorCode.INVALID_TXN_STATE
+    assert ErrorCode(produce(client, "t", batch).error_code) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def test_acks_zero_has_no_response(client: Client) -> None:

@@ -1,7 +1,8 @@
 """Requests and responses of transactions, recorded from JVM Kafka 4.3.1 under each ``transaction.version``.
 
-`scenario_file` describes the lines of ``scenarios/*.txt``. To compare them with a cluster of one broker:
-OTTLA_SCENARIOS_BOOTSTRAP=HOST:PORT; to record its responses: also OTTLA_SCENARIOS=rewrite. The recorded Kafka ran with
+`scenario_file` describes the lines of ``scenarios/*.txt``. They are compared with a simulated broker of Ottla. To
+compare them with one broker of JVM Kafka: OTTLA_SCENARIOS_BOOTSTRAP=HOST:PORT; to record its responses: also
+OTTLA_SCENARIOS=rewrite. The recorded Kafka ran with
 transaction.abort.timed.out.transaction.cleanup.interval.ms=500, transaction.state.log.replication.factor=1 and
 transaction.state.log.min.isr=1.
 """
@@ -13,7 +14,7 @@ import pytest
 import yaml
 
 from ottla.wire.messages.registry import request_type
-from scenario_broker import BrokerDriver, api_key_of
+from scenario_broker import SimulatedDriver, SocketDriver, api_key_of
 from scenario_file import parse, show
 
 SCENARIOS = sorted(Path(__file__).parent.glob("scenarios/*.txt"))
@@ -34,12 +35,23 @@ def test_recorded_requests_are_encodable_and_have_a_response_for_each_version(pa
             assert all(isinstance(yaml.safe_load(response), dict) for response in step.responses.values())
 
 
+@pytest.mark.skipif(REWRITE, reason="the responses are being recorded")
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_responses_of_a_simulated_broker_are_those_of_kafka(path: Path) -> None:
+    scenario = parse(path.read_text())
+    for transaction_version in scenario.versions:
+        responses = SimulatedDriver().run(scenario, path.stem, transaction_version)
+        for index, response in responses.items():
+            step = scenario.steps[index]
+            assert response == step.expected_of_ottla(transaction_version), step.line
+
+
 @pytest.mark.skipif(BOOTSTRAP is None, reason="OTTLA_SCENARIOS_BOOTSTRAP names no broker")
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
-def test_responses_of_a_running_broker_are_those_of_kafka(path: Path) -> None:
+def test_responses_of_running_jvm_kafka_are_those_recorded(path: Path) -> None:
     assert BOOTSTRAP is not None
     scenario = parse(path.read_text())
-    driver = BrokerDriver(BOOTSTRAP)
+    driver = SocketDriver(BOOTSTRAP)
     try:
         for transaction_version in scenario.versions:
             responses = driver.run(scenario, path.stem, transaction_version)

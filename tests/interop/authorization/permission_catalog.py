@@ -149,6 +149,42 @@ CLIENTS_ROWS = (
         compares_errors_only=True,
     ),
     Row(
+        api_key=_A.ADD_PARTITIONS_TO_TXN,
+        name="of a producer",
+        versions=(0, 3),
+        values=lambda _, v: (
+            {
+                "v3_and_below_transactional_id": TXN,
+                "v3_and_below_producer_id": 1,
+                "v3_and_below_topics": [{"name": name, "partitions": [0]} for name in (ORDERS, OTHER, NOTHING)],
+            }
+            if v < 4
+            else {"transactions": [{"transactional_id": TXN, "topics": [{"name": ORDERS, "partitions": [0]}]}]}
+        ),
+        compares_errors_only=True,
+    ),
+    Row(
+        api_key=_A.ADD_OFFSETS_TO_TXN,
+        name="",
+        versions=(0,),
+        values=always(transactional_id=TXN, producer_id=1, group_id=READERS),
+        compares_errors_only=True,
+    ),
+    Row(
+        api_key=_A.END_TXN,
+        name="",
+        versions=(0,),
+        values=always(transactional_id=TXN, producer_id=1),
+        compares_errors_only=True,
+    ),
+    Row(
+        api_key=_A.DESCRIBE_TRANSACTIONS,
+        name="",
+        values=always(transactional_ids=[TXN, "pay"]),
+        compares_errors_only=True,
+    ),
+    Row(api_key=_A.LIST_TRANSACTIONS, name="", versions=(0, 1), values=always(), compares_errors_only=True),
+    Row(
         api_key=_A.TXN_OFFSET_COMMIT,
         name="",
         versions=(0, 4),

@@ -57,15 +57,19 @@ def test_single_node_is_broker_and_controller(cluster_manifest: Builder) -> None
         "ottla.admin.listener": "localhost:8080",
         "offsets.topic.replication.factor": "1",
         "default.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
     }
 
 
-@pytest.mark.parametrize(("nodes", "factor"), [(1, "1"), (2, "2"), (3, "3"), (4, "3")])
-def test_internal_topics_fit_on_the_nodes(cluster_manifest: Builder, nodes: int, factor: str) -> None:
+@pytest.mark.parametrize(("nodes", "factor", "in_sync"), [(1, "1", "1"), (2, "2", "1"), (3, "3", "2"), (4, "3", "2")])
+def test_internal_topics_fit_on_the_nodes(cluster_manifest: Builder, nodes: int, factor: str, in_sync: str) -> None:
     properties = parse_properties(nodes_of(cluster_manifest(nodes=nodes)).nodes[0].properties)
 
     assert properties["offsets.topic.replication.factor"] == factor
     assert properties["default.replication.factor"] == factor
+    assert properties["transaction.state.log.replication.factor"] == factor
+    assert properties["transaction.state.log.min.isr"] == in_sync
 
 
 def test_nodes_know_each_other(cluster_manifest: Builder) -> None:

@@ -126,6 +126,9 @@ def _draw_overrides(random: SeededRandom, brokers: int) -> dict[str, str]:
     return {
         "offsets.topic.replication.factor": str(min(brokers, 3)),
         "offsets.topic.num.partitions": "2",
+        "transaction.state.log.replication.factor": str(min(brokers, 3)),
+        "transaction.state.log.min.isr": str(max(1, min(brokers, 3) - 1)),
+        "transaction.state.log.num.partitions": "2",
         "replica.lag.time.max.ms": str((2_000, 10_000)[random.randrange(2)]),
         "broker.session.timeout.ms": str((3_000, 9_000)[random.randrange(2)]),
         "broker.heartbeat.interval.ms": "1000",

@@ -33,6 +33,7 @@ DEFAULTS = {
     "log.dirs": DIRECTORY,
     "offsets.topic.replication.factor": "3",
     "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
 }
 

@@ -46,6 +46,9 @@ PROPERTIES = {
     "log.dirs": DIRECTORY,
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "3",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
 }
 SASL_LISTENER = "LOCKED"

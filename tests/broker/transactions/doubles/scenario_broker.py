@@ -1,11 +1,17 @@
-"""Runs recorded scenarios against a broker that listens on a socket, one request at a time over one connection."""
+"""Runs recorded scenarios against a broker, one request at a time over one connection."""
 
 import re
 import socket
 import struct
 import time
+from abc import ABC, abstractmethod
 from typing import Any
 
+from ottla.node.node import Node
+from ottla.ports import Clock
+from ottla.simulator.world.cluster import Cluster
+from ottla.simulator.world.single_node import Client
+from ottla.types import Endpoint
 from ottla.wire.codec import Message
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -29,6 +35,15 @@ PAUSE_S = 0.05
 SAFE_DOWNGRADE = 2
 UPGRADE = 1
 COORDINATOR_TYPES = (0, 1)
+CLIENT = Endpoint("10.0.0.7", 5000)
+SETTINGS = {
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    # The recorded batches have the time of their own clock.
+    "log.message.timestamp.after.max.ms": str(2**63 - 1),
+    "log.roll.ms": str(2**63 - 1),
+}
 
 
 def api_key_of(api: str) -> ApiKey:
@@ -36,29 +51,30 @@ def api_key_of(api: str) -> ApiKey:
     return ApiKey[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", api).upper()]
 
 
-class BrokerDriver:
-    """A connection to the only broker of a cluster at ``bootstrap``."""
+class ScenarioDriver(ABC):
+    """A connection to the only broker of a cluster."""
 
-    def __init__(self, bootstrap: str) -> None:
-        host, _, port = bootstrap.partition(":")
-        self._connection = socket.create_connection((host, int(port)), timeout=30)
+    @abstractmethod
+    def send(self, request: Message, version: int) -> Any:
+        """Return the response to ``request``."""
+
+    @abstractmethod
+    def pause(self, seconds: float) -> None:
+        """Let time pass."""
 
     def run(self, scenario: Scenario, name: str, transaction_version: int) -> dict[int, str]:
         """Return the responses by the index of their step."""
-        names = Names(f"-{name}-{transaction_version}-{time.time_ns()}")
+        names = Names(f"-{name}-{transaction_version}-{self.run_id()}")
         self._finalize(transaction_version)
         self._find_coordinators()
         self._create_topics(scenario.topics, names)
         responses = {}
         for index, step in enumerate(scenario.steps):
             if step.wait_ms is not None:
-                time.sleep(step.wait_ms / 1000)
+                self.pause(step.wait_ms / 1000)
             elif step.is_request:
                 responses[index] = response_line(self._run_step(step, names))
         return responses
-
-    def close(self) -> None:
-        self._connection.close()
 
     def _run_step(self, step: Step, names: Names) -> dict[str, Any]:
         api, version, data = step.request()
@@ -67,7 +83,7 @@ class BrokerDriver:
             response = plain(self.send(request, version), version, names)
             if not step.is_repeated or "CONCURRENT_TRANSACTIONS" not in str(response):
                 break
-            time.sleep(PAUSE_S)
+            self.pause(PAUSE_S)
         return response
 
     def _finalize(self, version: int) -> None:
@@ -78,7 +94,7 @@ class BrokerDriver:
                 break
         else:
             raise AssertionError(f"{TRANSACTION_VERSION} {version}: {response}")
-        time.sleep(PAUSE_S * 10)
+        self.pause(PAUSE_S * 10)
 
     def _find_coordinators(self) -> None:
         for key_type in COORDINATOR_TYPES:
@@ -130,8 +146,71 @@ class BrokerDriver:
             response = self.send(request, version)
             if is_done(response):
                 return response
-            time.sleep(PAUSE_S)
+            self.pause(PAUSE_S)
         raise AssertionError(f"{request}: {response}")
+
+    @abstractmethod
+    def run_id(self) -> str:
+        """Return a suffix of names that distinguishes this run from others on the same broker."""
+
+
+class SimulatedPlace:
+    """The only broker of a simulated cluster, as `single_node.Client` needs it."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    @property
+    def node(self) -> Node:
+        return self._cluster.nodes[1].node
+
+    @property
+    def clock(self) -> Clock:
+        return self._cluster.nodes[1].clock
+
+    def run(self, milliseconds: int) -> None:
+        self._cluster.run(milliseconds)
+
+
+class SimulatedDriver(ScenarioDriver):
+    """A broker in memory, whose time passes only here."""
+
+    def __init__(self) -> None:
+        cluster = Cluster(brokers=1, overrides=SETTINGS)
+        cluster.start()
+        cluster.run_until_ready()
+        self._place = SimulatedPlace(cluster)
+        peer = cluster.nodes[1].network.open()
+        assert self._place.node.accepted(peer.connection, listener="PLAINTEXT", peer=CLIENT, local_address=None)
+        self._client = Client(self._place, peer)
+        self._runs = 0
+
+    def run_id(self) -> str:
+        self._runs += 1
+        return str(self._runs)
+
+    def send(self, request: Message, version: int) -> Any:
+        return self._client.ask(request, response_type(ApiKey(request.api_key)), version)
+
+    def pause(self, seconds: float) -> None:
+        self._place.run(round(seconds * 1000))
+
+
+class SocketDriver(ScenarioDriver):
+    """A broker that listens at ``bootstrap``."""
+
+    def __init__(self, bootstrap: str) -> None:
+        host, _, port = bootstrap.partition(":")
+        self._connection = socket.create_connection((host, int(port)), timeout=30)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def run_id(self) -> str:
+        return str(time.time_ns())
+
+    def pause(self, seconds: float) -> None:
+        time.sleep(seconds)
 
     def send(self, request: Message, version: int) -> Any:
         api_key = ApiKey(request.api_key)

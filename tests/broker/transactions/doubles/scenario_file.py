@@ -1,7 +1,8 @@
 """Files of recorded scenarios: requests, and the responses under each ``transaction.version``.
 
 Lines: ``# comment``; ``topics NAME=PARTITIONS ...``; ``versions 1 2`` (of transaction.version; default: 0 1 2);
-``wait MS``; ``> API vN {request}``; ``< {response}``, or ``<02 {response}`` where only those versions have it.
+``wait MS``; ``> API vN {request}``; ``< {response}``, or ``<02 {response}`` where only those versions have it;
+``ours {response}``, Ottla's where it differs on purpose, with a comment that says why.
 ``>! `` does not repeat a request whose response is CONCURRENT_TRANSACTIONS; ``> `` does, as clients do.
 """
 
@@ -22,6 +23,10 @@ class Step:
     line: str
     responses: dict[int, str] = field(default_factory=dict)
     """transaction.version to response."""
+    ours: str | None = None
+
+    def expected_of_ottla(self, transaction_version: int) -> str:
+        return self.responses[transaction_version] if self.ours is None else self.ours
 
     @property
     def wait_ms(self) -> int | None:
@@ -61,6 +66,9 @@ def parse(text: str) -> Scenario:
             for version in map(int, match[1]) if match[1] else versions:
                 steps[-1].responses[version] = match[2]
             continue
+        if line.startswith("ours "):
+            steps[-1].ours = line.removeprefix("ours ")
+            continue
         if line.startswith("topics "):
             topics = {name: int(count) for name, count in (pair.split("=") for pair in line.split()[1:])}
         if line.startswith("versions "):
@@ -82,6 +90,8 @@ def _lines(step: Step, versions: tuple[int, ...]) -> Iterator[str]:
     for response, having in by_response.items():
         mark = "" if tuple(having) == versions else "".join(map(str, having))
         yield f"<{mark} {response}"
+    if step.ours is not None:
+        yield f"ours {step.ours}"
 
 
 def response_line(response: dict[str, Any]) -> str:
