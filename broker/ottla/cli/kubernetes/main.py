@@ -24,6 +24,7 @@ FROM_OTTLA = (
     "reassign",
     "quorum",
     "group",
+    "txn",
     "doctor",
 )
 """Commands that are the same as ``ottla``'s."""
