@@ -10,7 +10,7 @@ Source: Cleaner of Kafka.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.errors import CorruptRecordError, disk_error
 from ottla.log.batch_walk import walk_batches
@@ -27,6 +27,9 @@ from ottla.log.validation import RECORDS_SIZE_BYTES_MAX
 from ottla.ports import Disk
 from ottla.types import Offset
 from ottla.wire.records import RecordBatch, build_empty_batch, read_records
+
+RECORDS_PER_SLICE: Final = 200
+"""A slice holds the interpreter's lock, and the loop waits for it: with these it is a millisecond."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +91,7 @@ class Cleaning:
         self._disk = disk
         self._plan = plan
         self._result = CleaningResult()
-        self._used_bytes = 0
+        self._used_bytes = self._used_records = 0
         self._writer: CleanedSegmentWriter | None = None
         self._steps = self._clean()
 
@@ -142,7 +145,7 @@ class Cleaning:
                 continue
             for batch in self._batches(source, start_offset):
                 self._result.mapped_bytes += batch.size_bytes
-                yield from self._use(batch.size_bytes)
+                yield from self._use(batch.size_bytes, batch.record_count)
                 with _naming_offset(batch):
                     has_added = _add_keys(batch, start_offset, offsets, transactions)
                 if not has_added:
@@ -168,7 +171,7 @@ class Cleaning:
                     writer.append(left)
                 last, last_base_offset = batch, source.base_offset
                 result.read_bytes += batch.size_bytes
-                yield from self._use(batch.size_bytes + len(left))
+                yield from self._use(batch.size_bytes + len(left), batch.record_count)
         if last is not None and last_base_offset >= max(writer.end_offset, base_offset + 1):
             # After a crash during the replacement, the offsets of the cleaned segment determine which segments it
             # replaces: it must reach into the last one that has records.
@@ -177,11 +180,12 @@ class Cleaning:
         result.written_bytes += cleaned.size_bytes
         yield CleanedGroup(cleaned, group)
 
-    def _use(self, size_bytes: int) -> Iterator[int]:
-        """Count bytes that were read or written; end the slice if they fill a buffer."""
+    def _use(self, size_bytes: int, record_count: int) -> Iterator[int]:
+        """Count what was read and written; end the slice if it fills a buffer, or took as long as a slice may."""
         self._used_bytes += size_bytes
-        if self._used_bytes >= self._plan.buffer_size_bytes:
-            used_bytes, self._used_bytes = self._used_bytes, 0
+        self._used_records += record_count
+        if self._used_bytes >= self._plan.buffer_size_bytes or self._used_records >= RECORDS_PER_SLICE:
+            used_bytes, self._used_bytes, self._used_records = self._used_bytes, 0, 0
             yield used_bytes
 
     def _batches(self, source: SourceSegment, start_offset: Offset) -> Iterator[RecordBatch]:
