@@ -162,8 +162,9 @@ class Producer:
             if target is None:
                 self._pump_later(line, RETRY_BACKOFF_MS)
                 return
-            if line.in_flight and line.sent_to != target.endpoint:
-                # A new leader without this producer's state would accept any sequence as the first.
+            if line.in_flight and (line.sent_to != target.endpoint or not line.acknowledged_to):
+                # A leader without this producer's state would accept any sequence as the first: that of a later batch,
+                # when the connection is established only after the first one has timed out (seed 700000221).
                 return
             self._send(line, line.unsent.popleft(), target)
 
