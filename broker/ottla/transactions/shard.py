@@ -68,6 +68,8 @@ class TransactionShard:
         self._transaction_version = transaction_version
         self._marked: dict[str, TransactionMetadata] = {}
         """Prepared transactions all of whose markers are written, until they are complete."""
+        self._deadlines_ms: dict[str, int] = {}
+        """Monotonic, of the time-outs of open transactions: the wall clock may be set back."""
         self._is_active = False
         self._expiring: Iterator[str] | None = None
 
@@ -156,8 +158,8 @@ class TransactionShard:
         if metadata is None:
             return None
         if metadata.state is TransactionState.ONGOING:
-            left_ms = self._left_ms(metadata)
-            if left_ms == 0:
+            left_ms = self._deadlines_ms[transactional_id] - self._clock.monotonic_ms()
+            if left_ms <= 0:
                 return self.abort(metadata)
             self._check_later(transactional_id, left_ms)
         elif metadata.state.is_prepared and transactional_id in self._marked:
@@ -183,14 +185,13 @@ class TransactionShard:
         was_open = before is not None and before.state is TransactionState.ONGOING
         if is_open and not was_open:
             assert after is not None, "it is open"
-            self._check_later(transactional_id, self._left_ms(after))
+            left_ms = after.start_ms + after.timeout_ms - self._clock.wall_ms()
+            left_ms = min(max(left_ms, 0), after.timeout_ms)
+            self._deadlines_ms[transactional_id] = self._clock.monotonic_ms() + left_ms
+            self._check_later(transactional_id, left_ms)
         elif was_open and not is_open:
+            del self._deadlines_ms[transactional_id]
             self._timer.cancel(("transaction", transactional_id))
-
-    def _left_ms(self, metadata: TransactionMetadata) -> int:
-        """Return the time until the transaction times out; at most the time-out, also if the wall clock is set back."""
-        left_ms = metadata.start_ms + metadata.timeout_ms - self._clock.wall_ms()
-        return min(max(left_ms, 0), metadata.timeout_ms)
 
     def _check_later(self, transactional_id: str, delay_ms: int) -> None:
         self._timer.schedule(("transaction", transactional_id), delay_ms, lambda: self.check(transactional_id))
