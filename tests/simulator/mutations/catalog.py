@@ -16,6 +16,10 @@ from ottla.controller.leader_and_isr import LeaderAndIsrControl
 from ottla.controller.partition_change import PartitionChange
 from ottla.handlers.api import RequestContext
 from ottla.log import partition_log, producer_state, retention
+from ottla.log.cleaner import cleaning, dirty_log
+from ottla.log.cleaner.cleaning import Cleaning
+from ottla.log.cleaner.offset_map import OffsetMap
+from ottla.log.cleaner.segment_groups import SourceSegment
 from ottla.log.config import LogConfig
 from ottla.log.partition_log import PartitionLog
 from ottla.log.segments import Segments
@@ -37,6 +41,7 @@ from ottla.security.authorizer import AclAuthorizer
 from ottla.simulator.runs.simulation import Outcome, Simulation
 from ottla.simulator.world.disk import SimulatedFile
 from ottla.wire.acl_codes import Operation
+from ottla.wire.records import RecordBatch, build_batch, read_records
 
 RUN_MS = 20_000
 SEEDS_MAX = 60
@@ -390,6 +395,38 @@ def _acknowledge_unsynced(set_attribute: SetAttribute) -> None:
 @mutation("the last known leader is one that was never seen alive", seeds_max=None)
 def _believe_unseen_leaders(set_attribute: SetAttribute) -> None:
     set_attribute(LastKnownLeaders, "note_elections", lambda self, records, last_offset: None)
+
+
+@mutation("compaction removes the last record of a key", seeds_max=105, seeds_from=9, seeds_step=16)
+def _remove_last_of_key(set_attribute: SetAttribute) -> None:
+    set_attribute(OffsetMap, "get", lambda self, key: self.latest_offset + 1)
+
+
+@mutation("compaction does not copy the later segments of a group", seeds_max=105, seeds_from=9, seeds_step=16)
+def _copy_first_of_group(set_attribute: SetAttribute) -> None:
+    batches = Cleaning._batches
+
+    def first_batches(self: Cleaning, source: SourceSegment, start_offset: int) -> Iterator[RecordBatch]:
+        is_later = self._writer is not None and self._writer.size_bytes > 0
+        return iter(()) if is_later else batches(self, source, start_offset)
+
+    set_attribute(Cleaning, "_batches", first_batches)
+
+
+@mutation("compaction does not stop at the high watermark", seeds_max=105, seeds_from=9, seeds_step=16)
+def _compact_uncommitted(set_attribute: SetAttribute) -> None:
+    set_attribute(
+        dirty_log, "_uncleanable_offset", lambda log, segments, first_dirty_offset, now_ms: segments[-1].base_offset
+    )
+
+
+@mutation("compaction gives the records that are left other offsets", seeds_max=105, seeds_from=9, seeds_step=16)
+def _renumber(set_attribute: SetAttribute) -> None:
+    def renumbered(batch: RecordBatch, *_: Any) -> bytes:
+        records = [record._replace(offset=record.offset + 1) for record in read_records(batch, size_bytes_max=1 << 20)]
+        return build_batch(records, base_offset=batch.base_offset + 1, leader_epoch=batch.leader_epoch)
+
+    set_attribute(cleaning, "filter_batch", renumbered)
 
 
 if __name__ == "__main__":

@@ -67,6 +67,7 @@ class Producer:
     Args of the constructor:
         acks: -1, 0 or 1. An idempotent producer has -1.
         pace_ms: one batch each so long, on average.
+        has_keys: whether each record has a key, of its own.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Producer:
         acks: int,
         is_idempotent: bool,
         pace_ms: int,
+        has_keys: bool = False,
     ) -> None:
         self.name = name
         self.topic = topic
@@ -88,6 +90,7 @@ class Producer:
         self._acks = acks
         self._is_idempotent = is_idempotent
         self._pace_ms = pace_ms
+        self._has_keys = has_keys
         self._lines: dict[int, _Line] = {}
         self._value_count = 0
         self._is_producing = True
@@ -201,7 +204,10 @@ class Producer:
 
     def _encode(self, batch: _Batch) -> bytes:
         now_ms = self._host.cluster.clock.wall_ms()
-        records = [Record(index, now_ms, None, value) for index, value in enumerate(batch.values)]
+        keys = batch.values if self._has_keys else (None,) * len(batch.values)
+        records = [
+            Record(index, now_ms, key, value) for index, (key, value) in enumerate(zip(keys, batch.values, strict=True))
+        ]
         if not self._is_idempotent:
             return build_batch(records)
         return build_batch(

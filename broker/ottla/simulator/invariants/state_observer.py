@@ -19,7 +19,13 @@ from ottla.raft.leader import LeaderState
 from ottla.raft.records import Batch, LeaderAndEpoch
 from ottla.raft.snapshot import SnapshotReader
 from ottla.replication.partition import Partition
-from ottla.simulator.invariants.deleted_segment import DeletedSegment, is_segment_deleted, read_oldest_segment
+from ottla.simulator.invariants.deleted_segment import (
+    DeletedSegment,
+    ReplacedSegment,
+    is_segment_deleted,
+    read_oldest_segment,
+    read_replaced_segment,
+)
 from ottla.simulator.invariants.ledger import Ledger, PartitionKey
 from ottla.simulator.world.cluster import Cluster
 from ottla.simulator.world.node import SimulatedNode
@@ -59,6 +65,15 @@ class ReplicaChange(NamedTuple):
     now: ReplicaState
 
 
+class SegmentReplacement(NamedTuple):
+    """One replica that is about to replace one of its segments by a compacted one."""
+
+    place: SimulatedNode
+    partition: Partition
+    key: PartitionKey
+    segment: ReplacedSegment
+
+
 class SegmentDeletion(NamedTuple):
     """One replica that is about to delete its oldest segment."""
 
@@ -79,6 +94,9 @@ class Invariant:
 
     def on_deletion(self, deletion: SegmentDeletion) -> None:
         """A replica of a partition deletes its oldest segment: its records are still there."""
+
+    def on_replacement(self, replacement: SegmentReplacement) -> None:
+        """A replica of a partition replaces a segment by a compacted one: both are still there."""
 
     def on_quorum(self, place: SimulatedNode, before: QuorumView, now: QuorumView) -> None:
         """A replica of the metadata quorum has changed."""
@@ -231,11 +249,14 @@ class StateObserver:
         directory = posixpath.dirname(source)
         for partition in place.process.replicas:
             if partition.log.directory == directory and partition.topic_id in self.image.topics.by_id:
-                segment = read_oldest_segment(place.disk, source)
-                if segment is not None:
-                    topic, index = partition.topic_partition
-                    key = PartitionKey(topic, partition.topic_id, index)
-                    for invariant in self.invariants:
+                topic, index = partition.topic_partition
+                key = PartitionKey(topic, partition.topic_id, index)
+                replaced = read_replaced_segment(place.disk, source)
+                segment = read_oldest_segment(place.disk, source) if replaced is None else None
+                for invariant in self.invariants:
+                    if replaced is not None:
+                        invariant.on_replacement(SegmentReplacement(place, partition, key, replaced))
+                    elif segment is not None:
                         invariant.on_deletion(SegmentDeletion(place, partition, key, segment))
 
     def _note_end(self, seen: _Seen | None) -> None:

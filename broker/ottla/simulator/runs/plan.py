@@ -72,8 +72,11 @@ _RETENTIONS: tuple[dict[str, str], ...] = (
     {"retention.ms": "4000", "segment.ms": "1000"},
 )
 ACKS_FSYNC = {"ottla.acks.fsync": "true"}
-_SYNCED_NODES, _SYNCED_TOPICS = 5, 13
-"""What these seeds leave when divided by 16: every topic is fsynced, or those of the plan are."""
+_SYNCED_NODES, _SYNCED_TOPICS, _COMPACTED_TOPICS = 5, 13, 9
+"""What these seeds leave when divided by 16: every topic is fsynced, those of the plan are, or these are compacted."""
+COMPACTED = {"cleanup.policy": "compact,delete", "segment.ms": "500", "min.cleanable.dirty.ratio": "0.0"}
+"""Every record has a key of its own: segments are rewritten and merged all the time, and no record may be missing."""
+_EAGER_CLEANER = {"log.cleaner.backoff.ms": "200", "log.cleaner.io.buffer.size": "1024"}
 _LOG_DIRECTORIES = ("/data", "/data", "/data,/data2", "/data,/data2,/data3")
 
 
@@ -86,6 +89,8 @@ def draw_plan(seed: int) -> Plan:
     topics = tuple(_draw_topic(random, f"t{index}", brokers) for index in range(1 + random.randrange(2)))
     if seed % 16 == _SYNCED_TOPICS:
         topics = tuple(replace(topic, configs={**topic.configs, **ACKS_FSYNC}) for topic in topics)
+    if seed % 16 == _COMPACTED_TOPICS:
+        topics = tuple(replace(topic, configs=COMPACTED) for topic in topics)
     return Plan(
         seed=seed,
         brokers=brokers,
@@ -103,6 +108,7 @@ def draw_plan(seed: int) -> Plan:
             **_draw_overrides(random, brokers),
             **(OVERRIDES if denies else {}),
             **(ACKS_FSYNC if seed % 16 == _SYNCED_NODES else {}),
+            **(_EAGER_CLEANER if seed % 16 == _COMPACTED_TOPICS else {}),
         },
     )
 

@@ -17,6 +17,7 @@ from ottla.simulator.clients.voter_reconciler import VoterReconciler
 from ottla.simulator.faults.nemesis import Nemesis
 from ottla.simulator.faults.network_chaos import NetworkChaos
 from ottla.simulator.invariants.cluster_invariants import INVARIANTS
+from ottla.simulator.invariants.compaction_invariants import CompactionKeepsTheLastOfEachKey
 from ottla.simulator.invariants.group_invariants import GroupInvariants
 from ottla.simulator.invariants.ledger import InvariantViolation, PartitionKey
 from ottla.simulator.invariants.log_start_invariants import FollowersKnowLess, OnlyUnwantedRecordsAreDeleted
@@ -24,7 +25,7 @@ from ottla.simulator.invariants.permission_invariants import PermissionInvariant
 from ottla.simulator.invariants.quorum_invariants import QuorumCommitsItsOwnEpoch
 from ottla.simulator.invariants.state_observer import StateObserver
 from ottla.simulator.invariants.sync_invariants import CommittedRecordsAreSynced
-from ottla.simulator.runs.plan import Plan, TopicPlan, draw_plan
+from ottla.simulator.runs.plan import COMPACTED, Plan, TopicPlan, draw_plan
 from ottla.simulator.runs.trace import Trace
 from ottla.simulator.world.clock import HostClock
 from ottla.simulator.world.cluster import Cluster
@@ -44,6 +45,7 @@ EVERY_INVARIANT = (
     QuorumCommitsItsOwnEpoch,
     FollowersKnowLess,
     OnlyUnwantedRecordsAreDeleted,
+    CompactionKeepsTheLastOfEachKey,
     CommittedRecordsAreSynced,
 )
 
@@ -144,9 +146,16 @@ class Simulation:
             self.members.append(GroupMember(self._host, self._groups, f"{topic.name}m{index}", group, topic.name))
 
     def _producer(self, name: str, topic: str, *, acks: int, is_idempotent: bool) -> Producer:
-        pace_ms = self.plan.pace_ms
+        is_compacted = any(each.configs is COMPACTED for each in self.plan.topics)
         return Producer(
-            self._host, self.state_observer, name, topic, acks=acks, is_idempotent=is_idempotent, pace_ms=pace_ms
+            self._host,
+            self.state_observer,
+            name,
+            topic,
+            acks=acks,
+            is_idempotent=is_idempotent,
+            pace_ms=self.plan.pace_ms,
+            has_keys=is_compacted,
         )
 
     # --- running
