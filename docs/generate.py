@@ -6,6 +6,7 @@ metrics, ``states.md`` from the tables of transitions.
 ``python docs/generate.py`` writes them; with ``--check`` it writes nothing and fails when one is out of date.
 """
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
@@ -25,6 +26,7 @@ from ottla.groups.classic.state import TRANSITIONS as CLASSIC_GROUP_TRANSITIONS
 from ottla.raft.quorum_state import TRANSITIONS as QUORUM_TRANSITIONS
 from ottla.replication.isr.partition_isr import TRANSITIONS as ISR_TRANSITIONS
 from ottla.replication.isr.partition_isr import IsrState
+from ottla.transactions.state import TRANSITIONS as TRANSACTION_TRANSITIONS
 
 HERE = Path(__file__).parent
 NOTICE = "<!-- Made by docs/generate.py; change the code, then run it. -->"
@@ -134,6 +136,9 @@ STATE_MACHINES = (
         _isr_transitions(),
     ),
 )
+
+TRANSACTION_STATES = {(before.label, after.label): event for (before, after), event in TRANSACTION_TRANSITIONS.items()}
+STATES_BLOCK = re.compile(r"(<!-- states: made by docs/generate.py -->\n).*(<!-- end of states -->)", re.DOTALL)
 
 SUPPORT_TITLES = {
     SupportLevel.ACTED_ON: ("acted on", ("key", "type", "default", "dynamic", "what it does")),
@@ -256,7 +261,12 @@ def states_page() -> str:
 
 
 def _state_diagram(title: str, introduction: str, transitions: Mapping[tuple[str, str], str]) -> str:
-    """Return a section with a Mermaid diagram; what leads from every state to one of them is a sentence below it."""
+    """Return a section with a diagram."""
+    return "\n".join([f"## {title}\n", introduction, _diagram(transitions)])
+
+
+def _diagram(transitions: Mapping[tuple[str, str], str]) -> str:
+    """Return a Mermaid diagram; what leads from every state to one of them is a sentence below it."""
     states = dict.fromkeys(state for transition in transitions for state in transition)
     final = [state for state in states if len({transitions.get((other, state), other) for other in states}) == 1]
     lines = [
@@ -264,7 +274,13 @@ def _state_diagram(title: str, introduction: str, transitions: Mapping[tuple[str
     ]
     from_anywhere = [f"Every state may become **{state}**: {transitions[state, state]}.\n" for state in final]
     diagram = "\n".join(["```mermaid", "stateDiagram-v2", f"    [*] --> {next(iter(states))}", *lines, "```\n"])
-    return "\n".join([f"## {title}\n", introduction, diagram, *from_anywhere])
+    return "\n".join([diagram, *from_anywhere])
+
+
+def transactions_page() -> str:
+    """Return ``transactions.md``, which is written by hand, with its diagram from the table in the code."""
+    text = (HERE / "transactions.md").read_text(encoding="utf-8")
+    return STATES_BLOCK.sub(lambda match: f"{match[1]}{_diagram(TRANSACTION_STATES)}{match[2]}", text)
 
 
 def main(arguments: list[str]) -> int:
@@ -274,6 +290,7 @@ def main(arguments: list[str]) -> int:
         "configuration.md": configuration_page(),
         "metrics.md": metrics_page(),
         "states.md": states_page(),
+        "transactions.md": transactions_page(),
     }
     pages = {HERE / name: text for name, text in generated.items()}
     stale = [path for path, text in pages.items() if not path.exists() or path.read_text(encoding="utf-8") != text]

@@ -3,6 +3,7 @@
 Source: TransactionState of Apache Kafka 4.3.
 """
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
@@ -44,20 +45,21 @@ _E, _O = TransactionState.EMPTY, TransactionState.ONGOING
 _PC, _PA = TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT
 _CC, _CA = TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT
 
-TRANSITIONS: Final[tuple[tuple[TransactionState, TransactionState, str], ...]] = (
-    *((state, _E, "InitProducerId") for state in (_E, _CC, _CA)),
-    *((state, _O, "partition added") for state in (_E, _O, _CC, _CA)),
-    (_O, _PC, "EndTxn (commit)"),
-    (_O, _PA, "EndTxn (abort), time-out, InitProducerId"),
-    *((state, _PA, "EndTxn (abort) without a partition") for state in (_E, _CC, _CA)),
-    (_PC, _CC, "markers written"),
-    (_PA, _CA, "markers written"),
-    *((state, TransactionState.DEAD, "expired") for state in (_E, _CC, _CA)),
-)
-"""From, to, and by which event."""
-
-_ALLOWED: Final = frozenset((before, after) for before, after, _ in TRANSITIONS)
+TRANSITIONS: Final[Mapping[tuple[TransactionState, TransactionState], str]] = {
+    (_E, _E): "InitProducerId",
+    (_E, _O): "a partition is added",
+    (_O, _O): "a partition is added",
+    (_O, _PC): "EndTxn to commit",
+    (_O, _PA): "EndTxn to abort, InitProducerId, or the time-out",
+    (_PC, _CC): "all markers are written",
+    (_PA, _CA): "all markers are written",
+    **{(complete, _E): "InitProducerId" for complete in (_CC, _CA)},
+    **{(complete, _O): "a partition is added" for complete in (_CC, _CA)},
+    **{(idle, _PA): "EndTxn to abort, before a partition is added" for idle in (_E, _CC, _CA)},
+    **{(idle, TransactionState.DEAD): "the id expires" for idle in (_E, _CC, _CA)},
+}
+"""The event of each allowed transition."""
 
 
 def may_follow(before: TransactionState, after: TransactionState) -> bool:
-    return (before, after) in _ALLOWED
+    return (before, after) in TRANSITIONS
