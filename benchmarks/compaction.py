@@ -24,7 +24,6 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 HOST = "127.0.0.1"
 TOPIC, QUIET_TOPIC = "compacted", "beside"
-RECORD_SIZE_BYTES = 1_000
 RECORDS_PER_KEY = 10
 SEGMENT_BYTES = 64 * 1024 * 1024
 RATE_PER_S = 500
@@ -43,13 +42,13 @@ offsets.topic.replication.factor=1
 """
 
 
-def fill(bootstrap_server: str, mebibytes: int) -> int:
-    """Produce the records, with random values so that nothing compresses; return how many."""
+def fill(bootstrap_server: str, mebibytes: int, record_bytes: int) -> None:
+    """Produce the records, with random values so that nothing compresses."""
     producer = Producer({"bootstrap.servers": bootstrap_server, "linger.ms": 20, "acks": "1", "log_level": 0})
-    count = mebibytes * 1024 * 1024 // RECORD_SIZE_BYTES
+    count = mebibytes * 1024 * 1024 // record_bytes
     key_count = count // RECORDS_PER_KEY
     source = random.Random(1)
-    values = [source.randbytes(RECORD_SIZE_BYTES - 12) for _ in range(100)]
+    values = [source.randbytes(record_bytes - 12) for _ in range(100)]
     for number in range(count):
         while True:
             try:
@@ -59,7 +58,6 @@ def fill(bootstrap_server: str, mebibytes: int) -> int:
                 producer.poll(0.1)
         producer.poll(0)
     producer.flush(TIMEOUT_S)
-    return count
 
 
 def wait_until_compacted(directory: Path) -> None:
@@ -77,7 +75,7 @@ def size_mib(directory: Path) -> float:
     return sum(path.stat().st_size for path in (directory / "data" / f"{TOPIC}-0").glob("*.log")) / 2**20
 
 
-def run(system: str, mebibytes: int, libs: str) -> list[Figure]:
+def run(system: str, mebibytes: int, record_bytes: int, libs: str) -> list[Figure]:
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"{system}-")))
         ports = {name: startup.free_port() for name in ("clear", "sasl", "controller")}
@@ -98,7 +96,7 @@ def run(system: str, mebibytes: int, libs: str) -> list[Figure]:
         for created in admin.create_topics(topics).values():
             created.result(timeout=60)
         measure.progress(f"{system}: fills {mebibytes} MiB")
-        fill(address, mebibytes)
+        fill(address, mebibytes, record_bytes)
         before_mib, memory_mib = size_mib(directory), process.settled_rss_mib()
         with steady_load.running(address, QUIET_TOPIC, partitions=1, rate_per_s=RATE_PER_S, linger_ms=0) as load:
             time.sleep(QUIET_S)
@@ -126,12 +124,13 @@ def run(system: str, mebibytes: int, libs: str) -> list[Figure]:
 def main() -> None:
     options = measure.parser(__doc__ or "")
     options.add_argument("--mebibytes", type=int, default=256, help="size of the partition")
+    options.add_argument("--record-bytes", type=int, default=1_000, help="size of key and value; at least 12")
     options.add_argument("--system", choices=either_system.SYSTEMS, action="append", help="default: both")
     arguments = options.parse_args()
     libs = os.environ["OTTLA_KAFKA_LIBS"]
     for system in arguments.system or either_system.SYSTEMS:
-        figures = run(system, arguments.mebibytes, libs)
-        print(f"{system}, {arguments.mebibytes} MiB")
+        figures = run(system, arguments.mebibytes, arguments.record_bytes, libs)
+        print(f"{system}, {arguments.mebibytes} MiB, records of {arguments.record_bytes} B")
         measure.report(figures, arguments.json)
 
 
