@@ -30,8 +30,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient, NewTopic
 from tool_host import TOOLS, ToolHost, ToolResult
 
+from ottla.client.admin import AdminClient as OwnAdmin
 from ottla.client.cluster import Cluster
 from ottla.client.errors import UnsupportedApiError
+from ottla.client.producer import Producer as OwnProducer
+from ottla.config.resource_type import ConfigResourceType
 from ottla.wire.messages.end_txn import EndTxnRequest
 
 with warnings.catch_warnings():
@@ -43,6 +46,7 @@ HERE = Path(__file__).parent
 OTTLA_DEV = f"{shlex.quote(sys.executable)} -m ottla dev --port {{port}} --data-dir {{dir}}"
 START_TIMEOUT_S = 60
 TOOL_TIMEOUT_S = 90
+VERIFICATION = "transaction.partition.verification.enable"
 COORDINATOR_ERRORS = {
     KafkaError.NOT_COORDINATOR,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -350,6 +354,39 @@ def poll_records(consumer: Consumer, count: int, timeout_s: float = 60) -> list[
 def take() -> Callable[..., list[Message]]:
     """Return ``take(consumer, count)``: the next records of a consumer that the test created itself."""
     return poll_records
+
+
+async def set_verification(bootstrap: str, value: str) -> None:
+    async with OwnAdmin(bootstrap) as admin:
+        await admin.alter_configs(ConfigResourceType.BROKER, "", upserts={VERIFICATION: value})
+
+
+@pytest.fixture
+def hanging_transaction(transactions: Node, new_topic: Callable[..., str], eventually: Callable[..., object]) -> str:
+    """Return a topic with a transactional record whose producer no coordinator knows.
+
+    Leaders accept it without verification (KIP-890).
+    """
+    topic = new_topic()
+
+    async def write() -> None:
+        async with OwnProducer(transactions.bootstrap, linger_ms=0) as producer:
+            producer._transactional_id, producer._produce_version_max = "nobody", 11
+            sent = await producer.send(topic, b"late", partition=0)
+            await producer.flush()
+            await sent
+
+    def is_written() -> bool:
+        asyncio.run(write())
+        return True
+
+    asyncio.run(set_verification(transactions.bootstrap, "false"))
+    try:
+        time.sleep(0.5)
+        eventually(is_written)
+    finally:
+        asyncio.run(set_verification(transactions.bootstrap, "true"))
+    return topic
 
 
 @pytest.fixture

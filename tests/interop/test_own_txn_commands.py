@@ -2,18 +2,13 @@
 
 import asyncio
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from ottla.client.admin import AdminClient
 from ottla.client.producer import Producer
 from ottla.client.transactional_producer import TransactionalProducer
-from ottla.config.resource_type import ConfigResourceType
-
-VERIFICATION = "transaction.partition.verification.enable"
 
 
 @pytest.fixture
@@ -38,39 +33,6 @@ def open_transaction(transactions: Any, new_topic: Callable[..., str], unique: C
 
     asyncio.run(leave_open())
     return transactional_id, topic
-
-
-async def set_verification(bootstrap: str, value: str) -> None:
-    async with AdminClient(bootstrap) as admin:
-        await admin.alter_configs(ConfigResourceType.BROKER, "", upserts={VERIFICATION: value})
-
-
-@pytest.fixture
-def hanging_transaction(transactions: Any, new_topic: Callable[..., str], eventually: Callable[..., object]) -> str:
-    """Return a topic with a transactional record whose producer no coordinator knows.
-
-    Leaders accept it without verification (KIP-890).
-    """
-    topic = new_topic()
-
-    async def write() -> None:
-        async with Producer(transactions.bootstrap, linger_ms=0) as producer:
-            producer._transactional_id, producer._produce_version_max = "nobody", 11
-            sent = await producer.send(topic, b"late", partition=0)
-            await producer.flush()
-            await sent
-
-    def is_written() -> bool:
-        asyncio.run(write())
-        return True
-
-    asyncio.run(set_verification(transactions.bootstrap, "false"))
-    try:
-        time.sleep(0.5)
-        eventually(is_written)
-    finally:
-        asyncio.run(set_verification(transactions.bootstrap, "true"))
-    return topic
 
 
 def test_all_lines_are_one_transaction(ottla: Callable[..., Any], new_topic: Callable[..., str]) -> None:

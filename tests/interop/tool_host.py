@@ -29,6 +29,8 @@ TOOLS = {
     "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
     "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-transactional-message-copier": "org.apache.kafka.tools.TransactionalMessageCopier",
+    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
 }
 JVM_FLAGS = ["-Xmx1g", "-XX:+ExitOnOutOfMemoryError", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
 
