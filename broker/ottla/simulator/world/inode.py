@@ -7,8 +7,8 @@ from ottla.wire.records import LOG_OVERHEAD_BYTES, MAGIC, MAGIC_POSITION
 
 _FLIP_ONE_IN = 3
 """Of the files that had unsynced writes when the power went, and kept some."""
-_LEADER_EPOCH_POSITION = 12
-"""In a record batch; up to the magic byte."""
+_LENGTH_POSITION, _LEADER_EPOCH_POSITION = 8, 12
+"""In a record batch; before them is the base offset, behind them the magic byte."""
 
 
 @dataclass(slots=True)
@@ -43,19 +43,21 @@ def _flip_bit(content: bytearray, change: Change, random: Random) -> None:
     if end > change.position:
         at = random.randrange(end - change.position)
         bit = 1 << random.randrange(8)
-        if not _is_in_leader_epoch(data, at):
+        if not _is_unnoticed(data, at):
             content[change.position + at] ^= bit
 
 
-def _is_in_leader_epoch(data: bytes, at: int) -> bool:
-    """Return whether the byte at ``at`` is in the leader epoch of a record batch, which no checksum covers.
+def _is_unnoticed(data: bytes, at: int) -> bool:
+    """Return whether no reader can notice a change of the byte at ``at``: no checksum covers it.
 
-    Neither JVM Kafka nor Ottla can tell a later epoch in the last batch of a log from one that was flipped.
+    In the last batch of a log, neither JVM Kafka nor Ottla can tell a flipped leader epoch from a later one, nor, where
+    compaction leaves gaps, a flipped base offset from a higher one.
     """
     start = 0
     while start + MAGIC_POSITION < len(data) and data[start + MAGIC_POSITION] == MAGIC:
         if at < start + MAGIC_POSITION:
-            return at >= start + _LEADER_EPOCH_POSITION
+            is_length = start + _LENGTH_POSITION <= at < start + _LEADER_EPOCH_POSITION
+            return at >= start and not is_length
         start += LOG_OVERHEAD_BYTES + int.from_bytes(data[start + 8 : start + LOG_OVERHEAD_BYTES])
     return False
 
