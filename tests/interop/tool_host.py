@@ -33,6 +33,8 @@ TOOLS = {
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
 }
 JVM_FLAGS = ["-Xmx1g", "-XX:+ExitOnOutOfMemoryError", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+PROGRAM_FLAGS = [*JVM_FLAGS, "-Xmx256m", f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}"]
+"""For programs that run in a JVM of their own."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ Environment:
 """
 
 import os
+import random
 import re
 import shlex
 import shutil
@@ -20,12 +21,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 OTTLA_RUN = f"{shlex.quote(sys.executable)} -m ottla run --config {{config}}"
 HOST = "127.0.0.1"
 WITHIN_S = 90
+PROGRAM_WITHIN_S = 120
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 CONTROLLERS = (1, 2, 3)
 NODES = (1, 2, 3, 4, 5)
@@ -34,8 +36,10 @@ SETTINGS = {
     "broker.session.timeout.ms": "4000",
     "broker.heartbeat.interval.ms": "500",
     "offsets.topic.num.partitions": "5",
+    "transaction.state.log.num.partitions": "5",
     "offsets.topic.replication.factor": "3",
     "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.backoff.ms": "1000",
 }
 
 
@@ -125,6 +129,13 @@ class FiveNodes:
 
     def kill(self, node_id: int) -> None:
         self._end(node_id, signal.SIGKILL)
+
+    def kill_and_restart(self, choices: random.Random) -> None:
+        """Kill a random node with SIGKILL, and start it again: sometimes before and sometimes after it is fenced."""
+        node_id = choices.choice([*self.processes])
+        self.kill(node_id)
+        time.sleep(choices.uniform(0.2, 6))
+        self.start(node_id)
 
     def stop(self, node_id: int) -> None:
         """Shut the node down in order, and wait for it."""
@@ -234,3 +245,41 @@ def five(shared: FiveNodes) -> FiveNodes:
     """The five nodes, all of them up."""
     shared.start(*(each for each in NODES if each not in shared.processes))
     return shared
+
+
+@pytest.fixture
+def start(tmp_path: Path, bound: list[str]) -> Iterator[Callable[..., Any]]:
+    """Return ``start(command, name)``: run a program whose output goes to the file ``name``; it ends with the test."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def run(command: list[str], name: str) -> subprocess.Popen[bytes]:
+        with (tmp_path / name).open("ab") as output:
+            running.append(subprocess.Popen([*bound, *command], stdout=output, stderr=output))
+        return running[-1]
+
+    yield run
+    for process in running:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def read_committed(take: Callable[..., Any]) -> Callable[..., list[Any]]:
+    """Return ``read_committed(bootstrap, topic, partitions=..., count=..., exact=True)``.
+
+    It reads ``count`` committed records; where that is exact, it fails if more come within two seconds.
+    """
+
+    def read(bootstrap: str, topic: str, *, partitions: int, count: int, exact: bool = True) -> list[Any]:
+        settings = {"bootstrap.servers": bootstrap, "group.id": "reader", "isolation.level": "read_committed"}
+        consumer = Consumer(settings | {"enable.auto.commit": False})
+        consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
+        try:
+            records: list[Any] = take(consumer, count, PROGRAM_WITHIN_S)
+            extra = consumer.poll(2.0) if exact else None
+            assert extra is None, f"a record too many: {extra.value()!r} at offset {extra.offset()}"
+            return records
+        finally:
+            consumer.close()
+
+    return read
