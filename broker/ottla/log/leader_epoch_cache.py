@@ -43,11 +43,15 @@ class LeaderEpochCache:
 
         Raises:
             StorageError: an I/O error.
-            MalformedFileError: a line is malformed, or the entries do not ascend.
+            MalformedFileError: a line is malformed, the last one of an unsynced file is cut off, or the entries do not
+                ascend.
         """
         text = read_text(self._disk, self.path)
         if text is not None and not is_synced:
             self.change_count += 1
+            if text and not text.endswith("\n"):
+                # A power cut has torn the file, perhaps within a number that is still one.
+                raise MalformedFileError(f"{self.path}: the last line is cut off")
         entries = tuple(parse_epochs(text, self.path)) if text is not None else ()
         for earlier, later in pairwise(entries):
             if later.epoch <= earlier.epoch or later.start_offset < earlier.start_offset:

@@ -113,3 +113,12 @@ def test_malformed_file_is_named_in_the_error(disk: SimulatedDisk, text: str) ->
 
     with pytest.raises(StorageError, match=PATH):
         LeaderEpochCache(disk, PATH).load()
+
+
+def test_unsynced_file_that_is_cut_off_within_a_number_is_malformed(disk: SimulatedDisk) -> None:
+    """Seed 700000492: epoch 4 started at 11; a power cut left 1, and followers truncated to there for ever."""
+    disk.open(PATH, create=True).pwritev([b"0\n2\n0 0\n4 1"], 0)
+
+    with pytest.raises(StorageError, match="the last line is cut off"):
+        LeaderEpochCache(disk, PATH).load(is_synced=False)
+    LeaderEpochCache(disk, PATH).load()
