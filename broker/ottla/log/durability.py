@@ -64,6 +64,7 @@ class Durability:
         has_changed_files: bool,
         has_unsynced_indexes: bool,
         is_blank: bool,
+        unsynced_snapshots: tuple[Offset, ...],
     ) -> None:
         self._disk = disk
         self.directory = directory
@@ -82,7 +83,7 @@ class Durability:
         self._is_flushing = False
         self._generation = 0
         self._sealed: list[Segment] = []
-        self._unsynced_snapshots: tuple[Offset, ...] = ()
+        self._unsynced_snapshots = unsynced_snapshots
         self.has_unsynced_indexes = has_unsynced_indexes
 
     def on_sealed(self, segment: Segment) -> None:

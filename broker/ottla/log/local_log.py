@@ -115,6 +115,7 @@ class LocalLog:
             has_changed_files=loaded.has_changed_files,
             has_unsynced_indexes=loaded.was_recovered,
             is_blank=loaded.is_blank,
+            unsynced_snapshots=loaded.unsynced_snapshots,
         )
 
     def append(self, batch: RecordBatch, config: LogConfig, now_ms: int) -> None:

@@ -66,7 +66,8 @@ class LoadedLog:
 
     ``truncated_bytes`` counts the bytes that recovery truncated, 0 after a clean stop; ``has_changed_files`` is whether
     files were created that the directory may lose; ``was_recovered`` whether indexes were rebuilt; ``is_blank`` whether
-    nothing was ever written, so that a lost log would be created again with the same contents.
+    nothing was ever written, so that a lost log would be created again with the same contents; ``unsynced_snapshots``
+    are the offsets of the producers' snapshots that recovery wrote.
     """
 
     segments: Segments
@@ -80,6 +81,7 @@ class LoadedLog:
     has_changed_files: bool
     was_recovered: bool
     is_blank: bool
+    unsynced_snapshots: tuple[Offset, ...]
 
 
 class LogLoader:
@@ -119,6 +121,7 @@ class LogLoader:
         self._truncated_bytes = 0
         self._has_changed_files = False
         self._was_recovered = False
+        self._unsynced_snapshots: list[Offset] = []
 
     def load(self) -> LoadedLog:
         """Open the log; create an empty one if there is none."""
@@ -164,6 +167,7 @@ class LogLoader:
             has_changed_files=self._has_changed_files,
             was_recovered=self._was_recovered,
             is_blank=is_blank,
+            unsynced_snapshots=tuple(self._unsynced_snapshots),
         )
 
     # --- files
@@ -349,8 +353,8 @@ class LogLoader:
                 self._remove(segment)
                 continue
             self._state.end_offset = segment.base_offset
-            if segment is not self._segments.first:
-                self._snapshots.write(self._state)
+            if segment is not self._segments.first and self._snapshots.write(self._state):
+                self._unsynced_snapshots.append(segment.base_offset)
             end_offset, is_torn = self._recover(segment, epoch_starts)
         self._state.end_offset = end_offset
         # The file may be older than the log; the batches are authoritative.

@@ -298,3 +298,21 @@ def test_retention_keeps_the_last_copy_of_a_producer_until_its_snapshot_is_synce
     disk.complete_syncs()
     assert log.apply_retention(NOW_MS) == [0]
     assert log.log_start_offset == 1
+
+
+def test_retention_keeps_the_last_copy_of_a_producer_until_its_snapshot_of_a_recovery_is_synced(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
+    """Found by the model of transactions: recovery writes the snapshots again, and a power cut may corrupt them."""
+    producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    log = open_log(retention_bytes=0)
+    log.append_as_leader(make_batch(1, **producer), leader_epoch=0, now_ms=NOW_MS)
+    log.roll(NOW_MS)
+    log.append_as_leader(make_batch(1), leader_epoch=0, now_ms=NOW_MS)
+    disk.kill()
+    log = open_log(retention_bytes=0)
+    log.update_high_watermark(2)
+
+    assert log.apply_retention(NOW_MS) == [], "neither the recovery's snapshot nor that of the roll is on the disk yet"
+    log.flush()
+    assert log.apply_retention(NOW_MS) == [0, 1]

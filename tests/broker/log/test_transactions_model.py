@@ -111,20 +111,19 @@ class TransactionsModel(RuleBasedStateMachine):
             self.append(batch, producer_id, None)
         assert self.transactions()[0].keys() - opened.keys() <= {producer_id}
 
-    @rule(
-        producer_id=st.sampled_from(PRODUCERS),
-        kind=st.sampled_from([ControlRecordType.COMMIT, ControlRecordType.ABORT]),
-    )
-    def end(self, producer_id: int, kind: ControlRecordType) -> None:
+    @rule(choice=st.integers(0, 5), kind=st.sampled_from([ControlRecordType.COMMIT, ControlRecordType.ABORT]))
+    def end(self, choice: int, kind: ControlRecordType) -> None:
+        """End an open transaction, or, if there is none, write a marker that ends nothing."""
+        opened = sorted(self.transactions()[0]) or PRODUCERS
+        producer_id = opened[choice % len(opened)]
         marker = build_end_transaction_marker(
             kind, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp_ms=self.clock.wall_ms()
         )
         self.append(marker, producer_id, kind)
 
-    @rule(part=st.floats(0, 1))
-    def replicate(self, part: float) -> None:
-        behind = self.log.log_end_offset - self.log.high_watermark
-        self.log.update_high_watermark(self.log.high_watermark + round(behind * part))
+    @rule(behind=st.integers(0, 4))
+    def replicate(self, behind: int) -> None:
+        self.log.update_high_watermark(max(self.log.high_watermark, self.log.log_end_offset - behind))
         if self.log.high_watermark == self.log.log_end_offset:
             self.has_lost_watermark = False
 
@@ -137,18 +136,15 @@ class TransactionsModel(RuleBasedStateMachine):
         self.log.flush()
         self.durable_end = self.log.log_end_offset
 
-    @rule(part=st.floats(0, 1))
-    def delete_records(self, part: float) -> None:
-        start = self.log.log_start_offset
-        self.log.delete_records_before(start + round((self.log.high_watermark - start) * part))
+    @rule(kept=st.integers(0, 6))
+    def delete_records(self, kept: int) -> None:
+        self.log.delete_records_before(self.log.high_watermark - kept)
         self.disk.complete_syncs()
         self.log.apply_retention(self.clock.wall_ms())
 
-    @rule(part=st.floats(0, 1))
-    def truncate(self, part: float) -> None:
-        start, end = self.log.log_start_offset, self.log.log_end_offset
-        offset = start + round((end - start) * part)
-        if self.log.truncate_to(offset):
+    @rule(count=st.integers(0, 6))
+    def truncate(self, count: int) -> None:
+        if self.log.truncate_to(max(self.log.log_start_offset, self.log.log_end_offset - count)):
             self.entries = [entry for entry in self.entries if entry.last_offset < self.log.log_end_offset]
             self.has_lost_watermark = True
         self.flush()
