@@ -3,6 +3,7 @@
 import pytest
 
 import catalog
+import transaction_mutations
 from hunting import hunt
 
 BY_SEEDS = [mutation for mutation in catalog.MUTATIONS if mutation.seeds_max is not None]
@@ -15,3 +16,4 @@ def test_mutation_is_caught(mutation: object) -> None:
 
 def test_there_are_enough_mutations() -> None:
     assert len(catalog.MUTATIONS) >= 12
+    assert sum(each.seeds_from == transaction_mutations.SEEDS_FROM for each in catalog.MUTATIONS) >= 9

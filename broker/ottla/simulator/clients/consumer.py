@@ -11,7 +11,7 @@ from ottla.simulator.clients.client_host import ClientHost
 from ottla.simulator.invariants.ledger import PartitionKey
 from ottla.simulator.invariants.state_observer import StateObserver
 from ottla.types import Offset
-from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -24,11 +24,13 @@ MAX_WAIT_MS = 1_000
 SIZE_BYTES_MAX = 64 * 1024
 RETRY_BACKOFF_MS = 100
 _EARLIEST = -2
-_DECOMPRESSED_BYTES_MAX = 1 << 24
+DECOMPRESSED_BYTES_MAX = 1 << 24
 
 
 class Consumer:
     """See the module."""
+
+    isolation_level = 0
 
     def __init__(self, host: ClientHost, state_observer: StateObserver, name: str, topic: str) -> None:
         self.name = name
@@ -76,7 +78,12 @@ class Consumer:
         )
         topic = FetchTopic(topic=self.topic, topic_id=target.key.topic_id, partitions=[wanted])
         request = FetchRequest(
-            max_wait_ms=MAX_WAIT_MS, min_bytes=1, max_bytes=SIZE_BYTES_MAX, session_epoch=-1, topics=[topic]
+            max_wait_ms=MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=SIZE_BYTES_MAX,
+            isolation_level=self.isolation_level,
+            session_epoch=-1,
+            topics=[topic],
         )
         purpose = f"{self.name}-{partition}"
         self._host.ask(
@@ -87,8 +94,7 @@ class Consumer:
         if isinstance(response, FetchResponse) and response.error_code == ErrorCode.NONE and response.responses:
             data = response.responses[0].partitions[0]
             if data.error_code == ErrorCode.NONE:
-                assert data.records is None or isinstance(data.records, memoryview), "a response is one buffer"
-                self._take(partition, key, data.records)
+                self._take(partition, key, data)
                 self._fetch(partition)
                 return
             if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -118,12 +124,14 @@ class Consumer:
                 self._state_observer.skipped(key, position, found.offset)
                 self._positions[partition] = found.offset
 
-    def _take(self, partition: int, key: PartitionKey, data: memoryview | None) -> None:
+    def _take(self, partition: int, key: PartitionKey, data: PartitionData) -> None:
+        """Report the records of a response, and move the position behind them."""
+        assert data.records is None or isinstance(data.records, memoryview), "a response is one buffer"
         position = self._positions[partition]
         values = [
             (record.offset, bytes(record.value or b""))
-            for batch in iterate_batches(data or b"")
-            for record in read_records(batch, size_bytes_max=_DECOMPRESSED_BYTES_MAX)
+            for batch in iterate_batches(data.records or b"")
+            for record in read_records(batch, size_bytes_max=DECOMPRESSED_BYTES_MAX)
             if record.offset >= position
         ]
         if values:

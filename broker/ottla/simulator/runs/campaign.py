@@ -67,10 +67,11 @@ def commit() -> str:
 def summary(outcome: Outcome) -> str:
     """Return one line on a run."""
     faults = ", ".join(f"{count} {name}" for name, count in sorted(outcome.faults.items()))
+    transactions = f"{outcome.committed} transactions, " if outcome.committed else ""
     return (
         f"seed {outcome.seed}: {'FAILED' if outcome.failure else 'ok'}, {outcome.simulated_ms / 1000:.0f} s simulated, "
         f"{outcome.events} events, {outcome.acknowledged} records acknowledged, {outcome.read} read, "
-        f"digest {outcome.digest:08x}; {faults or 'no faults'}"
+        f"{transactions}digest {outcome.digest:08x}; {faults or 'no faults'}"
     )
 
 

@@ -37,6 +37,8 @@ class Plan:
     pause_ms: int
     pace_ms: int
     topics: tuple[TopicPlan, ...]
+    transactions: TopicPlan | None = None
+    """The topic of transactional producers."""
     denies: bool = False
     """Whether clients are denied topics now and then."""
     overrides: dict[str, str] = field(default_factory=dict)
@@ -72,8 +74,9 @@ _RETENTIONS: tuple[dict[str, str], ...] = (
     {"retention.ms": "4000", "segment.ms": "1000"},
 )
 ACKS_FSYNC = {"ottla.acks.fsync": "true"}
-_SYNCED_NODES, _SYNCED_TOPICS, _COMPACTED_TOPICS = 5, 13, 9
-"""What these seeds leave when divided by 16: every topic is fsynced, those of the plan are, or these are compacted."""
+_SYNCED_NODES, _SYNCED_TOPICS, _COMPACTED_TOPICS, _TRANSACTIONS = 5, 13, 9, 6
+"""What these seeds leave when divided by 16: every topic is fsynced, those of the plan are, these are compacted, or
+transactions run beside them."""
 COMPACTED = {"cleanup.policy": "compact,delete", "segment.ms": "500", "min.cleanable.dirty.ratio": "0.0"}
 """Every record has a key of its own: segments are rewritten and merged all the time, and no record may be missing."""
 _EAGER_CLEANER = {"log.cleaner.backoff.ms": "200", "log.cleaner.io.buffer.size": "1024"}
@@ -103,6 +106,7 @@ def draw_plan(seed: int) -> Plan:
         pause_ms=(500, 2_000, 5_000)[random.randrange(3)],
         pace_ms=(20, 100, 300)[random.randrange(3)],
         topics=topics,
+        transactions=_transactions(brokers) if seed % 16 == _TRANSACTIONS else None,
         denies=denies,
         overrides={
             **_draw_overrides(random, brokers),
@@ -110,6 +114,19 @@ def draw_plan(seed: int) -> Plan:
             **(ACKS_FSYNC if seed % 16 == _SYNCED_NODES else {}),
             **(_EAGER_CLEANER if seed % 16 == _COMPACTED_TOPICS else {}),
         },
+    )
+
+
+def _transactions(brokers: int) -> TopicPlan:
+    replicas = min(brokers, 3)
+    return TopicPlan(
+        name="transactions",
+        partitions=3,
+        replicas=replicas,
+        min_in_sync=max(1, replicas - 1),
+        producers=(_IDEMPOTENT,) * 2,
+        consumers=1,
+        members=0,
     )
 
 

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 from ottla.simulator.clients.administrator import Administrator
 from ottla.simulator.clients.client_host import ClientHost
+from ottla.simulator.clients.committed_reader import CommittedReader
 from ottla.simulator.clients.consumer import Consumer
 from ottla.simulator.clients.group_member import GroupMember
 from ottla.simulator.clients.producer import Producer
+from ottla.simulator.clients.transactional_producer import TransactionalProducer
 from ottla.simulator.clients.voter_reconciler import VoterReconciler
 from ottla.simulator.faults.nemesis import Nemesis
 from ottla.simulator.faults.network_chaos import NetworkChaos
@@ -25,6 +27,7 @@ from ottla.simulator.invariants.permission_invariants import PermissionInvariant
 from ottla.simulator.invariants.quorum_invariants import QuorumCommitsItsOwnEpoch
 from ottla.simulator.invariants.state_observer import StateObserver
 from ottla.simulator.invariants.sync_invariants import CommittedRecordsAreSynced
+from ottla.simulator.invariants.transaction_invariants import TransactionInvariants
 from ottla.simulator.runs.plan import COMPACTED, Plan, TopicPlan, draw_plan
 from ottla.simulator.runs.trace import Trace
 from ottla.simulator.world.clock import HostClock
@@ -61,6 +64,7 @@ class Outcome:
     digest: int
     events: int
     acknowledged: int
+    committed: int
     read: int
     faults: dict[str, int]
     last_events: list[str]
@@ -134,6 +138,23 @@ class Simulation:
             self._host.permissions = self._permissions
         for topic in self.plan.topics:
             self._make_users(topic)
+        self.transactional: list[TransactionalProducer] = []
+        self._committed_readers: list[CommittedReader] = []
+        if self.plan.transactions is not None:
+            self._make_transactional_users(self.plan.transactions)
+
+    def _make_transactional_users(self, topic: TopicPlan) -> None:
+        self._transactions = TransactionInvariants(self.state_observer, topic.name)
+        # Their own host, and random source, keep the rest of the run as it was.
+        host = ClientHost(self.cluster, "transactional-clients", SeededRandom(-2 - self.plan.seed))
+        for index in range(len(topic.producers)):
+            name = f"txn{index}"
+            producer = TransactionalProducer(host, self._transactions, name, topic.name, pace_ms=self.plan.pace_ms)
+            self.transactional.append(producer)
+        for index in range(topic.consumers):
+            name = f"reader{index}"
+            reader = CommittedReader(host, self.state_observer, self._transactions, name, topic.name)
+            self._committed_readers.append(reader)
 
     def _make_users(self, topic: TopicPlan) -> None:
         for index, (acks, is_idempotent) in enumerate(topic.producers):
@@ -181,7 +202,8 @@ class Simulation:
             digest=self.trace.digest,
             events=self.state_observer.observation_count,
             acknowledged=sum(producer.acknowledged_count for producer in self.producers),
-            read=sum(consumer.read_count for consumer in self.consumers),
+            committed=sum(producer.committed_count for producer in self.transactional),
+            read=sum(consumer.read_count for consumer in (*self.consumers, *self._committed_readers)),
             faults=self.nemesis.counts,
             last_events=self.trace.last(),
         )
@@ -190,7 +212,7 @@ class Simulation:
         """Start every node, wait until all serve, and create the topics."""
         self.cluster.start()
         self._until("the cluster has formed", self._is_formed, FORM_LIMIT_MS)
-        for topic in self.plan.topics:
+        for topic in (*self.plan.topics, *([self.plan.transactions] if self.plan.transactions else [])):
             self._create(topic)
 
     def _is_formed(self) -> bool:
@@ -217,6 +239,10 @@ class Simulation:
             consumer.start()
         for member in self.members:
             member.start()
+        for transactional in self.transactional:
+            transactional.start()
+        for reader in self._committed_readers:
+            reader.start()
         if self._is_faulty:
             self.nemesis.start()
             self._voter_reconciler.start()
@@ -302,6 +328,8 @@ class Simulation:
             self._delete_passing_topic()
         for producer in self.producers:
             producer.finish()
+        for transactional in self.transactional:
+            transactional.finish()
         self._until("every controller is a voter", lambda: self._voter_reconciler.is_settled, RECOVERY_LIMIT_MS)
         self._until("every node serves", self._is_formed, RECOVERY_LIMIT_MS)
         if self.plan.denies:
@@ -314,6 +342,10 @@ class Simulation:
         self._until("every producer is rid of what it had", self._are_producers_done, RECOVERY_LIMIT_MS)
         self._until("every consumer has read all", self._are_consumers_done, RECOVERY_LIMIT_MS)
         self._until("every group member takes part", self._are_members_settled, RECOVERY_LIMIT_MS)
+        if self.plan.transactions is not None:
+            self._until("every transaction has ended", self._are_transactions_done, RECOVERY_LIMIT_MS)
+            self._until("everything committed was read", self._are_readers_done, RECOVERY_LIMIT_MS)
+            self._transactions.check_all_or_nothing()
 
     def _elect_what_is_left(self) -> None:
         """Elect any live replica of excused partitions without an eligible one, as an administrator must."""
@@ -338,6 +370,12 @@ class Simulation:
 
     def _are_consumers_done(self) -> bool:
         return all(consumer.is_done for consumer in self.consumers)
+
+    def _are_transactions_done(self) -> bool:
+        return self._transactions.is_excused or all(producer.is_done for producer in self.transactional)
+
+    def _are_readers_done(self) -> bool:
+        return self._transactions.is_excused or all(reader.is_done for reader in self._committed_readers)
 
     def _are_members_settled(self) -> bool:
         return all(member.is_settled for member in self.members)
