@@ -16,6 +16,7 @@ from ottla.network import metrics as network
 from ottla.raft import metrics as raft
 from ottla.replication import metrics as replication
 from ottla.security import metrics as security
+from ottla.transactions import metrics as transactions
 
 SourceT = TypeVar("SourceT")
 
@@ -70,6 +71,7 @@ SECTIONS: Final = (
     _of_brokers("Log directories", log.DIRECTORY_ROWS, lambda it: it.directories),
     _of_brokers("Compaction", log.CLEANER_ROWS, lambda it: it.cleaner),
     _of_brokers("Groups", groups.ROWS, lambda it: it.groups_by_state),
+    _of_brokers("Transactions", transactions.ROWS, lambda it: it.transactions),
     _of_brokers("Replication", replication.REPLICATION_ROWS, lambda it: it.replication),
     _section("The controller", controller.ROWS, lambda it: it.controller),
 )

@@ -42,6 +42,7 @@ from ottla.replication.metrics import (
     sample_replication,
 )
 from ottla.security.metrics import QuotaSample, sample_denials, sample_throttles
+from ottla.transactions.metrics import TransactionSample
 from ottla.types import NodeId
 from ottla.wire.messages.list_groups import ListGroupsRequest
 
@@ -75,6 +76,7 @@ class NodeSnapshot:
     authentication: AuthenticationSample
     fetch_sessions: FetchSessionSample
     groups_by_state: Counter[str]
+    transactions: TransactionSample
     partitions: list[PartitionSample] = field(default_factory=list)
 
     @property
@@ -119,6 +121,7 @@ def _whole_node(node: Node) -> NodeSnapshot:
         authentication=sample_authentication(connections),
         fetch_sessions=sample_fetch_sessions(services.fetch_sessions),
         groups_by_state=_count_groups(node),
+        transactions=services.transactions.sample(),
     )
 
 

@@ -21,6 +21,7 @@ from ottla.transactions.initialize import Initialization, initialize
 from ottla.transactions.log import TRANSACTION_RECORD_SERDE, TransactionRecord
 from ottla.transactions.markers import MarkerSender, PartitionLeaders
 from ottla.transactions.metadata import TransactionMetadata
+from ottla.transactions.metrics import TransactionSample
 from ottla.transactions.new_producer_id import NeedsProducerId, run_with_producer_id
 from ottla.transactions.producer_ids import ProducerIds
 from ottla.transactions.shard import TransactionShard
@@ -174,6 +175,15 @@ class TransactionCoordinator:
     def all_transactions(self) -> list[list[TransactionMetadata]]:
         """Return the metadata of all ids, by partition."""
         return [list(shard.transactions.values()) for shard in self._runtime.active_shards()]
+
+    def sample(self) -> TransactionSample:
+        """Return the counts for the metrics."""
+        shards = self._runtime.active_shards()
+        return TransactionSample(
+            ids=sum(len(shard.transactions) for shard in shards),
+            open=sum(shard.open_count for shard in shards),
+            awaiting_markers=len(self._markers),
+        )
 
     # MarkerQueue
 

@@ -109,6 +109,11 @@ class TransactionShard:
     def describe_contents(self) -> str:
         return f"{len(self.transactions)} transactional ids"
 
+    @property
+    def open_count(self) -> int:
+        """Number of transactions that are neither committed nor aborted."""
+        return len(self._deadlines_ms)
+
     # Transitions
 
     @property

@@ -10,6 +10,7 @@ from ottla.transactions.config import TransactionConfig
 from ottla.transactions.enlist import PARTITIONS_MAX
 from ottla.transactions.log import TransactionRecord, encode
 from ottla.transactions.markers import PARTITIONS_PER_REQUEST, RETRY_BACKOFF_MS
+from ottla.transactions.metrics import TransactionSample
 from ottla.transactions.shard import RETRY_INTERVAL_MS
 from ottla.transactions.state import TRANSITIONS, TransactionState, may_follow
 from ottla.types import TopicPartition
@@ -339,6 +340,15 @@ def test_idle_ids_expire() -> None:
     assert node.state() is TransactionState.ONGOING
     with pytest.raises(KafkaError, match="TRANSACTIONAL_ID_NOT_FOUND"):
         node.coordinator.describe("idle0")
+
+
+def test_counts_are_those_of_the_metrics(node: TransactionNode) -> None:
+    node.begin(T0)
+    node.initialize("idle")
+    assert node.coordinator.sample() == TransactionSample(ids=2, open=1, awaiting_markers=0)
+
+    node.end()
+    assert node.coordinator.sample() == TransactionSample(ids=2, open=0, awaiting_markers=1)
 
 
 # Producer ids and epochs
