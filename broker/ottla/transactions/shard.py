@@ -28,6 +28,9 @@ Result: TypeAlias = CoordinatorResult[TransactionRecord, None]
 RETRY_INTERVAL_MS: Final = 1_000
 """When a write is repeated that was rejected, or was not committed in time."""
 _EXPIRED_PER_SLICE: Final = 500
+_REWRITTEN_AT_ONCE: Final = 50
+_REWRITTEN_PER_MS: Final = 10
+"""A write takes some 50 us of the loop."""
 
 
 class MarkerQueue(Protocol):
@@ -94,13 +97,18 @@ class TransactionShard:
         """Start time-outs, and write the Prepare records again.
 
         They may be above the high watermark: no marker may be written before they are committed in this leader's epoch.
+        Nor may a batch be appended because of a partition that only this node has in a transaction: with an open one,
+        there is a record whose commit all responses wait for.
         """
         self._is_active = True
         self._schedule_expiry(self._config.expiry_check_interval_ms)
-        for metadata in self.transactions.values():
-            if metadata.state is TransactionState.ONGOING:
-                self._set_time_out(metadata.transactional_id, None, metadata)
-        return [self.write(metadata) for metadata in self.transactions.values() if metadata.state.is_prepared]
+        rewritten = [metadata for metadata in self.transactions.values() if metadata.state.is_prepared]
+        ongoing = [metadata for metadata in self.transactions.values() if metadata.state is TransactionState.ONGOING]
+        for metadata in ongoing:
+            self._set_time_out(metadata.transactional_id, None, metadata)
+        for number, metadata in enumerate(rewritten[_REWRITTEN_AT_ONCE:]):
+            self._check_later(metadata.transactional_id, 1 + number // _REWRITTEN_PER_MS)
+        return [self.write(metadata) for metadata in rewritten[:_REWRITTEN_AT_ONCE] or ongoing[-1:]]
 
     def on_unloaded(self) -> None:
         self._is_active = False

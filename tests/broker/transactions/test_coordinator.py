@@ -235,6 +235,37 @@ def test_new_coordinator_writes_decisions_again_and_then_sends_their_markers(nod
     assert markers_of(sent) == [(1, 5, True, [("t", [0])])]
 
 
+def test_new_coordinator_writes_many_decisions_in_slices(node: TransactionNode) -> None:
+    for number in range(120):
+        node.initialize(f"id{number}")
+        node.add(T0, producer_id=7_000 + number, transactional_id=f"id{number}")
+        node.end(producer_id=7_000 + number, transactional_id=f"id{number}")
+    written = len(node.written())
+
+    node.restart(leader_epoch=1)
+    assert len(node.written()) == written + 50
+    node.advance(1)
+    assert len(node.written()) == written + 60
+    node.advance(10)
+    assert len(node.written()) == written + 120
+
+
+def test_new_coordinator_confirms_no_partition_before_it_is_committed(node: TransactionNode) -> None:
+    """The next coordinator may not have it: no marker would ever end the transaction there."""
+    node.begin(T0)
+    node.log.is_held = True
+    node.restart(leader_epoch=1)
+
+    verified = node.verify(T0)
+    added = node.add(T0)
+    assert not verified.is_complete
+    assert not added.is_complete
+
+    node.log.commit()
+    assert verified.value == frozenset()
+    assert added.value is ErrorCode.NONE
+
+
 def test_coordinator_that_has_resigned_sends_and_writes_nothing(node: TransactionNode) -> None:
     node.begin(T0, T1)
     node.end()

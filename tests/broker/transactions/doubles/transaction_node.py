@@ -156,6 +156,12 @@ class TransactionNode:
             )
         )
 
+    def verify(self, *partitions: TopicPartition) -> Delayed[ErrorCode | frozenset[TopicPartition]]:
+        """Return the partitions that are not in the transaction of producer 7000 in epoch 0."""
+        return self.coordinator.verify_partitions(
+            Enlistment(transactional_id=ID, producer_id=7_000, producer_epoch=0, partitions=frozenset(partitions))
+        )
+
     def end(
         self, *, is_commit: bool = True, producer_id: int = 7_000, producer_epoch: int = 0, transactional_id: str = ID
     ) -> Delayed[EndTxnResponse]:
