@@ -160,8 +160,10 @@ class TransactionCoordinator:
         """Return the metadata of an id.
 
         Raises:
-            KafkaError: TRANSACTIONAL_ID_NOT_FOUND, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+            KafkaError: INVALID_REQUEST, TRANSACTIONAL_ID_NOT_FOUND, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
         """
+        if not transactional_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
         metadata = self._runtime.context_for(transactional_id).shard.transactions.get(transactional_id)
         if metadata is None:
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)

@@ -157,7 +157,11 @@ SHOWN: dict[str, Callable[[Any, Names], Any]] = {
 def _in_scope(items: list[Any], names: Names) -> list[Any]:
     """Leave out the states of transactions of other runs."""
     return [
-        one for one in items if type(one).__name__ != "TransactionState" or one.transactional_id.endswith(names.suffix)
+        one
+        for one in items
+        if type(one).__name__ != "TransactionState"
+        or not one.transactional_id
+        or one.transactional_id.endswith(names.suffix)
     ]
 
 
