@@ -8,6 +8,7 @@ from ottla.errors import ErrorCode
 from ottla.handlers.api import HandlerResult, RequestContext, serves
 from ottla.handlers.auto_create import create_internal_topic
 from ottla.transactions.enlist import Enlistment
+from ottla.transactions.known_errors import to_known_error
 from ottla.types import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from ottla.wire.acl_codes import Operation, ResourceType
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -34,9 +35,9 @@ def add_offsets_to_txn(context: RequestContext, request: AddOffsetsToTxnRequest)
         partitions=frozenset({TopicPartition(CONSUMER_OFFSETS_TOPIC, partition)}),
     )
 
+    knows_fenced = context.api_version >= _FIRST_VERSION_WITH_FENCED
+
     def respond(code: ErrorCode) -> AddOffsetsToTxnResponse:
-        if code is ErrorCode.PRODUCER_FENCED and context.api_version < _FIRST_VERSION_WITH_FENCED:
-            code = ErrorCode.INVALID_PRODUCER_EPOCH
-        return AddOffsetsToTxnResponse(error_code=code)
+        return AddOffsetsToTxnResponse(error_code=to_known_error(code, knows_fenced=knows_fenced))
 
     return services.transactions.add_partitions(enlistment).then(respond)

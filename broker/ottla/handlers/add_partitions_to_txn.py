@@ -11,6 +11,7 @@ from ottla.errors import ErrorCode
 from ottla.handlers.api import HandlerResult, RequestContext, serves
 from ottla.purgatory.steps import Steps
 from ottla.transactions.enlist import PARTITIONS_MAX, Enlistment
+from ottla.transactions.known_errors import to_known_error
 from ottla.transactions.metadata import EPOCH_PER_TRANSACTION_VERSION
 from ottla.types import TopicPartition
 from ottla.wire.acl_codes import Operation, ResourceType
@@ -43,7 +44,8 @@ def add_partitions_to_txn(context: RequestContext, request: AddPartitionsToTxnRe
         topics=request.v3_and_below_topics,
     )
     if not context.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transaction.transactional_id):
-        errors = yield from _same_error(transaction, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        partitions = yield from _partitions(transaction.topics)
+        errors = dict.fromkeys(partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     else:
         errors = yield from _enlist(context, transaction)
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=(yield from _results(transaction.topics, errors)))
@@ -71,13 +73,11 @@ def _serve_brokers(context: RequestContext, request: AddPartitionsToTxnRequest) 
 def _enlist(context: RequestContext, transaction: AddPartitionsToTxnTransaction) -> Steps[_Errors]:
     """Add or verify all partitions of a transaction; nothing if one of them does not exist or is not allowed."""
     invalid = yield from _invalid_partitions(context, transaction.topics)
-    if invalid:
-        errors = yield from _same_error(transaction, ErrorCode.OPERATION_NOT_ATTEMPTED)
-        errors.update(invalid)
-        return errors
     partitions = yield from _partitions(transaction.topics)
+    if invalid:
+        return dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED) | invalid
     if len(partitions) > PARTITIONS_MAX:
-        return (yield from _same_error(transaction, ErrorCode.UNKNOWN_SERVER_ERROR))
+        return dict.fromkeys(partitions, ErrorCode.UNKNOWN_SERVER_ERROR)
     enlistment = Enlistment(
         transactional_id=transaction.transactional_id,
         producer_id=transaction.producer_id,
@@ -91,15 +91,14 @@ def _enlist(context: RequestContext, transaction: AddPartitionsToTxnTransaction)
     if transaction.verify_only:
         missing: ErrorCode | frozenset[TopicPartition] = yield transactions.verify_partitions(enlistment)
         if isinstance(missing, ErrorCode):
-            return (yield from _same_error(transaction, missing))
+            return dict.fromkeys(partitions, missing)
         return {
             partition: ErrorCode.TRANSACTION_ABORTABLE if partition in missing else ErrorCode.NONE
             for partition in partitions
         }
     code: ErrorCode = yield transactions.add_partitions(enlistment)
-    if code is ErrorCode.PRODUCER_FENCED and context.api_version < _FIRST_VERSION_WITH_FENCED:
-        code = ErrorCode.INVALID_PRODUCER_EPOCH
-    return (yield from _same_error(transaction, code))
+    knows_fenced = context.api_version >= _FIRST_VERSION_WITH_FENCED
+    return dict.fromkeys(partitions, to_known_error(code, knows_fenced=knows_fenced))
 
 
 def _invalid_partitions(context: RequestContext, topics: Iterable[AddPartitionsToTxnTopic]) -> Steps[_Errors]:
@@ -130,10 +129,6 @@ def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> Steps[dict[TopicPa
                 yield None
         yield None
     return partitions
-
-
-def _same_error(transaction: AddPartitionsToTxnTransaction, code: ErrorCode) -> Steps[_Errors]:
-    return dict.fromkeys((yield from _partitions(transaction.topics)), code)
 
 
 def _results(topics: Iterable[AddPartitionsToTxnTopic], errors: _Errors) -> Steps[list[AddPartitionsToTxnTopicResult]]:

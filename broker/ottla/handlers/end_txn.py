@@ -7,6 +7,7 @@ Source: EndTxnRequest.json; KafkaApis.handleEndTxnRequest of Apache Kafka 4.3.
 from ottla.errors import ErrorCode
 from ottla.handlers.api import HandlerResult, RequestContext, serves
 from ottla.transactions.end import End
+from ottla.transactions.known_errors import to_known_error
 from ottla.transactions.metadata import EPOCH_PER_TRANSACTION_VERSION
 from ottla.wire.acl_codes import Operation, ResourceType
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -29,12 +30,10 @@ def end_txn(context: RequestContext, request: EndTxnRequest) -> HandlerResult:
         client_transaction_version=EPOCH_PER_TRANSACTION_VERSION if has_next_producer else 0,
         now_ms=context.services.clock.wall_ms(),
     )
-    ended = context.services.transactions.end_transaction(end)
-    return ended.then(_without_fenced) if context.api_version < _FIRST_VERSION_WITH_FENCED else ended
+    knows_fenced = context.api_version >= _FIRST_VERSION_WITH_FENCED
 
+    def respond(response: EndTxnResponse) -> EndTxnResponse:
+        response.error_code = to_known_error(ErrorCode(response.error_code), knows_fenced=knows_fenced)
+        return response
 
-def _without_fenced(response: EndTxnResponse) -> EndTxnResponse:
-    """Replace the error that old clients do not know."""
-    if response.error_code == ErrorCode.PRODUCER_FENCED:
-        response.error_code = ErrorCode.INVALID_PRODUCER_EPOCH
-    return response
+    return context.services.transactions.end_transaction(end).then(respond)

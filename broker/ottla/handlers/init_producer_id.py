@@ -7,6 +7,7 @@ Source: InitProducerIdRequest.json; TransactionCoordinator.handleInitProducerId 
 from ottla.errors import ErrorCode
 from ottla.handlers.api import HandlerResult, RequestContext, serves
 from ottla.transactions.initialize import Initialization
+from ottla.transactions.known_errors import to_known_error
 from ottla.types import ProducerId
 from ottla.wire.acl_codes import CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -35,10 +36,13 @@ def init_producer_id(context: RequestContext, request: InitProducerIdRequest) ->
         expected=None if request.producer_id == _NO_ID else (request.producer_id, request.producer_epoch),
         now_ms=context.services.clock.wall_ms(),
     )
-    initialized = context.services.transactions.initialize(initialization)
-    if context.api_version < _FIRST_VERSION_WITH_FENCED:
-        return initialized.then(_without_fenced)
-    return initialized
+    knows_fenced = context.api_version >= _FIRST_VERSION_WITH_FENCED
+
+    def respond(response: InitProducerIdResponse) -> InitProducerIdResponse:
+        response.error_code = to_known_error(ErrorCode(response.error_code), knows_fenced=knows_fenced)
+        return response
+
+    return context.services.transactions.initialize(initialization).then(respond)
 
 
 def _may_produce(context: RequestContext) -> bool:
@@ -50,13 +54,6 @@ def _may_produce(context: RequestContext) -> bool:
         client.principal, client.host, Operation.WRITE, ResourceType.TOPIC
     )
     return may_write_somewhere or context.may_on_cluster(Operation.IDEMPOTENT_WRITE)
-
-
-def _without_fenced(response: InitProducerIdResponse) -> InitProducerIdResponse:
-    """Replace the error that old clients do not know."""
-    if response.error_code == ErrorCode.PRODUCER_FENCED:
-        response.error_code = ErrorCode.INVALID_PRODUCER_EPOCH
-    return response
 
 
 def _respond(taken: ProducerId | ErrorCode) -> InitProducerIdResponse:

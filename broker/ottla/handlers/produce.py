@@ -16,6 +16,7 @@ from ottla.handlers.api import CloseConnection, HandlerResult, RequestContext, s
 from ottla.handlers.moved_leader import add_moved_leader
 from ottla.handlers.produce_transaction import (
     FIRST_VERSION_THAT_ADDS_PARTITIONS,
+    FIRST_VERSION_WITH_ABORTABLE,
     is_transactional,
     read_producer,
     to_produce_error,
@@ -27,7 +28,7 @@ from ottla.purgatory.delayed import when_all
 from ottla.purgatory.steps import Steps
 from ottla.replication.partition import Partition
 from ottla.transactions.append_attempt import AppendAttempt, verify_attempts
-from ottla.types import Offset
+from ottla.types import Offset, ProducerId
 from ottla.wire.acl_codes import Operation, ResourceType
 from ottla.wire.codec import Message
 from ottla.wire.messages.produce import (
@@ -190,54 +191,52 @@ class _Produce:
 
     def verify_transaction(self, each_entry: Iterable[_Entry]) -> Steps[Iterator[_Entry]]:
         """Have the coordinator confirm the transaction's partitions; set the errors of batches without."""
-        context, transactional_id = self._context, self._request.transactional_id
+        context, services = self._context, self._context.services
+        transactional_id, version = self._request.transactional_id, context.api_version
         assert transactional_id is not None, "other requests have no transaction"
         is_allowed = context.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+        is_verified = services.config.transaction_partition_verification_enable
         entries: list[_Entry] = []
         attempts: list[AppendAttempt] = []
+        producer_ids: set[ProducerId] = set()
         for entry in each_entry:
-            self._start_attempt(entry, is_allowed=is_allowed)
+            attempt = self._admit_to_transaction(entry, is_allowed=is_allowed)
+            if attempt is not None and is_verified:
+                entry.attempt = attempt
+                attempts.append(attempt)
+                producer_ids.add(attempt.producer.producer_id)
             entries.append(entry)
-            if entry.attempt is not None:
-                attempts.append(entry.attempt)
             yield None
-        if attempts and context.services.config.transaction_partition_verification_enable:
-            yield from self._verify(transactional_id, attempts)
-            for entry in entries:
-                if entry.attempt is not None:
-                    entry.error = to_produce_error(entry.attempt.error, context.api_version)
-                yield None
-        else:
+        if len(producer_ids) > 1:
             for attempt in attempts:
-                attempt.is_required = False
-        return _pop_each(entries)
-
-    def _verify(self, transactional_id: str, attempts: list[AppendAttempt]) -> Steps[None]:
-        producer_id = attempts[0].producer.producer_id
-        for attempt in attempts:
-            if attempt.producer.producer_id != producer_id:
-                attempts[0].error = ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        if attempts[0].error is ErrorCode.NONE:
+                attempt.error = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        elif attempts:
             yield verify_attempts(
                 attempts,
                 transactional_id=transactional_id,
-                adds_partitions=self._context.api_version >= FIRST_VERSION_THAT_ADDS_PARTITIONS,
-                verifier=self._context.services.transaction_verifier,
-                clock=self._context.services.clock,
+                adds_partitions=version >= FIRST_VERSION_THAT_ADDS_PARTITIONS,
+                knows_abortable=version >= FIRST_VERSION_WITH_ABORTABLE,
+                verifier=services.transaction_verifier,
+                clock=services.clock,
             )
-        else:
-            for attempt in attempts:
-                attempt.error = attempts[0].error
+        for entry in entries:
+            if entry.attempt is not None:
+                entry.error = to_produce_error(entry.attempt.error, version)
+            yield None
+        return _pop_each(entries)
 
-    def _start_attempt(self, entry: _Entry, *, is_allowed: bool) -> None:
+    def _admit_to_transaction(self, entry: _Entry, *, is_allowed: bool) -> AppendAttempt | None:
+        """Return the attempt to append a transactional batch; set the entry's error if it is not admitted."""
         try:
             partition, records = self.admit(entry)
-            if is_transactional(records):
-                if not is_allowed:
-                    raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-                entry.attempt = AppendAttempt(partition.log, read_producer(records))
+            if not is_transactional(records):
+                return None
+            if not is_allowed:
+                raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            return AppendAttempt(partition.log, read_producer(records))
         except KafkaError as error:
             entry.error = error
+            return None
 
     def append(self, entry: _Entry) -> None:
         """Append a checked batch; set its part of the response, also for an error."""
@@ -276,7 +275,7 @@ class _Produce:
             checked,
             origin=AppendOrigin.CLIENT,
             required_acks=acks,
-            requires_verification=entry.attempt is not None and entry.attempt.is_required,
+            requires_verification=entry.attempt is not None,
             guard=None if entry.attempt is None else entry.attempt.guard,
         )
         partition_response.base_offset = result.first_offset

@@ -12,7 +12,7 @@ from ottla.transactions.append_attempt import BatchProducer
 from ottla.wire.records import HEADER_SIZE_BYTES
 
 FIRST_VERSION_THAT_ADDS_PARTITIONS: Final = 12
-_FIRST_VERSION_WITH_ABORTABLE: Final = 11
+FIRST_VERSION_WITH_ABORTABLE: Final = 11
 
 _TRANSACTIONAL_BIT: Final = 0x10
 _ATTRIBUTES_LOW_BYTE: Final = 22
@@ -51,10 +51,6 @@ def to_produce_error(code: ErrorCode, api_version: int) -> KafkaError | None:
     """Return the error of a batch for that of its verification; None if it may be appended."""
     if code is ErrorCode.NONE:
         return None
-    if code is ErrorCode.PRODUCER_FENCED:
-        return KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH)
-    if code is ErrorCode.TRANSACTION_ABORTABLE and api_version < _FIRST_VERSION_WITH_ABORTABLE:
-        code = ErrorCode.INVALID_TXN_STATE
     if code is ErrorCode.INVALID_TXN_STATE:
         return KafkaError(code, "Partition was not added to the transaction")
     if code is ErrorCode.CONCURRENT_TRANSACTIONS and api_version >= FIRST_VERSION_THAT_ADDS_PARTITIONS:

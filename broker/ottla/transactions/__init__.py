@@ -18,6 +18,7 @@ own (KIP-890).
 `log.py`                  records of ``__transaction_state``
 `verifier.py`             the other side: a partition leader's requests to coordinators, before a transaction's first
                           batch; `append_attempt.py` and `offset_verification.py` use it
+`known_errors.py`         errors that older clients do not know
 `producer_ids.py`         producer ids from this node's blocks
 ========================= ==============================================================================================
 

@@ -11,6 +11,7 @@ from ottla.log.partition_log import PartitionLog
 from ottla.log.verifications import VerificationGuard
 from ottla.ports import Clock
 from ottla.purgatory import Delayed
+from ottla.transactions.known_errors import to_known_error
 from ottla.transactions.verifier import PartitionErrors, TransactionVerifier, Verification
 from ottla.types import ProducerEpoch, ProducerId
 
@@ -30,14 +31,12 @@ class AppendAttempt:
     Attributes:
         guard: of the verification; None before the first try, and if the transaction has batches in the partition.
         error: of the coordinator or the partition; NONE if the batch may be appended.
-        is_required: whether the batch needs the verification (transaction.partition.verification.enable).
     """
 
     log: PartitionLog
     producer: BatchProducer
     guard: VerificationGuard | None = None
     error: ErrorCode = ErrorCode.NONE
-    is_required: bool = True
 
     def start(self, *, adds_partitions: bool) -> None:
         producer = self.producer
@@ -57,13 +56,15 @@ def verify_attempts(
     *,
     transactional_id: str,
     adds_partitions: bool,
+    knows_abortable: bool,
     verifier: TransactionVerifier,
     clock: Clock,
 ) -> Delayed[None]:
     """Have the coordinator confirm the partitions in which a transaction begins; set the errors of the others.
 
     ``attempts`` have one producer id. While the producer's last transaction is being ended, its marker may remove a
-    guard: each try starts with a new one.
+    guard: each try starts with a new one. Appends have INVALID_PRODUCER_EPOCH for PRODUCER_FENCED in every version, and
+    TRANSACTION_ABORTABLE in those that know it (``knows_abortable``).
     """
     done: Delayed[None] = Delayed()
     first_tried_ms = clock.monotonic_ms()
@@ -92,7 +93,9 @@ def verify_attempts(
             backed_off.on_complete(try_once)
             return
         for attempt in unverified:
-            attempt.error = errors[attempt.log.topic_partition]
+            attempt.error = to_known_error(
+                errors[attempt.log.topic_partition], knows_fenced=False, knows_abortable=knows_abortable
+            )
             if attempt.error is not ErrorCode.NONE and not attempt.error.is_retriable:
                 attempt.log.end_verification(attempt.producer.producer_id)
         done.complete(None)

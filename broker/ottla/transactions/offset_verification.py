@@ -55,19 +55,12 @@ class OffsetCommitVerifier:
             [attempt],
             transactional_id=producer.transactional_id,
             adds_partitions=api_version >= _FIRST_VERSION_THAT_ADDS_PARTITIONS,
+            knows_abortable=api_version >= _FIRST_VERSION_WITH_ABORTABLE,
             verifier=self._verifier,
             clock=self._clock,
         )
 
         def respond(_: None) -> CommitVerification:
-            return CommitVerification(_to_commit_error(attempt.error, api_version), attempt.guard)
+            return CommitVerification(attempt.error, attempt.guard)
 
         return verified.then(respond)
-
-
-def _to_commit_error(error: ErrorCode, api_version: int) -> ErrorCode:
-    if error is ErrorCode.PRODUCER_FENCED:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    if error is ErrorCode.TRANSACTION_ABORTABLE and api_version < _FIRST_VERSION_WITH_ABORTABLE:
-        return ErrorCode.INVALID_TXN_STATE
-    return error

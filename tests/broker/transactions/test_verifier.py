@@ -5,9 +5,10 @@ from itertools import count
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.handlers.produce_transaction import to_produce_error
+from ottla.handlers.produce_transaction import FIRST_VERSION_WITH_ABORTABLE, to_produce_error
 from ottla.peers.channel import PeerFailure
 from ottla.simulator.world.clock import SimulatedClock
+from ottla.transactions.known_errors import to_known_error
 from ottla.transactions.verifier import PARTITIONS_PER_REQUEST, TransactionVerifier, Verification
 from ottla.types import TRANSACTION_STATE_TOPIC, TopicPartition
 from ottla.wire.messages.add_partitions_to_txn import (
@@ -224,7 +225,8 @@ def test_back_off_ends_after_its_maximum(verifier: Verifier) -> None:
 )
 def test_producers_get_errors_that_their_version_knows(code: ErrorCode, version: int, error: ErrorCode) -> None:
     """The cases of AddPartitionsToTxnManager and ReplicaManager.handleProduceAppend."""
-    converted = to_produce_error(code, version)
+    known = to_known_error(code, knows_fenced=False, knows_abortable=version >= FIRST_VERSION_WITH_ABORTABLE)
+    converted = to_produce_error(known, version)
 
     assert converted is not None
     assert converted.code is error

@@ -8,6 +8,7 @@ from hunting import SetAttribute, measure
 from ottla.log.log_state import LogState
 from ottla.log.producer_state import ProducerState
 from ottla.log.transaction_index import TransactionIndex
+from ottla.log.verifications import Verifications
 from ottla.replication.fetch import consumer_fetch
 from ottla.transactions.append_attempt import AppendAttempt
 from ottla.transactions.markers import MarkerSender
@@ -45,7 +46,7 @@ def _resume_nothing(set_attribute: SetAttribute) -> None:
 @mutation("leaders accept batches of fenced producers", **IN_TRANSACTIONS)
 def _accept_fenced(set_attribute: SetAttribute) -> None:
     set_attribute(ProducerState, "require_epoch", lambda self, producer_id, producer_epoch, offset: None)
-    set_attribute(AppendAttempt, "start", lambda self, adds_partitions: setattr(self, "is_required", False))
+    _verify_nothing(set_attribute)
 
 
 @mutation("readers of committed records read up to the high watermark", **IN_TRANSACTIONS)
@@ -90,7 +91,12 @@ def _ignore_markers(set_attribute: SetAttribute) -> None:
 
 @mutation("batches enter a transaction unverified, and no coordinator knows of them", **IN_TRANSACTIONS)
 def _append_unverified(set_attribute: SetAttribute) -> None:
-    set_attribute(AppendAttempt, "start", lambda self, adds_partitions: setattr(self, "is_required", False))
+    _verify_nothing(set_attribute)
+
+
+def _verify_nothing(set_attribute: SetAttribute) -> None:
+    set_attribute(AppendAttempt, "start", lambda self, adds_partitions: None)
+    set_attribute(Verifications, "require_guard", lambda self, batch, guard: None)
 
 
 if __name__ == "__main__":
