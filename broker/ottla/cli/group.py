@@ -15,10 +15,10 @@ from ottla.cli.output import (
     Column,
     confirm,
     confirm_deletion,
+    emit_descriptions,
     emit_pairs,
     emit_rows,
     emit_table,
-    emit_value,
     output_option,
     talk,
 )
@@ -74,13 +74,7 @@ def describe(*, names: tuple[str, ...], output: str, bootstrap: str, timeout_s: 
         return [await _describe(admin, description) for description in await _find(admin, names)]
 
     described = ask_brokers(bootstrap, timeout_s, conversation)
-    if output in ("json", "yaml"):
-        emit_value(described[0] if len(described) == 1 else described, output)
-        return
-    for index, one in enumerate(described):
-        if index:
-            click.echo()
-        _show(one, wide=output == "wide")
+    emit_descriptions(described, output, lambda one: _show(one, wide=output == "wide"))
 
 
 @group.command(

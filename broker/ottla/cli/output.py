@@ -6,9 +6,11 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import click
+
+_T = TypeVar("_T")
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -36,9 +38,12 @@ def output_option(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., A
 
 
 def emit_rows(
-    rows: Sequence[Row], columns: Sequence[Column], output: str, *, kind: str, name_key: str = "name"
+    rows: Sequence[Row], columns: Sequence[Column], output: str, *, kind: str, name_key: str = "name", nothing: str = ""
 ) -> None:
-    """Print a list of objects; ``kind`` and ``name_key`` give the names of ``-o name``."""
+    """Print a list of objects; ``kind`` and ``name_key`` give the names of ``-o name``.
+
+    ``nothing`` is the message of an empty table, by default "no" and the kind.
+    """
     if output in ("json", "yaml"):
         emit_value(list(rows), output)
     elif output == "name":
@@ -47,7 +52,18 @@ def emit_rows(
     elif rows:
         emit_table(rows, columns, wide=output == "wide")
     else:
-        talk(f"no {kind}s")
+        talk(nothing or f"no {kind}s")
+
+
+def emit_descriptions(described: Sequence[_T], output: str, show: Callable[[_T], None]) -> None:
+    """Print what a ``describe`` command found: for programs a list, or the only object; else each by ``show``."""
+    if output in ("json", "yaml"):
+        emit_value(described[0] if len(described) == 1 else described, output)
+        return
+    for index, one in enumerate(described):
+        if index:
+            click.echo()
+        show(one)
 
 
 def emit_value(value: Any, output: str) -> None:  # noqa: ANN401 - any JSON value

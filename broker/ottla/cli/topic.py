@@ -19,10 +19,10 @@ from ottla.cli.options import (
 from ottla.cli.output import (
     Column,
     confirm_deletion,
+    emit_descriptions,
     emit_pairs,
     emit_rows,
     emit_table,
-    emit_value,
     output_option,
     talk,
 )
@@ -160,13 +160,7 @@ def describe(
         return [await _describe(admin, topics[name], all_configs=all_configs) for name in names]
 
     described = ask_brokers(bootstrap, timeout_s, conversation)
-    if output in ("json", "yaml"):
-        emit_value(described[0] if len(described) == 1 else described, output)
-        return ExitCode.OK
-    for index, one in enumerate(described):
-        if index:
-            click.echo()
-        _show(one, wide=output == "wide")
+    emit_descriptions(described, output, lambda one: _show(one, wide=output == "wide"))
     return ExitCode.OK
 
 

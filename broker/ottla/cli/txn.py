@@ -10,7 +10,7 @@ from ottla.cli.exit_codes import NotFoundError
 from ottla.cli.lazy import ExampleCommand
 from ottla.cli.named_partitions import choose_partitions, parse_partition
 from ottla.cli.options import ask_brokers, bootstrap_option, dry_run_option, timeout_option, yes_option
-from ottla.cli.output import Column, confirm, emit_pairs, emit_rows, emit_value, output_option, talk
+from ottla.cli.output import Column, confirm, emit_descriptions, emit_pairs, emit_rows, output_option, talk
 from ottla.cli.record_format import iso_time
 
 if TYPE_CHECKING:
@@ -105,13 +105,7 @@ def list_(
 def describe(*, names: tuple[str, ...], output: str, bootstrap: str, timeout_s: float) -> None:
     """Describe transactional ids: producer, state, and the partitions of the open transaction."""
     described = [_plain(it) for it in ask_brokers(bootstrap, timeout_s, lambda admin: _find(admin, names))]
-    if output in ("json", "yaml"):
-        emit_value(described[0] if len(described) == 1 else described, output)
-        return
-    for index, one in enumerate(described):
-        if index:
-            click.echo()
-        _show(one)
+    emit_descriptions(described, output, _show)
 
 
 @txn.command(
@@ -154,7 +148,7 @@ def hanging(*, scope: tuple[str, ...], idle_ms: int, output: str, bootstrap: str
         Column("ID", "transactionalId"),
         Column("COORDINATOR EPOCH", "coordinatorEpoch", wide=True),
     ]
-    emit_rows(rows, columns, output, kind="partition")
+    emit_rows(rows, columns, output, kind="partition", nothing="no hanging transactions")
     if found and output == "table":
         first = found[0].producer
         talk(f"to end one: ottla txn abort --partition {first.partition} --start-offset {first.start_offset}")
