@@ -371,7 +371,7 @@ def hanging_transaction(transactions: Node, new_topic: Callable[..., str], event
 
     async def write() -> None:
         async with OwnProducer(transactions.bootstrap, linger_ms=0) as producer:
-            producer._transactional_id, producer._produce_version_max = "nobody", 11
+            producer._transactional_id, producer._produce_version_max = "unknown", 11
             sent = await producer.send(topic, b"late", partition=0)
             await producer.flush()
             await sent

@@ -15,10 +15,6 @@ from ottla.types import Offset, TopicPartition
 from ottla.wire.records import RecordBatch, iterate_batches
 
 _READ_SIZE_BYTES: Final = 1024 * 1024
-_ATTRIBUTES_LOW_BYTE: Final = 22
-_TRANSACTION_BITS: Final = 0x30
-_TRANSACTIONAL_DATA: Final = 0x10
-"""Of the transactional and the control bit."""
 
 VerifyTransaction: TypeAlias = Callable[[TopicPartition, TransactionalProducer, int], Delayed[Verification]]
 """See `CoordinatorLog.verify_transaction`; its last argument is the version of TxnOffsetCommit."""
@@ -105,7 +101,8 @@ class ReplicatedCoordinatorLog:
 
 
 def _is_transactional_data(batch: bytes) -> bool:
-    return batch[_ATTRIBUTES_LOW_BYTE] & _TRANSACTION_BITS == _TRANSACTIONAL_DATA
+    header = RecordBatch(batch, 0)
+    return header.is_transactional and not header.is_control
 
 
 def _all_batches(log: PartitionLog) -> Iterator[RecordBatch]:

@@ -70,38 +70,31 @@ def _request_topics_once(
 def _topic(config: NodeConfig, name: str) -> CreatableTopic:
     # Compaction and fast loading need settings of their own.
     if name == CONSUMER_OFFSETS_TOPIC:
-        return CreatableTopic(
-            name=name,
-            num_partitions=config.offsets_topic_num_partitions,
-            replication_factor=config.offsets_topic_replication_factor,
-            configs=_configs(
-                {
-                    "cleanup.policy": "compact",
-                    "compression.type": "producer",
-                    "segment.bytes": str(config.offsets_topic_segment_bytes),
-                }
-            ),
-        )
-    if name == TRANSACTION_STATE_TOPIC:
-        return CreatableTopic(
-            name=name,
-            num_partitions=config.transaction_state_log_num_partitions,
-            replication_factor=config.transaction_state_log_replication_factor,
-            configs=_configs(
-                {
-                    "cleanup.policy": "compact",
-                    "compression.type": "uncompressed",
-                    "min.insync.replicas": str(config.transaction_state_log_min_isr),
-                    "segment.bytes": str(config.transaction_state_log_segment_bytes),
-                    "unclean.leader.election.enable": "false",
-                }
-            ),
-        )
-    return CreatableTopic(name=name, num_partitions=_BROKER_DEFAULT, replication_factor=_BROKER_DEFAULT)
-
-
-def _configs(settings: dict[str, str]) -> list[CreatableTopicConfig]:
-    return [CreatableTopicConfig(name=key, value=value) for key, value in settings.items()]
+        partitions, replicas = config.offsets_topic_num_partitions, config.offsets_topic_replication_factor
+        settings = {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(config.offsets_topic_segment_bytes),
+        }
+    elif name == TRANSACTION_STATE_TOPIC:
+        partitions = config.transaction_state_log_num_partitions
+        replicas = config.transaction_state_log_replication_factor
+        settings = {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": str(config.transaction_state_log_min_isr),
+            "segment.bytes": str(config.transaction_state_log_segment_bytes),
+            "unclean.leader.election.enable": "false",
+        }
+    else:
+        partitions = replicas = _BROKER_DEFAULT
+        settings = {}
+    return CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replicas,
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in settings.items()],
+    )
 
 
 _REPLICATION_FACTOR_KEYS = {

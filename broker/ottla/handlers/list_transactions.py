@@ -14,7 +14,6 @@ from ottla.transactions.state import STATES_BY_LABEL
 from ottla.wire.acl_codes import Operation, ResourceType
 from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse, TransactionState
 
-_PATTERN_BYTES_MAX = 32_767
 _PATTERN_MEMORY_BYTES = 1 << 20
 
 

@@ -40,6 +40,7 @@ from ottla.wire.records import (
     NO_PRODUCER_EPOCH,
     NO_SEQUENCE,
     NO_TIMESTAMP,
+    PRODUCER_EPOCH_MAX,
     ControlRecordType,
     RecordBatch,
     crc32c,
@@ -52,7 +53,6 @@ BATCHES_KEPT = 5
 """As many batches as an idempotent producer may have in flight."""
 SNAPSHOT_VERSION = 1
 SEQUENCE_MAX = 2**31 - 1
-PRODUCER_EPOCH_MAX = 2**15 - 1
 NO_OFFSET = -1
 MARKER_SIZE_BYTES_MAX = 1 << 16
 

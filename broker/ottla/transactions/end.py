@@ -13,7 +13,6 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.transactions.log import TransactionRecord
 from ottla.transactions.metadata import (
     EPOCH_PER_TRANSACTION_VERSION,
-    PRODUCER_EPOCH_MAX,
     TransactionMetadata,
     is_exhausted,
 )
@@ -22,7 +21,7 @@ from ottla.transactions.shard import TransactionShard
 from ottla.transactions.state import TransactionState
 from ottla.types import ProducerEpoch, ProducerId
 from ottla.wire.messages.end_txn import EndTxnResponse
-from ottla.wire.records import NO_PRODUCER_ID
+from ottla.wire.records import NO_PRODUCER_ID, PRODUCER_EPOCH_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

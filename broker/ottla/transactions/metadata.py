@@ -12,9 +12,8 @@ from typing import Final
 from ottla.errors import ErrorCode, KafkaError
 from ottla.transactions.state import TransactionState, may_follow
 from ottla.types import ProducerEpoch, ProducerId, TopicPartition
-from ottla.wire.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
+from ottla.wire.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, PRODUCER_EPOCH_MAX
 
-PRODUCER_EPOCH_MAX: Final = 2**15 - 1
 EPOCH_PER_TRANSACTION_VERSION: Final = 2
 """From this ``transaction.version`` on, each end of a transaction increments the producer's epoch (KIP-890)."""
 
