@@ -62,9 +62,9 @@ def produce_request(topic: str, partition: int, records: bytes, *, acks: int = 1
     return frame(PRODUCE, 7, head + struct.pack(">iii", 1, partition, len(records)) + records)
 
 
-def fetch_request(topic: str, offsets: dict[int, int], size_bytes_max: int) -> bytes:
+def fetch_request(topic: str, offsets: dict[int, int], size_bytes_max: int, *, wait_ms: int = 500) -> bytes:
     """Fetch v11 outside a session, from the given offset of each partition."""
-    body = struct.pack(">iiiibii", -1, 500, 1, size_bytes_max, 0, 0, -1) + struct.pack(">i", 1) + text(topic)
+    body = struct.pack(">iiiibii", -1, wait_ms, 1, size_bytes_max, 0, 0, -1) + struct.pack(">i", 1) + text(topic)
     body += struct.pack(">i", len(offsets))
     for partition, offset in offsets.items():
         body += struct.pack(">iiqqi", partition, -1, offset, -1, size_bytes_max)
@@ -136,27 +136,45 @@ def produce(connection: Connection, request: bytes) -> None:
         return
 
 
-def requests_per_second(address: tuple[str, int], requests: list[bytes], seconds: float) -> tuple[int, float]:
-    """Keep one request under way on each of ``len(requests)`` connections; return (requests served, seconds)."""
-    connections = [socket.create_connection(address, timeout=60) for _ in requests]
-    poll = select.epoll()
+@dataclass(slots=True)
+class _Pipelined:
+    """A connection with some requests under way; every response to ``request`` has the same size."""
+
+    socket: socket.socket
+    request: bytes
+    response_size_bytes: int
+    unread_bytes: int = 0
+
+    def receive(self) -> int:
+        """Read what is there; send as many requests as responses have become complete, and return their number."""
+        received = len(self.socket.recv(1 << 20))
+        if not received:
+            raise ConnectionError("the node closed the connection")
+        served, self.unread_bytes = divmod(self.unread_bytes + received, self.response_size_bytes)
+        if served:
+            self.socket.sendall(self.request * served)
+        return served
+
+
+def requests_per_second(
+    address: tuple[str, int], requests: list[bytes], seconds: float, *, depth: int = 1
+) -> tuple[int, float]:
+    """Keep ``depth`` requests under way on each of ``len(requests)`` connections; return (requests served, seconds)."""
     by_descriptor = {}
-    for connection, request in zip(connections, requests, strict=True):
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        by_descriptor[connection.fileno()] = (connection.recv, connection.send, request)
-        poll.register(connection.fileno(), select.EPOLLIN)
-        connection.sendall(request)
-    # A response to a small request fits one segment, and loopback delivers segments whole.
+    poll = select.epoll()
+    for request in requests:
+        connection = connect(address)
+        size_bytes = 4 + len(connection.exchange(request))
+        by_descriptor[connection.socket.fileno()] = _Pipelined(connection.socket, request, size_bytes)
+        poll.register(connection.socket.fileno(), select.EPOLLIN)
+    for pipelined in by_descriptor.values():
+        pipelined.socket.sendall(pipelined.request * depth)
     served, started = 0, time.perf_counter()
     deadline = started + seconds
     while (now := time.perf_counter()) < deadline:
         for descriptor, _ in poll.poll(1):
-            receive, send, request = by_descriptor[descriptor]
-            if not receive(65536):
-                raise ConnectionError("the node closed the connection")
-            send(request)
-            served += 1
+            served += by_descriptor[descriptor].receive()
     poll.close()
-    for connection in connections:
-        connection.close()
+    for pipelined in by_descriptor.values():
+        pipelined.socket.close()
     return served, now - started
