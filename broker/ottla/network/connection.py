@@ -26,10 +26,7 @@ _SIZE = struct.Struct(">i")
 _SMALLEST_FRAME_BYTES = 4
 """A response with nothing but its correlation id."""
 _SLICE_FRAMES_MAX = 32
-"""In one slice, unless the clock ends it before: about a quarter of a millisecond for the cheapest requests.
-
-While other connections wait for their slice, a read serves one frame only.
-"""
+"""In one slice, unless the clock ends it before: about a quarter of a millisecond for the cheapest requests."""
 _HEADER_FIRST_BYTES = 64 * 1024
 """After a frame of this size, the next one's size is read separately, so that its bytes go into their own buffer."""
 
@@ -276,10 +273,10 @@ class Connection:
     def _take_frames(self, buffer: memoryview, end: int, *, is_own_slice: bool) -> None:
         """Handle the complete frames in ``buffer[:end]``; keep or start a partial one at its end.
 
-        Many frames are handled until the current millisecond ends, in a slice of its own until the slice ends, and only
-        one while other connections wait for theirs; ``awaits_slice`` is set if more are left.
+        Frames are handled until the slice is over; ``awaits_slice`` is set if more are left.
         """
-        position = frames = began_ms = 0
+        position = frames = until_ns = 0
+        scheduler = self._scheduler
         while end - position >= SIZE_BYTES and not self.is_closed:
             size = self._checked_size(buffer, position)
             stop = position + SIZE_BYTES + size
@@ -288,13 +285,15 @@ class Connection:
             if stop > end:
                 self._keep_partial(buffer[position:end], size, is_small=self._fits_scratch(size))
                 return
-            if frames and self._is_slice_over(frames, began_ms, is_own_slice=is_own_slice):
-                self.awaits_slice = self.is_blocked = True
-                break
+            if frames:
+                if frames == _SLICE_FRAMES_MAX or scheduler.is_over(until_ns):
+                    self.awaits_slice = self.is_blocked = True
+                    break
+            elif stop < end:
+                # Only here: the clock of a single frame would be read for nothing.
+                until_ns = scheduler.slice_end_ns()
             self._on_frame(self, buffer[position + SIZE_BYTES : stop])
             position = stop
-            if not frames:
-                began_ms = self.last_active_ms
             frames += 1
         if position < end and not self.is_closed:
             rest = buffer[position:end]
@@ -303,11 +302,6 @@ class Connection:
                 self._park(rest, len(rest.obj))  # type: ignore[arg-type]
             else:
                 self._park(bytes(rest), len(rest))
-
-    def _is_slice_over(self, frames: int, began_ms: int, *, is_own_slice: bool) -> bool:
-        if self.last_active_ms != began_ms or frames == _SLICE_FRAMES_MAX:
-            return True
-        return self._scheduler.is_slice_over() if is_own_slice else bool(self._scheduler)
 
     def _fits_scratch(self, size: int) -> bool:
         return SIZE_BYTES + size <= len(self._scratch) // 2

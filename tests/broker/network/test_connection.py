@@ -172,24 +172,48 @@ def test_frames_of_one_read_beyond_a_slice_wait_for_the_next(count: int, seen: i
     assert (len(peer.seen), peer.connection.awaits_slice) == (count, False)
 
 
-def test_slice_ends_with_its_millisecond_but_not_before_one_frame() -> None:
-    peer = Peer([b"four"] * 5, scratch=memoryview(bytearray(4_096)))
-    times_ms = iter([7, 7, 8, 9, 9])
+@pytest.mark.parametrize(
+    ("others_wait", "frames"), [(False, [3, 5]), (True, [2, 4, 5])], ids=["alone", "while-others-wait"]
+)
+def test_read_is_a_slice_that_is_shorter_while_others_wait_for_theirs(others_wait: bool, frames: list[int]) -> None:
+    clock = SimulatedClock()
+    scheduler = FairScheduler(clock, on_slice=lambda connection: None)
+    peer = Peer([b"four"] * 5, scratch=memoryview(bytearray(4_096)), scheduler=scheduler)
+    if others_wait:
+        scheduler.enqueue(Peer([b"four"], scheduler=scheduler).connection)
+    now_ns = 0
+    scheduler._monotonic_ns = lambda: now_ns
     on_frame = peer.on_frame
 
     def take_time(connection: Connection, frame: memoryview) -> None:
-        connection.last_active_ms = next(times_ms)
+        nonlocal now_ns
+        now_ns += 70_000
         on_frame(connection, frame)
 
     peer.connection._on_frame = take_time
     peer.send(4_096)
-    frames = [len(peer.seen)]
+    seen = [len(peer.seen)]
     while peer.connection.awaits_slice:
         peer.connection.awaits_slice = False
         peer.resume()
-        frames.append(len(peer.seen))
+        seen.append(len(peer.seen))
 
-    assert frames == [3, 5], "the third was over in the next millisecond"
+    assert seen == frames
+
+
+def test_frame_that_is_longer_than_a_slice_is_the_only_one() -> None:
+    clock = SimulatedClock()
+    peer = Peer([b"four"] * 2, scheduler=FairScheduler(clock, on_slice=lambda connection: None))
+    on_frame = peer.on_frame
+
+    def take_time(connection: Connection, frame: memoryview) -> None:
+        clock.advance(1)
+        on_frame(connection, frame)
+
+    peer.connection._on_frame = take_time
+    peer.send(SCRATCH_BYTES)
+
+    assert (len(peer.seen), peer.connection.awaits_slice) == (1, True)
 
 
 def test_rest_of_frames_counts_the_whole_buffer_it_keeps() -> None:
@@ -204,19 +228,6 @@ def test_rest_of_frames_counts_the_whole_buffer_it_keeps() -> None:
     # 68 frames of eight bytes are left after the first slice, then 36, which are more than half of the buffer of those.
     assert held == [68 * 8, 68 * 8, 4 * 8, 0]
     assert len(peer.seen) == 100
-
-
-def test_read_serves_one_frame_while_others_wait_for_their_slice() -> None:
-    scheduler = FairScheduler(SimulatedClock(), on_slice=lambda connection: None)
-    peer, other = (Peer([b"four"] * 3, scheduler=scheduler) for _ in range(2))
-    scheduler.enqueue(other.connection)
-
-    peer.send(SCRATCH_BYTES)
-
-    assert (len(peer.seen), peer.connection.awaits_slice) == (1, True)
-    peer.connection.awaits_slice = False
-    peer.resume()
-    assert (len(peer.seen), peer.connection.awaits_slice) == (3, False), "a slice of its own is a whole one"
 
 
 def test_own_slice_ends_with_the_time_of_all() -> None:
