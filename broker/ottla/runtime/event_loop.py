@@ -73,8 +73,8 @@ class EventLoop:
 
     def run(self, handler: LoopHandler, core: Core) -> None:
         """Run iterations until `stop`; each ends with ``core.tick``."""
-        select, posted = self.selector.select, self.posted
-        serve = ReadyConnections(self._clock, handler.on_failed_event, handler.responses).serve
+        select, posted, responses = self.selector.select, self.posted, handler.responses
+        serve = ReadyConnections(self._clock, handler.on_failed_event, responses).serve
         serve_waiting = handler.serve_waiting
         while not self._stopping:
             # Under load sockets are ready already, and the time-out need not be computed.
@@ -87,11 +87,15 @@ class EventLoop:
                     action()
                 except Exception as error:
                     self._defects.note("a completion was dropped", error)
+                if responses.links:
+                    responses.send()
             try:
                 serve_waiting()
             except Exception as error:
                 self._defects.note("connections wait for the next iteration of the loop", error)
             core.tick()
+            if responses.links:
+                responses.send()
 
     def _wait(self, handler: LoopHandler) -> list[tuple[selectors.SelectorKey, int]]:
         if self.idle.has_work:

@@ -50,6 +50,7 @@ class Link:
         "id",
         "is_backpressured",
         "is_checked_for_hang_up",
+        "is_in_group",
         "is_reading",
         "is_secure",
         "is_sent_much",
@@ -82,6 +83,8 @@ class Link:
         self.has_hung_up = False
         """Whether the peer has hung up, and bytes that it sent before are still to be read."""
         self.is_backpressured = False
+        self.is_in_group = False
+        """Whether its `ResponseGroup` will send the outbox."""
         self.closing = False
         self.is_warming = False
         self.is_sent_much = False

@@ -26,7 +26,7 @@ from ottla.runtime.lingering import Lingering
 from ottla.runtime.link import Link, SocketOptions, endpoint_of, peer_of
 from ottla.runtime.link_watch import LinkWatch
 from ottla.runtime.response_group import ResponseGroup
-from ottla.runtime.sender import Sender
+from ottla.runtime.sender import LARGE_BYTES, Sender
 from ottla.runtime.tls_links import TlsLinks
 from ottla.runtime.unsent_limits import UnsentLimits
 from ottla.types import Endpoint
@@ -173,11 +173,14 @@ class Reactor:
                 link.file_bytes += len(chunk)
         # Responses to the requests of one read leave in one write: `_read` flushes.
         if link is not self._being_read:
-            if was_empty:
-                self._sender.flush(link)
-                self._watch.update(link)
-            if outbox or link.tls is not None:
-                self._unsent_limits.update(link, has_moved=False)
+            if was_empty and link.tls is None and link.outbox_bytes <= LARGE_BYTES:
+                self.responses.add(link)
+            elif not link.is_in_group:
+                if was_empty:
+                    self._sender.flush(link)
+                    self._watch.update(link)
+                if outbox or link.tls is not None:
+                    self._unsent_limits.update(link, has_moved=False)
         link.is_backpressured = link.outbox_bytes > _QUEUED_BYTES_MAX
         return not link.is_backpressured
 

@@ -48,11 +48,14 @@ class ReadyConnections:
         if len(ready) > FEW:
             self._serve_longest_waiting(ready)
             return
+        responses = self._responses
         for key, events in ready:
             try:
                 key.data(events)
             except Exception as error:
                 self._on_defect(key.data, error)
+            if responses.links:
+                responses.send()
 
     def _serve_longest_waiting(self, ready: Sequence[Ready]) -> None:
         served_as, monotonic_ns, responses = self._served_as, self._monotonic_ns, self._responses

@@ -40,6 +40,47 @@ def test_requests_are_served_in_order_however_they_are_split(served: Any) -> Non
         assert read_all(sock, 14) == b"one\ntwo\nthree\n"
 
 
+def test_responses_that_one_action_completes_leave_in_one_call(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of requests that were served in a slice, or that a commit completes; TLS streams are not grouped."""
+    flushed: list[int] = []
+    flush = Sender.flush
+    monkeypatch.setattr(Sender, "flush", lambda self, link: (flushed.append(link.id), flush(self, link))[1])
+    with served.connect() as one, served.connect() as other:
+        for sock in (one, other):
+            sock.sendall(b"x\n")
+            read_all(sock, 2)
+        flushed.clear()
+        first, second = served.reactor._links
+
+        def complete() -> None:
+            for connection in (first, second, first, first):
+                served.reactor.send(connection, [b"y\n"])
+
+        served.reactor.post(complete)
+        assert read_all(one, 6) == b"y\ny\ny\n"
+        assert read_all(other, 2) == b"y\n"
+        assert flushed == ([first, second] if served.secured is None else [first, second, first, first])
+
+
+def test_responses_of_a_tick_leave_at_its_end(served: Any) -> None:
+    with served.connect() as sock:
+        sock.sendall(b"x\n")
+        read_all(sock, 2)
+        [connection] = served.reactor._links
+        tick = served.core.tick
+        left = [b"y\n"]
+
+        def respond() -> None:
+            tick()
+            if left:
+                served.reactor.send(connection, [left.pop()])
+
+        served.core.tick = respond
+        served.reactor.post(lambda: None)
+
+        assert read_all(sock, 2) == b"y\n"
+
+
 @pytest.mark.parametrize("reports", [True, False])
 def test_core_receives_local_address_if_configured(serve: Callable[..., Any], reports: bool) -> None:
     with serve(echo, None, SocketOptions(reports_local_address=reports)) as served, served.connect() as sock:
