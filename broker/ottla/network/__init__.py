@@ -1,7 +1,7 @@
 """Client connections of a node, from bytes to requests and back, without sockets: the driver delivers the bytes.
 
-Terms: a *frame* is a size and as many bytes, one request. A *slice* is the part of a loop iteration (100 us) that one
-connection, or one handler that runs as `Steps`, has before others are served. A connection is *blocked* while no
+Terms: a *frame* is a size and as many bytes, one request. A *slice* is the part of a loop iteration that one connection
+(200 us), or one handler that runs as `Steps` (100 us), has before others are served. A connection is *blocked* while no
 further request of it is handled: its response is pending, its peer does not read its responses, its client is
 throttled, or others are served first. It *waits* while there is no memory for its next frame.
 

@@ -14,10 +14,10 @@ from ottla.ports import Clock
 if TYPE_CHECKING:
     from ottla.network.connection import Connection
 
-_ITERATION_NS: Final = 100_000
-"""Per loop iteration: usually other connections wait no longer than that."""
-_READ_NS: Final = 200_000
-"""Slice of a read: seven of the quickest requests."""
+_SLICE_NS: Final = 200_000
+"""Of all connections of one loop iteration, and of a read: a few of the quickest requests, whose responses leave in one
+call. With half of it, five one-record Produces in flight on each of twenty connections took 15 % more CPU.
+"""
 
 
 class FairScheduler:
@@ -43,7 +43,7 @@ class FairScheduler:
 
     def run_slices(self) -> None:
         """Serve connections, each at most once, until the time is used up; at least one."""
-        self._until_ns = until_ns = self._monotonic_ns() + _ITERATION_NS
+        self._until_ns = until_ns = self._monotonic_ns() + _SLICE_NS
         for _ in range(len(self._waiting)):
             connection = self._waiting.popleft()
             connection.awaits_slice = False
@@ -53,13 +53,8 @@ class FairScheduler:
         self._until_ns = None
 
     def slice_end_ns(self) -> int:
-        """Return the monotonic end of the running slices, or of a read that starts now.
-
-        A read is as short as a slice while connections wait for theirs.
-        """
-        if self._until_ns is not None:
-            return self._until_ns
-        return self._monotonic_ns() + (_ITERATION_NS if self._waiting else _READ_NS)
+        """Return the monotonic end of the running slices, or of a read that starts now."""
+        return self._monotonic_ns() + _SLICE_NS if self._until_ns is None else self._until_ns
 
     def is_over(self, until_ns: int) -> bool:
         return self._monotonic_ns() >= until_ns

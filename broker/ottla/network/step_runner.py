@@ -17,7 +17,7 @@ from ottla.purgatory.steps import Steps
 T = TypeVar("T")
 
 _SLICE_NS: Final = 100_000
-"""Per first slice, and per loop iteration: as for pipelined requests (`fair_scheduler`)."""
+"""Per first slice, and per loop iteration; pipelined requests have theirs (`fair_scheduler`)."""
 _NO_STEP_LIMIT: Final = 2**62
 
 logger = logging.getLogger(__name__)
