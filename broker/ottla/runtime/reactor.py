@@ -415,9 +415,7 @@ class Reactor:
     def _on_warmed(self, link: Link) -> None:
         """Send the bytes of a link that have been read from the disk."""
         if link.id in self._links:
-            self._sender.flush(link)
-        if link.id in self._links:
-            self._after_flush(link)
+            self._serve(link, selectors.EVENT_WRITE)
 
     def _after_flush(self, link: Link, *, has_moved: bool = True) -> None:
         if link.closing and not link.has_unsent:
