@@ -62,9 +62,15 @@ def produce_request(topic: str, partition: int, records: bytes, *, acks: int = 1
     return frame(PRODUCE, 7, head + struct.pack(">iii", 1, partition, len(records)) + records)
 
 
-def fetch_request(topic: str, offsets: dict[int, int], size_bytes_max: int, *, wait_ms: int = 500) -> bytes:
-    """Fetch v11 outside a session, from the given offset of each partition."""
-    body = struct.pack(">iiiibii", -1, wait_ms, 1, size_bytes_max, 0, 0, -1) + struct.pack(">i", 1) + text(topic)
+def fetch_request(
+    topic: str, offsets: dict[int, int], size_bytes_max: int, *, wait_ms: int = 500, isolation_level: int = 0
+) -> bytes:
+    """Fetch v11 outside a session, from the given offset of each partition; isolation level 1 is read_committed."""
+    body = (
+        struct.pack(">iiiibii", -1, wait_ms, 1, size_bytes_max, isolation_level, 0, -1)
+        + struct.pack(">i", 1)
+        + text(topic)
+    )
     body += struct.pack(">i", len(offsets))
     for partition, offset in offsets.items():
         body += struct.pack(">iiqqi", partition, -1, offset, -1, size_bytes_max)

@@ -108,11 +108,12 @@ def report(figures: list[Figure], json_file: Path | None) -> None:
 
 
 @contextmanager
-def temporary_topic(bootstrap_server: str, prefix: str, partitions: int) -> Iterator[str]:
+def temporary_topic(bootstrap_server: str, prefix: str, partitions: int, replicas: int = 1) -> Iterator[str]:
     """Create a topic, wait until every partition is ready, yield its name, and delete it at the end."""
     admin = AdminClient({"bootstrap.servers": bootstrap_server, "log_level": 0})
     name = f"{prefix}-{time.time_ns()}"
-    admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=1)])[name].result(timeout=60)
+    new = NewTopic(name, num_partitions=partitions, replication_factor=replicas)
+    admin.create_topics([new])[name].result(timeout=60)
     while len(admin.list_topics(name, timeout=30).topics[name].partitions) != partitions:
         time.sleep(0.001)
     places = {TopicPartition(name, partition): OffsetSpec.latest() for partition in range(partitions)}

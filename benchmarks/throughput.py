@@ -13,7 +13,7 @@ import re
 import struct
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -90,14 +90,24 @@ def produce_with_frames(bootstrap_server: str, topic: str, record_size_bytes: in
     frames.check_produced(connection.exchange(b""))
 
 
-def consume_with_frames(bootstrap_server: str, topic: str, record_size_bytes: int, count: int) -> None:
+def consume_with_frames(
+    bootstrap_server: str,
+    topic: str,
+    record_size_bytes: int,
+    count: int,
+    isolation_level: int = 0,
+    partitions: Sequence[int] = range(PARTITIONS),
+) -> None:
     """Fetch one partition after the other, reading of each response only where its batches end."""
     connection = frames.connect(measure.address_of(bootstrap_server))
     received = 0
-    for partition in range(PARTITIONS):
+    for partition in partitions:
         offset = 0
         while True:
-            response = connection.exchange(frames.fetch_request(topic, {partition: offset}, FETCH_SIZE_BYTES))
+            request = frames.fetch_request(
+                topic, {partition: offset}, FETCH_SIZE_BYTES, isolation_level=isolation_level
+            )
+            response = connection.exchange(request)
             position = 4 + 4 + 2 + 4 + 4 + 2 + len(topic) + 4
             _, error, _, _, _, aborted = struct.unpack_from(">ihqqqi", response, position)
             if error:

@@ -2,6 +2,7 @@
 
     python -m benchmarks.transactions --bootstrap-server 127.0.0.1:9092
     python -m benchmarks.transactions --bootstrap-server ... --other 127.0.0.1:9093    # two systems, alternately
+    python -m benchmarks.transactions --bootstrap-server ... --replicas 3
 
 One librdkafka producer with batches of 16 KiB to six partitions; each transaction is committed before the next begins.
 """
@@ -19,9 +20,9 @@ INTERVALS_MS = (100, 10)
 TIMEOUT_S = 60
 
 
-def run(bootstrap_server: str, interval_ms: int, seconds: int) -> tuple[float, list[float]]:
+def run(bootstrap_server: str, interval_ms: int, seconds: int, replicas: int = 1) -> tuple[float, list[float]]:
     """Return records per second and the latencies of the commits in ms."""
-    with measure.temporary_topic(bootstrap_server, "transactions", PARTITIONS) as topic:
+    with measure.temporary_topic(bootstrap_server, "transactions", PARTITIONS, replicas) as topic:
         producer = Producer(
             {
                 "bootstrap.servers": bootstrap_server,
@@ -58,6 +59,7 @@ def main() -> None:
     options.add_argument("--other", help="address of a second system, measured alternately")
     options.add_argument("--seconds", type=int, default=5)
     options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--replicas", type=int, default=1)
     arguments = options.parse_args()
     servers = [arguments.bootstrap_server, *([arguments.other] if arguments.other else [])]
     for interval_ms in INTERVALS_MS:
@@ -66,7 +68,7 @@ def main() -> None:
         for number in range(arguments.rounds):
             for server in servers if number % 2 == 0 else servers[::-1]:
                 measure.progress(f"{server}: a commit each {interval_ms} ms")
-                rate, commits_ms = run(server, interval_ms, arguments.seconds)
+                rate, commits_ms = run(server, interval_ms, arguments.seconds, arguments.replicas)
                 rates[server].append(rate)
                 latencies[server] += commits_ms
         for server in servers:
