@@ -15,6 +15,7 @@ led partitions, and how a service runs an operation). The smallest coordinator i
 `runtime.py`            partitions by key, elections, ticks, operations
 `context.py`            one led partition: load, write, replay, close
 `loader.py`             the log, replayed in slices of 500 records: other partitions are served meanwhile
+`skipped_records.py`    the corrupt records that a load has skipped, for one line of the log
 `commit_waits.py`       responses that wait for the high watermark, with a time-out
 `timers.py`             deadlines by key; a heartbeat that postpones one costs no heap operation
 `publisher.py`          from the metadata to elections and resignations

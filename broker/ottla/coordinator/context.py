@@ -24,7 +24,7 @@ from ottla.coordinator.settings import CoordinatorSettings
 from ottla.coordinator.shard import CoordinatorShard
 from ottla.coordinator.timers import Timers
 from ottla.coordinator.transactions import NO_PRODUCER, TransactionalProducer, TransactionEnd
-from ottla.errors import ErrorCode, KafkaError, ProtocolError
+from ottla.errors import ErrorCode, KafkaError
 from ottla.log.verifications import VerificationGuard
 from ottla.ports import Clock
 from ottla.purgatory import Delayed
@@ -91,7 +91,7 @@ class CoordinatorContext(Generic[ShardT_co]):
         assert self.state is ContextState.LOADING, f"{self._topic_name}-{self.partition} is {self.state}"
         try:
             is_loaded = self._loader.load_slice()
-        except (ProtocolError, KafkaError, OSError) as error:
+        except (KafkaError, OSError) as error:
             log.error(
                 "%s-%d cannot be loaded and is not served: %s. Inspect it with `ottla log dump`; another replica may "
                 "be sound, so move the leadership.",
@@ -102,6 +102,7 @@ class CoordinatorContext(Generic[ShardT_co]):
             self.close()
             return
         if is_loaded:
+            self._log_skipped()
             self.state = ContextState.ACTIVE
             log.info("%s-%d is loaded: %s", self._topic_name, self.partition, self.shard.describe_contents())
             for result in self.shard.on_loaded():
@@ -111,10 +112,25 @@ class CoordinatorContext(Generic[ShardT_co]):
         """Complete everything that waits with NOT_COORDINATOR; stop serving."""
         if self.state is ContextState.CLOSED:
             return
+        if self.state is ContextState.LOADING:
+            self._log_skipped()
         self.state = ContextState.CLOSED
         self._timers.cancel_where(lambda key: isinstance(key, tuple) and key[0] == self.partition)
         self.shard.on_unloaded()
         self._waits.fail_all(ErrorCode.NOT_COORDINATOR)
+
+    def _log_skipped(self) -> None:
+        """Log once per load what was skipped: a line for each record of a corrupt partition would fill the log."""
+        skipped = self._loader.skipped
+        if skipped.count:
+            log.warning(
+                "%s-%d: skipped %d corrupt records or batches; older records count instead: %s. Inspect them with "
+                "`ottla log dump`; another replica may be sound, so move the leadership.",
+                self._topic_name,
+                self.partition,
+                skipped.count,
+                skipped.describe(),
+            )
 
     # Writing
 

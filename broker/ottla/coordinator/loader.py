@@ -1,14 +1,19 @@
 """`CoordinatorLoader`: replays the log of one partition into its shard, slice by slice.
 
-Source: CoordinatorLoaderImpl of Apache Kafka 4.3.
+A corrupt record is skipped, as is a batch whose records cannot be read: one of them must not keep all other groups or
+transactional ids of the partition from being served. What an older record says then counts again. JVM Kafka's loader
+of groups ends at the first one, and its loader of transactions serves what came before it.
+
+Source: CoordinatorLoaderImpl, TransactionStateManager.loadTransactionMetadata of Apache Kafka 4.3.
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Any, Final
 
 from ottla.coordinator.serde import RecordSerde
 from ottla.coordinator.shard import CoordinatorShard
+from ottla.coordinator.skipped_records import SkippedRecords
+from ottla.errors import CorruptRecordError, ProtocolError
 from ottla.wire.records import ControlRecordType, Record, RecordBatch, parse_control_key, read_records
 
 LOADED_RECORDS_PER_SLICE: Final = 500
@@ -18,11 +23,16 @@ LOADED_BATCH_SIZE_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
 class CoordinatorLoader:
-    """Reads ``batches`` lazily: a slice reads no more of the disk than it replays."""
+    """Reads ``batches`` lazily: a slice reads no more of the disk than it replays.
+
+    Attributes:
+        skipped: the corrupt records and batches so far.
+    """
 
     def __init__(
         self, *, batches: Iterable[RecordBatch], serde: RecordSerde[Any], shard: CoordinatorShard[Any]
     ) -> None:
+        self.skipped = SkippedRecords()
         self._serde = serde
         self._shard = shard
         self._replayed = self._replay_all(batches)
@@ -31,27 +41,56 @@ class CoordinatorLoader:
         """Replay the next records; return whether the end of the log has been reached.
 
         Raises:
-            ProtocolError: a batch or a record is corrupt.
-            KafkaError: the log no longer has the batches.
+            KafkaError: the log no longer has the batches, or cannot find the next one.
             OSError: the disk has failed.
         """
-        replayed = sum(1 for _ in islice(self._replayed, LOADED_RECORDS_PER_SLICE))
-        return replayed < LOADED_RECORDS_PER_SLICE
+        left = LOADED_RECORDS_PER_SLICE
+        for replayed in self._replayed:
+            left -= replayed
+            if left <= 0:
+                return False
+        return True
 
-    def _replay_all(self, batches: Iterable[RecordBatch]) -> Iterator[Record]:
-        """Yield each record when it has been replayed, so that loading can pause after any of them."""
+    def _replay_all(self, batches: Iterable[RecordBatch]) -> Iterator[int]:
+        """Yield after each record the number of records that its work counts for, so that loading can pause there."""
         for batch in batches:
-            for record in read_records(batch, size_bytes_max=LOADED_BATCH_SIZE_BYTES_MAX):
-                if batch.is_control:
-                    self._replay_control(batch, record)
-                elif record.key is not None:
-                    loaded = self._serde.decode(record.key, record.value)
-                    if loaded is not None:
-                        self._shard.replay(loaded, batch.producer_id)
-                yield record
+            try:
+                # A flipped bit may leave an offset or a state that can be decoded: only the CRC detects it.
+                batch.check_crc()
+                records = read_records(batch, size_bytes_max=LOADED_BATCH_SIZE_BYTES_MAX)
+            except CorruptRecordError as error:
+                self._skip_batch(batch, error)
+                # It may have been decompressed up to the limit: a tick has time for one.
+                yield LOADED_RECORDS_PER_SLICE
+                continue
+            for record in records:
+                try:
+                    self._replay(batch, record)
+                except (ProtocolError, CorruptRecordError) as error:
+                    self.skipped.add(record.offset, record.offset, error)
+                    self._end_transaction_of_lost_marker(batch)
+                yield 1
 
-    def _replay_control(self, batch: RecordBatch, record: Record) -> None:
-        kind = parse_control_key(record.key)
-        if kind in (ControlRecordType.COMMIT, ControlRecordType.ABORT):
-            is_commit = kind is ControlRecordType.COMMIT
-            self._shard.replay_end_transaction_marker(batch.producer_id, is_commit=is_commit)
+    def _replay(self, batch: RecordBatch, record: Record) -> None:
+        if batch.is_control:
+            kind = parse_control_key(record.key)
+            if kind in (ControlRecordType.COMMIT, ControlRecordType.ABORT):
+                is_commit = kind is ControlRecordType.COMMIT
+                self._shard.replay_end_transaction_marker(batch.producer_id, is_commit=is_commit)
+        elif record.key is not None:
+            loaded = self._serde.decode(record.key, record.value)
+            if loaded is not None:
+                self._shard.replay(loaded, batch.producer_id)
+
+    def _skip_batch(self, batch: RecordBatch, error: CorruptRecordError) -> None:
+        self.skipped.add(batch.base_offset, batch.last_offset, error)
+        self._end_transaction_of_lost_marker(batch)
+
+    def _end_transaction_of_lost_marker(self, batch: RecordBatch) -> None:
+        """Abort what a control batch has ended when it cannot be read.
+
+        The transaction would stay open in the shard otherwise, and the marker of the producer's next one would end it,
+        perhaps by a commit. An offset that was committed is consumed again; an aborted one never counts.
+        """
+        if batch.is_control:
+            self._shard.replay_end_transaction_marker(batch.producer_id, is_commit=False)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, Protocol, TypeAlias
 
 from ottla.coordinator.transactions import TransactionalProducer, Verification
-from ottla.errors import ErrorCode
+from ottla.errors import CorruptRecordError, ErrorCode
 from ottla.log.partition_log import PartitionLog
 from ottla.log.verifications import VerificationGuard
 from ottla.purgatory import Delayed
@@ -109,17 +109,29 @@ def _all_batches(log: PartitionLog) -> Iterator[RecordBatch]:
     return batches_between(log, log.log_start_offset, log.log_end_offset)
 
 
+BATCH_SIZE_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Real ones are far below a megabyte; a flipped bit of the length must not read a whole segment into memory."""
+
+
 def batches_between(log: PartitionLog, start: Offset, end: Offset) -> Iterator[RecordBatch]:
     """Yield the whole batches from ``start`` up to ``end``, a megabyte read at a time.
 
     Raises:
-        KafkaError: the log no longer has them, or its disk has failed.
+        KafkaError: the log no longer has them, or its disk has failed. A CorruptRecordError if length or offsets of a
+            batch, by which the next one is found, are corrupt; the CRC does not cover them.
     """
     while start < end:
+        first = start
         found = log.read(start, size_bytes_max=_READ_SIZE_BYTES, upper_bound_offset=end).records
         if found is None:
             return
+        if found.size_bytes > BATCH_SIZE_BYTES_MAX:
+            raise CorruptRecordError(f"the batch at offset {start} says that it has {found.size_bytes} bytes or more")
         for batch in iterate_batches(bytearray(found.read())):
-            if batch.last_offset >= start:
-                yield batch
-                start = batch.next_offset
+            is_next = batch.base_offset >= start or start == first
+            if not is_next or not start <= batch.last_offset < end:
+                raise CorruptRecordError(f"{batch} comes after offset {start - 1}, and the log ends at {end}")
+            yield batch
+            start = batch.next_offset
+        if start == first:
+            raise CorruptRecordError(f"the batch at offset {start} says that it ends after the log does")

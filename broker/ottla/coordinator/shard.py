@@ -25,7 +25,7 @@ class CoordinatorShard(Protocol[RecordT]):
         ``producer_id`` is NO_PRODUCER_ID, or that of the open transaction in which the record was written.
 
         Raises:
-            ProtocolError: the record contradicts itself.
+            ProtocolError: the record contradicts itself; nothing has changed, and a load skips it.
         """
 
     def replay_end_transaction_marker(self, producer_id: ProducerId, *, is_commit: bool) -> None:

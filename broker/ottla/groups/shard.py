@@ -58,10 +58,12 @@ class GroupCoordinatorShard:
             assert value is None or isinstance(value, OffsetCommitValue), "log.decode pairs keys and values"
             self._replay_offset(OffsetKey(key.group, key.topic, key.partition), value, producer_id)
         elif isinstance(key, GroupMetadataKey):
+            assert value is None or isinstance(value, GroupMetadataValue), "log.decode pairs keys and values"
+            # Before anything changes: a record that contradicts itself leaves the group as it was.
+            group = None if value is None else group_of(key.group, value)
             self.rebalancer.discard_group(key.group)
-            if value is not None:
-                assert isinstance(value, GroupMetadataValue), "log.decode pairs keys and values"
-                self.rebalancer.groups[key.group] = group_of(key.group, value)
+            if group is not None:
+                self.rebalancer.groups[key.group] = group
 
     def _replay_offset(self, key: OffsetKey, value: OffsetCommitValue | None, producer_id: ProducerId) -> None:
         if value is None:

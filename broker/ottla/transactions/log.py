@@ -16,10 +16,16 @@ from ottla.transactions.metadata import TransactionMetadata
 from ottla.transactions.state import TransactionState
 from ottla.types import TopicPartition
 from ottla.wire.messages.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
+from ottla.wire.records import NO_PRODUCER_ID
 
 _INT16 = Struct(">h")
 _KEY_VERSION: Final = 0
 _FLEXIBLE_VALUE_VERSION: Final = 1
+_TRANSACTION_VERSION_MAX: Final = 2**7 - 1
+"""An int16 in the record, an int8 in WriteTxnMarkers."""
+_STORED_STATES: Final = frozenset(
+    state.value for state in TransactionState if state is not TransactionState.PREPARE_EPOCH_FENCE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +79,7 @@ def decode(key: bytes, value: bytes | None) -> TransactionRecord | None:
     """Return the record; None for a key of a version that this release does not know, as Kafka skips it.
 
     Raises:
-        ProtocolError: the bytes are not such a record, or the value has an unknown version or state.
+        ProtocolError: the bytes are not such a record, the value has an unknown version, or see `_check_value`.
     """
     if len(key) < _INT16.size:
         raise ProtocolError(f"the key of a transaction record has {len(key)} bytes; its version alone takes 2")
@@ -95,10 +101,7 @@ def decode(key: bytes, value: bytes | None) -> TransactionRecord | None:
 
 
 def _to_metadata(transactional_id: str, value: TransactionLogValue) -> TransactionMetadata:
-    try:
-        state = TransactionState(value.transaction_status)
-    except ValueError:
-        raise ProtocolError(f"{transactional_id!r} has an unknown state: {value.transaction_status}") from None
+    _check_value(transactional_id, value)
     return TransactionMetadata(
         transactional_id=transactional_id,
         producer_id=value.producer_id,
@@ -106,7 +109,7 @@ def _to_metadata(transactional_id: str, value: TransactionLogValue) -> Transacti
         next_producer_id=value.next_producer_id,
         producer_epoch=value.producer_epoch,
         timeout_ms=value.transaction_timeout_ms,
-        state=state,
+        state=TransactionState(value.transaction_status),
         partitions=frozenset(
             TopicPartition(topic.topic, partition)
             for topic in value.transaction_partitions or ()
@@ -116,6 +119,29 @@ def _to_metadata(transactional_id: str, value: TransactionLogValue) -> Transacti
         updated_ms=value.transaction_last_update_timestamp_ms,
         client_transaction_version=value.client_transaction_version,
     )
+
+
+def _check_value(transactional_id: str, value: TransactionLogValue) -> None:
+    """Reject a value that no coordinator writes: the shard could neither continue nor end its transaction.
+
+    Raises:
+        ProtocolError: an unknown state, or one that exists in the memory of JVM Kafka only; a producer id, epoch,
+            time-out, partition or version that is negative, or that WriteTxnMarkers cannot represent.
+    """
+    if value.transaction_status not in _STORED_STATES:
+        raise ProtocolError(f"{transactional_id!r} has an unknown state: {value.transaction_status}")
+    if value.producer_id < 0 or value.next_producer_id < NO_PRODUCER_ID or value.producer_epoch < 0:
+        raise ProtocolError(
+            f"{transactional_id!r} has producer id {value.producer_id}, next {value.next_producer_id}, and epoch "
+            f"{value.producer_epoch}"
+        )
+    if value.transaction_timeout_ms < 0:
+        raise ProtocolError(f"{transactional_id!r} has a time-out of {value.transaction_timeout_ms} ms")
+    if not 0 <= value.client_transaction_version <= _TRANSACTION_VERSION_MAX:
+        raise ProtocolError(f"{transactional_id!r} has transaction version {value.client_transaction_version}")
+    for topic in value.transaction_partitions or ():
+        if min(topic.partition_ids, default=0) < 0:
+            raise ProtocolError(f"{transactional_id!r} has partition {min(topic.partition_ids)} of {topic.topic!r}")
 
 
 TRANSACTION_RECORD_SERDE: Final = RecordSerde(encode=encode, decode=decode)

@@ -133,11 +133,15 @@ class TransactionShard:
         """Return the result that writes ``metadata`` and continues when it is committed.
 
         Raises:
-            KafkaError: UNSUPPORTED_VERSION, records under ``transaction.version`` 0 cannot say that the client uses 2.
+            KafkaError: UNSUPPORTED_VERSION, records under ``transaction.version`` 0 cannot say that the client uses 2;
+                those of a transaction whose last record says so already continue to say it.
         """
         version = value_version(self.transaction_version)
         if not version and metadata.has_epoch_per_transaction:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+            before = self.transactions.get(metadata.transactional_id)
+            if before is not metadata and (before is None or not before.state.is_prepared):
+                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+            version = value_version(EPOCH_PER_TRANSACTION_VERSION)
         record = TransactionRecord(metadata.transactional_id, metadata, version)
         return CoordinatorResult(
             records=[record], response=None, on_append=lambda error: self._on_written(metadata, error)

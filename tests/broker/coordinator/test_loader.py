@@ -75,16 +75,6 @@ def test_records_of_unknown_type_and_without_key_are_skipped(idle_node: Any) -> 
     assert idle_node.shard().counts == {"a": 1}
 
 
-def test_corrupt_record_ends_the_loading(idle_node: Any, caplog: pytest.LogCaptureFixture) -> None:
-    (record,) = read_records(parse_batch(idle_node.batch(("a", 1))), size_bytes_max=1_000)
-    idle_node.write_log(build_batch([record._replace(value=b"many")]))
-
-    idle_node.elect()
-
-    assert idle_node.read().value == "NOT_COORDINATOR"
-    assert "b'many' is not a number" in caplog.text
-
-
 def test_contents_are_logged_at_the_end(idle_node: Any, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     idle_node.write_log(idle_node.batch(("a", 1), ("d", 1)))

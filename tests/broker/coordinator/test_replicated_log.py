@@ -7,13 +7,13 @@ import pytest
 
 from ottla.coordinator.replicated_log import ReplicatedCoordinatorLog, batches_between
 from ottla.coordinator.transactions import TransactionalProducer, Verification
-from ottla.errors import ErrorCode
+from ottla.errors import CorruptRecordError, ErrorCode
 from ottla.log.config import LogConfig
 from ottla.log.partition_log import PartitionLog
 from ottla.log.verifications import VerificationGuard
 from ottla.purgatory import Delayed
 from ottla.simulator.world.clock import SimulatedClock
-from ottla.simulator.world.disk import SimulatedDisk
+from ottla.simulator.world.disk import SimulatedDisk, SimulatedFile
 from ottla.types import TopicPartition
 from ottla.wire.records import Record, RecordBatch, build_batch
 
@@ -165,3 +165,33 @@ def test_follower_reads_nothing_again(
 @pytest.mark.parametrize(("start", "expected"), [(0, [0, 2, 4]), (2, [2, 4]), (3, [2, 4]), (6, [])])
 def test_batches_between_two_offsets_are_whole(partition_log: PartitionLog, start: int, expected: list[int]) -> None:
     assert offsets(batches_between(partition_log, start, 6)) == expected
+
+
+def corrupt_header(log: PartitionLog, base_offset: int, position: int, bit: int) -> None:
+    """Flip a bit at ``position`` of the header of the batch at ``base_offset``, on the disk."""
+    found = log.read(base_offset, size_bytes_max=1).records
+    assert found is not None
+    assert isinstance(found.file, SimulatedFile)
+    (byte,) = found.file.pread(1, found.position + position)
+    found.file.pwritev([bytes([byte ^ 1 << bit])], found.position + position)
+
+
+LENGTH_OR_OFFSETS = [*range(12), 16, *range(23, 27)]
+
+
+@pytest.mark.parametrize("bit", range(8))
+@pytest.mark.parametrize("position", LENGTH_OR_OFFSETS)
+def test_corrupt_length_or_offset_ends_the_read(partition_log: PartitionLog, position: int, bit: int) -> None:
+    """The next batch is found by them: a read must neither repeat itself nor leave out batches in silence."""
+    corrupt_header(partition_log, 8, position, bit)
+    read: list[int] = []
+
+    def read_all() -> None:
+        for batch in batches_between(partition_log, 0, 20):
+            batch.check_crc()
+            read.append(batch.base_offset)
+
+    with pytest.raises(CorruptRecordError):
+        read_all()
+    assert read[:4] == [0, 2, 4, 6]
+    assert len(read) <= 5

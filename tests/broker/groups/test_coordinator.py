@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from group_partition import PARTITION, encode_batch, error_of_commit, load_log
+from group_partition import PARTITION, encode_batch, error_of_commit
 from ottla.coordinator.loader import LOADED_RECORDS_PER_SLICE
 from ottla.coordinator.partitioner import partition_for_key
 from ottla.errors import ErrorCode
@@ -14,7 +14,7 @@ from ottla.groups.log import offset_commit_record
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest
 from ottla.wire.messages.group_log import OffsetCommitValue
 from ottla.wire.messages.list_groups import ListGroupsRequest
-from ottla.wire.records import build_batch, parse_batch, read_records
+from ottla.wire.records import parse_batch
 
 
 def test_offsets_and_members_survive_a_restart(group_node: Any) -> None:
@@ -87,16 +87,6 @@ def test_long_log_is_loaded_in_slices(group_node: Any) -> None:
     assert len(group_node.offsets()) == LOADED_RECORDS_PER_SLICE
 
 
-def test_corrupt_partition_is_not_served(group_node: Any, caplog: pytest.LogCaptureFixture) -> None:
-    batch = encode_batch([offset_commit_record("g", "t", 0, OffsetCommitValue())], timestamp_ms=0)
-    (record,) = read_records(parse_batch(batch), size_bytes_max=1000)
-    load_log(group_node, [build_batch([record._replace(value=b"\0\x63")])])
-
-    assert error_of_commit(group_node.commit().value) is ErrorCode.NOT_COORDINATOR
-    assert f"__consumer_offsets-{PARTITION} cannot be loaded" in caplog.text
-    assert "version 99" in caplog.text
-
-
 def test_partition_on_a_failing_disk_is_not_served(group_node: Any, caplog: pytest.LogCaptureFixture) -> None:
     def batches() -> Any:
         yield parse_batch(
@@ -112,23 +102,15 @@ def test_partition_on_a_failing_disk_is_not_served(group_node: Any, caplog: pyte
 
 
 def test_other_partitions_are_served_while_one_cannot_be_read(group_node: Any) -> None:
-    load_log(
-        group_node,
-        [
-            build_batch(
-                [
-                    read_records(
-                        parse_batch(
-                            encode_batch([offset_commit_record("g", "t", 0, OffsetCommitValue())], timestamp_ms=0)
-                        ),
-                        size_bytes_max=1000,
-                    )[0]._replace(key=b"")
-                ]
-            )
-        ],
-    )
+    def batches() -> Any:
+        raise OSError(5, "Input/output error")
+        yield
+
+    group_node.groups.on_resigned(PARTITION, 1)
+    group_node.groups.on_elected(PARTITION, 2, batches())
     other = next(name for name in "abc" if partition_for_key(name, 4) != PARTITION)
 
+    assert error_of_commit(group_node.commit().value) is ErrorCode.NOT_COORDINATOR
     assert error_of_commit(group_node.commit(group=other).value) is ErrorCode.NONE
 
 

@@ -4,10 +4,7 @@ from typing import Any
 
 import pytest
 
-from group_partition import encode_batch, load_log
 from ottla.errors import ErrorCode
-from ottla.groups.log import decode
-from ottla.wire.messages.group_log import GroupMetadataValue
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 
 
@@ -42,18 +39,6 @@ def test_waiting_sync_of_a_removed_member_completes(group_node: Any) -> None:
     group_node.leave(follower)
 
     assert waiting.value.error_code == ErrorCode.UNKNOWN_MEMBER_ID
-
-
-def test_group_record_with_a_duplicate_member_is_rejected(group_node: Any) -> None:
-    group_node.stable_group()
-    *_, record = group_node.log.records()
-    stored = decode(record.key, record.value)
-    assert stored is not None
-    assert isinstance(stored.value, GroupMetadataValue)
-    stored.value.members *= 2
-    load_log(group_node, [encode_batch([stored], timestamp_ms=0)])
-
-    assert group_node.join().value.error_code == ErrorCode.NOT_COORDINATOR
 
 
 def test_rebalance_timeout_of_zero_does_not_block_the_node(group_node: Any) -> None:

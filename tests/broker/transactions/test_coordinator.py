@@ -15,7 +15,7 @@ from ottla.transactions.shard import RETRY_INTERVAL_MS
 from ottla.transactions.state import TRANSITIONS, TransactionState, may_follow
 from ottla.types import TopicPartition
 from ottla.wire.messages.write_txn_markers import WriteTxnMarkersRequest
-from ottla.wire.records import Record, build_batch, parse_batch
+from ottla.wire.records import Record, build_batch
 from transaction_node import ID, T0, T1, TIMEOUT_MS, Sent, TransactionNode
 
 
@@ -304,15 +304,6 @@ def test_time_outs_continue_after_an_election(node: TransactionNode) -> None:
     node.advance(1)
 
     assert node.state() is TransactionState.PREPARE_ABORT
-
-
-def test_corrupt_record_ends_the_service_of_its_partition(node: TransactionNode) -> None:
-    key, _ = encode(TransactionRecord(ID, None))
-    node.log.batches[0] = [parse_batch(bytearray(build_batch([Record(0, 0, key, b"\x00\x09")])))]
-
-    node.restart(leader_epoch=1)
-
-    assert node.initialize().value.error_code == ErrorCode.NOT_COORDINATOR
 
 
 # Time-outs and expiry

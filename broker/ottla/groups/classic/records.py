@@ -64,15 +64,13 @@ def group_of(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
     """Return the group of a record: Stable with members, else Empty.
 
     Raises:
-        ProtocolError: two of its members have the same id or instance id.
+        ProtocolError: the record contradicts itself, see `_check_value`.
     """
-    instances = [member.group_instance_id for member in value.members if member.group_instance_id is not None]
-    if len({member.member_id for member in value.members}) < len(value.members) or len(set(instances)) < len(instances):
-        raise ProtocolError(f"the record of group {quoted(group_id)} has a member twice")
+    _check_value(group_id, value)
     group = ClassicGroup(group_id)
     group.generation_id = value.generation
     group.protocol_name = value.protocol
-    group.leader_id = value.leader
+    group.leader_id = value.leader if value.members else None
     if value.current_state_timestamp != NOT_SET:
         group.state_timestamp_ms = value.current_state_timestamp
     for stored in value.members:
@@ -96,3 +94,22 @@ def group_of(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
         group.state = ClassicGroupState.STABLE
     group.refresh_subscribed_topics()
     return group
+
+
+def _check_value(group_id: str, value: GroupMetadataValue) -> None:
+    """Reject a record that no coordinator writes, and with which requests of members could not be handled.
+
+    Raises:
+        ProtocolError: two of its members have the same id or instance id, members have no protocol, the leader is no
+            member, or the generation is negative.
+    """
+    ids = {member.member_id for member in value.members}
+    instances = [member.group_instance_id for member in value.members if member.group_instance_id is not None]
+    if len(ids) < len(value.members) or len(set(instances)) < len(instances):
+        raise ProtocolError(f"the record of group {quoted(group_id)} has a member twice")
+    if ids and value.protocol is None:
+        raise ProtocolError(f"the record of group {quoted(group_id)} has members and no protocol")
+    if ids and value.leader is not None and value.leader not in ids:
+        raise ProtocolError(f"the record of group {quoted(group_id)} has the leader {quoted(value.leader)}, no member")
+    if value.generation < 0:
+        raise ProtocolError(f"the record of group {quoted(group_id)} has generation {value.generation}")
