@@ -54,14 +54,19 @@ class CoordinatorReplicas(Protocol):
 class ReplicatedCoordinatorLog:
     """`CoordinatorLog` of the internal topic ``topic_name``.
 
-    Without ``verify``, transactional batches are appended unverified, as in Kafka with
-    ``transaction.partition.verification.enable=false``.
+    ``verifier`` returns the function that verifies transactional batches now; None for batches to be appended
+    unverified, as in Kafka with ``transaction.partition.verification.enable=false``, which may change at any time.
     """
 
-    def __init__(self, topic_name: str, replicas: CoordinatorReplicas, verify: VerifyTransaction | None = None) -> None:
+    def __init__(
+        self,
+        topic_name: str,
+        replicas: CoordinatorReplicas,
+        verifier: Callable[[], VerifyTransaction | None] = lambda: None,
+    ) -> None:
         self.topic_name = topic_name
         self._replicas = replicas
-        self._verify = verify
+        self._verifier = verifier
 
     def append(
         self, partition: int, batch: bytes, *, transaction_version: int = 0, guard: VerificationGuard | None = None
@@ -71,16 +76,17 @@ class ReplicatedCoordinatorLog:
             topic_partition,
             batch,
             transaction_version=transaction_version,
-            requires_verification=self._verify is not None and _is_transactional_data(batch),
+            requires_verification=self._verifier() is not None and _is_transactional_data(batch),
             guard=guard,
         )
 
     def verify_transaction(
         self, partition: int, producer: TransactionalProducer, api_version: int
     ) -> Delayed[Verification]:
-        if self._verify is None:
+        verify = self._verifier()
+        if verify is None:
             return Delayed.of(Verification())
-        return self._verify(TopicPartition(self.topic_name, partition), producer, api_version)
+        return verify(TopicPartition(self.topic_name, partition), producer, api_version)
 
     def read_again(self, partition: int) -> Iterator[RecordBatch] | None:
         replica = self._replicas.find(self.topic_name, partition)

@@ -34,6 +34,7 @@ class DataPlane:
         broker_epoch: returns the epoch of the broker's registration.
         allocate_producer_ids: requests a block of producer ids from the controller.
         on_directory_failure: receives the path of a failed log directory, and the error.
+        verifies_transactions: returns whether transactional appends are verified now, which is a dynamic setting.
 
     Raises of the constructor:
         ConfigurationError: a directory is not formatted, belongs to another node or cluster, or is in use.
@@ -54,6 +55,7 @@ class DataPlane:
         broker_epoch: Callable[[], Offset],
         allocate_producer_ids: Callable[[], Delayed[AllocateProducerIdsResponse]],
         on_directory_failure: Callable[[str, StorageError], None],
+        verifies_transactions: Callable[[], bool],
     ) -> None:
         metadata = metadata_plane.cache
         topic_config = settings.topic_log_config(config, metadata)
@@ -86,10 +88,16 @@ class DataPlane:
             config=settings.replication_config(config),
         )
         self.producer_ids = ProducerIds(allocate_block=allocate_producer_ids)
-        self._create_coordinators(config, clock, random, peers, metadata)
+        self._create_coordinators(config, clock, random, peers, metadata, verifies_transactions)
 
     def _create_coordinators(
-        self, config: NodeConfig, clock: Clock, random: Random, peers: PeerClient, metadata: MetadataCache
+        self,
+        config: NodeConfig,
+        clock: Clock,
+        random: Random,
+        peers: PeerClient,
+        metadata: MetadataCache,
+        verifies_transactions: Callable[[], bool],
     ) -> None:
         transactions_log = ReplicatedCoordinatorLog(TRANSACTION_STATE_TOPIC, self.replicas)
         self.transactions = TransactionCoordinator(
@@ -119,8 +127,9 @@ class DataPlane:
             clock=clock,
             find=self.replicas.find,
         )
-        verify = verifier.verify if config.transaction_partition_verification_enable else None
-        offsets_log = ReplicatedCoordinatorLog(CONSUMER_OFFSETS_TOPIC, self.replicas, verify)
+        offsets_log = ReplicatedCoordinatorLog(
+            CONSUMER_OFFSETS_TOPIC, self.replicas, lambda: verifier.verify if verifies_transactions() else None
+        )
         self.groups = GroupCoordinator(
             config=settings.group_config(config),
             clock=clock,

@@ -140,6 +140,7 @@ class Node:
             broker_epoch=lambda: self.broker_epoch,
             allocate_producer_ids=self._allocate_producer_ids,
             on_directory_failure=self._on_directory_failure,
+            verifies_transactions=lambda: self.services.config.transaction_partition_verification_enable,
         )
         self.logs, self.replicas = data_plane.logs, data_plane.replicas
         self.groups, self._coordinators = data_plane.groups, data_plane.coordinators

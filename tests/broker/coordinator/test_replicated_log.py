@@ -103,7 +103,7 @@ def test_transaction_is_verified_for_the_partition_of_the_internal_topic(replica
         requested.append(arguments)
         return Delayed.of(verification)
 
-    log = ReplicatedCoordinatorLog(PARTITION.topic, replicas, verify)
+    log = ReplicatedCoordinatorLog(PARTITION.topic, replicas, lambda: verify)
 
     assert log.verify_transaction(0, PRODUCER, 5).value is verification
     assert requested == [(PARTITION, PRODUCER, 5)]

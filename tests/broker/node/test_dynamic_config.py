@@ -1,6 +1,7 @@
 """Settings that are changed while the node runs take effect without a restart."""
 
 import logging
+from collections.abc import Callable
 
 import pytest
 
@@ -14,6 +15,7 @@ from ottla.wire.messages.describe_configs import (
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -22,6 +24,13 @@ from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from ottla.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
 
 SET = 0
 
@@ -95,3 +104,46 @@ def test_passwords_are_never_shown(locked: RunningNode, caplog: pytest.LogCaptur
 def test_invalid_settings_are_rejected_and_change_nothing(locked: RunningNode) -> None:
     assert set_jaas(locked, JAAS.replace(";", ' user_bob="zebra"')) == ErrorCode.INVALID_REQUEST
     assert locked.connect(SASL_LISTENER).log_in(*ALICE).error_code == ErrorCode.NONE
+
+
+def produce_error(client: Client, producer_id: int) -> int:
+    """Return the error of the first batch of a transaction that no coordinator knows."""
+    batch = batch_of(client, [b"x"], producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True)
+    topic = TopicProduceData(name="t", partition_data=[PartitionProduceData(records=batch)])
+    request = ProduceRequest(transactional_id="payments", acks=-1, timeout_ms=1_000, topic_data=[topic])
+    return client.ask(request, ProduceResponse, 11).responses[0].partition_responses[0].error_code
+
+
+def offset_commit_error(client: Client, producer_id: int) -> int:
+    """Return the error of an offset in such a transaction."""
+    partition = TxnOffsetCommitRequestPartition(committed_offset=1)
+    request = TxnOffsetCommitRequest(
+        transactional_id="payments",
+        group_id="g",
+        producer_id=producer_id,
+        producer_epoch=0,
+        topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[partition])],
+    )
+    return client.ask(request, TxnOffsetCommitResponse, 4).topics[0].partitions[0].error_code
+
+
+@pytest.mark.parametrize("broker", [pytest.param("", id="all-brokers"), pytest.param("1", id="this-broker")])
+@pytest.mark.parametrize("error_of", [produce_error, offset_commit_error])
+def test_verification_of_transactions_is_switched_off_and_on(
+    world: World, error_of: Callable[[Client, int], int], broker: str
+) -> None:
+    running = world.start_node(transaction_state_log_replication_factor="1", transaction_state_log_min_isr="1")
+    client = running.connect()
+    create_topic(client, "t")
+    for key_type, key in enumerate(("g", "payments")):
+        client.ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key]), FindCoordinatorResponse, 4)
+    running.run(1_000)
+
+    is_appended = []
+    for producer_id, value in enumerate(("true", "false", "true"), 7_000):
+        set_on_broker(client, broker, "transaction.partition.verification.enable", value)
+        running.run(100)
+        # A node in memory has no connection to its own coordinator: each verification fails.
+        is_appended.append(error_of(client, producer_id) == ErrorCode.NONE)
+
+    assert is_appended == [False, True, False]
