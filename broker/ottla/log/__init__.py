@@ -5,7 +5,7 @@ Start with `partition_log`: one partition's log, on `log_state` and `append`. It
 - `segment`, `segments`: a ``.log`` file with its `offset_index`, `time_index` and `transaction_index` (`index_file`).
 - `batch_walk`, `log_reader`, `offset_lookup`: find batches by position, bytes for a fetch, offsets by timestamp.
 - `producer_state`, `producer_snapshots`, `replay`: idempotent and transactional producers (KIP-98), from batches.
-- `leader_epoch_cache`, `unknown_epochs`: start offsets of leader epochs (KIP-101).
+- `leader_epoch_cache`, `epoch_check`, `unknown_epochs`: start offsets of leader epochs (KIP-101).
 - `durability`: syncs, and the recovery point, below which everything is on stable storage.
 - `recovery`, `interrupted_work`: open a log after a clean stop or a crash. `retention`: the segments to delete.
 - `cleaner`: compaction (cleanup.policy=compact).

@@ -1,8 +1,8 @@
 """The start offset of each leader epoch in a log, from which followers and consumers find a divergence.
 
 Entries ascend in both numbers. The file, ``leader-epoch-checkpoint``, is in `checkpoint`'s format. It is replaced
-without waiting for a sync: recovery reads an epoch that has records from its batches, and the next leader assigns an
-epoch that has none again.
+without waiting for a sync: recovery compares it with the batches (`epoch_check`), and the next leader assigns an epoch
+that has none again.
 
 Source: LeaderEpochFileCache of Kafka; KIP-101, KIP-279, KIP-320.
 """

@@ -4,10 +4,11 @@ After a clean stop the files are complete, and opening costs a few small reads p
 recovery point on is suspect. The segments from the one with the recovery point on are walked batch by batch with their
 CRC checked; the first torn or corrupt batch ends the log: the rest of its segment and all later segments are removed.
 The same applies to the first batch that overlaps with the next segment: that segment was created after a truncation,
-which the power cut has undone. Meanwhile the indexes, the leader epochs and the producers' state are rebuilt. Segments
-below the recovery point were synced with their indexes when it was written and are trusted. Of their indexes, which
-hold nothing that the log does not, the ends are checked; missing and invalid ones are rebuilt. JVM Kafka checks less:
-whether there is an offset index, and the content of the transaction index.
+which the power cut has undone. Meanwhile the indexes, the leader epochs and the producers' state are rebuilt. Epochs
+below are compared with the batches (`epoch_check`). Segments below the recovery point were synced with their indexes
+when it was written and are trusted. Of their indexes, which hold nothing that the log does not, the ends are checked;
+missing and invalid ones are rebuilt. JVM Kafka checks less: whether there is an offset index, and the content of the
+transaction index.
 
 `interrupted_work` repairs the files first.
 
@@ -28,6 +29,7 @@ from ottla.log.checkpoint import (
 )
 from ottla.log.config import LogConfig
 from ottla.log.deleted_files import remove_file
+from ottla.log.epoch_check import check_epochs
 from ottla.log.file_names import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -143,7 +145,7 @@ class LogLoader:
             self._state.clear(end_offset)
         else:
             try:
-                end_offset = self._load_end(names, epochs_are_valid)
+                end_offset = self._load_end(names)
             except CorruptRecordError as error:
                 raise CorruptLogError(f"the log is corrupt below its recovery point: {error}") from error
         end_offset = self._match_log_start(end_offset)
@@ -242,7 +244,7 @@ class LogLoader:
 
     # --- the log end
 
-    def _load_end(self, names: set[str], epochs_are_valid: bool) -> Offset:
+    def _load_end(self, names: set[str]) -> Offset:
         """Recover the suspect segments; return the log end offset."""
         suspects = [] if self._was_clean_shutdown else self._unsynced_segments()
         suspects += self._repair_indexes(names, trusted_count=len(self._segments) - len(suspects))
@@ -255,10 +257,7 @@ class LogLoader:
             else:
                 self._load_producers(end_offset)
                 return end_offset
-        first_offset = min(segment.base_offset for segment in suspects)
-        if not epochs_are_valid:
-            first_offset = self._segments.first.base_offset
-        return self._recover_from(first_offset)
+        return self._recover_from(min(segment.base_offset for segment in suspects))
 
     def _unsynced_segments(self) -> list[Segment]:
         """Return the segments from the recovery point on, with the previous one if its truncation was lost.
@@ -357,7 +356,8 @@ class LogLoader:
                 self._unsynced_snapshots.append(segment.base_offset)
             end_offset, is_torn = self._recover(segment, epoch_starts)
         self._state.end_offset = end_offset
-        # The file may be older than the log; the batches are authoritative.
+        # The file may be older than the log, or torn; the batches are authoritative.
+        check_epochs(self._epochs, self._segments, log_start_offset=self._log_start_offset, end_offset=first_offset)
         self._epochs.restore(first_offset, epoch_starts)
         return end_offset
 
