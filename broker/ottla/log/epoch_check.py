@@ -10,7 +10,7 @@ JVM Kafka believes the file. Source of the rebuild: LogSegment.recover (leader e
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ottla.errors import CorruptRecordError
@@ -27,8 +27,17 @@ CHECKED_ENTRIES_MAX: Final = 1_000
 """The newest ones, where followers diverge; their check takes some 30 ms."""
 
 
-def check_epochs(epochs: LeaderEpochCache, segments: Segments, *, log_start_offset: Offset, end_offset: Offset) -> None:
+def check_epochs(
+    epochs: LeaderEpochCache,
+    segments: Segments,
+    *,
+    log_start_offset: Offset,
+    end_offset: Offset,
+    epochs_from_end: Sequence[EpochEntry],
+) -> None:
     """Rebuild the epochs below ``end_offset`` from the batches, if these disagree with the file.
+
+    ``epochs_from_end`` are those of the batches from ``end_offset`` on, in which recovery has found them.
 
     Raises:
         StorageError: an I/O error.
@@ -41,6 +50,8 @@ def check_epochs(epochs: LeaderEpochCache, segments: Segments, *, log_start_offs
         pass  # an offset index is corrupt between its ends; the rebuild does not need it
     try:
         found = list(_read_epoch_starts(segments, end_offset))
+        if found and epochs_from_end and found[-1].epoch > epochs_from_end[0].epoch:
+            raise CorruptRecordError(f"leader epoch {epochs_from_end[0].epoch} after {found[-1].epoch} at {end_offset}")
     except CorruptRecordError as error:
         if not epochs.entries:
             raise

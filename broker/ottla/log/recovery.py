@@ -357,7 +357,13 @@ class LogLoader:
             end_offset, is_torn = self._recover(segment, epoch_starts)
         self._state.end_offset = end_offset
         # The file may be older than the log, or torn; the batches are authoritative.
-        check_epochs(self._epochs, self._segments, log_start_offset=self._log_start_offset, end_offset=first_offset)
+        check_epochs(
+            self._epochs,
+            self._segments,
+            log_start_offset=self._log_start_offset,
+            end_offset=first_offset,
+            epochs_from_end=epoch_starts,
+        )
         self._epochs.restore(first_offset, epoch_starts)
         return end_offset
 

@@ -167,6 +167,19 @@ def test_corrupt_index_does_not_keep_the_epochs_from_being_checked(
     assert epochs_of(reopen()) == EPOCHS
 
 
+@pytest.mark.parametrize("number", range(4), ids=lambda number: f"batch-{24 + number}")
+def test_flipped_epoch_of_a_batch_does_not_replace_a_sound_file(
+    reopen: OpenLog, disk: SimulatedDisk, written: str, number: int
+) -> None:
+    """No CRC covers the epoch in a batch. A higher one than those of later batches cannot be right."""
+    path = "/data/topic-0/00000000000000000024.log"
+    size_bytes = disk.size_bytes(path) // 4
+    disk.corrupt(path, number * size_bytes + 12, b"\x40")
+
+    assert epochs_of(reopen()) == EPOCHS
+    assert disk.contents(FILE).decode() == written
+
+
 def test_check_of_many_epochs_reads_the_newest_ones_only(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
 ) -> None:
