@@ -9,8 +9,8 @@ from ottla.controller import metrics as controller
 from ottla.groups import metrics as groups
 from ottla.log import metrics as log
 from ottla.metadata import metrics as metadata
+from ottla.metrics import loop, tls, traffic
 from ottla.metrics import network as sockets
-from ottla.metrics import tls, traffic
 from ottla.metrics.registry import MetricRow, Rows, gauge
 from ottla.network import metrics as network
 from ottla.raft import metrics as raft
@@ -51,6 +51,7 @@ _LOOP_ROWS: Final[Rows[float]] = (
 
 SECTIONS: Final = (
     Section("The event loop", _LOOP_ROWS, lambda page: page.loop_delay_s),
+    _section("Iterations of the event loop", loop.ROWS, lambda it: it.network.loop),
     _section("The node", network.STATE_ROWS, lambda it: int(it.state)),
     _section("Connections", network.CONNECTION_ROWS, lambda it: it.connections),
     _section("The network", sockets.ROWS, lambda it: it.network),

@@ -62,6 +62,8 @@ class NodeConfig:
     ottla_advertise_dialled_address: bool
     ottla_advertised_host: str
     ottla_fetch_session_cache_bytes: int
+    ottla_loop_stall_ms: int
+    """0 for no watch."""
     ottla_request_entries_max: int
 
     # Authorization.

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from ottla.metrics.loop import LoopMetrics
 from ottla.metrics.registry import Rows, by_label, counter, gauge
 
 
@@ -22,10 +23,17 @@ class NetworkMetrics:
     """Connections of clients that were closed because the node came near its limit of memory."""
     unexpected_errors: int = 0
     """Unexpected exceptions, each of which cost a connection or one run of a part of the node."""
+    loop: LoopMetrics = field(default_factory=LoopMetrics)
+    """Of the loop that drives the sockets."""
 
     def copy(self) -> "NetworkMetrics":
         """Return a copy of the counters."""
-        return replace(self, closed_unread=Counter(self.closed_unread), accept_pauses=Counter(self.accept_pauses))
+        return replace(
+            self,
+            closed_unread=Counter(self.closed_unread),
+            accept_pauses=Counter(self.accept_pauses),
+            loop=self.loop.copy(),
+        )
 
 
 ROWS: Final[Rows[NetworkMetrics]] = (

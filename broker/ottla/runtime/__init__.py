@@ -11,6 +11,7 @@ order), `link` and `sender` (one socket).
   and `lingering` close those whose peers do not read.
 - TLS: `tls_contexts` loads and renews certificates, `handshakes` bounds and runs handshakes on `step_thread`,
   `tls_links` connects them to the reactor, `tls_stream` gives a secured link the methods of a socket.
+- Watch: `stall_watch` reports a loop that does not end its iteration, and what it does.
 - Off the loop: `worker_threads` is the pool behind syncs (`disk`), cold reads (`page_cache`) and `ports.Background`.
 
 Invariants:

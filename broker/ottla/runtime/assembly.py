@@ -34,6 +34,7 @@ from ottla.runtime.key_source import WebKeySource
 from ottla.runtime.link import SocketOptions
 from ottla.runtime.process_memory import ProcessMemory
 from ottla.runtime.reactor import Reactor
+from ottla.runtime.stall_watch import StallWatch
 from ottla.runtime.system_random import SystemRandom
 
 if TYPE_CHECKING:
@@ -155,6 +156,9 @@ class _Run:
         self._reserve = DescriptorReserve(min(RESERVE_SIZE, descriptor_limit // 32))
         self._memory = ProcessMemory(reactor)
         self._key_source = WebKeySource(reactor.post)
+        self._stall_watch: StallWatch | None = None
+        if config.ottla_loop_stall_ms:
+            self._stall_watch = StallWatch(reactor.loop, clock, metrics.loop, config.ottla_loop_stall_ms)
         self._disk = OsDisk(reactor.post, reserve=self._reserve)
         self._background = BackgroundThreads(reactor.post)
         self._listeners = listeners
@@ -191,6 +195,7 @@ class _Run:
             gc.collect()
             gc.freeze()
             gc.set_threshold(*_GC_THRESHOLDS)
+            self._watch_for_stalls()
             self._reactor.run(self._node)
             self._node.close()
         finally:
@@ -198,12 +203,21 @@ class _Run:
                 self._admin.stop()
             if self._tls is not None:
                 self._tls.watch.stop()
+            if self._stall_watch is not None:
+                self._stall_watch.close()
             self._background.close()
             self._disk.close()
             self._reserve.close()
             for number, handler in previous.items():
                 signal.signal(number, handler)
         return self._exit_code
+
+    def _watch_for_stalls(self) -> None:
+        if self._stall_watch is not None:
+            try:
+                self._stall_watch.start()
+            except RuntimeError as error:
+                logger.warning("stalls of the event loop are not reported: %s (limit of processes)", error)
 
     def _use_config(self, config: NodeConfig) -> None:
         if self._tls is not None:

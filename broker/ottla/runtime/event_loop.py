@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from ottla.metrics.loop import LoopMetrics
 from ottla.ports import Clock
 from ottla.runtime.core import Core
 from ottla.runtime.defects import Defects
@@ -40,13 +41,16 @@ class LoopHandler(Protocol):
 class EventLoop:
     """Loop of a reactor. Callbacks are registered as ``data`` with `selector`, and receive the events.
 
-    ``ready_count`` is the number of sockets with events in this iteration.
+    ``ready_count`` is the number of sockets with events in this iteration; ``busy_since_ns`` is its monotonic start, 0
+    while the loop waits for events.
     """
 
-    def __init__(self, clock: Clock, defects: Defects) -> None:
+    def __init__(self, clock: Clock, defects: Defects, metrics: LoopMetrics) -> None:
         self.selector = new_selector()
         self.idle = IdleWork(defects)
         self.ready_count = 1
+        self.busy_since_ns = 0
+        self._metrics = metrics
         self._clock = clock
         self._defects = defects
         self._stopping = False
@@ -76,9 +80,11 @@ class EventLoop:
         select, posted, responses = self.selector.select, self.posted, handler.responses
         serve = ReadyConnections(self._clock, handler.on_failed_event, responses).serve
         serve_waiting = handler.serve_waiting
+        monotonic_ns, count = self._clock.monotonic_ns, self._metrics.add
         while not self._stopping:
             # Under load sockets are ready already, and the time-out need not be computed.
             ready = select(0) or self._wait(handler)
+            self.busy_since_ns = started_ns = monotonic_ns()
             self.ready_count = len(ready)
             serve(ready)
             while posted:
@@ -96,6 +102,8 @@ class EventLoop:
             core.tick()
             if responses.links:
                 responses.send()
+            self.busy_since_ns = 0
+            count(monotonic_ns() - started_ns)
 
     def _wait(self, handler: LoopHandler) -> list[tuple[selectors.SelectorKey, int]]:
         if self.idle.has_work:

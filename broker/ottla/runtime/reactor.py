@@ -59,10 +59,10 @@ class Reactor:
         self._options = options or SocketOptions()
         metrics = metrics or NetworkMetrics()
         self.defects = Defects(clock, metrics)
-        self._loop = EventLoop(clock, self.defects)
-        self.idle = self._loop.idle
-        self.post = self._loop.post
-        self.stop = self._loop.stop
+        self.loop = EventLoop(clock, self.defects, metrics.loop)
+        self.idle = self.loop.idle
+        self.post = self.loop.post
+        self.stop = self.loop.stop
         self._unsent_limits = UnsentLimits(clock, self._options, metrics, self._give_up)
         self._links: dict[ConnectionId, Link] = {}
         self._ids = count(1)
@@ -70,9 +70,9 @@ class Reactor:
         """Set by `run`."""
         self._being_read: Link | None = None
         self.responses = ResponseGroup(self._flush, self._fail_link)
-        self._sender = Sender(self._loop, on_lost=self._lose, on_warmed=self._on_warmed)
+        self._sender = Sender(self.loop, on_lost=self._lose, on_warmed=self._on_warmed)
         self._deferred = DeferredLinks(clock, self._on_slice)
-        selector = self._loop.selector
+        selector = self.loop.selector
         self._connector = Connector(
             selector, self.post, on_connected=self._on_connected, on_failed=self._on_failed_to_connect
         )
@@ -113,7 +113,7 @@ class Reactor:
     def run(self, core: Core) -> None:
         """Drive ``core`` until `stop`."""
         self._core = core
-        self._loop.run(self, core)
+        self.loop.run(self, core)
 
     def serve_waiting(self) -> None:
         """See `event_loop.LoopHandler`."""
@@ -154,7 +154,7 @@ class Reactor:
             self._tls.handshakes.close()
         self._connector.close()
         self._watch.close()
-        self._loop.close()
+        self.loop.close()
         self._acceptor.close()
         self._sender.close()
 
@@ -247,7 +247,7 @@ class Reactor:
 
     def timeout_s(self) -> float | None:
         """See `event_loop.LoopHandler`."""
-        if self._loop.posted or self._deferred.links or self.idle.has_work:
+        if self.loop.posted or self._deferred.links or self.idle.has_work:
             return 0
         deadlines_ms = (
             self._core.next_deadline_ms(),
