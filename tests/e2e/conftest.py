@@ -40,12 +40,14 @@ def helm() -> Callable[..., str]:
 
 
 @pytest.fixture(scope="session")
-def operator() -> Iterator[Operator]:
-    """The installed operator; removed at the end."""
+def operator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    """The installed operator; removed at the end of all workers of pytest-xdist, which share it."""
     installed = Operator()
-    installed.install()
-    yield installed
-    installed.uninstall()
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # of the run; each worker has its own inside
+    with installed.shared(folder / "users-of-the-operator"):
+        yield installed
 
 
 @pytest.fixture

@@ -1,6 +1,9 @@
 """The operator, installed from its chart by helm."""
 
+import fcntl
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from kubernetes_namespace import OPERATOR_LABEL, OPERATOR_NAMESPACE, OPERATOR_RELEASE, ROOT, Document, Namespace, run
@@ -21,6 +24,31 @@ class Operator:
             # For Clusters with racks.
             *("--set", ",".join(("rbac.nodes=true", *settings))),
         )
+
+    @contextmanager
+    def shared(self, users: Path) -> Iterator[None]:
+        """Install it for one of several processes: the first one does, the last one uninstalls it.
+
+        ``users`` is a file of all of them, with their number.
+        """
+
+        def add(change: int) -> int:
+            file.seek(0)
+            count = int(file.read() or 0) + change
+            file.seek(0)
+            file.truncate()
+            file.write(str(count))
+            file.flush()
+            return count
+
+        with users.open("a+") as file:
+            with _locked(file.fileno()):
+                if add(1) == 1:
+                    self.install()
+            yield
+            with _locked(file.fileno()):
+                if add(-1) == 0:
+                    self.uninstall()
 
     def pods(self) -> dict[str, Document]:
         """Return the pods that are not being deleted, by name."""
@@ -53,3 +81,12 @@ class Operator:
 
     def logs(self) -> str:
         return self.system.kubectl("logs", "-l", OPERATOR_LABEL, "--tail=-1", "--prefix")
+
+
+@contextmanager
+def _locked(descriptor: int) -> Iterator[None]:
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.alone
+
 Document = dict[str, Any]
 POOL: Document = {"name": "main", "nodes": 3, "storage": {"size": "1Gi"}}
 MACHINE_LOST_S = 240

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.alone
+
 Document = dict[str, Any]
 BOOTSTRAP = "demo-bootstrap:9092"
 

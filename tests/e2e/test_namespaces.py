@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.alone
+
 Document = dict[str, Any]
 QUIET_S = 60
 NOT_OURS = {"events", "events.events.k8s.io", "leases.coordination.k8s.io", "pods.metrics.k8s.io"}

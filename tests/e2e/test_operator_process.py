@@ -13,6 +13,8 @@ import yaml
 from ottla_operator.model import schema
 from ottla_operator.model.document import KINDS
 
+pytestmark = pytest.mark.alone
+
 ROOT = Path(__file__).parents[2]
 TOPIC = {
     "apiVersion": "ottla.dev/v1",

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.alone
+
 ROOT = Path(__file__).parents[2]
 SCREENS = ROOT / "docs" / "screens" / "kubernetes.txt"
 TIMEOUT_S = 400

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.alone
+
 Document = dict[str, Any]
 PARTITIONS = 6
 PODS = {"demo-main-0", "demo-main-1", "demo-main-2"}

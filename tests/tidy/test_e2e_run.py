@@ -16,7 +16,10 @@ E2E = Path(__file__).parents[1] / "e2e"
 TOOLS = ("docker", "helm", "kind", "kubectl")
 STAND_IN = """#!/bin/sh
 echo "$(basename "$0") $* KUBECONFIG=${KUBECONFIG:+set}" >> "$CALLS"
-case "$0" in */python) exit "${TESTS_EXIT:-0}" ;; esac
+case "$0 $*" in
+  */python*"not alone"*) exit "${TOGETHER_EXIT:-0}" ;;
+  */python*) exit "${ALONE_EXIT:-0}" ;;
+esac
 """
 
 
@@ -65,11 +68,20 @@ def image(name: str) -> list[str]:
     ]
 
 
+def calls_of_pytest(path: str, *arguments: str) -> list[str]:
+    """Return the calls that run the tests: most of them two at a time, then those that disturb others."""
+    rest = " ".join([*arguments, "KUBECONFIG=set"])
+    return [
+        f"python -m pytest -m e2e and not alone -p no:randomly {path}-n 2 --dist loadfile {rest}",
+        f"python -m pytest -m e2e and alone -p no:randomly {path}{rest}",
+    ]
+
+
 @pytest.mark.parametrize("tests_exit", [0, 3])
 def test_kind_cluster_is_created_and_removed_for_any_test_result(
     run: Callable[..., tuple[int, str, list[str]]], repository: Path, tests_exit: int
 ) -> None:
-    code, _, calls = run("-k", "users", TESTS_EXIT=str(tests_exit))
+    code, _, calls = run("-k", "users", TOGETHER_EXIT=str(tests_exit))
 
     assert code == tests_exit
     assert calls == [
@@ -77,7 +89,7 @@ def test_kind_cluster_is_created_and_removed_for_any_test_result(
         *image("ottla/operator:0.1.0"),
         *image("ottla/broker:0.1.0"),
         *image("ottla/spark:dev"),
-        "python -m pytest -m e2e -p no:randomly tests/e2e -k users KUBECONFIG=set",
+        *calls_of_pytest("tests/e2e ", "-k", "users"),
         "kind delete cluster --name ottla-e2e KUBECONFIG=set",
     ]
     assert not list(repository.glob("tmp.*")), "its KUBECONFIG is gone"
@@ -104,7 +116,19 @@ def test_existing_cluster_is_left_unchanged(run: Callable[..., tuple[int, str, l
 
     code, _, calls = run("tests/e2e/test_users.py", KUBECONFIG="mine", OTTLA_E2E_SKIP_BUILD="1")
     assert code == 0
-    assert calls == ["python -m pytest -m e2e -p no:randomly tests/e2e/test_users.py KUBECONFIG=set"]
+    assert calls == calls_of_pytest("", "tests/e2e/test_users.py")
+
+
+@pytest.mark.parametrize(
+    ("together", "alone", "expected"),
+    [(0, 0, 0), (3, 0, 3), (0, 3, 3), (5, 0, 0), (0, 5, 0), (5, 3, 3), (3, 5, 3), (1, 2, 1), (5, 5, 5)],
+)
+def test_result_is_that_of_both_runs_of_which_one_may_select_no_test(
+    run: Callable[..., tuple[int, str, list[str]]], together: int, alone: int, expected: int
+) -> None:
+    code, _, _ = run(KUBECONFIG="mine", OTTLA_E2E_SKIP_BUILD="1", TOGETHER_EXIT=str(together), ALONE_EXIT=str(alone))
+
+    assert code == expected
 
 
 def test_cluster_of_kind_has_three_machines_in_three_zones() -> None:
