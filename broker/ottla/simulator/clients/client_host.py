@@ -5,8 +5,9 @@ do.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from ottla.metadata.metadata_version import TRANSACTION_VERSION
 from ottla.peers.channel import PeerResult
 from ottla.peers.client import PeerClient
 from ottla.peers.config import PeerClientConfig
@@ -21,11 +22,21 @@ from ottla.simulator.world.node import CLIENT_PORT
 from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import Endpoint, NodeId
 from ottla.wire.codec import Message
+from ottla.wire.messages.api_versions import ApiVersionsResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
+from ottla.wire.messages.registry import ApiKey
 
 REQUEST_TIMEOUT_MS = 3_000
 METADATA_INTERVAL_MS = 100
+_BEFORE_VERSION_2: Final = " before version 2"
+_HIGHEST_BEFORE_VERSION_2: Final = {
+    ApiKey.PRODUCE: 11,
+    ApiKey.ADD_PARTITIONS_TO_TXN: 3,
+    ApiKey.END_TXN: 4,
+    ApiKey.TXN_OFFSET_COMMIT: 4,
+}
+"""By API, the highest version of a client without an epoch per transaction (KIP-890)."""
 
 
 class Target(NamedTuple):
@@ -36,7 +47,28 @@ class Target(NamedTuple):
 
 
 class ClientChannel(PeerClient):
-    """`PeerClient` with the one thing that only clients do: a Produce with acks=0, which has no response."""
+    """`PeerClient` with what only clients do: a Produce with acks=0, which has no response, and `transaction.version`.
+
+    Attributes:
+        transaction_version: the newest finalized level that a connection has reported.
+    """
+
+    transaction_version = 0
+    _features_epoch = -1
+
+    def _on_versions(self, peer: PeerConnection, version: int, result: PeerResult) -> None:
+        if isinstance(result, ApiVersionsResponse) and result.finalized_features_epoch > self._features_epoch:
+            self._features_epoch = result.finalized_features_epoch
+            levels = {each.name: each.max_version_level for each in result.finalized_features}
+            self.transaction_version = levels.get(TRANSACTION_VERSION, 0)
+        super()._on_versions(peer, version, result)
+
+    def _on_setup_complete(self, peer: PeerConnection) -> None:
+        if peer.purpose.endswith(_BEFORE_VERSION_2):
+            for api_key, highest in _HIGHEST_BEFORE_VERSION_2.items():
+                first, last = peer.versions[api_key]
+                peer.versions[api_key] = (first, min(last, highest))
+        super()._on_setup_complete(peer)
 
     def _transmit(self, peer: PeerConnection, pending: Pending) -> None:
         super()._transmit(peer, pending)
@@ -86,8 +118,21 @@ class ClientHost:
 
     # --- requests
 
-    def ask(self, endpoint: Endpoint, request: Message, purpose: str, then: Callable[[PeerResult], object]) -> None:
-        """Send ``request``, and call ``then`` with the response or failure."""
+    def ask(
+        self,
+        endpoint: Endpoint,
+        request: Message,
+        purpose: str,
+        then: Callable[[PeerResult], object],
+        *,
+        is_before_version_2: bool = False,
+    ) -> None:
+        """Send ``request``, and call ``then`` with the response or failure.
+
+        ``is_before_version_2``: in a version of before ``transaction.version`` 2.
+        """
+        if is_before_version_2 and request.api_key in _HIGHEST_BEFORE_VERSION_2:
+            purpose += _BEFORE_VERSION_2
         self.cluster.touch(self.name)
         if self.permissions is not None:
             then = self.permissions.watched(endpoint, request, then)
@@ -95,6 +140,11 @@ class ClientHost:
 
     def _send(self, endpoint: Endpoint, request: Message, purpose: str) -> Delayed[PeerResult]:
         return self._peers.send(endpoint, "PLAINTEXT", request, timeout_ms=REQUEST_TIMEOUT_MS, purpose=purpose)
+
+    @property
+    def transaction_version(self) -> int:
+        """The newest finalized level of ``transaction.version`` that a connection of this host has reported."""
+        return self._peers.transaction_version
 
     def any_node(self) -> Endpoint:
         """Return one of the bootstrap brokers."""
