@@ -105,7 +105,7 @@ class MarkerSender:
             return
         unfinished = _Unfinished(metadata, coordinator_epoch, set(metadata.partitions))
         self._unfinished[metadata.transactional_id] = unfinished
-        self._enqueue((unfinished, partition) for partition in metadata.partitions)
+        self._enqueue((unfinished, partition) for partition in sorted(metadata.partitions))
         self._finish_if_written(unfinished)
 
     def cancel(self, transactional_ids: Iterable[str]) -> None:
