@@ -37,7 +37,7 @@ def test_same_seed_gives_the_same_run_in_every_process(seed: int) -> None:
         subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": hash_seed}
         ).stdout
-        for hash_seed in ("1", "2")
+        for hash_seed in ("1", "3")
     ]
 
     assert runs[0] == runs[1]

@@ -73,18 +73,7 @@ class Consumer:
             self._host.after(RETRY_BACKOFF_MS, lambda: self._fetch(partition))
             return
         self._keys[partition] = target.key
-        wanted = FetchPartition(
-            partition=partition, fetch_offset=self._positions[partition], partition_max_bytes=SIZE_BYTES_MAX
-        )
-        topic = FetchTopic(topic=self.topic, topic_id=target.key.topic_id, partitions=[wanted])
-        request = FetchRequest(
-            max_wait_ms=MAX_WAIT_MS,
-            min_bytes=1,
-            max_bytes=SIZE_BYTES_MAX,
-            isolation_level=self.isolation_level,
-            session_epoch=-1,
-            topics=[topic],
-        )
+        request = fetch_request(target.key, self._positions[partition], self.isolation_level)
         purpose = f"{self.name}-{partition}"
         self._host.ask(
             target.endpoint, request, purpose, lambda response: self._on_response(partition, target.key, response)
@@ -138,3 +127,17 @@ class Consumer:
             self.read_count += len(values)
             self._positions[partition] = values[-1][0] + 1
             self._state_observer.read(key, values)
+
+
+def fetch_request(key: PartitionKey, position: Offset, isolation_level: int) -> FetchRequest:
+    """Return a fetch of one partition, without a session."""
+    wanted = FetchPartition(partition=key.partition, fetch_offset=position, partition_max_bytes=SIZE_BYTES_MAX)
+    topic = FetchTopic(topic=key.topic, topic_id=key.topic_id, partitions=[wanted])
+    return FetchRequest(
+        max_wait_ms=MAX_WAIT_MS,
+        min_bytes=1,
+        max_bytes=SIZE_BYTES_MAX,
+        isolation_level=isolation_level,
+        session_epoch=-1,
+        topics=[topic],
+    )

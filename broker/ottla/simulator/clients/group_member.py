@@ -4,6 +4,8 @@ It reads no records: the run checks partition ownership, and that no committed o
 ConsumerCoordinator of Apache Kafka's client, with the range assignor.
 """
 
+from collections.abc import Callable
+
 from ottla.client.assignor import RANGE, assign_ranges
 from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerResult
@@ -50,7 +52,14 @@ class GroupMember:
         self._host = host
         self._invariants = invariants
         self._member_id = ""
+        self._incarnation = 0
         self._coordinator: Endpoint | None = None
+
+    def restart(self) -> None:
+        """Start as another member; what this one has requested is dropped, and its session expires."""
+        self._incarnation += 1
+        self._member_id = ""
+        self.start()
 
     def start(self) -> None:
         """Start: find the coordinator."""
@@ -59,10 +68,10 @@ class GroupMember:
         self._coordinator = None
         if self._host.partition_count(self.topic) == 0:
             self._host.refresh()
-            self._host.after(RETRY_BACKOFF_MS, self.start)
+            self._later(RETRY_BACKOFF_MS, self.start)
             return
         request = FindCoordinatorRequest(key_type=_GROUP_KEY, coordinator_keys=[self.group])
-        self._host.ask(self._host.any_node(), request, f"{self.name}-find", self._on_found)
+        self._send(self._host.any_node(), request, f"{self.name}-find", self._on_found)
 
     @property
     def is_settled(self) -> bool:
@@ -71,7 +80,15 @@ class GroupMember:
 
     def _ask(self, request: Message) -> None:
         assert self._coordinator is not None, "the coordinator was found"
-        self._host.ask(self._coordinator, request, self.name, self._on_response)
+        self._send(self._coordinator, request, self.name, self._on_response)
+
+    def _send(self, endpoint: Endpoint, request: Message, purpose: str, then: Callable[[PeerResult], object]) -> None:
+        incarnation = self._incarnation
+        self._host.ask(endpoint, request, purpose, lambda response: incarnation == self._incarnation and then(response))
+
+    def _later(self, delay_ms: int, action: Callable[[], object]) -> None:
+        incarnation = self._incarnation
+        self._host.after(delay_ms, lambda: incarnation == self._incarnation and action())
 
     def _on_found(self, response: PeerResult) -> None:
         if isinstance(response, FindCoordinatorResponse) and response.coordinators:
@@ -80,7 +97,7 @@ class GroupMember:
                 self._coordinator = Endpoint(found.host, found.port)
                 self._join()
                 return
-        self._host.after(RETRY_BACKOFF_MS, self.start)
+        self._later(RETRY_BACKOFF_MS, self.start)
 
     def _on_response(self, response: PeerResult) -> None:
         if isinstance(response, JoinGroupResponse):
@@ -94,7 +111,7 @@ class GroupMember:
         elif isinstance(response, OffsetCommitResponse):
             self._on_committed(response)
         else:
-            self._host.after(RETRY_BACKOFF_MS, self.start)
+            self._later(RETRY_BACKOFF_MS, self.start)
 
     def _on_error(self, code: int) -> None:
         """Join again after a rebalance, with its member id if that is valid; else find the coordinator again."""
@@ -103,7 +120,7 @@ class GroupMember:
         self.generation = -1
         self.owned = {}
         rejoins = code in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
-        self._host.after(RETRY_BACKOFF_MS, self._join if rejoins else self.start)
+        self._later(RETRY_BACKOFF_MS, self._join if rejoins else self.start)
 
     # --- joining
 
@@ -156,6 +173,10 @@ class GroupMember:
         partitions = list(bytes(response.assignment))
         for partition in partitions:
             self._invariants.on_owned(self.group, self.generation, partition, self._member_id)
+        self._on_assigned(partitions)
+
+    def _on_assigned(self, partitions: list[int]) -> None:
+        """Fetch the offsets of the assigned partitions."""
         if not partitions:
             self._beat_later()
             return
@@ -181,7 +202,7 @@ class GroupMember:
     # --- taking part
 
     def _beat_later(self) -> None:
-        self._host.after(HEARTBEAT_INTERVAL_MS, self._beat)
+        self._later(HEARTBEAT_INTERVAL_MS, self._beat)
 
     def _beat(self) -> None:
         if self._coordinator is None or self.generation < 0:

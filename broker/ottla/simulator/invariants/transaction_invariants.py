@@ -34,7 +34,7 @@ class TransactionInvariants:
     state_observer: StateObserver
     topic: str
     transactions: list[Transaction] = field(default_factory=list)
-    _read: dict[bytes, int] = field(default_factory=dict)
+    read: dict[bytes, int] = field(default_factory=dict)
     _fenced: set[bytes] = field(default_factory=set)
 
     def begin(self, name: str, values: dict[int, bytes]) -> Transaction:
@@ -61,9 +61,9 @@ class TransactionInvariants:
         Raises:
             InvariantViolation: the reader received it before.
         """
-        if value in self._read and not self.is_excused:
+        if value in self.read and not self.is_excused:
             raise InvariantViolation(f"CommittedOnce: {value!r} was read twice, in partition {partition}")
-        self._read[value] = partition
+        self.read[value] = partition
 
     def check_all_or_nothing(self) -> None:
         """Check each transaction, once everything has been read.
@@ -74,7 +74,7 @@ class TransactionInvariants:
         if self.is_excused:
             return
         for transaction in self.transactions:
-            read = [value in self._read for value in transaction.values.values()]
+            read = [value in self.read for value in transaction.values.values()]
             expected = {Ending.COMMITTED: {True}, Ending.ABORTED: {False}, Ending.UNKNOWN: {any(read)}}
             if set(read) - expected[transaction.ending]:
                 raise InvariantViolation(

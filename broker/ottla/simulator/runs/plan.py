@@ -23,6 +23,16 @@ class TopicPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class CopyPlan:
+    """Clients that copy the committed records of transactional producers, and their output."""
+
+    output: TopicPlan
+    copiers: int
+    is_group: bool
+    """Whether they are members of a group; else each has fixed partitions."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """See the module. ``pause_ms`` is the average time from fault to fault, ``pace_ms`` that from batch to batch."""
 
@@ -39,9 +49,16 @@ class Plan:
     topics: tuple[TopicPlan, ...]
     transactions: TopicPlan | None = None
     """The topic of transactional producers."""
+    copies: CopyPlan | None = None
     denies: bool = False
     """Whether clients are denied topics now and then."""
     overrides: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def all_topics(self) -> list[TopicPlan]:
+        """All topics that are created."""
+        others = (self.transactions, self.copies.output if self.copies is not None else None)
+        return [*self.topics, *(topic for topic in others if topic is not None)]
 
     def __str__(self) -> str:
         nodes = f"{self.controllers} controllers and {self.brokers} brokers" + (", combined" if self.combined else "")
@@ -74,9 +91,9 @@ _RETENTIONS: tuple[dict[str, str], ...] = (
     {"retention.ms": "4000", "segment.ms": "1000"},
 )
 ACKS_FSYNC = {"ottla.acks.fsync": "true"}
-_SYNCED_NODES, _SYNCED_TOPICS, _COMPACTED_TOPICS, _TRANSACTIONS = 5, 13, 9, 6
-"""What these seeds leave when divided by 16: every topic is fsynced, those of the plan are, these are compacted, or
-transactions run beside them."""
+_SYNCED_NODES, _SYNCED_TOPICS, _COMPACTED_TOPICS, _TRANSACTIONS, _COPIES = 5, 13, 9, 6, 14
+"""What these seeds leave when divided by 16: every topic is fsynced, those of the plan are, these are compacted,
+transactions run beside them, or transactions and copiers of their records."""
 COMPACTED = {"cleanup.policy": "compact,delete", "segment.ms": "500", "min.cleanable.dirty.ratio": "0.0"}
 """Every record has a key of its own: segments are rewritten and merged all the time, and no record may be missing."""
 _EAGER_CLEANER = {"log.cleaner.backoff.ms": "200", "log.cleaner.io.buffer.size": "1024"}
@@ -106,12 +123,14 @@ def draw_plan(seed: int) -> Plan:
         pause_ms=(500, 2_000, 5_000)[random.randrange(3)],
         pace_ms=(20, 100, 300)[random.randrange(3)],
         topics=topics,
-        transactions=_transactions(brokers) if seed % 16 == _TRANSACTIONS else None,
+        transactions=_transactions(brokers) if seed % 16 in (_TRANSACTIONS, _COPIES) else None,
+        copies=_copies(seed, brokers) if seed % 16 == _COPIES else None,
         denies=denies,
         overrides={
             **_draw_overrides(random, brokers),
             **(OVERRIDES if denies else {}),
-            **(ACKS_FSYNC if seed % 16 == _SYNCED_NODES else {}),
+            # Lost data would excuse the offsets, the copies and the decisions about both in most runs.
+            **(ACKS_FSYNC if seed % 16 in (_SYNCED_NODES, _COPIES) else {}),
             **(_EAGER_CLEANER if seed % 16 == _COMPACTED_TOPICS else {}),
         },
     )
@@ -128,6 +147,11 @@ def _transactions(brokers: int) -> TopicPlan:
         consumers=1,
         members=0,
     )
+
+
+def _copies(seed: int, brokers: int) -> CopyPlan:
+    output = replace(_transactions(brokers), name="copies", producers=())
+    return CopyPlan(output, copiers=2, is_group=seed // 16 % 2 == 0)
 
 
 def _draw_topic(random: SeededRandom, name: str, brokers: int) -> TopicPlan:

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 
 from ottla.simulator.clients.administrator import Administrator
 from ottla.simulator.clients.client_host import ClientHost
-from ottla.simulator.clients.committed_reader import CommittedReader
 from ottla.simulator.clients.consumer import Consumer
 from ottla.simulator.clients.group_member import GroupMember
 from ottla.simulator.clients.producer import Producer
-from ottla.simulator.clients.transactional_producer import TransactionalProducer
 from ottla.simulator.clients.voter_reconciler import VoterReconciler
 from ottla.simulator.faults.nemesis import Nemesis
 from ottla.simulator.faults.network_chaos import NetworkChaos
@@ -27,9 +25,9 @@ from ottla.simulator.invariants.permission_invariants import PermissionInvariant
 from ottla.simulator.invariants.quorum_invariants import QuorumCommitsItsOwnEpoch
 from ottla.simulator.invariants.state_observer import StateObserver
 from ottla.simulator.invariants.sync_invariants import CommittedRecordsAreSynced
-from ottla.simulator.invariants.transaction_invariants import TransactionInvariants
 from ottla.simulator.runs.plan import COMPACTED, Plan, TopicPlan, draw_plan
 from ottla.simulator.runs.trace import Trace
+from ottla.simulator.runs.transactional_workload import TransactionalWorkload
 from ottla.simulator.world.clock import HostClock
 from ottla.simulator.world.cluster import Cluster
 from ottla.simulator.world.random_source import SeededRandom
@@ -138,23 +136,7 @@ class Simulation:
             self._host.permissions = self._permissions
         for topic in self.plan.topics:
             self._make_users(topic)
-        self.transactional: list[TransactionalProducer] = []
-        self._committed_readers: list[CommittedReader] = []
-        if self.plan.transactions is not None:
-            self._make_transactional_users(self.plan.transactions)
-
-    def _make_transactional_users(self, topic: TopicPlan) -> None:
-        self._transactions = TransactionInvariants(self.state_observer, topic.name)
-        # Their own host, and random source, keep the rest of the run as it was.
-        host = ClientHost(self.cluster, "transactional-clients", SeededRandom(-2 - self.plan.seed))
-        for index in range(len(topic.producers)):
-            name = f"txn{index}"
-            producer = TransactionalProducer(host, self._transactions, name, topic.name, pace_ms=self.plan.pace_ms)
-            self.transactional.append(producer)
-        for index in range(topic.consumers):
-            name = f"reader{index}"
-            reader = CommittedReader(host, self.state_observer, self._transactions, name, topic.name)
-            self._committed_readers.append(reader)
+        self.transactional = TransactionalWorkload(self.cluster, self.state_observer, self._groups, self.plan)
 
     def _make_users(self, topic: TopicPlan) -> None:
         for index, (acks, is_idempotent) in enumerate(topic.producers):
@@ -202,8 +184,8 @@ class Simulation:
             digest=self.trace.digest,
             events=self.state_observer.observation_count,
             acknowledged=sum(producer.acknowledged_count for producer in self.producers),
-            committed=sum(producer.committed_count for producer in self.transactional),
-            read=sum(consumer.read_count for consumer in (*self.consumers, *self._committed_readers)),
+            committed=self.transactional.committed_count,
+            read=sum(consumer.read_count for consumer in (*self.consumers, *self.transactional.readers)),
             faults=self.nemesis.counts,
             last_events=self.trace.last(),
         )
@@ -212,7 +194,7 @@ class Simulation:
         """Start every node, wait until all serve, and create the topics."""
         self.cluster.start()
         self._until("the cluster has formed", self._is_formed, FORM_LIMIT_MS)
-        for topic in (*self.plan.topics, *([self.plan.transactions] if self.plan.transactions else [])):
+        for topic in self.plan.all_topics:
             self._create(topic)
 
     def _is_formed(self) -> bool:
@@ -239,10 +221,7 @@ class Simulation:
             consumer.start()
         for member in self.members:
             member.start()
-        for transactional in self.transactional:
-            transactional.start()
-        for reader in self._committed_readers:
-            reader.start()
+        self.transactional.start()
         if self._is_faulty:
             self.nemesis.start()
             self._voter_reconciler.start()
@@ -328,8 +307,6 @@ class Simulation:
             self._delete_passing_topic()
         for producer in self.producers:
             producer.finish()
-        for transactional in self.transactional:
-            transactional.finish()
         self._until("every controller is a voter", lambda: self._voter_reconciler.is_settled, RECOVERY_LIMIT_MS)
         self._until("every node serves", self._is_formed, RECOVERY_LIMIT_MS)
         if self.plan.denies:
@@ -337,15 +314,19 @@ class Simulation:
             self._until("no client is denied anything", self._is_all_permitted, RECOVERY_LIMIT_MS)
         self._host.after(OPERATOR_INTERVAL_MS, self._elect_what_is_left)
         self._until("every partition has its leader and full in-sync set", self._is_in_sync, RECOVERY_LIMIT_MS)
+        # Many faults leave few transactions: some begin when there are none any more.
+        self.transactional.finish()
         for producer in self.producers:
             producer.send_to_all()
         self._until("every producer is rid of what it had", self._are_producers_done, RECOVERY_LIMIT_MS)
         self._until("every consumer has read all", self._are_consumers_done, RECOVERY_LIMIT_MS)
         self._until("every group member takes part", self._are_members_settled, RECOVERY_LIMIT_MS)
         if self.plan.transactions is not None:
-            self._until("every transaction has ended", self._are_transactions_done, RECOVERY_LIMIT_MS)
-            self._until("everything committed was read", self._are_readers_done, RECOVERY_LIMIT_MS)
-            self._transactions.check_all_or_nothing()
+            transactional = self.transactional
+            self._until("every transaction has ended", transactional.are_transactions_done, RECOVERY_LIMIT_MS)
+            self._until("everything committed was copied", transactional.are_copiers_done, RECOVERY_LIMIT_MS)
+            self._until("everything committed was read", transactional.are_readers_done, RECOVERY_LIMIT_MS)
+            transactional.check()
 
     def _elect_what_is_left(self) -> None:
         """Elect any live replica of excused partitions without an eligible one, as an administrator must."""
@@ -370,12 +351,6 @@ class Simulation:
 
     def _are_consumers_done(self) -> bool:
         return all(consumer.is_done for consumer in self.consumers)
-
-    def _are_transactions_done(self) -> bool:
-        return self._transactions.is_excused or all(producer.is_done for producer in self.transactional)
-
-    def _are_readers_done(self) -> bool:
-        return self._transactions.is_excused or all(reader.is_done for reader in self._committed_readers)
 
     def _are_members_settled(self) -> bool:
         return all(member.is_settled for member in self.members)
