@@ -5,6 +5,7 @@ A request may fail, or take effect after it was reported as failed: the administ
 
 from collections.abc import Callable
 
+from ottla.controller.features import SAFE_DOWNGRADE, UPGRADE
 from ottla.peers.channel import PeerResult
 from ottla.simulator.clients.client_host import ClientHost
 from ottla.simulator.world.cluster import CLUSTER_ID
@@ -30,6 +31,7 @@ from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 TIMEOUT_MS = 2_000
 CONTROLLER_LISTENER = "CONTROLLER"
@@ -128,6 +130,13 @@ class Administrator:
             permission_type=PermissionType.DENY,
         )
         self._send(DeleteAclsRequest(filters=[every]), "remove every denial")
+
+    def set_feature_level(self, name: str, level: int, *, is_upgrade: bool) -> None:
+        update = FeatureUpdateKey(
+            feature=name, max_version_level=level, upgrade_type=UPGRADE if is_upgrade else SAFE_DOWNGRADE
+        )
+        request = UpdateFeaturesRequest(timeout_ms=TIMEOUT_MS, feature_updates=[update])
+        self._send(request, f"set {name} to {level}")
 
     def add_voter(self, node_id: NodeId, directory_id: Uuid, endpoint: Endpoint) -> None:
         request = AddRaftVoterRequest(

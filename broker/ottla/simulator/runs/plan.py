@@ -50,6 +50,9 @@ class Plan:
     transactions: TopicPlan | None = None
     """The topic of transactional producers."""
     copies: CopyPlan | None = None
+    transaction_versions: tuple[int, ...] = (2,)
+    """The levels of transaction.version: the first one is that of the new cluster, the others follow while clients
+    work."""
     denies: bool = False
     """Whether clients are denied topics now and then."""
     overrides: dict[str, str] = field(default_factory=dict)
@@ -100,6 +103,9 @@ _EAGER_CLEANER = {"log.cleaner.backoff.ms": "200", "log.cleaner.io.buffer.size":
 _LOG_DIRECTORIES = ("/data", "/data", "/data,/data2", "/data,/data2,/data3")
 
 
+_TRANSACTION_VERSIONS = ((2,), (0, 2), (1,), (2, 1), (0,), (1, 2, 1))
+
+
 def draw_plan(seed: int) -> Plan:
     """Return the plan that ``seed`` stands for."""
     random = SeededRandom(seed)
@@ -125,6 +131,7 @@ def draw_plan(seed: int) -> Plan:
         topics=topics,
         transactions=_transactions(brokers) if seed % 16 in (_TRANSACTIONS, _COPIES) else None,
         copies=_copies(seed, brokers) if seed % 16 == _COPIES else None,
+        transaction_versions=_TRANSACTION_VERSIONS[seed // 16 % 6] if seed % 16 == _COPIES else (2,),
         denies=denies,
         overrides={
             **_draw_overrides(random, brokers),
@@ -151,7 +158,7 @@ def _transactions(brokers: int) -> TopicPlan:
 
 def _copies(seed: int, brokers: int) -> CopyPlan:
     output = replace(_transactions(brokers), name="copies", producers=())
-    return CopyPlan(output, copiers=2, is_group=seed // 16 % 2 == 0)
+    return CopyPlan(output, copiers=2, is_group=seed // 16 % 4 > 0)
 
 
 def _draw_topic(random: SeededRandom, name: str, brokers: int) -> TopicPlan:

@@ -7,7 +7,9 @@ gets rid of what it has, and every consumer reads all that is committed.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
+from ottla.metadata.metadata_version import TRANSACTION_VERSION
 from ottla.simulator.clients.administrator import Administrator
 from ottla.simulator.clients.client_host import ClientHost
 from ottla.simulator.clients.consumer import Consumer
@@ -85,6 +87,7 @@ class Simulation:
             combined=self.plan.combined,
             conditions=self.network_chaos,
             overrides=self.plan.overrides,
+            features={TRANSACTION_VERSION: self.plan.transaction_versions[0]},
         )
         self.trace = Trace(self.cluster.clock)
         self.cluster.fabric.on_bytes = self.trace.on_bytes
@@ -222,6 +225,7 @@ class Simulation:
         for member in self.members:
             member.start()
         self.transactional.start()
+        self._change_transaction_version(milliseconds)
         if self._is_faulty:
             self.nemesis.start()
             self._voter_reconciler.start()
@@ -229,6 +233,20 @@ class Simulation:
             if self.plan.denies:
                 self._host.after(ADMINISTRATION_PAUSE_MS, self._deny)
         self.cluster.run(milliseconds)
+
+    def _change_transaction_version(self, milliseconds: int) -> None:
+        """Set one level after the other, at even intervals; a request that fails is repeated."""
+        before, later = self.plan.transaction_versions[0], self.plan.transaction_versions[1:]
+        for number, level in enumerate(later, 1):
+            delay_ms = milliseconds * number // (len(later) + 1)
+            self._host.after(delay_ms, partial(self._set_transaction_version, level, is_upgrade=level > before))
+            before = level
+
+    def _set_transaction_version(self, level: int, *, is_upgrade: bool) -> None:
+        current = self.state_observer.image.features.levels.get(TRANSACTION_VERSION, 0)
+        if (level > current) == is_upgrade and level != current:
+            self._administrator.set_feature_level(TRANSACTION_VERSION, level, is_upgrade=is_upgrade)
+            self._host.after(2_000, partial(self._set_transaction_version, level, is_upgrade=is_upgrade))
 
     def _administer(self) -> None:
         if self.nemesis.is_over:

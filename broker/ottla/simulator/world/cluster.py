@@ -55,6 +55,7 @@ class Cluster:
             ``combined`` is False: then the brokers follow the controllers.
         conditions: delays and cuts of the network; see `NetworkConditions`.
         overrides: further properties of every node.
+        features: finalized levels at first, over the defaults.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Cluster:
         combined: bool = True,
         conditions: NetworkConditions | None = None,
         overrides: Mapping[str, str] | None = None,
+        features: Mapping[str, int] | None = None,
     ) -> None:
         self.clock = SimulatedClock()
         self.random = SeededRandom(seed)
@@ -83,6 +85,7 @@ class Cluster:
         self._clients: dict[str, SimulatedClients] = {}
         self._client_wake_ms: dict[str, int] = {}
         self._overrides = dict(overrides or {})
+        self._features = dict(features or {})
         self._touched: dict[str, bool] = {}
         """Hosts that something has reached since they ticked, and whether `on_event` was called after that."""
         self.nodes: dict[NodeId, SimulatedNode] = {}
@@ -121,6 +124,7 @@ class Cluster:
             is_controller=place.is_controller,
             initial_controllers=voters if place.is_controller and not joins else (),
             no_initial_controllers=place.is_controller and joins,
+            features=self._features,
         )
         format_storage(place.disk, self.clock, self.random, options)
         properties = read_meta_properties(place.disk, directories[0])
