@@ -10,10 +10,11 @@ import sys
 import pytest
 
 from ottla.simulator.invariants.ledger import InvariantViolation
-from ottla.simulator.invariants.state_observer import Invariant, ReplicaChange
+from ottla.simulator.invariants.state_observer import Invariant, ReplicaChange, SegmentReplacement
 from ottla.simulator.runs import campaign
 from ottla.simulator.runs.plan import draw_plan
 from ottla.simulator.runs.simulation import Simulation
+from ottla.wire.records import read_records
 
 RUN_MS = 8_000
 SEEDS = 100 * int(os.environ.get("OTTLA_SEEDS_TIMES", "1"))
@@ -78,6 +79,29 @@ class NothingIsEverCommitted(Invariant):
     def on_replica(self, change: ReplicaChange) -> None:
         if change.now.high_watermark > 10:
             raise InvariantViolation("NothingIsEverCommitted: but it was")
+
+
+class RemovedTombstones(Invariant):
+    """Counts the tombstones that compaction removes; violated by none."""
+
+    count = 0
+
+    def on_replacement(self, replacement: SegmentReplacement) -> None:
+        segment = replacement.segment
+        replaced, cleaned = (
+            sum(record.value is None for batch in batches for record in read_records(batch, size_bytes_max=1 << 20))
+            for batches in (segment.batches, segment.cleaned)
+        )
+        self.count += max(0, replaced - cleaned)
+
+
+def test_compaction_removes_tombstones_from_the_keyed_topic() -> None:
+    simulation = Simulation(26)
+    removed = RemovedTombstones(simulation.state_observer)
+    simulation.state_observer.invariants.append(removed)
+
+    assert simulation.run(RUN_MS).failure is None
+    assert removed.count > 0
 
 
 def test_failure_report_has_the_command_that_repeats_it() -> None:

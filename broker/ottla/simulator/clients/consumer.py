@@ -31,6 +31,8 @@ class Consumer:
     """See the module."""
 
     isolation_level = 0
+    size_bytes_max = SIZE_BYTES_MAX
+    """Of a response."""
 
     def __init__(self, host: ClientHost, state_observer: StateObserver, name: str, topic: str) -> None:
         self.name = name
@@ -73,7 +75,9 @@ class Consumer:
             self._host.after(RETRY_BACKOFF_MS, lambda: self._fetch(partition))
             return
         self._keys[partition] = target.key
-        request = fetch_request(target.key, self._positions[partition], self.isolation_level)
+        request = fetch_request(
+            target.key, self._positions[partition], self.isolation_level, size_bytes_max=self.size_bytes_max
+        )
         purpose = f"{self.name}-{partition}"
         self._host.ask(
             target.endpoint, request, purpose, lambda response: self._on_response(partition, target.key, response)
@@ -129,14 +133,16 @@ class Consumer:
             self._state_observer.read(key, values)
 
 
-def fetch_request(key: PartitionKey, position: Offset, isolation_level: int) -> FetchRequest:
+def fetch_request(
+    key: PartitionKey, position: Offset, isolation_level: int, *, size_bytes_max: int = SIZE_BYTES_MAX
+) -> FetchRequest:
     """Return a fetch of one partition, without a session."""
-    wanted = FetchPartition(partition=key.partition, fetch_offset=position, partition_max_bytes=SIZE_BYTES_MAX)
+    wanted = FetchPartition(partition=key.partition, fetch_offset=position, partition_max_bytes=size_bytes_max)
     topic = FetchTopic(topic=key.topic, topic_id=key.topic_id, partitions=[wanted])
     return FetchRequest(
         max_wait_ms=MAX_WAIT_MS,
         min_bytes=1,
-        max_bytes=SIZE_BYTES_MAX,
+        max_bytes=size_bytes_max,
         isolation_level=isolation_level,
         session_epoch=-1,
         topics=[topic],

@@ -32,6 +32,9 @@ _SEQUENCE_ERRORS = frozenset(
 
 @dataclass(slots=True, eq=False)
 class _Batch:
+    """``values``: as they are reported; a record without one has b"" there."""
+
+    keys: tuple[bytes | None, ...]
     values: tuple[bytes, ...]
     sequence: int
     attempts: int = 0
@@ -136,11 +139,16 @@ class Producer:
         line = self._lines.setdefault(partition, _Line(partition))
         if len(line.unsent) < UNSENT_MAX:
             count = 1 + self._host.random.randrange(RECORDS_MAX)
-            kind = "once" if self._is_idempotent else "any"
-            values = tuple(f"{kind}-{self.name}-{self._value_count + index}".encode() for index in range(count))
+            records = [self._new_record(self._value_count + index) for index in range(count)]
             self._value_count += count
-            line.unsent.append(_Batch(values, -1))
+            line.unsent.append(_Batch(tuple(key for key, _ in records), tuple(value for _, value in records), -1))
         self._pump(line)
+
+    def _new_record(self, number: int) -> tuple[bytes | None, bytes]:
+        """Return key and value of a record."""
+        kind = "once" if self._is_idempotent else "any"
+        value = f"{kind}-{self.name}-{number}".encode()
+        return (value if self._has_keys else None), value
 
     # --- sending
 
@@ -204,9 +212,9 @@ class Producer:
 
     def _encode(self, batch: _Batch) -> bytes:
         now_ms = self._host.cluster.clock.wall_ms()
-        keys = batch.values if self._has_keys else (None,) * len(batch.values)
         records = [
-            Record(index, now_ms, key, value) for index, (key, value) in enumerate(zip(keys, batch.values, strict=True))
+            Record(index, now_ms, key, value or None)
+            for index, (key, value) in enumerate(zip(batch.keys, batch.values, strict=True))
         ]
         if not self._is_idempotent:
             return build_batch(records)

@@ -41,6 +41,8 @@ class Entry(NamedTuple):
 class PartitionLedger:
     """See the module. ``values`` has one element for each offset from 0 on; ``end`` is the highest high watermark ever.
 
+    ``keys`` are those of the records; a record without a value, a tombstone, has the value b"" here.
+
     ``is_excused`` once so many disks have lost unsynced data that no cluster could have kept the records.
     ``deleted_to`` is the highest log start that a client or retention requested: records below may be deleted.
     ``led_to`` is the highest high watermark that a leader had.
@@ -49,11 +51,14 @@ class PartitionLedger:
     key: PartitionKey
     entries: list[Entry] = field(default_factory=list)
     values: list[bytes] = field(default_factory=list)
+    keys: list[bytes | None] = field(default_factory=list)
     acknowledged: dict[Offset, bytes] = field(default_factory=dict)
     offset_of_value: dict[bytes, Offset] = field(default_factory=dict)
     is_excused: bool = False
     deleted_to: Offset = 0
     led_to: Offset = 0
+    is_keyed: bool = False
+    """Whether compaction removes records of the partition, at other times on each replica."""
 
     @property
     def end(self) -> Offset:
@@ -67,7 +72,9 @@ class PartitionLedger:
         """
         if self.is_excused and batch.base_offset > self.end:
             # The offsets between were lost with an excuse, and deleted where they were not.
-            self.values.extend([b""] * (batch.base_offset - self.end))
+            lost_count = batch.base_offset - self.end
+            self.values.extend([b""] * lost_count)
+            self.keys.extend([None] * lost_count)
         if batch.base_offset != self.end:
             raise InvariantViolation(
                 f"OffsetsDenseAndNeverReused: {self.key} continues at offset {batch.base_offset} behind {self.end}"
@@ -84,6 +91,7 @@ class PartitionLedger:
                 )
             self.offset_of_value[value] = record.offset
             self.values.append(value)
+            self.keys.append(record.key)
 
     def index_of(self, offset: Offset) -> int:
         """Return the place in ``entries`` of the batch that holds ``offset``, else of the first one behind it."""
@@ -114,6 +122,7 @@ class PartitionLedger:
         for value in self.values[offset:]:
             self.offset_of_value.pop(value, None)
         del self.values[offset:]
+        del self.keys[offset:]
         self.acknowledged = {at: value for at, value in self.acknowledged.items() if at < offset}
 
 
@@ -125,13 +134,16 @@ class Ledger:
     """Ledgers of all partitions; those of a deleted topic are removed."""
 
     def __init__(self) -> None:
+        self.keyed_topics: frozenset[str] = frozenset()
+        """Topics from which compaction removes records."""
         self._partitions: dict[tuple[Uuid, int], PartitionLedger] = {}
 
     def partition(self, key: PartitionKey) -> PartitionLedger:
         """Return the partition's ledger, an empty one at first."""
         found = self._partitions.get((key.topic_id, key.partition))
         if found is None:
-            found = self._partitions[key.topic_id, key.partition] = PartitionLedger(key)
+            found = PartitionLedger(key, is_keyed=key.topic in self.keyed_topics)
+            self._partitions[key.topic_id, key.partition] = found
         return found
 
     def find(self, topic_id: Uuid, partition: int) -> PartitionLedger | None:

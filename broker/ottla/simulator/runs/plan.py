@@ -50,6 +50,8 @@ class Plan:
     transactions: TopicPlan | None = None
     """The topic of transactional producers."""
     copies: CopyPlan | None = None
+    keyed: TopicPlan | None = None
+    """A compacted topic whose records have few keys, which are also deleted."""
     transaction_versions: tuple[int, ...] = (2,)
     """The levels of transaction.version: the first one is that of the new cluster, the others follow while clients
     work."""
@@ -60,7 +62,7 @@ class Plan:
     @property
     def all_topics(self) -> list[TopicPlan]:
         """All topics that are created."""
-        others = (self.transactions, self.copies.output if self.copies is not None else None)
+        others = (self.transactions, self.copies.output if self.copies is not None else None, self.keyed)
         return [*self.topics, *(topic for topic in others if topic is not None)]
 
     def __str__(self) -> str:
@@ -94,11 +96,19 @@ _RETENTIONS: tuple[dict[str, str], ...] = (
     {"retention.ms": "4000", "segment.ms": "1000"},
 )
 ACKS_FSYNC = {"ottla.acks.fsync": "true"}
-_SYNCED_NODES, _SYNCED_TOPICS, _COMPACTED_TOPICS, _TRANSACTIONS, _COPIES = 5, 13, 9, 6, 14
-"""What these seeds leave when divided by 16: every topic is fsynced, those of the plan are, these are compacted,
-transactions run beside them, or transactions and copiers of their records."""
+_SYNCED_NODES, _SYNCED_TOPICS, _COMPACTED_TOPICS, _KEYED_TOPIC, _TRANSACTIONS, _COPIES = 5, 13, 9, 10, 6, 14
+"""What these seeds leave when divided by 16: every topic is fsynced, those of the plan are, these are compacted, there
+is one more from which compaction removes records, transactions run beside them, or transactions and copiers of their
+records."""
 COMPACTED = {"cleanup.policy": "compact,delete", "segment.ms": "500", "min.cleanable.dirty.ratio": "0.0"}
 """Every record has a key of its own: segments are rewritten and merged all the time, and no record may be missing."""
+KEYED_DELETE_RETENTION_MS = 3_000
+_KEYED = {
+    "cleanup.policy": "compact",
+    "segment.ms": "500",
+    "min.cleanable.dirty.ratio": "0.0",
+    "delete.retention.ms": str(KEYED_DELETE_RETENTION_MS),
+}
 _EAGER_CLEANER = {"log.cleaner.backoff.ms": "200", "log.cleaner.io.buffer.size": "1024"}
 _LOG_DIRECTORIES = ("/data", "/data", "/data,/data2", "/data,/data2,/data3")
 
@@ -131,6 +141,7 @@ def draw_plan(seed: int) -> Plan:
         topics=topics,
         transactions=_transactions(brokers) if seed % 16 in (_TRANSACTIONS, _COPIES) else None,
         copies=_copies(seed, brokers) if seed % 16 == _COPIES else None,
+        keyed=_keyed_topic(brokers) if seed % 16 == _KEYED_TOPIC else None,
         transaction_versions=_TRANSACTION_VERSIONS[seed // 16 % 6] if seed % 16 == _COPIES else (2,),
         denies=denies,
         overrides={
@@ -138,7 +149,7 @@ def draw_plan(seed: int) -> Plan:
             **(OVERRIDES if denies else {}),
             # Lost data would excuse the offsets, the copies and the decisions about both in most runs.
             **(ACKS_FSYNC if seed % 16 in (_SYNCED_NODES, _COPIES) else {}),
-            **(_EAGER_CLEANER if seed % 16 == _COMPACTED_TOPICS else {}),
+            **(_EAGER_CLEANER if seed % 16 in (_COMPACTED_TOPICS, _KEYED_TOPIC) else {}),
         },
     )
 
@@ -154,6 +165,10 @@ def _transactions(brokers: int) -> TopicPlan:
         consumers=1,
         members=0,
     )
+
+
+def _keyed_topic(brokers: int) -> TopicPlan:
+    return replace(_transactions(brokers), name="keyed", partitions=1, producers=(_IDEMPOTENT,), configs=_KEYED)
 
 
 def _copies(seed: int, brokers: int) -> CopyPlan:

@@ -14,6 +14,7 @@ from ottla.simulator.clients.administrator import Administrator
 from ottla.simulator.clients.client_host import ClientHost
 from ottla.simulator.clients.consumer import Consumer
 from ottla.simulator.clients.group_member import GroupMember
+from ottla.simulator.clients.keyed_clients import KeyedProducer, KeyedReader
 from ottla.simulator.clients.producer import Producer
 from ottla.simulator.clients.voter_reconciler import VoterReconciler
 from ottla.simulator.faults.nemesis import Nemesis
@@ -27,7 +28,7 @@ from ottla.simulator.invariants.permission_invariants import PermissionInvariant
 from ottla.simulator.invariants.quorum_invariants import QuorumCommitsItsOwnEpoch
 from ottla.simulator.invariants.state_observer import StateObserver
 from ottla.simulator.invariants.sync_invariants import CommittedRecordsAreSynced
-from ottla.simulator.runs.plan import COMPACTED, Plan, TopicPlan, draw_plan
+from ottla.simulator.runs.plan import COMPACTED, KEYED_DELETE_RETENTION_MS, Plan, TopicPlan, draw_plan
 from ottla.simulator.runs.trace import Trace
 from ottla.simulator.runs.transactional_workload import TransactionalWorkload
 from ottla.simulator.world.clock import HostClock
@@ -41,6 +42,8 @@ RECOVERY_LIMIT_MS = 120_000
 CHECK_INTERVAL_MS = 500
 OPERATOR_INTERVAL_MS = 15_000
 BACKGROUND_MS_MAX = 50
+KEYED_MARGIN_MS = 500
+"""How much longer than BACKGROUND_MS_MAX a cleaning takes at most: a tombstone's time begins with it."""
 BACKGROUND_FAILS_ONE_IN = 20
 ADMINISTRATION_PAUSE_MS = 4_000
 EVERY_INVARIANT = (
@@ -139,7 +142,33 @@ class Simulation:
             self._host.permissions = self._permissions
         for topic in self.plan.topics:
             self._make_users(topic)
+        self.keyed_readers: list[KeyedReader] = []
+        if self.plan.keyed is not None:
+            self._make_keyed_users(self.plan.keyed)
         self.transactional = TransactionalWorkload(self.cluster, self.state_observer, self._groups, self.plan)
+
+    def _make_keyed_users(self, topic: TopicPlan) -> None:
+        self.state_observer.ledger.keyed_topics = frozenset({topic.name})
+        # Their own host, and random source, keep the rest of the run as it was.
+        host = ClientHost(self.cluster, "keyed-clients", SeededRandom(-2 - self.plan.seed))
+        for index, (acks, is_idempotent) in enumerate(topic.producers):
+            producer = KeyedProducer(
+                host,
+                self.state_observer,
+                f"{topic.name}p{index}",
+                topic.name,
+                acks=acks,
+                is_idempotent=is_idempotent,
+                pace_ms=self.plan.pace_ms,
+            )
+            self.producers.append(producer)
+        for index in range(topic.consumers):
+            name = f"{topic.name}c{index}"
+            reader = KeyedReader(
+                host, self.state_observer, name, topic.name, scan_ms_max=KEYED_DELETE_RETENTION_MS - KEYED_MARGIN_MS
+            )
+            self.keyed_readers.append(reader)
+            self.consumers.append(reader)
 
     def _make_users(self, topic: TopicPlan) -> None:
         for index, (acks, is_idempotent) in enumerate(topic.producers):
@@ -336,6 +365,8 @@ class Simulation:
         self.transactional.finish()
         for producer in self.producers:
             producer.send_to_all()
+        for reader in self.keyed_readers:
+            reader.finish()
         self._until("every producer is rid of what it had", self._are_producers_done, RECOVERY_LIMIT_MS)
         self._until("every consumer has read all", self._are_consumers_done, RECOVERY_LIMIT_MS)
         self._until("every group member takes part", self._are_members_settled, RECOVERY_LIMIT_MS)

@@ -42,6 +42,9 @@ class SimulatedNode:
         """When the process has something to do, in true time."""
         self.overrides: dict[str, str] = {}
         """Properties of this node alone."""
+        self.step_count = 0
+        """How often the wall clock was stepped."""
+        self._newest_wall_ms = 0
         self.stopped: list[str | None] = []
         """What the process gave as the reason of its end; empty while it runs."""
 
@@ -76,9 +79,16 @@ class SimulatedNode:
             listeners.append(f"CONTROLLER://{self.host}:{CONTROLLER_PORT}")
         return {"process.roles": self.roles, "node.id": str(self.node_id), "listeners": ",".join(listeners)}
 
+    @property
+    def newest_wall_ms(self) -> int:
+        """The highest reading of the wall clock so far."""
+        return max(self._newest_wall_ms, self.clock.wall_ms())
+
     def set_skew(self, milliseconds: int) -> None:
         """Step this node's wall clock, to be so far ahead of the truth."""
         assert isinstance(self.clock, HostClock), "this node reads the true time"
+        self._newest_wall_ms = self.newest_wall_ms
+        self.step_count += 1
         self.clock.skew_ms = milliseconds
 
     def run(self, milliseconds: int) -> None:
