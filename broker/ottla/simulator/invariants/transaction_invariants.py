@@ -1,11 +1,35 @@
-"""Invariants of transactions: all of one or nothing, and nothing of a producer that was fenced."""
+"""Invariants of transactions: all of one or nothing, nothing of a fenced producer, and none that never ends."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from ottla.simulator.invariants.ledger import InvariantViolation
-from ottla.simulator.invariants.state_observer import StateObserver
-from ottla.types import TRANSACTION_STATE_TOPIC
+from ottla.simulator.invariants.ledger import InvariantViolation, PartitionKey
+from ottla.simulator.invariants.state_observer import NO_REPLICA, Invariant, ReplicaChange, StateObserver
+from ottla.types import TRANSACTION_STATE_TOPIC, LeaderEpoch, NodeId, Offset, TopicPartition
+
+
+class LastStableOffset(Invariant):
+    """The last stable offset is at most the high watermark, and does not go back while a replica leads."""
+
+    def __init__(self, state_observer: StateObserver) -> None:
+        super().__init__(state_observer)
+        self._highest: dict[tuple[NodeId, PartitionKey], tuple[LeaderEpoch, Offset]] = {}
+
+    def on_replica(self, change: ReplicaChange) -> None:
+        stable, now = change.partition.log.last_stable_offset, change.now
+        where = f"LastStableOffset: that of {change.key} on node {change.place.node_id}"
+        if stable > now.high_watermark:
+            raise InvariantViolation(f"{where} is {stable}, above its high watermark {now.high_watermark}")
+        replica = (change.place.node_id, change.key)
+        if not now.is_leader or change.before is NO_REPLICA:
+            self._highest.pop(replica, None)
+        if not now.is_leader:
+            return
+        epoch, highest = self._highest.get(replica, (now.leader_epoch, stable))
+        if epoch == now.leader_epoch and stable < highest:
+            raise InvariantViolation(f"{where} went from {highest} to {stable} in leader epoch {epoch}")
+        self._highest[replica] = (now.leader_epoch, stable)
 
 
 class Ending(Enum):
@@ -91,3 +115,17 @@ class TransactionInvariants:
         topics = (self.topic, TRANSACTION_STATE_TOPIC)
         ledgers = self.state_observer.ledger.partitions()
         return any(ledger.is_excused for ledger in ledgers if ledger.key.topic in topics)
+
+    def open_partitions(self, topics: Collection[str]) -> list[TopicPartition]:
+        """Return the partitions of ``topics`` whose leader has an open transaction, or is not known."""
+        found = []
+        for name in topics:
+            topic = self.state_observer.image.topics.by_name.get(name)
+            for index, partition in {} if topic is None else topic.partitions.items():
+                place = self.state_observer.cluster.nodes.get(partition.leader)
+                log = None
+                if place is not None and place.process is not None:
+                    log = place.process.logs.get(TopicPartition(name, index))
+                if log is None or log.last_stable_offset < log.high_watermark:
+                    found.append(TopicPartition(name, index))
+        return found

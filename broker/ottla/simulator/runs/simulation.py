@@ -28,6 +28,7 @@ from ottla.simulator.invariants.permission_invariants import PermissionInvariant
 from ottla.simulator.invariants.quorum_invariants import QuorumCommitsItsOwnEpoch
 from ottla.simulator.invariants.state_observer import StateObserver
 from ottla.simulator.invariants.sync_invariants import CommittedRecordsAreSynced
+from ottla.simulator.invariants.transaction_invariants import LastStableOffset
 from ottla.simulator.runs.plan import COMPACTED, KEYED_DELETE_RETENTION_MS, Plan, TopicPlan, draw_plan
 from ottla.simulator.runs.trace import Trace
 from ottla.simulator.runs.transactional_workload import TransactionalWorkload
@@ -53,6 +54,7 @@ EVERY_INVARIANT = (
     OnlyUnwantedRecordsAreDeleted,
     CompactionKeepsTheLastOfEachKey,
     CommittedRecordsAreSynced,
+    LastStableOffset,
 )
 
 
@@ -374,6 +376,7 @@ class Simulation:
             transactional = self.transactional
             self._until("every transaction has ended", transactional.are_transactions_done, RECOVERY_LIMIT_MS)
             self._until("everything committed was copied", transactional.are_copiers_done, RECOVERY_LIMIT_MS)
+            self._until("no transaction is open", transactional.is_no_transaction_open, RECOVERY_LIMIT_MS)
             self._until("everything committed was read", transactional.are_readers_done, RECOVERY_LIMIT_MS)
             transactional.check()
 

@@ -14,6 +14,7 @@ from ottla.simulator.invariants.transaction_invariants import TransactionInvaria
 from ottla.simulator.runs.plan import CopyPlan, Plan, TopicPlan
 from ottla.simulator.world.cluster import Cluster
 from ottla.simulator.world.random_source import SeededRandom
+from ottla.types import CONSUMER_OFFSETS_TOPIC
 
 
 class TransactionalWorkload:
@@ -93,6 +94,17 @@ class TransactionalWorkload:
         if self._copies is None or self._copies.is_excused:
             return True
         return set().union(*(copier.copied_partitions() for copier in self._copiers)) == self._partitions
+
+    def is_no_transaction_open(self) -> bool:
+        """Return whether last stable offsets have reached the high watermarks, also behind crashed clients."""
+        if self._invariants is None or self._is_excused:
+            return True
+        topics = [self._invariants.topic]
+        if self._copies is not None:
+            if self._copies.is_excused:
+                return True
+            topics += [self._copies.topic, CONSUMER_OFFSETS_TOPIC]
+        return not self._invariants.open_partitions(topics)
 
     def are_readers_done(self) -> bool:
         is_excused = self._is_excused or (self._copies is not None and self._copies.is_excused)
