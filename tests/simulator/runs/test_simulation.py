@@ -6,6 +6,7 @@ OTTLA_SEEDS_TIMES multiplies the number of seeds of `make test`.
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -79,6 +80,15 @@ class NothingIsEverCommitted(Invariant):
     def on_replica(self, change: ReplicaChange) -> None:
         if change.now.high_watermark > 10:
             raise InvariantViolation("NothingIsEverCommitted: but it was")
+
+
+def test_transactions_end_when_the_level_returns_from_0() -> None:
+    """Ids that were used under transaction.version 2 cannot be written under 0, as in JVM Kafka."""
+    plan = replace(draw_plan(254), transaction_versions=(2, 0, 1))
+    outcome = Simulation(254, plan=plan).run(RUN_MS)
+
+    assert outcome.failure is None, campaign.report(outcome, RUN_MS / 60_000)
+    assert outcome.committed > 0
 
 
 class RemovedTombstones(Invariant):

@@ -43,6 +43,7 @@ ABORTS_ONE_IN: Final = 6
 CRASHES_ONE_IN: Final = 10
 PAUSES_ONE_IN: Final = 10
 PAUSE_MS_MAX: Final = 12_000
+POLL_MS_MAX: Final = 50
 _RETRIABLE: Final = OF_COORDINATOR | {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.REQUEST_TIMED_OUT,
@@ -115,7 +116,8 @@ class Copier(TransactionalClient):
 
     def _on_initialized(self) -> None:
         self._is_copying = False
-        self._later(self._poll)
+        # Often before the markers of the last transaction are written.
+        self._later(self._poll, self._host.random.randrange(POLL_MS_MAX))
 
     def _poll(self) -> None:
         """Fetch the next input, behind the committed offsets when these are not known."""
