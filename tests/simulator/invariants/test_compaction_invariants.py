@@ -34,8 +34,14 @@ def replace(replaced: RecordBatch, cleaned: RecordBatch | None) -> None:
     CompactionKeepsTheLastOfEachKey(state_observer).on_replacement(SegmentReplacement(place, partition, KEY, segment))
 
 
-def test_value_before_a_tombstone_may_go() -> None:
-    replace(batch([PUT, DELETED]), batch([DELETED], horizon_ms=NOW_MS + 1))
+@pytest.mark.parametrize(("left", "is_kept"), [(DELETED, True), (PUT, False)], ids=["tombstone", "value"])
+def test_value_before_a_tombstone_may_go_but_not_the_tombstone(left: Record, is_kept: bool) -> None:
+    cleaned = batch([left], horizon_ms=NOW_MS + 1)
+    if is_kept:
+        replace(batch([PUT, DELETED]), cleaned)
+    else:
+        with pytest.raises(InvariantViolation, match="loses the tombstone"):
+            replace(batch([PUT, DELETED]), cleaned)
 
 
 @pytest.mark.parametrize(("horizon_ms", "is_kept"), [(None, False), (NOW_MS + 1, False), (NOW_MS, True)])

@@ -111,7 +111,7 @@ class TransactionalWorkload:
         return is_excused or all(reader.is_done for reader in self.readers)
 
     def check(self) -> None:
-        """Check what can be told when everything was read.
+        """Check what only a complete read shows.
 
         Raises:
             InvariantViolation: an invariant does not hold.
