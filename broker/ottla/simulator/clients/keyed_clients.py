@@ -1,7 +1,7 @@
 """Clients of a compacted topic: a producer of few keys, which also deletes them, and a reader of all that is left."""
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.simulator.clients.client_host import ClientHost
 from ottla.simulator.clients.consumer import DECOMPRESSED_BYTES_MAX, Consumer
@@ -17,6 +17,8 @@ KEYS: Final = 6
 DELETES_ONE_IN: Final = 3
 SCAN_PAUSE_MS: Final = 200
 FETCH_PAUSE_MS_MAX: Final = 400
+CLEANING_MS_MAX: Final = 1_000
+"""How long a cleaning takes at most, unless its process is paused: the time of its tombstones begins when it starts."""
 
 
 class KeyedProducer(Producer):
@@ -30,19 +32,26 @@ class KeyedProducer(Producer):
         return key, super()._new_record(number)[1]
 
 
+class _Leader(NamedTuple):
+    """The leader of a partition: its epoch, how often its wall clock was stepped, and when it was continued last."""
+
+    epoch: LeaderEpoch = -1
+    step_count: int = 0
+    thawed_ms: int = -1
+
+
 @dataclass(slots=True)
 class _Scan:
     """One read of a partition from its start to ``end_offset``, the end of what was committed when it began."""
 
     end_offset: Offset
-    leader_epoch: LeaderEpoch
-    step_count: int
+    leader: _Leader
     started_ms: int
     table: dict[bytes, bytes] = field(default_factory=dict)
     is_over: bool = False
 
 
-_NO_SCAN: Final = _Scan(0, -1, 0, 0, is_over=True)
+_NO_SCAN: Final = _Scan(0, _Leader(), 0, is_over=True)
 """Of a reader that has finished, and takes what is new."""
 
 
@@ -50,17 +59,18 @@ class KeyedReader(Consumer):
     """Reads a compacted topic again and again, and checks what it knows of each key then.
 
     A key whose tombstone was removed meanwhile may be in its table still: a scan counts only if it took less than
-    ``scan_ms_max``, from one leader whose wall clock was not stepped. Replicas clean their logs at different times.
+    ``delete_retention_ms`` without the time of a cleaning, from one leader that was not paused and whose wall clock was
+    not stepped. Replicas clean their logs at different times.
     """
 
     size_bytes_max = 512
 
     def __init__(
-        self, host: ClientHost, state_observer: StateObserver, name: str, topic: str, *, scan_ms_max: int
+        self, host: ClientHost, state_observer: StateObserver, name: str, topic: str, *, delete_retention_ms: int
     ) -> None:
         super().__init__(host, state_observer, name, topic)
         self.scan_count = 0
-        self._scan_ms_max = scan_ms_max
+        self._scan_ms_max = delete_retention_ms - CLEANING_MS_MAX
         self._scans: dict[int, _Scan] = {}
         self._is_repeating = True
 
@@ -106,22 +116,24 @@ class KeyedReader(Consumer):
 
     def _new_scan(self, key: PartitionKey) -> _Scan:
         ledger = self._state_observer.ledger.partition(key)
-        return _Scan(ledger.end, *self._leader(key), self._host.cluster.clock.monotonic_ms())
+        return _Scan(ledger.end, self._leader(key), self._host.cluster.clock.now_ms)
 
-    def _leader(self, key: PartitionKey) -> tuple[LeaderEpoch, int]:
-        """Return the leader epoch, and how often the leader's wall clock was stepped."""
+    def _leader(self, key: PartitionKey) -> _Leader:
         topic = self._state_observer.image.topics.by_id.get(key.topic_id)
         if topic is None:
-            return -1, 0
+            return _Leader()
         partition = topic.partitions[key.partition]
         place = self._host.cluster.nodes.get(partition.leader)
-        return partition.leader_epoch, 0 if place is None else place.step_count
+        if place is None:
+            return _Leader(partition.leader_epoch)
+        return _Leader(partition.leader_epoch, place.step_count, place.thawed_ms)
 
     def _end_scan(self, partition: int, key: PartitionKey, scan: _Scan) -> None:
-        took_ms = self._host.cluster.clock.monotonic_ms() - scan.started_ms
-        is_same_leader = (scan.leader_epoch, scan.step_count) == self._leader(key)
+        took_ms = self._host.cluster.clock.now_ms - scan.started_ms
+        was_paused = scan.leader.thawed_ms >= 0 and scan.started_ms - scan.leader.thawed_ms < CLEANING_MS_MAX
         position = self._positions[partition]
-        if position > 0 and is_same_leader and took_ms < self._scan_ms_max:
+        is_steady = scan.leader == self._leader(key) and not was_paused
+        if position > 0 and is_steady and took_ms < self._scan_ms_max:
             self.scan_count += 1
             check_scan(self._state_observer.ledger.partition(key), position, scan.table)
         scan.is_over = True

@@ -43,8 +43,6 @@ RECOVERY_LIMIT_MS = 120_000
 CHECK_INTERVAL_MS = 500
 OPERATOR_INTERVAL_MS = 15_000
 BACKGROUND_MS_MAX = 50
-KEYED_MARGIN_MS = 500
-"""How much longer than BACKGROUND_MS_MAX a cleaning takes at most: a tombstone's time begins with it."""
 BACKGROUND_FAILS_ONE_IN = 20
 ADMINISTRATION_PAUSE_MS = 4_000
 EVERY_INVARIANT = (
@@ -167,7 +165,7 @@ class Simulation:
         for index in range(topic.consumers):
             name = f"{topic.name}c{index}"
             reader = KeyedReader(
-                host, self.state_observer, name, topic.name, scan_ms_max=KEYED_DELETE_RETENTION_MS - KEYED_MARGIN_MS
+                host, self.state_observer, name, topic.name, delete_retention_ms=KEYED_DELETE_RETENTION_MS
             )
             self.keyed_readers.append(reader)
             self.consumers.append(reader)

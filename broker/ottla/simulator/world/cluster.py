@@ -208,6 +208,7 @@ class Cluster:
         place = self.nodes[node_id]
         if place.is_frozen:
             place.is_frozen = False
+            place.thawed_ms = self.clock.now_ms
             self.touch(place.host)
             self.fabric.thaw(place.host)
 

@@ -45,6 +45,8 @@ class SimulatedNode:
         self.step_count = 0
         """How often the wall clock was stepped."""
         self._newest_wall_ms = 0
+        self.thawed_ms = -1
+        """When the process was continued last, in true time; -1 for never."""
         self.stopped: list[str | None] = []
         """What the process gave as the reason of its end; empty while it runs."""
 
