@@ -27,7 +27,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from tool_host import TOOLS, ToolHost, ToolResult
 
 from ottla.client.admin import AdminClient as OwnAdmin
@@ -156,15 +156,20 @@ def new_node(
     """Return a function that starts one more node, on a free port and an empty directory."""
     nodes: list[Node] = []
 
-    def start(*options: str) -> Node:
-        """Start a node; ``options`` are those of `ottla dev`, where it is one."""
+    def start(*options: str, command_of: Callable[[int, Path], list[str]] | None = None) -> Node:
+        """Start a node; ``options`` are those of `ottla dev`, where it is one.
+
+        ``command_of(port, directory)`` returns the command of a node that is another implementation in any case.
+        """
         if "OTTLA_INTEROP_BOOTSTRAP" in os.environ:
             pytest.skip("OTTLA_INTEROP_BOOTSTRAP names a cluster that this test may not end")
         directory = tmp_path_factory.mktemp("node")
         port = free_port()
         template = os.environ.get("OTTLA_INTEROP_NODE", OTTLA_DEV)
         command = shlex.split(template.format(port=port, dir=shlex.quote(str(directory))))
-        if template == OTTLA_DEV:
+        if command_of is not None:
+            command = command_of(port, directory)
+        elif template == OTTLA_DEV:
             command += options
         node = Node(bootstrap=f"127.0.0.1:{port}", launch=launch, command=command, directory=directory)
         nodes.append(node)
@@ -387,6 +392,21 @@ def hanging_transaction(transactions: Node, new_topic: Callable[..., str], event
     finally:
         asyncio.run(set_verification(transactions.bootstrap, "true"))
     return topic
+
+
+@pytest.fixture(scope="session")
+def end_offset() -> Callable[[str, str], int]:
+    """Return ``end_offset(bootstrap, topic)``: the sum over its partitions; 0 while the topic is not there."""
+
+    def fetch(bootstrap: str, topic: str) -> int:
+        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        topics = admin.list_topics(timeout=30).topics
+        if topic not in topics:
+            return 0
+        latest = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in topics[topic].partitions}
+        return sum(each.result(timeout=30).offset for each in admin.list_offsets(latest).values())
+
+    return fetch
 
 
 @pytest.fixture
