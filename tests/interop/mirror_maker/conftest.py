@@ -27,6 +27,7 @@ KAFKA_SETTINGS = {
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "5",
     "group.initial.rebalance.delay.ms": "0",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
 }
 WORKER_SETTINGS = {
     "exactly.once.source.support": "enabled",
@@ -35,8 +36,8 @@ WORKER_SETTINGS = {
     "scheduled.rebalance.max.delay.ms": "0",
     "session.timeout.ms": "6000",
     "heartbeat.interval.ms": "1000",
-    # A worker that is killed while it joins its group counts as a member until this time-out.
-    "rebalance.timeout.ms": "8000",
+    # A worker first reads its offsets to the end, where a killed one may have left an open transaction.
+    "producer.transaction.timeout.ms": "10000",
 }
 """Settings of Connect's workers count only with the alias of the cluster that a worker writes to as a prefix."""
 

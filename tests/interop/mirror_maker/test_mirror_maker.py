@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
 PARTITIONS = 3
 RECORDS = 1200
 FIRST_TIMESTAMP_MS = 1_790_000_000_000
+# Without retention: the timestamps of the records are old.
 CONFIG = {"retention.ms": "-1", "max.message.bytes": "2000000", "compression.type": "zstd"}
 ALTERED = ("segment.bytes", "20000000")
 DIRECTIONS = [("kafka", "ottla"), ("ottla", "kafka")]
@@ -45,8 +46,8 @@ def record(number: int) -> Record:
     return b"key %d" % number, value, headers, (TIMESTAMP_CREATE_TIME, FIRST_TIMESTAMP_MS + number)
 
 
-def create(bootstrap: str, topic: str, config: dict[str, str] | None = None) -> None:
-    request = NewTopic(topic, num_partitions=PARTITIONS, replication_factor=1, config=config or {})
+def create(bootstrap: str, topic: str) -> None:
+    request = NewTopic(topic, num_partitions=PARTITIONS, replication_factor=1, config=CONFIG)
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([request])[topic].result(timeout=30)
 
@@ -112,7 +113,7 @@ def are_committed(bootstrap: str, group: str, topic: str) -> bool:
 def mirrored(mirror_maker: Any, end_offset: Callable[[str, str], int]) -> Any:
     """Both topics, mirrored by a MirrorMaker that was killed while it mirrored them, and started again."""
     for alias, bootstrap in mirror_maker.bootstraps.items():
-        create(bootstrap, topic_of(alias), CONFIG)
+        create(bootstrap, topic_of(alias))
         send(bootstrap, topic_of(alias), range(RECORDS // 4))
     ends = [(mirror_maker.bootstraps[target], mirrored_topic_of(source)) for source, target in DIRECTIONS]
 
