@@ -79,7 +79,7 @@ def kafkajs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Return the command of the program in JavaScript."""
     directory = tmp_path_factory.mktemp("kafkajs")
     shutil.copytree(HERE / "kafkajs", directory, dirs_exist_ok=True)
-    flags = ["--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund", "--no-update-notifier"]
+    flags = ["--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund", "--fetch-retries=1"]
     install(["npm", "ci", *flags], directory)
     return ["node", str(directory / "client.mjs")]
 
