@@ -5,7 +5,7 @@ objects. The core calls ports; the runtime calls the core (`receive`, `tick`, co
 Nothing here blocks for long except `File.sync`, which is why the data path uses `Disk.sync_later`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ottla.types import Endpoint, Uuid
@@ -13,6 +13,7 @@ from ottla.types import Endpoint, Uuid
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 ConnectionId: TypeAlias = int
 """Names one connection within a node for as long as the node runs; never reused."""
@@ -198,6 +199,31 @@ class Background(Protocol):
         ``done`` is never called before this returns, and exactly once. Work is started in the order of the calls, but
         several run at a time and may end in any order. ``work`` must not use state that the loop changes meanwhile.
         If no thread can be created, ``done`` gets the RuntimeError.
+        """
+
+
+class Task(Protocol[T_co]):
+    """Work of `BackgroundTasks.start_task`; a node that stops ends it between any two instructions."""
+
+    def advance(self, done: Callable[[T_co | Exception], None]) -> None:
+        """Do the next step, then call ``done`` on the loop with its result or the exception that it raised.
+
+        Called once at a time. ``done`` is never called before this returns, and exactly once. If the process dies, or
+        none can be started, it gets a ShortageError.
+        """
+
+    def close(self) -> None:
+        """End the task between two steps; every task must be closed."""
+
+
+class BackgroundTasks(Background, Protocol):
+    """Also runs long work in Python code, which on a thread would take the GIL from the loop."""
+
+    def start_task(self, create: Callable[[], Iterator[T]]) -> Task[T]:
+        """Return a task whose steps are those of the iterator that ``create`` returns, in another process.
+
+        ``create`` must be picklable, with all that it refers to, and the results as well; a `Disk` arrives there as the
+        same files, without `Disk.sync_later`. ``create`` is called at the first step.
         """
 
 

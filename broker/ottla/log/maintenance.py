@@ -18,7 +18,7 @@ from ottla.log.cleaner.log_cleaner import LogCleaner
 from ottla.log.log_directory import LogDirectory
 from ottla.log.open_files import OPEN_FILES_MAX
 from ottla.log.partition_log import PartitionLog
-from ottla.ports import Background, Clock, Disk
+from ottla.ports import BackgroundTasks, Clock, Disk
 from ottla.types import TopicPartition
 
 ITEMS_PER_SLICE = 16
@@ -118,7 +118,7 @@ class LogMaintenance:
         sorted_logs: Callable[[], Iterator[PartitionLog]],
         online_directories: Callable[[], Iterator[LogDirectory]],
         fail: Callable[[LogDirectory, StorageError], None],
-        background: Background | None = None,
+        background: BackgroundTasks | None = None,
     ) -> None:
         self._disk = disk
         self._clock = clock

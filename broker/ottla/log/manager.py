@@ -19,7 +19,7 @@ from ottla.log.meta_properties import MetaProperties, read_meta_properties, veri
 from ottla.log.open_files import OpenFiles
 from ottla.log.partition_log import PartitionLog
 from ottla.log.recovery import CorruptLogError
-from ottla.ports import Background, Clock, Disk, DiskSpace, Random
+from ottla.ports import BackgroundTasks, Clock, Disk, DiskSpace, Random
 from ottla.types import NodeId, TopicPartition, Uuid
 
 logger = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class LogManager:
         cluster_id: str | None,
         config: LogManagerConfig | None = None,
         on_directory_failure: Callable[[str, StorageError], None] | None = None,
-        background: Background | None = None,
+        background: BackgroundTasks | None = None,
     ) -> None:
         self._disk = disk
         self._clock = clock

@@ -13,7 +13,7 @@ from ottla.metadata.metadata_version import TRANSACTION_VERSION
 from ottla.node import settings
 from ottla.node.metadata_plane import MetadataPlane
 from ottla.peers.client import PeerClient
-from ottla.ports import Background, Clock, Disk, Random
+from ottla.ports import BackgroundTasks, Clock, Disk, Random
 from ottla.purgatory import Delayed
 from ottla.replication.peer_brokers import PeerBrokers
 from ottla.replication.replica_manager import ReplicaManager
@@ -48,7 +48,7 @@ class DataPlane:
         disk: Disk,
         clock: Clock,
         random: Random,
-        background: Background,
+        background: BackgroundTasks,
         peers: PeerClient,
         metadata_plane: MetadataPlane,
         descriptor_limit: int,

@@ -28,7 +28,7 @@ from ottla.node.part import Part
 from ottla.node.quorum_check import check_quorum
 from ottla.node.shutdown import OrderlyShutdown
 from ottla.peers.client import PeerClient
-from ottla.ports import Background, Clock, ConnectionId, Disk, KeySource, Memory, Network, Random
+from ottla.ports import BackgroundTasks, Clock, ConnectionId, Disk, KeySource, Memory, Network, Random
 from ottla.purgatory import Delayed
 from ottla.security.authorizer import AclAuthorizer
 from ottla.types import Endpoint, NodeId, Offset
@@ -68,7 +68,7 @@ class Node:
         disk: Disk,
         network: Network,
         random: Random,
-        background: Background,
+        background: BackgroundTasks,
         advertised: tuple[Listener, ...],
         on_ready: Callable[[], None],
         on_stopped: Callable[[str | None], None],
@@ -110,7 +110,7 @@ class Node:
         self,
         disk: Disk,
         network: Network,
-        background: Background,
+        background: BackgroundTasks,
         check_tls: Callable[[Mapping[str, str]], None],
         key_source: KeySource | None,
         descriptor_limit: int,

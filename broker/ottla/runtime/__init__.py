@@ -1,4 +1,4 @@
-"""The operating system behind `ottla.ports`: sockets, disk, clocks, randomness, threads, memory and signals.
+"""The operating system behind `ottla.ports`: sockets, disk, clocks, randomness, threads, processes, memory, signals.
 
 Only this package of the broker does I/O, apart from the admin server, the CLI and the client. The simulator replaces it
 as a whole. `assembly.run_node` builds a node from it and runs the process.
@@ -12,7 +12,8 @@ order), `link` and `sender` (one socket).
 - TLS: `tls_contexts` loads and renews certificates, `handshakes` bounds and runs handshakes on `step_thread`,
   `tls_links` connects them to the reactor, `tls_stream` gives a secured link the methods of a socket.
 - Watch: `stall_watch` reports a loop that does not end its iteration, and what it does.
-- Off the loop: `worker_threads` is the pool behind syncs (`disk`), cold reads (`page_cache`) and `ports.Background`.
+- Off the loop: `worker_threads` is the pool behind syncs (`disk`), cold reads (`page_cache`) and `ports.Background`;
+  `task_process` runs compaction, which is Python code, in a process of its own (`background`, `task_server`).
 
 Invariants:
 

@@ -23,7 +23,7 @@ from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.tls import TlsMetrics
 from ottla.node import settings
 from ottla.node.node import Node
-from ottla.runtime.background import BackgroundThreads
+from ottla.runtime.background import BackgroundWorkers
 from ottla.runtime.cgroup_memory import CgroupMemory
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.descriptor_limit import lift_descriptor_limit, presize_descriptor_table
@@ -160,7 +160,7 @@ class _Run:
         if config.ottla_loop_stall_ms:
             self._stall_watch = StallWatch(reactor.loop, clock, metrics.loop, config.ottla_loop_stall_ms)
         self._disk = OsDisk(reactor.post, reserve=self._reserve)
-        self._background = BackgroundThreads(reactor.post)
+        self._background = BackgroundWorkers(reactor.post, inherited=self._disk.lock_descriptors)
         self._listeners = listeners
         self._node = Node(
             config=config,

@@ -50,6 +50,10 @@ def _take_lock(descriptor: int) -> None:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def _run_on_no_loop(_: Callable[[], None]) -> None:
+    raise AssertionError("the process of a task has no loop")
+
+
 class OsFile:
     """File descriptor that is closed by `close`, or with its last reference.
 
@@ -171,6 +175,10 @@ class OsDisk:
         self._threads = WorkerThreads("ottla-disk", sync_threads)
         self._locks: dict[str, int] = {}
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Become, in the process of a task, a disk without a loop, locks and reserve."""
+        return OsDisk, (_run_on_no_loop,)
+
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> OsFile:
         flags = os.O_CLOEXEC | (os.O_RDONLY if read_only else os.O_RDWR)
         if create:
@@ -255,6 +263,13 @@ class OsDisk:
         descriptor = self._locks.pop(path, None)
         if descriptor is not None:
             os.close(descriptor)
+
+    def lock_descriptors(self) -> Sequence[int]:
+        """Return the descriptors of the locks, for a process that writes in the locked directories.
+
+        It holds the locks as well, so that no other node starts there as long as it lives.
+        """
+        return tuple(self._locks.values())
 
     def sync_all(self, files: Sequence[File]) -> None:
         if not files:

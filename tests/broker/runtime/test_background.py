@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ottla.runtime.background import BackgroundThreads
+from ottla.runtime.background import BackgroundWorkers
 
 
 class Loop:
@@ -25,13 +25,13 @@ def loop() -> Loop:
 
 
 @pytest.fixture
-def background(loop: Loop) -> Iterator[BackgroundThreads]:
-    background = BackgroundThreads(loop.posted.put, threads_max=2)
+def background(loop: Loop) -> Iterator[BackgroundWorkers]:
+    background = BackgroundWorkers(loop.posted.put, threads_max=2)
     yield background
     background.close()
 
 
-def test_work_runs_on_another_thread_and_completes_on_the_loop(background: BackgroundThreads, loop: Loop) -> None:
+def test_work_runs_on_another_thread_and_completes_on_the_loop(background: BackgroundWorkers, loop: Loop) -> None:
     outcomes: list[tuple[object, int]] = []
     background.run(threading.get_ident, lambda outcome: outcomes.append((outcome, threading.get_ident())))
     assert outcomes == []
@@ -41,7 +41,7 @@ def test_work_runs_on_another_thread_and_completes_on_the_loop(background: Backg
     assert caller == threading.get_ident() != worker
 
 
-def test_exception_of_the_work_is_its_outcome(background: BackgroundThreads, loop: Loop) -> None:
+def test_exception_of_the_work_is_its_outcome(background: BackgroundWorkers, loop: Loop) -> None:
     outcomes: list[object] = []
     background.run(lambda: 1 // 0, outcomes.append)
     loop.run_one()
@@ -49,7 +49,7 @@ def test_exception_of_the_work_is_its_outcome(background: BackgroundThreads, loo
     assert [type(outcome) for outcome in outcomes] == [ZeroDivisionError]
 
 
-def test_work_is_done_at_the_same_time_up_to_the_number_of_threads(background: BackgroundThreads, loop: Loop) -> None:
+def test_work_is_done_at_the_same_time_up_to_the_number_of_threads(background: BackgroundWorkers, loop: Loop) -> None:
     both_run = threading.Barrier(2)
     outcomes: list[object] = []
     for _ in range(2):
@@ -62,7 +62,7 @@ def test_work_is_done_at_the_same_time_up_to_the_number_of_threads(background: B
 
 def test_no_thread_is_created_before_the_first_work(loop: Loop) -> None:
     before = threading.active_count()
-    BackgroundThreads(loop.posted.put).close()
+    BackgroundWorkers(loop.posted.put).close()
 
     assert threading.active_count() == before
 
@@ -72,7 +72,7 @@ def _cannot_start(_: threading.Thread) -> None:
 
 
 def test_missing_thread_fails_work_and_later_work_retries(
-    background: BackgroundThreads, loop: Loop, monkeypatch: pytest.MonkeyPatch
+    background: BackgroundWorkers, loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcomes: list[object] = []
     with monkeypatch.context() as without_threads:
@@ -88,7 +88,7 @@ def test_missing_thread_fails_work_and_later_work_retries(
 
 
 def test_one_thread_does_all_work_if_no_more_can_be_started(
-    background: BackgroundThreads, loop: Loop, monkeypatch: pytest.MonkeyPatch
+    background: BackgroundWorkers, loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcomes: list[object] = []
     may_end = threading.Event()
@@ -103,7 +103,7 @@ def test_one_thread_does_all_work_if_no_more_can_be_started(
 
 
 def test_nothing_completes_after_close(loop: Loop) -> None:
-    background = BackgroundThreads(loop.posted.put, threads_max=1)
+    background = BackgroundWorkers(loop.posted.put, threads_max=1)
     outcomes: list[object] = []
     for number in range(3):
         background.run(lambda number=number: number, outcomes.append)  # type: ignore[misc]

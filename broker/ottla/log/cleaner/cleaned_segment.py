@@ -5,7 +5,7 @@ They are written off the loop, by their own `Segment`; `LocalLog.replace_segment
 
 from typing import Final, NamedTuple
 
-from ottla.errors import CorruptRecordError, disk_error
+from ottla.errors import CorruptRecordError, StorageError, disk_error
 from ottla.log.config import LogConfig
 from ottla.log.deleted_files import remove_file
 from ottla.log.file_names import CLEANED_SUFFIX
@@ -44,7 +44,6 @@ class CleanedSegmentWriter:
     def __init__(
         self, disk: Disk, directory: str, base_offset: Offset, config: LogConfig, *, buffer_size_bytes: int
     ) -> None:
-        self._disk = disk
         self._interval_bytes = config.index_entry_interval_bytes
         self._buffer_size_bytes = buffer_size_bytes
         self._segment = Segment(
@@ -60,7 +59,8 @@ class CleanedSegmentWriter:
         self.size_bytes = 0
         self._waiting: list[RecordBatch] = []
         self._waiting_bytes = 0
-        self.remove()
+        for path in self._segment.paths():
+            remove_file(disk, path)  # of an earlier attempt
         self._segment.create()
 
     @property
@@ -117,8 +117,19 @@ class CleanedSegmentWriter:
             segment.base_offset, self.end_offset, segment.size_bytes, segment.transaction_index.exists
         )
 
-    def remove(self) -> None:
-        """Remove the files that are there: of an earlier attempt, or of this one when it is given up."""
-        self._segment.discard()
-        for path in self._segment.paths():
-            remove_file(self._disk, path)
+
+def remove_cleaned_files(disk: Disk, directory: str) -> None:
+    """Remove the ``.cleaned`` files of a log: those of a cleaning that was given up, also if its process died.
+
+    Raises:
+        StorageError: an I/O error.
+    """
+    try:
+        names = disk.list_directory(directory)
+    except FileNotFoundError:  # the log was deleted or moved
+        return
+    except OSError as error:
+        raise StorageError(f"cannot list {directory}: {error}") from error
+    for name in names:
+        if name.endswith(CLEANED_SUFFIX):
+            remove_file(disk, f"{directory}/{name}")

@@ -84,40 +84,27 @@ class CleaningResult:
     written_bytes: int = 0
 
 
-class Cleaning:
-    """See the module; ``advance`` is called off the loop, once at a time."""
+class Cleaning(Iterator[int | CleanedGroup | CleaningResult]):
+    """The slices of one cleaning.
+
+    Each yields the bytes that it has read and written; or a group whose segments are to be replaced before the next
+    slice; the last one yields the result. They raise:
+
+        CorruptRecordError: a batch cannot be read; the message has its offset.
+        StorageError, ShortageError: from the disk.
+    """
 
     def __init__(self, disk: Disk, plan: CleaningPlan) -> None:
         self._disk = disk
         self._plan = plan
         self._result = CleaningResult()
         self._used_bytes = self._used_records = 0
-        self._writer: CleanedSegmentWriter | None = None
         self._steps = self._clean()
 
-    def advance(self) -> int | CleanedGroup | CleaningResult:
-        """Do the next slice of the work.
+    def __next__(self) -> int | CleanedGroup | CleaningResult:
+        return next(self._steps)
 
-        Returns:
-            The bytes that it has read and written; or a group whose segments are to be replaced before the next call;
-            or the result, at the end.
-
-        Raises:
-            CorruptRecordError: a batch cannot be read; the message has its offset.
-            StorageError, ShortageError: from the disk.
-        """
-        return next(self._steps, self._result)
-
-    def remove_files(self) -> None:
-        """Remove what was written of a group that will not be used.
-
-        Raises:
-            StorageError: an I/O error.
-        """
-        if self._writer is not None:
-            self._writer.remove()
-
-    def _clean(self) -> Iterator[int | CleanedGroup]:
+    def _clean(self) -> Iterator[int | CleanedGroup | CleaningResult]:
         plan, result = self._plan, self._result
         offsets = OffsetMap(plan.slots, plan.load_factor)
         yield from self._build_map(offsets)
@@ -127,6 +114,7 @@ class Cleaning:
         transactions = CleanedTransactions(self._aborted_transactions(plan.sources[0].base_offset))
         for group in group_segments(sources, plan.config, self._index_size):
             yield from self._clean_group(group, offsets, transactions)
+        yield result
 
     def _index_size(self, path: str) -> int:
         try:
@@ -157,7 +145,7 @@ class Cleaning:
         self, group: list[SourceSegment], offsets: OffsetMap, transactions: CleanedTransactions
     ) -> Iterator[int | CleanedGroup]:
         plan, result, base_offset = self._plan, self._result, group[0].base_offset
-        writer = self._writer = CleanedSegmentWriter(
+        writer = CleanedSegmentWriter(
             self._disk, plan.directory, base_offset, plan.config, buffer_size_bytes=plan.buffer_size_bytes
         )
         transactions.index = writer.transaction_index

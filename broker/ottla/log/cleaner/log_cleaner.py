@@ -2,7 +2,7 @@
 
 Every log.cleaner.backoff.ms all compacted logs are measured, a few per tick; after a cleaning, at once. The filthiest
 one above its min.cleanable.dirty.ratio is cleaned, or one with records older than max.compaction.lag.ms. As many are
-cleaned at a time as log.cleaner.threads allows, each slice by slice on a thread of `ports.Background`.
+cleaned at a time as log.cleaner.threads allows, each as a task of `ports.BackgroundTasks`, slice by slice.
 
 A cleaning is given up if its log was truncated, deleted, moved, or is configured differently meanwhile. It cannot do
 harm then: until its segments are replaced, which is one step on the loop, the log does not depend on it.
@@ -14,10 +14,12 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from ottla.errors import CorruptRecordError, ShortageError, StorageError
 from ottla.log.cleaner.batch_filter import LastRecord, Retention
+from ottla.log.cleaner.cleaned_segment import remove_cleaned_files
 from ottla.log.cleaner.cleaning import CleanedGroup, Cleaning, CleaningPlan, CleaningResult
 from ottla.log.cleaner.config import CleanerConfig
 from ottla.log.cleaner.dirty_log import DirtyLog, measure
@@ -27,7 +29,7 @@ from ottla.log.cleaner.throttle import Throttle
 from ottla.log.config import LogConfig
 from ottla.log.partition_log import PartitionLog
 from ottla.log.segment import Segment
-from ottla.ports import Background, Clock, Disk
+from ottla.ports import BackgroundTasks, Clock, Disk, Task
 from ottla.types import Offset, TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -45,7 +47,7 @@ class _Job:
 
     dirty: DirtyLog
     plan: CleaningPlan
-    cleaning: Cleaning
+    task: Task[int | CleanedGroup | CleaningResult]
     segments: dict[Offset, Segment]
     truncation_count: int
     started_ms: int
@@ -91,7 +93,7 @@ class LogCleaner:
         *,
         disk: Disk,
         clock: Clock,
-        background: Background,
+        background: BackgroundTasks,
         logs: Mapping[TopicPartition, PartitionLog],
         config: CleanerConfig,
         may_clean: Callable[[PartitionLog], bool],
@@ -205,7 +207,7 @@ class LogCleaner:
         job = _Job(
             dirty,
             plan,
-            Cleaning(self._disk, plan),
+            self._background.start_task(partial(Cleaning, self._disk, plan)),
             {segment.base_offset: segment for segment in dirty.segments},
             log.truncation_count,
             self._clock.monotonic_ms(),
@@ -247,7 +249,7 @@ class LogCleaner:
         if reason is not None:
             self._give_up(job, reason)
             return
-        self._background.run(job.cleaning.advance, lambda outcome: self._on_advanced(job, outcome))
+        job.task.advance(lambda outcome: self._on_advanced(job, outcome))
 
     def _changed(self, job: _Job) -> str | None:
         """Return why ``job`` must not continue; None if it may."""
@@ -358,10 +360,12 @@ class LogCleaner:
                 logger.warning("%s: the next compaction removes the files of this one: %s", job.plan.directory, outcome)
             self._end(job, retries_at_once=retries_at_once)
 
-        self._background.run(job.cleaning.remove_files, removed)
+        job.task.close()
+        self._background.run(partial(remove_cleaned_files, self._disk, job.plan.directory), removed)
 
     def _end(self, job: _Job, *, retries_at_once: bool = True) -> None:
         now_ms = self._clock.monotonic_ms()
+        job.task.close()
         del self._jobs[job.dirty.log.topic_partition]
         self.due_ms = now_ms if retries_at_once else now_ms + self.config.backoff_ms
         self._wake(self.due_ms)

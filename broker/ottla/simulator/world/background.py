@@ -1,12 +1,12 @@
-"""`SimulatedBackground`: `ottla.ports.Background` as events that can be late, fail, or die with the process.
+"""`SimulatedBackground`: `ottla.ports.BackgroundTasks` as events that can be late, fail, or die with the process.
 
 Threads read their arguments at some moment between `run` and its completion. With ``random`` the work is therefore
 performed either at once or only when it completes, so that a seed finds work on data that the loop changes before that.
 """
 
 from collections import deque
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
 
 from ottla.ports import Random
 
@@ -49,6 +49,10 @@ class SimulatedBackground:
         else:
             self._complete_later(done, lambda: _perform(work))
 
+    def start_task(self, create: Callable[[], Iterator[T]]) -> "_SimulatedTask[T]":
+        """See `ottla.ports.BackgroundTasks.start_task`; each step is an event like any other work."""
+        return _SimulatedTask(self, create)
+
     def _fails(self) -> bool:
         if self._failures_left:
             self._failures_left -= 1
@@ -82,6 +86,26 @@ class SimulatedBackground:
         """End the process: nothing that it has run completes any more."""
         self._generation += 1
         self._waiting.clear()
+
+
+class _SimulatedTask(Generic[T]):
+    """A task whose steps are performed in this process, and die with it."""
+
+    def __init__(self, background: SimulatedBackground, create: Callable[[], Iterator[T]]) -> None:
+        self._background = background
+        self._create = create
+        self._steps: Iterator[T] | None = None
+
+    def advance(self, done: Callable[[T | Exception], None]) -> None:
+        self._background.run(self._step, done)
+
+    def _step(self) -> T:
+        if self._steps is None:
+            self._steps = self._create()
+        return next(self._steps)
+
+    def close(self) -> None:
+        self._steps = None
 
 
 def _perform(work: Callable[[], T]) -> T | Exception:
