@@ -22,7 +22,14 @@ from ottla.log.cleaner.offset_map import OffsetMap
 from ottla.log.validation import RECORDS_SIZE_BYTES_MAX
 from ottla.ports import Buffer
 from ottla.types import Offset, ProducerEpoch, ProducerId
-from ottla.wire.records import Record, RecordBatch, TimestampType, build_batch, build_empty_batch, read_records
+from ottla.wire.records import (
+    RecordBatch,
+    RecordKey,
+    build_empty_batch,
+    build_retained_batch,
+    decompress,
+    read_record_keys,
+)
 
 
 class LastRecord(NamedTuple):
@@ -59,24 +66,28 @@ def filter_batch(batch: RecordBatch, offsets: OffsetMap, transactions: CleanedTr
     horizon_ms = batch.delete_horizon_ms
     is_due = horizon_ms is not None and horizon_ms <= keep.now_ms
     is_discarded = is_discardable and (is_due or not batch.is_control)
-    retained: list[Record] = []
+    data = b""
+    retained: list[RecordKey] = []
     if not is_discarded:
-        retained = read_records(batch, size_bytes_max=RECORDS_SIZE_BYTES_MAX)
+        data = decompress(batch.compression, batch.payload, size_bytes_max=RECORDS_SIZE_BYTES_MAX)
+        retained = read_record_keys(batch, data)
         if not batch.is_control:
             retained = [record for record in retained if _is_retained(record, offsets, is_due=is_due)]
     if not retained:
         return build_empty_batch(batch) if _must_stay(batch, keep) else b""
-    starts_horizon = horizon_ms is None and (is_discardable or any(record.value is None for record in retained))
+    starts_horizon = horizon_ms is None and (is_discardable or any(record.is_tombstone for record in retained))
     if len(retained) == batch.record_count and not starts_horizon:
         return batch.data
-    return _rebuild(batch, retained, keep.now_ms + keep.delete_retention_ms if starts_horizon else horizon_ms)
+    if starts_horizon:
+        horizon_ms = keep.now_ms + keep.delete_retention_ms
+    return build_retained_batch(batch, data, retained, delete_horizon_ms=horizon_ms)
 
 
-def _is_retained(record: Record, offsets: OffsetMap, *, is_due: bool) -> bool:
+def _is_retained(record: RecordKey, offsets: OffsetMap, *, is_due: bool) -> bool:
     """``is_due``: tombstones of the batch may be removed."""
     if record.offset > offsets.latest_offset:
         return True
-    if record.key is None or (record.value is None and is_due):
+    if record.key is None or (record.is_tombstone and is_due):
         return False
     return record.offset >= offsets.get(record.key)
 
@@ -91,23 +102,3 @@ def _must_stay(batch: RecordBatch, keep: Retention) -> bool:
         # Its marker has the epoch, without which an older instance of the producer would not be fenced.
         is_last = batch.is_control and batch.producer_epoch == last.producer_epoch
     return is_last or batch.next_offset == keep.uncleanable_offset
-
-
-def _rebuild(batch: RecordBatch, records: list[Record], delete_horizon_ms: int | None) -> bytes:
-    """Return a batch of ``records`` with everything else of ``batch``'s, and in its codec."""
-    timestamp_type = batch.timestamp_type
-    return build_batch(
-        records,
-        last_offset=batch.last_offset,
-        base_offset=batch.base_offset,
-        leader_epoch=batch.leader_epoch,
-        compression=batch.compression,
-        timestamp_type=timestamp_type,
-        log_append_time_ms=batch.max_timestamp_ms if timestamp_type is TimestampType.LOG_APPEND_TIME else None,
-        producer_id=batch.producer_id,
-        producer_epoch=batch.producer_epoch,
-        base_sequence=batch.base_sequence,
-        is_transactional=batch.is_transactional,
-        is_control=batch.is_control,
-        delete_horizon_ms=delete_horizon_ms,
-    )

@@ -26,7 +26,7 @@ from ottla.log.transaction_index import AbortedTransaction, TransactionIndex
 from ottla.log.validation import RECORDS_SIZE_BYTES_MAX
 from ottla.ports import Disk
 from ottla.types import Offset
-from ottla.wire.records import RecordBatch, build_empty_batch, read_records
+from ottla.wire.records import RecordBatch, build_empty_batch, decompress, read_record_keys
 
 RECORDS_PER_SLICE: Final = 200
 """A slice holds the interpreter's lock, and the loop waits for it: with these it is a millisecond."""
@@ -218,11 +218,16 @@ def _add_keys(batch: RecordBatch, start_offset: Offset, offsets: OffsetMap, tran
     batch.check_crc()
     is_aborted = transactions.is_discardable(batch)
     if not batch.is_control and not is_aborted:
-        for record in read_records(batch, size_bytes_max=RECORDS_SIZE_BYTES_MAX):
-            if record.key is not None and record.offset >= start_offset:
-                if offsets.is_full:
-                    return False
-                offsets.put(record.key, record.offset)
+        data = decompress(batch.compression, batch.payload, size_bytes_max=RECORDS_SIZE_BYTES_MAX)
+        records = read_record_keys(batch, data)
+        if not offsets.put_all(
+            [
+                (record.key, record.offset)
+                for record in records
+                if record.key is not None and record.offset >= start_offset
+            ]
+        ):
+            return False
     offsets.advance(batch.last_offset)
     return True
 

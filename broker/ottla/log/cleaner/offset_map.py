@@ -7,6 +7,7 @@ Source: SkimpyOffsetMap of Kafka.
 """
 
 from array import array
+from collections.abc import Iterable
 from hashlib import blake2b
 from math import isqrt
 from struct import Struct
@@ -51,23 +52,25 @@ class OffsetMap:
         return self._count
 
     @property
-    def is_full(self) -> bool:
-        return self._count >= self.capacity
-
-    @property
     def utilization(self) -> float:
         """Return the share of the slots that are used."""
         return self._count / self.slots
 
-    def put(self, key: bytes, offset: Offset) -> None:
-        """Set the last offset of ``key``; the map must not be full."""
-        digest = blake2b(key, digest_size=_HASH_SIZE_BYTES).digest()
-        slot = self._find(digest)
-        if not self._offsets[slot]:
-            self._hashes[slot * _HASH_SIZE_BYTES : (slot + 1) * _HASH_SIZE_BYTES] = digest
-            self._count += 1
-        self._offsets[slot] = offset + 1
-        self.latest_offset = offset
+    def put_all(self, records: Iterable[tuple[bytes, Offset]]) -> bool:
+        """Set the last offset of each key, in order; return False when the map is full before the last one."""
+        hashes, offsets, capacity = self._hashes, self._offsets, self.capacity
+        count = self._count
+        for key, offset in records:
+            if count >= capacity:
+                return False
+            digest = blake2b(key, digest_size=_HASH_SIZE_BYTES).digest()
+            slot = self._find(digest)
+            if not offsets[slot]:
+                hashes[slot * _HASH_SIZE_BYTES : (slot + 1) * _HASH_SIZE_BYTES] = digest
+                self._count = count = count + 1
+            offsets[slot] = offset + 1
+            self.latest_offset = offset
+        return True
 
     def get(self, key: bytes) -> Offset:
         """Return the last offset of ``key``; -1 when it was not added."""
@@ -82,9 +85,8 @@ class OffsetMap:
         slots, offsets, hashes = self.slots, self._offsets, self._hashes
         first, second = _HALVES.unpack(digest)
         slot: int = first % slots
-        step: int = 1 + second % (slots - 1)
         while offsets[slot] and hashes[slot * _HASH_SIZE_BYTES : (slot + 1) * _HASH_SIZE_BYTES] != digest:
-            slot = (slot + step) % slots
+            slot = (slot + 1 + second % (slots - 1)) % slots
         return slot
 
 

@@ -1,8 +1,8 @@
 """Record batches, the contents of a log: parsed in place, walked, read, built and compressed.
 
 `batch` is the broker's hot path (a view on a header); `record` reads the records inside; `builder` and `control`
-write; `compression` and `crc32c` serve them; `legacy` reads the formats before magic 2. Errors are
-`ottla.errors.CorruptRecordError` and, for records that contradict their batch, `InvalidRecordError`.
+write; `record_keys` is for compaction; `compression` and `crc32c` serve them; `legacy` reads the formats before it.
+Errors are `ottla.errors.CorruptRecordError` and, for records that contradict their batch, `InvalidRecordError`.
 """
 
 from ottla.wire.records.batch import (
@@ -44,6 +44,7 @@ from ottla.wire.records.record import (
     validate_plain_records,
     validate_records,
 )
+from ottla.wire.records.record_keys import RecordKey, build_retained_batch, read_record_keys
 from ottla.wire.records.records_walk import RecordsWalk
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "Record",
     "RecordBatch",
     "RecordBatchBuilder",
+    "RecordKey",
     "RecordsSummary",
     "RecordsWalk",
     "TimestampType",
@@ -72,6 +74,7 @@ __all__ = [
     "build_batch",
     "build_empty_batch",
     "build_end_transaction_marker",
+    "build_retained_batch",
     "compress",
     "control_key",
     "crc32c",
@@ -84,6 +87,7 @@ __all__ = [
     "parse_control_key",
     "parse_end_transaction_value",
     "read_message_set",
+    "read_record_keys",
     "read_records",
     "replace_records",
     "validate_plain_records",

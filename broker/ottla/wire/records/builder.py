@@ -189,7 +189,7 @@ class RecordBatchBuilder:
         max_timestamp_ms = self._log_append_time_ms
         if max_timestamp_ms is None:
             max_timestamp_ms = self._max_timestamp_ms
-        return _join(
+        return join_batch(
             HEADER.pack(
                 self._base_offset,
                 HEADER_SIZE_BYTES - LOG_OVERHEAD_BYTES + len(records),
@@ -207,7 +207,7 @@ class RecordBatchBuilder:
         )
 
 
-def _join(header: bytes, records: bytes | bytearray) -> bytes:
+def join_batch(header: bytes, records: bytes | bytearray) -> bytes:
     """Return the batch of a ``header`` without its CRC-32C, which is computed here, and ``records``."""
     crc = crc32c(records, crc32c(header[ATTRIBUTES_POSITION:]))
     return b"".join(
@@ -220,7 +220,7 @@ def build_empty_batch(batch: RecordBatch) -> bytes:
 
     Source: DefaultRecordBatch.writeEmptyHeader of Kafka.
     """
-    return _join(
+    return join_batch(
         HEADER.pack(
             batch.base_offset,
             HEADER_SIZE_BYTES - LOG_OVERHEAD_BYTES,

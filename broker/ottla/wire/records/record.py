@@ -82,7 +82,7 @@ def read_records(batch: RecordBatch, *, size_bytes_max: int) -> list[Record]:
             position, end = read_size(data, position)
             record, position = _read_record(data, position, end, base_offset, base_timestamp_ms, append_time_ms)
             if position != end:
-                raise _size_error(position, end)
+                raise size_error(position, end)
             if not previous < record.offset <= last_offset:
                 raise InvalidRecordError(
                     f"it has offset {record.offset} after {previous}, in a batch up to {last_offset}"
@@ -90,10 +90,10 @@ def read_records(batch: RecordBatch, *, size_bytes_max: int) -> list[Record]:
             previous = record.offset
             records.append(record)
     except IndexError:
-        raise _error(batch, len(records), "the bytes end within it") from None
+        raise record_error(batch, len(records), "the bytes end within it") from None
     except InvalidRecordError as error:
-        raise _error(batch, len(records), error.message) from None
-    _check_end(batch, len(records), len(data) - position)
+        raise record_error(batch, len(records), error.message) from None
+    check_end(batch, len(records), len(data) - position)
     return records
 
 
@@ -133,17 +133,17 @@ def validate_plain_records(batch: RecordBatch, data: bytes, *, headers_each_max:
                 data, position, end, headers_each_max
             )
             if position != end:
-                raise _size_error(position, end)
+                raise size_error(position, end)
             if offset_delta != index:
                 raise InvalidRecordError(f"it has offset delta {offset_delta}")
             if key_size_bytes < 0 and len(null_key_indexes) < NULL_KEY_INDEXES_MAX:
                 null_key_indexes.append(index)
             deltas_ms.append(timestamp_delta_ms)
     except IndexError:
-        raise _error(batch, index, "the bytes end within it") from None
+        raise record_error(batch, index, "the bytes end within it") from None
     except InvalidRecordError as error:
-        raise _error(batch, index, error.message) from None
-    _check_end(batch, batch.record_count, len(data) - position)
+        raise record_error(batch, index, error.message) from None
+    check_end(batch, batch.record_count, len(data) - position)
     if batch.last_offset_delta != batch.record_count - 1:
         raise InvalidRecordError(
             f"batch at offset {batch.base_offset} says that it has {batch.record_count} records and that its last "
@@ -158,7 +158,7 @@ def _summarize(batch: RecordBatch, deltas_ms: list[int], null_key_indexes: tuple
     min_delta_ms, max_delta_ms = min(deltas_ms), max(deltas_ms)
     base_ms, index = batch.base_timestamp_ms, deltas_ms.index(max_delta_ms)
     if base_ms + max_delta_ms > _INT64_MAX or base_ms + min_delta_ms < _INT64_MIN:
-        raise _error(batch, index, "its timestamp is more than 64 bits")
+        raise record_error(batch, index, "its timestamp is more than 64 bits")
     return RecordsSummary(
         record_count=len(deltas_ms),
         min_timestamp_ms=base_ms + min_delta_ms,
@@ -309,7 +309,8 @@ def skip_headers(data: bytes, position: int, end: int, headers_max: int) -> int:
     return position
 
 
-def _size_error(position: int, end: int) -> InvalidRecordError:
+def size_error(position: int, end: int) -> InvalidRecordError:
+    """Return the error of a record whose fields end at ``position``, and according to its size at ``end``."""
     return InvalidRecordError(f"its fields end {abs(position - end)} bytes {_side(position, end)} its size says")
 
 
@@ -317,7 +318,7 @@ def _side(position: int, end: int) -> str:
     return "before" if position < end else "after"
 
 
-def _check_end(batch: RecordBatch, record_count: int, left_bytes: int) -> None:
+def check_end(batch: RecordBatch, record_count: int, left_bytes: int) -> None:
     """Check the header's count, which must not be negative, and that no byte is left."""
     if batch.record_count < 0:
         raise InvalidRecordError(f"batch at offset {batch.base_offset} says that it has {batch.record_count} records")
@@ -328,7 +329,8 @@ def _check_end(batch: RecordBatch, record_count: int, left_bytes: int) -> None:
         )
 
 
-def _error(batch: RecordBatch, index: int, reason: str | None) -> InvalidRecordError:
+def record_error(batch: RecordBatch, index: int, reason: str | None) -> InvalidRecordError:
+    """Return the error of record ``index`` of ``batch``."""
     return InvalidRecordError(
         f"record {index} of {batch.record_count} in the batch at offset {batch.base_offset}: {reason}"
     )

@@ -48,8 +48,7 @@ def marker(offset: int, *, is_aborted: bool = False, **options: Any) -> RecordBa
 
 def offsets_of(*entries: tuple[bytes, int], latest: int = 999) -> OffsetMap:
     offsets = OffsetMap(100)
-    for key, offset in entries:
-        offsets.put(key, offset)
+    assert offsets.put_all(entries)
     offsets.advance(latest)
     return offsets
 

@@ -11,9 +11,8 @@ from ottla.log.cleaner.offset_map import ENTRY_SIZE_BYTES, OffsetMap, slots_for
 def test_map_returns_what_a_dictionary_returns(entries: list[tuple[bytes, int]]) -> None:
     offsets, model = OffsetMap(80), dict[bytes, int]()
 
-    for key, offset in entries:
-        offsets.put(key, offset)
-        model[key] = offset
+    assert offsets.put_all(entries)
+    model.update(entries)
 
     assert len(offsets) == len(model)
     assert {key: offsets.get(key) for key in model} == model
@@ -26,13 +25,20 @@ def test_map_returns_what_a_dictionary_returns(entries: list[tuple[bytes, int]])
 def test_full_map_still_finds_every_key(slots: int, load_factor: float) -> None:
     offsets = OffsetMap(slots, load_factor)
     count = 0
-    while not offsets.is_full:
-        offsets.put(b"%d" % count, count)
+    while offsets.put_all([(b"%d" % count, count)]):
         count += 1
 
     assert 1 <= count == offsets.capacity < offsets.slots
     assert [offsets.get(b"%d" % key) for key in range(count)] == list(range(count))
     assert offsets.get(b"absent") == -1
+
+
+def test_full_map_has_the_offsets_up_to_the_record_that_did_not_fit() -> None:
+    offsets = OffsetMap(5)
+
+    assert not offsets.put_all([(b"%d" % offset, offset) for offset in range(10)])
+    assert offsets.latest_offset == offsets.capacity - 1
+    assert [offsets.get(b"%d" % offset) for offset in range(6)] == [0, 1, 2, 3, -1, -1]
 
 
 def test_latest_offset_does_not_go_back() -> None:
