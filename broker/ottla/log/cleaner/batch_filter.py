@@ -72,7 +72,7 @@ def filter_batch(batch: RecordBatch, offsets: OffsetMap, transactions: CleanedTr
         data = decompress(batch.compression, batch.payload, size_bytes_max=RECORDS_SIZE_BYTES_MAX)
         retained = read_record_keys(batch, data)
         if not batch.is_control:
-            retained = [record for record in retained if _is_retained(record, offsets, is_due=is_due)]
+            retained = _select_retained(retained, offsets, is_due=is_due)
     if not retained:
         return build_empty_batch(batch) if _must_stay(batch, keep) else b""
     starts_horizon = horizon_ms is None and (is_discardable or any(record.is_tombstone for record in retained))
@@ -83,13 +83,16 @@ def filter_batch(batch: RecordBatch, offsets: OffsetMap, transactions: CleanedTr
     return build_retained_batch(batch, data, retained, delete_horizon_ms=horizon_ms)
 
 
-def _is_retained(record: RecordKey, offsets: OffsetMap, *, is_due: bool) -> bool:
+def _select_retained(records: list[RecordKey], offsets: OffsetMap, *, is_due: bool) -> list[RecordKey]:
     """``is_due``: tombstones of the batch may be removed."""
-    if record.offset > offsets.latest_offset:
-        return True
-    if record.key is None or (record.is_tombstone and is_due):
-        return False
-    return record.offset >= offsets.get(record.key)
+    latest_offset = offsets.latest_offset
+    last_offsets = offsets.get_all([record.key or b"" for record in records])
+    return [
+        record
+        for record, last_offset in zip(records, last_offsets, strict=True)
+        if record.offset > latest_offset
+        or (record.offset >= last_offset and record.key is not None and not (record.is_tombstone and is_due))
+    ]
 
 
 def _must_stay(batch: RecordBatch, keep: Retention) -> bool:

@@ -28,8 +28,8 @@ from ottla.ports import Disk
 from ottla.types import Offset
 from ottla.wire.records import RecordBatch, build_empty_batch, decompress, read_record_keys
 
-RECORDS_PER_SLICE: Final = 200
-"""A slice holds the interpreter's lock, and the loop waits for it: with these it is a millisecond."""
+RECORDS_PER_SLICE: Final = 2_000
+"""Some ms of work. Between slices a changed log ends the cleaning, and the limit of bytes per second delays it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,14 +219,13 @@ def _add_keys(batch: RecordBatch, start_offset: Offset, offsets: OffsetMap, tran
     is_aborted = transactions.is_discardable(batch)
     if not batch.is_control and not is_aborted:
         data = decompress(batch.compression, batch.payload, size_bytes_max=RECORDS_SIZE_BYTES_MAX)
-        records = read_record_keys(batch, data)
-        if not offsets.put_all(
-            [
-                (record.key, record.offset)
-                for record in records
-                if record.key is not None and record.offset >= start_offset
-            ]
-        ):
+        keys: list[bytes] = []
+        key_offsets: list[Offset] = []
+        for offset, key, *_ in read_record_keys(batch, data):
+            if key is not None and offset >= start_offset:
+                keys.append(key)
+                key_offsets.append(offset)
+        if not offsets.put_all(keys, key_offsets):
             return False
     offsets.advance(batch.last_offset)
     return True

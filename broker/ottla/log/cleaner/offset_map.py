@@ -7,7 +7,7 @@ Source: SkimpyOffsetMap of Kafka.
 """
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from math import isqrt
 from struct import Struct
@@ -56,38 +56,41 @@ class OffsetMap:
         """Return the share of the slots that are used."""
         return self._count / self.slots
 
-    def put_all(self, records: Iterable[tuple[bytes, Offset]]) -> bool:
+    def put_all(self, keys: Sequence[bytes], key_offsets: Sequence[Offset]) -> bool:
         """Set the last offset of each key, in order; return False when the map is full before the last one."""
         hashes, offsets, capacity = self._hashes, self._offsets, self.capacity
-        count = self._count
-        for key, offset in records:
-            if count >= capacity:
+        for offset, (slot, digest) in zip(key_offsets, self._find_all(keys), strict=True):
+            if self._count >= capacity:
                 return False
-            digest = blake2b(key, digest_size=_HASH_SIZE_BYTES).digest()
-            slot = self._find(digest)
             if not offsets[slot]:
                 hashes[slot * _HASH_SIZE_BYTES : (slot + 1) * _HASH_SIZE_BYTES] = digest
-                self._count = count = count + 1
+                self._count += 1
             offsets[slot] = offset + 1
             self.latest_offset = offset
         return True
 
-    def get(self, key: bytes) -> Offset:
-        """Return the last offset of ``key``; -1 when it was not added."""
-        return self._offsets[self._find(blake2b(key, digest_size=_HASH_SIZE_BYTES).digest())] - 1
+    def get_all(self, keys: Iterable[bytes]) -> list[Offset]:
+        """Return the last offset of each key; -1 for one that was not added."""
+        offsets = self._offsets
+        return [offsets[slot] - 1 for slot, _ in self._find_all(keys)]
 
     def advance(self, offset: Offset) -> None:
         """Record that everything up to ``offset`` has been added."""
         self.latest_offset = max(self.latest_offset, offset)
 
-    def _find(self, digest: bytes) -> int:
-        """Return the slot that has ``digest``, or the empty slot where it belongs."""
-        slots, offsets, hashes = self.slots, self._offsets, self._hashes
-        first, second = _HALVES.unpack(digest)
-        slot: int = first % slots
-        while offsets[slot] and hashes[slot * _HASH_SIZE_BYTES : (slot + 1) * _HASH_SIZE_BYTES] != digest:
-            slot = (slot + 1 + second % (slots - 1)) % slots
-        return slot
+    def _find_all(self, keys: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+        """Yield, for each key, the slot that has its hash, or the empty slot where it belongs; and the hash.
+
+        A loop in one frame: calls for each key cost as much as the search.
+        """
+        slots, offsets, hashes, halves = self.slots, self._offsets, self._hashes, _HALVES.unpack
+        for key in keys:
+            digest = blake2b(key, digest_size=_HASH_SIZE_BYTES).digest()
+            first, second = halves(digest)
+            slot: int = first % slots
+            while hashes[slot * _HASH_SIZE_BYTES : (slot + 1) * _HASH_SIZE_BYTES] != digest and offsets[slot]:
+                slot = (slot + 1 + second % (slots - 1)) % slots
+            yield slot, digest
 
 
 def _prime_up_to(number: int) -> int:

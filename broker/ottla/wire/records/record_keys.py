@@ -51,7 +51,7 @@ class RecordKey(NamedTuple):
     end: int
 
 
-def read_record_keys(batch: RecordBatch, data: bytes) -> list[RecordKey]:  # noqa: C901, PLR0912
+def read_record_keys(batch: RecordBatch, data: bytes) -> list[RecordKey]:  # noqa: C901, PLR0912, PLR0915
     """Return the key of every record of ``batch``, in order; ``data`` is its decompressed records.
 
     Varints of one byte, and of two where they are frequent, are read in place: a call costs more than they do.
@@ -91,8 +91,13 @@ def read_record_keys(batch: RecordBatch, data: bytes) -> list[RecordKey]:  # noq
             if size >= 0:
                 key = data[at : at + size]
                 at += size
-            byte = data[at]
-            size, at = (ZIGZAG[byte], at + 1) if byte < 0x80 else read_varint(data, at)
+            byte, second = data[at], data[at + 1]
+            if byte < 0x80:
+                size, at = ZIGZAG[byte], at + 1
+            elif second < 0x80 and not byte & 1:
+                size, at = (second << 6) + (byte - 0x80 >> 1), at + 2
+            else:
+                size, at = read_varint(data, at)
             is_tombstone = size < 0
             if not is_tombstone:
                 at += size

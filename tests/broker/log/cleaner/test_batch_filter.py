@@ -48,7 +48,7 @@ def marker(offset: int, *, is_aborted: bool = False, **options: Any) -> RecordBa
 
 def offsets_of(*entries: tuple[bytes, int], latest: int = 999) -> OffsetMap:
     offsets = OffsetMap(100)
-    assert offsets.put_all(entries)
+    assert offsets.put_all([key for key, _ in entries], [offset for _, offset in entries])
     offsets.advance(latest)
     return offsets
 

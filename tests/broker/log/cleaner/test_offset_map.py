@@ -11,12 +11,12 @@ from ottla.log.cleaner.offset_map import ENTRY_SIZE_BYTES, OffsetMap, slots_for
 def test_map_returns_what_a_dictionary_returns(entries: list[tuple[bytes, int]]) -> None:
     offsets, model = OffsetMap(80), dict[bytes, int]()
 
-    assert offsets.put_all(entries)
+    assert offsets.put_all([key for key, _ in entries], [offset for _, offset in entries])
     model.update(entries)
 
     assert len(offsets) == len(model)
-    assert {key: offsets.get(key) for key in model} == model
-    assert offsets.get(b"no such key") == -1
+    assert offsets.get_all(model) == list(model.values())
+    assert offsets.get_all([b"no such key"]) == [-1]
     assert offsets.latest_offset == (entries[-1][1] if entries else -1)
 
 
@@ -25,20 +25,21 @@ def test_map_returns_what_a_dictionary_returns(entries: list[tuple[bytes, int]])
 def test_full_map_still_finds_every_key(slots: int, load_factor: float) -> None:
     offsets = OffsetMap(slots, load_factor)
     count = 0
-    while offsets.put_all([(b"%d" % count, count)]):
+    while offsets.put_all([b"%d" % count], [count]):
         count += 1
 
     assert 1 <= count == offsets.capacity < offsets.slots
-    assert [offsets.get(b"%d" % key) for key in range(count)] == list(range(count))
-    assert offsets.get(b"absent") == -1
+    assert offsets.get_all([b"%d" % key for key in range(count)]) == list(range(count))
+    assert offsets.get_all([b"absent"]) == [-1]
 
 
 def test_full_map_has_the_offsets_up_to_the_record_that_did_not_fit() -> None:
     offsets = OffsetMap(5)
 
-    assert not offsets.put_all([(b"%d" % offset, offset) for offset in range(10)])
+    keys = [b"%d" % offset for offset in range(10)]
+    assert not offsets.put_all(keys, range(10))
     assert offsets.latest_offset == offsets.capacity - 1
-    assert [offsets.get(b"%d" % offset) for offset in range(6)] == [0, 1, 2, 3, -1, -1]
+    assert offsets.get_all(keys) == [0, 1, 2, 3] + [-1] * 6
 
 
 def test_latest_offset_does_not_go_back() -> None:
