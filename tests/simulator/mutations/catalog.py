@@ -17,7 +17,8 @@ from ottla.controller.partition_change import PartitionChange
 from ottla.handlers.api import RequestContext
 from ottla.log import partition_log, producer_state, retention
 from ottla.log.cleaner import cleaning, dirty_log
-from ottla.log.cleaner.cleaning import Cleaning
+from ottla.log.cleaner.cleaned_transactions import CleanedTransactions
+from ottla.log.cleaner.cleaning import CleanedGroup, Cleaning
 from ottla.log.cleaner.offset_map import OffsetMap
 from ottla.log.cleaner.segment_groups import SourceSegment
 from ottla.log.config import LogConfig
@@ -399,18 +400,20 @@ def _believe_unseen_leaders(set_attribute: SetAttribute) -> None:
 
 @mutation("compaction removes the last record of a key", seeds_max=105, seeds_from=9, seeds_step=16)
 def _remove_last_of_key(set_attribute: SetAttribute) -> None:
-    set_attribute(OffsetMap, "get", lambda self, key: self.latest_offset + 1)
+    set_attribute(OffsetMap, "get_all", lambda self, keys: [self.latest_offset + 1 for _ in keys])
 
 
 @mutation("compaction does not copy the later segments of a group", seeds_max=105, seeds_from=9, seeds_step=16)
 def _copy_first_of_group(set_attribute: SetAttribute) -> None:
-    batches = Cleaning._batches
+    clean_group = Cleaning._clean_group
 
-    def first_batches(self: Cleaning, source: SourceSegment, start_offset: int) -> Iterator[RecordBatch]:
-        is_later = self._writer is not None and self._writer.size_bytes > 0
-        return iter(()) if is_later else batches(self, source, start_offset)
+    def clean_first(
+        self: Cleaning, group: list[SourceSegment], offsets: OffsetMap, transactions: CleanedTransactions
+    ) -> Iterator[object]:
+        for outcome in clean_group(self, group[:1], offsets, transactions):
+            yield outcome._replace(sources=group) if isinstance(outcome, CleanedGroup) else outcome
 
-    set_attribute(Cleaning, "_batches", first_batches)
+    set_attribute(Cleaning, "_clean_group", clean_first)
 
 
 @mutation("compaction does not stop at the high watermark", seeds_max=105, seeds_from=9, seeds_step=16)
