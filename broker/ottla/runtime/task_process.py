@@ -127,6 +127,7 @@ class TaskProcess:
                 stdout=subprocess.PIPE,
                 env={**os.environ, "PYTHONPATH": paths},
                 pass_fds=self._inherited(),
+                start_new_session=True,  # see `task_server`
             )
         return self._child
 
