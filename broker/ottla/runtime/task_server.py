@@ -88,9 +88,9 @@ def _die_with_parent() -> None:
 def _yield_to_broker() -> None:
     """Have the kernel prefer the broker when a core or memory is short; what is killed here is tried again."""
     lower_thread_priority()
-    # Linux weighs sessions against each other where no control group does, and this process has one of its own: within
-    # the broker's, each core that it uses would delay the broker. Beside other load, the p99 of produce was 2 to 4 times
-    # that of quiet, and equal to it with two sessions.
+    # Where no control group does, Linux weighs sessions against each other, and this process has one of its own. In the
+    # broker's, each core that it used would delay the broker: beside other load, the p99 of produce was 4 to 8 times
+    # that of quiet, and at most 1.7 times with two sessions.
     for path, value in ((_AUTOGROUP, NICENESS), (_OOM_SCORE_ADJUSTMENT, _OOM_SCORE)):
         try:
             Path(path).write_text(str(value))

@@ -9,7 +9,7 @@ without the records that the map has a later one for. Neighbouring segments are 
   continues.
 - `batch_filter`: what is left of one batch: tombstones, markers, the last batches of live producers.
 - `cleaned_transactions`: aborted data, and markers that are not needed any more.
-- `cleaned_segment`: the ``.cleaned`` files of a segment; `cleaning`: one cleaning, in slices of I/O off the loop.
+- `cleaned_segment`: the ``.cleaned`` files of a segment; `cleaning`: one cleaning, in slices, in a process of its own.
 - `dirty_log`: what may be cleaned, and how dirty it is; `log_cleaner`: selects the filthiest log, runs, throttles, and
   replaces the segments on the loop (`LocalLog.replace_segments`, `interrupted_work` after a crash).
 
@@ -20,9 +20,9 @@ Invariants:
 - Records keep their offsets, batches their ranges of offsets and sequence numbers; the log start does not move.
 - Never cleaned: the active segment, records at or above the last stable offset (and so the high watermark), or above
   the recovery point, where a gap could be mistaken for a lost write.
-- The work off the loop uses no object of the loop: it opens files by path. The loop checks, before it replaces
-  segments, that they are still the same and that nothing was truncated since: a record that was removed because of a
-  later one must not outlive it.
+- The work off the loop uses no object of the loop: plan and results are pickled, and it opens files by path. The loop
+  checks, before it replaces segments, that they are still the same and that nothing was truncated since: a record that
+  was removed because of a later one must not outlive it.
 - A corrupt batch makes its partition uncleanable until the node restarts; the others go on being cleaned.
 
 Source: LogCleaner, LogCleanerManager and Cleaner of Apache Kafka 4.3; KIP-354 (max lag), KIP-534 (delete horizons).
