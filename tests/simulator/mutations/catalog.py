@@ -400,7 +400,7 @@ def _believe_unseen_leaders(set_attribute: SetAttribute) -> None:
 
 @mutation("compaction removes the last record of a key", seeds_max=105, seeds_from=9, seeds_step=16)
 def _remove_last_of_key(set_attribute: SetAttribute) -> None:
-    set_attribute(OffsetMap, "get_all", lambda self, keys: [self.latest_offset + 1 for _ in keys])
+    set_attribute(OffsetMap, "marks", lambda self, base_offset, last_offset: b"\1" * (last_offset + 1 - base_offset))
 
 
 @mutation("compaction does not copy the later segments of a group", seeds_max=105, seeds_from=9, seeds_step=16)

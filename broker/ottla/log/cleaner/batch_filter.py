@@ -68,11 +68,12 @@ def filter_batch(batch: RecordBatch, offsets: OffsetMap, transactions: CleanedTr
     is_discarded = is_discardable and (is_due or not batch.is_control)
     data = b""
     retained: list[RecordKey] = []
-    if not is_discarded:
+    marks = None if batch.is_control else offsets.marks(batch.base_offset, batch.last_offset)
+    if not is_discarded and (marks is None or 0 in marks):
         data = decompress(batch.compression, batch.payload, size_bytes_max=RECORDS_SIZE_BYTES_MAX)
         retained = read_record_keys(batch, data)
         if not batch.is_control:
-            retained = _select_retained(retained, offsets, is_due=is_due)
+            retained = _select_retained(retained, offsets, marks, batch.base_offset, is_due=is_due)
     if not retained:
         return build_empty_batch(batch) if _must_stay(batch, keep) else b""
     starts_horizon = horizon_ms is None and (is_discardable or any(record.is_tombstone for record in retained))
@@ -83,15 +84,22 @@ def filter_batch(batch: RecordBatch, offsets: OffsetMap, transactions: CleanedTr
     return build_retained_batch(batch, data, retained, delete_horizon_ms=horizon_ms)
 
 
-def _select_retained(records: list[RecordKey], offsets: OffsetMap, *, is_due: bool) -> list[RecordKey]:
-    """``is_due``: tombstones of the batch may be removed."""
+def _select_retained(
+    records: list[RecordKey], offsets: OffsetMap, marks: bytearray | None, base_offset: Offset, *, is_due: bool
+) -> list[RecordKey]:
+    """``marks`` are those of the map from ``base_offset`` on; ``is_due``: tombstones of the batch may be removed."""
+    superseded: list[int]
+    if marks is not None:
+        superseded = [marks[record.offset - base_offset] for record in records]
+    else:
+        last_offsets = offsets.get_all([record.key or b"" for record in records])
+        superseded = [record.offset < last for record, last in zip(records, last_offsets, strict=True)]
     latest_offset = offsets.latest_offset
-    last_offsets = offsets.get_all([record.key or b"" for record in records])
     return [
         record
-        for record, last_offset in zip(records, last_offsets, strict=True)
+        for record, is_superseded in zip(records, superseded, strict=True)
         if record.offset > latest_offset
-        or (record.offset >= last_offset and record.key is not None and not (record.is_tombstone and is_due))
+        or not (is_superseded or record.key is None or (record.is_tombstone and is_due))
     ]
 
 

@@ -109,7 +109,7 @@ _KEYED = {
     "min.cleanable.dirty.ratio": "0.0",
     "delete.retention.ms": str(KEYED_DELETE_RETENTION_MS),
 }
-_EAGER_CLEANER = {"log.cleaner.backoff.ms": "200", "log.cleaner.io.buffer.size": "1024"}
+_EAGER_CLEANER = {"log.cleaner.backoff.ms": "200", "log.cleaner.io.buffer.size": "128"}
 _LOG_DIRECTORIES = ("/data", "/data", "/data,/data2", "/data,/data2,/data3")
 
 

@@ -102,6 +102,34 @@ def test_append_time_is_kept() -> None:
     assert [each.timestamp_ms for each in contents(left)] == [NOW_MS]
 
 
+def test_marks_of_the_dirty_section_decide_as_the_last_offsets_do() -> None:
+    records = [record(10, b"a"), record(11, b"b", None), record(12, None), record(13, b"c"), record(14, b"a")]
+    batch = batch_of(records)
+    offsets = OffsetMap(100, first_offset=10, offset_count=6)
+    offsets.put_all([b"a", b"b", b"c", b"a", b"c"], [10, 11, 13, 14, 15])
+
+    assert [each.offset for each in contents(clean(batch, offsets))] == [11, 14]
+
+
+def test_records_above_a_map_with_marks_stay() -> None:
+    records = [record(10, b"a"), record(11, b"a"), record(12, None)]
+    offsets = OffsetMap(100, first_offset=10, offset_count=6)
+    offsets.put_all([b"a"], [10])
+
+    assert contents(clean(batch_of(records), offsets)) == records
+
+
+def test_batch_of_superseded_records_goes_and_leaves_its_producers_sequence() -> None:
+    batch = batch_of([record(10, b"a"), record(11, b"a")], producer_id=5, producer_epoch=1, base_sequence=40)
+    offsets = OffsetMap(100, first_offset=10, offset_count=3)
+    offsets.put_all([b"a", b"a", b"a"], [10, 11, 12])
+
+    assert clean(batch, offsets) is None
+    left = clean(batch, offsets, KEEP._replace(last_records={5: LastRecord(11, 1)}))
+    assert left is not None
+    assert (left.record_count, left.last_sequence) == (0, 41)
+
+
 def test_record_without_key_goes() -> None:
     assert clean(batch_of([record(1, None)]), offsets_of()) is None
 

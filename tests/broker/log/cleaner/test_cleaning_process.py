@@ -45,7 +45,7 @@ class CleanedByProcess:
             clock=self.clock,
             background=self.workers,
             logs={TOPIC_PARTITION: self.log},
-            config=CleanerConfig(io_buffer_bytes=64),
+            config=CleanerConfig(io_buffer_bytes=8),
             may_clean=lambda _: True,
             on_cleaned=self._on_cleaned,
             wake=lambda _: None,

@@ -155,7 +155,7 @@ def test_cleaning_without_a_thread_is_tried_again_after_the_backoff() -> None:
 
 
 def test_io_is_throttled() -> None:
-    log = CompactedLog(cleaner=CleanerConfig(io_buffer_bytes=64, io_bytes_per_second_max=1_000))
+    log = CompactedLog(cleaner=CleanerConfig(io_buffer_bytes=8, io_bytes_per_second_max=1_000))
     for number in range(30):
         log.append((b"key-%d" % (number % 5), b"value-%02d" % number))
     log.roll()

@@ -146,7 +146,7 @@ def test_dirty_ratio(ratio: float, is_cleaned: bool) -> None:
 
 
 def test_small_map_cleans_in_several_rounds() -> None:
-    log = CompactedLog(cleaner=CleanerConfig(dedupe_buffer_bytes=24 * 5, io_buffer_bytes=64))
+    log = CompactedLog(cleaner=CleanerConfig(dedupe_buffer_bytes=24 * 5, io_buffer_bytes=8))
     for number in range(30):
         log.append((b"key-%d" % (number % 10), b"value-%02d" % number))
     log.roll()

@@ -19,7 +19,7 @@ ENTRIES = st.lists(st.tuples(st.sampled_from(KEYS), st.sampled_from([None, b"1",
 class CompactionModel(RuleBasedStateMachine):
     @initialize(map_slots=st.sampled_from([3, 5, 100]), segment_bytes=st.sampled_from([300, 1_000]))
     def start(self, map_slots: int, segment_bytes: int) -> None:
-        self.log = CompactedLog(cleaner=CleanerConfig(dedupe_buffer_bytes=24 * map_slots, io_buffer_bytes=64))
+        self.log = CompactedLog(cleaner=CleanerConfig(dedupe_buffer_bytes=24 * map_slots, io_buffer_bytes=8))
         self.log.update(segment_bytes=segment_bytes)
         self.appended: dict[int, Record] = {}
         self.committed: set[int] = set()

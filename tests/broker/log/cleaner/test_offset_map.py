@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.log.cleaner import offset_map
 from ottla.log.cleaner.offset_map import ENTRY_SIZE_BYTES, OffsetMap, slots_for
 
 
@@ -62,3 +63,26 @@ def test_latest_offset_does_not_go_back() -> None:
 )
 def test_slots(buffer_bytes: int, records: int, expected: int) -> None:
     assert slots_for(buffer_bytes, 0.9, records) == expected
+
+
+@given(st.lists(st.binary(max_size=1), min_size=1, max_size=60), st.integers(0, 2**60), st.integers(0, 60))
+def test_marks_are_those_of_records_with_a_later_one_of_their_key(
+    keys: list[bytes], first_offset: int, offset_count: int
+) -> None:
+    offsets = OffsetMap(80, first_offset=first_offset, offset_count=offset_count)
+    assert offsets.put_all(keys, range(first_offset, first_offset + len(keys)))
+    expected = bytes(key in keys[index + 1 :] for index, key in enumerate(keys)).ljust(offset_count, b"\0")
+
+    if offset_count:
+        assert offsets.marks(first_offset, first_offset + offset_count - 1) == expected[:offset_count]
+    assert offsets.marks(first_offset, first_offset + offset_count) is None
+    assert offsets.marks(first_offset - 1, first_offset) is None
+
+
+def test_offsets_beyond_the_limit_of_marks_are_not_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offset_map, "MARKS_MAX", 2)
+    offsets = OffsetMap(80, first_offset=5, offset_count=1_000)
+    offsets.put_all([b"a", b"b", b"b", b"b"], range(5, 9))
+
+    assert offsets.marks(5, 6) == b"\0\1"
+    assert offsets.marks(6, 7) is None

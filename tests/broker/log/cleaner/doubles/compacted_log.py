@@ -56,7 +56,7 @@ class CompactedLog:
         self.clock = Clock()
         self.background = SimulatedBackground()
         self.config = config
-        self.cleaner_config = cleaner or CleanerConfig(io_buffer_bytes=64)
+        self.cleaner_config = cleaner or CleanerConfig(io_buffer_bytes=8)
         self.checkpoints: list[int] = []
         self.failures: list[Exception] = []
         self.logs: dict[TopicPartition, PartitionLog] = {}
