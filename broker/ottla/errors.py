@@ -10,6 +10,7 @@ The cause decides the class:
 Source: org.apache.kafka.common.protocol.Errors of Kafka 4.3 (names, codes and which are retriable).
 """
 
+import copyreg
 import errno
 from collections.abc import Mapping
 from enum import IntEnum
@@ -236,6 +237,10 @@ class KafkaError(OttlaError):
         super().__init__(f"{code.name}: {one_line(message)}" if message else code.name)
         self.code = code
         self.message = None if message is None else cut_message(message)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle without `__init__`, whose arguments are others than those of Exception."""
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class InvalidRequestError(KafkaError):

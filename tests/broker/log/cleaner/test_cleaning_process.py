@@ -135,3 +135,21 @@ def test_killed_process_gives_the_cleaning_up_and_the_next_one_has_the_same_resu
     log.finish_cleaning()
 
     assert log.files() == files_of_a_cleaning_in_this_process()
+
+
+def test_corrupt_batch_is_named_by_the_process_that_reads_it(
+    log: CleanedByProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = sorted(log.directory.glob("*.log"))[1]
+    base_offset = int(path.stem)
+    corrupt = bytearray(path.read_bytes())
+    corrupt[70] ^= 1
+    path.write_bytes(corrupt)
+
+    log.start_cleaning()
+    while log.cleaner._jobs:
+        log.run_one()
+
+    assert f"Marking topic-0 as uncleanable: compaction of {log.directory} stops until the node restarts" in caplog.text
+    assert f"CORRUPT_MESSAGE: the batch at offset {base_offset}:" in caplog.text
+    assert not list(log.directory.glob("*.cleaned"))
