@@ -133,13 +133,14 @@ class TransactionShard:
         """Return the result that writes ``metadata`` and continues when it is committed.
 
         Raises:
-            KafkaError: UNSUPPORTED_VERSION, records under ``transaction.version`` 0 cannot say that the client uses 2;
-                those of a transaction whose last record says so already continue to say it.
+            KafkaError: UNSUPPORTED_VERSION, records under ``transaction.version`` 0 cannot say that the client uses 2.
+                An id whose last record says so continues to say it until a transaction of an older client: otherwise no
+                transaction of before the change could end, and readers of committed records would wait for it.
         """
         version = value_version(self.transaction_version)
         if not version and metadata.has_epoch_per_transaction:
             before = self.transactions.get(metadata.transactional_id)
-            if before is not metadata and (before is None or not before.state.is_prepared):
+            if before is None or not before.has_epoch_per_transaction:
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
             version = value_version(EPOCH_PER_TRANSACTION_VERSION)
         record = TransactionRecord(metadata.transactional_id, metadata, version)

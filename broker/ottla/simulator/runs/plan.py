@@ -113,7 +113,7 @@ _EAGER_CLEANER = {"log.cleaner.backoff.ms": "200", "log.cleaner.io.buffer.size":
 _LOG_DIRECTORIES = ("/data", "/data", "/data,/data2", "/data,/data2,/data3")
 
 
-_TRANSACTION_VERSIONS = ((2,), (0, 2), (1,), (2, 1), (0,), (1, 2, 1))
+_TRANSACTION_VERSIONS = ((2,), (0, 2), (1,), (2, 1, 0), (0,), (1, 2, 1))
 
 
 def draw_plan(seed: int) -> Plan:
