@@ -9,7 +9,6 @@ from ottla.groups.offsets.store import OffsetStore
 from ottla.groups.shard import GroupCoordinatorShard
 from ottla.log.cleaner import batch_filter
 from ottla.transactions import enlist
-from ottla.transactions.metadata import TransactionMetadata
 from ottla.transactions.shard import TransactionShard
 from ottla.transactions.state import TransactionState
 from ottla.wire.records import NO_PRODUCER_ID
@@ -69,33 +68,21 @@ def _verify_old_epochs(set_attribute: SetAttribute) -> None:
     set_attribute(enlist, "require_producer", lambda shard, request: shard.transactions[request.transactional_id])
 
 
-@mutation("ends have no epoch of their own under transaction.version 2", known_seed=110, **IN_COPIES)
-def _keep_epochs(set_attribute: SetAttribute) -> None:
-    prepared = TransactionMetadata.prepared
-
-    def keep_epoch(self: TransactionMetadata, **arguments: Any) -> TransactionMetadata:
-        return prepared(self, **arguments | {"client_transaction_version": 0})
-
-    set_attribute(TransactionMetadata, "prepared", keep_epoch)
-
-
 @mutation("tombstones go in the cleaning that reads them first", **IN_KEYED_TOPICS)
 def _remove_tombstones_at_once(set_attribute: SetAttribute) -> None:
-    is_retained = batch_filter._is_retained
-    set_attribute(
-        batch_filter, "_is_retained", lambda record, offsets, *, is_due: is_retained(record, offsets, is_due=True)
-    )
+    select_retained = batch_filter._select_retained
+    set_attribute(batch_filter, "_select_retained", lambda *arguments, is_due: select_retained(*arguments, is_due=True))
 
 
 @mutation("the delete horizon does not count delete.retention.ms", known_seed=90, **IN_KEYED_TOPICS)
 def _delete_at_once(set_attribute: SetAttribute) -> None:
-    rebuild = batch_filter._rebuild
+    build = batch_filter.build_retained_batch
 
-    def rebuild_at_once(batch: Any, records: Any, delete_horizon_ms: int | None) -> bytes:
+    def build_due_batch(batch: Any, *arguments: Any, delete_horizon_ms: int | None) -> bytes:
         starts = delete_horizon_ms is not None and delete_horizon_ms != batch.delete_horizon_ms
-        return rebuild(batch, records, 0 if starts else delete_horizon_ms)
+        return build(batch, *arguments, delete_horizon_ms=0 if starts else delete_horizon_ms)
 
-    set_attribute(batch_filter, "_rebuild", rebuild_at_once)
+    set_attribute(batch_filter, "build_retained_batch", build_due_batch)
 
 
 if __name__ == "__main__":

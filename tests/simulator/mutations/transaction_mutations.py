@@ -94,6 +94,16 @@ def _append_unverified(set_attribute: SetAttribute) -> None:
     _verify_nothing(set_attribute)
 
 
+@mutation("ends have no epoch of their own under transaction.version 2", **IN_TRANSACTIONS)
+def _keep_epochs(set_attribute: SetAttribute) -> None:
+    prepared = TransactionMetadata.prepared
+
+    def keep_epoch(self: TransactionMetadata, **arguments: Any) -> TransactionMetadata:
+        return prepared(self, **arguments | {"client_transaction_version": 0})
+
+    set_attribute(TransactionMetadata, "prepared", keep_epoch)
+
+
 def _verify_nothing(set_attribute: SetAttribute) -> None:
     set_attribute(AppendAttempt, "start", lambda self, adds_partitions: None)
     set_attribute(Verifications, "require_guard", lambda self, batch, guard: None)
