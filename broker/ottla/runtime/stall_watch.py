@@ -1,7 +1,7 @@
 """`StallWatch`: a thread that reports an event loop which serves no connection for too long, and what the loop does.
 
 One Python thread serves all connections of a node. A disk that does not respond, a defect or a very busy host can stop
-it, and then no metric and no request of the node tells why. So the stack is taken while the loop is stalled, with the
+it, and then no metric and no response of the node says why. So the stack is taken while the loop is stalled, with the
 state of its thread: ``D`` is a system call that waits for a disk, ``R`` runs or waits for a core, ``S`` sleeps.
 
 A process that was paused as a whole is not a stall: then this thread did not run either.
