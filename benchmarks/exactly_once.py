@@ -97,7 +97,8 @@ def count_words(cluster: Cluster, folder: Path, name: str) -> dict[str, float]:
     home = Path(os.environ["OTTLA_KAFKA_LIBS"]).parent
     for suffix in ("in", "out"):
         cluster.create_topic(f"{name}-{suffix}", partitions=transactions.PARTITIONS, replicas=3)
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_server, "linger.ms": 5, "acks": "all"})
+    settings = {"linger.ms": 5, "acks": "all", "queue.buffering.max.messages": COUNTED}
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_server, **settings})
     for index in range(COUNTED):
         producer.produce(f"{name}-in", f"word-{index * 7919 % WORDS}")
         producer.poll(0)

@@ -17,9 +17,11 @@ from ottla.runtime.response_group import ResponseGroup
 
 FEW: Final = 4
 """Up to so many ready connections are served as they come."""
-ITERATION_NS: Final = 500_000
-"""Time of an iteration: a client with one request should not wait longer while others are served."""
-EACH_NS: Final = 50_000
+ITERATION_NS: Final = 250_000
+"""Time of an iteration: a client with one request should not wait longer while others are served. With twice as much,
+its p99 beside ten busy clients was 2.5 to 2.7 times the quiet one, and 1.1 to 1.8 times with this.
+"""
+EACH_NS: Final = 12_500
 """Added for each ready connection: reporting and sorting a thousand of them again must stay a small part."""
 GROUP_NS: Final = 200_000
 """Responses are kept this long to leave with those to the next requests: about five of the quickest requests."""
@@ -72,10 +74,10 @@ class ReadyConnections:
                 self._on_defect(key.data, error)
             self._number = served_as[key.fd] = self._number + 1
             now_ns = monotonic_ns()
+            if now_ns >= until_ns:
+                break
             if now_ns >= group_until_ns:
                 responses.send()
                 group_until_ns = now_ns + GROUP_NS
-                if now_ns >= until_ns:
-                    break
         responses.is_open = False
         responses.send()

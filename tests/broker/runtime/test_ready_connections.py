@@ -62,7 +62,7 @@ class Loop:
 
 
 def test_connection_with_one_request_now_and_then_is_served_before_busy_ones() -> None:
-    loop, busy = Loop(request_ns=250_000), list(range(10))
+    loop, busy = Loop(request_ns=100_000), list(range(10))
     loop.run_iteration([99, *busy])
     for _ in range(3):
         loop.run_iteration(busy)
@@ -71,12 +71,10 @@ def test_connection_with_one_request_now_and_then_is_served_before_busy_ones() -
 
 
 def test_iteration_ends_when_its_time_is_used_up() -> None:
-    loop = Loop(request_ns=250_000)
+    loop = Loop(request_ns=(ITERATION_NS + 10 * EACH_NS) // 3)
 
-    served = loop.run_iteration(range(10))
-
-    assert len(served) == (ITERATION_NS + 10 * EACH_NS) // 250_000
-    assert len(loop.run_iteration(range(1_000))) > 100
+    assert len(loop.run_iteration(range(10))) == 3
+    assert len(loop.run_iteration(range(1_000))) == 102
 
 
 def test_connections_that_are_always_ready_have_equal_shares() -> None:
@@ -89,7 +87,7 @@ def test_connections_that_are_always_ready_have_equal_shares() -> None:
 
 
 def test_new_connections_do_not_overtake_the_ones_that_wait() -> None:
-    loop = Loop(request_ns=400_000)
+    loop = Loop(request_ns=ITERATION_NS // 2)
     loop.run_iteration(range(5))
     left = [each for each in range(5) if each not in loop.served]
 
@@ -115,9 +113,9 @@ def test_defect_of_one_connection_leaves_the_others_served(count: int) -> None:
 def test_responses_to_quick_requests_leave_in_groups() -> None:
     loop = Loop(request_ns=GROUP_NS // 4)
 
-    loop.run_iteration(range(10))
+    loop.run_iteration(range(6))
 
-    assert loop.sent == [*((each, 4) for each in range(4)), *((each, 8) for each in range(4, 8)), (8, 10), (9, 10)]
+    assert loop.sent == [*((each, 4) for each in range(4)), (4, 6), (5, 6)]
 
 
 @pytest.mark.parametrize(("request_ns", "count"), [(GROUP_NS, FEW + 1), (1, FEW)], ids=["slow-requests", "few-ready"])
