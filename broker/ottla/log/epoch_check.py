@@ -14,11 +14,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ottla.errors import CorruptRecordError
-from ottla.log.checkpoint import EpochEntry
-from ottla.log.leader_epoch_cache import UNDEFINED_EPOCH, LeaderEpochCache
+from ottla.log.leader_epoch_cache import UNDEFINED_EPOCH, FoundEpoch, LeaderEpochCache
 from ottla.log.segment import Segment
 from ottla.log.segments import Segments
-from ottla.types import Offset
+from ottla.types import LeaderEpoch, Offset
 from ottla.wire.records import NO_LEADER_EPOCH, RecordBatch
 
 logger = logging.getLogger(__name__)
@@ -27,13 +26,28 @@ CHECKED_ENTRIES_MAX: Final = 1_000
 """The newest ones, where followers diverge; their check takes some 30 ms."""
 
 
+class WalkedEpochs:
+    """The leader epochs of batches that are walked in order, from ``start_offset`` on."""
+
+    def __init__(self, start_offset: Offset) -> None:
+        self.found: list[FoundEpoch] = []
+        self.latest: LeaderEpoch = UNDEFINED_EPOCH
+        self._end_offset = start_offset
+
+    def add(self, batch: RecordBatch) -> None:
+        if batch.leader_epoch > self.latest:
+            self.latest = batch.leader_epoch
+            self.found.append(FoundEpoch(batch.leader_epoch, batch.base_offset, self._end_offset))
+        self._end_offset = batch.next_offset
+
+
 def check_epochs(
     epochs: LeaderEpochCache,
     segments: Segments,
     *,
     log_start_offset: Offset,
     end_offset: Offset,
-    epochs_from_end: Sequence[EpochEntry],
+    epochs_from_end: Sequence[FoundEpoch],
 ) -> None:
     """Rebuild the epochs below ``end_offset`` from the batches, if these disagree with the file.
 
@@ -49,7 +63,7 @@ def check_epochs(
     except CorruptRecordError:
         pass  # an offset index is corrupt between its ends; the rebuild does not need it
     try:
-        found = list(_read_epoch_starts(segments, end_offset))
+        found = _read_epochs(segments, end_offset)
         if found and epochs_from_end and found[-1].epoch > epochs_from_end[0].epoch:
             raise CorruptRecordError(f"leader epoch {epochs_from_end[0].epoch} after {found[-1].epoch} at {end_offset}")
     except CorruptRecordError as error:
@@ -58,7 +72,7 @@ def check_epochs(
         logger.warning("%s cannot be compared with the batches: %s", epochs.path, error)
         return
     logger.warning("%s disagrees with the batches below offset %d; rebuilt from them", epochs.path, end_offset)
-    epochs.restore(0, found)
+    epochs.restore(0, found, end_offset=end_offset)
 
 
 def _agree(epochs: LeaderEpochCache, segments: Segments, log_start_offset: Offset, end_offset: Offset) -> bool:
@@ -110,20 +124,21 @@ def _headers_from(segment: Segment, offset: Offset) -> Iterator[RecordBatch]:
         yield batch
 
 
-def _read_epoch_starts(segments: Segments, end_offset: Offset) -> Iterator[EpochEntry]:
-    """Yield the first batch of each epoch below ``end_offset``.
+def _read_epochs(segments: Segments, end_offset: Offset) -> list[FoundEpoch]:
+    """Return the epochs of the batches below ``end_offset``.
 
     Raises:
         CorruptRecordError: bytes that are no header, or an epoch below the previous one.
     """
-    latest = UNDEFINED_EPOCH
+    epochs = WalkedEpochs(0)
     for segment in segments:
         if segment.base_offset >= end_offset:
-            return
+            break
         for _, batch in segment.walk_headers():
             epoch = batch.leader_epoch
-            if epoch > latest:
-                yield EpochEntry(epoch, batch.base_offset)
-                latest = epoch
-            elif epoch < latest and epoch != NO_LEADER_EPOCH:
-                raise CorruptRecordError(f"{segment.path}: leader epoch {epoch} after {latest} at {batch.base_offset}")
+            if epoch < epochs.latest and epoch != NO_LEADER_EPOCH:
+                raise CorruptRecordError(
+                    f"{segment.path}: leader epoch {epoch} after {epochs.latest} at {batch.base_offset}"
+                )
+            epochs.add(batch)
+    return epochs.found

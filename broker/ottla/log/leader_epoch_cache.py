@@ -10,12 +10,24 @@ Source: LeaderEpochFileCache of Kafka; KIP-101, KIP-279, KIP-320.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from itertools import pairwise
+from typing import NamedTuple
 
 from ottla.log.checkpoint import EpochEntry, MalformedFileError, format_epochs, parse_epochs, read_text, write_text
 from ottla.ports import Disk
 from ottla.types import LeaderEpoch, Offset, OffsetAndEpoch
 
 UNDEFINED_EPOCH = -1
+
+
+class FoundEpoch(NamedTuple):
+    """An epoch in the batches of a log: its first batch, and the end of the batch before that one.
+
+    The epoch started between both offsets: compaction may have removed batches there.
+    """
+
+    epoch: LeaderEpoch
+    start_offset: Offset
+    earliest_offset: Offset
 
 
 class LeaderEpochCache:
@@ -75,11 +87,23 @@ class LeaderEpochCache:
         self._replace(entries)
         return True
 
-    def restore(self, start_offset: Offset, found: Iterable[EpochEntry]) -> None:
-        """Replace the entries from ``start_offset`` on with ``found``, which recovery read in the batches."""
+    def restore(self, start_offset: Offset, found: Iterable[FoundEpoch], *, end_offset: Offset | None = None) -> None:
+        """Replace the entries from ``start_offset`` on, up to ``end_offset``, with what recovery read in the batches.
+
+        An entry stays where compaction has left no batch that contradicts it. With the first batch that is left
+        instead, followers would keep divergent records below it.
+        """
         entries = tuple(entry for entry in self._entries if entry.start_offset < start_offset)
-        for entry in found:
-            entries = _assigned(entries, entry)
+        known = [entry for entry in self._entries if entry.start_offset >= start_offset]
+        for each in found:
+            for entry in known:
+                is_between = each.earliest_offset <= entry.start_offset <= each.start_offset
+                if is_between and _latest(entries) < entry.epoch <= each.epoch:
+                    entries = _assigned(entries, entry)
+            entries = _assigned(entries, EpochEntry(each.epoch, each.start_offset))
+        if end_offset is not None:
+            later = (entry for entry in known if entry.start_offset >= end_offset and entry.epoch > _latest(entries))
+            entries = (*entries, *later)
         if entries != self._entries:
             self._replace(entries)
 
@@ -134,7 +158,7 @@ class LeaderEpochCache:
 
     def _set(self, entries: tuple[EpochEntry, ...]) -> None:
         self._entries = entries
-        self.latest_epoch = entries[-1].epoch if entries else UNDEFINED_EPOCH
+        self.latest_epoch = _latest(entries)
 
 
 def _assigned(entries: tuple[EpochEntry, ...], new: EpochEntry) -> tuple[EpochEntry, ...]:
@@ -143,6 +167,10 @@ def _assigned(entries: tuple[EpochEntry, ...], new: EpochEntry) -> tuple[EpochEn
         return entries
     kept = (entry for entry in entries if entry.epoch < new.epoch and entry.start_offset < new.start_offset)
     return (*kept, new)
+
+
+def _latest(entries: tuple[EpochEntry, ...]) -> LeaderEpoch:
+    return entries[-1].epoch if entries else UNDEFINED_EPOCH
 
 
 def _epoch(entry: EpochEntry) -> LeaderEpoch:

@@ -24,12 +24,11 @@ from ottla.errors import CorruptRecordError, StorageError
 from ottla.log.checkpoint import (
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
-    EpochEntry,
     MalformedFileError,
 )
 from ottla.log.config import LogConfig
 from ottla.log.deleted_files import remove_file
-from ottla.log.epoch_check import check_epochs
+from ottla.log.epoch_check import WalkedEpochs, check_epochs
 from ottla.log.file_names import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -342,7 +341,7 @@ class LogLoader:
         self._was_recovered = True
         self._snapshots.remove_above(first_offset)
         self._load_producers(first_offset)
-        epoch_starts: list[EpochEntry] = []
+        epochs = WalkedEpochs(first_offset)
         end_offset = first_offset
         is_torn = False
         for segment in self._segments.starting_with(first_offset):
@@ -354,7 +353,7 @@ class LogLoader:
             self._state.end_offset = segment.base_offset
             if segment is not self._segments.first and self._snapshots.write(self._state):
                 self._unsynced_snapshots.append(segment.base_offset)
-            end_offset, is_torn = self._recover(segment, epoch_starts)
+            end_offset, is_torn = self._recover(segment, epochs)
         self._state.end_offset = end_offset
         # The file may be older than the log, or torn; the batches are authoritative.
         check_epochs(
@@ -362,9 +361,9 @@ class LogLoader:
             self._segments,
             log_start_offset=self._log_start_offset,
             end_offset=first_offset,
-            epochs_from_end=epoch_starts,
+            epochs_from_end=epochs.found,
         )
-        self._epochs.restore(first_offset, epoch_starts)
+        self._epochs.restore(first_offset, epochs.found)
         return end_offset
 
     def _is_gap(self, end_offset: Offset, segment: Segment) -> bool:
@@ -376,7 +375,7 @@ class LogLoader:
         is_suspect = end_offset >= self._recovery_point and not self._may_have_gaps
         return is_suspect and segment.base_offset > end_offset
 
-    def _recover(self, segment: Segment, epoch_starts: list[EpochEntry]) -> tuple[Offset, bool]:
+    def _recover(self, segment: Segment, epochs: WalkedEpochs) -> tuple[Offset, bool]:
         """Walk one segment, truncate it at the first bad batch; return its end offset and whether it was truncated."""
         segment.reset_indexes()
         following = self._segments.after(segment)
@@ -386,12 +385,11 @@ class LogLoader:
         try:
             for position, batch in segment.walk_batches():
                 batch.check_crc()
-                self._require_next(segment, batch, next_offset, epoch_starts[-1].epoch if epoch_starts else -1)
+                self._require_next(segment, batch, next_offset, epochs.latest)
                 if following is not None and batch.last_offset >= following.base_offset:
                     raise CorruptRecordError(f"{segment.path}: offset {batch.last_offset} is in the next segment too")
                 replay_batch(self._state, batch, segment.transaction_index)
-                if batch.leader_epoch > (epoch_starts[-1].epoch if epoch_starts else -1):
-                    epoch_starts.append(EpochEntry(batch.leader_epoch, batch.base_offset))
+                epochs.add(batch)
                 valid_bytes = position + batch.size_bytes
                 next_offset = batch.next_offset
                 self._index(segment, position, batch)

@@ -133,15 +133,21 @@ def test_epoch_of_the_log_start_within_a_segment_is_kept(
     assert not caplog.messages
 
 
-@pytest.mark.parametrize("is_removed", [range(3, 8), range(5, 13), range(19, 20)], ids=str)
+@pytest.mark.parametrize("recovery_point", [RECOVERY_POINT, 12, 0])
+@pytest.mark.parametrize("is_removed", [range(3, 8), range(5, 13), range(19, 20), range(19, 28)], ids=str)
 def test_epoch_whose_first_batches_were_compacted_is_kept(
     reopen: OpenLog,
     make_batch: MakeBatch,
     disk: SimulatedDisk,
     caplog: pytest.LogCaptureFixture,
     is_removed: range,
+    recovery_point: int,
 ) -> None:
-    """The file has the offsets of batches that the cleaner has removed, also of all batches of an epoch."""
+    """The file has the offsets of batches that the cleaner has removed, also of all batches of an epoch.
+
+    Seed 800001226: recovery replaced an epoch's start by its first batch that was left, and a follower kept
+    uncommitted records below it.
+    """
     log = reopen(recovery_point=0, cleanup_policy=frozenset({"compact"}))
     for offset, epoch in enumerate(EPOCHS):
         if offset not in is_removed:
@@ -151,7 +157,7 @@ def test_epoch_whose_first_batches_were_compacted_is_kept(
     text = "\n".join(["0", "5", *(f"{epoch} {start}" for epoch, start in STARTS.items()), ""])
     overwrite(disk, text)
 
-    again = reopen(cleanup_policy=frozenset({"compact"}))
+    again = reopen(cleanup_policy=frozenset({"compact"}), recovery_point=recovery_point)
 
     assert epochs_of(again) == EPOCHS
     assert disk.contents(FILE).decode() == text

@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.errors import StorageError
-from ottla.log.leader_epoch_cache import LeaderEpochCache
+from ottla.log.leader_epoch_cache import FoundEpoch, LeaderEpochCache
 from ottla.simulator.world.disk import SimulatedDisk
 from ottla.types import OffsetAndEpoch
 
@@ -122,3 +122,35 @@ def test_unsynced_file_that_is_cut_off_within_a_number_is_malformed(disk: Simula
     with pytest.raises(StorageError, match="the last line is cut off"):
         LeaderEpochCache(disk, PATH).load(is_synced=False)
     LeaderEpochCache(disk, PATH).load()
+
+
+@pytest.mark.parametrize(
+    ("start_offset", "end_offset", "found", "expected"),
+    [
+        pytest.param(0, None, [(2, 5, 5), (4, 10, 10), (7, 20, 20)], [(2, 5), (4, 10), (7, 20)], id="the-same"),
+        pytest.param(0, None, [(2, 7, 0), (4, 12, 9), (7, 25, 14)], [(2, 5), (4, 10), (7, 20)], id="compacted"),
+        pytest.param(0, None, [(2, 5, 0), (7, 25, 7)], [(2, 5), (4, 10), (7, 20)], id="epoch-without-batches"),
+        pytest.param(0, None, [(2, 5, 0), (4, 12, 12), (7, 20, 20)], [(2, 5), (4, 12), (7, 20)], id="wrong-start"),
+        pytest.param(0, None, [(2, 5, 0), (3, 10, 10), (7, 20, 20)], [(2, 5), (3, 10), (7, 20)], id="wrong-epoch"),
+        pytest.param(0, None, [(1, 5, 0), (6, 10, 10), (7, 20, 20)], [(1, 5), (6, 10), (7, 20)], id="both-wrong"),
+        pytest.param(0, None, [(2, 5, 5)], [(2, 5)], id="truncated"),
+        pytest.param(10, None, [(4, 12, 10), (9, 30, 22)], [(2, 5), (4, 10), (9, 30)], id="from-an-offset"),
+        pytest.param(15, None, [(4, 18, 15), (7, 20, 20)], [(2, 5), (4, 10), (7, 20)], id="within-an-epoch"),
+        pytest.param(0, 20, [(2, 6, 6), (4, 10, 10)], [(2, 6), (4, 10), (7, 20)], id="up-to-an-offset"),
+        pytest.param(0, 20, [(2, 6, 6), (8, 10, 10)], [(2, 6), (8, 10)], id="lower-epoch-behind"),
+    ],
+)
+def test_found_epochs_replace_the_entries_that_they_contradict(
+    cache: LeaderEpochCache,
+    disk: SimulatedDisk,
+    start_offset: int,
+    end_offset: int | None,
+    found: list[tuple[int, int, int]],
+    expected: list[tuple[int, int]],
+) -> None:
+    cache.restore(start_offset, [FoundEpoch(*each) for each in found], end_offset=end_offset)
+
+    assert entries(cache) == expected
+    again = LeaderEpochCache(disk, PATH)
+    again.load()
+    assert entries(again) == expected
