@@ -183,3 +183,21 @@ def test_denial_that_arrives_after_the_faults_have_stopped_is_removed() -> None:
     simulation.cluster.run_until(lambda: not simulation._is_all_permitted())
 
     simulation.cluster.run_until(simulation._is_all_permitted)
+
+
+def test_completed_sync_does_not_reach_a_process_that_was_killed_while_frozen() -> None:
+    """Seed 800000363: the dead process requested votes, and wrote over the successor's quorum-state."""
+    cluster = Cluster(seed=3)
+    cluster.start()
+    cluster.run_until_ready()
+    place = cluster.nodes[1]
+    file = place.disk.open("/data/file", create=True)
+    completed: list[object] = []
+    place.disk.sync_later([file], completed.append)
+    cluster.freeze(1)
+    cluster.run(1_000)
+
+    cluster.kill(1)
+    cluster.run(1_000)
+
+    assert completed == []

@@ -179,7 +179,6 @@ class Cluster:
         """Remove what is left of a process that failed to start: `start` has raised."""
         place = self.nodes[node_id]
         self._vanish(place)
-        place.disk.kill()
 
     def kill(self, node_id: NodeId, *, power_loss: bool = False) -> None:
         """End the process at once; ``power_loss`` also loses unsynced data."""
@@ -187,8 +186,6 @@ class Cluster:
         self._vanish(place)
         if power_loss:
             place.disk.crash()
-        else:
-            place.disk.kill()
 
     def cut_power(self, node_id: NodeId, random: Random) -> None:
         """Cut the host's power: unsynced data is lost or torn, peers are not notified; `start` restores the power."""
@@ -215,7 +212,9 @@ class Cluster:
     def _vanish(self, place: SimulatedNode, *, silently: bool = False) -> None:
         place.network.vanish(silently=silently)
         place.background.kill()
+        place.disk.kill()
         place.process = None
+        # Last: what waits for a frozen process, such as a completed sync, must not reach one that has ended.
         if place.is_frozen:
             place.is_frozen = False
             self.fabric.thaw(place.host)
@@ -333,7 +332,6 @@ class Cluster:
         except StorageError as error:
             reason = f"{reason or 'closing failed'}: {error}"
         self._vanish(place)
-        place.disk.kill()
         self.on_stopped(place, reason)
 
     def _next_event_ms(self, now_ms: int) -> int:
