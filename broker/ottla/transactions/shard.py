@@ -134,13 +134,15 @@ class TransactionShard:
 
         Raises:
             KafkaError: UNSUPPORTED_VERSION, records under ``transaction.version`` 0 cannot say that the client uses 2.
-                An id whose last record says so continues to say it until a transaction of an older client: otherwise no
-                transaction of before the change could end, and readers of committed records would wait for it.
+                An id whose last record says so continues to say it until its next transaction: otherwise no transaction
+                of before the change could end, and readers of committed records would wait for it.
         """
         version = value_version(self.transaction_version)
         if not version and metadata.has_epoch_per_transaction:
             before = self.transactions.get(metadata.transactional_id)
             if before is None or not before.has_epoch_per_transaction:
+                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+            if metadata.state is TransactionState.ONGOING and before.state is not TransactionState.ONGOING:
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
             version = value_version(EPOCH_PER_TRANSACTION_VERSION)
         record = TransactionRecord(metadata.transactional_id, metadata, version)

@@ -80,6 +80,8 @@ class TransactionNode:
         self.log = MemoryCoordinatorLog()
         self.peers = ScriptedPeers()
         self.transaction_version = transaction_version
+        self.client_transaction_version = 2 if transaction_version >= 2 else 0
+        """Of the requests; a client does not notice at once that the level has changed."""
         self.config = config or TransactionConfig()
         self.producer_id_error = ErrorCode.NONE
         self.coordinator = self._create()
@@ -152,7 +154,7 @@ class TransactionNode:
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
                 partitions=frozenset(partitions),
-                client_transaction_version=self.transaction_version if self.transaction_version >= 2 else 0,
+                client_transaction_version=self.client_transaction_version,
             )
         )
 
@@ -171,7 +173,7 @@ class TransactionNode:
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
                 is_commit=is_commit,
-                client_transaction_version=self.transaction_version if self.transaction_version >= 2 else 0,
+                client_transaction_version=self.client_transaction_version,
                 now_ms=self.clock.wall_ms(),
             )
         )
@@ -218,6 +220,10 @@ class TransactionNode:
         """Return the records of the log."""
         decoded = [decode(record.key or b"", record.value) for record in self.log.records()]
         return [record for record in decoded if record is not None]
+
+    def value_versions(self) -> list[int]:
+        """Return the version of each value in the log."""
+        return [int.from_bytes((record.value or b"")[:2], "big") for record in self.log.records()]
 
     def written_states(self) -> list[str]:
         return ["tombstone" if it.metadata is None else it.metadata.state.label for it in self.written()]
