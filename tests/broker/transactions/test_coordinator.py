@@ -15,7 +15,7 @@ from ottla.transactions.shard import RETRY_INTERVAL_MS
 from ottla.transactions.state import TRANSITIONS, TransactionState, may_follow
 from ottla.types import TopicPartition
 from ottla.wire.messages.write_txn_markers import WriteTxnMarkersRequest
-from ottla.wire.records import Record, build_batch
+from ottla.wire.records import NO_PRODUCER_EPOCH, Record, build_batch
 from transaction_node import ID, T0, T1, TIMEOUT_MS, Sent, TransactionNode
 
 
@@ -280,6 +280,45 @@ def test_coordinator_that_has_resigned_sends_and_writes_nothing(node: Transactio
     assert node.written_states()[-1] == "PrepareCommit"
     with pytest.raises(KafkaError, match="NOT_COORDINATOR"):
         node.coordinator.describe(ID)
+
+
+@pytest.mark.parametrize(
+    ("state", "markers_again"),
+    [
+        (TransactionState.EMPTY, 0),
+        (TransactionState.ONGOING, 0),
+        (TransactionState.PREPARE_COMMIT, 1),
+        (TransactionState.PREPARE_ABORT, 1),
+        (TransactionState.COMPLETE_COMMIT, 0),
+        (TransactionState.COMPLETE_ABORT, 0),
+    ],
+)
+def test_resigned_coordinator_leaves_an_id_in_every_state_to_the_next_one(
+    node: TransactionNode, state: TransactionState, markers_again: int
+) -> None:
+    """Neither time-out nor expiry of the id is its business any more."""
+    node.initialize()
+    if state is not TransactionState.EMPTY:
+        node.add(T0)
+    if state.is_prepared or state.is_complete:
+        node.end(is_commit=state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT))
+    sent = node.peers.take()
+    if state.is_complete:
+        node.respond(sent[0])
+    assert node.state() is state
+    before, written = node.coordinator.describe(ID), node.written()
+
+    node.coordinator.on_resigned(0, 1)
+    if state.is_prepared:
+        sent[0].result.complete(PeerFailure.DISCONNECTED)
+    node.advance(8 * 24 * 60 * 60 * 1000)
+    assert node.initialize().value.error_code == ErrorCode.NOT_COORDINATOR
+    assert (node.peers.take(), node.written()) == ([], written)
+
+    node.elect(2)
+    # No record has the epoch before the current one, in JVM Kafka either.
+    assert node.coordinator.describe(ID) == replace(before, last_producer_epoch=NO_PRODUCER_EPOCH)
+    assert len(node.peers.take()) == markers_again
 
 
 def test_fenced_coordinator_stops_sending(node: TransactionNode) -> None:

@@ -7,8 +7,6 @@ from ottla.log.cleaner.config import CleanerConfig
 from ottla.log.cleaner.dirty_log import measure
 from ottla.wire.records import Compression, read_records
 
-HOUR_MS = 3_600_000
-
 
 def values(log: CompactedLog) -> list[bytes | None]:
     return [record.value for record in log.records()]
@@ -333,22 +331,3 @@ def test_records_decode_after_cleaning() -> None:
     log.clean()
 
     assert [len(read_records(batch, size_bytes_max=1000)) for batch in log.batches()] == [1] * 5
-
-
-def test_log_of_offsets_stays_small_under_a_year_of_commits() -> None:
-    """As __consumer_offsets does: few keys, a commit of each every hour, compaction when half of the log is dirty."""
-    log = CompactedLog()
-    log.update(segment_bytes=16_384, min_cleanable_dirty_ratio=0.5, delete_retention_ms=24 * HOUR_MS)
-    largest_bytes = 0
-    for hour in range(365 * 24):
-        log.clock.now_ms += HOUR_MS
-        log.append(*((b"group-%d" % group, b"offset-%d" % hour) for group in range(20)))
-        if hour % 24 == 0:
-            log.clean()
-            log.log.remove_deleted_files(log.clock.monotonic_ms())
-            largest_bytes = max(largest_bytes, log.log.size_bytes)
-
-    assert log.log.log_end_offset == 365 * 24 * 20
-    assert largest_bytes < 4 * log.config.segment_bytes
-    assert len(log.disk.paths()) < 30
-    assert {record.value for record in last_of_each_key(log.records()).values()} == {b"offset-%d" % (365 * 24 - 1)}

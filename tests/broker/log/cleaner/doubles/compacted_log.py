@@ -51,9 +51,9 @@ class Clock:
 class CompactedLog:
     """The log; everything that is appended is replicated and synced at once."""
 
-    def __init__(self, config: LogConfig = COMPACTED, cleaner: CleanerConfig | None = None) -> None:
+    def __init__(self, config: LogConfig = COMPACTED, cleaner: CleanerConfig | None = None, clock: Any = None) -> None:
         self.disk = SimulatedDisk()
-        self.clock = Clock()
+        self.clock = clock or Clock()
         self.background = SimulatedBackground()
         self.config = config
         self.cleaner_config = cleaner or CleanerConfig(io_buffer_bytes=8)
@@ -116,7 +116,7 @@ class CompactedLog:
             now_ms=now_ms,
             origin=AppendOrigin.CLIENT,
         )
-        self._replicate()
+        self.replicate()
         return result.first_offset
 
     def end_transaction(self, producer_id: int, *, is_aborted: bool = False) -> int:
@@ -135,17 +135,18 @@ class CompactedLog:
             now_ms=self.clock.now_ms,
             origin=AppendOrigin.COORDINATOR,
         )
-        self._replicate()
+        self.replicate()
         return result.first_offset
 
-    def _replicate(self) -> None:
+    def replicate(self) -> None:
+        """Sync and commit everything."""
         self.log.flush()
         self.disk.complete_syncs()
         self.log.update_high_watermark(self.log.log_end_offset)
 
     def roll(self) -> None:
         self.log.roll(self.clock.now_ms)
-        self._replicate()
+        self.replicate()
 
     # --- cleaning
 
