@@ -17,6 +17,7 @@ from ottla.simulator.clients.client_host import ClientHost
 from ottla.simulator.clients.committed_reader import READ_COMMITTED, committed_records
 from ottla.simulator.clients.consumer import fetch_request
 from ottla.simulator.clients.copier_member import Assignment, CopierMember
+from ottla.simulator.clients.restartable_client import GROUP_KEY
 from ottla.simulator.clients.transactional_client import OF_COORDINATOR, TransactionalClient
 from ottla.simulator.invariants.copy_invariants import COPIES_OF_EACH, Copy, CopyInvariants, Required
 from ottla.simulator.invariants.group_invariants import GroupInvariants
@@ -89,22 +90,24 @@ class Copier(TransactionalClient):
 
     def start(self) -> None:
         """Start an instance: fence the one before, and continue from the committed offsets."""
-        self._instance += 1
+        self._end_instance()
         self._is_position_valid = self._is_copying = False
         counts = [self._host.partition_count(topic) for topic in (self.topic, self._invariants.topic)]
         if 0 in counts:
             self._host.refresh()
-            self._later(self.start)
+            self._run_later(self.start)
             return
-        self._find(self._initialize)
+        self._find_own_coordinator(self._initialize)
 
     def copied_partitions(self) -> set[int]:
         """Return the partitions whose committed records it, or a copier before it, has copied."""
+        if self._is_copying or not self._is_position_valid:
+            return set()
+        ledgers = self._invariants.inputs.state_observer.ledger
         copied = set()
-        for partition, position in self._positions.items() if self._is_position_valid and not self._is_copying else ():
+        for partition, position in self._positions.items():
             target = self._host.target(self.topic, partition)
-            ledger = None if target is None else self._invariants.inputs.state_observer.ledger.partition(target.key)
-            if ledger is not None and position >= ledger.end:
+            if target is not None and position >= ledgers.partition(target.key).end:
                 copied.add(partition)
         return copied
 
@@ -117,15 +120,15 @@ class Copier(TransactionalClient):
     def _on_initialized(self) -> None:
         self._is_copying = False
         # Often before the markers of the last transaction are written.
-        self._later(self._poll, self._host.random.randrange(POLL_MS_MAX))
+        self._run_later(self._poll, self._host.random.randrange(POLL_MS_MAX))
 
     def _poll(self) -> None:
         """Fetch the next input, behind the committed offsets when these are not known."""
         assignment = self._assignment
         if self._group_coordinator is None:
-            self._find_group(GROUP, self._set_group_coordinator)
+            self._find_coordinator(GROUP_KEY, GROUP, self._set_group_coordinator)
         elif assignment is None or not assignment.partitions:
-            self._later(self._poll)
+            self._run_later(self._poll)
         elif not self._is_position_valid:
             self._fetch_offsets(assignment)
         else:
@@ -166,14 +169,14 @@ class Copier(TransactionalClient):
                 self._is_position_valid = self._assignment is assignment
         if codes - {ErrorCode.UNSTABLE_OFFSET_COMMIT}:
             self._group_coordinator = None
-        self._later(self._poll)
+        self._run_later(self._poll)
 
     # --- one transaction
 
     def _fetch_input(self, assignment: Assignment, partition: int) -> None:
         target = self._host.target(self.topic, partition)
         if target is None:
-            self._later(self._poll)
+            self._run_later(self._poll)
             return
         position = self._positions[partition]
 
@@ -186,7 +189,7 @@ class Copier(TransactionalClient):
                         self._begin(assignment, partition, records[:RECORDS_MAX])
                         return
             self._host.refresh()
-            self._later(self._poll)
+            self._run_later(self._poll)
 
         request = fetch_request(target.key, position, READ_COMMITTED)
         self._ask(target.endpoint, request, f"{self.name}-fetch", on_response)
@@ -196,12 +199,12 @@ class Copier(TransactionalClient):
         self._is_position_valid = False
         random = self._host.random
         if random.randrange(CRASHES_ONE_IN) == 0:
-            self._later(self._crash, random.randrange(500))
+            self._run_later(self._crash, random.randrange(500))
         pause_ms = 0
         if self._member is not None and random.randrange(PAUSES_ONE_IN) == 0:
             pause_ms = random.randrange(PAUSE_MS_MAX)
             self._member.pause(pause_ms)
-        self._later(lambda: self._copy(assignment, partition, records), pause_ms)
+        self._run_later(lambda: self._copy(assignment, partition, records), pause_ms)
 
     def _copy(self, assignment: Assignment, partition: int, records: list[Record]) -> None:
         count = self._host.partition_count(self._invariants.topic)
@@ -251,7 +254,7 @@ class Copier(TransactionalClient):
                 self._group_coordinator = endpoint
                 self._commit_offset(assignment, partition, offset)
 
-            self._find_group(GROUP, set_coordinator)
+            self._find_coordinator(GROUP_KEY, GROUP, set_coordinator)
             return
         committed = TxnOffsetCommitRequestPartition(
             partition_index=partition, committed_offset=offset, committed_metadata=None
@@ -279,9 +282,9 @@ class Copier(TransactionalClient):
                 self._decide(assignment, partition, offset, is_commit=False)
             elif code in _RETRIABLE:
                 self._group_coordinator = None
-                self._later(lambda: self._commit_offset(assignment, partition, offset))
+                self._run_later(lambda: self._commit_offset(assignment, partition, offset))
             else:
-                self._later(self.start)
+                self._run_later(self.start)
 
         self._ask(self._group_coordinator, request, f"{self.name}-group", on_response)
 

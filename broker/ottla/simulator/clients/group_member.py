@@ -4,16 +4,14 @@ It reads no records: the run checks partition ownership, and that no committed o
 ConsumerCoordinator of Apache Kafka's client, with the range assignor.
 """
 
-from collections.abc import Callable
-
 from ottla.client.assignor import RANGE, assign_ranges
 from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerResult
 from ottla.simulator.clients.client_host import ClientHost
+from ottla.simulator.clients.restartable_client import GROUP_KEY, RestartableClient
 from ottla.simulator.invariants.group_invariants import GroupInvariants
 from ottla.types import ZERO_UUID, Endpoint, Offset, Uuid
 from ottla.wire.codec import Message
-from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from ottla.wire.messages.offset_commit import (
@@ -34,30 +32,28 @@ SESSION_TIMEOUT_MS = 6_000
 REBALANCE_TIMEOUT_MS = 2_000
 """Below the clients' request timeout: a JoinGroup gets its response before its connection is given up."""
 HEARTBEAT_INTERVAL_MS = 500
-RETRY_BACKOFF_MS = 200
 _CONSUMER = "consumer"
-_GROUP_KEY = 0
 
 
-class GroupMember:
+class GroupMember(RestartableClient):
     """See the module. Each round trip ends in the next: find, join, sync, fetch offsets, then heartbeat and commit."""
 
+    retry_backoff_ms = 200
+
     def __init__(self, host: ClientHost, invariants: GroupInvariants, name: str, group: str, topic: str) -> None:
-        self.name = name
+        super().__init__(host, name)
         self.group = group
         self.topic = topic
         self.generation = -1
         self.owned: dict[int, Offset] = {}
         """The offsets that it would commit next, by partition."""
-        self._host = host
         self._invariants = invariants
         self._member_id = ""
-        self._incarnation = 0
         self._coordinator: Endpoint | None = None
 
     def restart(self) -> None:
         """Start as another member; what this one has requested is dropped, and its session expires."""
-        self._incarnation += 1
+        self._end_instance()
         self._member_id = ""
         self.start()
 
@@ -68,10 +64,9 @@ class GroupMember:
         self._coordinator = None
         if self._host.partition_count(self.topic) == 0:
             self._host.refresh()
-            self._later(RETRY_BACKOFF_MS, self.start)
+            self._run_later(self.start)
             return
-        request = FindCoordinatorRequest(key_type=_GROUP_KEY, coordinator_keys=[self.group])
-        self._send(self._host.any_node(), request, f"{self.name}-find", self._on_found)
+        self._find_coordinator(GROUP_KEY, self.group, self._on_found)
 
     @property
     def is_settled(self) -> bool:
@@ -82,22 +77,9 @@ class GroupMember:
         assert self._coordinator is not None, "the coordinator was found"
         self._send(self._coordinator, request, self.name, self._on_response)
 
-    def _send(self, endpoint: Endpoint, request: Message, purpose: str, then: Callable[[PeerResult], object]) -> None:
-        incarnation = self._incarnation
-        self._host.ask(endpoint, request, purpose, lambda response: incarnation == self._incarnation and then(response))
-
-    def _later(self, delay_ms: int, action: Callable[[], object]) -> None:
-        incarnation = self._incarnation
-        self._host.after(delay_ms, lambda: incarnation == self._incarnation and action())
-
-    def _on_found(self, response: PeerResult) -> None:
-        if isinstance(response, FindCoordinatorResponse) and response.coordinators:
-            found = response.coordinators[0]
-            if found.error_code == ErrorCode.NONE:
-                self._coordinator = Endpoint(found.host, found.port)
-                self._join()
-                return
-        self._later(RETRY_BACKOFF_MS, self.start)
+    def _on_found(self, endpoint: Endpoint) -> None:
+        self._coordinator = endpoint
+        self._join()
 
     def _on_response(self, response: PeerResult) -> None:
         if isinstance(response, JoinGroupResponse):
@@ -111,7 +93,7 @@ class GroupMember:
         elif isinstance(response, OffsetCommitResponse):
             self._on_committed(response)
         else:
-            self._later(RETRY_BACKOFF_MS, self.start)
+            self._run_later(self.start)
 
     def _on_error(self, code: int) -> None:
         """Join again after a rebalance, with its member id if that is valid; else find the coordinator again."""
@@ -120,7 +102,7 @@ class GroupMember:
         self.generation = -1
         self.owned = {}
         rejoins = code in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
-        self._later(RETRY_BACKOFF_MS, self._join if rejoins else self.start)
+        self._run_later(self._join if rejoins else self.start)
 
     # --- joining
 
@@ -202,7 +184,7 @@ class GroupMember:
     # --- taking part
 
     def _beat_later(self) -> None:
-        self._later(HEARTBEAT_INTERVAL_MS, self._beat)
+        self._run_later(self._beat, HEARTBEAT_INTERVAL_MS)
 
     def _beat(self) -> None:
         if self._coordinator is None or self.generation < 0:

@@ -51,10 +51,6 @@ class _Scan:
     is_over: bool = False
 
 
-_NO_SCAN: Final = _Scan(0, _Leader(), 0, is_over=True)
-"""Of a reader that has finished, and takes what is new."""
-
-
 class KeyedReader(Consumer):
     """Reads a compacted topic again and again, and checks what it knows of each key then.
 
@@ -90,7 +86,9 @@ class KeyedReader(Consumer):
             self._start_scan(partition, key)
             return
         position = self._positions[partition]
-        scan = self._scans.get(partition) or _NO_SCAN
+        # None of a reader that has finished, and takes what is new.
+        scan = self._scans.get(partition)
+        table = {} if scan is None else scan.table
         assert data.records is None or isinstance(data.records, memoryview), "a response is one buffer"
         values = []
         for batch in iterate_batches(data.records or b""):
@@ -100,14 +98,14 @@ class KeyedReader(Consumer):
                 assert record.key is not None, "every record of the topic has a key"
                 values.append((record.offset, record.value or b""))
                 if record.value:
-                    scan.table[record.key] = record.value
+                    table[record.key] = record.value
                 else:
-                    scan.table.pop(record.key, None)
+                    table.pop(record.key, None)
             position = max(position, batch.next_offset)
         self.read_count += len(values)
         self._state_observer.read(key, values)
         self._positions[partition] = position
-        if position >= scan.end_offset and not scan.is_over:
+        if scan is not None and position >= scan.end_offset and not scan.is_over:
             self._end_scan(partition, key, scan)
 
     def _start_scan(self, partition: int, key: PartitionKey) -> None:

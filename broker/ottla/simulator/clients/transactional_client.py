@@ -14,6 +14,8 @@ from typing import Final
 from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerResult
 from ottla.simulator.clients.client_host import ClientHost
+from ottla.simulator.clients.restartable_client import TRANSACTION_KEY, RestartableClient
+from ottla.transactions.metadata import EPOCH_PER_TRANSACTION_VERSION
 from ottla.types import Endpoint, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages.add_partitions_to_txn import (
@@ -22,20 +24,15 @@ from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
 )
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from ottla.wire.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Record, build_batch
 
-RETRY_BACKOFF_MS: Final = 100
 TRANSACTION_TIMEOUT_MS: Final = 5_000
 PRODUCE_TIMEOUT_MS: Final = 2_000
-EPOCH_PER_TRANSACTION_VERSION: Final = 2
 OF_COORDINATOR: Final = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 )
-_GROUP_KEY: Final = 0
-_TRANSACTION_KEY: Final = 1
 _RETRIABLE: Final = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -51,15 +48,13 @@ _RETRIABLE: Final = frozenset(
 )
 
 
-class TransactionalClient:
-    """See the module. Requests and timers of an instance end with it: `start` starts another one."""
+class TransactionalClient(RestartableClient):
+    """See the module."""
 
     def __init__(self, host: ClientHost, name: str) -> None:
-        self.name = name
+        super().__init__(host, name)
         self.transactional_id = name
         self.committed_count = 0
-        self._host = host
-        self._instance = 0
         self._coordinator: Endpoint | None = None
         self._is_version_2 = False
         self._producer_id = NO_PRODUCER_ID
@@ -67,7 +62,7 @@ class TransactionalClient:
         self._sequences: dict[tuple[str, int], int] = {}
 
     def start(self) -> None:
-        """Start an instance."""
+        """Start an instance; the one before ends."""
         raise NotImplementedError
 
     def _on_initialized(self) -> None:
@@ -76,38 +71,16 @@ class TransactionalClient:
 
     # --- coordinator
 
-    def _find(self, then: Callable[[], object]) -> None:
+    def _find_own_coordinator(self, then: Callable[[], object]) -> None:
         def set_coordinator(endpoint: Endpoint) -> None:
             self._coordinator = endpoint
             then()
 
-        self._find_coordinator(_TRANSACTION_KEY, self.transactional_id, set_coordinator)
-
-    def _find_group(self, group: str, then: Callable[[Endpoint], object]) -> None:
-        self._find_coordinator(_GROUP_KEY, group, then)
-
-    def _find_coordinator(self, key_type: int, key: str, then: Callable[[Endpoint], object]) -> None:
-        def on_found(response: PeerResult) -> None:
-            if isinstance(response, FindCoordinatorResponse) and response.coordinators:
-                found = response.coordinators[0]
-                if found.error_code == ErrorCode.NONE:
-                    then(Endpoint(found.host, found.port))
-                    return
-            self._later(lambda: self._find_coordinator(key_type, key, then))
-
-        request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
-        self._ask(self._host.any_node(), request, f"{self.name}-find", on_found)
+        self._find_coordinator(TRANSACTION_KEY, self.transactional_id, set_coordinator)
 
     def _ask(self, endpoint: Endpoint, request: Message, purpose: str, then: Callable[[PeerResult], object]) -> None:
-        """Send a request of this instance."""
-        instance = self._instance
-        self._host.ask(
-            endpoint,
-            request,
-            purpose,
-            lambda response: instance == self._instance and then(response),
-            is_before_version_2=not self._is_version_2,
-        )
+        """Send a request in a version of this client's level of ``transaction.version``."""
+        self._send(endpoint, request, purpose, then, is_before_version_2=not self._is_version_2)
 
     def _ask_coordinator(self, request: Message, then: Callable[[PeerResult], object]) -> None:
         assert self._coordinator is not None, "it was found"
@@ -135,11 +108,11 @@ class TransactionalClient:
                 self._set_producer(response.producer_id, response.producer_epoch)
                 self._on_initialized()
             elif code == ErrorCode.CONCURRENT_TRANSACTIONS:
-                self._later(again)
+                self._run_later(again)
             elif producer_id == NO_PRODUCER_ID or code == ErrorCode.NETWORK_EXCEPTION or code in OF_COORDINATOR:
-                self._later(lambda: self._find(again))
+                self._run_later(lambda: self._find_own_coordinator(again))
             else:
-                self._later(self.start)
+                self._run_later(self.start)
 
         self._ask_coordinator(request, on_response)
 
@@ -178,11 +151,11 @@ class TransactionalClient:
         if not codes:
             then()
         elif codes <= OF_COORDINATOR | {ErrorCode.NETWORK_EXCEPTION}:
-            self._later(lambda: self._find(again))
+            self._run_later(lambda: self._find_own_coordinator(again))
         elif codes <= _RETRIABLE:
-            self._later(again)
+            self._run_later(again)
         else:
-            self._later(self.start)  # fenced, or timed out: the transaction is aborted
+            self._run_later(self.start)  # fenced, or timed out: the transaction is aborted
 
     def _produce(self, topic: str, partition: int, values: Sequence[bytes], then: Callable[[], object]) -> None:
         """Append one batch, and repeat it until it is acknowledged."""
@@ -198,7 +171,7 @@ class TransactionalClient:
 
         target = self._host.target(topic, partition)
         if target is None:
-            self._later(again)
+            self._run_later(again)
             return
 
         def on_response(response: PeerResult) -> None:
@@ -209,9 +182,9 @@ class TransactionalClient:
                 then()
             elif code in _RETRIABLE:
                 self._host.refresh()
-                self._later(again)
+                self._run_later(again)
             else:
-                self._later(self.start)  # fenced, or timed out: the transaction is aborted
+                self._run_later(self.start)  # fenced, or timed out: the transaction is aborted
 
         producer = (self._producer_id, self._producer_epoch)
         request = self._batch_request(topic, target.key.topic_id, partition, values, producer, sequence)
@@ -265,7 +238,7 @@ class TransactionalClient:
 
             code = response.error_code if isinstance(response, EndTxnResponse) else ErrorCode.NETWORK_EXCEPTION
             if code == ErrorCode.CONCURRENT_TRANSACTIONS:
-                self._later(again)
+                self._run_later(again)
             else:
                 self._continue_with({code}, on_ended, again)
 
@@ -281,8 +254,3 @@ class TransactionalClient:
             self._request_producer(self._producer_id, self._producer_epoch)
         else:
             self._on_initialized()
-
-    def _later(self, action: Callable[[], object], delay_ms: int = RETRY_BACKOFF_MS) -> None:
-        """Do something later, unless this instance has crashed by then."""
-        instance = self._instance
-        self._host.after(delay_ms, lambda: instance == self._instance and action())

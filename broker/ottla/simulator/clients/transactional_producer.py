@@ -35,13 +35,13 @@ class TransactionalProducer(TransactionalClient):
 
     def start(self) -> None:
         """Start an instance: find the coordinator and fence the instance before."""
-        self._instance += 1
+        self._end_instance()
         self._is_idle = False
         if self._host.partition_count(self.topic) == 0:
             self._host.refresh()
-            self._later(self.start)
+            self._run_later(self.start)
             return
-        self._find(self._initialize)
+        self._find_own_coordinator(self._initialize)
 
     def finish(self) -> None:
         """Begin no new transaction."""
@@ -56,7 +56,7 @@ class TransactionalProducer(TransactionalClient):
     def _on_initialized(self) -> None:
         self._is_idle = True
         if self._is_producing:
-            self._later(self._begin, 1 + self._host.random.randrange(2 * self._pace_ms))
+            self._run_later(self._begin, 1 + self._host.random.randrange(2 * self._pace_ms))
 
     def _begin(self) -> None:
         if not self._is_producing:
@@ -71,7 +71,7 @@ class TransactionalProducer(TransactionalClient):
         transaction = self._invariants.begin(name, values)
         self._enlist(self.topic, values, lambda: self._produce_all(transaction))
         if random.randrange(CRASHES_ONE_IN) == 0:
-            self._later(self._crash, random.randrange(500))
+            self._run_later(self._crash, random.randrange(500))
 
     def _produce_all(self, transaction: Transaction) -> None:
         waiting = set(transaction.values)
