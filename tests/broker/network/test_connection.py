@@ -1,6 +1,8 @@
 """A connection returns the frames that were sent, however the network splits them."""
 
 from collections.abc import Callable
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -52,6 +54,8 @@ class Peer:
         self.seen: list[bytes] = []
         self.block_on: set[int] = set()
         self.close_on: set[int] = set()
+        self.take_time: Callable[[], object] = lambda: None
+        """Called for each frame."""
         self.connection = Connection(
             anonymous_client(),
             scratch=scratch if scratch is not None else memoryview(bytearray(SCRATCH_BYTES)),
@@ -67,6 +71,7 @@ class Peer:
 
     def on_frame(self, connection: Connection, frame: memoryview) -> None:
         self.seen.append(bytes(frame))
+        self.take_time()
         if len(self.seen) in self.block_on:
             connection.is_blocked = True
         if len(self.seen) in self.close_on:
@@ -174,20 +179,12 @@ def test_frames_of_one_read_beyond_a_slice_wait_for_the_next(count: int, seen: i
 
 @pytest.mark.parametrize("others_wait", [False, True])
 def test_read_is_a_slice_of_some_frames(others_wait: bool) -> None:
-    scheduler = FairScheduler(SimulatedClock(), on_slice=lambda connection: None)
+    times_ns = count(step=70_000)
+    scheduler = FairScheduler(SimpleNamespace(monotonic_ns=lambda: next(times_ns)), on_slice=lambda connection: None)
     peer = Peer([b"four"] * 5, scratch=memoryview(bytearray(4_096)), scheduler=scheduler)
     if others_wait:
         scheduler.enqueue(Peer([b"four"], scheduler=scheduler).connection)
-    now_ns = 0
-    scheduler._monotonic_ns = lambda: now_ns
-    on_frame = peer.on_frame
 
-    def take_time(connection: Connection, frame: memoryview) -> None:
-        nonlocal now_ns
-        now_ns += 70_000
-        on_frame(connection, frame)
-
-    peer.connection._on_frame = take_time
     peer.send(4_096)
     seen = [len(peer.seen)]
     while peer.connection.awaits_slice:
@@ -201,13 +198,8 @@ def test_read_is_a_slice_of_some_frames(others_wait: bool) -> None:
 def test_frame_that_is_longer_than_a_slice_is_the_only_one() -> None:
     clock = SimulatedClock()
     peer = Peer([b"four"] * 2, scheduler=FairScheduler(clock, on_slice=lambda connection: None))
-    on_frame = peer.on_frame
+    peer.take_time = lambda: clock.advance(1)
 
-    def take_time(connection: Connection, frame: memoryview) -> None:
-        clock.advance(1)
-        on_frame(connection, frame)
-
-    peer.connection._on_frame = take_time
     peer.send(SCRATCH_BYTES)
 
     assert (len(peer.seen), peer.connection.awaits_slice) == (1, True)
@@ -236,13 +228,8 @@ def test_own_slice_ends_with_the_time_of_all() -> None:
     peer = Peer([b"four"] * 3, scheduler=scheduler)
     other = Peer([b"four"], scheduler=scheduler)
     scheduler.enqueue(other.connection)
-    on_frame = peer.on_frame
+    peer.take_time = lambda: clock.advance(1)
 
-    def take_time(connection: Connection, frame: memoryview) -> None:
-        clock.advance(1)
-        on_frame(connection, frame)
-
-    peer.connection._on_frame = take_time
     peer.send(SCRATCH_BYTES)
     scheduler.run_slices()
     scheduler.enqueue(peer.connection)

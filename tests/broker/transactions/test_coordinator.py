@@ -442,9 +442,13 @@ def test_decision_of_version_2_is_carried_out_by_a_coordinator_of_0(node: Transa
     assert node.state() is TransactionState.COMPLETE_COMMIT
 
 
-def test_time_out_ends_a_transaction_of_version_2_after_a_change_to_0(node: TransactionNode) -> None:
+@pytest.mark.parametrize("restarts", [False, True])
+def test_time_out_ends_a_transaction_of_version_2_after_a_change_to_0(node: TransactionNode, restarts: bool) -> None:
     node.begin(T0)
     node.transaction_version = 0
+    if restarts:
+        node.restart(leader_epoch=1)
+    assert node.state() is TransactionState.ONGOING
     node.advance(TIMEOUT_MS)
     (sent,) = node.peers.take()
     node.respond(sent)

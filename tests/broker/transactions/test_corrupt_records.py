@@ -123,20 +123,6 @@ def test_node_that_restarts_with_a_corrupt_record_serves_each_time(node: Transac
         node.restart(leader_epoch=2 + epoch)
 
 
-@pytest.mark.parametrize("state", [TransactionState.ONGOING, TransactionState.PREPARE_COMMIT])
-def test_transaction_that_began_under_a_higher_transaction_version_ends_under_0(state: TransactionState) -> None:
-    """It is written again after the load; its record cannot have version 0."""
-    node = TransactionNode(transaction_version=0)
-    load(node, changed(state=state))
-
-    assert node.state() is state
-    node.advance(TIMEOUT_MS)
-    for sent in node.peers.take():
-        node.respond(sent)
-
-    assert node.state().is_complete
-
-
 def random_records(source: random.Random) -> Iterator[bytes]:
     """Yield records with some random bytes, or truncated, in batches that are sound."""
     for number in range(300):
