@@ -31,11 +31,6 @@ KEY, VALUE = encode(TransactionRecord(ID, ONGOING, 1))
 assert VALUE is not None
 
 
-@pytest.fixture
-def node() -> TransactionNode:
-    return TransactionNode()
-
-
 def stored(metadata: TransactionMetadata) -> bytes:
     record = TransactionRecord(metadata.transactional_id, metadata, 1)
     return TRANSACTION_RECORD_SERDE.encode_batch([record], timestamp_ms=0)

@@ -43,6 +43,20 @@ class Sent:
     purpose: str
 
 
+def describe_markers(sent: Sent) -> list[tuple[int, int, bool, list[tuple[str, list[int]]]]]:
+    """Return producer epoch, coordinator epoch, result and partitions of each marker of a request."""
+    assert isinstance(sent.request, WriteTxnMarkersRequest)
+    return [
+        (
+            marker.producer_epoch,
+            marker.coordinator_epoch,
+            marker.transaction_result,
+            [(topic.name, topic.partition_indexes) for topic in marker.topics],
+        )
+        for marker in sent.request.markers
+    ]
+
+
 @dataclass
 class ScriptedPeers:
     """`PeerChannel` whose requests wait for the test to respond, and the cluster's metadata: node i leads at port i."""
