@@ -210,7 +210,7 @@ class ProcessCluster:
 
 
 class Ledger:
-    """A producer that numbers its records, knows which were acknowledged, and how long it waited for one.
+    """A producer that numbers its records, knows which were acknowledged, and how long each partition had none.
 
     Between `start` and `stop` a thread sends at a steady rate, independently of the test.
     """
@@ -219,10 +219,11 @@ class Ledger:
         self.topic = topic
         self.acknowledged: set[int] = set()
         self.failed: dict[int, str] = {}
-        self.longest_stall_s = 0.0
+        self.stalls_s: dict[int, float] = {}
+        """By partition: the longest time from one acknowledged record to the next."""
         self._per_second = per_second
         self._sent = 0
-        self._last_ack_s: float | None = None
+        self._last_acks_s: dict[int, float] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._send_steadily, daemon=True)
         settings = {"acks": "all", "enable.idempotence": "true", "linger.ms": "1", "message.timeout.ms": "60000"}
@@ -265,7 +266,7 @@ class Ledger:
                 self.topic,
                 str(number).encode(),
                 key=str(number).encode(),
-                on_delivery=lambda error, _, number=number: self._on_delivery(number, error),
+                on_delivery=lambda error, message, number=number: self._on_delivery(number, error, message),
             )
 
     def _send_steadily(self) -> None:
@@ -273,15 +274,16 @@ class Ledger:
             self.send()
             self._producer.poll(1 / self._per_second)
 
-    def _on_delivery(self, number: int, error: KafkaError | None) -> None:
+    def _on_delivery(self, number: int, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self.failed[number] = str(error)
             return
-        now_s = time.monotonic()
+        now_s, partition = time.monotonic(), message.partition()
+        assert partition is not None
         self.acknowledged.add(number)
-        if self._last_ack_s is not None:
-            self.longest_stall_s = max(self.longest_stall_s, now_s - self._last_ack_s)
-        self._last_ack_s = now_s
+        stall_s = now_s - self._last_acks_s.get(partition, now_s)
+        self.stalls_s[partition] = max(self.stalls_s.get(partition, 0.0), stall_s)
+        self._last_acks_s[partition] = now_s
 
 
 def read_all(

@@ -32,6 +32,8 @@ ottla.fetch.session.cache.bytes LONG 33554432 0.. bytes read-only acted-on unlis
     Memory for the partitions of all fetch sessions, some 400 bytes each; consumers beyond it have no sessions.
 ottla.loop.stall.ms INT 500 100..60000|0 ms read-only acted-on unlisted
     An iteration of the event loop that takes longer is logged with what it does, and counted; 0 turns that off.
+ottla.loop.stall.disconnect.ms INT 1500 500..60000|0 ms read-only acted-on unlisted
+    After so long in one iteration, listeners and connections are shut down, so that others take over; 0 turns that off.
 ottla.oauthbearer.private.addresses.allow BOOLEAN false - - read-only acted-on unlisted
     Fetch the keys of tokens also from addresses that are not public: loopback, private, link-local.
 ottla.request.entries.max INT 100000 1000.. - read-only acted-on unlisted

@@ -64,6 +64,8 @@ class NodeConfig:
     ottla_fetch_session_cache_bytes: int
     ottla_loop_stall_ms: int
     """0 for no watch."""
+    ottla_loop_stall_disconnect_ms: int
+    """0 for no watch."""
     ottla_request_entries_max: int
 
     # Authorization.

@@ -1,8 +1,8 @@
 """`BrokerProbes`: a broker whose heartbeat connection broke is probed at once.
 
 A process that ends closes its sockets, and from then on a client finds the connection refused at its listener: that is
-proof enough to fence it without waiting for its session to time out. Any other result proves nothing, and the session
-decides.
+proof enough to fence it without waiting for its session to time out. A node whose loop is stalled looks the same
+(`runtime.stall_disconnect`). Any other result proves nothing, and the session decides.
 
 Fencing a broker that is alive is safe, as epochs guard all that it does, but costs its partitions an election. So each
 false alarm (a broker that was fenced by a probe sends a heartbeat in the same epoch: its process never ended) makes the

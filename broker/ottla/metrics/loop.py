@@ -21,7 +21,9 @@ class LoopMetrics:
     """By bound, those that were not shorter than the bound before; the last are longer than all bounds."""
     busy_ns: int = 0
     stalls: int = 0
-    """Iterations that the watch has reported (`runtime.stall_watch`)."""
+    """Iterations that `runtime.stall_report` has reported."""
+    disconnects: int = 0
+    """Iterations in which `runtime.stall_disconnect` has shut down the sockets."""
 
     def add(self, busy_ns: int) -> None:
         """Count an iteration."""
@@ -30,7 +32,7 @@ class LoopMetrics:
 
     def copy(self) -> "LoopMetrics":
         """Return a copy of the counters."""
-        return LoopMetrics(list(self.iterations), self.busy_ns, self.stalls)
+        return LoopMetrics(list(self.iterations), self.busy_ns, self.stalls, self.disconnects)
 
 
 def _histogram(loop: LoopMetrics) -> Iterator[tuple[tuple[str | None, ...], float]]:
@@ -51,5 +53,10 @@ ROWS: Final[Rows[LoopMetrics]] = (
         "ottla_loop_stalls_total",
         "Iterations of the event loop that were busy for longer than ottla.loop.stall.ms; the log names what ran.",
         lambda loop: loop.stalls,
+    ),
+    counter(
+        "ottla_loop_stall_disconnects_total",
+        "Stalls in which the node has shut down its listeners and connections (ottla.loop.stall.disconnect.ms).",
+        lambda loop: loop.disconnects,
     ),
 )

@@ -1,7 +1,8 @@
 """`Acceptor`: accepts connections on a reactor's listening sockets, and pauses single listeners.
 
 A listener pauses briefly when the system has no descriptors left, when too many TLS handshakes are in progress, or on
-request of the core because the connection rate is too high. Meanwhile connections wait in the socket's backlog.
+request of the core because the connection rate is too high. Meanwhile connections wait in the socket's backlog. While
+the loop is stalled all listeners may be shut down: then connecting fails.
 """
 
 import errno
@@ -14,7 +15,7 @@ from typing import Final
 from ottla.log_lines import LineLimit
 from ottla.metrics.network import NetworkMetrics
 from ottla.ports import Clock
-from ottla.runtime.link import SocketOptions, endpoint_of, open_listening_socket
+from ottla.runtime.link import SocketOptions, endpoint_of, open_listening_socket, shut_down_socket
 from ottla.types import Endpoint
 
 logger = logging.getLogger(__name__)
@@ -97,6 +98,11 @@ class Acceptor:
     def next_deadline_ms(self) -> int | None:
         return min(self._paused_until_ms.values(), default=None)
 
+    def shut_down(self) -> None:
+        """End listening until the loop runs an iteration; called on another thread while the loop is stalled."""
+        for sock in list(self._sockets.values()):
+            shut_down_socket(sock)
+
     def close(self) -> None:
         for sock in self._sockets.values():
             sock.close()
@@ -120,11 +126,20 @@ class Acceptor:
             except OSError as error:
                 if error.errno in _OUT_OF_RESOURCES:
                     self._pause_for_shortage(name, str(error))
+                elif error.errno == errno.EINVAL:
+                    self._listen_again(name)
                 return
             sock.setblocking(False)
             self._on_accepted(sock, endpoint_of(peer), name)
             if self._clock.monotonic_ns() >= until_ns:
                 return
+
+    def _listen_again(self, name: str) -> None:
+        """Listen again after `shut_down`; the socket has kept its address."""
+        try:
+            self._sockets[name].listen(self._options.backlog_size)
+        except OSError as error:
+            self._pause_for_shortage(name, str(error))
 
     def _pause_for_shortage(self, name: str, reason: str) -> None:
         self.pause(name, RETRY_ACCEPT_MS)

@@ -34,7 +34,9 @@ from ottla.runtime.key_source import WebKeySource
 from ottla.runtime.link import SocketOptions
 from ottla.runtime.process_memory import ProcessMemory
 from ottla.runtime.reactor import Reactor
-from ottla.runtime.stall_watch import StallWatch
+from ottla.runtime.stall_disconnect import StallDisconnect
+from ottla.runtime.stall_report import StallReport
+from ottla.runtime.stall_watch import StallResponse, StallWatch
 from ottla.runtime.system_random import SystemRandom
 
 if TYPE_CHECKING:
@@ -156,9 +158,10 @@ class _Run:
         self._reserve = DescriptorReserve(min(RESERVE_SIZE, descriptor_limit // 32))
         self._memory = ProcessMemory(reactor)
         self._key_source = WebKeySource(reactor.post)
-        self._stall_watch: StallWatch | None = None
-        if config.ottla_loop_stall_ms:
-            self._stall_watch = StallWatch(reactor.loop, clock, metrics.loop, config.ottla_loop_stall_ms)
+        self._stall_watches: list[StallWatch] = []
+        self._watch_loop(clock, config.ottla_loop_stall_ms, StallReport(metrics.loop), "ottla-stall-report")
+        disconnect = StallDisconnect(reactor.disconnect, self._has_others, metrics.loop)
+        self._watch_loop(clock, config.ottla_loop_stall_disconnect_ms, disconnect, "ottla-stall-disconnect")
         self._disk = OsDisk(reactor.post, reserve=self._reserve)
         self._background = BackgroundWorkers(reactor.post, inherited=self._disk.lock_descriptors)
         self._listeners = listeners
@@ -183,6 +186,14 @@ class _Run:
         )
         self._admin = None if admin_socket is None else AdminServer(self._node, reactor.post, admin_socket)
 
+    def _watch_loop(self, clock: SystemClock, bound_ms: int, response: StallResponse, name: str) -> None:
+        if bound_ms:
+            self._stall_watches.append(StallWatch(self._reactor.loop, clock, bound_ms, response, name))
+
+    def _has_others(self) -> bool:
+        """Whether other nodes may take over; reads only objects that are replaced as a whole."""
+        return len(self._node.metadata.image.cluster.brokers) > 1 or len(self._node.raft.voters.node_ids) > 1
+
     def until_stopped(self) -> int:
         previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
@@ -203,8 +214,8 @@ class _Run:
                 self._admin.stop()
             if self._tls is not None:
                 self._tls.watch.stop()
-            if self._stall_watch is not None:
-                self._stall_watch.close()
+            for watch in self._stall_watches:
+                watch.close()
             self._background.close()
             self._disk.close()
             self._reserve.close()
@@ -213,11 +224,11 @@ class _Run:
         return self._exit_code
 
     def _watch_for_stalls(self) -> None:
-        if self._stall_watch is not None:
+        for watch in self._stall_watches:
             try:
-                self._stall_watch.start()
+                watch.start()
             except RuntimeError as error:
-                logger.warning("stalls of the event loop are not reported: %s (limit of processes)", error)
+                logger.warning("the event loop is not watched for stalls: %s (limit of processes)", error)
 
     def _use_config(self, config: NodeConfig) -> None:
         if self._tls is not None:

@@ -146,13 +146,35 @@ def open_listening_socket(host: str, port: int, options: SocketOptions) -> socke
         if options.send_buffer_bytes is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.send_buffer_bytes)
         _bound_unsent(sock)
-        sock.bind((host, port))
+        _bind(sock, host, port)
         sock.listen(options.backlog_size)
         sock.setblocking(False)
     except OSError:
         sock.close()
         raise
     return sock
+
+
+def _bind(sock: socket.socket, host: str, port: int) -> None:
+    if port:
+        sock.bind((host, port))
+        return
+    # A socket that is bound to port 0 itself loses the port that the system chose when it is shut down.
+    with socket.socket(sock.family) as chosen:
+        chosen.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        chosen.bind((host, 0))
+        sock.bind((host, chosen.getsockname()[1]))
+
+
+def shut_down_socket(sock: socket.socket) -> None:
+    """Disconnect a socket, or end the listening of one; may be called on any thread.
+
+    The owner of the socket notices by its next event, and closes it.
+    """
+    try:
+        sock.shutdown(socket.SHUT_RDWR)
+    except OSError:  # closed meanwhile, or disconnected by the peer
+        return
 
 
 def _bound_unsent(sock: socket.socket) -> None:

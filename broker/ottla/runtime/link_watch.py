@@ -9,7 +9,7 @@ from functools import partial
 
 from ottla.ports import ConnectionId
 from ottla.runtime.hang_ups import HangUps
-from ottla.runtime.link import Link
+from ottla.runtime.link import Link, shut_down_socket
 
 
 class LinkWatch:
@@ -52,6 +52,16 @@ class LinkWatch:
             change = self._selector.modify if link.watched else self._selector.register
             change(link.sock, wanted, partial(self._on_event if link.tls is None else self._on_tls_event, link))
         link.watched = wanted
+
+    def shut_down_links(self) -> int:
+        """Shut down every link while the loop is stalled; return their number. It gets their events when it runs again.
+
+        Called on another thread.
+        """
+        links = list(self._links.values())
+        for link in links:
+            shut_down_socket(link.sock)
+        return len(links)
 
     def watch_for_hang_up(self, link: Link) -> None:
         """Watch for the end of ``link``, which is not read, unless this node has closed it."""

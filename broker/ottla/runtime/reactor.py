@@ -42,11 +42,7 @@ _READS_PER_EVENT = 2
 
 
 class Reactor:
-    """Implements `ports.Network` for one node and runs its loop.
-
-    Args of the constructor:
-        handshakes: TLS handshakes; None if every listener is plaintext.
-    """
+    """Implements `ports.Network` for one node, runs its loop; ``handshakes`` is None if every listener is plaintext."""
 
     def __init__(
         self,
@@ -145,6 +141,11 @@ class Reactor:
                 self._give_up(link, f"an unexpected error: {type(error).__name__}")
         except Exception as another:
             self.defects.note("a closed connection could not be reported", another)
+
+    def disconnect(self) -> int:
+        """Shut down listeners and connections, on another thread than the loop's; return the number of connections."""
+        self._acceptor.shut_down()
+        return self._watch.shut_down_links()
 
     def close(self) -> None:
         """Close every socket; queued bytes that a socket does not take at once are lost."""

@@ -1,6 +1,7 @@
-"""A loop that serves no connection for too long is reported once, with what it does."""
+"""A loop that serves no connection for too long is reported once, and its sockets are shut down meanwhile."""
 
 import logging
+import socket
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,9 @@ import pytest
 
 from line_protocol import echo, read_all
 from ottla.metrics.loop import BOUNDS_S, LoopMetrics
-from ottla.runtime.stall_watch import StallWatch
+from ottla.runtime.stall_disconnect import StallDisconnect
+from ottla.runtime.stall_report import StallReport
+from ottla.runtime.stall_watch import StallResponse, StallWatch
 from ottla.simulator.world.clock import SimulatedClock
 
 BOUND_MS = 400
@@ -22,9 +25,10 @@ class Loop:
         self.clock = SimulatedClock()
         self.metrics = LoopMetrics()
         self.busy_since_ns = 0
-        self.watch = StallWatch(self, self.clock, self.metrics, BOUND_MS)
-        self.watch._watched = threading.get_ident()
-        self.watch._watched_native = threading.get_native_id()
+        self.watch = self.watched_by(StallReport(self.metrics))
+
+    def watched_by(self, response: StallResponse) -> StallWatch:
+        return StallWatch(self, self.clock, BOUND_MS, response, "watch")
 
     def begin(self) -> None:
         self.busy_since_ns = self.clock.monotonic_ns()
@@ -41,7 +45,7 @@ class Loop:
 
 @pytest.fixture
 def loop(caplog: pytest.LogCaptureFixture) -> Loop:
-    caplog.set_level(logging.WARNING, "ottla.runtime.stall_watch")
+    caplog.set_level(logging.WARNING, "ottla.runtime")
     return Loop()
 
 
@@ -98,10 +102,18 @@ def test_pause_of_the_whole_process_is_no_stall(loop: Loop, caplog: pytest.LogCa
 
 
 def test_watch_reports_the_loop_of_a_reactor(serve: Callable[..., Any], caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING, "ottla.runtime.stall_watch")
+    caplog.set_level(logging.WARNING, "ottla.runtime")
     with serve(echo) as served:
-        watch = StallWatch(served.reactor.loop, served.clock, served.network_metrics.loop, bound_ms=20)
-        served.reactor.post(watch.start)
+        loop = served.reactor.loop
+        watches: list[StallWatch] = []
+        served.reactor.post(
+            lambda: watches.append(
+                StallWatch(loop, served.clock, 20, StallReport(served.network_metrics.loop), "watch")
+            )
+        )
+        served.wait_until(lambda: bool(watches), "the watch is created on the loop's thread")
+        [watch] = watches
+        watch.start()
         stall = threading.Event()
         served.reactor.post(stall.wait)
         served.wait_until(lambda: served.network_metrics.loop.stalls == 1, "the stall is counted")
@@ -124,3 +136,68 @@ def test_iterations_are_counted_by_how_long_they_took() -> None:
     counts = dict(zip((*BOUNDS_S, None), metrics.iterations, strict=True))
     assert {bound: count for bound, count in counts.items() if count} == {0.001: 2, 0.0025: 1, 5.0: 1, None: 1}
     assert metrics.busy_ns == 14_002_000_001
+
+
+# Disconnecting
+
+
+@pytest.mark.parametrize("has_others", [True, False])
+def test_stalled_node_disconnects_if_others_can_take_over(
+    loop: Loop, caplog: pytest.LogCaptureFixture, has_others: bool
+) -> None:
+    disconnected: list[int] = []
+
+    def disconnect() -> int:
+        disconnected.append(loop.clock.monotonic_ms())
+        return 7
+
+    loop.watch = loop.watched_by(StallDisconnect(disconnect, lambda: has_others, loop.metrics))
+    loop.clock.advance(1)
+    loop.begin()
+    loop.wait(20)
+    loop.end()
+    loop.wait(1)
+
+    assert disconnected == ([1 + BOUND_MS] if has_others else [])
+    assert loop.metrics.disconnects == len(disconnected)
+    assert len(caplog.messages) == (2 if has_others else 0)
+    if has_others:
+        assert "shut down the listeners and 7 connections" in caplog.messages[0]
+        assert caplog.messages[1] == f"listening again after a stall of up to {21 * BOUND_MS // 4} ms"
+
+
+def accepts(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def test_sockets_of_a_stalled_loop_are_shut_down_until_it_runs_again(serve: Callable[..., Any]) -> None:
+    with serve(echo) as served, served.connect() as client, served.connect() as unread:
+        client.sendall(b"before\n")
+        assert read_all(client, 7) == b"before\n"
+        served.wait_until(lambda: served.core.events.count("accepted on LINES") == 2, "both are accepted")
+        with served.held():
+            unread.sendall(b"in the buffer\n")
+            assert served.reactor.disconnect() == 2
+            assert client.recv(1) == b""
+            assert not accepts(served.port)
+        served.wait_until(lambda: sum("closed" in event for event in served.core.events) == 2, "both are closed")
+        served.wait_until(lambda: accepts(served.port), "the node listens again")
+
+        with served.connect() as sock:
+            sock.sendall(b"after\n")
+            assert read_all(sock, 6) == b"after\n"
+
+
+def test_listener_that_pauses_in_a_stall_listens_again(serve: Callable[..., Any]) -> None:
+    with serve(echo) as served:
+        with served.held():
+            served.reactor.post(lambda: served.reactor.pause_accepting("LINES", 1))
+            served.reactor.disconnect()
+        served.wait_until(lambda: accepts(served.port), "the node listens again")
+        with served.connect() as sock:
+            sock.sendall(b"x\n")
+            assert read_all(sock, 2) == b"x\n"

@@ -126,6 +126,41 @@ def test_stopped_process_gets_connections_and_bytes_when_it_continues(world: Wor
     assert world.server.events == ["accepted", "hello"]
 
 
+def test_stopped_process_that_is_shut_down_accepts_no_connections_until_it_continues(world: World) -> None:
+    connection = world.connect()
+    world.fabric.freeze("server")
+    world.client.network.send(connection, [b"sent before"])
+    world.run()
+    world.fabric.shut_down("server")
+    world.run()
+    assert world.client.events == ["connected", "closed by the peer"]
+    assert world.server.events == ["accepted"]
+    world.connect()
+    assert world.client.events[2:] == ["refused"]
+
+    world.fabric.thaw("server")
+    assert world.server.events == ["accepted", "sent before", "shut down"]
+    world.connect()
+    assert world.client.events[3:] == ["connected"]
+
+
+def test_process_that_is_shut_down_sends_and_receives_nothing_on_its_connections(world: World) -> None:
+    connection = world.connect()
+    world.fabric.freeze("server")
+    world.network_chaos.cut("server", "client")
+    world.fabric.shut_down("server")
+    world.client.network.send(connection, [b"too late"])
+    world.run()
+    world.server.network.send(1, [b"never sent"])
+    world.network_chaos.mend("server", "client")
+    world.fabric.release()
+    world.fabric.thaw("server")
+    world.run()
+
+    assert world.client.events == ["connected", "closed by the peer"]
+    assert world.server.events == ["accepted", "shut down"]
+
+
 def test_connection_without_a_listener_fails(world: World) -> None:
     world.server.network.vanish()
     world.connect()

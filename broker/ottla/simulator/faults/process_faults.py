@@ -1,8 +1,11 @@
-"""Process and host faults: processes are killed, stopped or paused; hosts lose power or get an empty disk."""
+"""Process and host faults: processes are killed, stopped, paused or stalled; hosts lose power or get an empty disk."""
 
 from ottla.simulator.faults.fault_context import DOWN_MS_MAX, Fault, FaultContext
+from ottla.simulator.world.node import SimulatedNode
 
 FROZEN_MS_MAX = 20_000
+STALL_DISCONNECT_MS = 1_500
+"""Default of ottla.loop.stall.disconnect.ms."""
 SKEW_MS_MAX = 3_000_000
 """Below an hour: timestamps further ahead are rejected (message.timestamp.after.max.ms)."""
 
@@ -19,6 +22,7 @@ class ProcessFaults:
             "power loss": (2, self._lose_power),
             "power loss everywhere": (1, self._lose_all_power),
             "pause": (2, self._pause),
+            "stall": (2, self._stall),
             "roll": (2, self._roll),
             "clock step": (2, self._step_clock),
             "wipe": (1, self._wipe),
@@ -52,6 +56,25 @@ class ProcessFaults:
         return "all nodes"
 
     def _pause(self) -> str | None:
+        place = self._freeze(FROZEN_MS_MAX if self._context.strikes_one_in(2) else 1_000)
+        return None if place is None else f"node {place.node_id}"
+
+    def _stall(self) -> str | None:
+        """Let a disk stop the loop, so that the node disconnects."""
+        place = self._freeze(FROZEN_MS_MAX)
+        if place is None:
+            return None
+        process, since_ms = place.process, self._cluster.clock.now_ms
+
+        def disconnect() -> None:
+            if place.process is process and place.is_frozen and place.thawed_ms <= since_ms:
+                self._cluster.disconnect(place.node_id)
+
+        self._cluster.events.after(STALL_DISCONNECT_MS, disconnect)
+        return f"node {place.node_id}"
+
+    def _freeze(self, thaw_ms_max: int) -> SimulatedNode | None:
+        """Freeze a process that runs for up to ``thaw_ms_max``; return it."""
         place = self._context.choose_running()
         if place is None or place.is_frozen:
             return None
@@ -62,8 +85,8 @@ class ProcessFaults:
             if place.process is process:
                 self._cluster.thaw(place.node_id)
 
-        self._context.schedule_within(FROZEN_MS_MAX if self._context.strikes_one_in(2) else 1_000, thaw)
-        return f"node {place.node_id}"
+        self._context.schedule_within(thaw_ms_max, thaw)
+        return place
 
     def _roll(self) -> str | None:
         place = self._context.choose_running()

@@ -200,6 +200,10 @@ class Cluster:
         place.is_frozen = True
         self.fabric.freeze(place.host)
 
+    def disconnect(self, node_id: NodeId) -> None:
+        """Disconnect a frozen process until it runs again, as `runtime.stall_disconnect` does."""
+        self.fabric.shut_down(self.nodes[node_id].host)
+
     def thaw(self, node_id: NodeId) -> None:
         """Continue the process, as SIGCONT does."""
         place = self.nodes[node_id]

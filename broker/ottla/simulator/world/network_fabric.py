@@ -8,7 +8,8 @@ sent again when the conditions have changed (`release`), as TCP does.
 
 A host may be frozen (SIGSTOP: its kernel still accepts connections and bytes, its process sees no events), or without
 power: then attempts and data get no reply at all, not even a reset, and a peer with a connection detects its loss only
-when the host is back.
+when the host is back. A frozen host may also be shut down (`runtime.stall_disconnect`): its connections end, and its
+listeners accept no others until its process runs again.
 """
 
 from collections import deque
@@ -68,6 +69,7 @@ class Socket:
         "is_backpressured",
         "is_open",
         "is_read_from",
+        "is_shut_down",
         "last_arrival_ms",
         "other",
     )
@@ -84,6 +86,7 @@ class Socket:
         """Number of undelivered events for this end; what is sent behind them is not delivered either."""
         self.is_open = True
         self.is_abandoned = False
+        self.is_shut_down = False
         self.is_read_from = True
         self.is_backpressured = False
         self.end_reason: str | None = None
@@ -117,6 +120,8 @@ class NetworkFabric:
         self._listeners: dict[Endpoint, tuple[Callable[[], ConnectionId], Callable[[Socket], None], Core, str]] = {}
         self._held: deque[tuple[str, str, Socket | None, _Action, tuple[Any, ...]]] = deque()
         self._frozen: dict[str, list[tuple[_Action, tuple[Any, ...]]]] = {}
+        self._shut_down: dict[str, list[Endpoint]] = {}
+        """By frozen host, its endpoints that accept no connections."""
         self._without_power: set[str] = set()
         self._sockets: dict[Socket, None] = {}
         """The connecting ends of all connections that may be open."""
@@ -181,13 +186,30 @@ class NetworkFabric:
         """Stop the process at ``host`` as SIGSTOP does."""
         self._frozen.setdefault(host, [])
 
+    def shut_down(self, host: str) -> None:
+        """Disconnect the frozen process at ``host``: its connections end, and connecting fails."""
+        self._shut_down[host] = [endpoint for endpoint in self._listeners if endpoint.host == host]
+        for socket in list(self._sockets):
+            for end in (socket, socket.other):
+                if end is not None and end.host == host and end.is_open:
+                    self._shut_down_end(end)
+
+    def _shut_down_end(self, end: Socket) -> None:
+        end.is_shut_down = True
+        end.end_reason = "shut down"
+        self._reach(end.host, self._deliver, end)
+        if end.other is not None:
+            self._travel(end.host, end.other.host, end.other, self._end, end.other, "closed by the peer")
+
     def thaw(self, host: str) -> None:
+        self._shut_down.pop(host, None)
         for action, arguments in self._frozen.pop(host, []):
             self._reach(host, action, *arguments)
 
     def cut_power(self, host: str) -> None:
         self._without_power.add(host)
         self._frozen.pop(host, None)
+        self._shut_down.pop(host, None)
 
     def restore_power(self, host: str) -> None:
         self._without_power.discard(host)
@@ -241,7 +263,7 @@ class NetworkFabric:
         if not socket.is_open:
             return
         found = self._listeners.get(endpoint)
-        if found is None:
+        if found is None or endpoint in self._shut_down.get(endpoint.host, ()):
             self._travel(endpoint.host, socket.host, socket, self._reset, socket)
             return
         new_connection, adopt, core, listener = found
@@ -286,7 +308,7 @@ class NetworkFabric:
     def send(self, socket: Socket, data: bytes) -> bool:
         """Send ``data``; return whether more may be sent at once."""
         target = socket.other
-        if not socket.is_open or target is None:
+        if not socket.is_open or socket.is_shut_down or target is None:
             return True
         socket.in_flight_bytes += len(data)
         self._travel(socket.host, target.host, target, self._arrive, target, data)
@@ -317,11 +339,11 @@ class NetworkFabric:
     def _arrive(self, socket: Socket, data: bytes) -> None:
         source = socket.other
         assert source is not None, "bytes come from somewhere"
-        if socket.is_open:
+        if socket.is_open and not socket.is_shut_down:
             self.on_bytes(source.host, socket.host, data)
             socket.arrived += data
             self._reach(socket.host, self._deliver, socket)
-        elif socket.is_abandoned:
+        elif socket.is_abandoned or socket.is_shut_down:
             self._travel(socket.host, source.host, source, self._fail, source, "Connection reset by peer")
 
     def _end(self, socket: Socket, reason: str) -> None:
