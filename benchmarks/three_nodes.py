@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -233,25 +233,32 @@ class View:
 
 @contextmanager
 def running(
-    system: str, directory: Path, port_base: int, kafka_command: str | None, properties: str = ""
+    system: str,
+    directory: Path,
+    port_base: int,
+    kafka_command: str | None,
+    properties: str = "",
+    prepare: Callable[[Cluster], AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> Iterator[tuple[Cluster, float]]:
     """Run a fresh cluster; give it, and the seconds until all serve and a topic of three replicas is created.
 
     ``properties`` are further lines for nodes of Ottla; ``{admin_port}`` in them is ``port_base`` + 199 + i of node i.
+    ``prepare`` is entered when the nodes are formatted, and left when they have ended.
     """
     cluster = Cluster(
         system=system, directory=directory, port_base=port_base, kafka_command=kafka_command, properties=properties
     )
     cluster.format()
-    started = time.perf_counter()
-    try:
-        for node in NODE_IDS:
-            cluster.start(node)
-        cluster.wait_until_every_node_serves()
-        cluster.create_topic("first", partitions=1, replicas=3)
-        yield cluster, time.perf_counter() - started
-    finally:
-        cluster.kill_all()
+    with prepare(cluster):
+        started = time.perf_counter()
+        try:
+            for node in NODE_IDS:
+                cluster.start(node)
+            cluster.wait_until_every_node_serves()
+            cluster.create_topic("first", partitions=1, replicas=3)
+            yield cluster, time.perf_counter() - started
+        finally:
+            cluster.kill_all()
 
 
 def wait_until(what: str, holds: Callable[[], bool], pause_s: float = 0.05) -> None:

@@ -28,6 +28,8 @@ ottla.advertised.host STRING "" - - read-only acted-on unlisted
     Advertised host of listeners that have none in advertised.listeners; the machine's host name when empty.
 ottla.advertise.dialled.address BOOLEAN false - - read-only acted-on unlisted
     Advertise to each client the address that it has connected to; for one node that is reached by several names.
+ottla.broker.response.timeout.ms INT 1000 200..60000|0 ms read-only acted-on unlisted
+    The controller fences a broker that does not respond for so long though connected; 0 leaves it to its session.
 ottla.fetch.session.cache.bytes LONG 33554432 0.. bytes read-only acted-on unlisted
     Memory for the partitions of all fetch sessions, some 400 bytes each; consumers beyond it have no sessions.
 ottla.loop.stall.ms INT 500 100..60000|0 ms read-only acted-on unlisted

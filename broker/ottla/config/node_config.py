@@ -61,6 +61,8 @@ class NodeConfig:
     """Where the admin HTTP server listens; None turns it off."""
     ottla_advertise_dialled_address: bool
     ottla_advertised_host: str
+    ottla_broker_response_timeout_ms: int
+    """0 for no limit."""
     ottla_fetch_session_cache_bytes: int
     ottla_loop_stall_ms: int
     """0 for no watch."""

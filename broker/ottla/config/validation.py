@@ -302,6 +302,12 @@ def _check_relations(config: NodeConfig, values: Mapping[str, ConfigValue]) -> N
             f"broker.heartbeat.interval.ms={config.broker_heartbeat_interval_ms} must be at most half of "
             f"broker.session.timeout.ms={config.broker_session_timeout_ms}: one late heartbeat would fence the broker"
         )
+    response_timeout_ms = config.originals.get("ottla.broker.response.timeout.ms")
+    if response_timeout_ms is not None and int(response_timeout_ms) >= config.broker_session_timeout_ms:
+        raise ConfigurationError(
+            f"ottla.broker.response.timeout.ms={response_timeout_ms} must be 0, for no such limit, or below "
+            f"broker.session.timeout.ms={config.broker_session_timeout_ms}: the session would always end before"
+        )
     queued = config.queued_max_request_bytes
     if 0 < queued < config.socket_request_max_bytes:
         raise ConfigurationError(

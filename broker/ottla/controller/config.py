@@ -12,6 +12,7 @@ class ControllerConfig:
 
     Attributes:
         session_timeout_ms: broker.session.timeout.ms.
+        response_timeout_ms: ottla.broker.response.timeout.ms; 0 leaves hanging brokers to their sessions.
         idle_interval_ms: metadata.max.idle.interval.ms: a NoOpRecord at least this often; 0 is never.
         default_partition_count: num.partitions.
         default_replication_factor: default.replication.factor.
@@ -24,6 +25,7 @@ class ControllerConfig:
     """
 
     session_timeout_ms: int = 9_000
+    response_timeout_ms: int = 1_000
     idle_interval_ms: int = 500
     default_partition_count: int = 1
     default_replication_factor: int = 1

@@ -19,6 +19,7 @@ from ottla.controller.heartbeats import BrokerHeartbeats
 from ottla.controller.last_known_leaders import LastKnownLeaders
 from ottla.controller.leader_and_isr import LeaderAndIsrControl
 from ottla.controller.periodic_elections import PeriodicElections
+from ottla.controller.pings import BrokerPings, PingBroker
 from ottla.controller.probes import BrokerProbes, ProbeBroker
 from ottla.controller.producer_ids import ProducerIdControl
 from ottla.controller.reassignments import ReassignmentControl
@@ -58,7 +59,8 @@ logger = logging.getLogger(__name__)
 class Controls:
     """See the module; `by_request` is the table.
 
-    ``probe`` checks whether a broker's process still listens; None: only sessions detect a failed broker.
+    ``probe`` checks whether a broker's process still listens, ``ping`` whether it responds; without them only sessions
+    detect a failed broker.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Controls:
         cluster_id: str,
         config: ControllerConfig,
         probe: ProbeBroker | None,
+        ping: PingBroker | None,
         upgrade_kraft_version: Callable[[int, bool], None],
     ) -> None:
         self._state = state
@@ -82,6 +85,14 @@ class Controls:
             probe=probe,
             listener=config.inter_broker_listener_name,
             session_timeout_ms=config.session_timeout_ms,
+        )
+        self.pings = BrokerPings(
+            clock=clock,
+            ping=ping,
+            listener=config.inter_broker_listener_name,
+            timeout_ms=config.response_timeout_ms,
+            heartbeats=self.heartbeats,
+            probes=self.probes,
         )
         self.configs = ConfigControl(self._state, node_id=node_id, static=config.static)
         self.last_known_leaders = LastKnownLeaders(self._state, self.heartbeats)
@@ -125,9 +136,7 @@ class Controls:
             decided = self.brokers.heartbeat(request, next_offset=self._raft.log_end_offset, now_ms=now_ms)
             self.last_known_leaders.on_heartbeat(request.broker_id, request.current_metadata_offset)
             if self.probes.on_heartbeat(self._state.image.cluster.brokers[request.broker_id], now_ms):
-                logger.warning(
-                    "broker %d is alive, though a probe of its listener had the connection refused", request.broker_id
-                )
+                logger.warning("broker %d is alive, though it was fenced for not responding", request.broker_id)
             return decided
 
         def alter_configs(alter: Callable[[Any], ControllerResult[Any]], request: Message) -> ControllerResult[Any]:

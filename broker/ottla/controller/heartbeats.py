@@ -75,6 +75,13 @@ class BrokerHeartbeats:
         heartbeat = self._brokers.get(broker_id)
         return 0 if heartbeat is None or heartbeat.epoch != epoch else heartbeat.count
 
+    def heard_ms(self, broker_id: NodeId, epoch: Offset, otherwise_ms: int) -> int:
+        """Return when this incarnation sent its last heartbeat; ``otherwise_ms`` if it has sent none here."""
+        heartbeat = self._brokers.get(broker_id)
+        if heartbeat is None or heartbeat.epoch != epoch or not heartbeat.count:
+            return otherwise_ms
+        return heartbeat.last_contact_ms
+
     def end_session(self, broker_id: NodeId) -> None:
         """Remove the broker's session: it was fenced or unregistered."""
         self._deadline_ms = None

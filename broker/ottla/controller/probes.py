@@ -2,7 +2,7 @@
 
 A process that ends closes its sockets, and from then on a client finds the connection refused at its listener: that is
 proof enough to fence it without waiting for its session to time out. A node whose loop is stalled looks the same
-(`runtime.stall_disconnect`). Any other result proves nothing, and the session decides.
+(`runtime.stall_disconnect`). Any other result proves nothing; `BrokerPings` and the session decide.
 
 Fencing a broker that is alive is safe, as epochs guard all that it does, but costs its partitions an election. So each
 false alarm (a broker that was fenced by a probe sends a heartbeat in the same epoch: its process never ended) makes the
@@ -39,6 +39,14 @@ class _Suspicion:
     ignored_until_ms: int = 0
 
 
+def endpoint_to_probe(broker: BrokerRegistration, listener: str) -> tuple[Endpoint, str] | None:
+    """Return an endpoint of the broker and its listener: ``listener``, or the first one; None if it has none."""
+    if not broker.listeners:
+        return None
+    name = listener if listener in broker.listeners else min(broker.listeners)
+    return broker.listeners[name].endpoint, name
+
+
 class BrokerProbes:
     """Soft state of the active controller.
 
@@ -64,15 +72,13 @@ class BrokerProbes:
 
         ``on_process_ended`` is called when no process listens there any more; it returns whether it fenced the broker.
         """
-        if self._probe is None or not broker.listeners:
+        found = endpoint_to_probe(broker, self._listener)
+        if self._probe is None or found is None or self.ignores(broker, now_ms):
             return
         suspicion = self._suspicion(broker)
-        if now_ms < suspicion.ignored_until_ms:
-            return
         suspicion.on_process_ended = on_process_ended
         if suspicion.is_in_flight:
             return
-        name = self._listener if self._listener in broker.listeners else min(broker.listeners)
         suspicion.is_in_flight = True
 
         def on_result(failure: PeerFailure | None) -> None:
@@ -81,7 +87,15 @@ class BrokerProbes:
             if failure is PeerFailure.CONNECTION_REFUSED and on_ended is not None and on_ended():
                 suspicion.was_fenced = True
 
-        self._probe(broker.listeners[name].endpoint, name).on_complete(on_result)
+        self._probe(*found).on_complete(on_result)
+
+    def ignores(self, broker: BrokerRegistration, now_ms: int) -> bool:
+        """Whether false alarms forbid to fence the broker before its session ends."""
+        return now_ms < self._suspicion(broker).ignored_until_ms
+
+    def note_fenced(self, broker: BrokerRegistration) -> None:
+        """Note that the broker was fenced before the end of its session, for another reason than a probe."""
+        self._suspicion(broker).was_fenced = True
 
     def on_heartbeat(self, broker: BrokerRegistration, now_ms: int) -> bool:
         """Record a heartbeat; return whether it proves that the broker was fenced by a false alarm."""

@@ -18,11 +18,12 @@ from ottla.controller.controls import Controls
 from ottla.controller.features import min_isr_records
 from ottla.controller.metrics import ControllerCounters, ControllerMetrics, controller_metrics
 from ottla.controller.partition_index import TopicIdPartition
+from ottla.controller.pings import PingBroker
 from ottla.controller.probes import ProbeBroker
 from ottla.controller.result import RECORDS_PER_BATCH_MAX, ControllerResult
 from ottla.controller.state import ControllerState, Position
 from ottla.errors import ErrorCode, KafkaError, StorageError
-from ottla.metadata.cluster import ControllerRegistration
+from ottla.metadata.cluster import BrokerRegistration, ControllerRegistration
 from ottla.metadata.image import MetadataImage, Provenance
 from ottla.metadata.metadata_version import (
     CONTROLLER_REGISTRATION_LEVEL,
@@ -62,6 +63,7 @@ class QuorumController:
         bootstrap: the records of ``bootstrap.checkpoint``, which the cluster's first controller writes.
         has_broker: this process is also a broker (process.roles=broker,controller).
         probe: checks whether a broker's process still listens; None: only sessions detect a failed broker.
+        ping: sends a broker a request to which it responds at once; None: only sessions detect one that hangs.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class QuorumController:
         has_broker: bool,
         config: ControllerConfig | None = None,
         probe: ProbeBroker | None = None,
+        ping: PingBroker | None = None,
     ) -> None:
         self._config = config or ControllerConfig()
         self._raft = raft
@@ -85,6 +88,8 @@ class QuorumController:
         self._has_broker = has_broker
         self._incarnation_id = random.uuid()
         self._epoch: LeaderEpoch | None = None
+        self._former_leader: NodeId | None = None
+        """The last leader of the quorum besides this node."""
         self._committed = Position()
         self._uncommitted: deque[Position] = deque()
         self._committed_offset: Offset = -1
@@ -102,11 +107,12 @@ class QuorumController:
             cluster_id=cluster_id,
             config=self._config,
             probe=probe,
+            ping=ping,
             upgrade_kraft_version=self._upgrade_kraft_version,
         )
         self._brokers = controls.brokers
         self._heartbeats = controls.heartbeats
-        self._probes = controls.probes
+        self._probes, self._pings = controls.probes, controls.pings
         self._configs = controls.configs
         self._last_known_leaders = controls.last_known_leaders
         self._periodic = controls.periodic_elections
@@ -237,6 +243,8 @@ class QuorumController:
             self._resign(_not_controller())
         if leader.leader_id == self._node_id:
             self._activate(leader.epoch)
+        elif leader.leader_id is not None:
+            self._former_leader = leader.leader_id
 
     def _note_start(self) -> None:
         """Record the log end at which this process started to follow the log."""
@@ -248,6 +256,7 @@ class QuorumController:
         self._epoch = epoch
         now_ms = self._clock.monotonic_ms()
         self._probes.start()
+        self._pings.start(now_ms, self._former_leader)
         self._last_known_leaders.start()
         self._periodic.start(now_ms)
         self._heartbeats.start(list(self.state.image.cluster.brokers.values()), now_ms)
@@ -264,10 +273,9 @@ class QuorumController:
         if registration is not None:
             self._carry_out(ControllerResult(None, [registration]))
         self._restart_idle()
-        for broker_id, broker in sorted(self.state.image.cluster.brokers.items()):
+        for broker in sorted(self._other_brokers(), key=lambda each: each.broker_id):
             # The former controller's node may have ended with its broker, whose connection was to itself.
-            if broker_id != self._node_id or not self._has_broker:
-                self.on_broker_connection_lost(broker_id, broker.epoch)
+            self.on_broker_connection_lost(broker.broker_id, broker.epoch)
 
     def _fence_previous_incarnation(self) -> None:
         """Fence the former incarnation of this node's own broker: it has ended.
@@ -354,6 +362,12 @@ class QuorumController:
 
         self._probes.probe_broker(broker, self._clock.monotonic_ms(), fence)
 
+    def _other_brokers(self) -> list[BrokerRegistration]:
+        """Return the brokers that are not fenced, without this process's own."""
+        own = self._node_id if self._has_broker else None
+        brokers = self.state.image.cluster.brokers.values()
+        return [each for each in brokers if not each.is_fenced and each.broker_id != own]
+
     def last_seen_leader(self, topic_id: Uuid, partition_id: int) -> NodeId:
         """Return the partition's last leader that was seen alive, as far as this controller knows; -1 for none."""
         topic = self.state.image.topics.by_id.get(topic_id)
@@ -384,6 +398,7 @@ class QuorumController:
         if self._expected_tick_ms is not None and now_ms > self._expected_tick_ms:
             # This process was busy or paused and received no heartbeats meanwhile.
             self._heartbeats.extend(now_ms - self._expected_tick_ms)
+            self._pings.extend(now_ms - self._expected_tick_ms)
         due_ms = self.next_deadline_ms()
         if due_ms is not None and now_ms >= due_ms:
             self._do_due(now_ms)
@@ -393,6 +408,11 @@ class QuorumController:
         return due_ms
 
     def _do_due(self, now_ms: int) -> None:
+        for broker, silent_ms in self._pings.run_round(self._other_brokers(), now_ms):
+            self._heartbeats.end_session(broker.broker_id)
+            self._probes.note_fenced(broker)
+            self._counters.hanging += 1
+            self._carry_out(self._brokers.fence(broker, f"it hangs: no response for {silent_ms} ms"))
         while self._epoch is not None and (fenced := self._brokers.fence_stale(now_ms)) is not None:
             self._counters.ended_sessions += 1
             self._carry_out(fenced)
@@ -407,7 +427,7 @@ class QuorumController:
         if self._epoch is None:
             return None
         earliest_ms = self._heartbeats.next_deadline_ms()
-        for deadline_ms in (self._periodic.next_deadline_ms(), self._next_idle_ms):
+        for deadline_ms in (self._periodic.next_deadline_ms(), self._pings.next_deadline_ms(), self._next_idle_ms):
             if deadline_ms is not None and (earliest_ms is None or deadline_ms < earliest_ms):
                 earliest_ms = deadline_ms
         return earliest_ms

@@ -81,6 +81,9 @@ class MetadataPlane:
                 has_broker=config.is_broker,
                 config=settings.controller_config(config),
                 probe=lambda endpoint, listener: peers.probe(endpoint, listener, timeout_ms=PROBE_TIMEOUT_MS),
+                ping=lambda endpoint, listener: peers.ping(
+                    endpoint, listener, timeout_ms=2 * config.ottla_broker_response_timeout_ms
+                ),
             )
         self.channel = NodeToControllerChannel(
             clock=clock,

@@ -331,6 +331,7 @@ def static_voters(config: NodeConfig) -> VoterSet | None:
 def controller_config(config: NodeConfig) -> ControllerConfig:
     return ControllerConfig(
         session_timeout_ms=config.broker_session_timeout_ms,
+        response_timeout_ms=config.ottla_broker_response_timeout_ms,
         idle_interval_ms=config.metadata_max_idle_interval_ms,
         default_partition_count=config.num_partitions,
         default_replication_factor=config.default_replication_factor,

@@ -38,6 +38,7 @@ _SCRATCH_BYTES = 64 * 1024
 _IDLE_CHECK_INTERVAL_MS = 10_000
 _CORRELATION_IDS = 2**31
 
+_VERSIONS_REQUEST = ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__)
 _API_VERSIONS_NEWEST = 4
 _ATTEMPTS_TO_LONGEST_BACKOFF = 16
 
@@ -108,6 +109,10 @@ class PeerClient:
         probe = Probe(endpoint, listener, self._clock.monotonic_ms() + timeout_ms)
         self._start_probe(probe)
         return probe.result
+
+    def ping(self, endpoint: Endpoint, listener: str, *, timeout_ms: int) -> Delayed[PeerResult]:
+        """Send a request to which every node responds at once, whatever else it does, on a connection of its own."""
+        return self.send(endpoint, listener, _VERSIONS_REQUEST, timeout_ms=timeout_ms, purpose="ping")
 
     # --- for the driver, which calls these for the ids in `connections`
 
@@ -225,8 +230,7 @@ class PeerClient:
         self.connections[peer.connection] = peer
 
     def _request_versions(self, peer: PeerConnection, version: int) -> None:
-        request = ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__)
-        pending = Pending(request, self._setup_deadline_ms(peer))
+        pending = Pending(_VERSIONS_REQUEST, self._setup_deadline_ms(peer))
         pending.api = self._new_api(ApiKey.API_VERSIONS, version)
         pending.result.on_complete(lambda result: self._on_versions(peer, version, result))
         self._transmit(peer, pending)

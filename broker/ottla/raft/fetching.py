@@ -27,6 +27,8 @@ from ottla.wire.messages.fetch_snapshot import FetchSnapshotResponse, FetchSnaps
 BACKOFF_MS_MAX: Final = 500
 LOST_LEADER_DELAY_MS: Final = 50
 """Followers of a leader that is gone stand for election within this time, each at a random moment."""
+STAND_APART_PART: Final = 20
+"""Followers of a silent leader stand for election within this part of the fetch timeout after its end."""
 
 logger = logging.getLogger(__name__)
 
@@ -241,7 +243,10 @@ class Fetching:
         self._failures = 0
         self._leader_losses = 0
         self._tries_others = False
-        state.on_fetched(self._replica.now_ms + self._replica.config.fetch_timeout_ms)
+        # A commit releases the fetches of all followers at once: without the addition all would stand for election in
+        # the same millisecond after a leader that hangs, and lose.
+        apart_ms = self._replica.quorum.random_ms(self._replica.config.fetch_timeout_ms // STAND_APART_PART)
+        state.on_fetched(self._replica.now_ms + self._replica.config.fetch_timeout_ms + apart_ms)
 
     def _truncate(self, leader_end: OffsetAndEpoch) -> None:
         replica = self._replica

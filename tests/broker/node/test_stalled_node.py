@@ -1,58 +1,136 @@
-"""A node whose loop is stalled is replaced when it disconnects, long before its session ends."""
+"""A node that responds to nothing, stalled or stopped, is replaced long before its session ends."""
 
 import pytest
 
 from ottla.errors import ErrorCode
 from ottla.metadata.topics import PartitionRegistration
 from ottla.simulator.clients.requests import batch_of, create_topic, fetch, produce, records_in
+from ottla.simulator.faults.network_chaos import NetworkChaos
 from ottla.simulator.invariants.state_observer import StateObserver
 from ottla.simulator.world.cluster import Cluster
+from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import NodeId
 
 STALL_MS = 1_500
 """Default of ottla.loop.stall.disconnect.ms."""
 TAKE_OVER_MS = 1_000
+SILENCE_MS = 1_700
+"""A ping after 0.5 s, ottla.broker.response.timeout.ms, and the elections."""
+CONTROLLER_SILENCE_MS = 2_600
+"""controller.quorum.fetch.timeout.ms, the quorum's election, and a quarter of ottla.broker.response.timeout.ms."""
+HEARTBEAT_MS = 2_000
+"""Default of broker.heartbeat.interval.ms."""
 SESSION_MS = 9_000
+
+
+class World:
+    """Three combined nodes, and a topic with a leader on each."""
+
+    def __init__(self, seed: int) -> None:
+        self.cluster = cluster = Cluster(seed=seed, controllers=3, combined=True)
+        self.observer = StateObserver(cluster)
+        cluster.before_start, cluster.on_event = self.observer.before_start, self.observer.observe_node
+        cluster.start()
+        cluster.run_until_ready()
+        active = cluster.leader_id()
+        assert active is not None
+        self.active = active
+        create_topic(cluster.connect(active), "t", partitions=3, replicas=3)
+        cluster.run_until(lambda: "t" in self.observer.image.topics.by_name)
+        cluster.run(1_000)
+        assert {each.leader for each in self.partitions()} == set(cluster.nodes)
+
+    def victim(self, *, is_controller: bool) -> NodeId:
+        return self.active if is_controller else next(each for each in self.cluster.nodes if each != self.active)
+
+    def partitions(self) -> list[PartitionRegistration]:
+        return list(self.observer.image.topics.by_name["t"].partitions.values())
+
+    def send(self, value: bytes) -> None:
+        """Produce to each partition, acknowledged by every replica in sync."""
+        for index, partition in enumerate(self.partitions()):
+            client = self.cluster.connect(partition.leader)
+            response = produce(client, "t", batch_of(client, [value]), partition=index, acks=-1)
+            assert response.error_code == ErrorCode.NONE
+
+    def is_replaced(self, victim: NodeId) -> bool:
+        return all(victim not in each.isr for each in self.partitions())
+
+    def check(self, values: list[bytes]) -> None:
+        """Wait for every replica to be in sync, and compare the records of each partition."""
+        self.cluster.run_until(lambda: all(len(each.isr) == 3 for each in self.partitions()), limit_ms=10_000)
+        for index, partition in enumerate(self.partitions()):
+            records = records_in(fetch(self.cluster.connect(partition.leader), "t", 0, partition=index))
+            assert [record.value for record in records] == values
 
 
 @pytest.mark.parametrize("is_controller", [True, False], ids=["active-controller", "other-node"])
 @pytest.mark.parametrize("seed", range(3))
 def test_stalled_node_is_replaced_when_it_disconnects_and_returns(seed: int, is_controller: bool) -> None:
-    cluster = Cluster(seed=seed, controllers=3, combined=True)
-    observer = StateObserver(cluster)
-    cluster.before_start, cluster.on_event = observer.before_start, observer.observe_node
-    cluster.start()
-    cluster.run_until_ready()
-    active = cluster.leader_id()
-    assert active is not None
-    create_topic(cluster.connect(active), "t", partitions=3, replicas=3)
-    cluster.run_until(lambda: "t" in observer.image.topics.by_name)
-    cluster.run(1_000)
-
-    def partitions() -> list[PartitionRegistration]:
-        return list(observer.image.topics.by_name["t"].partitions.values())
-
-    def send(partition: int, value: bytes) -> int:
-        client = cluster.connect(partitions()[partition].leader)
-        return produce(client, "t", batch_of(client, [value]), partition=partition, acks=-1).error_code
-
-    victim: NodeId = active if is_controller else next(each for each in cluster.nodes if each != active)
-    assert victim in {each.leader for each in partitions()}
-    for partition in range(3):
-        assert send(partition, b"before") == ErrorCode.NONE
+    world = World(seed)
+    cluster, victim = world.cluster, world.victim(is_controller=is_controller)
+    world.send(b"before")
 
     cluster.freeze(victim)
     cluster.run(STALL_MS)
     cluster.disconnect(victim)
     cluster.run(TAKE_OVER_MS)
-    assert all(victim not in each.isr for each in partitions())
-    for partition in range(3):
-        assert send(partition, b"meanwhile") == ErrorCode.NONE
+    assert world.is_replaced(victim)
+    world.send(b"meanwhile")
     cluster.run(SESSION_MS)
     cluster.thaw(victim)
 
-    cluster.run_until(lambda: all(len(each.isr) == 3 for each in partitions()), limit_ms=10_000)
-    for index, each in enumerate(partitions()):
-        assert send(index, b"after") == ErrorCode.NONE
-        records = records_in(fetch(cluster.connect(each.leader), "t", 0, partition=index))
-        assert [record.value for record in records] == [b"before", b"meanwhile", b"after"]
+    cluster.run_until(lambda: not world.is_replaced(victim))
+    world.send(b"after")
+    world.check([b"before", b"meanwhile", b"after"])
+
+
+@pytest.mark.parametrize("is_controller", [True, False], ids=["active-controller", "other-node"])
+@pytest.mark.parametrize("seed", range(3))
+def test_stopped_node_is_replaced_when_it_does_not_respond_and_returns(seed: int, is_controller: bool) -> None:
+    """Its kernel still accepts connections and bytes."""
+    world = World(seed)
+    cluster, victim = world.cluster, world.victim(is_controller=is_controller)
+    world.send(b"before")
+
+    cluster.freeze(victim)
+    cluster.run(CONTROLLER_SILENCE_MS if is_controller else SILENCE_MS)
+    assert world.is_replaced(victim)
+    world.send(b"meanwhile")
+    cluster.thaw(victim)
+
+    cluster.run_until(lambda: not world.is_replaced(victim))
+    world.send(b"after")
+    world.check([b"before", b"meanwhile", b"after"])
+
+
+@pytest.mark.parametrize("is_controller", [True, False], ids=["active-controller", "other-node"])
+@pytest.mark.parametrize("direction", ["to", "from", "both"])
+def test_node_behind_a_network_that_drops_packets_is_replaced(direction: str, is_controller: bool) -> None:
+    world = World(1)
+    cluster, victim = world.cluster, world.victim(is_controller=is_controller)
+    chaos = NetworkChaos(SeededRandom(1), fastest_ms=1, slowest_ms=1)
+    cluster.fabric.conditions = chaos
+    world.send(b"before")
+    for other in cluster.nodes.values():
+        if other.node_id != victim and direction != "from":
+            chaos.cut(other.host, cluster.nodes[victim].host)
+        if other.node_id != victim and direction != "to":
+            chaos.cut(cluster.nodes[victim].host, other.host)
+
+    cluster.run(CONTROLLER_SILENCE_MS if is_controller else SILENCE_MS)
+    if direction == "to":
+        # One more heartbeat leaves the node, until the missing response to it holds the next one back.
+        cluster.run(HEARTBEAT_MS)
+    assert world.is_replaced(victim)
+    world.send(b"meanwhile")
+
+
+def test_no_broker_is_fenced_without_a_fault() -> None:
+    world = World(1)
+    world.cluster.run(10 * 60 * 1_000)
+
+    controllers = [place.node.controller for place in world.cluster.nodes.values()]
+    metrics = [controller.metrics() for controller in controllers if controller is not None]
+    assert sum(each.hanging + each.failed_probes + each.ended_sessions for each in metrics) == 0
+    assert world.cluster.leader_id() == world.active

@@ -40,18 +40,18 @@ def _commit_offsets_at_once(set_attribute: SetAttribute) -> None:
     )
 
 
-@mutation("OffsetFetch ignores require_stable", known_seed=126, **IN_COPIES)
+@mutation("OffsetFetch ignores require_stable", known_seed=46, **IN_COPIES)
 def _fetch_unstable(set_attribute: SetAttribute) -> None:
     partition = fetch._partition
     set_attribute(fetch, "_partition", lambda store, key, require_stable: partition(store, key, False))
 
 
-@mutation("TxnOffsetCommit of an old generation is accepted", known_seed=94, **IN_COPIES)
+@mutation("TxnOffsetCommit of an old generation is accepted", known_seed=158, **IN_COPIES)
 def _accept_old_generations(set_attribute: SetAttribute) -> None:
     set_attribute(transactional_commit, "_check", lambda rebalancer, request: None)
 
 
-@mutation("a transaction is not aborted after its time-out", **IN_COPIES)
+@mutation("a transaction is not aborted after its time-out", known_seed=110, **IN_COPIES)
 def _wait_for_ever(set_attribute: SetAttribute) -> None:
     check = TransactionShard.check
 
@@ -63,7 +63,7 @@ def _wait_for_ever(set_attribute: SetAttribute) -> None:
     set_attribute(TransactionShard, "check", check_ends)
 
 
-@mutation("partitions are verified for producers of every epoch", known_seed=94, **IN_COPIES)
+@mutation("partitions are verified for producers of every epoch", known_seed=46, **IN_COPIES)
 def _verify_old_epochs(set_attribute: SetAttribute) -> None:
     set_attribute(enlist, "require_producer", lambda shard, request: shard.transactions[request.transactional_id])
 
@@ -74,7 +74,7 @@ def _remove_tombstones_at_once(set_attribute: SetAttribute) -> None:
     set_attribute(batch_filter, "_select_retained", lambda *arguments, is_due: select_retained(*arguments, is_due=True))
 
 
-@mutation("the delete horizon does not count delete.retention.ms", known_seed=90, **IN_KEYED_TOPICS)
+@mutation("the delete horizon does not count delete.retention.ms", known_seed=330, **IN_KEYED_TOPICS)
 def _delete_at_once(set_attribute: SetAttribute) -> None:
     build = batch_filter.build_retained_batch
 

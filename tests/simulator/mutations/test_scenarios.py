@@ -53,9 +53,10 @@ class Stage:
         self.cluster.on_event = self.state_observer.observe_node
         self.cluster.start()
         self.cluster.run_until_ready()
-        create_topic(self.cluster.connect(2), "t", replicas=3)
+        # The controller fences brokers by id: the last replica before the leader.
+        self.a, self.b, self.c = assignment = (3, 4, 2)
+        create_topic(self.cluster.connect(2), "t", assignment=assignment)
         self.cluster.run_until(lambda: "t" in self.state_observer.image.topics.by_name)
-        self.a, self.b, self.c = self.registration.replicas
         self.produce(self.a, acks=-1)
         self.cluster.run(1_000)
 

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 
 from ottla.simulator.world.single_node import Client
+from ottla.types import NodeId
 from ottla.wire.codec.message import Records
 from ottla.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
@@ -23,10 +25,21 @@ from ottla.wire.records import Record, build_batch, iterate_batches, read_record
 _DECOMPRESSED_BYTES_MAX = 1 << 24
 
 
-def create_topic(client: Client, name: str, *, partitions: int = 1, replicas: int = 1, **config: str) -> None:
-    """Create a topic; ``config`` keys have underscores for dots."""
+def create_topic(
+    client: Client,
+    name: str,
+    *,
+    partitions: int = 1,
+    replicas: int = 1,
+    assignment: Sequence[NodeId] = (),
+    **config: str,
+) -> None:
+    """Create a topic; ``config`` keys have underscores for dots, ``assignment`` the replicas of a single partition."""
     settings = [CreatableTopicConfig(name=key.replace("_", "."), value=config[key]) for key in config]
     topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=settings)
+    if assignment:
+        topic.num_partitions = topic.replication_factor = -1
+        topic.assignments = [CreatableReplicaAssignment(partition_index=0, broker_ids=list(assignment))]
     response = client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), CreateTopicsResponse, 7)
     assert response.topics[0].error_code == 0, response.topics[0]
 

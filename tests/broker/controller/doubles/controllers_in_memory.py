@@ -216,6 +216,7 @@ class ControllerCluster(RequestHelpers):
         metadata_version: int = 30,
         first_records: Sequence[MetadataRecord] = (),
         probe: Any = None,
+        ping: Any = None,
         racks: dict[int, str] | None = None,
         seed: int = 1,
         **config: Any,
@@ -242,6 +243,7 @@ class ControllerCluster(RequestHelpers):
                     **{"idle_interval_ms": 0, "static": static or {}, **config},
                 ),
                 probe=probe,
+                ping=ping,
             )
         self.elect(ids[0])
         for node_id in ids[1:]:

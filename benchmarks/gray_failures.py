@@ -1,0 +1,153 @@
+"""Nodes that are sick rather than dead: how long records wait, by whether the node led their partition.
+
+    python -m benchmarks.gray_failures --seconds 25
+
+Three nodes as in `benchmarks.replicated`, six partitions of three replicas, acks=all, idempotent librdkafka with its
+defaults. One node at a time is sick for ``--seconds``, once one that leads the quorum and once another:
+
+- ``disk frozen``: its log.dirs are on a file system of their own, which ``fsfreeze`` freezes (root is needed)
+- ``stopped``: SIGSTOP
+
+A stall is the longest that a record waited for its acknowledgement which was sent up to the end of the failure.
+Requests that a stopped process has received wait for the client's own time-out; no broker can change that.
+"""
+
+import argparse
+import os
+import signal
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+
+from benchmarks import compare, file_systems, measure, results, steady_load, three_nodes
+from benchmarks.three_nodes import NODE_IDS, Cluster, View
+from confluent_kafka.admin import AdminClient
+
+SECTION = "Gray failures"
+PARTITIONS = 6
+RATE_PER_S = 500
+CALM_S = 3.0
+KINDS = ("disk frozen", "stopped")
+
+
+@contextmanager
+def stopped(cluster: Cluster, node: int) -> Iterator[None]:
+    process = cluster.processes[node]
+    process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
+
+
+def fault(cluster: Cluster, kind: str, node: int) -> AbstractContextManager[None]:
+    return stopped(cluster, node) if kind == "stopped" else file_systems.frozen(data_of(cluster, node))
+
+
+def data_of(cluster: Cluster, node: int) -> Path:
+    return cluster.directory / f"node-{node}" / "data"
+
+
+@contextmanager
+def on_file_systems(cluster: Cluster) -> Iterator[None]:
+    """Put the log.dirs of every node on a file system of their own."""
+    with ExitStack() as stack:
+        for node in NODE_IDS:
+            stack.enter_context(file_systems.mounted(data_of(cluster, node)))
+        yield
+
+
+def measure_fault(cluster: Cluster, view: View, kind: str, *, leads_quorum: bool, seconds: float) -> list[float]:
+    """Return the stalls of partitions that the node led and of others, and how many records failed."""
+    topic = f"{kind}-{leads_quorum}".replace(" ", "-")
+    cluster.create_topic(topic, partitions=PARTITIONS, replicas=3)
+    view.wait_until_in_sync(topic, PARTITIONS, 3)
+    view.spread_leaders(topic, PARTITIONS)
+    leader = cluster.quorum_leader()
+    victim = leader if leads_quorum else next(node for node in NODE_IDS if node != leader)
+    led = {partition for partition, (node, _) in view.partitions(topic).items() if node == victim}
+    load_of = steady_load.running(
+        cluster.bootstrap_server, topic, partitions=PARTITIONS, rate_per_s=RATE_PER_S, linger_ms=5
+    )
+    with load_of as load:
+        time.sleep(CALM_S)
+        began_s = time.perf_counter()
+        with fault(cluster, kind, victim):
+            time.sleep(seconds)
+        ended_s = time.perf_counter()
+        time.sleep(CALM_S)
+        outcome = load.stop()
+    stalls_s = {True: 0.0, False: 0.0}
+    for partition, sent_s, waited_ms in zip(outcome.partitions, outcome.sent_at_s, outcome.waited_ms, strict=True):
+        if began_s - 1 <= sent_s <= ended_s:
+            stalls_s[partition in led] = max(stalls_s[partition in led], waited_ms / 1000)
+    view.wait_until_in_sync(topic, PARTITIONS, 3)
+    return [stalls_s[True], stalls_s[False], len(outcome.errors)]
+
+
+def run_round(system: str, arguments: argparse.Namespace) -> Iterator[tuple[str, float]]:
+    with tempfile.TemporaryDirectory(prefix=f"{system}-", ignore_cleanup_errors=True) as temporary:
+        nodes = three_nodes.running(
+            system, Path(temporary), arguments.port_base, arguments.kafka_command, prepare=on_file_systems
+        )
+        with nodes as (cluster, _):
+            view = View(AdminClient({"bootstrap.servers": cluster.bootstrap_server, "log_level": 0}))
+            for kind in arguments.kinds:
+                for leads_quorum in (False, True):
+                    who = "the quorum's leader" if leads_quorum else "another node"
+                    measure.progress(f"{system}: {kind}, {who}, load average {os.getloadavg()[0]:.1f}")
+                    led_s, others_s, failed = measure_fault(
+                        cluster, view, kind, leads_quorum=leads_quorum, seconds=arguments.seconds
+                    )
+                    yield f"{kind}, {who}: stall of partitions that it led", led_s
+                    yield f"{kind}, {who}: stall of others", others_s
+                    yield f"{kind}, {who}: records that failed", failed
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--rounds", type=int, default=1)
+    options.add_argument("--seconds", type=float, default=25.0)
+    options.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
+    options.add_argument("--only", choices=["ottla", "kafka"], help="measure one system, and write no results")
+    options.add_argument("--port-base", type=int, default=27700)
+    options.add_argument("--kafka-command", default=os.environ.get("OTTLA_KAFKA_CLUSTER_COMMAND"))
+    arguments = options.parse_args()
+    if (missing := file_systems.missing()) is not None:
+        options.error(f"a file system is mounted and frozen: needs {missing}")
+    systems = [arguments.only] if arguments.only else ["ottla", "kafka"]
+    if arguments.kafka_command is None and "kafka" in systems:
+        options.error("--kafka-command or OTTLA_KAFKA_CLUSTER_COMMAND must say how to run nodes of JVM Kafka")
+    figures: compare.Figures = defaultdict(lambda: defaultdict(list))
+    facts: compare.Facts = {}
+    for _ in range(arguments.rounds):
+        for system in systems:
+            for name, value in run_round(system, arguments):
+                facts[name] = {"unit": "records" if "failed" in name else "s", "better": "lower"}
+                figures[name][system].append(value)
+                measure.progress(f"  {name}: {value:.2f}")
+    if not arguments.only:
+        print(compare.table(figures, facts))
+        results.write_section(SECTION, section(arguments, compare.table(figures, facts)))
+        measure.progress(f"written: {results.RESULTS}")
+
+
+def section(arguments: argparse.Namespace, table: str) -> str:
+    return f"""Medians of {arguments.rounds} rounds, each node sick for {arguments.seconds:.0f} s: {compare.machine()}.
+Three combined nodes with their system's defaults, six partitions, three replicas, acks=all, idempotent librdkafka,
+{RATE_PER_S} records/s. A stall is the longest that a record waited for its acknowledgement.
+
+{table}
+
+Made by
+
+    export OTTLA_KAFKA_CLUSTER_COMMAND=...   # formats and runs JVM Kafka nodes; see `benchmarks.replicated`
+    python -m benchmarks.gray_failures --rounds {arguments.rounds} --seconds {arguments.seconds:.0f}
+"""
+
+
+if __name__ == "__main__":
+    main()
