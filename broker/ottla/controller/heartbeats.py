@@ -26,6 +26,8 @@ class BrokerControlState(Enum):
 class _Heartbeat:
     epoch: Offset
     last_contact_ms: int
+    """Of the session: later than the heartbeat by what this controller was paused since."""
+    heard_ms: int | None = None
     metadata_offset: Offset = -1
     controlled_shutdown_offset: Offset = -1
     count: int = 0
@@ -54,7 +56,7 @@ class BrokerHeartbeats:
         heartbeat = self._brokers.get(broker_id)
         if heartbeat is None or heartbeat.epoch != epoch:
             heartbeat = self._brokers[broker_id] = _Heartbeat(epoch, now_ms)
-        heartbeat.last_contact_ms = now_ms
+        heartbeat.last_contact_ms = heartbeat.heard_ms = now_ms
         heartbeat.metadata_offset = metadata_offset
         heartbeat.count += 1
         heartbeat.is_connected = True
@@ -78,9 +80,9 @@ class BrokerHeartbeats:
     def heard_ms(self, broker_id: NodeId, epoch: Offset, otherwise_ms: int) -> int:
         """Return when this incarnation sent its last heartbeat; ``otherwise_ms`` if it has sent none here."""
         heartbeat = self._brokers.get(broker_id)
-        if heartbeat is None or heartbeat.epoch != epoch or not heartbeat.count:
+        if heartbeat is None or heartbeat.epoch != epoch or heartbeat.heard_ms is None:
             return otherwise_ms
-        return heartbeat.last_contact_ms
+        return heartbeat.heard_ms
 
     def end_session(self, broker_id: NodeId) -> None:
         """Remove the broker's session: it was fenced or unregistered."""

@@ -30,6 +30,8 @@ PingBroker: TypeAlias = Callable[[Endpoint, str], Delayed[PeerResult]]
 PING_AFTER_MS: Final = 500
 PROOF_LASTS_MS: Final = 10_000
 """How long a response of one broker shows that others could respond as well."""
+PAUSE_MS_MIN: Final = 100
+"""Ticks of a busy controller are late by a few milliseconds each time, which together would be most of the time."""
 SUSPECT_PART: Final = 4
 """A node that was silent before has this part of the time."""
 NEVER_MS: Final = -(10**9)
@@ -94,6 +96,8 @@ class BrokerPings:
 
     def extend(self, pause_ms: int) -> None:
         """Extend the time for responses by ``pause_ms``, during which this controller could not receive them."""
+        if pause_ms < PAUSE_MS_MIN:
+            return
         for state in self._brokers.values():
             if state.ping is not None:
                 state.ping.sent_ms += pause_ms

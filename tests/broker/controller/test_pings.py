@@ -102,6 +102,19 @@ def test_late_ticks_of_the_controller_are_not_counted(world: World, late_ms: int
     assert world.cluster.active.metrics().hanging == 0
 
 
+@pytest.mark.parametrize("late_ms", [5, 40])
+def test_busy_controller_detects_a_broker_that_hangs(new_cluster: Callable[..., Any], late_ms: int) -> None:
+    """A deadline each millisecond, which is always reached late."""
+    world = World(new_cluster, idle_interval_ms=1)
+    world.run(1_000)
+    world.hang(1)
+    for _ in range((PING_AFTER_MS + TIMEOUT_MS + 4 * STEP_MS) // late_ms):
+        world.cluster.wait(late_ms)
+        world.pings.respond()
+
+    assert world.fenced() == [1]
+
+
 def test_heartbeats_are_responses(world: World) -> None:
     """Whether requests reach the broker does not matter as long as its heartbeats reach the controller."""
     world.run(1_000, heartbeats_of=(1, 2, 3))
