@@ -11,13 +11,15 @@ order), `link` and `sender` (one socket).
   and `lingering` close those whose peers do not read.
 - TLS: `tls_contexts` loads and renews certificates, `handshakes` bounds and runs handshakes on `step_thread`,
   `tls_links` connects them to the reactor, `tls_stream` gives a secured link the methods of a socket.
-- Watch: `stall_watch` reports a loop that does not end its iteration, and what it does.
+- Watch: `stall_watch` notices a loop that does not end its iteration. `stall_report` logs what it does,
+  `stall_disconnect` shuts down its sockets (decision record 0013).
 - Off the loop: `worker_threads` is the pool behind syncs (`disk`), cold reads (`page_cache`) and `ports.Background`;
   `task_process` runs compaction, which is Python code, in a process of its own (`background`, `task_server`).
 
 Invariants:
 
 - One thread runs the loop, and only it touches links and the node. Other threads return through `EventLoop.post`.
+  While the loop is stalled, the watch's thread calls ``shutdown`` on sockets, which changes no state of the loop.
 - No call on the loop blocks: no unbounded loop over connections, no read of bytes that only the disk has, no OpenSSL
   handshake, no name resolution. Each piece of work per iteration has a bound in bytes, time or count.
 - An unexpected exception costs a connection or one run of a part of the node, never the loop (`defects`).
