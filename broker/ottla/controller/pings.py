@@ -32,6 +32,8 @@ PROOF_LASTS_MS: Final = 10_000
 """How long a response of one broker shows that others could respond as well."""
 PAUSE_MS_MIN: Final = 100
 """Ticks of a busy controller are late by a few milliseconds each time, which together would be most of the time."""
+SETUP_ROUND_TRIPS: Final = 3
+"""A response over a new connection takes so many: to connect, to agree on versions, and its own."""
 SUSPECT_PART: Final = 4
 """A node that was silent before has this part of the time."""
 NEVER_MS: Final = -(10**9)
@@ -51,6 +53,8 @@ class _Broker:
     epoch: Offset
     ping: _Ping | None = None
     responded_ms: int = NEVER_MS
+    response_took_ms: int = 0
+    """Of the last response."""
 
 
 class BrokerPings:
@@ -109,14 +113,15 @@ class BrokerPings:
         """
         if self._ping is None or self._due_ms is None or now_ms < self._due_ms:
             return []
-        silent = []
         before, self._brokers = self._brokers, {}
-        due_ms = now_ms + PING_AFTER_MS
-        for broker in brokers:
+        for broker in (all_brokers := list(brokers)):
             state = before.get(broker.broker_id)
-            if state is None or state.epoch != broker.epoch:
-                state = _Broker(broker.epoch)
-            self._brokers[broker.broker_id] = state
+            is_known = state is not None and state.epoch == broker.epoch
+            self._brokers[broker.broker_id] = state if state is not None and is_known else _Broker(broker.epoch)
+        silent = []
+        due_ms = now_ms + PING_AFTER_MS
+        for broker in all_brokers:
+            state = self._brokers[broker.broker_id]
             heard_ms = max(state.responded_ms, self._heartbeats.heard_ms(broker.broker_id, broker.epoch, NEVER_MS))
             if state.ping is not None and heard_ms >= state.ping.sent_ms:
                 state.ping = None
@@ -129,13 +134,17 @@ class BrokerPings:
             else:
                 silent_ms = now_ms - (state.ping.sent_ms if heard_ms == NEVER_MS else heard_ms)
                 state.ping = None
-                silent.append((broker, silent_ms))
+                if self._is_evidence(broker, now_ms):
+                    silent.append((broker, silent_ms))
         self._due_ms = max(due_ms, now_ms + 1)
-        return [each for each in silent if self._is_evidence(each[0], now_ms)]
+        return silent
 
     def _timeout_of(self, broker: BrokerRegistration) -> int:
+        """Return the time for a response, with that of a network as slow as the last responses."""
         is_suspect = broker.broker_id == self._suspect and self._brokers[broker.broker_id].responded_ms == NEVER_MS
-        return self._timeout_ms // SUSPECT_PART if is_suspect else self._timeout_ms
+        timeout_ms = self._timeout_ms // SUSPECT_PART if is_suspect else self._timeout_ms
+        slowest_ms = max(state.response_took_ms for state in self._brokers.values())
+        return timeout_ms + SETUP_ROUND_TRIPS * slowest_ms
 
     def _send(self, ping: PingBroker, broker: BrokerRegistration, state: _Broker, now_ms: int) -> None:
         found = endpoint_to_probe(broker, self._listener)
@@ -146,6 +155,7 @@ class BrokerPings:
         def on_result(result: PeerResult) -> None:
             if not isinstance(result, PeerFailure):
                 state.responded_ms = self._clock.monotonic_ms()
+                state.response_took_ms = state.responded_ms - now_ms
             # Even a broken connection is a response: the broker does not hang, and its probe or session decides.
             if result is not PeerFailure.TIMED_OUT and state.ping is sent:
                 state.ping = None

@@ -92,6 +92,21 @@ def test_response_within_the_time_is_enough(world: World) -> None:
     assert world.cluster.active.metrics().hanging == 0
 
 
+def test_slow_network_extends_the_time_for_responses(world: World) -> None:
+    """A response over a new connection takes three of its round trips, here 1.2 s."""
+    for broker_id in (1, 2, 3):
+        world.hang(broker_id)
+    world.cluster.ask(world.cluster.heartbeat(2))
+    world.cluster.ask(world.cluster.heartbeat(3))
+    world.run(300)
+    world.cluster.ask(world.cluster.heartbeat(1))
+    world.run(PING_AFTER_MS - 300 + 1_200)
+    del world.pings.results["broker-2"], world.pings.results["broker-3"]
+    world.run(300)
+
+    assert world.fenced() == []
+
+
 @pytest.mark.parametrize("late_ms", [1, 20, 300])
 def test_late_ticks_of_the_controller_are_not_counted(world: World, late_ms: int) -> None:
     """The response arrives between two ticks, of which the second is late."""
