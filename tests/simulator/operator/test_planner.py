@@ -141,19 +141,8 @@ def test_nodes_may_crash_at_any_step(scenario: Scenario) -> None:
         assert run(scenario, 1, Order(crash_at=number)).steps
 
 
-OPEN_DEFECTS = {
-    (
-        "roll-in-window",
-        4,
-    ): "the operator restarts a node outside of its window that has become ready since it was observed"
-}
-"""Runs with troubles that fail; each is to be mended in the operator, and then fails here until it is removed."""
-
-
 @scenarios_with("seed", [1, 2, 4])
-def test_faults_only_delay(scenario: Scenario, seed: int, request: pytest.FixtureRequest) -> None:
-    if (defect := OPEN_DEFECTS.get((scenario.name, seed))) is not None:
-        request.applymarker(pytest.mark.xfail(reason=defect, strict=True, raises=AssertionError))
+def test_faults_only_delay(scenario: Scenario, seed: int) -> None:
     outcome = run(scenario, seed, Order(troubles=True))
 
     assert outcome.troubles

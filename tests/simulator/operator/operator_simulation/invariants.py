@@ -180,7 +180,7 @@ class RestartsInTheirWindow(PlannerInvariant):
 
     def on_step(self, step: StepTaken) -> None:
         asked = self.situation.asked
-        if step.kind is not Kind.RESTART or asked is None or not self.situation.serves(step.node_id):
+        if step.kind is not Kind.RESTART or asked is None or not self.situation.is_ready(step.node_id):
             return
         now = shown(self.situation.cluster.clock.monotonic_ms() / 1_000)
         if (why := closed_reason(asked.maintenance_windows, now)) is not None:

@@ -72,6 +72,10 @@ class Situation:
     def serves(self, node_id: NodeId) -> bool:
         return self.runs(node_id) and self.cluster.nodes[node_id].is_ready
 
+    def is_ready(self, node_id: NodeId) -> bool:
+        """Tell whether the node's readiness probe succeeds now; `serves` also holds for one that was fenced since."""
+        return self.runs(node_id) and self.state.machines.readiness(node_id) == []
+
     def voters(self) -> tuple[NodeId, ...]:
         """Return the quorum's voters, as its leader knows them; none while it has no leader."""
         leader_id = self.cluster.leader_id()
