@@ -112,15 +112,11 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=1)
     options.add_argument("--seconds", type=float, default=25.0)
     options.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
-    options.add_argument("--only", choices=["ottla", "kafka"], help="measure one system, and write no results")
-    options.add_argument("--port-base", type=int, default=27700)
-    options.add_argument("--kafka-command", default=os.environ.get("OTTLA_KAFKA_CLUSTER_COMMAND"))
+    three_nodes.add_options(options, port_base=27700)
     arguments = options.parse_args()
     if (missing := file_systems.missing()) is not None:
         options.error(f"a file system is mounted and frozen: needs {missing}")
-    systems = [arguments.only] if arguments.only else ["ottla", "kafka"]
-    if arguments.kafka_command is None and "kafka" in systems:
-        options.error("--kafka-command or OTTLA_KAFKA_CLUSTER_COMMAND must say how to run nodes of JVM Kafka")
+    systems = three_nodes.systems_of(arguments, options)
     figures: compare.Figures = defaultdict(lambda: defaultdict(list))
     facts: compare.Facts = {}
     for _ in range(arguments.rounds):

@@ -203,16 +203,12 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=1)
     options.add_argument("--megabytes", type=int, default=300, help="how much to produce of each record size")
     options.add_argument("--kills", type=int, default=3, help="how often each kind of node is killed")
-    options.add_argument("--only", choices=["ottla", "kafka"], help="measure one system, and write no results")
     options.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
-    options.add_argument("--port-base", type=int, default=27400)
-    options.add_argument("--kafka-command", default=os.environ.get("OTTLA_KAFKA_CLUSTER_COMMAND"))
+    three_nodes.add_options(options, port_base=27400)
     options.add_argument("--raw", type=Path, metavar="FILE", help="keep every figure of every round as JSON")
     options.add_argument("--keep-logs", type=Path, metavar="DIR", help="keep the nodes' directories there")
     arguments = options.parse_args()
-    systems = [arguments.only] if arguments.only else ["ottla", "kafka"]
-    if arguments.kafka_command is None and "kafka" in systems:
-        options.error("--kafka-command or OTTLA_KAFKA_CLUSTER_COMMAND must say how to run nodes of JVM Kafka")
+    systems = three_nodes.systems_of(arguments, options)
     figures: compare.Figures = defaultdict(lambda: defaultdict(list))
     facts: compare.Facts = {}
     for _ in range(arguments.rounds):

@@ -4,6 +4,7 @@ Both systems are formatted before anything is measured, run in the foreground as
 their defaults. Queries use plain sockets, so that no client library's delays are measured.
 """
 
+import argparse
 import base64
 import contextlib
 import os
@@ -267,3 +268,18 @@ def wait_until(what: str, holds: Callable[[], bool], pause_s: float = 0.05) -> N
         if time.monotonic() > deadline:
             raise RuntimeError(f"not so after {READY_TIMEOUT_S} s: {what}")
         time.sleep(pause_s)
+
+
+def add_options(options: argparse.ArgumentParser, *, port_base: int) -> None:
+    """Add the options of a benchmark that runs both systems."""
+    options.add_argument("--only", choices=["ottla", "kafka"], help="measure one system, and write no results")
+    options.add_argument("--port-base", type=int, default=port_base)
+    options.add_argument("--kafka-command", default=os.environ.get("OTTLA_KAFKA_CLUSTER_COMMAND"))
+
+
+def systems_of(arguments: argparse.Namespace, options: argparse.ArgumentParser) -> list[str]:
+    """Return the systems to measure; exit with an error where one cannot be run."""
+    systems = [arguments.only] if arguments.only else ["ottla", "kafka"]
+    if arguments.kafka_command is None and "kafka" in systems:
+        options.error("--kafka-command or OTTLA_KAFKA_CLUSTER_COMMAND must say how to run nodes of JVM Kafka")
+    return systems
