@@ -42,7 +42,7 @@ class ControllerMetrics:
         elr_leader_elections: ElectionFromEligibleLeaderReplicasPerSec's count, since this process started.
         ended_sessions: brokers fenced because their session timed out (not in Kafka).
         failed_probes: brokers fenced because a probe of their listener had the connection refused (not in Kafka).
-        hanging: brokers fenced because they did not respond, though connected (not in Kafka).
+        failed_pings: brokers fenced because they did not respond, though connected (not in Kafka).
         last_applied_offset: LastAppliedRecordOffset.
         last_committed_offset: LastCommittedRecordOffset.
         broker_registration_states: BrokerRegistrationState by id: 10 fenced, 20 controlled shutdown, 30 active.
@@ -66,7 +66,7 @@ class ControllerMetrics:
     elr_leader_elections: int
     ended_sessions: int
     failed_probes: int
-    hanging: int
+    failed_pings: int
     last_applied_offset: int
     last_committed_offset: int
     broker_registration_states: dict[int, int]
@@ -78,7 +78,7 @@ class ControllerCounters:
 
     ended_sessions: int = 0
     failed_probes: int = 0
-    hanging: int = 0
+    failed_pings: int = 0
 
 
 def controller_metrics(
@@ -114,7 +114,7 @@ def controller_metrics(
         elr_leader_elections=state.elr_elections,
         ended_sessions=counters.ended_sessions,
         failed_probes=counters.failed_probes,
-        hanging=counters.hanging,
+        failed_pings=counters.failed_pings,
         last_applied_offset=state.image.provenance.last_contained_offset,
         last_committed_offset=committed_offset,
         broker_registration_states={
@@ -229,7 +229,7 @@ ROWS: Final[Rows[ControllerMetrics]] = (
         "ottla_brokers_fenced_total",
         "Brokers fenced: connection refused at their listener, no response, or session timed out.",
         "reason",
-        lambda it: {"refused": it.failed_probes, "hanging": it.hanging, "silent": it.ended_sessions},
+        lambda it: {"refused": it.failed_probes, "hanging": it.failed_pings, "silent": it.ended_sessions},
     ),
     by_label(
         "gauge",

@@ -36,7 +36,8 @@ SETUP_ROUND_TRIPS: Final = 3
 """A response over a new connection takes so many: to connect, to agree on versions, and its own."""
 SUSPECT_PART: Final = 4
 """A node that was silent before has this part of the time."""
-NEVER_MS: Final = -(10**9)
+UNHEARD_MS: Final = -(10**9)
+"""Long before any time of the clock: when a broker was heard that never was."""
 
 
 @dataclass(slots=True, eq=False)
@@ -52,7 +53,7 @@ class _Broker:
 
     epoch: Offset
     ping: _Ping | None = None
-    responded_ms: int = NEVER_MS
+    responded_ms: int = UNHEARD_MS
     response_took_ms: int = 0
     """Of the last response."""
 
@@ -122,7 +123,7 @@ class BrokerPings:
         due_ms = now_ms + PING_AFTER_MS
         for broker in all_brokers:
             state = self._brokers[broker.broker_id]
-            heard_ms = max(state.responded_ms, self._heartbeats.heard_ms(broker.broker_id, broker.epoch, NEVER_MS))
+            heard_ms = max(state.responded_ms, self._heartbeats.heard_ms(broker.broker_id, broker.epoch, UNHEARD_MS))
             if state.ping is not None and heard_ms >= state.ping.sent_ms:
                 state.ping = None
             if state.ping is None and now_ms >= heard_ms + PING_AFTER_MS:
@@ -132,7 +133,7 @@ class BrokerPings:
             elif now_ms < (until_ms := state.ping.sent_ms + self._timeout_of(broker)):
                 due_ms = min(due_ms, until_ms)
             else:
-                silent_ms = now_ms - (state.ping.sent_ms if heard_ms == NEVER_MS else heard_ms)
+                silent_ms = now_ms - (state.ping.sent_ms if heard_ms == UNHEARD_MS else heard_ms)
                 state.ping = None
                 if self._is_evidence(broker, now_ms):
                     silent.append((broker, silent_ms))
@@ -141,7 +142,7 @@ class BrokerPings:
 
     def _timeout_of(self, broker: BrokerRegistration) -> int:
         """Return the time for a response, with that of a network as slow as the last responses."""
-        is_suspect = broker.broker_id == self._suspect and self._brokers[broker.broker_id].responded_ms == NEVER_MS
+        is_suspect = broker.broker_id == self._suspect and self._brokers[broker.broker_id].responded_ms == UNHEARD_MS
         timeout_ms = self._timeout_ms // SUSPECT_PART if is_suspect else self._timeout_ms
         slowest_ms = max(state.response_took_ms for state in self._brokers.values())
         return timeout_ms + SETUP_ROUND_TRIPS * slowest_ms
@@ -165,7 +166,7 @@ class BrokerPings:
     def _is_evidence(self, silent: BrokerRegistration, now_ms: int) -> bool:
         """Whether a response of the broker could have arrived, and its false alarms do not forbid to fence it."""
         newest_ms = max(state.responded_ms for state in self._brokers.values())
-        could_arrive = self._brokers[silent.broker_id].responded_ms != NEVER_MS or now_ms - newest_ms < PROOF_LASTS_MS
+        could_arrive = self._brokers[silent.broker_id].responded_ms != UNHEARD_MS or now_ms - newest_ms < PROOF_LASTS_MS
         return could_arrive and not self._probes.ignores(silent, now_ms)
 
     def next_deadline_ms(self) -> int | None:

@@ -411,7 +411,7 @@ class QuorumController:
         for broker, silent_ms in self._pings.run_round(self._other_brokers(), now_ms):
             self._heartbeats.end_session(broker.broker_id)
             self._probes.note_fenced(broker)
-            self._counters.hanging += 1
+            self._counters.failed_pings += 1
             self._carry_out(self._brokers.fence(broker, f"it hangs: no response for {silent_ms} ms"))
         while self._epoch is not None and (fenced := self._brokers.fence_stale(now_ms)) is not None:
             self._counters.ended_sessions += 1
