@@ -159,9 +159,9 @@ class _Run:
         self._memory = ProcessMemory(reactor)
         self._key_source = WebKeySource(reactor.post)
         self._stall_watches: list[StallWatch] = []
-        self._watch_loop(clock, config.ottla_loop_stall_ms, StallReport(metrics.loop), "ottla-stall-report")
+        self._add_stall_watch(clock, config.ottla_loop_stall_ms, StallReport(metrics.loop), "ottla-stall-report")
         disconnect = StallDisconnect(reactor.disconnect, self._has_others, metrics.loop)
-        self._watch_loop(clock, config.ottla_loop_stall_disconnect_ms, disconnect, "ottla-stall-disconnect")
+        self._add_stall_watch(clock, config.ottla_loop_stall_disconnect_ms, disconnect, "ottla-stall-disconnect")
         self._disk = OsDisk(reactor.post, reserve=self._reserve)
         self._background = BackgroundWorkers(reactor.post, inherited=self._disk.lock_descriptors)
         self._listeners = listeners
@@ -186,7 +186,7 @@ class _Run:
         )
         self._admin = None if admin_socket is None else AdminServer(self._node, reactor.post, admin_socket)
 
-    def _watch_loop(self, clock: SystemClock, bound_ms: int, response: StallResponse, name: str) -> None:
+    def _add_stall_watch(self, clock: SystemClock, bound_ms: int, response: StallResponse, name: str) -> None:
         if bound_ms:
             self._stall_watches.append(StallWatch(self._reactor.loop, clock, bound_ms, response, name))
 
@@ -206,7 +206,7 @@ class _Run:
             gc.collect()
             gc.freeze()
             gc.set_threshold(*_GC_THRESHOLDS)
-            self._watch_for_stalls()
+            self._start_stall_watches()
             self._reactor.run(self._node)
             self._node.close()
         finally:
@@ -223,7 +223,7 @@ class _Run:
                 signal.signal(number, handler)
         return self._exit_code
 
-    def _watch_for_stalls(self) -> None:
+    def _start_stall_watches(self) -> None:
         for watch in self._stall_watches:
             try:
                 watch.start()
