@@ -90,6 +90,15 @@ def test_reader_from_the_start_knows_the_last_value_of_each_key(
             check_scan(ledger, position, table)
 
 
+def test_value_may_be_removed_in_favour_of_a_record_behind_the_position() -> None:
+    ledger = PartitionLedger(KEY, is_keyed=True)
+    ledger.add(batch([PUT, Record(1, 0, b"k", b"newer")]))
+
+    check_scan(ledger, 1, {})
+    with pytest.raises(InvariantViolation, match="CompactionKeepsTheLastOfEachKey"):
+        check_scan(ledger, 2, {})
+
+
 def test_newest_reading_of_a_wall_clock_outlives_a_step_back() -> None:
     place = Cluster(seed=1, brokers=1).nodes[1]
     place.clock = HostClock(SimulatedClock(), skew_ms=5_000)

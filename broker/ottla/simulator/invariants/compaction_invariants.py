@@ -51,6 +51,9 @@ class CompactionKeepsTheLastOfEachKey(Invariant):
 def check_scan(ledger: PartitionLedger, position: Offset, table: Mapping[bytes, bytes]) -> None:
     """Check what a reader knows of each key that has read a compacted log from its start to ``position``.
 
+    A cleaning during the read may have removed the last value of a key below ``position`` in favour of a later record,
+    which the reader has not read yet: such keys are not checked.
+
     Raises:
         InvariantViolation: CompactionKeepsTheLastOfEachKey.
     """
@@ -60,7 +63,9 @@ def check_scan(ledger: PartitionLedger, position: Offset, table: Mapping[bytes, 
             expected[key] = value
         elif key is not None:
             expected.pop(key, None)
-    if dict(table) != expected and not ledger.is_excused:
+    superseded = expected.keys() & set(ledger.keys[position:])
+    wrong = {key for key in expected.keys() | table.keys() if table.get(key) != expected.get(key)} - superseded
+    if wrong and not ledger.is_excused:
         raise InvariantViolation(
             f"CompactionKeepsTheLastOfEachKey: {ledger.key}, read to {position}, gave {sorted(table.items())}; "
             f"committed is {sorted(expected.items())}"
