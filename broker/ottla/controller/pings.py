@@ -37,7 +37,7 @@ SETUP_ROUND_TRIPS: Final = 3
 SUSPECT_PART: Final = 4
 """A node that was silent before has this part of the time."""
 UNHEARD_MS: Final = -(10**9)
-"""Long before any time of the clock: when a broker was heard that never was."""
+"""In the place of the time of a response or heartbeat that never arrived: long before any time of the clock."""
 
 
 @dataclass(slots=True, eq=False)
