@@ -28,7 +28,8 @@ led partitions, and how a service runs an operation). The smallest coordinator i
 
 1. State that a record stores changes by `replay` only: loading, writing and a restart cannot disagree.
 2. A response is released when its own records, or the last append before it, are committed: no client sees what a new
-   leader may not have. A read waits like a write.
+   leader may not have. A read waits like a write. One that must be latest fails where the followers have not
+   confirmed lately that this node leads (decision 14): a replaced coordinator does not know of its successor.
 3. A write that the log rejects at once changes nothing. One that fails later closes the context: memory is ahead of the
    log then, and only a reload makes them agree.
 4. An end-of-transaction marker changes log and shard in one append, and the shard never otherwise ends a transaction.

@@ -197,6 +197,11 @@ class CoordinatorContext(Generic[ShardT_co]):
             return Delayed.of(ErrorCode.NONE)
         return self._waits.wait_for(self._last_append, Delayed())
 
+    def when_leadership_confirmed(self) -> Delayed[ErrorCode]:
+        """Return as `when_committed`; NOT_COORDINATOR where another node may have become the coordinator unnoticed."""
+        is_confirmed = self._log.is_leadership_confirmed(self.partition)
+        return self.when_committed() if is_confirmed else Delayed.of(ErrorCode.NOT_COORDINATOR)
+
     def _write_batch(
         self, result: AnyResult, producer: TransactionalProducer = NO_PRODUCER, guard: VerificationGuard | None = None
     ) -> Delayed[ErrorCode]:

@@ -45,5 +45,8 @@ class CoordinatorLog(Protocol):
         ``api_version`` of the TxnOffsetCommit: from version 5 on, the partition is added to the transaction if need be.
         """
 
+    def is_leadership_confirmed(self, partition: int) -> bool:
+        """Return whether the followers of a partition that this node leads have lately confirmed that it does."""
+
     def read_again(self, partition: int) -> Iterable[RecordBatch] | None:
         """Return everything in the log of a partition that this node leads; None when it does not lead it."""

@@ -50,6 +50,9 @@ class CoordinatorReplicas(Protocol):
     ) -> Delayed[ErrorCode]:
         """Append a batch with acks=all; complete with NONE once it is committed."""
 
+    def is_leadership_confirmed(self, topic_partition: TopicPartition) -> bool:
+        """Return whether this node leads the partition, and its in-sync followers have confirmed that lately."""
+
 
 class ReplicatedCoordinatorLog:
     """`CoordinatorLog` of the internal topic ``topic_name``.
@@ -87,6 +90,9 @@ class ReplicatedCoordinatorLog:
         if verify is None:
             return Delayed.of(Verification())
         return verify(TopicPartition(self.topic_name, partition), producer, api_version)
+
+    def is_leadership_confirmed(self, partition: int) -> bool:
+        return self._replicas.is_leadership_confirmed(TopicPartition(self.topic_name, partition))
 
     def read_again(self, partition: int) -> Iterator[RecordBatch] | None:
         replica = self._replicas.find(self.topic_name, partition)

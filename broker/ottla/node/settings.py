@@ -274,12 +274,23 @@ def replication_config(config: NodeConfig) -> ReplicationConfig:
         fetch_response_max_bytes=config.replica_fetch_response_max_bytes,
         fetch_backoff_ms=config.replica_fetch_backoff_ms,
         socket_timeout_ms=config.replica_socket_timeout_ms,
+        confirmation_age_max_ms=_confirmation_age_max_ms(config),
         selector_class=config.replica_selector_class or "",
         leader_throttled_rate=config.leader_replication_throttled_rate,
         follower_throttled_rate=config.follower_replication_throttled_rate,
         quota_window_count=config.replication_quota_window_num,
         quota_window_size_seconds=config.replication_quota_window_size_seconds,
     )
+
+
+def _confirmation_age_max_ms(config: NodeConfig) -> int:
+    """Return a time after which another node may lead: brokers are fenced after it.
+
+    But followers that have nothing to fetch confirm once in the time that the leader holds their fetches.
+    """
+    session_ms = config.broker_session_timeout_ms
+    fencing_ms = min(config.ottla_broker_response_timeout_ms or session_ms, session_ms)
+    return max(fencing_ms, 2 * config.replica_fetch_wait_max_ms)
 
 
 def lifecycle_config(config: NodeConfig) -> BrokerLifecycleConfig:

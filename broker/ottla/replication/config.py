@@ -19,6 +19,8 @@ class ReplicationConfig:
         fetch_response_max_bytes: replica.fetch.response.max.bytes.
         fetch_backoff_ms: replica.fetch.backoff.ms, the wait after an error.
         socket_timeout_ms: replica.socket.timeout.ms, how long a fetch may stay without a response.
+        confirmation_age_max_ms: how long ago the in-sync followers may have confirmed that this node leads, for what is
+            only true of the present leader (`ReplicaManager.is_leadership_confirmed`).
         selector_class: replica.selector.class; empty, or Kafka's RackAwareReplicaSelector.
         leader_throttled_rate: leader.replication.throttled.rate in bytes/s; dynamic.
         follower_throttled_rate: follower.replication.throttled.rate in bytes/s; dynamic.
@@ -35,6 +37,7 @@ class ReplicationConfig:
     fetch_response_max_bytes: int = 10 * 1024 * 1024
     fetch_backoff_ms: int = 1_000
     socket_timeout_ms: int = 30_000
+    confirmation_age_max_ms: int = 1_000
     selector_class: str = ""
     leader_throttled_rate: int = RATE_UNLIMITED
     follower_throttled_rate: int = RATE_UNLIMITED

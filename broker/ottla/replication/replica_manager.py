@@ -310,6 +310,21 @@ class ReplicaManager:
             on_deadline=lambda: ErrorCode.REQUEST_TIMED_OUT,
         )
 
+    def is_leadership_confirmed(self, topic_partition: TopicPartition) -> bool:
+        """Return whether this node leads the partition, and its in-sync followers have confirmed that lately.
+
+        A node that was paused, or that nothing but a client can reach, still believes that it leads. If it returns
+        False although this node leads, the followers are requested to confirm: the next call may be more successful.
+        """
+        partition = self._partitions.get(topic_partition)
+        if partition is None or not partition.is_leader:
+            return False
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - partition.isr.leadership_confirmed_ms(now_ms) <= self.config.confirmation_age_max_ms:
+            return True
+        self.awaited_followers.await_followers(partition, now_ms)
+        return False
+
     # --- waiting requests
 
     def wake(self, topic_partitions: Collection[TopicPartition]) -> None:

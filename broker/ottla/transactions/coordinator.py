@@ -141,7 +141,9 @@ class TransactionCoordinator:
 
         if not request.transactional_id:
             return Delayed.of(ErrorCode.INVALID_REQUEST)
-        return self._runtime.run_read_operation(request.transactional_id, verify, lambda error: error)
+        return self._runtime.run_read_operation(
+            request.transactional_id, verify, lambda error: error, must_be_latest=True
+        )
 
     def end_transaction(self, request: End) -> Delayed[EndTxnResponse]:
         def failed(error: ErrorCode) -> EndTxnResponse:

@@ -167,8 +167,10 @@ class CounterNode:
         end = TransactionEnd(producer_id, 4, coordinator_epoch=7, is_commit=is_commit, transaction_version=2)
         return self.runtime.end_transaction(self.partition_of(name), end)
 
-    def read(self, name: str = "a") -> Delayed[str]:
-        return self.runtime.run_read_operation(name, lambda shard: shard.read(name), _error_name)
+    def read(self, name: str = "a", *, must_be_latest: bool = False) -> Delayed[str]:
+        return self.runtime.run_read_operation(
+            name, lambda shard: shard.read(name), _error_name, must_be_latest=must_be_latest
+        )
 
     def shard(self, name: str = "a") -> CounterShard:
         return self.runtime.context_for(name).shard

@@ -41,6 +41,26 @@ def test_read_waits_until_what_it_saw_is_committed(node: Any) -> None:
     assert node.read().value == "a=1"
 
 
+def test_read_that_must_be_latest_needs_a_confirmed_leadership(node: Any) -> None:
+    node.increment()
+    node.log.is_confirmed = False
+
+    assert node.read(must_be_latest=True).value == "NOT_COORDINATOR"
+    assert node.read().value == "a=1"
+    node.log.is_confirmed = True
+    assert node.read(must_be_latest=True).value == "a=1"
+
+
+def test_read_that_must_be_latest_waits_until_what_it_saw_is_committed(node: Any) -> None:
+    node.log.is_held = True
+    node.increment()
+    seen = node.read(must_be_latest=True)
+
+    assert not seen.is_complete
+    node.log.commit()
+    assert seen.value == "a=1"
+
+
 def test_error_of_an_operation_is_its_response_at_once(node: Any) -> None:
     node.log.is_held = True
     node.increment()

@@ -77,6 +77,9 @@ class CompactedTopic:
     ) -> Delayed[Verification]:
         return Delayed.of(Verification())
 
+    def is_leadership_confirmed(self, partition: int) -> bool:
+        return True
+
     def read_again(self, partition: int) -> list[RecordBatch]:
         return self.compacted.batches()
 

@@ -89,6 +89,7 @@ class MemoryCoordinatorLog:
     def __init__(self) -> None:
         self.batches: dict[int, list[RecordBatch]] = {}
         self.is_held = False
+        self.is_confirmed = True
         self.append_error = ErrorCode.NONE
         self.verification = Delayed.of(Verification())
         """The result of each verification."""
@@ -140,6 +141,9 @@ class MemoryCoordinatorLog:
         held, self._held = self._held, []
         for appended in held:
             appended.complete(error)
+
+    def is_leadership_confirmed(self, partition: int) -> bool:
+        return self.is_confirmed
 
     def read_again(self, partition: int) -> list[RecordBatch]:
         return list(self.batches.get(partition, []))

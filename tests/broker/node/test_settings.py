@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.config.node_config import NodeConfig
-from ottla.node.settings import connection_limits, log_manager_config, peer_logins, raft_config
+from ottla.node.settings import connection_limits, log_manager_config, peer_logins, raft_config, replication_config
 from ottla.sasl.exchange import AuthenticationFailedError
 from ottla.simulator.world.disk import SimulatedDisk
 from ottla.simulator.world.random_source import SeededRandom
@@ -118,3 +118,27 @@ def test_token_of_a_node_is_read_from_its_file_for_every_authentication() -> Non
     disk.open("/run/token").pwritev([b"\xff"], 0)
     with pytest.raises(AuthenticationFailedError, match="cannot be read"):
         login.new_exchange(randrange)
+
+
+@pytest.mark.parametrize(
+    ("changes", "age_ms"),
+    [
+        pytest.param({}, 1_000, id="default"),
+        pytest.param({"ottla.broker.response.timeout.ms": "3000"}, 3_000, id="as-hanging-brokers-are-fenced"),
+        pytest.param({"ottla.broker.response.timeout.ms": "0"}, 9_000, id="session-without-that-limit"),
+        pytest.param(
+            {
+                "broker.session.timeout.ms": "900",
+                "broker.heartbeat.interval.ms": "300",
+                "replica.fetch.wait.max.ms": "100",
+            },
+            900,
+            id="session-that-is-shorter",
+        ),
+        pytest.param({"replica.fetch.wait.max.ms": "700"}, 1_400, id="followers-that-are-seldom-heard"),
+    ],
+)
+def test_followers_confirm_a_leader_before_another_broker_is_elected(changes: dict[str, str], age_ms: int) -> None:
+    config = NodeConfig.from_properties({**PROPERTIES, **changes})
+
+    assert replication_config(config).confirmation_age_max_ms == age_ms

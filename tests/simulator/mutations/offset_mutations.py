@@ -8,6 +8,8 @@ from ottla.groups.offsets import fetch, transactional_commit
 from ottla.groups.offsets.store import OffsetStore
 from ottla.groups.shard import GroupCoordinatorShard
 from ottla.log.cleaner import batch_filter
+from ottla.replication.isr.remote_replica import RemoteReplica
+from ottla.replication.replica_manager import ReplicaManager
 from ottla.transactions import enlist
 from ottla.transactions.shard import TransactionShard
 from ottla.transactions.state import TransactionState
@@ -87,3 +89,13 @@ def _delete_at_once(set_attribute: SetAttribute) -> None:
 
 if __name__ == "__main__":
     measure([each._replace(known_seed=None) for each in MUTATIONS if each.apply.__module__ == "__main__"])
+
+
+@mutation("a coordinator needs no confirmation to read", seeds_max=None)
+def _read_unconfirmed(set_attribute: SetAttribute) -> None:
+    set_attribute(ReplicaManager, "is_leadership_confirmed", lambda self, topic_partition: True)
+
+
+@mutation("a follower confirms its leader when its fetch is read", seeds_max=None)
+def _confirm_on_arrival(set_attribute: SetAttribute) -> None:
+    set_attribute(RemoteReplica, "following_confirmed_ms", property(lambda self: self.last_active_ms))

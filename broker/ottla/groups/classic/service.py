@@ -75,6 +75,7 @@ class ClassicGroupService:
             request.group_id,
             lambda shard: HeartbeatResponse(error_code=int(heartbeat(shard.rebalancer, request))),
             _failed_heartbeat,
+            must_be_latest=False,
         )
 
     def leave_group(self, request: LeaveGroupRequest) -> Delayed[LeaveGroupResponse]:

@@ -86,6 +86,7 @@ class OffsetService:
             request.group_id,
             lambda shard: fetch_offsets(shard.offsets, request, require_stable=require_stable),
             failed,
+            must_be_latest=True,
         )
 
     def committed_partitions(self, group_id: str) -> list[OffsetFetchRequestTopics]:

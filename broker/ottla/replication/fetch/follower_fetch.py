@@ -92,8 +92,10 @@ class FollowerFetch(FetchRound):
 
     def _finish_preparing(self) -> None:
         self._was_awaited = self.replicas.awaited_followers.awaits(self._replica_id, self.origin.received_at_ms)
-        if self._was_awaited:
-            # It has yet to fetch a partition: its fetch must not wait when it learns of that.
+        is_new_session = self._listed_session is not None and not self.session.is_incremental
+        if self._was_awaited or is_new_session:
+            # It has yet to fetch a partition: its fetch must not wait when it learns of that. And only the fetch after
+            # a session's first response confirms that it follows this leader.
             self.wait_ms_max = min(self.wait_ms_max, _AWAITED_WAIT_MS_MAX)
 
     def _must_hurry(self) -> bool:
@@ -174,4 +176,6 @@ class FollowerFetch(FetchRound):
         self.replicas.replication_bytes_out += self._size_bytes
         if self._throttled_bytes:
             self.replicas.leader_quota.record(self._throttled_bytes, self.origin.services.clock.monotonic_ms())
+        if self._listed_session is not None:
+            self._listed_session.responded_ms = self.origin.services.clock.monotonic_ms()
         return super()._complete()

@@ -22,7 +22,7 @@ from typing import Final
 from ottla.errors import ErrorCode
 from ottla.metadata.topics import PartitionRegistration
 from ottla.replication.isr.isr_change import IsrChange, IsrOutcome
-from ottla.replication.isr.remote_replica import RemoteReplica
+from ottla.replication.isr.remote_replica import LONG_AGO_MS, RemoteReplica
 from ottla.replication.peer_brokers import ANY_BROKER_EPOCH, Brokers
 from ottla.types import LeaderEpoch, NodeId, Offset, TopicPartition, Uuid
 from ottla.wire.messages.alter_partition import AlterPartitionResponsePartitionData
@@ -272,6 +272,18 @@ class PartitionIsr:
             ):
                 offset = replica.log_end_offset
         return offset
+
+    def leadership_confirmed_ms(self, now_ms: int) -> int:
+        """Return a time at which no other replica can have led the partition; ``now_ms`` if this one is in sync alone.
+
+        Only a replica of the maximal ISR can be elected (cleanly), and one that still follows this leader has not been.
+        """
+        confirmed_ms = now_ms
+        for broker_id in self.maximal:
+            if broker_id != self.node_id:
+                replica = self.remote.get(broker_id)
+                confirmed_ms = min(confirmed_ms, LONG_AGO_MS if replica is None else replica.following_confirmed_ms)
+        return confirmed_ms
 
     def _enter(self, event: IsrEvent) -> None:
         self.state = TRANSITIONS[self.state, event]

@@ -14,16 +14,18 @@ LONG_AGO_MS = -(1 << 62)
 
 
 class FetchActivity(Protocol):
-    """The follower's fetch session, of which only the last use matters here."""
+    """The follower's fetch session: its last use, and its last response that the follower has certainly received."""
 
     last_used_ms: int
+    confirmed_ms: int
 
 
 @dataclass(slots=True, kw_only=True)
 class RemoteReplica:
     """See the module. Times are monotonic; ``broker_epoch`` is that of its last fetch, None before the first.
 
-    ``session`` is the fetch session that holds this partition in the leader's present epoch, if any;
+    ``session`` is the fetch session that holds this partition in the leader's present epoch, if any, and
+    ``sessionless_fetch_ms`` the time of its last fetch where that had none;
     ``leader_end_offset_then`` the leader's log end offset at the last fetch that named the partition; ``served_offset``
     the start of the records that were sent last: a follower that fetches them again may have rejected them.
     """
@@ -35,6 +37,7 @@ class RemoteReplica:
     session: FetchActivity | None = None
     last_fetch_ms: int = LONG_AGO_MS
     last_caught_up_ms: int = LONG_AGO_MS
+    sessionless_fetch_ms: int = LONG_AGO_MS
     leader_end_offset_then: Offset = UNKNOWN_OFFSET
     served_offset: Offset = UNKNOWN_OFFSET
 
@@ -43,9 +46,19 @@ class RemoteReplica:
         """Time of its last fetch, even if that did not mention this partition."""
         return self.last_fetch_ms if self.session is None else max(self.last_fetch_ms, self.session.last_used_ms)
 
+    @property
+    def following_confirmed_ms(self) -> int:
+        """Time at which it has certainly still followed this leader in its present epoch.
+
+        A fetch may be old when it is read: this node may have been paused. A session's fetch proves more: it was sent
+        after the response before it. Without a session, the time of its last fetch has to do.
+        """
+        return self.sessionless_fetch_ms if self.session is None else self.session.confirmed_ms
+
     def start_epoch(self, *, is_new_leader: bool, is_in_sync: bool, leader_end_offset: Offset, now_ms: int) -> None:
         """Reset for another leader epoch: an in-sync follower has the full lag time from now on."""
         self.session = None
+        self.sessionless_fetch_ms = LONG_AGO_MS
         self.last_caught_up_ms = now_ms if is_in_sync else LONG_AGO_MS
         if is_new_leader:
             self.log_end_offset = self.log_start_offset = self.leader_end_offset_then = UNKNOWN_OFFSET
@@ -77,6 +90,7 @@ class RemoteReplica:
         self.last_fetch_ms = now_ms
         self.broker_epoch = broker_epoch
         self.session = session
+        self.sessionless_fetch_ms = now_ms if session is None else LONG_AGO_MS
 
     def on_leader_append(self, end_offset_before: Offset) -> None:
         """Note that the leader's log grew: a follower that had all of it was caught up at its last activity."""

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from ottla.replication.isr.remote_replica import LONG_AGO_MS
 from ottla.types import Offset, Uuid
 from ottla.wire.messages.fetch import FetchPartition, PartitionData
 
@@ -86,6 +87,10 @@ class FetchSession:
     last_used_ms: int
     created_ms: int
     is_followers: bool = False
+    responded_ms: int = LONG_AGO_MS
+    """When the last response to a follower was built."""
+    confirmed_ms: int = LONG_AGO_MS
+    """When the last response was built that the follower has certainly received: it has sent a request after it."""
     pending: dict[PartitionKey, None] = field(default_factory=dict)
     """Partitions to check for the next response, in this order."""
     failed: OrderedDict[PartitionKey, int] = field(default_factory=OrderedDict)

@@ -139,6 +139,8 @@ class FetchSessionCache:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         session.epoch = _UPDATED_NOW
         session.last_used_ms = now_ms
+        # Not the time of this request, which may have waited in a socket while this node was paused.
+        session.confirmed_ms = session.responded_ms
         return FetchContext(session.partitions, session, is_incremental=True)
 
     def _add_named(

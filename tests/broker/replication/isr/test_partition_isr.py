@@ -172,3 +172,55 @@ def test_every_state_can_be_left_and_only_a_leader_has_a_pending_change() -> Non
     assert {state for state, _ in TRANSITIONS} == set(IsrState)
     for state, event in product(IsrState, (IsrEvent.CAUGHT_UP, IsrEvent.LAGGED)):
         assert ((state, event) in TRANSITIONS) == (state is IsrState.COMMITTED)
+
+
+class Session:
+    """A follower's fetch session."""
+
+    def __init__(self, confirmed_ms: int) -> None:
+        self.last_used_ms = self.confirmed_ms = confirmed_ms
+
+
+def on_fetch(machine: PartitionIsr, broker_id: int, session: Session | None, *, now_ms: int = 900) -> None:
+    machine.remote[broker_id].on_fetch(
+        offset=10, log_start_offset=0, leader_end_offset=10, broker_epoch=broker_id, session=session, now_ms=now_ms
+    )
+
+
+def test_leadership_is_confirmed_as_of_the_oldest_confirmation_of_the_maximal_isr() -> None:
+    machine = leading(1, 2)
+    assert machine.leadership_confirmed_ms(1_000) < 0, "no follower has fetched"
+    on_fetch(machine, 2, Session(700))
+    on_fetch(machine, 3, Session(600))
+    assert machine.leadership_confirmed_ms(1_000) == 700
+
+    assert machine.on_expansion_check(high_watermark=10, active_since_ms=0, own_broker_epoch=1) is not None
+    assert machine.leadership_confirmed_ms(1_000) == 600, "broker 3 may be in sync already"
+
+
+def test_fetch_without_a_session_confirms_the_leader_when_it_is_read() -> None:
+    machine = leading(1, 2)
+    on_fetch(machine, 2, None, now_ms=900)
+
+    assert machine.leadership_confirmed_ms(1_000) == 900
+    on_fetch(machine, 2, Session(700))
+    assert machine.leadership_confirmed_ms(1_000) == 700
+
+
+def test_replica_that_is_in_sync_alone_needs_no_confirmation() -> None:
+    assert leading(1).leadership_confirmed_ms(1_000) == 1_000
+
+
+@pytest.mark.parametrize("session", [None, Session(700)], ids=["without-session", "with-session"])
+def test_confirmation_ends_with_the_leader_epoch(session: Session | None) -> None:
+    machine = leading(1, 2)
+    on_fetch(machine, 2, session)
+    machine.on_leading(
+        registration(1, 2, epoch=2, partition_epoch=2),
+        is_new_epoch=True,
+        is_new_leader=False,
+        end_offset=10,
+        now_ms=950,
+    )
+
+    assert machine.leadership_confirmed_ms(1_000) < 0

@@ -67,10 +67,11 @@ class Store:
         return [it for kind in KINDS for key, it in self._objects.items() if key.kind == kind]
 
     def is_settled(self) -> bool:
-        """Tell whether every object is Ready with its latest spec."""
+        """Tell whether every object is Ready with its latest spec, and no Cluster has an unfinished plan."""
         return all(
             (ready := ready_condition(document)) is not None
             and ready["status"] == "True"
+            and ready["reason"] != "Rebalancing"
             and "deletionTimestamp" not in document["metadata"]
             and ready["observedGeneration"] == document["metadata"]["generation"]
             for document in self._objects.values()
