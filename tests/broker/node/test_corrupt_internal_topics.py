@@ -5,17 +5,11 @@ from typing import Any
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.simulator.clients.requests import create_topic
+from ottla.simulator.clients.requests import commit_offset, create_topic
 from ottla.simulator.world.single_node import Client, RunningNode, World
 from ottla.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ottla.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
 from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
 from ottla.wire.records import HEADER_SIZE_BYTES, iterate_batches
 
@@ -51,13 +45,6 @@ def corrupt_batch(world: World, topic: str, number: int) -> int:
     return batch.base_offset
 
 
-def commit(client: Client, partition: int, offset: int) -> int:
-    committed = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
-    topics = [OffsetCommitRequestTopic(name="t", partitions=[committed])]
-    request = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, topics=topics)
-    return client.ask(request, OffsetCommitResponse, 8).topics[0].partitions[0].error_code
-
-
 def committed(client: Client) -> dict[int, int]:
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
     (topic,) = client.ask(request, OffsetFetchResponse, 8).groups[0].topics
@@ -78,14 +65,15 @@ def test_offsets_beside_a_corrupt_record_are_served_after_each_start(
 ) -> None:
     running, client = start(world)
     create_topic(client, "t", partitions=3)
-    assert [commit(client, partition, 10 + partition) for partition in range(3)] == [ErrorCode.NONE] * 3
+    errors = [commit_offset(client, "g", "t", 10 + partition, partition=partition) for partition in range(3)]
+    assert errors == [ErrorCode.NONE] * 3
     stop(running)
     offset = corrupt_batch(world, CONSUMER_OFFSETS_TOPIC, -2)
 
     for count in (1, 2):
         running, client = start(world)
         assert committed(client) == {0: 9 + count, 2: 12}
-        assert commit(client, 0, 10 + count) == ErrorCode.NONE
+        assert commit_offset(client, "g", "t", 10 + count) == ErrorCode.NONE
         stop(running)
         lines = skipped_lines(caplog, CONSUMER_OFFSETS_TOPIC)
         assert len(lines) == count

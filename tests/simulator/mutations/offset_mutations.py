@@ -87,10 +87,6 @@ def _delete_at_once(set_attribute: SetAttribute) -> None:
     set_attribute(batch_filter, "build_retained_batch", build_due_batch)
 
 
-if __name__ == "__main__":
-    measure([each._replace(known_seed=None) for each in MUTATIONS if each.apply.__module__ == "__main__"])
-
-
 @mutation("a coordinator needs no confirmation to read", seeds_max=None)
 def _read_unconfirmed(set_attribute: SetAttribute) -> None:
     set_attribute(ReplicaManager, "is_leadership_confirmed", lambda self, topic_partition: True)
@@ -99,3 +95,7 @@ def _read_unconfirmed(set_attribute: SetAttribute) -> None:
 @mutation("a follower confirms its leader when its fetch is read", seeds_max=None)
 def _confirm_on_arrival(set_attribute: SetAttribute) -> None:
     set_attribute(RemoteReplica, "following_confirmed_ms", property(lambda self: self.last_active_ms))
+
+
+if __name__ == "__main__":
+    measure([each._replace(known_seed=None) for each in MUTATIONS if each.apply.__module__ == "__main__"])

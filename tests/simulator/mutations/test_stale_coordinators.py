@@ -8,19 +8,13 @@ import offset_mutations
 from hunting import applied
 from ottla.errors import ErrorCode
 from ottla.metadata.topics import PartitionRegistration
-from ottla.simulator.clients.requests import create_topic
+from ottla.simulator.clients.requests import commit_offset, create_topic, offset_commit_request
 from ottla.simulator.faults.network_chaos import NetworkChaos
 from ottla.simulator.invariants.state_observer import StateObserver
 from ottla.simulator.world.cluster import Cluster
 from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import CONSUMER_OFFSETS_TOPIC, NodeId, Offset
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from ottla.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -64,8 +58,7 @@ class Stage:
         return found.coordinators[0].error_code == ErrorCode.NONE
 
     def commit(self, offset: Offset) -> None:
-        response = self.cluster.connect(self.offsets.leader).ask(commit_request(offset), OffsetCommitResponse, 8)
-        assert response.topics[0].partitions[0].error_code == ErrorCode.NONE
+        assert commit_offset(self.cluster.connect(self.offsets.leader), "g", "t", offset) == ErrorCode.NONE
 
     def fetch(self, node_id: NodeId) -> Offset | ErrorCode:
         """Return the offset that the node says is committed, or its error."""
@@ -89,16 +82,10 @@ class Stage:
         self.commit(2)
 
 
-def commit_request(offset: Offset) -> OffsetCommitRequest:
-    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
-    topic = OffsetCommitRequestTopic(name="t", partitions=[partition])
-    return OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, topics=[topic])
-
-
 def coordinator_that_was_paused(seed: int) -> Stage:
     """It continues where it was, with its followers' fetches from before the pause, and learns nothing new."""
     stage = Stage(seed)
-    stage.cluster.connect(stage.coordinator).send(commit_request(1), 8)
+    stage.cluster.connect(stage.coordinator).send(offset_commit_request("g", "t", 1), 8)
     stage.cluster.run(FETCHES_TRAVEL_MS)
     stage.cluster.freeze(stage.coordinator)
     stage.replace()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ottla.simulator.world.single_node import Client
-from ottla.types import NodeId
+from ottla.types import NodeId, Offset
 from ottla.wire.codec.message import Records
 from ottla.wire.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -13,6 +13,12 @@ from ottla.wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
 from ottla.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -59,6 +65,19 @@ def produce(
         acks=acks, timeout_ms=1_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
     )
     return client.ask(request, ProduceResponse, version).responses[0].partition_responses[0]
+
+
+def offset_commit_request(group: str, topic: str, offset: Offset, *, partition: int = 0) -> OffsetCommitRequest:
+    """Return the commit of a consumer without a membership."""
+    committed = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
+    topics = [OffsetCommitRequestTopic(name=topic, partitions=[committed])]
+    return OffsetCommitRequest(group_id=group, generation_id_or_member_epoch=-1, topics=topics)
+
+
+def commit_offset(client: Client, group: str, topic: str, offset: Offset, *, partition: int = 0) -> int:
+    """Commit an offset, and return the partition's error code."""
+    request = offset_commit_request(group, topic, offset, partition=partition)
+    return client.ask(request, OffsetCommitResponse, 8).topics[0].partitions[0].error_code
 
 
 def fetch_request(topic: str, offset: int, *, partition: int = 0, size_bytes_max: int = 1 << 20) -> FetchRequest:
