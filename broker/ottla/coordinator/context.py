@@ -197,10 +197,14 @@ class CoordinatorContext(Generic[ShardT_co]):
             return Delayed.of(ErrorCode.NONE)
         return self._waits.wait_for(self._last_append, Delayed())
 
-    def when_leadership_confirmed(self) -> Delayed[ErrorCode]:
-        """Return as `when_committed`; NOT_COORDINATOR where another node may have become the coordinator unnoticed."""
-        is_confirmed = self._log.is_leadership_confirmed(self.partition)
-        return self.when_committed() if is_confirmed else Delayed.of(ErrorCode.NOT_COORDINATOR)
+    def require_confirmed_leadership(self) -> None:
+        """Reject a read where another node may have become the coordinator unnoticed.
+
+        Raises:
+            KafkaError: NOT_COORDINATOR.
+        """
+        if not self._log.is_leadership_confirmed(self.partition):
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
 
     def _write_batch(
         self, result: AnyResult, producer: TransactionalProducer = NO_PRODUCER, guard: VerificationGuard | None = None

@@ -215,17 +215,17 @@ class CoordinatorRuntime(Generic[ShardT_co]):
     ) -> Delayed[ResponseT]:
         """Return what ``read`` returns for the shard of ``key``, when all that it may have seen is committed.
 
-        With ``must_be_latest``, what another coordinator has committed meanwhile must not be missing: that of a node
-        which was paused, or which is cut off from the others, does not know of its successor. Such a read fails with
-        NOT_COORDINATOR, so that the client looks for the coordinator. Other errors: see `run_write_operation`.
+        With ``must_be_latest`` it fails with NOT_COORDINATOR where another node may have become the coordinator
+        unnoticed: this one was paused, or the others cannot reach it. Other errors: see `run_write_operation`.
         """
         try:
             context = self.context_for(key)
+            if must_be_latest:
+                context.require_confirmed_leadership()
             response = read(context.shard)
         except KafkaError as error:
             return Delayed.of(on_error(error.code))
-        confirmed = context.when_leadership_confirmed() if must_be_latest else context.when_committed()
-        return _respond(confirmed, response, on_error)
+        return _respond(context.when_committed(), response, on_error)
 
     def write_to_all(self, decide: Callable[[ShardT_co], CoordinatorResult[Any, None]]) -> None:
         """Write what ``decide`` returns for each shard that is served."""

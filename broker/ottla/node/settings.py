@@ -284,9 +284,9 @@ def replication_config(config: NodeConfig) -> ReplicationConfig:
 
 
 def _confirmation_age_max_ms(config: NodeConfig) -> int:
-    """Return a time after which another node may lead: brokers are fenced after it.
+    """Return the shortest time after which a silent broker is fenced, and others lead its partitions.
 
-    But followers that have nothing to fetch confirm once in the time that the leader holds their fetches.
+    At least two waits of a follower's fetch: a follower that has nothing to fetch confirms once in each.
     """
     session_ms = config.broker_session_timeout_ms
     fencing_ms = min(config.ottla_broker_response_timeout_ms or session_ms, session_ms)

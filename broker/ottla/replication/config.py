@@ -19,8 +19,8 @@ class ReplicationConfig:
         fetch_response_max_bytes: replica.fetch.response.max.bytes.
         fetch_backoff_ms: replica.fetch.backoff.ms, the wait after an error.
         socket_timeout_ms: replica.socket.timeout.ms, how long a fetch may stay without a response.
-        confirmation_age_max_ms: how long ago the in-sync followers may have confirmed that this node leads, for what is
-            only true of the present leader (`ReplicaManager.is_leadership_confirmed`).
+        confirmation_age_max_ms: age up to which the followers' confirmations that this node leads count
+            (`ReplicaManager.is_leadership_confirmed`).
         selector_class: replica.selector.class; empty, or Kafka's RackAwareReplicaSelector.
         leader_throttled_rate: leader.replication.throttled.rate in bytes/s; dynamic.
         follower_throttled_rate: follower.replication.throttled.rate in bytes/s; dynamic.

@@ -7,7 +7,7 @@ import pytest
 
 from ottla.coordinator.context import RECORDS_PER_BATCH_MAX
 from ottla.coordinator.result import CoordinatorResult
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, KafkaError
 
 # Writing
 
@@ -49,6 +49,17 @@ def test_read_that_must_be_latest_needs_a_confirmed_leadership(node: Any) -> Non
     assert node.read().value == "a=1"
     node.log.is_confirmed = True
     assert node.read(must_be_latest=True).value == "a=1"
+
+
+def test_read_that_must_be_latest_sends_no_error_of_old_state(node: Any) -> None:
+    node.log.is_confirmed = False
+    rejected = node.runtime.run_read_operation("a", _reject, lambda error: error.name, must_be_latest=True)
+
+    assert rejected.value == "NOT_COORDINATOR"
+
+
+def _reject(shard: object) -> str:
+    raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 
 
 def test_read_that_must_be_latest_waits_until_what_it_saw_is_committed(node: Any) -> None:
