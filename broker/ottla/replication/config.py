@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 RATE_UNLIMITED = (1 << 63) - 1
+EXPANSION_CHECK_INTERVAL_MS = 500
+"""Between two checks of the in-sync sets that lack a replica."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,3 +45,8 @@ class ReplicationConfig:
     follower_throttled_rate: int = RATE_UNLIMITED
     quota_window_count: int = 11
     quota_window_size_seconds: int = 1
+
+    @property
+    def fetch_age_max_ms(self) -> int:
+        """Age of a follower's last fetch up to which it counts as active: it fetches again after each response."""
+        return 2 * max(self.fetch_wait_max_ms, EXPANSION_CHECK_INTERVAL_MS)

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Collection
 
 from ottla.ports import Clock
-from ottla.replication.config import ReplicationConfig
+from ottla.replication.config import EXPANSION_CHECK_INTERVAL_MS, ReplicationConfig
 from ottla.replication.isr.alter_partition_manager import AlterPartitionManager
 from ottla.replication.isr.isr_change import IsrChange, IsrOutcome
 from ottla.replication.partition import Partition
@@ -19,7 +19,6 @@ from ottla.replication.peer_brokers import PeerBrokers
 from ottla.types import NodeId, TopicPartition
 from ottla.wire.messages.alter_partition import AlterPartitionResponsePartitionData
 
-EXPANSION_CHECK_INTERVAL_MS = 500
 _CHECKED_PER_TICK = 500
 
 
@@ -84,12 +83,9 @@ class IsrManager:
 
     def consider_expansion(self, partition: Partition) -> None:
         """Propose the first follower that is out of sync and has caught up, if there is one."""
-        active_since_ms = self._clock.monotonic_ms() - 2 * max(
-            self._config().fetch_wait_max_ms, EXPANSION_CHECK_INTERVAL_MS
-        )
         change = partition.isr.on_expansion_check(
             high_watermark=partition.log.high_watermark,
-            active_since_ms=active_since_ms,
+            now_ms=self._clock.monotonic_ms(),
             own_broker_epoch=self._peer_brokers.broker_epoch(),
         )
         if change is not None:

@@ -89,6 +89,7 @@ class PartitionOpener:
                 node_id=self._node_id,
                 brokers=self._brokers,
                 lag_time_max_ms=self._config().lag_time_max_ms,
+                fetch_age_max_ms=self._config().fetch_age_max_ms,
             ),
         )
 

@@ -129,6 +129,32 @@ def test_node_behind_a_network_that_drops_packets_is_replaced(direction: str, is
     world.send(b"meanwhile")
 
 
+def test_node_that_reaches_the_controller_again_but_no_leader_delays_no_commit() -> None:
+    """It is unfenced by its heartbeats, and was caught up a moment ago; but it cannot fetch."""
+    world = World(1)
+    cluster, victim = world.cluster, world.victim(is_controller=False)
+    chaos = NetworkChaos(SeededRandom(1), fastest_ms=1, slowest_ms=1)
+    cluster.fabric.conditions = chaos
+    world.send(b"before")
+    host = cluster.nodes[victim].host
+    others = [other for other in cluster.nodes.values() if other.node_id != victim]
+    for other in others:
+        chaos.cut(other.host, host)
+        chaos.cut(host, other.host)
+    cluster.run(2 * SILENCE_MS)
+    assert world.is_replaced(victim)
+    world.send(b"meanwhile")
+
+    for other in others:
+        if other.node_id == world.active:
+            chaos.mend(other.host, host)
+            chaos.mend(host, other.host)
+    cluster.run_until(lambda: not world.observer.image.cluster.brokers[victim].is_fenced)
+    began_ms = cluster.clock.monotonic_ms()
+    world.send(b"unfenced")
+    assert cluster.clock.monotonic_ms() - began_ms < 2 * SILENCE_MS
+
+
 def test_no_broker_is_fenced_without_a_fault() -> None:
     world = World(1)
     world.cluster.run(10 * 60 * 1_000)

@@ -85,6 +85,8 @@ class PartitionIsr:
     Attributes:
         brokers: the registered brokers, alive or fenced.
         lag_time_max_ms: replica.lag.time.max.ms.
+        fetch_age_max_ms: a follower outside the set whose last fetch is older is away: it neither joins nor delays the
+            HW, lest one that does not return join and leave repeatedly, or hold back commits for the lag time.
         partition_epoch: counts the controller's changes to this partition.
         replicas, in_sync: broker ids as of the last registration or response of the controller.
         remote: on the leader, the progress of every other replica.
@@ -98,6 +100,7 @@ class PartitionIsr:
     node_id: NodeId
     brokers: Brokers = field(default_factory=Brokers)
     lag_time_max_ms: int = 30_000
+    fetch_age_max_ms: int = 1_000
     state: IsrState = IsrState.NOT_LEADING
     leader_epoch: LeaderEpoch = -1
     partition_epoch: int = -1
@@ -171,13 +174,10 @@ class PartitionIsr:
         for replica in self.remote.values():
             replica.on_leader_append(end_offset_before)
 
-    def on_expansion_check(
-        self, *, high_watermark: Offset, active_since_ms: int, own_broker_epoch: int
-    ) -> IsrChange | None:
+    def on_expansion_check(self, *, high_watermark: Offset, now_ms: int, own_broker_epoch: int) -> IsrChange | None:
         """Return the change that adds the first follower that has caught up; None without one, or while one is pending.
 
-        It has caught up when it has everything that is committed and everything from before this leader's epoch; and it
-        must have fetched since ``active_since_ms``, lest a follower that is away join and leave repeatedly.
+        It has caught up when it has everything that is committed and everything from before this leader's epoch.
         """
         if self.state is not IsrState.COMMITTED or self.is_complete:
             return None
@@ -186,8 +186,7 @@ class PartitionIsr:
             if (
                 replica.broker_id not in self.in_sync
                 and replica.log_end_offset >= enough
-                and replica.last_active_ms >= active_since_ms
-                and self.brokers.may_join_isr(replica.broker_id, replica.broker_epoch)
+                and self._may_join(replica, now_ms)
             ):
                 isr = (*self.in_sync, replica.broker_id)
                 logger.info("%s: expanding the ISR from %s to %s", self.topic_partition, self.in_sync, isr)
@@ -267,7 +266,7 @@ class PartitionIsr:
                 replica.broker_id in maximal
                 or (
                     replica.is_caught_up(end_offset, now_ms=now_ms, lag_time_max_ms=self.lag_time_max_ms)
-                    and self.brokers.may_join_isr(replica.broker_id, replica.broker_epoch)
+                    and self._may_join(replica, now_ms)
                 )
             ):
                 offset = replica.log_end_offset
@@ -295,6 +294,11 @@ class PartitionIsr:
         self.partition_epoch = registration.partition_epoch
         self.replicas = registration.replicas
         self.in_sync = registration.isr
+
+    def _may_join(self, replica: RemoteReplica, now_ms: int) -> bool:
+        """Return whether a follower outside the set is alive, as its leader and the controller see it."""
+        is_active = now_ms - replica.last_active_ms <= self.fetch_age_max_ms
+        return is_active and self.brokers.may_join_isr(replica.broker_id, replica.broker_epoch)
 
     def _is_caught_up(self, broker_id: NodeId, end_offset: Offset, now_ms: int) -> bool:
         replica = self.remote.get(broker_id)

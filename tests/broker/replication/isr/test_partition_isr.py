@@ -67,7 +67,7 @@ def fetch(machine: PartitionIsr, broker_id: int, offset: int, now_ms: int) -> No
 def expanding() -> tuple[PartitionIsr, IsrChange]:
     machine = leading(1, 2)
     fetch(machine, 3, 10, now_ms=5)
-    change = machine.on_expansion_check(high_watermark=10, active_since_ms=0, own_broker_epoch=1)
+    change = machine.on_expansion_check(high_watermark=10, now_ms=10, own_broker_epoch=1)
     assert change is not None
     return machine, change
 
@@ -94,7 +94,7 @@ def test_caught_up_follower_is_proposed_and_counts_until_the_response() -> None:
     assert machine.state is IsrState.EXPANDING
     assert (change.isr, change.broker_epochs) == ((1, 2, 3), (1, -1, 3))
     assert machine.maximal == (1, 2, 3)
-    assert machine.on_expansion_check(high_watermark=10, active_since_ms=0, own_broker_epoch=1) is None
+    assert machine.on_expansion_check(high_watermark=10, now_ms=10, own_broker_epoch=1) is None
 
 
 def test_lagging_member_is_dropped_and_counts_until_the_response() -> None:
@@ -155,7 +155,7 @@ def test_node_that_does_not_lead_any_more_proposes_nothing(pending: object) -> N
 
     for machine in (followed, stopped):
         assert (machine.state, machine.pending) == (IsrState.NOT_LEADING, None)
-        assert machine.on_expansion_check(high_watermark=0, active_since_ms=0, own_broker_epoch=1) is None
+        assert machine.on_expansion_check(high_watermark=0, now_ms=10, own_broker_epoch=1) is None
         assert machine.on_lag_check(end_offset=10, now_ms=10 * LAG_MS, own_broker_epoch=1) is None
 
 
@@ -166,6 +166,21 @@ def test_nothing_is_committable_below_the_minimum_of_in_sync_replicas() -> None:
 
     assert machine.committable_offset(10, min_in_sync=2, **limits) == 7
     assert machine.committable_offset(10, min_in_sync=3, **limits) is None
+
+
+def test_follower_outside_the_set_delays_commits_only_while_it_fetches() -> None:
+    """A broker that was cut off is unfenced again before its first fetch arrives."""
+    machine = leading(1, 2)
+    fetch(machine, 2, 10, now_ms=5)
+    fetch(machine, 3, 9, now_ms=5)
+    machine.remote[3].last_caught_up_ms = 5
+    age_ms = machine.fetch_age_max_ms
+
+    def committable(now_ms: int) -> int | None:
+        return machine.committable_offset(10, end_offset=10, min_in_sync=2, now_ms=now_ms)
+
+    assert committable(5 + age_ms) == 9
+    assert committable(5 + age_ms + 1) == 10
 
 
 def test_every_state_can_be_left_and_only_a_leader_has_a_pending_change() -> None:
@@ -194,7 +209,7 @@ def test_leadership_is_confirmed_as_of_the_oldest_confirmation_of_the_maximal_is
     on_fetch(machine, 3, Session(600))
     assert machine.leadership_confirmed_ms(1_000) == 700
 
-    assert machine.on_expansion_check(high_watermark=10, active_since_ms=0, own_broker_epoch=1) is not None
+    assert machine.on_expansion_check(high_watermark=10, now_ms=10, own_broker_epoch=1) is not None
     assert machine.leadership_confirmed_ms(1_000) == 600, "broker 3 may be in sync already"
 
 
