@@ -19,11 +19,14 @@ from typing import Any, NamedTuple
 
 from ottla.ports import ConnectionId
 from ottla.quoting import describe_error
+from ottla.runtime.link import set_tcp_option
 from ottla.types import Endpoint
 
 _DESCRIPTORS_MAX = 16 * 1024
 """Higher descriptors would need a larger kernel table, of 8 bytes each."""
 _LIFTED_MAX = 256
+_SILENCE = {"TCP_USER_TIMEOUT": 3_000, "TCP_KEEPIDLE": 1, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 3}
+"""Milliseconds without an acknowledgement; seconds until an idle connection is probed, and probed again; probes."""
 
 
 class _Address(NamedTuple):
@@ -179,6 +182,7 @@ class Connector:
         del self._attempts[attempt.connection]
         self._first_index.pop(attempt.endpoint, None)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        _bound_silence(sock)
         self._on_connected(attempt.connection, _lift(sock))
 
     def _failed_once(self, attempt: _Attempt, error: OSError) -> None:
@@ -191,6 +195,17 @@ class Connector:
         self._selector.unregister(attempt.sock)
         attempt.sock.close()
         attempt.sock = None
+
+
+def _bound_silence(sock: socket.socket) -> None:
+    """Let the kernel end the connection if the peer's kernel acknowledges nothing for a few seconds.
+
+    Packets that a network loses are sent again after ever longer times: a connection that nothing came through for 14
+    seconds tries again after 12 more. A peer that is stopped or busy acknowledges still, so its connections stay open.
+    """
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _SILENCE.items():
+        set_tcp_option(sock, name, value)
 
 
 def _lift(sock: socket.socket) -> socket.socket:

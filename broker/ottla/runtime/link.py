@@ -145,7 +145,7 @@ def open_listening_socket(host: str, port: int, options: SocketOptions) -> socke
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
         if options.send_buffer_bytes is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.send_buffer_bytes)
-        _bound_unsent(sock)
+        set_tcp_option(sock, "TCP_NOTSENT_LOWAT", _UNSENT_BYTES_MAX)
         _bind(sock, host, port)
         sock.listen(options.backlog_size)
         sock.setblocking(False)
@@ -177,14 +177,15 @@ def shut_down_socket(sock: socket.socket) -> None:
         return
 
 
-def _bound_unsent(sock: socket.socket) -> None:
-    option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+def set_tcp_option(sock: socket.socket, name: str, value: int) -> None:
+    """Set an option, by its name in `socket`, where the system has it: a node works without it."""
+    option = getattr(socket, name, None)
     if option is None:
         return
     try:
-        sock.setsockopt(socket.IPPROTO_TCP, option, _UNSENT_BYTES_MAX)
+        sock.setsockopt(socket.IPPROTO_TCP, option, value)
     except OSError as error:
-        # Sandboxes that emulate Linux may lack it; a node works without it.
+        # Sandboxes that emulate Linux may lack it.
         if error.errno != errno.ENOPROTOOPT:
             raise
 

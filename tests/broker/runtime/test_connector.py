@@ -190,6 +190,16 @@ def test_peer_connection_uses_descriptor_above_those_of_clients(loop: Loop, list
         assert sock.recv(2) == b"x"
 
 
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system has no such option")
+def test_kernel_ends_connections_on_which_nothing_is_acknowledged(loop: Loop, listener: socket.socket) -> None:
+    sock = connected_socket(loop, listener)
+
+    silence_ms = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+    probed_s = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
+    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+    assert 1_000 * probed_s < silence_ms <= 3_000
+
+
 @pytest.mark.parametrize("limit", [pytest.param(256, id="limit-too-low"), pytest.param(16 * 1024, id="all-in-use")])
 def test_connection_keeps_descriptor_if_no_higher_one_is_free(
     loop: Loop, listener: socket.socket, limit: int, monkeypatch: pytest.MonkeyPatch
