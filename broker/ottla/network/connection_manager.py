@@ -21,6 +21,7 @@ from ottla.log_lines import LineLimit
 from ottla.metadata.scram import ScramImage
 from ottla.network.authentication import Authentication
 from ottla.network.buffer_pool import BufferPool
+from ottla.network.client_disconnect import ClientDisconnect
 from ottla.network.connection import Connection
 from ottla.network.large_requests import LargeRequests
 from ottla.network.pipeline import Pipeline
@@ -110,7 +111,13 @@ class ConnectionManager:
         )
         self._delayed_closes = ThrottledConnections(on_over=self._end)
         """Connections above the rate of their address."""
-        self._timed = (self.authentication, self._pipeline.flow.throttled, self._delayed_closes)
+        self._client_disconnect = ClientDisconnect(on_due=self._end)
+        self._timed = (
+            self.authentication,
+            self._pipeline.flow.throttled,
+            self._delayed_closes,
+            self._client_disconnect,
+        )
         self._has_caught_up = False
         self._serves_clients = False
         self._per_ip: Counter[str] = Counter()
@@ -374,14 +381,22 @@ class ConnectionManager:
     def largest_clients(self, memory: Memory, count: int, least_bytes: int) -> list[tuple[int, Callable[[], None]]]:
         """Return the clients' connections that hold most memory, for `MemoryGuard`; connections of nodes are exempt."""
         found = []
-        for state in self._connections.values():
-            info = state.info
-            is_nodes = info.role is ListenerRole.CONTROLLER or info.listener in self.config.privileged_listeners
-            if not is_nodes and info.follower_id is None and info.heartbeats_of is None:
-                held_bytes = state.held_bytes + memory.unsent_bytes(info.connection)
-                if held_bytes >= least_bytes:
-                    found.append((held_bytes, partial(memory.abort_connection, info.connection)))
+        for state in filter(self._is_clients, self._connections.values()):
+            held_bytes = state.held_bytes + memory.unsent_bytes(state.info.connection)
+            if held_bytes >= least_bytes:
+                found.append((held_bytes, partial(memory.abort_connection, state.info.connection)))
         return nlargest(count, found, key=itemgetter(0))
+
+    def disconnect_clients(self) -> int:
+        """End the connections of clients, soon; return how many. Those of nodes stay."""
+        clients = [state for state in self._connections.values() if self._is_clients(state)]
+        self._client_disconnect.add(clients)
+        return len(clients)
+
+    def _is_clients(self, state: Connection) -> bool:
+        info = state.info
+        is_nodes = info.role is ListenerRole.CONTROLLER or info.listener in self.config.privileged_listeners
+        return not is_nodes and info.follower_id is None and info.heartbeats_of is None
 
     def _reject(self, peer: Endpoint, listener: str, limit: int) -> None:
         self.rejected += 1

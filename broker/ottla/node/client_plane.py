@@ -10,6 +10,7 @@ from ottla.handlers.services import Services
 from ottla.network.connection_manager import ConnectionLimits, ConnectionManager
 from ottla.node import settings
 from ottla.node.data_plane import DataPlane
+from ottla.node.isolation import Isolation
 from ottla.node.metadata_plane import MetadataPlane
 from ottla.ports import Background, Clock, KeySource, Network, Random
 from ottla.quoting import one_line
@@ -87,6 +88,11 @@ class ClientPlane:
             on_follower_ended=data_plane.replicas.disconnected_leaders.suspect,
             scram=metadata_plane.scram,
             key_source=key_source,
+        )
+        self.isolation = Isolation(
+            replicas=data_plane.replicas,
+            in_contact_until_ms=lambda: metadata_plane.raft.in_contact_until_ms,
+            disconnect_clients=self.connections.disconnect_clients,
         )
 
     def use_config(self, config: NodeConfig) -> None:

@@ -211,7 +211,7 @@ class Node:
         if self._lifecycle is not None:
             publishers.append(self._lifecycle)
             self._parts.append(self._lifecycle)
-        self._parts.append(self.connections)
+        self._parts += [self.connections, self._clients.isolation]
         if self._memory is not None:
             self._parts.append(guard_memory(self._memory, self.connections, self.services, self.network_metrics))
         for publisher in publishers:

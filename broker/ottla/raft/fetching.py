@@ -246,7 +246,9 @@ class Fetching:
         # A commit releases the fetches of all followers at once: without the addition all would stand for election in
         # the same millisecond after a leader that hangs, and lose.
         apart_ms = self._replica.quorum.random_ms(self._replica.config.fetch_timeout_ms // STAND_APART_PART)
-        state.on_fetched(self._replica.now_ms + self._replica.config.fetch_timeout_ms + apart_ms)
+        now_ms = self._replica.now_ms
+        self._replica.quorum.responded_ms = now_ms
+        state.on_fetched(now_ms + self._replica.config.fetch_timeout_ms + apart_ms)
 
     def _truncate(self, leader_end: OffsetAndEpoch) -> None:
         replica = self._replica

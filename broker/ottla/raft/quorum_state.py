@@ -27,7 +27,7 @@ from ottla.raft.records import LeaderAndEpoch, ReplicaKey
 from ottla.raft.resigned import ResignedState
 from ottla.raft.unattached import UnattachedState
 from ottla.raft.voter_history import VoterHistory
-from ottla.types import ZERO_UUID, Endpoint, LeaderEpoch, NodeId, Offset
+from ottla.types import NEVER_MS, ZERO_UUID, Endpoint, LeaderEpoch, NodeId, Offset
 
 EpochState: TypeAlias = (
     UnattachedState | ProspectiveState | CandidateState | LeaderState | FollowerState | ResignedState
@@ -84,6 +84,8 @@ class QuorumState:
         self._config = config
         self._written: tuple[ElectionState, int] | None = None
         self.state: EpochState = UnattachedState(0)
+        self.responded_ms = 0
+        """When a leader last responded to a fetch of this replica."""
 
     def initialize(self, log_epoch: LeaderEpoch, now_ms: int) -> None:
         """Restore the state from the file; ``log_epoch``, the newest in the log, wins if the file is older.
@@ -135,6 +137,20 @@ class QuorumState:
     def leader_endpoint(self) -> Endpoint | None:
         """Listener address of another replica that leads, if it is known."""
         return self.state.leader_endpoint if isinstance(self.state, FollowerState | ProspectiveState) else None
+
+    @property
+    def in_contact_until_ms(self) -> int:
+        """When this replica has been apart from the quorum for the fetch time-out (monotonic), as far as is known now.
+
+        A leader is in contact while a majority fetches, and `NEVER_MS` if it is the majority by itself; another while
+        the leader responds to its fetches. An announcement does not count: it may come from one that hears nothing.
+        """
+        if isinstance(self.state, LeaderState):
+            resigns_at_ms = self.state.check_quorum_due_ms
+            if resigns_at_ms is None:
+                return NEVER_MS
+            return resigns_at_ms - self.state.check_quorum_timeout_ms + self._config.fetch_timeout_ms
+        return self.responded_ms + self._config.fetch_timeout_ms
 
     @property
     def is_voter(self) -> bool:

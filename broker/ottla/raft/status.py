@@ -31,6 +31,11 @@ class RaftStatus:
         return self._replica.quorum.leader is not None
 
     @property
+    def in_contact_until_ms(self) -> int:
+        """See `QuorumState.in_contact_until_ms`."""
+        return self._replica.quorum.in_contact_until_ms
+
+    @property
     def leader_endpoint(self) -> Endpoint | None:
         """Address of the leader's controller listener; None while no leader is known."""
         return self._replica.leader_endpoint

@@ -58,6 +58,8 @@ class ReplicaManager:
         disconnected_leaders: lost leaders of those, and the responses that wait for their successors.
         leader_quota, follower_quota: replication throttles.
         replication_bytes_out: record bytes sent to followers.
+        last_follower_fetch_ms: monotonic time at which the last fetch of any follower arrived.
+        is_isolated: set by `node.isolation`: neither the quorum nor a follower responds to this node.
     """
 
     def __init__(
@@ -86,6 +88,8 @@ class ReplicaManager:
         self.watchers = PartitionWatchers()
         self.traffic = Traffic()
         self.replication_bytes_out = 0
+        self.last_follower_fetch_ms = 0
+        self.is_isolated = False
         self._logs = logs
         self._clock = clock
         self._appended: dict[TopicPartition, None] = {}
@@ -237,8 +241,14 @@ class ReplicaManager:
         """Append one batch to a partition that this node leads; `announce_appends` then wakes waiting fetches.
 
         Raises:
-            KafkaError: the errors of `Partition.append_as_leader`.
+            KafkaError: the errors of `Partition.append_as_leader`; NOT_LEADER_OR_FOLLOWER with acks=all while nothing
+                could confirm the batch: another node may lead, and this one would not know.
         """
+        if required_acks == -1 and self.is_isolated and len(partition.isr.maximal) > 1:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"neither the quorum nor a follower of {partition.topic_partition} responds to node {self.node_id}",
+            )
         clock = self._clock
         result = partition.append_as_leader(
             records,
@@ -324,6 +334,10 @@ class ReplicaManager:
             return True
         self.awaited_followers.await_followers(partition, now_ms)
         return False
+
+    def awaits_followers(self) -> bool:
+        """Return whether this node leads a partition whose records other replicas have to confirm."""
+        return any(partition.is_leader and len(partition.isr.maximal) > 1 for partition in self._partitions.values())
 
     # --- waiting requests
 

@@ -18,6 +18,8 @@ SILENCE_MS = 1_700
 """A ping after 0.5 s, ottla.broker.response.timeout.ms, and the elections."""
 CONTROLLER_SILENCE_MS = 2_600
 """controller.quorum.fetch.timeout.ms, the quorum's election, and a quarter of ottla.broker.response.timeout.ms."""
+ISOLATED_MS = 2_600
+"""controller.quorum.fetch.timeout.ms, and a fetch that was waiting; the followers are silent for longer by then."""
 HEARTBEAT_MS = 2_000
 """Default of broker.heartbeat.interval.ms."""
 SESSION_MS = 9_000
@@ -153,6 +155,48 @@ def test_node_that_reaches_the_controller_again_but_no_leader_delays_no_commit()
     began_ms = cluster.clock.monotonic_ms()
     world.send(b"unfenced")
     assert cluster.clock.monotonic_ms() - began_ms < 2 * SILENCE_MS
+
+
+@pytest.mark.parametrize("is_controller", [True, False], ids=["active-controller", "other-node"])
+@pytest.mark.parametrize("direction", ["to", "from", "both"])
+def test_node_that_only_clients_reach_disconnects_them_once(direction: str, is_controller: bool) -> None:
+    """A record sent to it would wait for followers that have another leader; clients that return are served."""
+    world = World(1)
+    cluster, victim = world.cluster, world.victim(is_controller=is_controller)
+    chaos = NetworkChaos(SeededRandom(1), fastest_ms=1, slowest_ms=1)
+    cluster.fabric.conditions = chaos
+    led = [each.leader for each in world.partitions()]
+    client, others = cluster.connect(victim), [cluster.connect(each) for each in cluster.nodes if each != victim]
+    for other in cluster.nodes.values():
+        if other.node_id != victim and direction != "from":
+            chaos.cut(other.host, cluster.nodes[victim].host)
+        if other.node_id != victim and direction != "to":
+            chaos.cut(cluster.nodes[victim].host, other.host)
+
+    cluster.run_until(lambda: client.is_closed, limit_ms=ISOLATED_MS)
+    again = cluster.connect(victim)
+    index = next(index for index, each in enumerate(led) if each == victim)
+    response = produce(again, "t", batch_of(again, [b"unconfirmed"]), partition=index, acks=-1)
+    assert response.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert produce(again, "t", batch_of(again, [b"a"]), partition=index, acks=1).error_code == ErrorCode.NONE
+    cluster.run(SESSION_MS)
+    assert not again.is_closed
+    assert not any(other.is_closed for other in others)
+
+
+def test_node_whose_followers_go_on_keeps_its_clients_without_a_quorum() -> None:
+    cluster = Cluster(seed=1, controllers=1, brokers=3, combined=False)
+    cluster.start()
+    cluster.run_until_ready()
+    controller = cluster.leader_id()
+    assert controller is not None
+    clients = [cluster.connect(each) for each in cluster.nodes if each != controller]
+    create_topic(clients[0], "t", partitions=3, replicas=3)
+    cluster.run(1_000)
+
+    cluster.freeze(controller)
+    cluster.run(SESSION_MS)
+    assert not any(client.is_closed for client in clients)
 
 
 def test_no_broker_is_fenced_without_a_fault() -> None:
