@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from benchmarks import sick_network
+from confluent_kafka import Consumer, ElectionType, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
 from ledger_client import SkippedSequences
 
 from ottla.simulator.world.random_source import SeededRandom
@@ -44,6 +45,7 @@ class Process:
     controller_port: int
     directory_id: str
     launch: Launch
+    host: str = HOST
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -56,11 +58,11 @@ class Process:
 
     @property
     def address(self) -> str:
-        return f"{HOST}:{self.client_port}"
+        return f"{self.host}:{self.client_port}"
 
     @property
     def voter(self) -> str:
-        return f"{self.node_id}@{HOST}:{self.controller_port}:{self.directory_id}"
+        return f"{self.node_id}@{self.host}:{self.controller_port}:{self.directory_id}"
 
     @property
     def is_running(self) -> bool:
@@ -175,20 +177,35 @@ class ProcessCluster:
         )
         self.admin().create_topics([topic])[name].result(30)
 
-    def leaders(self, topic: str) -> dict[int, int]:
-        """Return each partition's leader."""
-        found = self.admin().list_topics(topic, timeout=30).topics[topic]
-        return {index: partition.leader for index, partition in found.partitions.items()}
+    def leaders(self, topic: str, *, via: int | None = None) -> dict[int, int]:
+        """Return each partition's leader, as any node or ``via`` one knows it."""
+        return {index: partition.leader for index, partition in self._partitions(topic, via).items()}
 
-    def in_sync(self, topic: str) -> list[list[int]]:
-        found = self.admin().list_topics(topic, timeout=30).topics[topic]
-        return [sorted(partition.isrs) for _, partition in sorted(found.partitions.items())]
+    def in_sync(self, topic: str, *, via: int | None = None) -> list[list[int]]:
+        return [sorted(partition.isrs) for _, partition in sorted(self._partitions(topic, via).items())]
 
-    def wait_in_sync(self, topic: str) -> None:
-        """Wait until every partition has three replicas in sync."""
+    def _partitions(self, topic: str, via: int | None) -> dict[int, PartitionMetadata]:
+        admin = self.admin() if via is None else self._admin_of(self.nodes[via].address)
+        return admin.list_topics(topic, timeout=30).topics[topic].partitions
+
+    def wait_in_sync(self, topic: str, *, via: int | None = None) -> None:
+        """Wait until every partition has three replicas in sync, as any node or ``via`` one knows it."""
         deadline = time.monotonic() + START_TIMEOUT_S
-        while any(len(isr) < 3 for isr in self.in_sync(topic)):
-            assert time.monotonic() < deadline, f"not in sync again: {self.in_sync(topic)}"
+        while any(len(isr) < 3 for isr in self.in_sync(topic, via=via)):
+            assert time.monotonic() < deadline, f"not in sync again: {self.in_sync(topic, via=via)}"
+            time.sleep(0.1)
+
+    def spread_leaders(self, topic: str, *, via: int) -> None:
+        """Let the preferred leaders lead again, once all can; ``via`` is asked to."""
+        admin = self._admin_of(self.nodes[via].address)
+        partitions = [TopicPartition(topic, index) for index in self._partitions(topic, via)]
+        needless = (None, KafkaError.ELECTION_NOT_NEEDED)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while True:
+            errors = admin.elect_leaders(ElectionType.PREFERRED, partitions).result(30)
+            if all(error is None or error.code() in needless for error in errors.values()):
+                return
+            assert time.monotonic() < deadline, errors
             time.sleep(0.1)
 
     def ledger(self, topic: str, *, per_second: int = 200, **config: str) -> "Ledger":
@@ -238,6 +255,13 @@ class Ledger:
 
     def start(self) -> None:
         self._thread.start()
+
+    def wait_acknowledged(self, partitions: int) -> None:
+        """Wait until each partition has acknowledged a record."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while len(self.stalls_s) < partitions:
+            assert time.monotonic() < deadline, f"only partitions {sorted(self.stalls_s)} acknowledge records"
+            time.sleep(0.02)
 
     def stop(self) -> None:
         """Stop sending, and wait for the delivery report of every record."""
@@ -330,10 +354,11 @@ def new_cluster(
         static_voters: bool = False,
         client: dict[str, str] | None = None,
         scram: tuple[str, ...] = (),
+        network: sick_network.Network | None = None,
         **overrides: str,
     ) -> ProcessCluster:
         home = tmp_path / f"cluster-{len(made)}"
-        cluster = _make_cluster(home, roles, overrides, free_port, launch, static_voters=static_voters)
+        cluster = _make_cluster(home, roles, overrides, free_port, launch, static_voters=static_voters, network=network)
         cluster.client, cluster.scram = client or {}, scram
         made.append(cluster)
         for node in cluster.nodes.values():
@@ -353,6 +378,7 @@ def _make_cluster(
     launch: Launch,
     *,
     static_voters: bool = False,
+    network: sick_network.Network | None = None,
 ) -> ProcessCluster:
     random = SeededRandom(secrets.randbelow(2**32))
     nodes = {}
@@ -366,27 +392,34 @@ def _make_cluster(
             client_port=free_port(),
             controller_port=free_port(),
             directory_id=format_uuid(random.uuid()),
-            launch=launch,
+            launch=launch if network is None else _on_host(network, node_id, launch),
+            host=HOST if network is None else sick_network.address(node_id),
         )
     cluster = ProcessCluster(nodes=nodes, cluster_id=format_uuid(random.uuid()), free_port=free_port)
     controllers = [node for node in nodes.values() if "controller" in node.roles]
     if static_voters:
         quorum = {
-            "controller.quorum.voters": ",".join(f"{it.node_id}@{HOST}:{it.controller_port}" for it in controllers)
+            "controller.quorum.voters": ",".join(f"{it.node_id}@{it.host}:{it.controller_port}" for it in controllers)
         }
     else:
-        quorum = {"controller.quorum.bootstrap.servers": ",".join(f"{HOST}:{it.controller_port}" for it in controllers)}
+        quorum = {
+            "controller.quorum.bootstrap.servers": ",".join(f"{it.host}:{it.controller_port}" for it in controllers)
+        }
     for node in nodes.values():
         write_config(node, quorum, overrides)
     return cluster
 
 
+def _on_host(network: sick_network.Network, host: int, launch: Launch) -> Launch:
+    return lambda command, output: launch(network.command(host, command), output)
+
+
 def write_config(node: Process, quorum: dict[str, str], overrides: dict[str, str]) -> None:
     listeners = []
     if "broker" in node.roles:
-        listeners.append(f"PLAINTEXT://{HOST}:{node.client_port}")
+        listeners.append(f"PLAINTEXT://{node.host}:{node.client_port}")
     if "controller" in node.roles:
-        listeners.append(f"CONTROLLER://{HOST}:{node.controller_port}")
+        listeners.append(f"CONTROLLER://{node.host}:{node.controller_port}")
     properties = {
         "process.roles": node.roles,
         "node.id": str(node.node_id),
