@@ -10,9 +10,12 @@ Decision record: broker/decisions/0015-isolated-leaders.md.
 
 import logging
 from collections.abc import Callable
+from typing import Final
 
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.types import NEVER_MS
+
+_LATE_MS: Final = 250
 
 logger = logging.getLogger(__name__)
 
@@ -36,8 +39,12 @@ class Isolation:
         self._in_contact_until_ms = in_contact_until_ms
         self._disconnect_clients = disconnect_clients
         self._due_ms: int | None = None
+        self._not_before_ms = 0
 
     def tick(self, now_ms: int) -> int | None:
+        if self._due_ms is not None and now_ms > self._due_ms + _LATE_MS:
+            # This process was paused: what its peers sent meanwhile has yet to be read.
+            self._not_before_ms = now_ms + self._replicas.config.confirmation_age_max_ms
         self._due_ms = self._check(now_ms)
         return self._due_ms
 
@@ -48,7 +55,7 @@ class Isolation:
         """Return when to check again at the latest."""
         replicas, in_contact_until_ms = self._replicas, self._in_contact_until_ms()
         silence_max_ms = replicas.config.confirmation_age_max_ms
-        isolated_at_ms = max(in_contact_until_ms, replicas.last_follower_fetch_ms + silence_max_ms)
+        isolated_at_ms = max(in_contact_until_ms, replicas.last_follower_fetch_ms + silence_max_ms, self._not_before_ms)
         if now_ms < isolated_at_ms:
             replicas.is_isolated = False
             return None if in_contact_until_ms == NEVER_MS else isolated_at_ms

@@ -7,6 +7,7 @@ durable as configured on this replica: in the log, or on the disk (ottla.acks.fs
 Invariants:
 
 - The HW is at most the smallest confirmed offset of the maximal ISR, and goes back only by truncation.
+- A follower outside the maximal ISR delays the HW only while it fetches, and for replica.lag.time.max.ms at most.
 - One change of a partition's ISR is pending at a time; only the leader of the present epoch proposes.
 - A follower confirms by its next fetch offset, and truncates to the point where its log diverges from the leader's.
 - Consumers read below the HW (or the last stable offset), followers up to the LEO.

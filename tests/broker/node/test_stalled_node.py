@@ -184,6 +184,20 @@ def test_node_that_only_clients_reach_disconnects_them_once(direction: str, is_c
     assert not any(other.is_closed for other in others)
 
 
+def test_nodes_that_were_all_paused_keep_their_clients() -> None:
+    """A laptop that slept: what the others sent is read before anything is concluded from their silence."""
+    world = World(1)
+    cluster = world.cluster
+    clients = [cluster.connect(each) for each in cluster.nodes]
+    for node_id in cluster.nodes:
+        cluster.freeze(node_id)
+    cluster.run(2 * SESSION_MS)
+    for node_id in cluster.nodes:
+        cluster.thaw(node_id)
+    cluster.run(SESSION_MS)
+    assert not any(client.is_closed for client in clients)
+
+
 def test_node_whose_followers_go_on_keeps_its_clients_without_a_quorum() -> None:
     cluster = Cluster(seed=1, controllers=1, brokers=3, combined=False)
     cluster.start()
