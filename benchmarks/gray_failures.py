@@ -7,6 +7,7 @@ defaults. One node at a time is sick for ``--seconds``, once one that leads the 
 
 - ``disk frozen``: its log.dirs are on a file system of their own, which ``fsfreeze`` freezes (root is needed)
 - ``stopped``: SIGSTOP
+- others: of its network, whose hosts are namespaces (`benchmarks.sick_network`; root is needed)
 
 A stall is the longest that a record waited for its acknowledgement which was sent up to the end of the failure.
 Requests that a stopped process has received wait for the client's own time-out; no broker can change that.
@@ -14,23 +15,37 @@ Requests that a stopped process has received wait for the client's own time-out;
 
 import argparse
 import os
+import re
+import shlex
 import signal
 import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
-from benchmarks import compare, file_systems, measure, results, steady_load, three_nodes
+from benchmarks import compare, file_systems, measure, results, sick_network, steady_load, three_nodes
+from benchmarks.sick_network import CALLER, CUT, Impairment, Network
 from benchmarks.three_nodes import NODE_IDS, Cluster, View
 from confluent_kafka.admin import AdminClient
 
-SECTION = "Gray failures"
 PARTITIONS = 6
 RATE_PER_S = 500
 CALM_S = 3.0
-KINDS = ("disk frozen", "stopped")
+PROCESS_KINDS = ("disk frozen", "stopped")
+NETWORK_KINDS = (
+    "hears nothing",
+    "is not heard",
+    "cut off",
+    "hears no node",
+    "is not heard by nodes",
+    "cut off from nodes",
+    "loses 30 % of packets",
+    "0.5 s to another node",
+)
+KINDS = (*PROCESS_KINDS, *NETWORK_KINDS)
+SECTIONS = {"Gray failures": PROCESS_KINDS, "Gray failures of networks": NETWORK_KINDS}
 
 
 @contextmanager
@@ -44,7 +59,26 @@ def stopped(cluster: Cluster, node: int) -> Iterator[None]:
 
 
 def fault(cluster: Cluster, kind: str, node: int) -> AbstractContextManager[None]:
+    if cluster.network is not None:
+        return sick(cluster.network, kind, node)
     return stopped(cluster, node) if kind == "stopped" else file_systems.frozen(data_of(cluster, node))
+
+
+@contextmanager
+def sick(network: Network, kind: str, node: int) -> Iterator[None]:
+    others = network.everyone_but(node, *((CALLER,) if "node" in kind else ()))
+    if kind == "0.5 s to another node":
+        others, impairment = others[:1], Impairment(delay_s=0.5)
+    else:
+        impairment = Impairment(loss=0.3) if kind == "loses 30 % of packets" else CUT
+    if not kind.startswith("hears"):
+        network.impair([node], others, impairment)
+    if not kind.startswith("is not heard"):
+        network.impair(others, [node], impairment)
+    try:
+        yield
+    finally:
+        network.heal()
 
 
 def data_of(cluster: Cluster, node: int) -> Path:
@@ -62,7 +96,7 @@ def on_file_systems(cluster: Cluster) -> Iterator[None]:
 
 def measure_fault(cluster: Cluster, view: View, kind: str, *, leads_quorum: bool, seconds: float) -> list[float]:
     """Return the stalls of partitions that the node led and of others, and how many records failed."""
-    topic = f"{kind}-{leads_quorum}".replace(" ", "-")
+    topic = re.sub(r"[^a-z0-9]+", "-", f"{kind} {leads_quorum}".lower())
     cluster.create_topic(topic, partitions=PARTITIONS, replicas=3)
     view.wait_until_in_sync(topic, PARTITIONS, 3)
     view.spread_leaders(topic, PARTITIONS)
@@ -89,13 +123,28 @@ def measure_fault(cluster: Cluster, view: View, kind: str, *, leads_quorum: bool
 
 
 def run_round(system: str, arguments: argparse.Namespace) -> Iterator[tuple[str, float]]:
+    if kinds := [kind for kind in arguments.kinds if kind in PROCESS_KINDS]:
+        yield from run_kinds(system, arguments, kinds, None)
+    if kinds := [kind for kind in arguments.kinds if kind in NETWORK_KINDS]:
+        with sick_network.running(NODE_IDS) as network:
+            yield from run_kinds(system, arguments, kinds, network)
+
+
+def run_kinds(
+    system: str, arguments: argparse.Namespace, kinds: list[str], network: Network | None
+) -> Iterator[tuple[str, float]]:
     with tempfile.TemporaryDirectory(prefix=f"{system}-", ignore_cleanup_errors=True) as temporary:
         nodes = three_nodes.running(
-            system, Path(temporary), arguments.port_base, arguments.kafka_command, prepare=on_file_systems
+            system,
+            Path(temporary),
+            arguments.port_base,
+            arguments.kafka_command,
+            prepare=on_file_systems if network is None else nullcontext,
+            network=network,
         )
         with nodes as (cluster, _):
             view = View(AdminClient({"bootstrap.servers": cluster.bootstrap_server, "log_level": 0}))
-            for kind in arguments.kinds:
+            for kind in kinds:
                 for leads_quorum in (False, True):
                     who = "the quorum's leader" if leads_quorum else "another node"
                     measure.progress(f"{system}: {kind}, {who}, load average {os.getloadavg()[0]:.1f}")
@@ -114,8 +163,8 @@ def main() -> None:
     options.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     three_nodes.add_options(options, port_base=27700)
     arguments = options.parse_args()
-    if (missing := file_systems.missing()) is not None:
-        options.error(f"a file system is mounted and frozen: needs {missing}")
+    if (missing := file_systems.missing() or sick_network.missing()) is not None:
+        options.error(f"file systems are frozen, and hosts are network namespaces: needs {missing}")
     systems = three_nodes.systems_of(arguments, options)
     figures: compare.Figures = defaultdict(lambda: defaultdict(list))
     facts: compare.Facts = {}
@@ -125,13 +174,19 @@ def main() -> None:
                 facts[name] = {"unit": "records" if "failed" in name else "s", "better": "lower"}
                 figures[name][system].append(value)
                 measure.progress(f"  {name}: {value:.2f}")
-    if not arguments.only:
-        print(compare.table(figures, facts))
-        results.write_section(SECTION, section(arguments, compare.table(figures, facts)))
-        measure.progress(f"written: {results.RESULTS}")
+    if arguments.only:
+        return
+    for title, section_kinds in SECTIONS.items():
+        measured = [kind for kind in section_kinds if kind in arguments.kinds]
+        names = [name for name in facts if name.split(",")[0] in measured]
+        if names:
+            table = compare.table({name: figures[name] for name in names}, {name: facts[name] for name in names})
+            print(table)
+            results.write_section(title, section(arguments, measured, table))
+            measure.progress(f"written: {results.RESULTS}")
 
 
-def section(arguments: argparse.Namespace, table: str) -> str:
+def section(arguments: argparse.Namespace, kinds: list[str], table: str) -> str:
     return f"""Medians of {arguments.rounds} rounds, each node sick for {arguments.seconds:.0f} s: {compare.machine()}.
 Three combined nodes with their system's defaults, six partitions, three replicas, acks=all, idempotent librdkafka,
 {RATE_PER_S} records/s. A stall is the longest that a record waited for its acknowledgement.
@@ -141,7 +196,9 @@ Three combined nodes with their system's defaults, six partitions, three replica
 Made by
 
     export OTTLA_KAFKA_CLUSTER_COMMAND=...   # formats and runs JVM Kafka nodes; see `benchmarks.replicated`
-    python -m benchmarks.gray_failures --rounds {arguments.rounds} --seconds {arguments.seconds:.0f}
+    export OTTLA_KAFKA_LIBS=...              # a folder with Kafka's jars: its nodes on the hosts of a sick network
+    python -m benchmarks.gray_failures --rounds {arguments.rounds} --seconds {arguments.seconds:.0f} \\
+        --kinds {shlex.join(kinds)}
 """
 
 

@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks import frames, measure
+from benchmarks import frames, measure, sick_network
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -33,8 +33,8 @@ TOPIC_ALREADY_EXISTS = 36
 PROPERTIES = """process.roles=broker,controller
 node.id={node}
 controller.quorum.bootstrap.servers={controllers}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
+advertised.listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 inter.broker.listener.name=PLAINTEXT
 controller.listener.names=CONTROLLER
@@ -57,11 +57,17 @@ class Cluster:
     properties: str = ""
     """Further lines of each node's configuration."""
 
+    network: sick_network.Network | None = None
+    """Its hosts run the nodes; then JVM Kafka is run from its jars in ``$OTTLA_KAFKA_LIBS``."""
+
     processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
     def bootstrap_server(self) -> str:
-        return ",".join(f"127.0.0.1:{self.port(node)}" for node in NODE_IDS)
+        return ",".join(f"{self.host(node)}:{self.port(node)}" for node in NODE_IDS)
+
+    def host(self, node: int) -> str:
+        return "127.0.0.1" if self.network is None else sick_network.address(node)
 
     def port(self, node: int) -> int:
         return self.port_base + node - 1
@@ -72,11 +78,11 @@ class Cluster:
 
     def format(self) -> None:
         """Write every node's configuration and prepare its directory."""
-        if self.system == "kafka":
+        if self.system == "kafka" and self.network is None:
             subprocess.run([*self._kafka_words(), "--format-only"], check=True, stdout=subprocess.DEVNULL)
             return
         ids = {node: base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode() for node in (0, *NODE_IDS)}
-        endpoints = {node: f"127.0.0.1:{self.port_base + 99 + node}" for node in NODE_IDS}
+        endpoints = {node: f"{self.host(node)}:{self.port_base + 99 + node}" for node in NODE_IDS}
         voters = ",".join(f"{node}@{endpoints[node]}:{ids[node]}" for node in NODE_IDS)
         for node in NODE_IDS:
             config = self._config_path(node)
@@ -84,20 +90,30 @@ class Cluster:
             text = PROPERTIES.format(
                 node=node,
                 controllers=",".join(endpoints.values()),
+                host=self.host(node),
                 port=self.port(node),
                 controller_port=self.port_base + 99 + node,
                 data=config.parent / "data",
             )
-            config.write_text(text + self.properties.format(admin_port=self.port_base + 199 + node))
-            command = [sys.executable, "-m", "ottla", "format", f"--cluster-id={ids[0]}", "--config", str(config)]
-            subprocess.run([*command, "--initial-controllers", voters], check=True, stdout=subprocess.DEVNULL)
+            if self.system == "kafka":
+                config.write_text(text)
+                tool = [*_java("kafka.tools.StorageTool"), "format"]
+            else:
+                config.write_text(text + self.properties.format(admin_port=self.port_base + 199 + node))
+                tool = [sys.executable, "-m", "ottla", "format"]
+            command = [*tool, f"--cluster-id={ids[0]}", "--config", str(config), "--initial-controllers", voters]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
     def start(self, node: int) -> None:
         """Start the process, and wait for nothing."""
-        if self.system == "kafka":
+        if self.system == "ottla":
+            command = [sys.executable, "-m", "ottla", "run", "--config", str(self._config_path(node))]
+        elif self.network is None:
             command = [*self._kafka_words(), "--node", str(node), "--foreground"]
         else:
-            command = [sys.executable, "-m", "ottla", "run", "--config", str(self._config_path(node))]
+            command = [*_java("kafka.Kafka", "-Xmx1G", "-Xms1G"), str(self._config_path(node))]
+        if self.network is not None:
+            command = self.network.command(node, command)
         with self.output_path(node).open("ab") as output:
             self.processes[node] = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
@@ -181,7 +197,7 @@ class Cluster:
     def ask(self, node: int, request: bytes) -> bytes:
         """Exchange one request on a connection of its own; return nothing when the node does not respond."""
         with contextlib.suppress(OSError):
-            connection = frames.connect(("127.0.0.1", self.port(node)))
+            connection = frames.connect((self.host(node), self.port(node)))
             with connection.socket:
                 return bytes(connection.exchange(request))
         return b""
@@ -192,6 +208,11 @@ class Cluster:
     def _kafka_words(self) -> list[str]:
         assert self.kafka_command is not None
         return shlex.split(self.kafka_command.format(dir=shlex.quote(str(self.directory)), port=self.port_base))
+
+
+def _java(main_class: str, *options: str) -> list[str]:
+    """Return the command that runs a class of JVM Kafka, with the heap of its own start script unless given."""
+    return ["java", *options, "-cp", f"{os.environ['OTTLA_KAFKA_LIBS']}/*", main_class]
 
 
 @dataclass(frozen=True)
@@ -240,6 +261,7 @@ def running(
     kafka_command: str | None,
     properties: str = "",
     prepare: Callable[[Cluster], AbstractContextManager[None]] = contextlib.nullcontext,
+    network: sick_network.Network | None = None,
 ) -> Iterator[tuple[Cluster, float]]:
     """Run a fresh cluster; give it, and the seconds until all serve and a topic of three replicas is created.
 
@@ -247,7 +269,12 @@ def running(
     ``prepare`` is entered when the nodes are formatted, and left when they have ended.
     """
     cluster = Cluster(
-        system=system, directory=directory, port_base=port_base, kafka_command=kafka_command, properties=properties
+        system=system,
+        directory=directory,
+        port_base=port_base,
+        kafka_command=kafka_command,
+        properties=properties,
+        network=network,
     )
     cluster.format()
     with prepare(cluster):

@@ -171,8 +171,12 @@ class Network(Protocol):
             the network until then.
         """
 
-    def close_connection(self, connection: ConnectionId) -> None:
-        """Send what is queued, then close; `Node.closed` is not called for it."""
+    def close_connection(self, connection: ConnectionId, *, at_once: bool = False) -> None:
+        """Send what is queued, then close; `Node.closed` is not called for it.
+
+        ``at_once`` drops what is queued and resets the connection: the peer learns that also where its acknowledgements
+        are lost, without which nothing that is sent in order gets through.
+        """
 
     def pause_reading(self, connection: ConnectionId) -> None: ...
 

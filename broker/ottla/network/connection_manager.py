@@ -111,7 +111,7 @@ class ConnectionManager:
         )
         self._delayed_closes = ThrottledConnections(on_over=self._end)
         """Connections above the rate of their address."""
-        self._client_disconnect = ClientDisconnect(on_due=self._end)
+        self._client_disconnect = ClientDisconnect(on_due=partial(self._end, at_once=True))
         self._timed = (
             self.authentication,
             self._pipeline.flow.throttled,
@@ -428,9 +428,9 @@ class ConnectionManager:
         )
         self._end(state)
 
-    def _end(self, state: Connection) -> None:
+    def _end(self, state: Connection, *, at_once: bool = False) -> None:
         self._remove(state)
-        self._network.close_connection(state.info.connection)
+        self._network.close_connection(state.info.connection, at_once=at_once)
 
     def _remove(self, state: Connection) -> None:
         state.close()

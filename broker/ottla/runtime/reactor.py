@@ -185,19 +185,18 @@ class Reactor:
         link.is_backpressured = link.outbox_bytes > _QUEUED_BYTES_MAX
         return not link.is_backpressured
 
-    def close_connection(self, connection: ConnectionId) -> None:
+    def close_connection(self, connection: ConnectionId, *, at_once: bool = False) -> None:
         link = self._links.get(connection)
         if link is None:
             self._connector.cancel(connection)
             if self._tls is not None:
                 self._tls.handshakes.remove(connection)
             return
-        link.closing = True
-        link.is_reading = False
+        link.begin_closing(at_once=at_once)
         self._watch.stop_hang_up_watch(link)
         if link.outbox:
             self._sender.flush(link)
-        if link.has_unsent and link.is_secure:
+        if link.has_unsent and link.is_secure and not at_once:
             self._watch.update(link)
             self._lingering.add(link)
         else:

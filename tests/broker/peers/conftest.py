@@ -44,7 +44,7 @@ class ScriptedNetwork:
             self.sent[connection] += chunk
         return self.has_capacity
 
-    def close_connection(self, connection: ConnectionId) -> None:
+    def close_connection(self, connection: ConnectionId, *, at_once: bool = False) -> None:
         self.closed.append(connection)
 
     def pause_accepting(self, listener: str, for_ms: int) -> None:

@@ -176,6 +176,26 @@ def test_slow_peer_does_not_delay_other_connections(serve: Callable[..., Any]) -
     assert served.core.events.count("drained") == 1
 
 
+def read_to_end(sock: socket.socket) -> None:
+    while sock.recv(1024 * 1024):
+        pass
+
+
+def test_connection_that_is_closed_at_once_is_reset(serve: Callable[..., Any]) -> None:
+    """Behind bytes that the network has lost, an orderly end would not be sent."""
+    with serve(lambda line: [bytes(8 * 1024 * 1024)]) as served, served.connect() as sock:
+        sock.sendall(b"x\n")
+        sock.recv(1)
+        connection = next(iter(served.reactor._links))
+        served.wait_until(lambda: served.reactor.unsent_bytes(connection) > 0)
+        served.reactor.post(lambda: served.reactor.close_connection(connection, at_once=True))
+
+        # A client of TLS may read the end of that first.
+        with pytest.raises(ConnectionResetError) if served.secured is None else suppress(ConnectionResetError):
+            read_to_end(sock)
+        assert connection not in served.reactor._links
+
+
 def test_aborted_connection_frees_unsent_bytes(serve: Callable[..., Any]) -> None:
     with serve(lambda line: [bytes(8 * 1024 * 1024)]) as served, served.connect() as sock:
         sock.sendall(b"x\n")

@@ -86,7 +86,7 @@ class PartitionIsr:
         brokers: the registered brokers, alive or fenced.
         lag_time_max_ms: replica.lag.time.max.ms.
         fetch_age_max_ms: a follower outside the set whose last fetch is older is away: it neither joins nor delays the
-            HW, lest one that does not return join and leave repeatedly, or hold back commits for the lag time.
+            HW, lest one that does not return join and leave repeatedly, or delay commits for the lag time.
         partition_epoch: counts the controller's changes to this partition.
         replicas, in_sync: broker ids as of the last registration or response of the controller.
         remote: on the leader, the progress of every other replica.

@@ -101,7 +101,8 @@ class SimulatedNetwork:
             self.take(peer)
         return len(peer.queued) <= self.queued_size_bytes_max
 
-    def close_connection(self, connection: ConnectionId) -> None:
+    def close_connection(self, connection: ConnectionId, *, at_once: bool = False) -> None:
+        del at_once  # nothing is queued here
         socket = self._sockets.pop(connection, None)
         if socket is not None:
             assert self._fabric is not None
