@@ -2,7 +2,6 @@
 
 import errno
 import socket
-import struct
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -35,9 +34,6 @@ class SocketOptions:
     unread_bytes_max: int = 256 * 1024 * 1024
     idle_ms_max: int = 600_000
     reports_local_address: bool = False
-
-
-_RESET_WHEN_CLOSED: Final = struct.pack("ii", 1, 0)
 
 
 class Link:
@@ -107,14 +103,6 @@ class Link:
     def memory_bytes(self) -> int:
         """Number of unsent bytes that are in memory."""
         return self.outbox_bytes - self.file_bytes + (0 if self.tls is None else self.tls.unsent_bytes)
-
-    def begin_closing(self, *, at_once: bool) -> None:
-        """Read no more; ``at_once`` drops what is queued, and lets the end of the socket reset the connection."""
-        self.closing = True
-        self.is_reading = False
-        if at_once:
-            self.outbox.clear()
-            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_WHEN_CLOSED)
 
     @property
     def has_unsent(self) -> bool:

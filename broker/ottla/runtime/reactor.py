@@ -2,14 +2,12 @@
 
 One thread, one `selectors` selector, no asyncio: the data path is `recv_into` a buffer that the core chose, `sendmsg`
 of the buffers that it returned, and `sendfile` for record bytes that are still on disk. Slow operations (fsync, cold
-reads, HTTP) run on other threads and return through `post`.
-
-Decision record: broker/decisions/0001-own-event-loop.md.
+reads, HTTP) run on other threads and return through `post`. Decision record: broker/decisions/0001-own-event-loop.md.
 """
 
 import selectors
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
@@ -118,10 +116,9 @@ class Reactor:
         if self._tls is not None:
             self._tls.handshakes.submit_steps()
         self._acceptor.resume_due()
-        if self._lingering.links:
-            for link in self._lingering.take_expired():
-                if link.id in self._links:
-                    self._drop(link)
+        for link in self._lingering.take_expired():
+            if link.id in self._links:
+                self._drop(link)
         if self._unsent_limits.links:
             self._unsent_limits.enforce()
 
@@ -151,6 +148,7 @@ class Reactor:
         """Close every socket; queued bytes that a socket does not take at once are lost."""
         for link in list(self._links.values()):
             self._drop(link)
+        self._lingering.close()
         if self._tls is not None:
             self._tls.handshakes.close()
         self._connector.close()
@@ -192,11 +190,13 @@ class Reactor:
             if self._tls is not None:
                 self._tls.handshakes.remove(connection)
             return
-        link.begin_closing(at_once=at_once)
+        link.closing, link.is_reading = True, False
         self._watch.stop_hang_up_watch(link)
-        if link.outbox:
+        if link.outbox and not at_once:
             self._sender.flush(link)
-        if link.has_unsent and link.is_secure and not at_once:
+        if at_once:
+            self._drop(link, self._lingering.hang_up)
+        elif link.has_unsent and link.is_secure:
             self._watch.update(link)
             self._lingering.add(link)
         else:
@@ -253,7 +253,7 @@ class Reactor:
             self._core.next_deadline_ms(),
             self._acceptor.next_deadline_ms(),
             self._unsent_limits.next_deadline_ms(),
-            self._lingering.links[0][0] if self._lingering.links else None,
+            self._lingering.next_deadline_ms(),
             None if self._tls is None else self._tls.handshakes.next_deadline_ms(),
         )
         deadline_ms = min((each for each in deadlines_ms if each is not None), default=None)
@@ -439,11 +439,11 @@ class Reactor:
         if not link.closing:
             self._core.closed(link.id, reason)
 
-    def _drop(self, link: Link) -> None:
+    def _drop(self, link: Link, end: Callable[[socket.socket], None] = socket.socket.close) -> None:
         self._links.pop(link.id, None)
         self._unsent_limits.remove(link)
         self._watch.remove(link)
         if self._tls is not None:
             self._tls.end(link)
         link.outbox.clear()
-        link.sock.close()
+        end(link.sock)

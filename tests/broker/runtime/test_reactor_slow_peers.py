@@ -181,19 +181,35 @@ def read_to_end(sock: socket.socket) -> None:
         pass
 
 
-def test_connection_that_is_closed_at_once_is_reset(serve: Callable[..., Any]) -> None:
-    """Behind bytes that the network has lost, an orderly end would not be sent."""
+def test_connection_that_is_closed_at_once_ends_in_order(serve: Callable[..., Any]) -> None:
+    """A reset is sent once: a peer to which the network lost it would wait for its own time-out."""
+    with serve(lambda line: [b"answer\n"]) as served, served.connect() as sock:
+        sock.sendall(b"x\n")
+        sock.recv(100)
+        connection = next(iter(served.reactor._links))
+        served.reactor.post(lambda: served.reactor.close_connection(connection, at_once=True))
+        served.wait_until(lambda: connection not in served.reactor._links)
+        if served.secured is None:
+            sock.sendall(b"bytes that the node does not read")
+        served.wait_until(lambda: not served.reactor._lingering.sockets)
+
+        assert sock.recv(100) == b""
+
+
+def test_end_that_is_stuck_becomes_a_reset(serve: Callable[..., Any]) -> None:
+    """Behind bytes that the peer does not acknowledge, an orderly end is not sent."""
     with serve(lambda line: [bytes(8 * 1024 * 1024)]) as served, served.connect() as sock:
         sock.sendall(b"x\n")
         sock.recv(1)
         connection = next(iter(served.reactor._links))
         served.wait_until(lambda: served.reactor.unsent_bytes(connection) > 0)
         served.reactor.post(lambda: served.reactor.close_connection(connection, at_once=True))
+        served.wait_until(lambda: connection not in served.reactor._links)
+        served.wait_until(lambda: not served.reactor._lingering.sockets)
 
         # A client of TLS may read the end of that first.
         with pytest.raises(ConnectionResetError) if served.secured is None else suppress(ConnectionResetError):
             read_to_end(sock)
-        assert connection not in served.reactor._links
 
 
 def test_aborted_connection_frees_unsent_bytes(serve: Callable[..., Any]) -> None:
