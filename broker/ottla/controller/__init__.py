@@ -8,10 +8,11 @@ Invariants:
 
 - Each ``...Control`` decides on the newest state and changes nothing; `QuorumController` appends the records, replays
   them at once, and completes the response when they are committed.
+- One decision at a time: long ones are made in slices, and all others wait until the last slice (`decision_queue`).
 - A controller that loses leadership goes back to the committed state and fails pending requests.
 - Two controllers that replayed the same records decide identically: all iteration is in a defined order.
 
-Start with `quorum_controller` (requests, time), `state`, `result`. For leaders, in-sync sets and failed brokers:
+Start with `quorum_controller` (requests, time), `decision_queue`, `state`, `result`. For leaders, in-sync sets and failed brokers:
 
 ====================  ========================================================================================
 partition_change      next leader, ISR and replicas of one partition, as one record

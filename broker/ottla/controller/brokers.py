@@ -4,6 +4,9 @@ Source: KIP-631, KIP-841, KIP-866, KIP-966; ClusterControlManager and Replicatio
 """
 
 import logging
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import chain
 
 from ottla.controller.heartbeats import BrokerControlState, BrokerHeartbeats
 from ottla.controller.leader_and_isr import LeaderAndIsrControl
@@ -61,17 +64,19 @@ class BrokerControl:
         is_same_incarnation = existing is not None and existing.incarnation_id == request.incarnation_id
         if existing is not None and not is_same_incarnation:
             self._reject_duplicate(existing, request, now_ms)
-        records: list[MetadataRecord] = []
+        changes: Iterable[MetadataRecord | None] = ()
         epoch = next_offset
         if existing is not None and is_same_incarnation:
             epoch = existing.epoch
         else:
-            records += self._end_previous_incarnation(request, existing)
+            changes = self._end_previous_incarnation(request, existing)
             self._heartbeats.end_session(request.broker_id)
         registration = _registration(request, epoch, keeps=existing if is_same_incarnation else None)
-        records.append(registration.to_record(self._state.image.features.record_versions))
-        logger.info("registering broker %d, epoch %d; %d partitions change", request.broker_id, epoch, len(records) - 1)
-        return ControllerResult(BrokerRegistrationResponse(broker_epoch=epoch), records, is_atomic=False)
+        record = registration.to_record(self._state.image.features.record_versions)
+        subject = f"registering broker {request.broker_id}, epoch {epoch}"
+        return ControllerResult(
+            BrokerRegistrationResponse(broker_epoch=epoch), chain(_logged(subject, changes), [record]), is_atomic=False
+        )
 
     def _reject_duplicate(self, existing: BrokerRegistration, request: BrokerRegistrationRequest, now_ms: int) -> None:
         """Reject another process with the id of one that may still be alive.
@@ -92,7 +97,7 @@ class BrokerControl:
 
     def _end_previous_incarnation(
         self, request: BrokerRegistrationRequest, existing: BrokerRegistration | None
-    ) -> list[MetadataRecord]:
+    ) -> Iterator[MetadataRecord | None]:
         """Take the broker out of in-sync sets; also out of eligible replicas unless it stopped cleanly.
 
         A clean shutdown is proved by its former epoch: the process writes it as the last thing before it ends.
@@ -151,19 +156,18 @@ class BrokerControl:
             raise KafkaError(
                 ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {request.broker_id} is not currently registered"
             )
-        records = self._leader_and_isr.on_fenced(request.broker_id)
-        records.append(
-            MetadataRecord(UnregisterBrokerRecord(broker_id=request.broker_id, broker_epoch=broker.epoch), 0)
-        )
+        changes = self._leader_and_isr.on_fenced(request.broker_id)
+        record = MetadataRecord(UnregisterBrokerRecord(broker_id=request.broker_id, broker_epoch=broker.epoch), 0)
         self._heartbeats.end_session(request.broker_id)
-        logger.info("broker %d is unregistered; %d partitions change", request.broker_id, len(records) - 1)
-        return ControllerResult(UnregisterBrokerResponse(error_message=None), records, is_atomic=False)
+        return ControllerResult(
+            UnregisterBrokerResponse(error_message=None),
+            chain(_logged(f"unregistering broker {request.broker_id}", changes), [record]),
+            is_atomic=False,
+        )
 
     # --- heartbeats
 
-    def heartbeat(
-        self, request: BrokerHeartbeatRequest, *, next_offset: Offset, now_ms: int
-    ) -> ControllerResult[BrokerHeartbeatResponse]:
+    def heartbeat(self, request: BrokerHeartbeatRequest, *, now_ms: int) -> ControllerResult[BrokerHeartbeatResponse]:
         """Record a broker's heartbeat, and move the broker to its next state.
 
         Raises:
@@ -172,24 +176,25 @@ class BrokerControl:
         broker = self._state.broker_with_epoch(request.broker_id, request.broker_epoch)
         self._heartbeats.touch(broker.broker_id, broker.epoch, request.current_metadata_offset, now_ms)
         current, following = self._next_state(broker, request)
-        records = self._transition(broker, current, following)
-        if records and following is BrokerControlState.CONTROLLED_SHUTDOWN:
-            self._heartbeats.begin_controlled_shutdown(broker.broker_id, next_offset + len(records) - 1)
         if following in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW) and not broker.is_fenced:
             self._heartbeats.end_session(broker.broker_id)
-        if records:
-            logger.info(
-                "broker %d goes from %s to %s; %d partitions change",
-                *(broker.broker_id, current.value, following.value, len(records) - 1),
-            )
-        records += self._directories_offline(broker, request.offline_log_dirs)
-        records += self._directories_cordoned(broker, request.cordoned_log_dirs)
         response = BrokerHeartbeatResponse(
             is_caught_up=request.current_metadata_offset >= broker.epoch,
             is_fenced=following in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW),
             should_shut_down=following is BrokerControlState.SHUTDOWN_NOW,
         )
-        return ControllerResult(response, records, is_atomic=False)
+        begins_shutdown = following is BrokerControlState.CONTROLLED_SHUTDOWN and current is not following
+        begin = partial(self._heartbeats.begin_controlled_shutdown, broker.broker_id) if begins_shutdown else None
+        return ControllerResult(
+            response,
+            chain(
+                self._transition(broker, current, following),
+                self._directories_offline(broker, request.offline_log_dirs),
+                self._directories_cordoned(broker, request.cordoned_log_dirs),
+            ),
+            is_atomic=False,
+            on_appended=begin,
+        )
 
     def _next_state(
         self, broker: BrokerRegistration, request: BrokerHeartbeatRequest
@@ -215,52 +220,50 @@ class BrokerControl:
 
     def _transition(
         self, broker: BrokerRegistration, current: BrokerControlState, following: BrokerControlState
-    ) -> list[MetadataRecord]:
-        if current is following:
-            return []
+    ) -> Iterator[MetadataRecord | None]:
+        if current is following or (broker.is_fenced and following is BrokerControlState.SHUTDOWN_NOW):
+            return iter(())
+        subject = f"broker {broker.broker_id} goes from {current.value} to {following.value}"
         if following is BrokerControlState.UNFENCED:
-            return [_change(broker, fenced=UNFENCE), *self._leader_and_isr.on_unfenced(broker.broker_id)]
+            # First: no partition is led by a fenced broker. The next controller elects the leaders that are missing.
+            elections = self._leader_and_isr.on_unfenced(broker.broker_id)
+            return chain([_change(broker, fenced=UNFENCE)], _logged(subject, elections))
         if following is BrokerControlState.CONTROLLED_SHUTDOWN:
-            return [
-                _change(broker, in_controlled_shutdown=ENTER_CONTROLLED_SHUTDOWN),
-                *self._leader_and_isr.on_fenced(broker.broker_id),
-            ]
-        return [] if broker.is_fenced else self._fence(broker)
+            # Last: if this controller ends before it, the next heartbeat moves the other leaders.
+            changes = self._leader_and_isr.on_fenced(broker.broker_id)
+            own = _change(broker, in_controlled_shutdown=ENTER_CONTROLLED_SHUTDOWN)
+            return chain(_logged(subject, changes), [own])
+        return self._fence(broker, subject)
 
     def fence(self, broker: BrokerRegistration, reason: str) -> ControllerResult[None]:
         """Fence the broker; ``reason`` is for the log, after "fencing broker 1: "."""
-        records = self._fence(broker)
-        logger.info("fencing broker %d: %s; %d partitions change", broker.broker_id, reason, len(records) - 1)
-        return ControllerResult(None, records, is_atomic=False)
+        return ControllerResult(
+            None, self._fence(broker, f"fencing broker {broker.broker_id}: {reason}"), is_atomic=False
+        )
 
-    def _fence(self, broker: BrokerRegistration) -> list[MetadataRecord]:
-        return [*self._leader_and_isr.on_fenced(broker.broker_id), _change(broker, fenced=FENCE)]
+    def _fence(self, broker: BrokerRegistration, subject: str) -> Iterator[MetadataRecord | None]:
+        changes = self._leader_and_isr.on_fenced(broker.broker_id)
+        return chain(_logged(subject, changes), [_change(broker, fenced=FENCE)])
 
-    def fence_stale(self, now_ms: int) -> ControllerResult[None] | None:
-        """Fence the first broker whose session has timed out; None if there is none.
-
-        One at a time, so that each decision is based on the result of the one before.
-        """
-        for broker_id in self._heartbeats.stale(now_ms):
+    def end_stale(self, now_ms: int) -> list[BrokerRegistration]:
+        """End the sessions that have timed out; return their brokers, which are to be fenced."""
+        ended = self._heartbeats.stale(now_ms)
+        for broker_id in ended:
             self._heartbeats.end_session(broker_id)
-            broker = self._state.image.cluster.brokers.get(broker_id)
-            if broker is not None and not broker.is_fenced:
-                return self.fence(broker, "its session timed out")
-        return None
+        brokers = self._state.image.cluster.brokers
+        return [brokers[each] for each in ended if each in brokers and not brokers[each].is_fenced]
 
-    def _directories_offline(self, broker: BrokerRegistration, offline: list[Uuid]) -> list[MetadataRecord]:
+    def _directories_offline(self, broker: BrokerRegistration, offline: list[Uuid]) -> Iterator[MetadataRecord | None]:
         newly_offline = frozenset(offline) & frozenset(broker.directories)
         if not newly_offline:
-            return []
+            return
         online = [directory for directory in broker.directories if directory not in newly_offline]
         logger.warning(
             "broker %d has lost %d of %d log directories", broker.broker_id, len(newly_offline), len(broker.directories)
         )
         record = BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch, log_dirs=online)
-        return [
-            MetadataRecord(record, _CHANGE_WITH_DIRECTORIES),
-            *self._leader_and_isr.on_directories_offline(broker.broker_id, newly_offline),
-        ]
+        yield MetadataRecord(record, _CHANGE_WITH_DIRECTORIES)
+        yield from self._leader_and_isr.on_directories_offline(broker.broker_id, newly_offline)
 
     def _directories_cordoned(self, broker: BrokerRegistration, cordoned: list[Uuid] | None) -> list[MetadataRecord]:
         """Note which directories are to take no new replicas (KIP-1066); None says nothing about it."""
@@ -273,6 +276,15 @@ class BrokerControl:
             broker_id=broker.broker_id, broker_epoch=broker.epoch, cordoned_log_dirs=cordoned
         )
         return [MetadataRecord(record, _CHANGE_WITH_CORDONED)]
+
+
+def _logged(subject: str, changes: Iterable[MetadataRecord | None]) -> Iterator[MetadataRecord | None]:
+    """Yield ``changes`` of partitions, and log their number at the end."""
+    count = 0
+    for change in changes:
+        yield change
+        count += change is not None
+    logger.info("%s; %d partitions change", subject, count)
 
 
 def _change(broker: BrokerRegistration, *, fenced: int = 0, in_controlled_shutdown: int = 0) -> MetadataRecord:

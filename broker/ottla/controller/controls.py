@@ -96,7 +96,7 @@ class Controls:
         )
         self.configs = ConfigControl(self._state, node_id=node_id, static=config.static)
         self.last_known_leaders = LastKnownLeaders(self._state, self.heartbeats)
-        leader_and_isr = LeaderAndIsrControl(self._state, self.configs, self.last_known_leaders)
+        leader_and_isr = self.leader_and_isr = LeaderAndIsrControl(self._state, self.configs, self.last_known_leaders)
         self.brokers = BrokerControl(self._state, leader_and_isr, self.heartbeats, cluster_id=cluster_id)
         self._topics = TopicControl(
             self._state,
@@ -133,7 +133,7 @@ class Controls:
 
         def heartbeat(request: BrokerHeartbeatRequest) -> ControllerResult[Any]:
             now_ms = self._clock.monotonic_ms()
-            decided = self.brokers.heartbeat(request, next_offset=self._raft.log_end_offset, now_ms=now_ms)
+            decided = self.brokers.heartbeat(request, now_ms=now_ms)
             self.last_known_leaders.on_heartbeat(request.broker_id, request.current_metadata_offset)
             if self.probes.on_heartbeat(self._state.image.cluster.brokers[request.broker_id], now_ms):
                 logger.warning("broker %d is alive, though it was fenced for not responding", request.broker_id)
@@ -141,7 +141,9 @@ class Controls:
 
         def alter_configs(alter: Callable[[Any], ControllerResult[Any]], request: Message) -> ControllerResult[Any]:
             decided = alter(request)
-            if any(getattr(each.message, "name", "") == UNCLEAN_LEADER_ELECTION_ENABLE for each in decided.records):
+            if any(
+                each and getattr(each.message, "name", "") == UNCLEAN_LEADER_ELECTION_ENABLE for each in decided.records
+            ):
                 self.periodic_elections.elect_unclean_soon(self._clock.monotonic_ms())
             return decided
 

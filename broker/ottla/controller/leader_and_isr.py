@@ -3,7 +3,7 @@
 Source: ReplicationControlManager.generateLeaderAndIsrUpdates and its callers in Apache Kafka 4.3.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ottla.controller.configs import ConfigControl
@@ -30,7 +30,11 @@ class _Rules(NamedTuple):
 
 
 class LeaderAndIsrControl:
-    """Builds the change records; changes nothing itself."""
+    """Builds the change records; changes nothing itself.
+
+    Its iterators decide each record on the state that has those before, and yield None for a partition that does not
+    change: a long decision is made in slices.
+    """
 
     def __init__(self, state: ControllerState, configs: ConfigControl, last_known_leaders: LastKnownLeaders) -> None:
         self._state = state
@@ -39,15 +43,19 @@ class LeaderAndIsrControl:
         self._rules_from = (state.image.configs, state.image.features)
         self._rules: dict[Uuid, _Rules] = {}
 
-    def on_fenced(self, broker_id: NodeId) -> list[MetadataRecord]:
+    def on_fenced(self, broker_id: NodeId) -> Iterator[MetadataRecord | None]:
         """Remove the broker from every in-sync set, and elect other leaders for its partitions."""
         return self._changes(self._state.index.in_sync.get(broker_id, NOWHERE), leaving=broker_id)
 
-    def on_unfenced(self, broker_id: NodeId) -> list[MetadataRecord]:
+    def on_unfenced(self, broker_id: NodeId) -> Iterator[MetadataRecord | None]:
         """Elect leaders of partitions that have none, now that the broker is there."""
         return self._changes(self._state.index.led.get(NO_LEADER, NOWHERE), coming=broker_id)
 
-    def on_unclean_shutdown(self, broker_id: NodeId, directories: frozenset[Uuid]) -> list[MetadataRecord]:
+    def elect_missing(self) -> Iterator[MetadataRecord | None]:
+        """Elect leaders of partitions that could have one: elections of the former controller may be lost."""
+        return self._changes(self._state.index.led.get(NO_LEADER, NOWHERE))
+
+    def on_unclean_shutdown(self, broker_id: NodeId, directories: frozenset[Uuid]) -> Iterator[MetadataRecord | None]:
         """Trust the broker only for topics with ottla.acks.fsync: it may have lost unsynced records (KIP-966).
 
         The confirmed records of such a topic are on disk, so a replica that was in sync or eligible has everything that
@@ -58,7 +66,9 @@ class LeaderAndIsrControl:
         concerned = {**index.in_sync.get(broker_id, NOWHERE), **index.eligible.get(broker_id, NOWHERE)}
         return self._changes(concerned, lost_data=broker_id, kept_directories=directories)
 
-    def on_directories_offline(self, broker_id: NodeId, directories: frozenset[Uuid]) -> list[MetadataRecord]:
+    def on_directories_offline(
+        self, broker_id: NodeId, directories: frozenset[Uuid]
+    ) -> Iterator[MetadataRecord | None]:
         """Remove the broker from the in-sync set of the partitions in ``directories``."""
         concerned = [
             TopicIdPartition(topic.topic_id, partition_id)
@@ -132,7 +142,7 @@ class LeaderAndIsrControl:
         coming: NodeId = NO_BROKER,
         lost_data: NodeId = NO_BROKER,
         kept_directories: frozenset[Uuid] = frozenset(),
-    ) -> list[MetadataRecord]:
+    ) -> Iterator[MetadataRecord | None]:
         is_active = self._state.image.cluster.is_active
         gone = frozenset({leaving, lost_data}) - {NO_BROKER}
 
@@ -140,7 +150,6 @@ class LeaderAndIsrControl:
             return broker_id not in gone and (broker_id == coming or is_active(broker_id))
 
         versions = self._state.image.features.record_versions
-        records = []
         for topic, partition_id, partition in self._state.at(concerned):
             change = self.change(topic, partition_id, may_lead)
             change.isr = [replica for replica in partition.isr if replica not in gone]
@@ -148,10 +157,7 @@ class LeaderAndIsrControl:
                 is_on_disk = partition.directory_of(lost_data) in kept_directories
                 if not (is_on_disk and self._rules_of(topic).keeps_confirmed):
                     change.unclean_shutdown = frozenset({lost_data})
-            record = change.to_record(versions)
-            if record is not None:
-                records.append(record)
-        return records
+            yield change.to_record(versions)
 
     def _default_directory(self, broker_id: NodeId) -> Uuid:
         broker = self._state.image.cluster.brokers.get(broker_id)

@@ -10,6 +10,7 @@ Source: ReplicationControlManager.maybeBalancePartitionLeaders and maybeElectUnc
 """
 
 import logging
+from collections.abc import Iterator
 from typing import Final
 
 from ottla.controller.configs import ConfigControl
@@ -64,14 +65,12 @@ class PeriodicElections:
     def run_round(self, now_ms: int) -> ControllerResult[None] | None:
         """Return the elections that are due; None when none is."""
         if self._next_unclean_ms is not None and now_ms >= self._next_unclean_ms:
-            records = self._elect_unclean()
-            self._next_unclean_ms = now_ms if len(records) >= ELECTIONS_MAX else now_ms + self._unclean_interval_ms
-            return ControllerResult(None, records)
+            self._next_unclean_ms = now_ms + self._unclean_interval_ms
+            return ControllerResult(None, self._elect_unclean(now_ms), is_atomic=False)
         if self._next_balance_ms is not None and now_ms >= self._next_balance_ms:
             assert self._balance_interval_ms is not None
-            records = self._balance()
-            self._next_balance_ms = now_ms if len(records) >= ELECTIONS_MAX else now_ms + self._balance_interval_ms
-            return ControllerResult(None, records)
+            self._next_balance_ms = now_ms + self._balance_interval_ms
+            return ControllerResult(None, self._balance(now_ms), is_atomic=False)
         return None
 
     def next_deadline_ms(self) -> int | None:
@@ -80,38 +79,40 @@ class PeriodicElections:
             return unclean_ms if balance_ms is None else balance_ms
         return min(balance_ms, unclean_ms)
 
-    def _balance(self) -> list[MetadataRecord]:
+    def _balance(self, now_ms: int) -> Iterator[MetadataRecord | None]:
         is_active = self._state.image.cluster.is_active
         versions = self._state.image.features.record_versions
-        records: list[MetadataRecord] = []
+        count = 0
         for topic, partition_id, partition in self._state.at(self._state.index.imbalanced):
-            if len(records) >= ELECTIONS_MAX:
-                break
             preferred = partition.preferred_replica
-            if preferred not in partition.isr or not is_active(preferred):
-                continue
-            change = self._leader_and_isr.change(topic, partition_id)
-            change.election = Election.PREFERRED
-            record = change.to_record(versions)
-            records += [] if record is None else [record]
-        if records:
-            logger.info("giving %d partitions back to their preferred leaders", len(records))
-        return records
-
-    def _elect_unclean(self) -> list[MetadataRecord]:
-        versions = self._state.image.features.record_versions
-        records: list[MetadataRecord] = []
-        for topic, partition_id, _ in self._state.at(self._state.index.led.get(NO_LEADER, NOWHERE)):
-            if len(records) >= ELECTIONS_MAX:
+            record = None
+            if preferred in partition.isr and is_active(preferred):
+                change = self._leader_and_isr.change(topic, partition_id)
+                change.election = Election.PREFERRED
+                record = change.to_record(versions)
+            yield record
+            count += record is not None
+            if count >= ELECTIONS_MAX:
+                self._next_balance_ms = now_ms
                 break
-            if not self._configs.unclean_election_enabled(topic.name):
-                continue
-            record = self._leader_and_isr.change(topic, partition_id).to_record(versions)
+        if count:
+            logger.info("giving %d partitions back to their preferred leaders", count)
+
+    def _elect_unclean(self, now_ms: int) -> Iterator[MetadataRecord | None]:
+        versions = self._state.image.features.record_versions
+        count = 0
+        for topic, partition_id, _ in self._state.at(self._state.index.led.get(NO_LEADER, NOWHERE)):
+            record = None
+            if self._configs.unclean_election_enabled(topic.name):
+                record = self._leader_and_isr.change(topic, partition_id).to_record(versions)
             if record is not None:
                 logger.warning(
                     "electing a leader of %s-%d that may lack records: unclean.leader.election.enable allows it",
                     topic.name,
                     partition_id,
                 )
-                records.append(record)
-        return records
+            yield record
+            count += record is not None
+            if count >= ELECTIONS_MAX:
+                self._next_unclean_ms = now_ms
+                break

@@ -10,17 +10,18 @@ Source: QuorumController of Apache Kafka 4.3.
 import logging
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
 
 from ottla.controller.config import ControllerConfig
 from ottla.controller.controls import Controls
+from ottla.controller.decision_queue import DecisionQueue
 from ottla.controller.features import min_isr_records
 from ottla.controller.metrics import ControllerCounters, ControllerMetrics, controller_metrics
 from ottla.controller.partition_index import TopicIdPartition
 from ottla.controller.pings import PingBroker
 from ottla.controller.probes import ProbeBroker
-from ottla.controller.result import RECORDS_PER_BATCH_MAX, ControllerResult
+from ottla.controller.result import ControllerResult
 from ottla.controller.state import ControllerState, Position
 from ottla.errors import ErrorCode, KafkaError, StorageError
 from ottla.metadata.cluster import BrokerRegistration, ControllerRegistration
@@ -46,14 +47,6 @@ from ottla.wire.codec import Message
 from ottla.wire.messages import metadata_log
 
 logger = logging.getLogger(__name__)
-
-
-class _Waiting(NamedTuple):
-    """A response that waits until everything up to ``offset`` is committed."""
-
-    offset: Offset
-    response: Any
-    delayed: Delayed[Any]
 
 
 class QuorumController:
@@ -92,8 +85,7 @@ class QuorumController:
         """The last leader of the quorum besides this node."""
         self._committed = Position()
         self._uncommitted: deque[Position] = deque()
-        self._committed_offset: Offset = -1
-        self._waiting: deque[_Waiting] = deque()
+        self._queue = DecisionQueue(append=self._append, last_offset=lambda: _last_offset(self.state.image))
         self._next_idle_ms: int | None = None
         self._expected_tick_ms: int | None = None
         self.state = ControllerState()
@@ -144,32 +136,9 @@ class QuorumController:
         """
         if self._epoch is None:
             return Delayed.of(_not_controller())
-        try:
-            decide = self._decisions[type(request)]
-            return self._carry_out(decide(request) if mutations is None else decide(request, mutations))
-        except KafkaError as error:
-            return Delayed.of(error)
-
-    def _carry_out(self, result: ControllerResult[Any]) -> Delayed[Any]:
-        """Replay and append the records; return the response, which completes when they are committed.
-
-        Without records the response waits for earlier appends: the decision was based on them.
-        """
-        records = result.records
-        size = max(len(records), 1) if result.is_atomic else RECORDS_PER_BATCH_MAX
-        offset = _last_offset(self.state.image)
-        for start in range(0, len(records), size):
-            appended = self._append(records[start : start + size])
-            if isinstance(appended, KafkaError):
-                return Delayed.of(appended)
-            offset = appended
-        if offset <= self._committed_offset:
-            return Delayed.of(result.response)
-        if self._epoch is None:
-            return Delayed.of(_not_controller())
-        delayed: Delayed[Any] = Delayed()
-        self._waiting.append(_Waiting(offset, result.response, delayed))
-        return delayed
+        decide = self._decisions[type(request)]
+        arguments = (request,) if mutations is None else (request, mutations)
+        return self._queue.decide(partial(decide, *arguments))
 
     def _append(self, records: list[MetadataRecord]) -> Offset | KafkaError:
         """Replay and append one batch; return its last offset, or the error that prevented it."""
@@ -213,18 +182,15 @@ class QuorumController:
         """Replay another controller's records; complete the responses to this one's."""
         self._note_start()
         last = batches[-1]
-        self._committed_offset = last.last_offset
         replayed_to = _last_offset(self.state.image)
         if last.last_offset > replayed_to:
             # In one step: a start has thousands of batches, each of which would create an image.
             records = chain.from_iterable(batch.records for batch in batches if batch.last_offset > replayed_to)
             self.state.replay(records, Provenance(last.last_offset, last.epoch, last.append_timestamp_ms))
             self._committed = self.state.position
-        while self._uncommitted and _last_offset(self._uncommitted[0].image) <= self._committed_offset:
+        while self._uncommitted and _last_offset(self._uncommitted[0].image) <= last.last_offset:
             self._committed = self._uncommitted.popleft()
-        while self._waiting and self._waiting[0].offset <= self._committed_offset:
-            waiting = self._waiting.popleft()
-            waiting.delayed.complete(waiting.response)
+        self._queue.on_committed(last.last_offset)
 
     def on_snapshot(self, reader: SnapshotReader[MetadataRecord]) -> None:
         """Restart from the snapshot."""
@@ -234,7 +200,7 @@ class QuorumController:
         provenance = Provenance(reader.last_contained_offset, reader.epoch, reader.last_contained_log_time_ms)
         self.state.replay((record for batch in reader.batches() for record in batch.records), provenance)
         self._committed = self.state.position
-        self._committed_offset = reader.last_contained_offset
+        self._queue.on_committed(reader.last_contained_offset)
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None:
         """Become active or standby."""
@@ -262,16 +228,15 @@ class QuorumController:
         self._heartbeats.start(list(self.state.image.cluster.brokers.values()), now_ms)
         if self.state.in_transaction:
             aborted = metadata_log.AbortTransactionRecord(reason="The controller that began it is gone.")
-            self._carry_out(ControllerResult(None, [MetadataRecord(aborted, 0)]))
+            self._write([MetadataRecord(aborted, 0)])
         if METADATA_VERSION not in self.state.image.features.levels:
-            self._carry_out(ControllerResult(None, self._bootstrap_records()))
+            self._write(self._bootstrap_records())
         secret = self._controls.scram.missing_secret()
         if secret:
-            self._carry_out(ControllerResult(None, secret))
+            self._write(secret)
         self._fence_previous_incarnation()
-        registration = self._registration_record()
-        if registration is not None:
-            self._carry_out(ControllerResult(None, [registration]))
+        self._queue.decide(self._register)
+        self._queue.decide(self._elect_missing)
         self._restart_idle()
         for broker in sorted(self._other_brokers(), key=lambda each: each.broker_id):
             # The former controller's node may have ended with its broker, whose connection was to itself.
@@ -288,7 +253,7 @@ class QuorumController:
         assert self._start_offset is not None
         if broker.epoch < self._start_offset:
             self._heartbeats.end_session(self._node_id)
-            self._carry_out(self._brokers.fence(broker, "it is the former process of this node"))
+            self._fence(broker, "it is the former process of this node")
 
     def _bootstrap_records(self) -> list[MetadataRecord]:
         """Return the first records of a cluster, in a transaction, as Kafka writes them."""
@@ -318,11 +283,19 @@ class QuorumController:
             features=SUPPORTED_FEATURES,
         )
 
-    def _registration_record(self) -> MetadataRecord | None:
+    def _register(self) -> ControllerResult[None] | None:
         image, mine = self.state.image, self.registration
         if image.features.metadata_version < CONTROLLER_REGISTRATION_LEVEL:
             return None
-        return None if image.cluster.controllers.get(self._node_id) == mine else mine.to_record()
+        if image.cluster.controllers.get(self._node_id) == mine:
+            return None
+        return ControllerResult(None, [mine.to_record()])
+
+    def _elect_missing(self) -> ControllerResult[None]:
+        return ControllerResult(None, self._controls.leader_and_isr.elect_missing(), is_atomic=False)
+
+    def _write(self, records: list[MetadataRecord]) -> None:
+        self._queue.decide(lambda: ControllerResult(None, records))
 
     def _resign(self, error: KafkaError) -> None:
         """Revert uncommitted records, and fail the requests that wait for them."""
@@ -331,9 +304,7 @@ class QuorumController:
         self._next_idle_ms = self._expected_tick_ms = None
         self._uncommitted.clear()
         self.state.reset(self._committed)
-        waiting, self._waiting = self._waiting, deque()
-        for each in waiting:
-            each.delayed.complete(_not_controller() if error.code is not ErrorCode.NOT_CONTROLLER else error)
+        self._queue.fail_all(error if error.code is ErrorCode.NOT_CONTROLLER else _not_controller())
 
     # --- failed brokers
 
@@ -357,10 +328,20 @@ class QuorumController:
                 return False
             self._heartbeats.end_session(broker_id)
             self._counters.failed_probes += 1
-            self._carry_out(self._brokers.fence(now, "its process has ended: connection refused at its listener"))
+            self._fence(now, "its process has ended: connection refused at its listener")
             return True
 
         self._probes.probe_broker(broker, self._clock.monotonic_ms(), fence)
+
+    def _fence(self, broker: BrokerRegistration, reason: str) -> None:
+        """Fence this incarnation of the broker, unless that is done when the decision's turn comes."""
+
+        def decide() -> ControllerResult[None] | None:
+            now = self.state.image.cluster.brokers.get(broker.broker_id)
+            is_same = now is not None and now.epoch == broker.epoch and not now.is_fenced
+            return self._brokers.fence(now, reason) if now is not None and is_same else None
+
+        self._queue.decide(decide)
 
     def _other_brokers(self) -> list[BrokerRegistration]:
         """Return the brokers that are not fenced, without this process's own."""
@@ -383,7 +364,7 @@ class QuorumController:
             self._configs,
             self._counters,
             is_active=self.is_active,
-            committed_offset=self._committed_offset,
+            committed_offset=self._queue.committed_offset,
         )
 
     # --- schedule
@@ -400,6 +381,11 @@ class QuorumController:
             self._heartbeats.extend(now_ms - self._expected_tick_ms)
             self._pings.extend(now_ms - self._expected_tick_ms)
         due_ms = self.next_deadline_ms()
+        if self._queue.is_running:
+            # What is due waits for the end of the decision, as requests do.
+            self._queue.run_slice()
+            self._expected_tick_ms = self.next_deadline_ms()
+            return now_ms
         if due_ms is not None and now_ms >= due_ms:
             self._do_due(now_ms)
             self._expected_tick_ms = self.next_deadline_ms()
@@ -412,20 +398,21 @@ class QuorumController:
             self._heartbeats.end_session(broker.broker_id)
             self._probes.note_fenced(broker)
             self._counters.failed_pings += 1
-            self._carry_out(self._brokers.fence(broker, f"it hangs: no response for {silent_ms} ms"))
-        while self._epoch is not None and (fenced := self._brokers.fence_stale(now_ms)) is not None:
+            self._fence(broker, f"it hangs: no response for {silent_ms} ms")
+        for broker in self._brokers.end_stale(now_ms):
             self._counters.ended_sessions += 1
-            self._carry_out(fenced)
-        if self._epoch is not None and (elected := self._periodic.run_round(now_ms)) is not None:
-            self._carry_out(elected)
+            self._fence(broker, "its session timed out")
+        self._queue.decide(partial(self._periodic.run_round, now_ms))
         if self._next_idle_ms is not None and now_ms >= self._next_idle_ms and self._epoch is not None:
-            self._carry_out(ControllerResult(None, [MetadataRecord(metadata_log.NoOpRecord(), 0)]))
+            self._write([MetadataRecord(metadata_log.NoOpRecord(), 0)])
             self._restart_idle()
 
     def next_deadline_ms(self) -> int | None:
         """The next session timeout, election or NoOpRecord; None while not active."""
         if self._epoch is None:
             return None
+        if self._queue.is_running:
+            return self._clock.monotonic_ms()
         earliest_ms = self._heartbeats.next_deadline_ms()
         for deadline_ms in (self._periodic.next_deadline_ms(), self._pings.next_deadline_ms(), self._next_idle_ms):
             if deadline_ms is not None and (earliest_ms is None or deadline_ms < earliest_ms):

@@ -16,7 +16,7 @@ from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, Provenance
 from ottla.metadata.loader import BatchReplayer
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.topics import NO_LEADER, PartitionRegistration, TopicImage, TopicsDelta
-from ottla.types import NodeId, Offset
+from ottla.types import NodeId, Offset, Uuid
 
 
 class Position(NamedTuple):
@@ -83,14 +83,19 @@ class ControllerState:
             for partition, registration in topic.partitions.items():
                 yield topic, partition, registration
 
-    def at(self, places: Iterable[TopicIdPartition]) -> list[tuple[TopicImage, int, PartitionRegistration]]:
-        """The partitions that the index names, by topic id and number: the same order on every controller."""
+    def at(self, places: Iterable[TopicIdPartition]) -> Iterator[tuple[TopicImage, int, PartitionRegistration]]:
+        """Yield the partitions that the index names, by topic id and number: the same order on every controller.
+
+        All are those of the state at the first one, also when they are changed in between.
+        """
         by_id = self.image.topics.by_id
-        found = []
-        for topic_id, partition in sorted(places):
+        numbers: dict[Uuid, list[int]] = {}
+        for topic_id, partition in places:
+            numbers.setdefault(topic_id, []).append(partition)
+        for topic_id in sorted(numbers):
             topic = by_id[topic_id]
-            found.append((topic, partition, topic.partitions[partition]))
-        return found
+            for partition in sorted(numbers[topic_id]):
+                yield topic, partition, topic.partitions[partition]
 
     def broker_with_epoch(self, broker_id: NodeId, broker_epoch: Offset) -> BrokerRegistration:
         """Return the registration of the incarnation that sent the request.

@@ -1,43 +1,150 @@
-"""Batches of decisions: atomic ones are whole, large others are split, and too large ones are rejected."""
+"""Batches of decisions: atomic ones are whole, long others are made in slices, and too large ones are rejected."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from ottla.controller import quorum_controller as controller_module
+from ottla.controller import decision_queue
+from ottla.controller.leader_and_isr import LeaderAndIsrControl
 from ottla.errors import ErrorCode, KafkaError
+from ottla.wire.codec import Message
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.wire.messages.metadata_log import BrokerRegistrationChangeRecord
 
 
-def test_broker_with_many_partitions_is_fenced_in_several_batches(
-    new_cluster: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster = new_cluster(1, 2)
+@pytest.fixture
+def cluster(new_cluster: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Two brokers with 25 partitions, of which broker 1 leads each; ten are decided per slice."""
+    cluster = new_cluster(1, 2, controllers=2)
     cluster.assign("t", *([1, 2] for _ in range(25)))
-    monkeypatch.setattr(controller_module, "RECORDS_PER_BATCH_MAX", 10)
+    monkeypatch.setattr(decision_queue, "DECIDED_PER_SLICE", 10)
+    return cluster
+
+
+def sizes_since(cluster: Any, before: int) -> list[int]:
+    return [len(batch.records) for batch in cluster.log.batches[before:]]
+
+
+def finish(cluster: Any, request: Message) -> int:
+    """Send ``request``, and let its slices run; return their number after the first."""
+    response = cluster.send(request)
+    slices = 0
+    while not response.is_complete:
+        cluster.tick()
+        slices += 1
+    return slices
+
+
+def leaders(cluster: Any) -> list[int]:
+    return [cluster.partition("t", number).leader for number in range(25)]
+
+
+def test_broker_with_many_partitions_is_fenced_in_slices(cluster: Any) -> None:
     before = len(cluster.log.batches)
     cluster.log.commits_at_once = False
 
     response = cluster.send(cluster.heartbeat(1, want_fence=True))
-    sizes = [len(batch.records) for batch in cluster.log.batches[before:]]
+    sizes, due_ms = [sizes_since(cluster, before)], [cluster.active.next_deadline_ms()]
+    for _ in range(2):
+        cluster.tick()
+        sizes.append(sizes_since(cluster, before))
+        due_ms.append(cluster.active.next_deadline_ms())
     was_early = response.is_complete
     cluster.commit()
 
-    assert sizes == [10, 10, 6]
+    now_ms = cluster.clock.monotonic_ms()
+    assert sizes == [[10], [10, 10], [10, 10, 6]]
+    assert due_ms[:2] == [now_ms, now_ms]
+    assert due_ms[2] != now_ms
     assert not was_early
     assert response.value.is_fenced
-    assert {cluster.partition("t", number).leader for number in range(25)} == {2}
+    assert leaders(cluster) == [2] * 25
+    assert isinstance(cluster.records[-1].message, BrokerRegistrationChangeRecord)
+
+
+def test_partitions_that_do_not_change_count_for_a_slice(cluster: Any) -> None:
+    cluster.assign("u", *([2] for _ in range(25)))
+    for broker_id in (1, 2):
+        finish(cluster, cluster.heartbeat(broker_id, want_fence=True))
+    before = len(cluster.log.batches)
+
+    slices = finish(cluster, cluster.heartbeat(1))
+
+    assert slices == 50 // 10
+    assert sum(sizes_since(cluster, before)) < 50
+
+
+def test_requests_wait_for_the_end_of_a_decision_in_slices(cluster: Any) -> None:
+    fenced = cluster.send(cluster.heartbeat(1, want_fence=True))
+    back = cluster.send(cluster.heartbeat(1))
+    created = cluster.send(
+        CreateTopicsRequest(topics=[CreatableTopic(name="u", num_partitions=1, replication_factor=2)])
+    )
+
+    assert [each.is_complete for each in (fenced, back, created)] == [False] * 3
+    while not created.is_complete:
+        cluster.tick()
+    assert (fenced.value.is_fenced, back.value.is_fenced) == (True, False)
+    assert created.value.topics[0].error_code == ErrorCode.NONE
+
+
+def test_sessions_end_one_decision_after_the_other(new_cluster: Callable[..., Any], monkeypatch: Any) -> None:
+    cluster = new_cluster(1, 2, 3)
+    cluster.assign("t", *([1, 2, 3] for _ in range(25)))
+    monkeypatch.setattr(decision_queue, "DECIDED_PER_SLICE", 10)
+    cluster.wait(5_000)
+    cluster.unfence(3)
+    cluster.clock.advance(4_000)
+
+    for _ in range(10):
+        cluster.tick()
+
+    assert leaders(cluster) == [3] * 25
+    assert [cluster.broker_of(each).is_fenced for each in (1, 2, 3)] == [True, True, False]
+    assert cluster.active.metrics().ended_sessions == 2
+
+
+@pytest.mark.parametrize("event", ["fenced", "unfenced", "controlled shutdown", "registered"])
+def test_next_controller_completes_a_decision_of_which_slices_are_lost(cluster: Any, event: str) -> None:
+    if event == "unfenced":
+        for broker_id in (2, 1):
+            finish(cluster, cluster.heartbeat(broker_id, want_fence=True))
+    wants = {"want_shut_down": True} if event == "controlled shutdown" else {"want_fence": event == "fenced"}
+    request = cluster.registration(1) if event == "registered" else cluster.heartbeat(1, **wants)
+    if event == "registered":
+        cluster.clock.advance(9_000)
+    before = leaders(cluster)
+    response = cluster.send(request)
+    after_one_slice = leaders(cluster)
+    cluster.elect(102)
+    again = cluster.send(request)
+    for _ in range(3):
+        cluster.tick()
+
+    assert response.value.code is ErrorCode.NOT_CONTROLLER
+    assert sum(one != other for one, other in zip(before, after_one_slice, strict=True)) in (9, 10)
+    assert again.is_complete
+    assert sum(one != other for one, other in zip(before, leaders(cluster), strict=True)) == 25
+
+
+def test_error_of_the_code_does_not_end_all_decisions(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(LeaderAndIsrControl, "change", lambda *_: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            cluster.send(cluster.heartbeat(1, want_fence=True))
+
+    assert not cluster.ask(cluster.heartbeat(2)).is_fenced
 
 
 def test_atomic_request_is_one_batch(new_cluster: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = new_cluster(1, 2)
-    monkeypatch.setattr(controller_module, "RECORDS_PER_BATCH_MAX", 10)
+    monkeypatch.setattr(decision_queue, "DECIDED_PER_SLICE", 10)
     before = len(cluster.log.batches)
 
     cluster.assign("t", *([1, 2] for _ in range(25)))

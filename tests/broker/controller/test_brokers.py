@@ -157,8 +157,8 @@ def test_controlled_shutdown_moves_leaders_before_the_broker_may_stop(node: Any)
     second = node.records_of(node.heartbeat(1, want_shut_down=True))
 
     assert first == [
-        change(node, 1, in_controlled_shutdown=1),
         partition_change(node, isr=[], leader=-1, eligible_leader_replicas=[1], last_known_elr=[1]),
+        change(node, 1, in_controlled_shutdown=1),
     ]
     assert second == [change(node, fenced=1)]
     assert node.ask(node.heartbeat(1, want_shut_down=True)).should_shut_down

@@ -178,8 +178,8 @@ def test_leaders_move_with_the_first_heartbeat_and_not_again(cluster: Any) -> No
     shut_down(cluster, 1)
 
     assert [type(record.message).__name__ for record in first] == [
-        "BrokerRegistrationChangeRecord",
         *["PartitionChangeRecord"] * 3,
+        "BrokerRegistrationChangeRecord",
     ]
     assert len(cluster.records) == before + len(first)
 
