@@ -12,7 +12,8 @@ Invariants:
 - A controller that loses leadership goes back to the committed state and fails pending requests.
 - Two controllers that replayed the same records decide identically: all iteration is in a defined order.
 
-Start with `quorum_controller` (requests, time), `decision_queue`, `state`, `result`. For leaders, in-sync sets and failed brokers:
+Start with `quorum_controller` (requests, time), `decision_queue`, `state`, `result`. For leaders, in-sync sets and
+failed brokers:
 
 ====================  ========================================================================================
 partition_change      next leader, ISR and replicas of one partition, as one record

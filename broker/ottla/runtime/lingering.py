@@ -41,7 +41,7 @@ class Lingering:
         self.links.append((self._clock.monotonic_ms() + LINGER_MS, link))
 
     def hang_up(self, sock: socket.socket) -> None:
-        """Send the end of the connection; reset it later if the end is stuck behind bytes that nobody acknowledges.
+        """Send the end of the connection; reset it later if the end is stuck behind bytes without an acknowledgement.
 
         Over a network that loses packets the end is sent again until it arrives, while a reset is sent once: a peer
         that misses it waits for its own time-out. Where nothing arrives from the peer, only the reset can be sent.
