@@ -5,20 +5,22 @@ the way from the one to the other is impaired. Everything above it, TCP with its
 kernel's. The caller's own namespace gets the address of `CALLER`, and all devices end with the relay.
 """
 
+import errno
 import fcntl
 import heapq
 import os
 import selectors
 import shutil
+import socket
 import struct
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
-from time import monotonic
+from time import monotonic, sleep
 from typing import Final
 
 from benchmarks import background_process
@@ -27,6 +29,8 @@ CALLER: Final = 254
 """The host that is the namespace of the caller."""
 TUN: Final = Path("/dev/net/tun")
 TOOLS: Final = ("ip", "nsenter")
+_RESERVATION: Final = "\0ottla-sick-network"
+"""Name of a socket in the caller's network namespace; it ends with the process."""
 _PREFIX: Final = "198.18.0."
 """For benchmarks of networks (RFC 2544), so no other network has it."""
 _TUNSETIFF: Final = 0x400454CA
@@ -99,18 +103,31 @@ def address(host: int) -> str:
 
 @contextmanager
 def running(hosts: Sequence[int], *, seed: int = 1) -> Iterator[Network]:
-    """Make the hosts; they and their network end with the ``with``. ``seed`` says which packets will be lost."""
+    """Make the hosts; they and their network end with the ``with``. ``seed`` says which packets will be lost.
+
+    Waits for the end of another process's network: both have the same addresses, and the times of both would be wrong.
+    """
     name = f"sick{os.getpid()}"
-    made: list[int] = []
-    try:
+    with _reserved(), ExitStack() as stack:
         for host in hosts:
             _ip("netns", "add", _namespace(name, host))
-            made.append(host)
-        with background_process.running(_relay, name, tuple(hosts), seed) as relay:
-            yield Network(name=name, hosts=tuple(hosts), relay=relay.pipe)
-    finally:
-        for host in made:
-            _ip("netns", "delete", _namespace(name, host))
+            stack.callback(_ip, "netns", "delete", _namespace(name, host))
+        relay = stack.enter_context(background_process.running(_relay, name, tuple(hosts), seed))
+        yield Network(name=name, hosts=tuple(hosts), relay=relay.pipe)
+
+
+@contextmanager
+def _reserved() -> Iterator[None]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as reservation:
+        while True:
+            try:
+                reservation.bind(_RESERVATION)
+                break
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+                sleep(0.1)
+        yield
 
 
 def _namespace(name: str, host: int) -> str:

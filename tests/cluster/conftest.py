@@ -177,28 +177,26 @@ class ProcessCluster:
         )
         self.admin().create_topics([topic])[name].result(30)
 
-    def leaders(self, topic: str, *, via: int | None = None) -> dict[int, int]:
-        """Return each partition's leader, as any node or ``via`` one knows it."""
-        return {index: partition.leader for index, partition in self._partitions(topic, via).items()}
+    def leaders(self, topic: str) -> dict[int, int]:
+        return {index: partition.leader for index, partition in self._partitions(topic).items()}
 
-    def in_sync(self, topic: str, *, via: int | None = None) -> list[list[int]]:
-        return [sorted(partition.isrs) for _, partition in sorted(self._partitions(topic, via).items())]
+    def in_sync(self, topic: str) -> list[list[int]]:
+        return [sorted(partition.isrs) for _, partition in sorted(self._partitions(topic).items())]
 
-    def _partitions(self, topic: str, via: int | None) -> dict[int, PartitionMetadata]:
-        admin = self.admin() if via is None else self._admin_of(self.nodes[via].address)
-        return admin.list_topics(topic, timeout=30).topics[topic].partitions
+    def _partitions(self, topic: str) -> dict[int, PartitionMetadata]:
+        return self.admin().list_topics(topic, timeout=30).topics[topic].partitions
 
-    def wait_in_sync(self, topic: str, *, via: int | None = None) -> None:
-        """Wait until every partition has three replicas in sync, as any node or ``via`` one knows it."""
+    def wait_in_sync(self, topic: str) -> None:
+        """Wait until every partition has three replicas in sync, as any node knows it."""
         deadline = time.monotonic() + START_TIMEOUT_S
-        while any(len(isr) < 3 for isr in self.in_sync(topic, via=via)):
-            assert time.monotonic() < deadline, f"not in sync again: {self.in_sync(topic, via=via)}"
+        while any(len(isr) < 3 for isr in self.in_sync(topic)):
+            assert time.monotonic() < deadline, f"not in sync again: {self.in_sync(topic)}"
             time.sleep(0.1)
 
     def spread_leaders(self, topic: str, *, via: int) -> None:
         """Let the preferred leaders lead again, once all can; ``via`` is asked to."""
         admin = self._admin_of(self.nodes[via].address)
-        partitions = [TopicPartition(topic, index) for index in self._partitions(topic, via)]
+        partitions = [TopicPartition(topic, index) for index in self._partitions(topic)]
         needless = (None, KafkaError.ELECTION_NOT_NEEDED)
         deadline = time.monotonic() + START_TIMEOUT_S
         while True:
