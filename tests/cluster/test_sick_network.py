@@ -117,7 +117,7 @@ def test_node_that_is_cut_off_is_replaced_and_returns(cluster: Any, network: Any
 
 
 def test_records_are_acknowledged_over_links_that_lose_or_delay_packets(cluster: Any, network: Any) -> None:
-    """Here a session may end: a false alarm of the controller, which loss can cause, is not repeated within a session."""
+    """Sessions may end here: after a false alarm, which loss can cause, the controller raises none for a session."""
     ordeal = Ordeal(cluster, network)
     for victim in ordeal.victims():
         others = network.everyone_but(victim)
