@@ -4,6 +4,9 @@ Nodes as processes get their ports from `free_port`, are started by `launch`, an
 
 pytest-timeout ends a test by an exception, which waits for ever where the main thread is in a C library that does not
 return. Such a process ends a while later, and says where each thread was.
+
+Reports are cut: one of 2 GB, of a simulation that logged until its time limit, ends a worker of pytest-xdist, which
+says neither which test failed nor that one did.
 """
 
 import contextlib
@@ -18,7 +21,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,6 +44,9 @@ STUCK_AFTER = 1.2
 PORTS_PER_RUN = 20
 """Runs that go on at the same time start so far from each other, by their process ids."""
 
+REPORT_CHARACTERS_MAX = 1_000_000
+"""Of the explanation of a failure, and of each kind of captured output."""
+
 _stderr = pytest.StashKey[int]()
 
 
@@ -61,6 +67,20 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
 
 # Once for each phase: after a failure pytest's own plugin cancels the time-out that is set.
 pytest_runtest_call = pytest_runtest_teardown = pytest_runtest_setup
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    report.sections = [(name, _end_of(text)) for name, text in report.sections]
+    if report.failed and len(explanation := report.longreprtext) > REPORT_CHARACTERS_MAX:
+        report.longrepr = _end_of(explanation)
+    return report
+
+
+def _end_of(text: str) -> str:
+    cut = len(text) - REPORT_CHARACTERS_MAX
+    return text if cut <= 0 else f"[{cut:,} characters are cut]\n{text[cut:]}"
 
 
 @contextlib.contextmanager

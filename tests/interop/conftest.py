@@ -396,7 +396,10 @@ def hanging_transaction(transactions: Node, new_topic: Callable[..., str], event
 
 @pytest.fixture(scope="session")
 def end_offset() -> Callable[[str, str], int]:
-    """Return ``end_offset(bootstrap, topic)``: the sum over its partitions; 0 while the topic is not there."""
+    """Return ``end_offset(bootstrap, topic)``: the sum over its partitions; 0 while the topic or a leader is not there.
+
+    JVM Kafka lists a new topic before its leaders lead.
+    """
 
     def fetch(bootstrap: str, topic: str) -> int:
         admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
@@ -404,7 +407,12 @@ def end_offset() -> Callable[[str, str], int]:
         if topic not in topics:
             return 0
         latest = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in topics[topic].partitions}
-        return sum(each.result(timeout=30).offset for each in admin.list_offsets(latest).values())
+        try:
+            return sum(each.result(timeout=30).offset for each in admin.list_offsets(latest).values())
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.NOT_LEADER_FOR_PARTITION:
+                return 0
+            raise
 
     return fetch
 
