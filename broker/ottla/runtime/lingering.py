@@ -16,7 +16,8 @@ from ottla.ports import Clock
 from ottla.runtime.link import Link
 
 LINGER_MS: Final = 10_000
-HUNG_UP_MS: Final = 1_000
+HUNG_UP_MS: Final = 700
+"""Linux repeats the first bytes that are not acknowledged after 200 and 600 ms, and then after 1.4 s."""
 _RESET_WHEN_CLOSED: Final = struct.pack("ii", 1, 0)
 _SIOCOUTQNSD: Final = 0x894B
 """Linux: bytes of a socket that were not sent once, the end of the connection included."""
