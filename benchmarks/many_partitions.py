@@ -14,7 +14,6 @@ import os
 import re
 import tempfile
 import time
-import urllib.request
 from collections import Counter
 from pathlib import Path
 
@@ -27,7 +26,6 @@ from confluent_kafka.admin import AdminClient
 PARTITIONS_PER_TOPIC = 1000
 CALM_SHARE = 0.2
 CALM_TIMEOUT_S = 60
-METRICS = "ottla.admin.listener=127.0.0.1:{admin_port}\n"
 ITERATIONS = re.compile(r'^ottla_loop_iterations_total\{le="([^"]+)"\} (\S+)$', re.MULTILINE)
 
 
@@ -67,16 +65,14 @@ class Partitions:
 
 
 class LoopIterations:
-    """Iterations of the event loops of the nodes that run, from now on; JVM Kafka has no such metric."""
+    """Iterations of the event loops of Ottla's nodes from now on."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._before = {node: self._by_bound(node) for node in NODE_IDS}
 
-    def longest_s(self, *, but: int) -> float | None:
+    def longest_s(self, *, but: int) -> float:
         """Return the least bound of all iterations, without those of the node ``but``."""
-        if self._cluster.system != "ottla":
-            return None
         return max(self._longest_of(node) for node in NODE_IDS if node != but)
 
     def _longest_of(self, node: int) -> float:
@@ -85,12 +81,7 @@ class LoopIterations:
         return min(bound for bound in now if now[bound] - before[bound] == count)
 
     def _by_bound(self, node: int) -> dict[float, int]:
-        if self._cluster.system != "ottla":
-            return {}
-        address = f"http://127.0.0.1:{self._cluster.port_base + 199 + node}/metrics"
-        with urllib.request.urlopen(address, timeout=30) as response:
-            page = response.read().decode()
-        return {float(bound): int(float(count)) for bound, count in ITERATIONS.findall(page)}
+        return {float(bound): int(float(count)) for bound, count in ITERATIONS.findall(self._cluster.metrics(node))}
 
 
 def measure_cluster(cluster: Cluster, partitions: int, replicas: int) -> list[Figure]:
@@ -121,13 +112,15 @@ def measure_cluster(cluster: Cluster, partitions: int, replicas: int) -> list[Fi
     add("idle: CPU", busy_share(cluster, 5) * 100, "% of a core")
 
     def kill(victim: int, name: str) -> None:
-        iterations, started = LoopIterations(cluster), time.perf_counter()
+        iterations = LoopIterations(cluster) if cluster.system == "ottla" else None
+        started = time.perf_counter()
         cluster.kill(victim)
         three_nodes.wait_until(f"nothing is led by node {victim}", lambda: view.do_without(victim), pause_s=0.02)
         add(f"kill -9 of {name}: until another leads", time.perf_counter() - started, "s")
-        time.sleep(1)
-        if (longest_s := iterations.longest_s(but=victim)) is not None:
-            add(f"kill -9 of {name}: longest iteration of the others' event loops, at most", longest_s * 1000, "ms")
+        if iterations is not None:
+            time.sleep(1)  # brokers have applied the metadata before they have done all that follows from it
+            longest_ms = iterations.longest_s(but=victim) * 1000
+            add(f"kill -9 of {name}: longest iteration of the others' event loops, at most", longest_ms, "ms")
 
     victim = next(node for node in NODE_IDS if node != cluster.quorum_leader())
     kill(victim, "a node")
@@ -183,7 +176,11 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory(prefix=f"{arguments.system}-", ignore_cleanup_errors=True) as folder,
         three_nodes.running(
-            arguments.system, Path(folder), arguments.port_base, arguments.kafka_command, properties=METRICS
+            arguments.system,
+            Path(folder),
+            arguments.port_base,
+            arguments.kafka_command,
+            properties=three_nodes.ADMIN_LISTENER,
         ) as nodes,
     ):
         figures = measure_cluster(nodes[0], arguments.partitions, arguments.replicas)

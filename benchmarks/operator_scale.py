@@ -27,7 +27,6 @@ Document = dict[str, Any]
 
 NAMESPACE = "bench"
 RULES = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\nsuper.users=User:ANONYMOUS\n"
-METRICS = "ottla.admin.listener=127.0.0.1:{admin_port}\n"
 NODES_OWN = frozenset({"Fetch", "FetchSnapshot", "BrokerHeartbeat", "BrokerRegistration", "Vote", "AlterPartition"})
 """Requests that only nodes send to each other."""
 STALLED_S = 300
@@ -142,8 +141,7 @@ def requests(nodes: three_nodes.Cluster) -> int:
     """How many requests of clients the nodes have had."""
     total = 0.0
     for node in three_nodes.NODE_IDS:
-        page = urllib.request.urlopen(f"http://127.0.0.1:{nodes.port_base + 199 + node}/metrics", timeout=30).read()
-        for line in page.decode().splitlines():
+        for line in nodes.metrics(node).splitlines():
             if line.startswith("kafka_network_requestmetrics_totaltimems_count{"):
                 total += 0.0 if line.split('"')[1] in NODES_OWN else float(line.split()[-1])
     return int(total)
@@ -207,7 +205,10 @@ def measured(given: argparse.Namespace, directory: Path, scratch: Path) -> list[
     """Start everything, and return the figures."""
     api = Api(given.port + 300)
     with (
-        three_nodes.running("ottla", scratch / "nodes", given.port, None, RULES + METRICS) as (nodes, _),
+        three_nodes.running("ottla", scratch / "nodes", given.port, None, RULES + three_nodes.ADMIN_LISTENER) as (
+            nodes,
+            _,
+        ),
         running("benchmarks.kubernetes_double", str(given.port + 300), output=directory / "api.log"),
     ):
         admin = AdminClient({"bootstrap.servers": nodes.bootstrap_server})

@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -29,6 +30,9 @@ READY_TIMEOUT_S = 120
 METADATA_TOPIC = b"__cluster_metadata"
 CREATE_TOPICS, DESCRIBE_QUORUM = 19, 55
 TOPIC_ALREADY_EXISTS = 36
+
+ADMIN_LISTENER = "ottla.admin.listener=127.0.0.1:{admin_port}\n"
+"""A property of nodes of Ottla, for `Cluster.metrics`."""
 
 PROPERTIES = """process.roles=broker,controller
 node.id={node}
@@ -99,7 +103,7 @@ class Cluster:
                 config.write_text(text)
                 tool = [*_java("kafka.tools.StorageTool"), "format"]
             else:
-                config.write_text(text + self.properties.format(admin_port=self.port_base + 199 + node))
+                config.write_text(text + self.properties.format(admin_port=self._admin_port(node)))
                 tool = [sys.executable, "-m", "ottla", "format"]
             command = [*tool, f"--cluster-id={ids[0]}", "--config", str(config), "--initial-controllers", voters]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -136,6 +140,15 @@ class Cluster:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         return time.perf_counter() - started
+
+    def metrics(self, node: int) -> str:
+        """Return the metrics page of a node that was started with `ADMIN_LISTENER`."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._admin_port(node)}/metrics", timeout=30) as response:
+            page: bytes = response.read()
+        return page.decode()
+
+    def _admin_port(self, node: int) -> int:
+        return self.port_base + 199 + node
 
     def kill_all(self) -> None:
         for node in list(self.processes):
@@ -265,7 +278,7 @@ def running(
 ) -> Iterator[tuple[Cluster, float]]:
     """Run a fresh cluster; give it, and the seconds until all serve and a topic of three replicas is created.
 
-    ``properties`` are further lines for nodes of Ottla; ``{admin_port}`` in them is ``port_base`` + 199 + i of node i.
+    ``properties`` are further lines for nodes of Ottla, such as `ADMIN_LISTENER`.
     ``prepare`` is entered when the nodes are formatted, and left when they have ended.
     """
     cluster = Cluster(

@@ -174,8 +174,8 @@ class Network(Protocol):
     def close_connection(self, connection: ConnectionId, *, at_once: bool = False) -> None:
         """Send what is queued, then close; `Node.closed` is not called for it.
 
-        ``at_once`` drops what is queued: the peer learns the end also where packets are lost on the way to it, or all
-        that it sends.
+        ``at_once`` drops what is queued, and ends the connection so that the peer learns it also over a network that
+        loses packets, or acknowledgements.
         """
 
     def pause_reading(self, connection: ConnectionId) -> None: ...

@@ -68,9 +68,9 @@ class DecisionQueue:
     def decide(self, decide: Decide) -> Delayed[Any]:
         """Carry out a decision, after those that were requested before it.
 
-        ``decide`` returns None when the state calls for nothing. The result completes with the decision's response once
-        its records are committed, or with the KafkaError that prevented it. Without records the response waits for
-        earlier appends: the decision was based on them.
+        ``decide`` returns None when nothing is to be decided, and that completes the result. Else it completes with the
+        decision's response once its records are committed, or with the KafkaError that prevented it. Without records
+        the response waits for earlier appends: the decision was based on them.
         """
         delayed: Delayed[Any] = Delayed()
         self._next.append((decide, delayed))
@@ -108,9 +108,12 @@ class DecisionQueue:
 
     def _start(self, decide: Decide, delayed: Delayed[Any]) -> None:
         try:
-            result = decide() or ControllerResult(None)
+            result = decide()
         except KafkaError as error:
             delayed.complete(error)
+            return
+        if result is None:
+            delayed.complete(None)
             return
         size = None if result.is_atomic else DECIDED_PER_SLICE
         self._running = _Running(iter(result.records), size, result, delayed)
@@ -123,7 +126,8 @@ class DecisionQueue:
             records = [record for record in decided if record is not None]
             appended = self._append(records) if records else self._last_offset()
         except BaseException:
-            self._running = None  # an error of the code is reported by the event loop; it must not end all decisions
+            # The event loop reports an error of the code. It must not block all other decisions.
+            self._running = None
             raise
         if self._running is not running:
             return  # the leadership was lost in the append, and every decision ended with it

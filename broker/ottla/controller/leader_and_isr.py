@@ -52,7 +52,7 @@ class LeaderAndIsrControl:
         return self._changes(self._state.index.led.get(NO_LEADER, NOWHERE), coming=broker_id)
 
     def elect_missing(self) -> Iterator[MetadataRecord | None]:
-        """Elect leaders of partitions that could have one: elections of the former controller may be lost."""
+        """Elect leaders of partitions that could have one: the former controller may have ended before it did."""
         return self._changes(self._state.index.led.get(NO_LEADER, NOWHERE))
 
     def on_unclean_shutdown(self, broker_id: NodeId, directories: frozenset[Uuid]) -> Iterator[MetadataRecord | None]:

@@ -315,14 +315,14 @@ class QuorumController:
         may be called for brokers that shut down in order, came back meanwhile or were never registered.
         """
         self._heartbeats.on_connection_lost(broker_id, broker_epoch)
-        broker = self.state.image.cluster.brokers.get(broker_id)
-        if self._epoch is None or broker is None or broker.is_fenced or broker.epoch != broker_epoch:
+        broker = self._unfenced_broker(broker_id, broker_epoch)
+        if self._epoch is None or broker is None:
             return
         controller_epoch, heartbeats_before = self._epoch, self._heartbeats.count(broker_id, broker_epoch)
 
         def fence() -> bool:
-            now = self.state.image.cluster.brokers.get(broker_id)
-            if self._epoch != controller_epoch or now is None or now.is_fenced or now.epoch != broker_epoch:
+            now = self._unfenced_broker(broker_id, broker_epoch)
+            if self._epoch != controller_epoch or now is None:
                 return False
             if self._heartbeats.count(broker_id, broker_epoch) != heartbeats_before:
                 return False
@@ -334,14 +334,18 @@ class QuorumController:
         self._probes.probe_broker(broker, self._clock.monotonic_ms(), fence)
 
     def _fence(self, broker: BrokerRegistration, reason: str) -> None:
-        """Fence this incarnation of the broker, unless that is done when the decision's turn comes."""
+        """Fence this incarnation of the broker, unless a decision before this one does."""
 
         def decide() -> ControllerResult[None] | None:
-            now = self.state.image.cluster.brokers.get(broker.broker_id)
-            is_same = now is not None and now.epoch == broker.epoch and not now.is_fenced
-            return self._brokers.fence(now, reason) if now is not None and is_same else None
+            now = self._unfenced_broker(broker.broker_id, broker.epoch)
+            return None if now is None else self._brokers.fence(now, reason)
 
         self._queue.decide(decide)
+
+    def _unfenced_broker(self, broker_id: NodeId, broker_epoch: Offset) -> BrokerRegistration | None:
+        """Return this incarnation of the broker; None if it is fenced or another one is registered."""
+        broker = self.state.image.cluster.brokers.get(broker_id)
+        return None if broker is None or broker.is_fenced or broker.epoch != broker_epoch else broker
 
     def _other_brokers(self) -> list[BrokerRegistration]:
         """Return the brokers that are not fenced, without this process's own."""

@@ -12,6 +12,8 @@ from ottla.types import Endpoint
 if TYPE_CHECKING:
     from ottla.runtime.tls_stream import TlsStream
 
+_LAST_READS_MAX: Final = 4
+"""Of a socket that is about to be closed; bounded, as the peer may keep sending."""
 _UNSENT_BYTES_MAX: Final = 512 * 1024
 """Bytes that the kernel buffers beyond the peer's receive window. Without a bound it would buffer megabytes for each
 peer that does not read; bytes that it has not taken are counted by `UnsentLimits`.
@@ -175,6 +177,17 @@ def shut_down_socket(sock: socket.socket) -> None:
         sock.shutdown(socket.SHUT_RDWR)
     except OSError:  # closed meanwhile, or disconnected by the peer
         return
+
+
+def drain_socket(sock: socket.socket, scratch: bytearray | memoryview) -> None:
+    """Discard bytes that have arrived: closing a socket with unread bytes resets the connection.
+
+    Raises:
+        OSError: there are no more bytes, or the connection failed.
+    """
+    for _ in range(_LAST_READS_MAX):
+        if not sock.recv_into(scratch):
+            return
 
 
 def set_tcp_option(sock: socket.socket, name: str, value: int) -> None:

@@ -190,13 +190,14 @@ class Reactor:
             if self._tls is not None:
                 self._tls.handshakes.remove(connection)
             return
+        if at_once:
+            self._drop(link, self._lingering.send_end)
+            return
         link.closing, link.is_reading = True, False
         self._watch.stop_hang_up_watch(link)
-        if link.outbox and not at_once:
+        if link.outbox:
             self._sender.flush(link)
-        if at_once:
-            self._drop(link, self._lingering.hang_up)
-        elif link.has_unsent and link.is_secure:
+        if link.has_unsent and link.is_secure:
             self._watch.update(link)
             self._lingering.add(link)
         else:

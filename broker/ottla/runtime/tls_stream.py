@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Final
 
 from ottla.ports import Buffer
+from ottla.runtime.link import drain_socket
 from ottla.tls.distinguished_name import subject_of
 from ottla.tls.errors import TlsError, explain, explain_first_bytes
 
@@ -31,8 +32,6 @@ _PROTOCOL_BYTES_MAX: Final = 64 * 1024
 fails, as its peer provokes responses and does not read them.
 """
 _FIRST_BYTES: Final = 8
-_LAST_READS_MAX: Final = 4
-"""Reads after a failed handshake; bounded, as the peer may keep sending."""
 _NOTHING: Final = memoryview(b"")
 
 
@@ -159,13 +158,11 @@ class TlsStream:
         return outcome
 
     def _send_alert(self) -> None:
-        """Send the library's alert; then drain the socket, as closing it with unread bytes would send a reset."""
+        """Send the library's alert; then drain the socket, so that no reset overtakes the alert."""
         with suppress(OSError):
             self.flush()
             self._sock.shutdown(socket.SHUT_WR)
-            for _ in range(_LAST_READS_MAX):
-                if not self._sock.recv_into(self._scratch):
-                    return
+            drain_socket(self._sock, self._scratch)
 
     def subject(self) -> str | None:
         """Return the distinguished name of the peer's certificate; None if it presented none."""
