@@ -47,7 +47,7 @@ def deletion(end: int, *, start: int = 0, age_ms: int = 0, left_bytes: int = 0, 
 
 @pytest.fixture
 def state_observer() -> Any:
-    made = SimpleNamespace(ledger=Ledger())
+    made = SimpleNamespace(ledger=Ledger(), highest_seen=lambda key, of_leaders: 0)
     made.ledger.partition(KEY).values = [b""] * 10
     return made
 

@@ -8,6 +8,7 @@ from ottla.errors import ErrorCode, StorageError
 from ottla.metadata.topics import PartitionRegistration
 from ottla.simulator.clients.requests import batch_of, create_topic, fetch, produce, records_in
 from ottla.simulator.invariants.ledger import PartitionKey
+from ottla.simulator.invariants.log_start_invariants import FollowersKnowLess
 from ottla.simulator.invariants.permission_invariants import denial
 from ottla.simulator.invariants.state_observer import StateObserver
 from ottla.simulator.runs.simulation import EVERY_INVARIANT, Simulation
@@ -201,3 +202,26 @@ def test_completed_sync_does_not_reach_a_process_that_was_killed_while_frozen() 
     cluster.run(1_000)
 
     assert completed == []
+
+
+def test_leader_that_ends_before_it_is_observed_has_led_its_followers() -> None:
+    """Seed 940000093: the leader served a follower and stopped in the same event, which the ledger did not learn."""
+    cluster = Cluster(seed=1)
+    observer = StateObserver(cluster)
+    observer.invariants = [FollowersKnowLess(observer)]
+    cluster.before_start, cluster.on_event = observer.before_start, observer.observe_node
+    cluster.start()
+    cluster.run_until_ready()
+    create_topic(cluster.connect(1), "t", replicas=3)
+    cluster.run(1_000)
+    partition = TopicPartition("t", 0)
+    leader = registration(cluster, partition).leader
+
+    cluster.on_event = lambda place: None if place.node_id == leader else observer.observe_node(place)
+    client = cluster.connect(leader)
+    assert produce(client, "t", batch_of(client, [b"a"]), acks=-1).error_code == ErrorCode.NONE
+    followers = [place.node.replicas.get(*partition) for place in cluster.nodes.values() if place.node_id != leader]
+    cluster.run_until(lambda: all(follower.log.high_watermark == 1 for follower in followers))
+
+    topic_id = observer.image.topics.by_name["t"].topic_id
+    assert observer.ledger.partition(PartitionKey("t", topic_id, 0)).led_to == 1

@@ -74,7 +74,10 @@ class FollowersKnowLess(Invariant):
         ledger = self.state_observer.ledger.partition(change.key)
         if change.now.is_leader or change.before.is_leader:
             ledger.led_to = max(ledger.led_to, high_watermark)
-        elif high_watermark > ledger.led_to and not ledger.is_excused:
+            return
+        # A leader whose process ends is not observed after the last requests that it served.
+        ledger.led_to = max(ledger.led_to, self.state_observer.highest_seen(change.key, of_leaders=True))
+        if high_watermark > ledger.led_to and not ledger.is_excused:
             raise InvariantViolation(
                 f"FollowersKnowLess: {change.key} on node {change.place.node_id} is said to be committed to "
                 f"{high_watermark}; no leader has said more than {ledger.led_to}"

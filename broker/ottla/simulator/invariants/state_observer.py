@@ -177,7 +177,8 @@ class StateObserver:
         self.invariants: list[Invariant] = []
         self.observation_count = 0
         self._seen: dict[NodeId, _Seen] = {}
-        self._ended: dict[TopicPartition, Offset] = {}
+        self._ended: dict[tuple[TopicPartition, bool], Offset] = {}
+        """High watermarks of processes that have ended, of followers (False) and leaders."""
 
     def before_start(self, place: SimulatedNode) -> None:
         """Observe the metadata that the process commits and the segments that it deletes; called before it starts."""
@@ -260,14 +261,19 @@ class StateObserver:
                         invariant.on_deletion(SegmentDeletion(place, partition, key, segment))
 
     def _note_end(self, seen: _Seen | None) -> None:
-        for log, *_ in () if seen is None else seen.replicas.values():
-            self._ended[log.topic_partition] = max(self._ended.get(log.topic_partition, 0), log.high_watermark)
+        for log, leads, *_ in () if seen is None else seen.replicas.values():
+            ended = (log.topic_partition, leads)
+            self._ended[ended] = max(self._ended.get(ended, 0), log.high_watermark)
 
-    def highest_seen(self, key: PartitionKey) -> Offset:
-        """Return the highest high watermark of any replica, also of processes that ended before they were observed."""
+    def highest_seen(self, key: PartitionKey, *, of_leaders: bool = False) -> Offset:
+        """Return the highest high watermark of replicas, or only of leaders.
+
+        Processes that ended before they were observed count: they may have sent it to others.
+        """
         place = TopicPartition(key.topic, key.partition)
-        logs = [seen.replicas[place][0] for seen in self._seen.values() if place in seen.replicas]
-        return max([log.high_watermark for log in logs] + [self._ended.get(place, 0)])
+        replicas = [seen.replicas[place] for seen in self._seen.values() if place in seen.replicas]
+        ended = [self._ended.get((place, leads), 0) for leads in ((True,) if of_leaders else (True, False))]
+        return max(ended + [log.high_watermark for log, leads, *_ in replicas if leads or not of_leaders])
 
     def _observe_image(self, image: MetadataImage) -> None:
         before = self.image
