@@ -28,6 +28,7 @@ from ottla.replication.sessions.fetch_session import (
 )
 from ottla.types import TopicPartition
 from ottla.wire.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
@@ -48,8 +49,10 @@ _BEFORE_READING = frozenset(
     {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 )
 """Errors found before a log is read: Kafka lists no aborted transactions ([]) then, and null if not requested."""
-# Shared by the response data of all partitions, which replace them and never change them.
+# Shared by the response data of all partitions, which replace them and never change them: a list of its own for each of
+# 90,000 unknown partitions took 5 MB.
 _NO_DIVERGENCE, _NO_LEADER, _NO_SNAPSHOT = EpochEndOffset(), LeaderIdAndEpoch(), SnapshotId()
+_NO_TRANSACTIONS: Final[list[AbortedTransaction]] = []
 _RESPONDED: Final = FetchedPartition(-1)
 """Replaces a partition with an error in the session of a single fetch: a hundred bytes less for each."""
 
@@ -312,7 +315,7 @@ class FetchRound:
         data.error_code = error.code
         data.high_watermark = data.last_stable_offset = data.log_start_offset = -1
         if error.code in _BEFORE_READING:
-            data.aborted_transactions = []
+            data.aborted_transactions = _NO_TRANSACTIONS
         topic = self._topic_of(key)
         if topic is None or self.origin.services.metadata.topic(topic) is None:
             return
