@@ -158,3 +158,15 @@ def test_log_lost_before_the_controller_knew_its_directory_is_not_recreated() ->
     outcome = Simulation(2126428070).run(30_000)
 
     assert outcome.failure is None, campaign.report(outcome, 0.5)
+
+
+def test_limit_of_a_liveness_check_begins_anew_with_progress() -> None:
+    """Seed 940000190: copiers with many records needed more than the limit, and never stood still."""
+    simulation = Simulation(3)
+    clock = simulation.cluster.clock
+    simulation.cluster.start()
+
+    simulation._until("6 s have passed", lambda: clock.monotonic_ms() >= 6_000, 2_000, clock.monotonic_ms)
+    with pytest.raises(InvariantViolation, match="not within 2000 ms without faults: nothing; "):
+        simulation._until("nothing", lambda: False, 2_000, lambda: min(clock.monotonic_ms(), 9_000))
+    assert 11_000 <= clock.monotonic_ms() < 12_000

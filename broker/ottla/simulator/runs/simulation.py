@@ -373,7 +373,8 @@ class Simulation:
         if self.plan.transactions is not None:
             transactional = self.transactional
             self._until("every transaction has ended", transactional.are_transactions_done, RECOVERY_LIMIT_MS)
-            self._until("everything committed was copied", transactional.are_copiers_done, RECOVERY_LIMIT_MS)
+            copied, are_done = transactional.copied_offsets, transactional.are_copiers_done
+            self._until("everything committed was copied", are_done, RECOVERY_LIMIT_MS, copied)
             self._until("no transaction is open", transactional.is_no_transaction_open, RECOVERY_LIMIT_MS)
             self._until("everything committed was read", transactional.are_readers_done, RECOVERY_LIMIT_MS)
             transactional.check()
@@ -405,14 +406,18 @@ class Simulation:
     def _are_members_settled(self) -> bool:
         return all(member.is_settled for member in self.members)
 
-    def _until(self, what: str, condition: Callable[[], bool], limit_ms: int) -> None:
-        """Let time pass until ``condition`` holds.
+    def _until(
+        self, what: str, condition: Callable[[], bool], limit_ms: int, progress: Callable[[], object] = lambda: None
+    ) -> None:
+        """Let time pass until ``condition`` holds; the limit begins anew when ``progress`` returns another value.
 
         Raises:
             InvariantViolation: it does not in time.
         """
-        end_ms = self.cluster.clock.monotonic_ms() + limit_ms
+        last, end_ms = progress(), self.cluster.clock.monotonic_ms() + limit_ms
         while not condition():
+            if last != (now := progress()):
+                last, end_ms = now, self.cluster.clock.monotonic_ms() + limit_ms
             if self.cluster.clock.monotonic_ms() >= end_ms:
                 raise InvariantViolation(
                     f"Liveness: not within {limit_ms} ms without faults: {what}; {self.cluster.describe()}"

@@ -7,7 +7,7 @@ from ottla.simulator.clients.committed_reader import CommittedReader
 from ottla.simulator.clients.copier import Copier
 from ottla.simulator.clients.transactional_client import TransactionalClient
 from ottla.simulator.clients.transactional_producer import TransactionalProducer
-from ottla.simulator.invariants.copy_invariants import CopyInvariants
+from ottla.simulator.invariants.copy_invariants import CopyInvariants, Required
 from ottla.simulator.invariants.group_invariants import GroupInvariants
 from ottla.simulator.invariants.state_observer import StateObserver
 from ottla.simulator.invariants.transaction_invariants import TransactionInvariants
@@ -94,6 +94,10 @@ class TransactionalWorkload:
         if self._copies is None or self._copies.is_excused:
             return True
         return set().union(*(copier.copied_partitions() for copier in self._copiers)) == self._partitions
+
+    def copied_offsets(self) -> Required:
+        """Return up to which offset each partition's records are copied: many of them take minutes."""
+        return {} if self._copies is None else self._copies.required_offsets()
 
     def is_no_transaction_open(self) -> bool:
         """Return whether last stable offsets have reached the high watermarks, also behind crashed clients."""
