@@ -14,5 +14,6 @@ Start reading at `server` (thread and socket), then `pages` (the HTTP handlers),
 `exposition` (Kafka's metric names). A new metric is a row in its own package, not a change here.
 
 Surprising: the socket listens before the pages are imported, since the import is too slow for the node's start, so an
-early probe waits instead of failing. A loop that does not respond makes ``/healthz`` fail after five seconds.
+early probe waits instead of failing. A loop that does not respond makes ``/healthz`` fail after five seconds,
+one that waits for a disk after ten minutes: a restart would wait for the same disk.
 """

@@ -5,7 +5,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from aiohttp import web
 from prometheus_client.exposition import choose_encoder
@@ -17,17 +17,38 @@ from ottla.node.node import Node
 T = TypeVar("T")
 
 
+_DISK_WAIT_MIN_S: Final = 1.0
+
+
 class LoopStuckError(Exception):
     """The node's event loop did not run a call; the message says why."""
+
+
+class DiskWaitError(LoopStuckError):
+    """The loop waits for a disk, for ``waited_s`` so far."""
+
+    def __init__(self, waited_s: float) -> None:
+        super().__init__(f"the node's event loop has been waiting for a disk for {waited_s:.0f} seconds")
+        self.waited_s = waited_s
 
 
 class AdminPages:
     """The HTTP handlers; they read the node through ``post``, which runs an action on the node's loop soon."""
 
-    def __init__(self, node: Node, post: Callable[[Callable[[], None]], None], *, loop_timeout_s: float) -> None:
+    def __init__(
+        self,
+        node: Node,
+        post: Callable[[Callable[[], None]], None],
+        *,
+        loop_timeout_s: float,
+        disk_wait_s: Callable[[], float],
+        disk_wait_max_s: float,
+    ) -> None:
         self._node = node
         self._post = post
         self._loop_timeout_s = loop_timeout_s
+        self._disk_wait_s = disk_wait_s
+        self._disk_wait_max_s = disk_wait_max_s
         self._pending: set[asyncio.Future[Any]] = set()
         self._is_stopping = False
 
@@ -56,6 +77,11 @@ class AdminPages:
     async def _healthz(self, _: web.Request) -> web.Response:
         try:
             await self._call_on_loop(lambda: None)
+        except DiskWaitError as error:
+            # To kill it would not end the wait, and the next process would wait for the same disk; when that responds,
+            # this one continues in milliseconds.
+            is_alive = error.waited_s < self._disk_wait_max_s
+            return web.json_response({"alive": is_alive, "reasons": [str(error)]}, status=200 if is_alive else 503)
         except LoopStuckError as error:
             return web.json_response({"alive": False, "reasons": [str(error)]}, status=503)
         return web.json_response({"alive": True})
@@ -94,6 +120,8 @@ class AdminPages:
         """
         if self._is_stopping:
             raise _stopping()
+        # A probe's own time-out may be that of the call: a loop that has been waiting for long is not called.
+        self._require_no_disk_wait(_DISK_WAIT_MIN_S)
         loop = asyncio.get_running_loop()
         result: asyncio.Future[T] = loop.create_future()
 
@@ -114,11 +142,17 @@ class AdminPages:
             self._post(call)
             return await asyncio.wait_for(result, self._loop_timeout_s)
         except TimeoutError:
+            self._require_no_disk_wait(0)
             raise LoopStuckError(
                 f"the node's event loop has not responded for {self._loop_timeout_s:g} seconds"
             ) from None
         finally:
             self._pending.discard(result)
+
+    def _require_no_disk_wait(self, max_s: float) -> None:
+        waited_s = self._disk_wait_s()
+        if waited_s > max_s:
+            raise DiskWaitError(waited_s)
 
 
 def _stopping() -> LoopStuckError:

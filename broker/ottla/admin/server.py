@@ -1,6 +1,6 @@
 """The admin HTTP server of a node: liveness, readiness and metrics.
 
-    GET /healthz   200 while the node's event loop responds, else 503: restart the node
+    GET /healthz   200 while the node's event loop responds, or waits for a disk, else 503: restart the node
     GET /readyz    200 when clients are served, else 503 with the reasons
     GET /metrics   Prometheus text, or OpenMetrics if the client accepts it
 
@@ -56,6 +56,8 @@ class AdminServer:
     Args of the constructor:
         post: runs an action on the node's loop soon, from any thread.
         listening: the socket of `open_admin_listener`; `stop` closes it.
+        disk_wait_s: returns for how many seconds the loop has been waiting for a disk, 0 if it does not.
+        disk_wait_max_s: for how many seconds such a node counts as alive.
     """
 
     def __init__(
@@ -64,12 +66,16 @@ class AdminServer:
         post: Callable[[Callable[[], None]], None],
         listening: socket.socket,
         *,
+        disk_wait_s: Callable[[], float],
+        disk_wait_max_s: float,
         start_grace_s: float = START_GRACE_S,
         loop_timeout_s: float = LOOP_TIMEOUT_S,
     ) -> None:
         self._node = node
         self._post = post
         self._socket = listening
+        self._disk_wait_s = disk_wait_s
+        self._disk_wait_max_s = disk_wait_max_s
         self._start_grace_s = start_grace_s
         self._loop_timeout_s = loop_timeout_s
         self._thread = threading.Thread(target=self._run, name="admin", daemon=True)
@@ -129,5 +135,11 @@ class AdminServer:
             if self._is_stopping:
                 return
             self._running = asyncio.get_running_loop(), until
-        pages = AdminPages(self._node, self._post, loop_timeout_s=self._loop_timeout_s)
+        pages = AdminPages(
+            self._node,
+            self._post,
+            loop_timeout_s=self._loop_timeout_s,
+            disk_wait_s=self._disk_wait_s,
+            disk_wait_max_s=self._disk_wait_max_s,
+        )
         await pages.serve(self._socket, until)

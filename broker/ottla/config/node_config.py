@@ -64,6 +64,7 @@ class NodeConfig:
     ottla_broker_response_timeout_ms: int
     """0 for no limit."""
     ottla_fetch_session_cache_bytes: int
+    ottla_loop_disk_wait_max_ms: int
     ottla_loop_stall_ms: int
     """0 for no watch."""
     ottla_loop_stall_disconnect_ms: int

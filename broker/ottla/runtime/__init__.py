@@ -12,7 +12,7 @@ order), `link` and `sender` (one socket).
 - TLS: `tls_contexts` loads and renews certificates, `handshakes` bounds and runs handshakes on `step_thread`,
   `tls_links` connects them to the reactor, `tls_stream` gives a secured link the methods of a socket.
 - Watch: `stall_watch` notices a loop that does not end its iteration. `stall_report` logs what it does,
-  `stall_disconnect` shuts down its sockets (decision record 0013).
+  `stall_disconnect` shuts down its sockets (decision record 0013), and `disk_wait` has the liveness probe succeed.
 - Off the loop: `worker_threads` is the pool behind syncs (`disk`), cold reads (`page_cache`) and `ports.Background`;
   `task_process` runs compaction, which is Python code, in a process of its own (`background`, `task_server`).
 

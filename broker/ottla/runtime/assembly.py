@@ -30,6 +30,7 @@ from ottla.runtime.descriptor_limit import lift_descriptor_limit, presize_descri
 from ottla.runtime.descriptor_reserve import SIZE as RESERVE_SIZE
 from ottla.runtime.descriptor_reserve import DescriptorReserve
 from ottla.runtime.disk import OsDisk
+from ottla.runtime.disk_wait import DiskWait
 from ottla.runtime.key_source import WebKeySource
 from ottla.runtime.link import SocketOptions
 from ottla.runtime.process_memory import ProcessMemory
@@ -184,7 +185,16 @@ class _Run:
             descriptor_limit=descriptor_limit,
             memory=self._memory,
         )
-        self._admin = None if admin_socket is None else AdminServer(self._node, reactor.post, admin_socket)
+        self._admin = None
+        if admin_socket is not None:
+            disk_wait = DiskWait(reactor.loop, clock)
+            self._admin = AdminServer(
+                self._node,
+                reactor.post,
+                admin_socket,
+                disk_wait_s=disk_wait.elapsed_s,
+                disk_wait_max_s=config.ottla_loop_disk_wait_max_ms / 1000,
+            )
 
     def _add_stall_watch(self, clock: SystemClock, bound_ms: int, response: StallResponse, name: str) -> None:
         if bound_ms:

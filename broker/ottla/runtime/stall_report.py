@@ -1,7 +1,6 @@
 """`StallReport`: logs what a stalled event loop does.
 
-The stack is taken while the loop is stalled, with the state of its thread: ``D`` is a system call that waits for a
-disk, ``R`` runs or waits for a core, ``S`` sleeps.
+The stack is taken while the loop is stalled, with the state of its thread.
 """
 
 import logging
@@ -13,13 +12,14 @@ from types import FrameType
 from typing import Final
 
 from ottla.metrics.loop import LoopMetrics
+from ottla.runtime.thread_state import WAITS_FOR_DISK, read_thread_state
 
 logger = logging.getLogger(__name__)
 
 _FRAMES_MAX: Final = 12
 _PACKAGE_FOLDER: Final = str(Path(__file__).parents[2]) + os.sep
 _STATES: Final = {
-    "D": "waits for a disk or another device",
+    WAITS_FOR_DISK: "waits for a disk or another device",
     "R": "runs, or waits for a core",
     "S": "sleeps in a system call, or waits for another thread",
     "T": "is stopped",
@@ -47,11 +47,7 @@ class StallReport:
         logger.warning("the event loop runs again; it was stalled for up to %d ms", stalled_ms)
 
     def _thread_state(self) -> str:
-        try:
-            status = Path(f"/proc/self/task/{self._native_thread}/stat").read_text()
-        except OSError:  # another system than Linux
-            return "is"
-        return _STATES.get(status.rpartition(") ")[2][:1], "is")
+        return _STATES.get(read_thread_state(self._native_thread), "is")
 
     def _stack(self) -> str:
         """Return the functions under way, the innermost first; without arguments, which may be secrets or long."""

@@ -22,11 +22,19 @@ def new_admin(running: RunningNode) -> Iterator[Callable[..., AdminServer]]:
     """Start admin servers on ports of their own; ``post`` may replace the loop."""
     started = []
 
-    def start(post: Post = run_at_once, *, loop_timeout_s: float = 5.0, start_grace_s: float = 0.0) -> AdminServer:
+    def start(
+        post: Post = run_at_once,
+        *,
+        loop_timeout_s: float = 5.0,
+        start_grace_s: float = 0.0,
+        disk_wait_s: Callable[[], float] = lambda: 0.0,
+    ) -> AdminServer:
         server = AdminServer(
             running.node,
             post,
             open_admin_listener(Endpoint("127.0.0.1", 0)),
+            disk_wait_s=disk_wait_s,
+            disk_wait_max_s=600,
             start_grace_s=start_grace_s,
             loop_timeout_s=loop_timeout_s,
         )

@@ -43,6 +43,30 @@ def test_blocked_loop_is_reported(new_admin: Any, get: Any, path: str) -> None:
     assert json.loads(body)["reasons"] == ["the node's event loop has not responded for 0.05 seconds"]
 
 
+@pytest.mark.parametrize(
+    ("waited_s", "status"), [(0.5, 200), (300.0, 200), (600.0, 503)], ids=["just-begun", "for-minutes", "for-too-long"]
+)
+def test_node_that_waits_for_its_disk_is_alive_for_a_while(
+    new_admin: Any, get: Any, waited_s: float, status: int
+) -> None:
+    server = new_admin(lambda action: None, loop_timeout_s=0.05, disk_wait_s=lambda: waited_s)
+
+    seen, _, body = get(server, "/healthz")
+
+    reasons = [f"the node's event loop has been waiting for a disk for {waited_s:.0f} seconds"]
+    assert (seen, json.loads(body)) == (status, {"alive": status == 200, "reasons": reasons})
+    seen, _, body = get(server, "/readyz")
+    assert (seen, json.loads(body)["reasons"]) == (503, reasons)
+
+
+def test_loop_that_waits_for_a_disk_is_not_called(new_admin: Any, get: Any) -> None:
+    calls: list[Callable[[], None]] = []
+    server = new_admin(calls.append, disk_wait_s=lambda: 2.0)
+
+    assert get(server, "/healthz")[0] == 200
+    assert calls == [], "a probe would time out before the call does"
+
+
 def test_late_result_is_ignored(new_admin: Any, get: Any) -> None:
     kept: list[Callable[[], None]] = []
     server = new_admin(kept.append, loop_timeout_s=0.05)

@@ -10,6 +10,7 @@ import pytest
 
 from line_protocol import echo, read_all
 from ottla.metrics.loop import BOUNDS_S, LoopMetrics
+from ottla.runtime.disk_wait import DiskWait
 from ottla.runtime.stall_disconnect import StallDisconnect
 from ottla.runtime.stall_report import StallReport
 from ottla.runtime.stall_watch import StallResponse, StallWatch
@@ -62,6 +63,18 @@ def test_stall_is_reported_once_with_the_functions_under_way(loop: Loop, caplog:
     assert message.startswith(f"the event loop has been busy for {BOUND_MS} ms (ottla.loop.stall.ms)")
     assert "test_stall_is_reported_once_with_the_functions_under_way (" in message
     assert len(message) < 3_000
+
+
+@pytest.mark.parametrize(("state", "waited_s"), [("D", 2.5), ("R", 0.0), ("", 0.0)])
+def test_only_an_iteration_that_waits_for_a_disk_counts_as_such(loop: Loop, state: str, waited_s: float) -> None:
+    disk_wait = DiskWait(loop, loop.clock, lambda native_thread: state)
+    loop.clock.advance(1_000)
+    assert disk_wait.elapsed_s() == 0, "it waits for events"
+
+    loop.begin()
+    loop.clock.advance(2_500)
+
+    assert disk_wait.elapsed_s() == waited_s
 
 
 def test_end_of_a_stall_is_reported_with_its_time(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:

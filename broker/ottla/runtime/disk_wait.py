@@ -1,0 +1,25 @@
+"""`DiskWait`: how long the event loop has been waiting for a disk, for probes that decide about restarts."""
+
+import threading
+from collections.abc import Callable
+
+from ottla.ports import Clock
+from ottla.runtime.stall_watch import WatchedLoop
+from ottla.runtime.thread_state import WAITS_FOR_DISK, read_thread_state
+
+
+class DiskWait:
+    """Created on the thread of the loop; read on any other."""
+
+    def __init__(self, loop: WatchedLoop, clock: Clock, read_state: Callable[[int], str] = read_thread_state) -> None:
+        self._loop = loop
+        self._clock = clock
+        self._read_state = read_state
+        self._native_thread = threading.get_native_id()
+
+    def elapsed_s(self) -> float:
+        """Return the seconds of the iteration under way if its thread waits for a disk now, else 0."""
+        busy_since_ns = self._loop.busy_since_ns
+        if not busy_since_ns or self._read_state(self._native_thread) != WAITS_FOR_DISK:
+            return 0.0
+        return (self._clock.monotonic_ns() - busy_since_ns) / 1e9
