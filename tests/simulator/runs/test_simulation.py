@@ -160,7 +160,7 @@ def test_log_lost_before_the_controller_knew_its_directory_is_not_recreated() ->
     assert outcome.failure is None, campaign.report(outcome, 0.5)
 
 
-def test_limit_of_a_liveness_check_begins_anew_with_progress() -> None:
+def test_limit_of_a_liveness_check_restarts_with_progress() -> None:
     """Seed 940000190: copiers with many records needed more than the limit, and never stood still."""
     simulation = Simulation(3)
     clock = simulation.cluster.clock

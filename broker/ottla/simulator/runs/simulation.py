@@ -409,7 +409,7 @@ class Simulation:
     def _until(
         self, what: str, condition: Callable[[], bool], limit_ms: int, progress: Callable[[], object] = lambda: None
     ) -> None:
-        """Let time pass until ``condition`` holds; the limit begins anew when ``progress`` returns another value.
+        """Let time pass until ``condition`` holds; the limit restarts when ``progress`` returns another value.
 
         Raises:
             InvariantViolation: it does not in time.
