@@ -59,9 +59,11 @@ PLAIN_SIZE_BYTES_AT_ONCE_MAX: Final = 64 * 1024
 RECOMPRESSED_SIZE_BYTES_AT_ONCE_MAX: Final = 16 * 1024
 _HEADERS_EACH_AT_ONCE_MAX: Final = 64
 _PIECE_SIZE_BYTES: Final = 256 * 1024
-_RECOMPRESSED_PIECE_SIZE_BYTES: Final = 64 * 1024
-"""With the size above, threads kept a node's only core for 1.5 ms at a time: other clients' p99 was 3.6 times the quiet
-one, and is 1.7 times now. The recompression takes a tenth more CPU.
+_RECOMPRESSED_PIECE_SIZE_BYTES_MIN: Final = 64 * 1024
+_RECOMPRESSED_PIECE_NS: Final = 500_000
+"""Pieces that are recompressed take a thread at most about so long, in which it may keep a node's only core: pieces of
+the size above took 1.5 ms, and other clients' p99 was 3.6 times the quiet one. With 64 KB for all of them, records that
+compress well took three times the CPU.
 """
 _PLAIN_TIMESTAMP_MAX: Final = 2**62
 """With base timestamps up to this, positive or negative, no delta that is found at once can overflow."""
@@ -323,10 +325,12 @@ class _Check:
                 output = writer.compress(piece)
                 return piece, output + writer.flush() if reader.is_at_end else output, reader.is_at_end
 
-            piece_bytes = _PIECE_SIZE_BYTES if writer is None else _RECOMPRESSED_PIECE_SIZE_BYTES
+            piece_bytes = _PIECE_SIZE_BYTES if writer is None else _RECOMPRESSED_PIECE_SIZE_BYTES_MIN
             size_bytes, is_at_end = 0, False
             while not is_at_end:
                 piece, output, is_at_end = (yield from memory.work(read)) if is_off_loop else read()
+                if writer is not None:
+                    piece_bytes = _next_piece_bytes(piece_bytes, memory.worked_ns)
                 size_bytes += len(piece)
                 if size_bytes > RECORDS_SIZE_BYTES_MAX:
                     raise too_large(batch.compression, len(batch.payload), RECORDS_SIZE_BYTES_MAX)
@@ -357,3 +361,12 @@ class _Check:
         return InvalidRecordError(
             f"record {self._walk.index} of {batch.record_count} in the batch at offset {batch.base_offset}: {reason}"
         )
+
+
+def _next_piece_bytes(piece_bytes: int, worked_ns: int) -> int:
+    """Return the size of the piece to recompress after one that took ``worked_ns``."""
+    if worked_ns < _RECOMPRESSED_PIECE_NS // 2:
+        return min(2 * piece_bytes, _PIECE_SIZE_BYTES)
+    if worked_ns > _RECOMPRESSED_PIECE_NS:
+        return max(piece_bytes // 2, _RECOMPRESSED_PIECE_SIZE_BYTES_MIN)
+    return piece_bytes

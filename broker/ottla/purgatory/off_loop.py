@@ -50,13 +50,16 @@ class HeldMemory:
     """Bytes of a `MemoryBudget` that steps and their work off the loop hold; released when both have ended.
 
     Steps that are closed while a thread works for them leave the bytes to that thread.
+
+    Attributes:
+        worked_ns: time that the last work took.
     """
 
     def __init__(self, off_loop: OffLoop, size_bytes: int) -> None:
         self._off_loop = off_loop
         self._size_bytes = size_bytes
         self._is_held = self._is_working = self._is_over = False
-        self._worked_ns = 0
+        self.worked_ns = 0
 
     def acquire(self) -> Steps[None]:
         """Wait for the bytes; steps that are closed while they wait do not get them."""
@@ -81,9 +84,9 @@ class HeldMemory:
             try:
                 return work()
             finally:
-                self._worked_ns = clock.monotonic_ns() - started_ns
+                self.worked_ns = clock.monotonic_ns() - started_ns
 
-        self._is_working = True
+        self._is_working, self.worked_ns = True, 0
         try:
             return (yield from in_background(self._off_loop.background, start, on_end=self._on_work_ended))
         except RuntimeError:
@@ -93,8 +96,7 @@ class HeldMemory:
 
     def _on_work_ended(self) -> None:
         self._is_working = False
-        self._off_loop.on_worked(self._worked_ns)
-        self._worked_ns = 0
+        self._off_loop.on_worked(self.worked_ns)
         if self._is_over:
             self._release_bytes()
 

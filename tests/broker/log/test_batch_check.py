@@ -46,6 +46,18 @@ def check_both(data: bytes | bytearray, config: LogConfig) -> CheckedBatch:
     return in_steps
 
 
+class TickingClock(SimulatedClock):
+    """A clock that advances by ``tick_ms`` with each reading."""
+
+    def __init__(self, tick_ms: int) -> None:
+        super().__init__()
+        self._tick_ms = tick_ms
+
+    def monotonic_ns(self) -> int:
+        self.advance(self._tick_ms)
+        return super().monotonic_ns()
+
+
 def drive(
     steps: Steps[CheckedBatch], background: SimulatedBackground, each: Callable[[], object] = lambda: None
 ) -> tuple[CheckedBatch, int]:
@@ -164,8 +176,21 @@ def test_recompressed_batch_that_is_too_large_is_rejected_before_it_is_complete(
         drive(check_in_steps(data, config, TOPIC_PARTITION, NOW_MS, off_loop), background)
 
     assert rejection.value.code is ErrorCode.MESSAGE_TOO_LARGE
-    assert background.run_count < 20, "320 pieces would be all of it"
+    assert background.run_count < 10, "80 pieces would be all of it"
     assert memory.held_bytes == 0
+
+
+@pytest.mark.parametrize(("piece_ms", "pieces"), [(0, 33), (1, 128)], ids=["quick", "slow"])
+def test_recompressed_pieces_are_as_large_as_a_thread_is_quick(piece_ms: int, pieces: int) -> None:
+    data = build_batch([Record(0, NOW_MS, None, bytes(8 << 20))], compression=Compression.ZSTD)
+    background, clock = SimulatedBackground(), TickingClock(piece_ms)
+    config = LogConfig(compression_type="lz4")
+
+    drive(
+        check_in_steps(data, config, TOPIC_PARTITION, NOW_MS, OffLoop(background, MemoryBudget(1), clock)), background
+    )
+
+    assert pieces <= background.run_count <= pieces + 2
 
 
 # --- long checks
