@@ -5,7 +5,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from aiohttp import web
 from prometheus_client.exposition import choose_encoder
@@ -15,9 +15,6 @@ from ottla.admin.snapshot import NodeSnapshot, take_snapshot
 from ottla.node.node import Node
 
 T = TypeVar("T")
-
-
-_DISK_WAIT_MIN_S: Final = 1.0
 
 
 class LoopStuckError(Exception):
@@ -121,7 +118,7 @@ class AdminPages:
         if self._is_stopping:
             raise _stopping()
         # A probe's own time-out may be that of the call: a loop that has been waiting for long is not called.
-        self._require_no_disk_wait(_DISK_WAIT_MIN_S)
+        self._require_no_disk_wait()
         loop = asyncio.get_running_loop()
         result: asyncio.Future[T] = loop.create_future()
 
@@ -142,16 +139,16 @@ class AdminPages:
             self._post(call)
             return await asyncio.wait_for(result, self._loop_timeout_s)
         except TimeoutError:
-            self._require_no_disk_wait(0)
+            self._require_no_disk_wait()
             raise LoopStuckError(
                 f"the node's event loop has not responded for {self._loop_timeout_s:g} seconds"
             ) from None
         finally:
             self._pending.discard(result)
 
-    def _require_no_disk_wait(self, max_s: float) -> None:
+    def _require_no_disk_wait(self) -> None:
         waited_s = self._disk_wait_s()
-        if waited_s > max_s:
+        if waited_s:
             raise DiskWaitError(waited_s)
 
 

@@ -32,8 +32,8 @@ ottla.broker.response.timeout.ms INT 1000 200..60000|0 ms read-only acted-on unl
     The controller fences a broker that does not respond for so long though connected; 0 leaves it to its session.
 ottla.fetch.session.cache.bytes LONG 33554432 0.. bytes read-only acted-on unlisted
     Memory for the partitions of all fetch sessions, some 400 bytes each; consumers beyond it have no sessions.
-ottla.loop.disk.wait.max.ms INT 600000 0.. ms read-only acted-on unlisted
-    A node whose event loop waits for a disk counts as alive for so long; then /healthz fails, so that it is restarted.
+ottla.loop.disk.wait.max.ms INT 600000 10000..86400000|0 ms read-only acted-on unlisted
+    A node whose event loop waits for a disk counts as alive for so long, then /healthz fails; 0: fails at once.
 ottla.loop.stall.ms INT 500 100..60000|0 ms read-only acted-on unlisted
     An iteration of the event loop that takes longer is logged with what it does, and counted; 0 turns that off.
 ottla.loop.stall.disconnect.ms INT 1500 500..60000|0 ms read-only acted-on unlisted

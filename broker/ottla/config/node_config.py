@@ -65,6 +65,7 @@ class NodeConfig:
     """0 for no limit."""
     ottla_fetch_session_cache_bytes: int
     ottla_loop_disk_wait_max_ms: int
+    """0 for a node that does not count as alive meanwhile."""
     ottla_loop_stall_ms: int
     """0 for no watch."""
     ottla_loop_stall_disconnect_ms: int
