@@ -271,9 +271,10 @@ class StateObserver:
         Processes that ended before they were observed count: they may have sent it to others.
         """
         place = TopicPartition(key.topic, key.partition)
+        roles = (True,) if of_leaders else (True, False)
+        ended = [self._ended.get((place, leads), 0) for leads in roles]
         replicas = [seen.replicas[place] for seen in self._seen.values() if place in seen.replicas]
-        ended = [self._ended.get((place, leads), 0) for leads in ((True,) if of_leaders else (True, False))]
-        return max(ended + [log.high_watermark for log, leads, *_ in replicas if leads or not of_leaders])
+        return max(ended + [log.high_watermark for log, leads, *_ in replicas if leads in roles])
 
     def _observe_image(self, image: MetadataImage) -> None:
         before = self.image

@@ -373,8 +373,12 @@ class Simulation:
         if self.plan.transactions is not None:
             transactional = self.transactional
             self._until("every transaction has ended", transactional.are_transactions_done, RECOVERY_LIMIT_MS)
-            copied, are_done = transactional.copied_offsets, transactional.are_copiers_done
-            self._until("everything committed was copied", are_done, RECOVERY_LIMIT_MS, copied)
+            self._until(
+                "everything committed was copied",
+                transactional.are_copiers_done,
+                RECOVERY_LIMIT_MS,
+                progress=transactional.copied_offsets,
+            )
             self._until("no transaction is open", transactional.is_no_transaction_open, RECOVERY_LIMIT_MS)
             self._until("everything committed was read", transactional.are_readers_done, RECOVERY_LIMIT_MS)
             transactional.check()

@@ -96,7 +96,7 @@ class TransactionalWorkload:
         return set().union(*(copier.copied_partitions() for copier in self._copiers)) == self._partitions
 
     def copied_offsets(self) -> Required:
-        """Return up to which offset each partition's records are copied: many of them take minutes."""
+        """Return the offset below which each partition's records are copied; many records take minutes."""
         return {} if self._copies is None else self._copies.required_offsets()
 
     def is_no_transaction_open(self) -> bool:
