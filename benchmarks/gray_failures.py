@@ -5,11 +5,13 @@
 Three nodes as in `benchmarks.replicated`, six partitions of three replicas, acks=all, idempotent librdkafka with its
 defaults. One node at a time is sick for ``--seconds``, once one that leads the quorum and once another:
 
-- ``disk frozen``: its log.dirs are on a file system of their own, which ``fsfreeze`` freezes (root is needed)
+- ``disk frozen``, ``slow``, ``full``, ``read-only`` and ``fails``: its log.dirs are on a file system of their own
+  (`benchmarks.file_systems`; root is needed)
 - ``stopped``: SIGSTOP
 - others: of its network, whose hosts are namespaces (`benchmarks.sick_network`; root is needed)
 
-A stall is the longest that a record waited for its acknowledgement which was sent up to the end of the failure.
+A stall is the longest that a record waited for its acknowledgement which was sent up to the end of the failure. After
+each case the process of the sick node is killed and started again.
 Requests that a stopped process has received wait for the client's own time-out; no broker can change that.
 """
 
@@ -33,7 +35,12 @@ from confluent_kafka.admin import AdminClient
 PARTITIONS = 6
 RATE_PER_S = 500
 CALM_S = 3.0
-PROCESS_KINDS = ("disk frozen", "stopped")
+SLOW_DISKS = {"disk slow 0.2 s": 0.2, "disk slow 2 s": 2.0}
+"""How long writes to the disk wait, at most."""
+
+FAILED_DISKS = {"disk fails": file_systems.fail, "disk read-only": file_systems.make_read_only}
+DISK_KINDS = ("disk frozen", *SLOW_DISKS, "disk full", *FAILED_DISKS)
+PROCESS_KINDS = (*DISK_KINDS, "stopped")
 NETWORK_KINDS = (
     "hears nothing",
     "is not heard",
@@ -61,7 +68,22 @@ def stopped(cluster: Cluster, node: int) -> Iterator[None]:
 def fault(cluster: Cluster, kind: str, node: int) -> AbstractContextManager[None]:
     if cluster.network is not None:
         return sick(cluster.network, kind, node)
-    return stopped(cluster, node) if kind == "stopped" else file_systems.frozen(data_of(cluster, node))
+    if kind == "stopped":
+        return stopped(cluster, node)
+    data = data_of(cluster, node)
+    if kind in FAILED_DISKS:
+        return failed_disk(cluster, kind, node)
+    if kind in SLOW_DISKS:
+        return file_systems.slow(data, SLOW_DISKS[kind])
+    return file_systems.full(data) if kind == "disk full" else file_systems.frozen(data)
+
+
+@contextmanager
+def failed_disk(cluster: Cluster, kind: str, node: int) -> Iterator[None]:
+    FAILED_DISKS[kind](data_of(cluster, node))
+    yield
+    cluster.kill(node)
+    file_systems.repair(data_of(cluster, node))
 
 
 @contextmanager
@@ -118,6 +140,10 @@ def measure_fault(cluster: Cluster, view: View, kind: str, *, leads_quorum: bool
     for partition, sent_s, waited_ms in zip(outcome.partitions, outcome.sent_at_s, outcome.waited_ms, strict=True):
         if began_s - 1 <= sent_s <= ended_s:
             stalls_s[partition in led] = max(stalls_s[partition in led], waited_ms / 1000)
+    # What nodes have learned about the sick one must not decide the next case.
+    if victim in cluster.processes:
+        cluster.kill(victim)
+    cluster.start(victim)
     view.wait_until_in_sync(topic, PARTITIONS, 3)
     return [stalls_s[True], stalls_s[False], len(outcome.errors)]
 
