@@ -61,9 +61,14 @@ class TransactionalProducer(TransactionalClient):
     def _begin(self) -> None:
         if not self._is_producing:
             return
+        count = self._host.partition_count(self.topic)
+        if count == 0:
+            # It was known, but then a broker responded that is behind and does not have the new topic yet.
+            self._host.refresh()
+            self._run_later(self._begin)
+            return
         self._is_idle = False
         random = self._host.random
-        count = self._host.partition_count(self.topic)
         self._count += 1
         name = f"{self.name}-{self._count}"
         partitions = {random.randrange(count) for _ in range(1 + random.randrange(count))}
