@@ -2,17 +2,22 @@
 
 The leader sends the leader epoch and the partition epoch that it knows: its proposal counts only when both are the
 newest. The replicas that it adds must be registered, not fenced, not shutting down, and of the incarnation that it has
-seen catch up. The change may complete a reassignment, and that may move the leadership away from the proposing leader.
+seen catch up; one of an unsteady broker (`controller.probes`) has to wait where the in-sync set has two members and
+min.insync.replicas without it. The change may complete a reassignment, and that may move the leadership away from the
+proposing leader.
 
 Source: KIP-497, KIP-704, KIP-841, KIP-903; ReplicationControlManager.alterPartition of Apache Kafka 4.3.
 """
 
 import logging
+from collections.abc import Callable
 
+from ottla.controller.configs import ConfigControl
 from ottla.controller.leader_and_isr import LeaderAndIsrControl
 from ottla.controller.result import ControllerResult
 from ottla.controller.state import ControllerState
 from ottla.errors import ErrorCode
+from ottla.metadata.cluster import BrokerRegistration
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.topics import NO_LEADER_CHANGE, RECOVERED, RECOVERING, PartitionRegistration, TopicImage
 from ottla.types import NodeId
@@ -27,16 +32,30 @@ from ottla.wire.messages.alter_partition import (
 from ottla.wire.messages.metadata_log import PartitionChangeRecord
 
 _ANY_EPOCH = -1
+ENOUGH_MEMBERS_MIN = 2
+"""An in-sync set of one takes any replica: the next failure would stop the partition, or lose its records."""
 
 logger = logging.getLogger(__name__)
 
 
 class AlterPartitionControl:
-    """Decides on the newest state; changes nothing itself."""
+    """Decides on the newest state; changes nothing itself.
 
-    def __init__(self, state: ControllerState, leader_and_isr: LeaderAndIsrControl) -> None:
+    ``is_unsteady`` returns whether a broker returned lately after it had not responded (`BrokerProbes.is_unsteady`).
+    """
+
+    def __init__(
+        self,
+        state: ControllerState,
+        configs: ConfigControl,
+        leader_and_isr: LeaderAndIsrControl,
+        *,
+        is_unsteady: Callable[[BrokerRegistration], bool],
+    ) -> None:
         self._state = state
+        self._configs = configs
         self._leader_and_isr = leader_and_isr
+        self._is_unsteady = is_unsteady
 
     def alter_partition(self, request: AlterPartitionRequest) -> ControllerResult[AlterPartitionResponse]:
         """Change the in-sync set of each partition for which the proposal is valid.
@@ -72,7 +91,7 @@ class AlterPartitionControl:
         if wanted.new_isr and len(wanted.new_isr) <= len(partition.replicas):
             # Version 2 names no broker epochs.
             wanted.new_isr_with_epochs = [BrokerState(broker_id=broker_id) for broker_id in wanted.new_isr]
-        error = self._check(partition, proposer, wanted)
+        error = self._check(topic, partition, proposer, wanted)
         if error is not ErrorCode.NONE:
             return _error_response(wanted, error)
         change = self._leader_and_isr.change(topic, wanted.partition_index)
@@ -100,7 +119,11 @@ class AlterPartitionControl:
         )
 
     def _check(
-        self, partition: PartitionRegistration, proposer: NodeId, wanted: AlterPartitionRequestPartitionData
+        self,
+        topic: TopicImage,
+        partition: PartitionRegistration,
+        proposer: NodeId,
+        wanted: AlterPartitionRequestPartitionData,
     ) -> ErrorCode:
         if wanted.leader_epoch > partition.leader_epoch or wanted.partition_epoch > partition.partition_epoch:
             # The proposer has newer metadata than this controller, which thus is not the active one any more.
@@ -115,7 +138,16 @@ class AlterPartitionControl:
             return ErrorCode.INVALID_REQUEST
         if any(self._is_ineligible(each) for each in wanted.new_isr_with_epochs):
             return ErrorCode.INELIGIBLE_REPLICA
+        if self._adds_unsteady(partition, wanted) and len(partition.isr) >= max(
+            ENOUGH_MEMBERS_MIN, self._configs.min_insync_replicas(topic.name)
+        ):
+            return ErrorCode.INELIGIBLE_REPLICA
         return ErrorCode.NONE
+
+    def _adds_unsteady(self, partition: PartitionRegistration, wanted: AlterPartitionRequestPartitionData) -> bool:
+        brokers = self._state.image.cluster.brokers
+        added = [each.broker_id for each in wanted.new_isr_with_epochs if each.broker_id not in partition.isr]
+        return any(self._is_unsteady(brokers[broker_id]) for broker_id in added)
 
     def _is_ineligible(self, replica: BrokerState) -> bool:
         broker = self._state.image.cluster.brokers.get(replica.broker_id)

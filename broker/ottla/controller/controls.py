@@ -114,7 +114,12 @@ class Controls:
         )
         self._producer_ids = ProducerIdControl(self._state)
         self._elections = ElectLeadersControl(self._state, leader_and_isr)
-        self._partitions = AlterPartitionControl(self._state, leader_and_isr)
+        self._partitions = AlterPartitionControl(
+            self._state,
+            self.configs,
+            leader_and_isr,
+            is_unsteady=lambda broker: self.probes.is_unsteady(broker, clock.monotonic_ms()),
+        )
         self._reassignments = ReassignmentControl(self._state, self.configs, leader_and_isr)
         self._directories = DirectoryControl(self._state, leader_and_isr)
         self._members = ControllerRegistrationControl(self._state)
@@ -135,8 +140,14 @@ class Controls:
             now_ms = self._clock.monotonic_ms()
             decided = self.brokers.heartbeat(request, now_ms=now_ms)
             self.last_known_leaders.on_heartbeat(request.broker_id, request.current_metadata_offset)
-            if self.probes.on_heartbeat(self._state.image.cluster.brokers[request.broker_id], now_ms):
-                logger.warning("broker %d is alive, though it was fenced for not responding", request.broker_id)
+            unsteady_ms = self.probes.on_heartbeat(self._state.image.cluster.brokers[request.broker_id], now_ms)
+            if unsteady_ms is not None:
+                logger.warning(
+                    "broker %d is alive, though it was fenced for not responding; for the next %d ms it joins only ISRs"
+                    " that lack members",
+                    request.broker_id,
+                    unsteady_ms,
+                )
             return decided
 
         def alter_configs(alter: Callable[[Any], ControllerResult[Any]], request: Message) -> ControllerResult[Any]:

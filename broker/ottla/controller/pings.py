@@ -7,7 +7,7 @@ requests within milliseconds under any load (`runtime.ready_connections`).
 
 Silence is evidence only if responses can arrive: from this broker before, or from another one lately. Where no broker
 can be reached, for example because the controllers must not log in there, sessions decide alone. What arrived while
-this controller itself was paused is read before it decides. False alarms count as those of probes.
+this controller itself was paused is read before it decides. A broker that returns is unsteady, as after a probe.
 
 Kafka has no equivalent: it waits for the session (KIP-631).
 """
@@ -66,7 +66,7 @@ class BrokerPings:
         listener: see `BrokerProbes`.
         timeout_ms: ottla.broker.response.timeout.ms; 0 sends no pings.
         heartbeats: the broker's heartbeats, which count as responses.
-        probes: know which brokers caused false alarms.
+        probes: know which brokers are unsteady.
     """
 
     def __init__(
@@ -164,10 +164,10 @@ class BrokerPings:
         ping(*found).on_complete(on_result)
 
     def _is_evidence(self, silent: BrokerRegistration, now_ms: int) -> bool:
-        """Whether a response of the broker could have arrived, and its false alarms do not forbid to fence it."""
+        """Whether a response of the broker could have arrived, and it is steady."""
         newest_ms = max(state.responded_ms for state in self._brokers.values())
         could_arrive = self._brokers[silent.broker_id].responded_ms != UNHEARD_MS or now_ms - newest_ms < PROOF_LASTS_MS
-        return could_arrive and not self._probes.ignores(silent, now_ms)
+        return could_arrive and not self._probes.extend_unsteadiness(silent, now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When `run_round` is due; None without pings."""

@@ -110,7 +110,7 @@ class IsrManager:
     def _on_response(
         self, partition: Partition, change: IsrChange, response: AlterPartitionResponsePartitionData
     ) -> None:
-        outcome = partition.isr.on_response(change, response)
+        outcome = partition.isr.on_response(change, response, now_ms=self._clock.monotonic_ms())
         if outcome is IsrOutcome.RETRY:
             self._alter_partition.back_off()
             self._propose(partition, change)

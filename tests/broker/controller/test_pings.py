@@ -206,7 +206,7 @@ def test_pause_of_the_controller_itself_is_not_counted(world: World) -> None:
     assert world.fenced() == []
 
 
-def test_false_alarms_leave_the_broker_to_its_session(world: World) -> None:
+def test_unsteady_broker_is_left_to_its_session(world: World) -> None:
     world.run(1_000)
     world.hang(1)
     world.run(2_000, heartbeats_of=(2, 3))

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerFailure
 from ottla.purgatory import Delayed
 from ottla.types import Endpoint
 
 SESSION_MS = 9_000
+UNSTEADY_MS = SESSION_MS // 3
 
 
 class ScriptedProbe:
@@ -165,26 +167,67 @@ def stay_alive(cluster: Any, milliseconds: int) -> None:
             cluster.ask(cluster.heartbeat(broker_id))
 
 
+def let_alarms_pass(cluster: Any, probe: ScriptedProbe, count: int) -> None:
+    """Let broker 1 be fenced and return ``count`` times, each when it has become steady."""
+    for alarm in range(count):
+        assert false_alarm(cluster, probe, 1)
+        stay_alive(cluster, UNSTEADY_MS << alarm)
+
+
 @pytest.mark.parametrize(
-    ("false_alarms", "ignored_ms"),
+    ("alarms_before", "unsteady_ms"),
     [
-        pytest.param(1, SESSION_MS, id="a-session"),
-        pytest.param(2, 2 * SESSION_MS, id="twice-as-long"),
-        pytest.param(3, 4 * SESSION_MS, id="and-again"),
+        pytest.param(0, UNSTEADY_MS, id="at-first"),
+        pytest.param(1, 2 * UNSTEADY_MS, id="twice-as-long"),
+        pytest.param(2, 4 * UNSTEADY_MS, id="and-again"),
+        pytest.param(9, 10 * 60 * 1_000, id="at-most"),
     ],
 )
-def test_false_alarms_ignore_lost_connections_for_doubling_times(
-    cluster: Any, probe: ScriptedProbe, false_alarms: int, ignored_ms: int
+def test_broker_that_returns_is_not_fenced_again_for_doubling_times(
+    cluster: Any, probe: ScriptedProbe, alarms_before: int, unsteady_ms: int
 ) -> None:
-    for alarm in range(false_alarms):
-        assert false_alarm(cluster, probe, 1)
-        if alarm + 1 < false_alarms:
-            stay_alive(cluster, SESSION_MS << alarm)
+    let_alarms_pass(cluster, probe, alarms_before)
+    assert false_alarm(cluster, probe, 1)
 
-    stay_alive(cluster, ignored_ms - 1)
+    stay_alive(cluster, unsteady_ms - 1)
     assert not false_alarm(cluster, probe, 1), "one millisecond early"
-    stay_alive(cluster, 1)
+    stay_alive(cluster, unsteady_ms - 1)
+    assert not false_alarm(cluster, probe, 1), "its failure has restarted the time"
+    stay_alive(cluster, unsteady_ms)
     assert false_alarm(cluster, probe, 1), "when the time has passed"
+
+
+def test_broker_that_was_steady_for_an_hour_begins_with_the_shortest_time(cluster: Any, probe: ScriptedProbe) -> None:
+    let_alarms_pass(cluster, probe, 4)
+    stay_alive(cluster, 60 * 60 * 1_000)
+    assert false_alarm(cluster, probe, 1)
+
+    stay_alive(cluster, UNSTEADY_MS)
+    assert false_alarm(cluster, probe, 1)
+
+
+def test_unsteady_broker_joins_only_in_sync_sets_that_lack_members(cluster: Any, probe: ScriptedProbe) -> None:
+    """Two members, and min.insync.replicas."""
+    cluster.assign("needs-all", [2, 3, 1], **{"min.insync.replicas": "3"})
+    cluster.assign("alone", [2, 1])
+    assert false_alarm(cluster, probe, 1)
+    assert [cluster.partition(each).isr for each in ("t", "needs-all", "alone")] == [(2, 3), (2, 3), (2,)]
+
+    enough = cluster.alter_partition("t", [2, 3, 1])
+    needs_all = cluster.alter_partition("needs-all", [2, 3, 1])
+    alone = cluster.alter_partition("alone", [2, 1])
+    assert (enough.error_code, needs_all.error_code, alone.error_code) == (ErrorCode.INELIGIBLE_REPLICA, 0, 0)
+
+    stay_alive(cluster, UNSTEADY_MS)
+    assert cluster.alter_partition("t", [2, 3, 1]).error_code == ErrorCode.NONE
+
+
+def test_unsteady_broker_stays_in_the_sets_that_have_it(cluster: Any, probe: ScriptedProbe) -> None:
+    cluster.assign("needs-all", [2, 3, 1], **{"min.insync.replicas": "3"})
+    assert false_alarm(cluster, probe, 1)
+    cluster.alter_partition("needs-all", [2, 3, 1])
+
+    assert cluster.alter_partition("needs-all", [1, 2, 3]).error_code == ErrorCode.NONE
 
 
 def test_flapping_network_fences_at_a_falling_rate(cluster: Any, probe: ScriptedProbe) -> None:

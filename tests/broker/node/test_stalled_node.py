@@ -221,3 +221,25 @@ def test_no_broker_is_fenced_without_a_fault() -> None:
     metrics = [controller.metrics() for controller in controllers if controller is not None]
     assert sum(each.failed_pings + each.failed_probes + each.ended_sessions for each in metrics) == 0
     assert world.cluster.leader_id() == world.active
+
+
+@pytest.mark.parametrize("is_controller", [True, False], ids=["active-controller", "other-node"])
+@pytest.mark.parametrize("seed", range(3))
+def test_node_that_stalls_again_and_again_stays_out_of_the_in_sync_sets(seed: int, is_controller: bool) -> None:
+    """A disk where each write takes two seconds: between two of them the node runs for a moment."""
+    world = World(seed)
+    cluster, victim = world.cluster, world.victim(is_controller=is_controller)
+    in_sync_ms = 0
+    for number in range(20):
+        cluster.freeze(victim)
+        for _ in range(STALL_MS // 100):
+            cluster.run(100)
+            in_sync_ms += 0 if world.is_replaced(victim) else 100
+        cluster.disconnect(victim)
+        cluster.run(500)
+        cluster.thaw(victim)
+        cluster.run(300)
+        world.send(b"%d" % number)
+
+    assert in_sync_ms <= STALL_MS
+    world.check([b"%d" % number for number in range(20)])

@@ -79,7 +79,7 @@ def _commit_all(set_attribute: SetAttribute) -> None:
     set_attribute(TransactionMetadata, "prepared", committed)
 
 
-@mutation("markers that failed are not requested again", known_seed=742, **IN_TRANSACTIONS)
+@mutation("markers that failed are not requested again", known_seed=1398, **IN_TRANSACTIONS)
 def _request_markers_once(set_attribute: SetAttribute) -> None:
     set_attribute(MarkerSender, "_retry_later", lambda self, unfinished, partition: None)
 

@@ -65,6 +65,10 @@ TRANSITIONS: Final[Mapping[tuple[IsrState, IsrEvent], IsrState]] = {
     **{(state, IsrEvent.UNDECIDED): state for state in _PENDING},
 }
 
+INELIGIBLE_RETRY_MS: Final = 2_000
+"""A replica that the controller does not let join is proposed again after this time; until then no commit waits for
+it."""
+
 _NOT_APPLIED: Final = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
 _AWAITS_METADATA: Final = frozenset(
     {
@@ -222,12 +226,14 @@ class PartitionIsr:
         self._enter(IsrEvent.LAGGED)
         return self._propose(kept, maximal=self.in_sync, own_broker_epoch=own_broker_epoch)
 
-    def on_response(self, change: IsrChange, response: AlterPartitionResponsePartitionData) -> IsrOutcome:
+    def on_response(
+        self, change: IsrChange, response: AlterPartitionResponsePartitionData, *, now_ms: int
+    ) -> IsrOutcome:
         """Apply the controller's response to ``change``; return what to do: advance the high watermark, or retry."""
         if self.pending is not change:
             return IsrOutcome.IGNORED
         if response.error_code != ErrorCode.NONE:
-            return self._on_rejected(change, ErrorCode(response.error_code))
+            return self._on_rejected(change, ErrorCode(response.error_code), now_ms)
         if response.leader_epoch != self.leader_epoch or response.partition_epoch < self.partition_epoch:
             self._enter(IsrEvent.UNDECIDED)
             return IsrOutcome.AWAITS_METADATA
@@ -236,7 +242,10 @@ class PartitionIsr:
         self.partition_epoch = response.partition_epoch
         return IsrOutcome.COMMITTED
 
-    def _on_rejected(self, change: IsrChange, code: ErrorCode) -> IsrOutcome:
+    def _on_rejected(self, change: IsrChange, code: ErrorCode, now_ms: int) -> IsrOutcome:
+        if code is ErrorCode.INELIGIBLE_REPLICA:
+            for broker_id in set(change.isr).intersection(self.remote).difference(self.in_sync):
+                self.remote[broker_id].ineligible_ms = now_ms
         if code in _NOT_APPLIED:
             self._enter(IsrEvent.REJECTED)
             logger.debug("%s: the controller rejected the ISR %s: %s", self.topic_partition, change.isr, code.name)
@@ -298,7 +307,8 @@ class PartitionIsr:
     def _may_join(self, replica: RemoteReplica, now_ms: int) -> bool:
         """Return whether a follower outside the set is alive, as its leader and the controller see it."""
         is_active = now_ms - replica.last_active_ms <= self.fetch_age_max_ms
-        return is_active and self.brokers.may_join_isr(replica.broker_id, replica.broker_epoch)
+        was_rejected = now_ms - replica.ineligible_ms < INELIGIBLE_RETRY_MS
+        return is_active and not was_rejected and self.brokers.may_join_isr(replica.broker_id, replica.broker_epoch)
 
     def _is_caught_up(self, broker_id: NodeId, end_offset: Offset, now_ms: int) -> bool:
         replica = self.remote.get(broker_id)

@@ -8,7 +8,7 @@ from ottla.errors import ErrorCode
 from ottla.metadata.cluster import BrokerRegistration, ClusterImage
 from ottla.metadata.topics import PartitionRegistration
 from ottla.replication.isr.isr_change import IsrChange, IsrOutcome
-from ottla.replication.isr.partition_isr import TRANSITIONS, IsrEvent, IsrState, PartitionIsr
+from ottla.replication.isr.partition_isr import INELIGIBLE_RETRY_MS, TRANSITIONS, IsrEvent, IsrState, PartitionIsr
 from ottla.replication.peer_brokers import Brokers
 from ottla.types import TopicPartition, Uuid
 from ottla.wire.messages.alter_partition import AlterPartitionResponsePartitionData
@@ -28,13 +28,13 @@ def registration(*isr: int, leader: int = 1, epoch: int = 1, partition_epoch: in
     )
 
 
-def brokers() -> Brokers:
+def brokers(epochs_before: int = 0) -> Brokers:
     known = Brokers()
     known.image = ClusterImage(
         {
             broker_id: BrokerRegistration(
                 broker_id=broker_id,
-                epoch=broker_id,
+                epoch=broker_id + epochs_before,
                 incarnation_id=TOPIC_ID,
                 listeners={},
                 features={},
@@ -123,7 +123,7 @@ def test_response_of_the_controller_decides_whether_the_change_stays_pending(
     assert callable(pending)
     machine, change = pending()
 
-    assert machine.on_response(change, decided) is outcome
+    assert machine.on_response(change, decided, now_ms=10) is outcome
     assert (machine.state is not IsrState.COMMITTED) is is_pending
     assert (machine.pending is change) is is_pending
 
@@ -134,8 +134,38 @@ def test_response_to_a_change_that_is_not_pending_any_more_is_ignored() -> None:
         registration(1, partition_epoch=2), is_new_epoch=False, is_new_leader=False, end_offset=10, now_ms=9
     )
 
-    assert machine.on_response(change, response(ErrorCode.NONE, 1, 2, 3, partition_epoch=3)) is IsrOutcome.IGNORED
+    newest = response(ErrorCode.NONE, 1, 2, 3, partition_epoch=3)
+    assert machine.on_response(change, newest, now_ms=10) is IsrOutcome.IGNORED
     assert (machine.in_sync, machine.state) == ((1,), IsrState.COMMITTED)
+
+
+def test_ineligible_follower_is_proposed_again_later_and_delays_no_commit_until_then() -> None:
+    machine, change = expanding()
+    fetch(machine, 2, 12, now_ms=10)
+    machine.on_response(change, response(ErrorCode.INELIGIBLE_REPLICA), now_ms=10)
+    limits = {"end_offset": 12, "min_in_sync": 1}
+
+    for now_ms in (11, 9 + INELIGIBLE_RETRY_MS):
+        fetch(machine, 3, 10, now_ms=now_ms)
+        assert machine.on_expansion_check(high_watermark=10, now_ms=now_ms, own_broker_epoch=1) is None
+        assert machine.committable_offset(12, now_ms=now_ms, **limits) == 12
+    fetch(machine, 3, 10, now_ms=10 + INELIGIBLE_RETRY_MS)
+    again = machine.on_expansion_check(high_watermark=10, now_ms=10 + INELIGIBLE_RETRY_MS, own_broker_epoch=1)
+    assert again is not None
+    assert again.isr == (1, 2, 3)
+
+
+def test_next_incarnation_of_an_ineligible_follower_is_proposed_at_once() -> None:
+    machine, change = expanding()
+    machine.on_response(change, response(ErrorCode.INELIGIBLE_REPLICA), now_ms=10)
+    machine.brokers = brokers(epochs_before=30)
+    machine.remote[3].on_fetch(
+        offset=10, log_start_offset=0, leader_end_offset=10, broker_epoch=33, session=None, now_ms=11
+    )
+
+    again = machine.on_expansion_check(high_watermark=10, now_ms=11, own_broker_epoch=1)
+    assert again is not None
+    assert again.broker_epochs == (1, -1, 33)
 
 
 def test_known_metadata_leaves_the_change_pending() -> None:
