@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-TOOLS = ("mkfs.ext4", "mount", "umount", "fsfreeze")
+TOOLS = ("mkfs.ext4", "mount", "umount", "fsfreeze", "sync")
 SIZE_BYTES = 1024 * 1024 * 1024
 """At most; the file has holes until it is written."""
 
@@ -50,6 +50,7 @@ def mounted(directory: Path) -> Iterator[None]:
         # JVM Kafka does not start with a directory in its log.dirs that is no partition's.
         (directory / "lost+found").rmdir()
         shutil.copytree(contents, directory, dirs_exist_ok=True)
+        subprocess.run(["sync", "--file-system", str(directory)], check=True)
         yield
     finally:
         subprocess.run(["umount", str(directory)], check=True)

@@ -63,11 +63,11 @@ def parse_meta_properties(text: str, path: str) -> MetaProperties:
         ConfigurationError: another version, or a field that is missing or malformed.
     """
     fields = parse_properties(text)
-    if fields.get("version") != str(VERSION):
-        raise ConfigurationError(f"{path}: Unknown meta.properties version number {fields.get('version')}")
-    for name in ("cluster.id", "node.id"):
+    for name in ("version", "cluster.id", "node.id"):
         if name not in fields:
             raise ConfigurationError(f"{path}: Failed to find {name}. Format the directory again, or restore the file.")
+    if fields["version"] != str(VERSION):
+        raise ConfigurationError(f"{path}: Unknown meta.properties version number {fields['version']}")
     try:
         node_id = int(fields["node.id"])
         directory_id = parse_uuid(fields["directory.id"]) if "directory.id" in fields else None

@@ -1,6 +1,7 @@
 """All logs of a node: ownership of directories, guarantees of a clean shutdown, failure of a directory."""
 
 import errno
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -65,12 +66,16 @@ def test_directory_can_be_locked_by_one_process_only(node: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["version=7\ncluster.id=c\nnode.id=1\n", "version=1\nnode.id=1\n", "version=1\ncluster.id=c\nnode.id=x\n", ""],
-    ids=["version", "no-cluster", "node-id", "empty"],
+    ("text", "wrong"),
+    [
+        pytest.param("version=7\ncluster.id=c\nnode.id=1\n", "Unknown meta.properties version number 7", id="version"),
+        pytest.param("version=1\nnode.id=1\n", "Failed to find cluster.id", id="no-cluster"),
+        pytest.param("version=1\ncluster.id=c\nnode.id=x\n", "invalid literal for int", id="node-id"),
+        pytest.param("", "Failed to find version. Format the directory again, or restore the file.", id="empty"),
+    ],
 )
-def test_malformed_meta_properties_are_an_error_that_names_the_file(text: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"/a/meta\.properties"):
+def test_malformed_meta_properties_are_an_error_that_names_the_file(text: str, wrong: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(f"/a/meta.properties: {wrong}")):
         parse_meta_properties(text, "/a/meta.properties")
 
 
