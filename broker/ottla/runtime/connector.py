@@ -1,7 +1,6 @@
 """`Connector`: outgoing connections until they are established: resolves names off the loop, tries every address.
 
-A host name is resolved again for every attempt, because a restarted pod has another address. After a time-out
-(`Connector.cancel`), the next attempt starts with the address after the one that did not respond.
+After a time-out (`Connector.cancel`), the next attempt starts with the address after the one that did not respond.
 Source: ClusterConnectionStates and ClientUtils of Apache Kafka (KIP-302, KIP-899).
 """
 
@@ -11,15 +10,14 @@ import os
 import resource
 import selectors
 import socket
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
 
 from ottla.ports import ConnectionId
 from ottla.quoting import describe_error
 from ottla.runtime.link import set_tcp_option
+from ottla.runtime.name_resolver import Address, NameResolver
 from ottla.types import Endpoint
 
 _DESCRIPTORS_MAX = 16 * 1024
@@ -29,18 +27,13 @@ _SILENCE = {"TCP_USER_TIMEOUT": 3_000, "TCP_KEEPIDLE": 1, "TCP_KEEPINTVL": 1, "T
 """Milliseconds without an acknowledgement; seconds until an idle connection is probed, and probed again; probes."""
 
 
-class _Address(NamedTuple):
-    family: int
-    sockaddr: tuple[Any, ...]
-
-
 @dataclass(slots=True)
 class _Attempt:
     """One connection that is being established."""
 
     connection: ConnectionId
     endpoint: Endpoint
-    addresses: list[_Address] = field(default_factory=list)
+    addresses: list[Address] = field(default_factory=list)
     next_index: int = 0
     sock: socket.socket | None = None
     was_connection_refused: bool = True
@@ -66,31 +59,16 @@ class Connector:
         on_failed: Callable[[ConnectionId, str, bool], None],
     ) -> None:
         self._selector = selector
-        self._post = post
+        self._names = NameResolver(post)
         self._on_connected = on_connected
         self._on_failed = on_failed
         self._attempts: dict[ConnectionId, _Attempt] = {}
         self._first_index: dict[Endpoint, int] = {}
-        self._resolving: dict[Endpoint, list[ConnectionId]] = {}
 
     def connect(self, connection: ConnectionId, endpoint: Endpoint) -> None:
         """Start to connect; the outcome is reported from the loop, never before this returns."""
-        self._attempts[connection] = _Attempt(connection, endpoint)
-        numeric = _numeric_address(endpoint)
-        if numeric is not None:
-            self._post(lambda: self._resolved([connection], [numeric], None))
-            return
-        waiting = self._resolving.setdefault(endpoint, [])
-        waiting.append(connection)
-        if len(waiting) == 1:
-            # A daemon thread: a name server that does not respond must not keep the process from exiting.
-            thread = threading.Thread(target=self._resolve, args=(endpoint,), name="ottla-resolve", daemon=True)
-            try:
-                thread.start()
-            except (RuntimeError, MemoryError) as error:
-                # Too many threads or processes: the connection fails, and its owner retries later.
-                failure = OSError(errno.EAGAIN, str(error))
-                self._post(lambda: self._resolved(self._resolving.pop(endpoint, []), [], failure))
+        attempt = self._attempts[connection] = _Attempt(connection, endpoint)
+        self._names.resolve(endpoint, partial(self._on_resolved, attempt))
 
     def cancel(self, connection: ConnectionId) -> bool:
         """Abort an attempt without a report; return False if there is none (any more)."""
@@ -106,30 +84,16 @@ class Connector:
         for connection in list(self._attempts):
             self.cancel(connection)
 
-    def _resolve(self, endpoint: Endpoint) -> None:
-        """Resolve the host name, on a thread of its own."""
-        addresses: list[_Address] = []
-        error: OSError | None = None
-        try:
-            addresses = _resolve_addresses(endpoint, 0)
-        except OSError as caught:
-            error = caught
-        except Exception as caught:  # e.g. a host name that IDNA cannot encode, or no memory
-            error = OSError(errno.EINVAL, str(caught))
-        self._post(lambda: self._resolved(self._resolving.pop(endpoint, []), addresses, error))
-
-    def _resolved(self, connections: list[ConnectionId], addresses: list[_Address], error: OSError | None) -> None:
-        for connection in connections:
-            attempt = self._attempts.get(connection)
-            if attempt is None:
-                continue
-            if not addresses:
-                del self._attempts[connection]
-                self._on_failed(connection, f"{attempt.endpoint.host} cannot be resolved: {error}", False)
-                continue
-            first = self._first_index.get(attempt.endpoint, 0) % len(addresses)
-            attempt.addresses = addresses[first:] + addresses[:first]
-            self._try_next(attempt)
+    def _on_resolved(self, attempt: _Attempt, addresses: list[Address], error: OSError | None) -> None:
+        if self._attempts.get(attempt.connection) is not attempt:
+            return
+        if not addresses:
+            del self._attempts[attempt.connection]
+            self._on_failed(attempt.connection, f"{attempt.endpoint.host} cannot be resolved: {error}", False)
+            return
+        first = self._first_index.get(attempt.endpoint, 0) % len(addresses)
+        attempt.addresses = addresses[first:] + addresses[:first]
+        self._try_next(attempt)
 
     def _try_next(self, attempt: _Attempt) -> None:
         """Connect to the next address; report a failure when there is none left."""
@@ -181,6 +145,7 @@ class Connector:
         attempt.sock = None
         del self._attempts[attempt.connection]
         self._first_index.pop(attempt.endpoint, None)
+        self._names.note_connected(attempt.endpoint, attempt.addresses)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         _bound_silence(sock)
         self._on_connected(attempt.connection, _lift(sock))
@@ -239,16 +204,3 @@ def _error_of(sock: socket.socket) -> OSError | None:
     except OSError as error:
         return error
     return None
-
-
-def _numeric_address(endpoint: Endpoint) -> _Address | None:
-    """Return the address of a numeric host; None for a name."""
-    try:
-        return _resolve_addresses(endpoint, socket.AI_NUMERICHOST)[0]
-    except OSError:
-        return None
-
-
-def _resolve_addresses(endpoint: Endpoint, flags: int) -> list[_Address]:
-    found = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM, flags=flags)
-    return list(dict.fromkeys(_Address(family, sockaddr) for family, _, _, _, sockaddr in found))

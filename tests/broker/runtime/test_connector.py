@@ -7,6 +7,7 @@ import resource
 import selectors
 import socket
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -135,6 +136,68 @@ def test_attempts_at_one_name_share_a_resolution(
     loop.run_until(lambda: len(loop.connected) == 2)
 
     assert sorted(loop.connected) == [1, 2]
+
+
+@pytest.fixture
+def known(loop: Loop, listener: socket.socket, monkeypatch: pytest.MonkeyPatch) -> Endpoint:
+    """Return an endpoint of a name, to which a connection was established."""
+    resolve_to(monkeypatch, "127.0.0.1")
+    endpoint = Endpoint("broker", listener.getsockname()[1])
+    loop.connector.connect(0, endpoint)
+    loop.run_until(lambda: 0 in loop.connected)
+    return endpoint
+
+
+def fail_to_resolve(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise socket.gaierror(code, "failed")
+
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+
+
+def test_last_address_is_used_while_no_name_server_responds(
+    loop: Loop, known: Endpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    released = threading.Event()
+    resolve = socket.getaddrinfo
+
+    def hang(host: str, port: int, **options: Any) -> list[Any]:
+        if not options.get("flags"):
+            released.wait()
+        return resolve(host, port, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", hang)
+    try:
+        loop.connector.connect(1, known)
+        loop.connector.connect(2, Endpoint("unknown", known.port))
+        loop.run_until(lambda: 1 in loop.connected)
+        loop.connector.connect(3, known)
+        loop.run_until(lambda: 3 in loop.connected)
+        assert (2 in loop.connected, loop.failed) == (False, {})
+    finally:
+        released.set()
+    loop.run_until(lambda: 2 in loop.connected)
+    assert [record.getMessage() for record in caplog.records] == [
+        "no name server responds for broker; connecting to its last known address"
+    ]
+
+
+def test_last_address_is_used_after_a_temporary_failure(
+    loop: Loop, known: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_to_resolve(monkeypatch, socket.EAI_AGAIN)
+    loop.connector.connect(1, known)
+    loop.connector.connect(2, Endpoint("unknown", known.port))
+    loop.run_until(lambda: 1 in loop.connected and 2 in loop.failed)
+
+
+def test_address_of_a_name_that_is_gone_is_used_no_more(
+    loop: Loop, known: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for connection, code in ((1, socket.EAI_NONAME), (2, socket.EAI_AGAIN)):
+        fail_to_resolve(monkeypatch, code)
+        loop.connector.connect(connection, known)
+        loop.run_until(lambda connection=connection: connection in loop.failed)  # type: ignore[misc]
 
 
 def test_cancelled_attempt_reports_nothing(loop: Loop, unused_port: int) -> None:
