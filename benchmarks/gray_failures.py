@@ -48,8 +48,9 @@ NETWORK_KINDS = (
     "hears no node",
     "is not heard by nodes",
     "cut off from nodes",
+    "cut off from one other node",
     "loses 30 % of packets",
-    "0.5 s to another node",
+    "0.5 s to one other node",
 )
 KINDS = (*PROCESS_KINDS, *NETWORK_KINDS)
 SECTIONS = {"Gray failures": PROCESS_KINDS, "Gray failures of networks": NETWORK_KINDS}
@@ -65,9 +66,10 @@ def stopped(cluster: Cluster, node: int) -> Iterator[None]:
         process.send_signal(signal.SIGCONT)
 
 
-def fault(cluster: Cluster, kind: str, node: int) -> AbstractContextManager[None]:
+def fault(cluster: Cluster, kind: str, node: int, other: int) -> AbstractContextManager[None]:
+    """Return the failure of ``node``; the one of a link is between it and ``other``."""
     if cluster.network is not None:
-        return sick(cluster.network, kind, node)
+        return sick(cluster.network, kind, node, other)
     if kind == "stopped":
         return stopped(cluster, node)
     data = data_of(cluster, node)
@@ -87,10 +89,12 @@ def failed_disk(cluster: Cluster, kind: str, node: int) -> Iterator[None]:
 
 
 @contextmanager
-def sick(network: Network, kind: str, node: int) -> Iterator[None]:
+def sick(network: Network, kind: str, node: int, other: int) -> Iterator[None]:
     others = network.everyone_but(node, *((CALLER,) if "node" in kind else ()))
-    if kind == "0.5 s to another node":
-        others, impairment = others[:1], Impairment(delay_s=0.5)
+    if "other node" in kind:
+        others = [other]
+    if kind.startswith("0.5 s"):
+        impairment = Impairment(delay_s=0.5)
     else:
         impairment = Impairment(loss=0.3) if kind == "loses 30 % of packets" else CUT
     if not kind.startswith("hears"):
@@ -124,6 +128,7 @@ def measure_fault(cluster: Cluster, view: View, kind: str, *, leads_quorum: bool
     view.spread_leaders(topic, PARTITIONS)
     leader = cluster.quorum_leader()
     victim = leader if leads_quorum else next(node for node in NODE_IDS if node != leader)
+    other = next(node for node in NODE_IDS if node not in (leader, victim))
     led = {partition for partition, (node, _) in view.partitions(topic).items() if node == victim}
     load_of = steady_load.running(
         cluster.bootstrap_server, topic, partitions=PARTITIONS, rate_per_s=RATE_PER_S, linger_ms=5
@@ -131,7 +136,7 @@ def measure_fault(cluster: Cluster, view: View, kind: str, *, leads_quorum: bool
     with load_of as load:
         time.sleep(CALM_S)
         began_s = time.perf_counter()
-        with fault(cluster, kind, victim):
+        with fault(cluster, kind, victim, other):
             time.sleep(seconds)
         ended_s = time.perf_counter()
         time.sleep(CALM_S)

@@ -252,11 +252,13 @@ class View:
     def spread_leaders(self, topic: str, partitions: int) -> None:
         """Give every partition its preferred leader again, and wait until every node leads some."""
         wanted = [TopicPartition(topic, partition) for partition in range(partitions)]
-        self.admin.elect_leaders(ElectionType.PREFERRED, wanted).result(30)
-        wait_until(
-            f"every node leads partitions of {topic}",
-            lambda: len({leader for leader, _ in self.partitions(topic).values()}) == len(NODE_IDS),
-        )
+
+        def are_spread() -> bool:
+            # Again and again: a node that has just started may leave its in-sync sets once more.
+            self.admin.elect_leaders(ElectionType.PREFERRED, wanted).result(30)
+            return len({leader for leader, _ in self.partitions(topic).values()}) == len(NODE_IDS)
+
+        wait_until(f"every node leads partitions of {topic}", are_spread, pause_s=0.2)
 
     def wait_until_led_without(self, node: int, topic: str) -> None:
         def led() -> bool:

@@ -29,7 +29,7 @@ ottla.advertised.host STRING "" - - read-only acted-on unlisted
 ottla.advertise.dialled.address BOOLEAN false - - read-only acted-on unlisted
     Advertise to each client the address that it has connected to; for one node that is reached by several names.
 ottla.broker.response.timeout.ms INT 1000 200..60000|0 ms read-only acted-on unlisted
-    The controller fences a broker that does not respond for so long though connected; 0 leaves it to its session.
+    The controller fences a connected broker that is silent for so long, leaders drop such followers; 0 for neither.
 ottla.fetch.session.cache.bytes LONG 33554432 0.. bytes read-only acted-on unlisted
     Memory for the partitions of all fetch sessions, some 400 bytes each; consumers beyond it have no sessions.
 ottla.loop.disk.wait.max.ms INT 600000 10000..86400000|0 ms read-only acted-on unlisted

@@ -19,7 +19,14 @@ from ottla.controller.state import ControllerState
 from ottla.errors import ErrorCode
 from ottla.metadata.cluster import BrokerRegistration
 from ottla.metadata.records import MetadataRecord
-from ottla.metadata.topics import NO_LEADER_CHANGE, RECOVERED, RECOVERING, PartitionRegistration, TopicImage
+from ottla.metadata.topics import (
+    NO_LEADER_CHANGE,
+    RECOVERED,
+    RECOVERING,
+    PartitionRegistration,
+    TopicImage,
+    enough_in_sync,
+)
 from ottla.types import NodeId
 from ottla.wire.messages.alter_partition import (
     AlterPartitionRequest,
@@ -32,8 +39,6 @@ from ottla.wire.messages.alter_partition import (
 from ottla.wire.messages.metadata_log import PartitionChangeRecord
 
 _ANY_EPOCH = -1
-ENOUGH_MEMBERS_MIN = 2
-"""An in-sync set of one takes any replica: the next failure would stop the partition, or lose its records."""
 
 logger = logging.getLogger(__name__)
 
@@ -138,9 +143,8 @@ class AlterPartitionControl:
             return ErrorCode.INVALID_REQUEST
         if any(self._is_ineligible(each) for each in wanted.new_isr_with_epochs):
             return ErrorCode.INELIGIBLE_REPLICA
-        if self._adds_unsteady(partition, wanted) and len(partition.isr) >= max(
-            ENOUGH_MEMBERS_MIN, self._configs.min_insync_replicas(topic.name)
-        ):
+        enough = enough_in_sync(self._configs.min_insync_replicas(topic.name))
+        if len(partition.isr) >= enough and self._adds_unsteady(partition, wanted):
             return ErrorCode.INELIGIBLE_REPLICA
         return ErrorCode.NONE
 

@@ -22,6 +22,7 @@ from ottla.wire.messages.metadata_log import (
 
 NO_LEADER = -1
 NO_LEADER_CHANGE = -2
+_ENOUGH_IN_SYNC_MIN = 2
 NO_RECOVERY_CHANGE = -1
 
 RECOVERED = 0
@@ -134,6 +135,14 @@ class PartitionRegistration(NamedTuple):
             last_known_elr=tuple(record.last_known_elr or ()),
             leader_recovery_state=record.leader_recovery_state,
         )
+
+
+def enough_in_sync(min_insync_replicas: int) -> int:
+    """Return how many members an in-sync set needs in order to do without a replica that hangs now and then.
+
+    A set of one takes, and keeps, any replica: the next failure would stop the partition, or lose its records.
+    """
+    return max(_ENOUGH_IN_SYNC_MIN, min_insync_replicas)
 
 
 def _changed(change: list[NodeId] | None, current: tuple[NodeId, ...]) -> tuple[NodeId, ...]:

@@ -55,7 +55,8 @@ class Isolation:
         """Return when to check again at the latest."""
         replicas, in_contact_until_ms = self._replicas, self._in_contact_until_ms()
         silence_max_ms = replicas.config.confirmation_age_max_ms
-        isolated_at_ms = max(in_contact_until_ms, replicas.last_follower_fetch_ms + silence_max_ms, self._not_before_ms)
+        last_fetch_ms = replicas.isr_manager.followers.newest_fetch_ms
+        isolated_at_ms = max(in_contact_until_ms, last_fetch_ms + silence_max_ms, self._not_before_ms)
         if now_ms < isolated_at_ms:
             replicas.is_isolated = False
             return None if in_contact_until_ms == NEVER_MS else isolated_at_ms

@@ -275,6 +275,7 @@ def replication_config(config: NodeConfig) -> ReplicationConfig:
         fetch_backoff_ms=config.replica_fetch_backoff_ms,
         socket_timeout_ms=config.replica_socket_timeout_ms,
         confirmation_age_max_ms=_confirmation_age_max_ms(config),
+        follower_silence_max_ms=config.ottla_broker_response_timeout_ms,
         selector_class=config.replica_selector_class or "",
         leader_throttled_rate=config.leader_replication_throttled_rate,
         follower_throttled_rate=config.follower_replication_throttled_rate,

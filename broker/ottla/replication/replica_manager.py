@@ -58,7 +58,6 @@ class ReplicaManager:
         disconnected_leaders: lost leaders of those, and the responses that wait for their successors.
         leader_quota, follower_quota: replication throttles.
         replication_bytes_out: record bytes sent to followers.
-        last_follower_fetch_ms: monotonic time at which the last fetch of any follower arrived.
         is_isolated: set by `node.isolation`: neither the quorum nor a follower responds to this node.
     """
 
@@ -88,7 +87,6 @@ class ReplicaManager:
         self.watchers = PartitionWatchers()
         self.traffic = Traffic()
         self.replication_bytes_out = 0
-        self.last_follower_fetch_ms = 0
         self.is_isolated = False
         self._logs = logs
         self._clock = clock

@@ -20,6 +20,9 @@ CONTROLLER_SILENCE_MS = 2_600
 """controller.quorum.fetch.timeout.ms, the quorum's election, and a quarter of ottla.broker.response.timeout.ms."""
 ISOLATED_MS = 2_600
 """controller.quorum.fetch.timeout.ms, and a fetch that was waiting; the followers are silent for longer by then."""
+FETCH_TIMEOUT_MS = 30_000
+LINK_SILENCE_MS = 2_000
+"""A fetch that waits, ottla.broker.response.timeout.ms, and the change of the in-sync set."""
 HEARTBEAT_MS = 2_000
 """Default of broker.heartbeat.interval.ms."""
 SESSION_MS = 9_000
@@ -48,11 +51,11 @@ class World:
     def partitions(self) -> list[PartitionRegistration]:
         return list(self.observer.image.topics.by_name["t"].partitions.values())
 
-    def send(self, value: bytes) -> None:
+    def send(self, value: bytes, timeout_ms: int = 1_000) -> None:
         """Produce to each partition, acknowledged by every replica in sync."""
         for index, partition in enumerate(self.partitions()):
             client = self.cluster.connect(partition.leader)
-            response = produce(client, "t", batch_of(client, [value]), partition=index, acks=-1)
+            response = produce(client, "t", batch_of(client, [value]), partition=index, acks=-1, timeout_ms=timeout_ms)
             assert response.error_code == ErrorCode.NONE
 
     def is_replaced(self, victim: NodeId) -> bool:
@@ -63,9 +66,9 @@ class World:
         self.cluster.thaw(victim)
         self.cluster.run_until(lambda: not self.is_replaced(victim))
 
-    def check(self, values: list[bytes]) -> None:
+    def check(self, values: list[bytes], *, limit_ms: int = 10_000) -> None:
         """Wait for every replica to be in sync, and compare the records of each partition."""
-        self.cluster.run_until(lambda: all(len(each.isr) == 3 for each in self.partitions()), limit_ms=10_000)
+        self.cluster.run_until(lambda: all(len(each.isr) == 3 for each in self.partitions()), limit_ms=limit_ms)
         for index, partition in enumerate(self.partitions()):
             records = records_in(fetch(self.cluster.connect(partition.leader), "t", 0, partition=index))
             assert [record.value for record in records] == values
@@ -243,3 +246,25 @@ def test_node_that_stalls_again_and_again_stays_out_of_the_in_sync_sets(seed: in
 
     assert in_sync_ms <= STALL_MS
     world.check([b"%d" % number for number in range(20)])
+
+
+def test_link_between_two_nodes_that_is_cut_delays_commits_for_two_seconds() -> None:
+    """The controller hears both nodes, so that none is fenced; each leads partitions that the other follows."""
+    world = World(1)
+    cluster = world.cluster
+    chaos = NetworkChaos(SeededRandom(1), fastest_ms=1, slowest_ms=1)
+    cluster.fabric.conditions = chaos
+    world.send(b"before")
+    one, other = (place for place in cluster.nodes.values() if place.node_id != world.active)
+    chaos.cut(one.host, other.host)
+    chaos.cut(other.host, one.host)
+
+    began_ms = cluster.clock.monotonic_ms()
+    world.send(b"meanwhile", timeout_ms=60_000)
+    assert cluster.clock.monotonic_ms() - began_ms < LINK_SILENCE_MS
+    assert not any(broker.is_fenced for broker in world.observer.image.cluster.brokers.values())
+
+    chaos.mend(one.host, other.host)
+    chaos.mend(other.host, one.host)
+    # A fetch that was under way waits for replica.socket.timeout.ms; Linux ends its connection after three seconds.
+    world.check([b"before", b"meanwhile"], limit_ms=2 * FETCH_TIMEOUT_MS)

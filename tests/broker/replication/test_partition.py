@@ -143,6 +143,7 @@ def test_commit_below_the_minimum_reports_not_enough_replicas_after_append(trio:
 
 
 def test_acks_all_fails_after_its_timeout(trio: Any) -> None:
+    trio.cut(1, 2)
     trio.cut(1, 3)
     responses = trio[1].produce(b"a", timeout_ms=2_000)
     trio.run(1_950)
@@ -166,17 +167,62 @@ def shrink_time_ms(cluster: Any, limit_ms: int) -> int | None:
     return None
 
 
-def test_lagging_follower_leaves_the_isr_after_the_lag_time(trio: Any) -> None:
+@pytest.mark.parametrize(
+    ("silence_max_ms", "earliest_ms", "latest_ms"),
+    [
+        pytest.param(0, LAG_MS - 500, LAG_MS + LAG_MS // 2, id="after-the-lag-time"),
+        pytest.param(1_000, 1_000, 1_600, id="when-it-is-silent"),
+    ],
+)
+def test_follower_that_does_not_fetch_leaves_the_isr(
+    new_cluster: Callable[..., Any], silence_max_ms: int, earliest_ms: int, latest_ms: int
+) -> None:
+    cluster = new_cluster(3, replication=ReplicationConfig(follower_silence_max_ms=silence_max_ms))
+    cluster.controller.create_topic("t", (1, 2, 3))
+    cluster.run(1_000)
+    cluster.cut(1, 3)
+    responses = cluster[1].produce(b"a", timeout_ms=120_000)
+    waited_ms = shrink_time_ms(cluster, 3 * LAG_MS)
+    cluster.settle()
+
+    assert waited_ms is not None
+    assert earliest_ms < waited_ms <= latest_ms
+    assert cluster.controller.partition().isr == (1, 2)
+    assert ErrorCode(responses[0].error_code) is ErrorCode.NONE
+
+
+def test_silent_follower_stays_where_too_few_members_would_be_left(pair: Any) -> None:
+    pair.run(1_000)
+    pair.cut(1, 2)
+    pair[1].produce(b"a", timeout_ms=120_000)
+
+    assert shrink_time_ms(pair, LAG_MS - 1_000) is None
+
+
+def test_silent_follower_leaves_when_records_have_to_wait_for_it(trio: Any) -> None:
+    """It had everything, and was known to be silent, when the record was appended."""
     trio.run(1_000)
     trio.cut(1, 3)
+    assert shrink_time_ms(trio, 10_000) is None
     responses = trio[1].produce(b"a", timeout_ms=120_000)
-    waited_ms = shrink_time_ms(trio, 3 * LAG_MS)
+    waited_ms = shrink_time_ms(trio, LAG_MS)
     trio.settle()
 
     assert waited_ms is not None
-    assert LAG_MS - 500 < waited_ms <= LAG_MS + LAG_MS // 2
-    assert trio.controller.partition().isr == (1, 2)
+    assert waited_ms <= 1_100
     assert ErrorCode(responses[0].error_code) is ErrorCode.NONE
+
+
+def test_silent_follower_joins_again_when_it_fetches(trio: Any) -> None:
+    trio.run(1_000)
+    trio.cut(1, 3)
+    trio[1].produce(b"a")
+    trio.run(3_000)
+    assert trio.controller.partition().isr == (1, 2)
+
+    trio.heal()
+    trio.run(3_000)
+    assert trio.controller.partition().isr == (1, 2, 3)
 
 
 def test_caught_up_follower_stays_in_sync_however_long_it_is_down(trio: Any) -> None:

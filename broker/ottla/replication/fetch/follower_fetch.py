@@ -91,7 +91,7 @@ class FollowerFetch(FetchRound):
         return is_further
 
     def _finish_preparing(self) -> None:
-        self.replicas.last_follower_fetch_ms = self.origin.received_at_ms
+        self.replicas.isr_manager.followers.on_fetch(self._replica_id, self.origin.received_at_ms, self.wait_ms_max)
         self._was_awaited = self.replicas.awaited_followers.awaits(self._replica_id, self.origin.received_at_ms)
         is_new_session = self._listed_session is not None and not self.session.is_incremental
         if self._was_awaited or is_new_session:

@@ -14,7 +14,7 @@ KIP-497 (AlterPartition), KIP-903 (broker epochs), KIP-966 (minimum in-sync repl
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
@@ -46,7 +46,7 @@ class IsrEvent(Enum):
     FOLLOWS = "another node leads, or none (metadata)"
     STOPPED = "replica removed, or disk failed"
     CAUGHT_UP = "a follower has caught up"
-    LAGGED = "a member lags for replica.lag.time.max.ms"
+    LAGGED = "a member lags for replica.lag.time.max.ms, or is silent"
     ACCEPTED = "changed (controller)"
     REJECTED = "rejected (controller)"
     UNDECIDED = "unknown yet (controller)"
@@ -65,9 +65,9 @@ TRANSITIONS: Final[Mapping[tuple[IsrState, IsrEvent], IsrState]] = {
     **{(state, IsrEvent.UNDECIDED): state for state in _PENDING},
 }
 
-INELIGIBLE_RETRY_MS: Final = 2_000
-"""A replica that the controller does not let join is proposed again after this time; until then no commit waits for
-it."""
+EXCLUDED_MS: Final = 2_000
+"""A replica that the controller does not let join, or that was silent, is proposed after this time, and no commit waits
+for it until then."""
 
 _NOT_APPLIED: Final = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
 _AWAITS_METADATA: Final = frozenset(
@@ -198,8 +198,19 @@ class PartitionIsr:
                 return self._propose(isr, maximal=isr, own_broker_epoch=own_broker_epoch)
         return None
 
-    def on_lag_check(self, *, end_offset: Offset, now_ms: int, own_broker_epoch: int) -> IsrChange | None:
-        """Return the change that removes followers that were behind for too long; None as for `on_expansion_check`."""
+    def on_lag_check(
+        self,
+        *,
+        end_offset: Offset,
+        now_ms: int,
+        own_broker_epoch: int,
+        silent: Iterable[NodeId] = (),
+        enough: int = 2,
+    ) -> IsrChange | None:
+        """Return the change that removes followers that were behind for too long; None as for `on_expansion_check`.
+
+        Members that are ``silent`` and behind are removed at once if ``enough`` members are left without them.
+        """
         if self.state is not IsrState.COMMITTED or len(self.in_sync) < 2:
             return None
         kept = tuple(
@@ -207,6 +218,15 @@ class PartitionIsr:
             for broker_id in self.in_sync
             if broker_id == self.node_id or self._is_caught_up(broker_id, end_offset, now_ms)
         )
+        delaying = {
+            broker_id
+            for broker_id in silent
+            if broker_id in self.remote and self.remote[broker_id].log_end_offset < end_offset
+        }.intersection(kept)
+        if delaying and len(kept) - len(delaying) >= enough:
+            kept = tuple(broker_id for broker_id in kept if broker_id not in delaying)
+            for broker_id in delaying:
+                self.remote[broker_id].excluded_ms = now_ms
         if kept == self.in_sync:
             return None
         behind = ", ".join(
@@ -215,7 +235,7 @@ class PartitionIsr:
             if replica.broker_id in self.in_sync and replica.broker_id not in kept
         )
         logger.info(
-            "%s: shrinking the ISR from %s to %s; behind the end offset %d for more than %d ms: %s",
+            "%s: shrinking the ISR from %s to %s; silent, or behind the end offset %d for more than %d ms: %s",
             self.topic_partition,
             self.in_sync,
             kept,
@@ -245,7 +265,7 @@ class PartitionIsr:
     def _on_rejected(self, change: IsrChange, code: ErrorCode, now_ms: int) -> IsrOutcome:
         if code is ErrorCode.INELIGIBLE_REPLICA:
             for broker_id in set(change.isr).intersection(self.remote).difference(self.in_sync):
-                self.remote[broker_id].ineligible_ms = now_ms
+                self.remote[broker_id].excluded_ms = now_ms
         if code in _NOT_APPLIED:
             self._enter(IsrEvent.REJECTED)
             logger.debug("%s: the controller rejected the ISR %s: %s", self.topic_partition, change.isr, code.name)
@@ -307,7 +327,7 @@ class PartitionIsr:
     def _may_join(self, replica: RemoteReplica, now_ms: int) -> bool:
         """Return whether a follower outside the set is alive, as its leader and the controller see it."""
         is_active = now_ms - replica.last_active_ms <= self.fetch_age_max_ms
-        was_rejected = now_ms - replica.ineligible_ms < INELIGIBLE_RETRY_MS
+        was_rejected = now_ms - replica.excluded_ms < EXCLUDED_MS
         return is_active and not was_rejected and self.brokers.may_join_isr(replica.broker_id, replica.broker_epoch)
 
     def _is_caught_up(self, broker_id: NodeId, end_offset: Offset, now_ms: int) -> bool:

@@ -28,7 +28,8 @@ class RemoteReplica:
     ``sessionless_fetch_ms`` the time of its last fetch where that had none;
     ``leader_end_offset_then`` the leader's log end offset at the last fetch that named the partition; ``served_offset``
     the start of the records that were sent last: a follower that fetches them again may have rejected them;
-    ``ineligible_ms`` the time at which the controller last rejected that this incarnation joins the in-sync set.
+    ``excluded_ms`` the time at which this incarnation was last kept out of the in-sync set: rejected by the controller,
+    or silent.
     """
 
     broker_id: NodeId
@@ -41,7 +42,7 @@ class RemoteReplica:
     sessionless_fetch_ms: int = LONG_AGO_MS
     leader_end_offset_then: Offset = UNKNOWN_OFFSET
     served_offset: Offset = UNKNOWN_OFFSET
-    ineligible_ms: int = LONG_AGO_MS
+    excluded_ms: int = LONG_AGO_MS
 
     @property
     def last_active_ms(self) -> int:
@@ -91,7 +92,7 @@ class RemoteReplica:
         self.leader_end_offset_then = max(self.leader_end_offset_then, leader_end_offset)
         self.last_fetch_ms = now_ms
         if broker_epoch != self.broker_epoch:
-            self.ineligible_ms = LONG_AGO_MS
+            self.excluded_ms = LONG_AGO_MS
         self.broker_epoch = broker_epoch
         self.session = session
         self.sessionless_fetch_ms = now_ms if session is None else LONG_AGO_MS

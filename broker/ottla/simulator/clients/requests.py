@@ -57,12 +57,19 @@ def batch_of(client: Client, values: Sequence[bytes], **options: int) -> bytes:
 
 
 def produce(
-    client: Client, topic: str, batch: Records | None, *, partition: int = 0, acks: int = 1, version: int = 9
+    client: Client,
+    topic: str,
+    batch: Records | None,
+    *,
+    partition: int = 0,
+    acks: int = 1,
+    version: int = 9,
+    timeout_ms: int = 1_000,
 ) -> PartitionProduceResponse:
     """Produce one batch and return its partition's part of the response."""
     data = PartitionProduceData(index=partition, records=batch)
     request = ProduceRequest(
-        acks=acks, timeout_ms=1_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
+        acks=acks, timeout_ms=timeout_ms, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
     )
     return client.ask(request, ProduceResponse, version).responses[0].partition_responses[0]
 

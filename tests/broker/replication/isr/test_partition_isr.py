@@ -8,7 +8,7 @@ from ottla.errors import ErrorCode
 from ottla.metadata.cluster import BrokerRegistration, ClusterImage
 from ottla.metadata.topics import PartitionRegistration
 from ottla.replication.isr.isr_change import IsrChange, IsrOutcome
-from ottla.replication.isr.partition_isr import INELIGIBLE_RETRY_MS, TRANSITIONS, IsrEvent, IsrState, PartitionIsr
+from ottla.replication.isr.partition_isr import EXCLUDED_MS, TRANSITIONS, IsrEvent, IsrState, PartitionIsr
 from ottla.replication.peer_brokers import Brokers
 from ottla.types import TopicPartition, Uuid
 from ottla.wire.messages.alter_partition import AlterPartitionResponsePartitionData
@@ -145,12 +145,12 @@ def test_ineligible_follower_is_proposed_again_later_and_delays_no_commit_until_
     machine.on_response(change, response(ErrorCode.INELIGIBLE_REPLICA), now_ms=10)
     limits = {"end_offset": 12, "min_in_sync": 1}
 
-    for now_ms in (11, 9 + INELIGIBLE_RETRY_MS):
+    for now_ms in (11, 9 + EXCLUDED_MS):
         fetch(machine, 3, 10, now_ms=now_ms)
         assert machine.on_expansion_check(high_watermark=10, now_ms=now_ms, own_broker_epoch=1) is None
         assert machine.committable_offset(12, now_ms=now_ms, **limits) == 12
-    fetch(machine, 3, 10, now_ms=10 + INELIGIBLE_RETRY_MS)
-    again = machine.on_expansion_check(high_watermark=10, now_ms=10 + INELIGIBLE_RETRY_MS, own_broker_epoch=1)
+    fetch(machine, 3, 10, now_ms=10 + EXCLUDED_MS)
+    again = machine.on_expansion_check(high_watermark=10, now_ms=10 + EXCLUDED_MS, own_broker_epoch=1)
     assert again is not None
     assert again.isr == (1, 2, 3)
 
