@@ -43,6 +43,7 @@ class ControllerMetrics:
         ended_sessions: brokers fenced because their session timed out (not in Kafka).
         failed_probes: brokers fenced because a probe of their listener had the connection refused (not in Kafka).
         failed_pings: brokers fenced because they did not respond, though connected (not in Kafka).
+        unsteady_brokers: brokers that returned lately after they had not responded (`BrokerProbes`; not in Kafka).
         last_applied_offset: LastAppliedRecordOffset.
         last_committed_offset: LastCommittedRecordOffset.
         broker_registration_states: BrokerRegistrationState by id: 10 fenced, 20 controlled shutdown, 30 active.
@@ -67,6 +68,7 @@ class ControllerMetrics:
     ended_sessions: int
     failed_probes: int
     failed_pings: int
+    unsteady_brokers: int
     last_applied_offset: int
     last_committed_offset: int
     broker_registration_states: dict[int, int]
@@ -87,6 +89,7 @@ def controller_metrics(
     counters: ControllerCounters,
     *,
     is_active: bool,
+    unsteady_brokers: int,
     committed_offset: int,
 ) -> ControllerMetrics:
     """Compute the metrics from the newest state, in time that grows with brokers and with impaired partitions."""
@@ -115,6 +118,7 @@ def controller_metrics(
         ended_sessions=counters.ended_sessions,
         failed_probes=counters.failed_probes,
         failed_pings=counters.failed_pings,
+        unsteady_brokers=unsteady_brokers,
         last_applied_offset=state.image.provenance.last_contained_offset,
         last_committed_offset=committed_offset,
         broker_registration_states={
@@ -230,6 +234,11 @@ ROWS: Final[Rows[ControllerMetrics]] = (
         "Brokers fenced: connection refused at their listener, no response, or session timed out.",
         "reason",
         lambda it: {"refused": it.failed_probes, "hanging": it.failed_pings, "silent": it.ended_sessions},
+    ),
+    gauge(
+        "ottla_unsteady_brokers",
+        "Brokers that join only in-sync sets that lack members, since they did not respond a moment ago.",
+        lambda it: it.unsteady_brokers,
     ),
     by_label(
         "gauge",

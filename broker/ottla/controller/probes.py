@@ -105,6 +105,9 @@ class BrokerProbes:
         suspicion = self._suspicions.get(broker.broker_id)
         return suspicion is not None and suspicion.epoch == broker.epoch and now_ms < suspicion.unsteady_until_ms
 
+    def unsteady_count(self, now_ms: int) -> int:
+        return sum(now_ms < suspicion.unsteady_until_ms for suspicion in self._suspicions.values())
+
     def extend_unsteadiness(self, broker: BrokerRegistration, now_ms: int) -> bool:
         """Note that the broker failed at ``now_ms``; return whether it is unsteady, for its whole time from then on."""
         if not self.is_unsteady(broker, now_ms):

@@ -368,6 +368,7 @@ class QuorumController:
             self._configs,
             self._counters,
             is_active=self.is_active,
+            unsteady_brokers=self._probes.unsteady_count(self._clock.monotonic_ms()) if self.is_active else 0,
             committed_offset=self._queue.committed_offset,
         )
 

@@ -45,6 +45,8 @@ class ReplicationSample(NamedTuple):
     failed_isr_updates: int
     fetchers_max_lag: int
     failed_partitions: int
+    silent_followers: int
+    is_isolated: bool
 
 
 class FetchSessionSample(NamedTuple):
@@ -69,7 +71,15 @@ def sample_partition(partition: Partition) -> PartitionSample:
 
 def sample_replication(replicas: ReplicaManager) -> ReplicationSample:
     isr, fetchers = replicas.isr_manager, replicas.fetchers
-    return ReplicationSample(isr.expansions, isr.shrinks, isr.failed_updates, fetchers.max_lag, fetchers.failed_count)
+    return ReplicationSample(
+        isr.expansions,
+        isr.shrinks,
+        isr.failed_updates,
+        fetchers.max_lag,
+        fetchers.failed_count,
+        len(isr.followers.silent),
+        replicas.is_isolated,
+    )
 
 
 def sample_purgatories(replicas: ReplicaManager) -> dict[str, int]:
@@ -136,6 +146,16 @@ REPLICATION_ROWS: Final[Rows[ReplicationSample]] = (
         "kafka_server_replicafetchermanager_failedpartitionscount",
         "Partitions that are not fetched any more until their leadership changes.",
         lambda it: it.failed_partitions,
+    ),
+    gauge(
+        "ottla_silent_followers",
+        "Brokers in sync with a partition of this one that do not fetch from it any more.",
+        lambda it: it.silent_followers,
+    ),
+    gauge(
+        "ottla_isolated",
+        "1 while neither the quorum nor a follower responds to this node, and it rejects acks=all.",
+        lambda it: int(it.is_isolated),
     ),
 )
 

@@ -210,7 +210,9 @@ def test_unsteady_broker_joins_only_in_sync_sets_that_lack_members(cluster: Any,
     """Two members, and min.insync.replicas."""
     cluster.assign("needs-all", [2, 3, 1], **{"min.insync.replicas": "3"})
     cluster.assign("alone", [2, 1])
+    assert cluster.active.metrics().unsteady_brokers == 0
     assert false_alarm(cluster, probe, 1)
+    assert cluster.active.metrics().unsteady_brokers == 1
     assert [cluster.partition(each).isr for each in ("t", "needs-all", "alone")] == [(2, 3), (2, 3), (2,)]
 
     enough = cluster.alter_partition("t", [2, 3, 1])
@@ -220,6 +222,7 @@ def test_unsteady_broker_joins_only_in_sync_sets_that_lack_members(cluster: Any,
 
     stay_alive(cluster, UNSTEADY_MS)
     assert cluster.alter_partition("t", [2, 3, 1]).error_code == ErrorCode.NONE
+    assert cluster.active.metrics().unsteady_brokers == 0
 
 
 def test_unsteady_broker_stays_in_the_sets_that_have_it(cluster: Any, probe: ScriptedProbe) -> None:

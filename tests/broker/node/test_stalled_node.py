@@ -4,6 +4,7 @@ import pytest
 
 from ottla.errors import ErrorCode
 from ottla.metadata.topics import PartitionRegistration
+from ottla.replication.metrics import sample_replication
 from ottla.simulator.clients.requests import batch_of, create_topic, fetch, produce, records_in
 from ottla.simulator.faults.network_chaos import NetworkChaos
 from ottla.simulator.invariants.state_observer import StateObserver
@@ -177,6 +178,9 @@ def test_node_that_only_clients_reach_disconnects_them_once(direction: str, is_c
             chaos.cut(cluster.nodes[victim].host, other.host)
 
     cluster.run_until(lambda: client.is_closed, limit_ms=ISOLATED_MS)
+    assert [sample_replication(place.node.replicas).is_isolated for place in cluster.nodes.values()] == [
+        node_id == victim for node_id in cluster.nodes
+    ]
     again = cluster.connect(victim)
     index = next(index for index, each in enumerate(led) if each == victim)
     response = produce(again, "t", batch_of(again, [b"unconfirmed"]), partition=index, acks=-1)

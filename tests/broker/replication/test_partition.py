@@ -8,6 +8,7 @@ import pytest
 from ottla.errors import ErrorCode
 from ottla.log.config import LogConfig
 from ottla.replication.config import ReplicationConfig
+from ottla.replication.metrics import sample_replication
 
 LAG_MS = ReplicationConfig().lag_time_max_ms
 
@@ -204,6 +205,7 @@ def test_silent_follower_leaves_when_records_have_to_wait_for_it(trio: Any) -> N
     trio.run(1_000)
     trio.cut(1, 3)
     assert shrink_time_ms(trio, 10_000) is None
+    assert sample_replication(trio[1].replicas).silent_followers == 1
     responses = trio[1].produce(b"a", timeout_ms=120_000)
     waited_ms = shrink_time_ms(trio, LAG_MS)
     trio.settle()
@@ -223,6 +225,7 @@ def test_silent_follower_joins_again_when_it_fetches(trio: Any) -> None:
     trio.heal()
     trio.run(3_000)
     assert trio.controller.partition().isr == (1, 2, 3)
+    assert sample_replication(trio[1].replicas).silent_followers == 0
 
 
 def test_caught_up_follower_stays_in_sync_however_long_it_is_down(trio: Any) -> None:
