@@ -8,7 +8,6 @@ import pytest
 from ottla.errors import ErrorCode
 from ottla.log.config import LogConfig
 from ottla.replication.config import ReplicationConfig
-from ottla.replication.metrics import sample_replication
 
 LAG_MS = ReplicationConfig().lag_time_max_ms
 
@@ -158,16 +157,6 @@ def test_acks_all_fails_after_its_timeout(trio: Any) -> None:
 # --- the in-sync set shrinks
 
 
-def shrink_time_ms(cluster: Any, limit_ms: int) -> int | None:
-    """Return after how many ms a shrink is proposed; None when it is not within the limit."""
-    start_ms = cluster.clock.monotonic_ms()
-    while cluster.clock.monotonic_ms() - start_ms < limit_ms:
-        cluster.run(100)
-        if cluster.controller.requests:
-            return int(cluster.clock.monotonic_ms() - start_ms)
-    return None
-
-
 @pytest.mark.parametrize(
     ("silence_max_ms", "earliest_ms", "latest_ms"),
     [
@@ -183,7 +172,7 @@ def test_follower_that_does_not_fetch_leaves_the_isr(
     cluster.run(1_000)
     cluster.cut(1, 3)
     responses = cluster[1].produce(b"a", timeout_ms=120_000)
-    waited_ms = shrink_time_ms(cluster, 3 * LAG_MS)
+    waited_ms = cluster.shrink_time_ms(3 * LAG_MS)
     cluster.settle()
 
     assert waited_ms is not None
@@ -192,48 +181,12 @@ def test_follower_that_does_not_fetch_leaves_the_isr(
     assert ErrorCode(responses[0].error_code) is ErrorCode.NONE
 
 
-def test_silent_follower_stays_where_too_few_members_would_be_left(pair: Any) -> None:
-    pair.run(1_000)
-    pair.cut(1, 2)
-    pair[1].produce(b"a", timeout_ms=120_000)
-
-    assert shrink_time_ms(pair, LAG_MS - 1_000) is None
-
-
-def test_silent_follower_leaves_when_records_have_to_wait_for_it(trio: Any) -> None:
-    """It had everything, and was known to be silent, when the record was appended."""
-    trio.run(1_000)
-    trio.cut(1, 3)
-    assert shrink_time_ms(trio, 10_000) is None
-    assert sample_replication(trio[1].replicas).silent_followers == 1
-    responses = trio[1].produce(b"a", timeout_ms=120_000)
-    waited_ms = shrink_time_ms(trio, LAG_MS)
-    trio.settle()
-
-    assert waited_ms is not None
-    assert waited_ms <= 1_100
-    assert ErrorCode(responses[0].error_code) is ErrorCode.NONE
-
-
-def test_silent_follower_joins_again_when_it_fetches(trio: Any) -> None:
-    trio.run(1_000)
-    trio.cut(1, 3)
-    trio[1].produce(b"a")
-    trio.run(3_000)
-    assert trio.controller.partition().isr == (1, 2)
-
-    trio.heal()
-    trio.run(3_000)
-    assert trio.controller.partition().isr == (1, 2, 3)
-    assert sample_replication(trio[1].replicas).silent_followers == 0
-
-
 def test_caught_up_follower_stays_in_sync_however_long_it_is_down(trio: Any) -> None:
     trio[1].produce(b"a")
     trio.run(1_000)
     trio.cut(1, 3)
 
-    assert shrink_time_ms(trio, 3 * LAG_MS) is None
+    assert trio.shrink_time_ms(3 * LAG_MS) is None
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,11 @@
-"""Followers that do not fetch any more: silent after the time that their fetch permits and `silence_max_ms`."""
+"""Followers that do not fetch any more: when they are silent, and which in-sync sets do without them."""
+
+from typing import Any
 
 import pytest
 
+from ottla.errors import ErrorCode
+from ottla.replication.metrics import sample_replication
 from ottla.replication.silent_followers import SilentFollowers
 from ottla.types import NEVER_MS
 
@@ -67,3 +71,39 @@ def test_zero_turns_it_off() -> None:
     followers.expect(2, 0)
 
     assert followers.due_ms == NEVER_MS
+
+
+def test_silent_follower_stays_where_too_few_members_would_be_left(pair: Any) -> None:
+    pair.run(1_000)
+    pair.cut(1, 2)
+    pair[1].produce(b"a", timeout_ms=120_000)
+
+    assert pair.shrink_time_ms(20_000) is None
+
+
+def test_silent_follower_leaves_when_records_have_to_wait_for_it(trio: Any) -> None:
+    """It had everything, and was known to be silent, when the record was appended."""
+    trio.run(1_000)
+    trio.cut(1, 3)
+    assert trio.shrink_time_ms(10_000) is None
+    assert sample_replication(trio[1].replicas).silent_followers == 1
+    responses = trio[1].produce(b"a", timeout_ms=120_000)
+    waited_ms = trio.shrink_time_ms(10_000)
+    trio.settle()
+
+    assert waited_ms is not None
+    assert waited_ms <= 1_100
+    assert ErrorCode(responses[0].error_code) is ErrorCode.NONE
+
+
+def test_silent_follower_joins_again_when_it_fetches(trio: Any) -> None:
+    trio.run(1_000)
+    trio.cut(1, 3)
+    trio[1].produce(b"a")
+    trio.run(3_000)
+    assert trio.controller.partition().isr == (1, 2)
+
+    trio.heal()
+    trio.run(3_000)
+    assert trio.controller.partition().isr == (1, 2, 3)
+    assert sample_replication(trio[1].replicas).silent_followers == 0

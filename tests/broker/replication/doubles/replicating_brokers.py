@@ -364,6 +364,15 @@ class Cluster:
         rack = self.controller.image.cluster.brokers[node_id].rack
         broker.broker_epoch = self.controller.register(node_id, rack=rack)
 
+    def shrink_time_ms(self, limit_ms: int) -> int | None:
+        """Return after how many ms a change of the ISR is proposed; None when it is not within the limit."""
+        start_ms = self.clock.monotonic_ms()
+        while self.clock.monotonic_ms() - start_ms < limit_ms:
+            self.run(100)
+            if self.controller.requests:
+                return int(self.clock.monotonic_ms() - start_ms)
+        return None
+
     def cut(self, one: int, other: int) -> None:
         """Break the connections between two brokers, and prevent new ones."""
         self.cuts |= {(one, other), (other, one)}
