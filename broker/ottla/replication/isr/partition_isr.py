@@ -65,10 +65,6 @@ TRANSITIONS: Final[Mapping[tuple[IsrState, IsrEvent], IsrState]] = {
     **{(state, IsrEvent.UNDECIDED): state for state in _PENDING},
 }
 
-EXCLUDED_MS: Final = 2_000
-"""A replica that the controller does not let join, or that was silent, is proposed after this time, and no commit waits
-for it until then."""
-
 _NOT_APPLIED: Final = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
 _AWAITS_METADATA: Final = frozenset(
     {
@@ -226,7 +222,7 @@ class PartitionIsr:
         if delaying and len(kept) - len(delaying) >= enough:
             kept = tuple(broker_id for broker_id in kept if broker_id not in delaying)
             for broker_id in delaying:
-                self.remote[broker_id].excluded_ms = now_ms
+                self.remote[broker_id].exclude(now_ms)
         if kept == self.in_sync:
             return None
         behind = ", ".join(
@@ -259,13 +255,16 @@ class PartitionIsr:
             return IsrOutcome.AWAITS_METADATA
         self._enter(IsrEvent.ACCEPTED)
         self.in_sync = tuple(response.isr)
+        for broker_id in self.in_sync:
+            if broker_id in self.remote:
+                self.remote[broker_id].rejections = 0
         self.partition_epoch = response.partition_epoch
         return IsrOutcome.COMMITTED
 
     def _on_rejected(self, change: IsrChange, code: ErrorCode, now_ms: int) -> IsrOutcome:
         if code is ErrorCode.INELIGIBLE_REPLICA:
             for broker_id in set(change.isr).intersection(self.remote).difference(self.in_sync):
-                self.remote[broker_id].excluded_ms = now_ms
+                self.remote[broker_id].exclude(now_ms)
         if code in _NOT_APPLIED:
             self._enter(IsrEvent.REJECTED)
             logger.debug("%s: the controller rejected the ISR %s: %s", self.topic_partition, change.isr, code.name)
@@ -327,8 +326,8 @@ class PartitionIsr:
     def _may_join(self, replica: RemoteReplica, now_ms: int) -> bool:
         """Return whether a follower outside the set is alive, as its leader and the controller see it."""
         is_active = now_ms - replica.last_active_ms <= self.fetch_age_max_ms
-        was_rejected = now_ms - replica.excluded_ms < EXCLUDED_MS
-        return is_active and not was_rejected and self.brokers.may_join_isr(replica.broker_id, replica.broker_epoch)
+        is_excluded = now_ms < replica.excluded_until_ms
+        return is_active and not is_excluded and self.brokers.may_join_isr(replica.broker_id, replica.broker_epoch)
 
     def _is_caught_up(self, broker_id: NodeId, end_offset: Offset, now_ms: int) -> bool:
         replica = self.remote.get(broker_id)

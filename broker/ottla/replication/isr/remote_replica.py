@@ -11,6 +11,8 @@ from ottla.types import NodeId, Offset
 
 UNKNOWN_OFFSET: Offset = -1
 LONG_AGO_MS = -(1 << 62)
+EXCLUDED_MS_MIN, EXCLUDED_MS_MAX = 1_000, 5_000
+"""A broker that the controller keeps out for minutes may follow thousands of partitions: each proposal is work."""
 
 
 class FetchActivity(Protocol):
@@ -28,8 +30,8 @@ class RemoteReplica:
     ``sessionless_fetch_ms`` the time of its last fetch where that had none;
     ``leader_end_offset_then`` the leader's log end offset at the last fetch that named the partition; ``served_offset``
     the start of the records that were sent last: a follower that fetches them again may have rejected them;
-    ``excluded_ms`` the time at which this incarnation was last kept out of the in-sync set: rejected by the controller,
-    or silent.
+    ``excluded_until_ms`` the time before which this incarnation does not join the in-sync set: the controller rejected
+    it, or it was silent; ``rejections`` how often in a row.
     """
 
     broker_id: NodeId
@@ -42,7 +44,8 @@ class RemoteReplica:
     sessionless_fetch_ms: int = LONG_AGO_MS
     leader_end_offset_then: Offset = UNKNOWN_OFFSET
     served_offset: Offset = UNKNOWN_OFFSET
-    excluded_ms: int = LONG_AGO_MS
+    excluded_until_ms: int = LONG_AGO_MS
+    rejections: int = 0
 
     @property
     def last_active_ms(self) -> int:
@@ -92,10 +95,15 @@ class RemoteReplica:
         self.leader_end_offset_then = max(self.leader_end_offset_then, leader_end_offset)
         self.last_fetch_ms = now_ms
         if broker_epoch != self.broker_epoch:
-            self.excluded_ms = LONG_AGO_MS
+            self.excluded_until_ms, self.rejections = LONG_AGO_MS, 0
         self.broker_epoch = broker_epoch
         self.session = session
         self.sessionless_fetch_ms = now_ms if session is None else LONG_AGO_MS
+
+    def exclude(self, now_ms: int) -> None:
+        """Keep it out of the in-sync set for a while, for twice as long after each rejection in a row."""
+        self.excluded_until_ms = now_ms + min(EXCLUDED_MS_MIN << self.rejections, EXCLUDED_MS_MAX)
+        self.rejections += 1
 
     def on_leader_append(self, end_offset_before: Offset) -> None:
         """Note that the leader's log grew: a follower that had all of it was caught up at its last activity."""

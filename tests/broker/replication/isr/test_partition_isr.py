@@ -8,7 +8,8 @@ from ottla.errors import ErrorCode
 from ottla.metadata.cluster import BrokerRegistration, ClusterImage
 from ottla.metadata.topics import PartitionRegistration
 from ottla.replication.isr.isr_change import IsrChange, IsrOutcome
-from ottla.replication.isr.partition_isr import EXCLUDED_MS, TRANSITIONS, IsrEvent, IsrState, PartitionIsr
+from ottla.replication.isr.partition_isr import TRANSITIONS, IsrEvent, IsrState, PartitionIsr
+from ottla.replication.isr.remote_replica import EXCLUDED_MS_MAX, EXCLUDED_MS_MIN
 from ottla.replication.peer_brokers import Brokers
 from ottla.types import TopicPartition, Uuid
 from ottla.wire.messages.alter_partition import AlterPartitionResponsePartitionData
@@ -145,14 +146,31 @@ def test_ineligible_follower_is_proposed_again_later_and_delays_no_commit_until_
     machine.on_response(change, response(ErrorCode.INELIGIBLE_REPLICA), now_ms=10)
     limits = {"end_offset": 12, "min_in_sync": 1}
 
-    for now_ms in (11, 9 + EXCLUDED_MS):
+    for now_ms in (11, 9 + EXCLUDED_MS_MIN):
         fetch(machine, 3, 10, now_ms=now_ms)
         assert machine.on_expansion_check(high_watermark=10, now_ms=now_ms, own_broker_epoch=1) is None
         assert machine.committable_offset(12, now_ms=now_ms, **limits) == 12
-    fetch(machine, 3, 10, now_ms=10 + EXCLUDED_MS)
-    again = machine.on_expansion_check(high_watermark=10, now_ms=10 + EXCLUDED_MS, own_broker_epoch=1)
+    fetch(machine, 3, 10, now_ms=10 + EXCLUDED_MS_MIN)
+    again = machine.on_expansion_check(high_watermark=10, now_ms=10 + EXCLUDED_MS_MIN, own_broker_epoch=1)
     assert again is not None
     assert again.isr == (1, 2, 3)
+
+
+def test_follower_that_is_rejected_again_and_again_is_proposed_ever_later() -> None:
+    machine, change = expanding()
+    now_ms, waits_ms = 10, []
+    for _ in range(7):
+        machine.on_response(change, response(ErrorCode.INELIGIBLE_REPLICA), now_ms=now_ms)
+        waits_ms.append(machine.remote[3].excluded_until_ms - now_ms)
+        now_ms = machine.remote[3].excluded_until_ms
+        fetch(machine, 3, 10, now_ms=now_ms)
+        again = machine.on_expansion_check(high_watermark=10, now_ms=now_ms, own_broker_epoch=1)
+        assert again is not None
+        change = again
+    assert waits_ms == [EXCLUDED_MS_MIN << number for number in range(3)] + [EXCLUDED_MS_MAX] * 4
+
+    machine.on_response(change, response(ErrorCode.NONE, 1, 2, 3, partition_epoch=2), now_ms=now_ms)
+    assert machine.remote[3].rejections == 0
 
 
 def test_next_incarnation_of_an_ineligible_follower_is_proposed_at_once() -> None:
