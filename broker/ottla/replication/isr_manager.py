@@ -174,7 +174,7 @@ class IsrManager:
 
     def _note_silent(self, silent: Collection[NodeId], now_ms: int) -> None:
         for broker_id in silent:
-            logger.warning("broker %d does not fetch from this node any more: no commit waits for it", broker_id)
+            logger.warning("broker %d does not fetch any more: ISRs with enough members do without it", broker_id)
         if silent:
             self._next_shrink_check_ms = now_ms
 
