@@ -148,6 +148,8 @@ def measure_fault(cluster: Cluster, view: View, kind: str, *, leads_quorum: bool
     # What nodes have learned about the sick one must not decide the next case.
     if victim in cluster.processes:
         cluster.kill(victim)
+    # Topics that are created before the controller knows of the kill would prefer other leaders.
+    view.wait_until_out_of_sync(victim, topic)
     cluster.start(victim)
     view.wait_until_in_sync(topic, PARTITIONS, 3)
     return [stalls_s[True], stalls_s[False], len(outcome.errors)]

@@ -249,6 +249,13 @@ class View:
 
         wait_until(f"every replica of {topic} is in sync", in_sync)
 
+    def wait_until_out_of_sync(self, node: int, topic: str) -> None:
+        def is_out() -> bool:
+            now = self.partitions(topic)
+            return bool(now) and all(node not in isr for _, isr in now.values())
+
+        wait_until(f"no replica of {topic} on node {node} is in sync", is_out)
+
     def spread_leaders(self, topic: str, partitions: int) -> None:
         """Give every partition its preferred leader again, and wait until every node leads some."""
         wanted = [TopicPartition(topic, partition) for partition in range(partitions)]
