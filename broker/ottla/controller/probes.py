@@ -102,11 +102,7 @@ class BrokerProbes:
 
     def is_unsteady(self, broker: BrokerRegistration, now_ms: int) -> bool:
         """Whether the broker returned lately: it is not fenced before its session ends, and joins few in-sync sets."""
-        suspicion = self._suspicions.get(broker.broker_id)
-        return suspicion is not None and suspicion.epoch == broker.epoch and now_ms < suspicion.unsteady_until_ms
-
-    def unsteady_count(self, now_ms: int) -> int:
-        return sum(now_ms < suspicion.unsteady_until_ms for suspicion in self._suspicions.values())
+        return now_ms < self._suspicion(broker).unsteady_until_ms
 
     def extend_unsteadiness(self, broker: BrokerRegistration, now_ms: int) -> bool:
         """Note that the broker failed at ``now_ms``; return whether it is unsteady, for its whole time from then on."""

@@ -368,9 +368,14 @@ class QuorumController:
             self._configs,
             self._counters,
             is_active=self.is_active,
-            unsteady_brokers=self._probes.unsteady_count(self._clock.monotonic_ms()) if self.is_active else 0,
+            unsteady_brokers=self._unsteady_count(),
             committed_offset=self._queue.committed_offset,
         )
+
+    def _unsteady_count(self) -> int:
+        """Count the unsteady brokers; a controller that is not active does not know them."""
+        now_ms, brokers = self._clock.monotonic_ms(), self.state.image.cluster.brokers.values()
+        return sum(self._probes.is_unsteady(broker, now_ms) for broker in brokers) if self.is_active else 0
 
     # --- schedule
 

@@ -249,8 +249,10 @@ def test_false_alarms_of_one_broker_do_not_count_for_others_or_for_its_next_inca
     assert not false_alarm(cluster, probe, 1)
 
     assert false_alarm(cluster, probe, 2)
+    assert cluster.active.metrics().unsteady_brokers == 2
     cluster.fence(1)
     cluster.restart_broker(1, clean=True)
+    assert cluster.active.metrics().unsteady_brokers == 1
     assert false_alarm(cluster, probe, 1)
 
 
