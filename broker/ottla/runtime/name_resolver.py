@@ -21,7 +21,7 @@ from ottla.types import Endpoint
 
 logger = logging.getLogger(__name__)
 
-PATIENCE_S: Final = 0.5
+SLOW_AFTER_S: Final = 0.5
 """How long a name server has, where there are addresses to use without it."""
 
 _Post: TypeAlias = Callable[[Callable[[], None]], None]
@@ -42,7 +42,7 @@ class _Resolution:
 
     waiting: list[OnResolved] = field(default_factory=list)
     is_slow: bool = False
-    patience: threading.Timer | None = None
+    timer: threading.Timer | None = None
 
 
 class NameResolver:
@@ -56,7 +56,7 @@ class NameResolver:
         self._post = post
         self._resolutions: dict[Endpoint, _Resolution] = {}
         self._last_used: dict[Endpoint, list[Address]] = {}
-        self._unserved: set[Endpoint] = set()
+        self._unresponsive: set[Endpoint] = set()
         """Names that no server has resolved since the last addresses were used: one line in the log for each."""
 
     def resolve(self, endpoint: Endpoint, on_resolved: OnResolved) -> None:
@@ -82,10 +82,10 @@ class NameResolver:
         thread = threading.Thread(target=self._run, args=(endpoint,), name="ottla-resolve", daemon=True)
         try:
             if endpoint in self._last_used:
-                hurry = partial(self._hurry, endpoint, resolution)
-                resolution.patience = threading.Timer(PATIENCE_S, self._post, [hurry])
-                resolution.patience.daemon = True
-                resolution.patience.start()
+                note_slow = partial(self._note_slow, endpoint, resolution)
+                resolution.timer = threading.Timer(SLOW_AFTER_S, self._post, [note_slow])
+                resolution.timer.daemon = True
+                resolution.timer.start()
             thread.start()
         except (RuntimeError, MemoryError) as error:
             # Too many threads or processes: the connection fails, and its owner retries later.
@@ -104,7 +104,7 @@ class NameResolver:
             error = OSError(errno.EINVAL, str(caught))
         self._post(lambda: self._end(endpoint, addresses, error))
 
-    def _hurry(self, endpoint: Endpoint, resolution: _Resolution) -> None:
+    def _note_slow(self, endpoint: Endpoint, resolution: _Resolution) -> None:
         """Stop waiting for name servers, while they are still asked."""
         if self._resolutions.get(endpoint) is resolution:
             resolution.is_slow = True
@@ -112,21 +112,21 @@ class NameResolver:
 
     def _use_last(self, endpoint: Endpoint, resolution: _Resolution) -> None:
         waiting, resolution.waiting = resolution.waiting, []
-        if waiting and endpoint not in self._unserved:
-            self._unserved.add(endpoint)
+        if waiting and endpoint not in self._unresponsive:
+            self._unresponsive.add(endpoint)
             logger.warning("no name server responds for %s; connecting to its last known address", endpoint.host)
         for on_resolved in waiting:
             on_resolved(list(self._last_used[endpoint]), None)
 
     def _end(self, endpoint: Endpoint, addresses: list[Address], error: OSError | None) -> None:
         resolution = self._resolutions.pop(endpoint)
-        if resolution.patience is not None:
-            resolution.patience.cancel()
+        if resolution.timer is not None:
+            resolution.timer.cancel()
         if error is None:
-            self._unserved.discard(endpoint)
-        if error is not None and error.errno == socket.EAI_AGAIN and endpoint in self._last_used:
+            self._unresponsive.discard(endpoint)
+        elif error.errno == socket.EAI_AGAIN and endpoint in self._last_used:
             self._use_last(endpoint, resolution)
-        elif error is not None and error.errno == socket.EAI_NONAME:
+        elif error.errno == socket.EAI_NONAME:
             self._last_used.pop(endpoint, None)
         for on_resolved in resolution.waiting:
             on_resolved(addresses, error)
