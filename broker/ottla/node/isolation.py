@@ -10,12 +10,10 @@ Decision record: broker/decisions/0015-isolated-leaders.md.
 
 import logging
 from collections.abc import Callable
-from typing import Final
 
 from ottla.replication.replica_manager import ReplicaManager
+from ottla.replication.silent_followers import PAUSED_AFTER_MS
 from ottla.types import NEVER_MS
-
-_LATE_MS: Final = 250
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +40,7 @@ class Isolation:
         self._not_before_ms = 0
 
     def tick(self, now_ms: int) -> int | None:
-        if self._due_ms is not None and now_ms > self._due_ms + _LATE_MS:
+        if self._due_ms is not None and now_ms > self._due_ms + PAUSED_AFTER_MS:
             # This process was paused: what its peers sent meanwhile has yet to be read.
             self._not_before_ms = now_ms + self._replicas.config.confirmation_age_max_ms
         self._due_ms = self._check(now_ms)

@@ -23,8 +23,8 @@ class ReplicationConfig:
         socket_timeout_ms: replica.socket.timeout.ms, how long a fetch may stay without a response.
         confirmation_age_max_ms: age up to which the followers' confirmations that this node leads count
             (`ReplicaManager.is_leadership_confirmed`).
-        follower_silence_max_ms: how long a follower that has a response may send no further fetch before commits stop
-            to wait for it (`SilentFollowers`); 0 for replica.lag.time.max.ms.
+        follower_silence_max_ms: how long a follower may send no fetch after a response before commits stop waiting for
+            it (`SilentFollowers`); 0 for replica.lag.time.max.ms.
         selector_class: replica.selector.class; empty, or Kafka's RackAwareReplicaSelector.
         leader_throttled_rate: leader.replication.throttled.rate in bytes/s; dynamic.
         follower_throttled_rate: follower.replication.throttled.rate in bytes/s; dynamic.

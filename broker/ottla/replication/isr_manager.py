@@ -204,8 +204,7 @@ class IsrManager:
         """When `tick` has work."""
         if self._shrink_queue or self._expansion_queue:
             return self._clock.monotonic_ms()
-        due_ms = self._alter_partition.due_ms
-        due_ms = min(due_ms, self.followers.due_ms)
+        due_ms = min(self._alter_partition.due_ms, self.followers.due_ms)
         if self._led and self._next_shrink_check_ms < due_ms:
             due_ms = self._next_shrink_check_ms
         if self._incomplete and self._next_expansion_check_ms < due_ms:

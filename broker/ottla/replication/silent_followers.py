@@ -15,7 +15,8 @@ from typing import Final
 
 from ottla.types import NEVER_MS, NodeId
 
-_LATE_MS: Final = 250
+PAUSED_AFTER_MS: Final = 250
+"""A tick that is later than this means that the process was paused."""
 _FIRST_FETCH_PART: Final = 2
 """A follower has this many times `silence_max_ms` for its first fetch: it has to learn first who leads."""
 
@@ -64,7 +65,7 @@ class SilentFollowers:
 
     def update(self, now_ms: int) -> list[NodeId]:
         """Return the followers that have become silent."""
-        if now_ms > self.due_ms + _LATE_MS:
+        if now_ms > self.due_ms + PAUSED_AFTER_MS:
             # This process was paused: what the followers sent meanwhile has yet to be read.
             earliest_ms = now_ms + self._silence_max_ms()
             for follower, from_ms in self._silent_from_ms.items():
