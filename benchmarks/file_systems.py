@@ -6,11 +6,11 @@ import os
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-TOOLS = ("mkfs.ext4", "mount", "umount", "fsfreeze", "sync")
+TOOLS = ("mkfs.ext4", "mount", "umount", "sync")
 SIZE_BYTES = 1024 * 1024 * 1024
 """At most; the file has holes until it is written."""
 
@@ -18,6 +18,7 @@ FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
 EXT4_IOC_SHUTDOWN = 0x8004587D
 """Requests of ioctl(2), from linux/fs.h and fs/ext4/ext4.h."""
 
+NO_ARGUMENT = bytes(4)
 WITHOUT_JOURNAL = (2).to_bytes(4, "little")
 """Flag of EXT4_IOC_SHUTDOWN: what the journal has not committed is lost, as with a disk that fails."""
 
@@ -57,13 +58,22 @@ def mounted(directory: Path) -> Iterator[None]:
 
 
 @contextmanager
+def mounted_each(directories: Iterable[Path]) -> Iterator[None]:
+    """Put each of the directories on a file system of its own; see `mounted`."""
+    with ExitStack() as stack:
+        for directory in directories:
+            stack.enter_context(mounted(directory))
+        yield
+
+
+@contextmanager
 def frozen(directory: Path) -> Iterator[None]:
     """Let every write to the file system wait."""
-    subprocess.run(["fsfreeze", "--freeze", str(directory)], check=True)
+    _ioctl(directory, FIFREEZE, NO_ARGUMENT)
     try:
         yield
     finally:
-        subprocess.run(["fsfreeze", "--unfreeze", str(directory)], check=True)
+        _ioctl(directory, FITHAW, NO_ARGUMENT)
 
 
 @contextmanager
@@ -80,16 +90,9 @@ def slow(directory: Path, wait_s: float) -> Iterator[None]:
 
 
 def _freeze_again_and_again(directory: Path, wait_s: float, done: threading.Event) -> None:
-    opened = os.open(directory, os.O_RDONLY)
-    try:
-        while not done.wait(THAWED_S):
-            fcntl.ioctl(opened, FIFREEZE, 0)
-            try:
-                done.wait(wait_s)
-            finally:
-                fcntl.ioctl(opened, FITHAW, 0)
-    finally:
-        os.close(opened)
+    while not done.wait(THAWED_S):
+        with frozen(directory):
+            done.wait(wait_s)
 
 
 @contextmanager
@@ -118,17 +121,21 @@ def make_read_only(directory: Path) -> None:
 
 def fail(directory: Path) -> None:
     """Let every read, write and sync of the file system fail with EIO, until `repair`."""
-    opened = os.open(directory, os.O_RDONLY)
-    try:
-        fcntl.ioctl(opened, EXT4_IOC_SHUTDOWN, WITHOUT_JOURNAL)
-    finally:
-        os.close(opened)
+    _ioctl(directory, EXT4_IOC_SHUTDOWN, WITHOUT_JOURNAL)
 
 
 def repair(directory: Path) -> None:
     """Mount the file system again after `fail` or `make_read_only`; no process may have files of it open."""
     subprocess.run(["umount", str(directory)], check=True)
     _mount(directory)
+
+
+def _ioctl(directory: Path, request: int, argument: bytes) -> None:
+    opened = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.ioctl(opened, request, argument)
+    finally:
+        os.close(opened)
 
 
 def _image(directory: Path) -> Path:

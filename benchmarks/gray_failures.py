@@ -24,7 +24,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from benchmarks import compare, file_systems, measure, results, sick_network, steady_load, three_nodes
@@ -111,13 +111,9 @@ def data_of(cluster: Cluster, node: int) -> Path:
     return cluster.directory / f"node-{node}" / "data"
 
 
-@contextmanager
-def on_file_systems(cluster: Cluster) -> Iterator[None]:
+def on_file_systems(cluster: Cluster) -> AbstractContextManager[None]:
     """Put the log.dirs of every node on a file system of their own."""
-    with ExitStack() as stack:
-        for node in NODE_IDS:
-            stack.enter_context(file_systems.mounted(data_of(cluster, node)))
-        yield
+    return file_systems.mounted_each(data_of(cluster, node) for node in NODE_IDS)
 
 
 def measure_fault(cluster: Cluster, view: View, kind: str, *, leads_quorum: bool, seconds: float) -> list[float]:

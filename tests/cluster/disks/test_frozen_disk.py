@@ -4,11 +4,11 @@ import http.client
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from benchmarks import file_systems
+from sick_disks import started_on_file_systems
 
 PARTITIONS = 6
 FROZEN_S = 12
@@ -23,20 +23,11 @@ def admin_ports(free_port: Callable[[], int]) -> dict[int, int]:
 
 @pytest.fixture
 def cluster(admin_ports: dict[int, int], new_cluster: Callable[..., Any]) -> Iterator[Any]:
-    if (missing := file_systems.missing()) is not None:
-        pytest.skip(f"a file system is mounted and frozen: needs {missing}")
     made = new_cluster()
-    with ExitStack() as stack:
-        for node in made.nodes.values():
-            with node.config_path.open("a") as config:
-                config.write(f"ottla.admin.listener=127.0.0.1:{admin_ports[node.node_id]}\n")
-            try:
-                stack.enter_context(file_systems.mounted(node.directory / "data"))
-            except OSError as error:
-                pytest.skip(str(error))
-        stack.callback(made.close)
-        made.start()
-        made.create_topic("t", partitions=PARTITIONS, min_insync_replicas="2")
+    for node in made.nodes.values():
+        with node.config_path.open("a") as config:
+            config.write(f"ottla.admin.listener=127.0.0.1:{admin_ports[node.node_id]}\n")
+    with started_on_file_systems(made, "t", PARTITIONS):
         yield made
 
 

@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from benchmarks import file_systems
+from sick_disks import started_on_file_systems
 
 PARTITIONS = 6
 SICK_S = 4
@@ -17,18 +18,8 @@ SLOW_S = 2.0
 
 @pytest.fixture
 def cluster(new_cluster: Callable[..., Any]) -> Iterator[Any]:
-    if (missing := file_systems.missing()) is not None:
-        pytest.skip(f"file systems are mounted: needs {missing}")
     made = new_cluster()
-    with ExitStack() as stack:
-        for node in made.nodes.values():
-            try:
-                stack.enter_context(file_systems.mounted(node.directory / "data"))
-            except OSError as error:
-                pytest.skip(str(error))
-        stack.callback(made.close)
-        made.start()
-        made.create_topic("t", partitions=PARTITIONS, min_insync_replicas="2")
+    with started_on_file_systems(made, "t", PARTITIONS):
         yield made
 
 
