@@ -75,7 +75,10 @@ def is_running(pid: int, born: str = "") -> bool:
     fields = _stat(pid)
     if not fields:
         return not born
-    return fields[_STATE] not in _ENDED and born in ("", fields[_START_TIME])
+    if fields[_STATE] in _ENDED:
+        _reap(pid)  # it has ended since it was looked for above
+        return False
+    return born in ("", fields[_START_TIME])
 
 
 async def stop(pid: int, born: str, *, grace_s: float) -> bool:

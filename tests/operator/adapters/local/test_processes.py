@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -65,6 +66,24 @@ time.sleep(600)
         await processes.stop(pid, processes.birth(pid), grace_s=60)
 
     asyncio.run(scenario())
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux shows zombies")
+def test_child_that_ends_while_it_is_looked_for_leaves_no_zombie(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pid = spawn(POLITE, tmp_path / "log")
+    send = os.kill
+
+    def kill_and_wait(target: int, number: int) -> None:
+        send(target, number or signal.SIGKILL)
+        os.waitid(os.P_PID, target, os.WEXITED | os.WNOWAIT)
+
+    monkeypatch.setattr(os, "kill", kill_and_wait)
+
+    assert not processes.is_running(pid)
+    with pytest.raises(ProcessLookupError):
+        send(pid, 0)
 
 
 def test_process_with_another_birth_is_another_process() -> None:
