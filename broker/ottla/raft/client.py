@@ -208,6 +208,8 @@ class RaftClient(RaftStatus, Generic[RecordT]):
             deadlines = [self._next_clean_ms, self._fetch_service.next_deadline_ms(), self._parts.deadline_ms()]
             if self._shutdown is not None:
                 deadlines.append(self._shutdown_deadline_ms)
+            if self._feed.has_more:
+                deadlines.append(replica.now_ms)
             self._due_ms = min(deadline for deadline in deadlines if deadline is not None)
         return self._due_ms
 
@@ -304,7 +306,7 @@ class RaftClient(RaftStatus, Generic[RecordT]):
         if replica.high_watermark is not None:
             self._feed.notify_committed(replica.log, replica.high_watermark)
         leader = replica.quorum.leader
-        if leader is None or leader.high_watermark is not None:
+        if leader is None or (leader.high_watermark is not None and not self._feed.has_more):
             self._feed.notify_leader(replica.leader_and_epoch)
 
     # --- requests of other replicas and administrators

@@ -3,6 +3,10 @@
 Batches that this replica appended as leader stay in memory until they are committed, so that they are not read back
 from the disk; all others are read from the log when the high watermark passes them.
 
+Once all of the log has been read after a start, a call notifies of one slice only: an election of thousands of
+partitions is hundreds of kilobytes, and listeners need milliseconds for a few of them. Listeners then see the image
+between two batches, which every controller leaves valid.
+
 Source: KafkaRaftClient.ListenerContext of Apache Kafka.
 """
 
@@ -20,7 +24,9 @@ from ottla.types import Offset
 RecordT = TypeVar("RecordT")
 
 NOTIFIED_BYTES_MAX: Final = 256 * 1024
-"""Size of the batches read from the log that one notification of the listeners carries."""
+"""Size of the batches that one notification of the listeners carries at a start."""
+SLICE_BYTES_MAX: Final = 4 * 1024
+"""The same later: the changes of some 100 partitions, which take a broker two to three milliseconds."""
 
 
 class RaftListener(Protocol[RecordT]):
@@ -40,6 +46,7 @@ class CommitFeed(Generic[RecordT]):
 
     Attributes:
         next_offset: the first offset that listeners were not notified of.
+        has_more: whether `notify_committed` has left committed batches for its next call.
         committed_size_bytes: of all batches that listeners were notified of.
     """
 
@@ -48,7 +55,10 @@ class CommitFeed(Generic[RecordT]):
         self._listeners: list[RaftListener[RecordT]] = []
         self._uncommitted: deque[Batch[RecordT]] = deque()
         self._notified_leader: LeaderAndEpoch | None = None
+        self._is_complete = False
+        """Whether listeners have seen all that was committed when this replica started."""
         self.next_offset: Offset = 0
+        self.has_more = False
         self.committed_size_bytes = 0
 
     def register(self, listener: RaftListener[RecordT]) -> None:
@@ -73,20 +83,30 @@ class CommitFeed(Generic[RecordT]):
             listener.on_snapshot(reader)
 
     def notify_committed(self, log: MetadataLog, high_watermark: Offset) -> None:
-        """Notify the listeners of all new records below ``high_watermark``.
+        """Notify the listeners of new records below ``high_watermark``: of all at a start, later of a slice.
 
         Raises:
             StorageError: the log cannot be read.
         """
+        portions = self._portions(log, high_watermark, SLICE_BYTES_MAX if self._is_complete else NOTIFIED_BYTES_MAX)
+        for batches in portions:
+            self._notify(batches)
+            if self._is_complete and self.next_offset < high_watermark:
+                self.has_more = True
+                return
+        self._is_complete, self.has_more = True, False
+
+    def _portions(self, log: MetadataLog, high_watermark: Offset, size_bytes: int) -> Iterator[list[Batch[RecordT]]]:
         first_in_memory = self._uncommitted[0].base_offset if self._uncommitted else high_watermark
         if self.next_offset < first_in_memory:
-            for batches in self._read(log, self.next_offset, min(first_in_memory, high_watermark)):
-                self._notify(batches)
-        batches = []
+            yield from self._read(log, self.next_offset, min(first_in_memory, high_watermark), size_bytes)
         while self._uncommitted and self._uncommitted[0].last_offset < high_watermark:
-            batches.append(self._uncommitted.popleft())
-        if batches:
-            self._notify(batches)
+            batches = [self._uncommitted.popleft()]
+            left_bytes = size_bytes - batches[0].size_bytes
+            while left_bytes > 0 and self._uncommitted and self._uncommitted[0].last_offset < high_watermark:
+                batches.append(self._uncommitted.popleft())
+                left_bytes -= batches[-1].size_bytes
+            yield batches
 
     def _notify(self, batches: list[Batch[RecordT]]) -> None:
         self.next_offset = batches[-1].last_offset + 1
@@ -102,7 +122,9 @@ class CommitFeed(Generic[RecordT]):
         for listener in list(self._listeners):
             listener.on_leader_change(leader)
 
-    def _read(self, log: MetadataLog, start_offset: Offset, end_offset: Offset) -> Iterator[list[Batch[RecordT]]]:
+    def _read(
+        self, log: MetadataLog, start_offset: Offset, end_offset: Offset, portion_bytes: int
+    ) -> Iterator[list[Batch[RecordT]]]:
         """Yield the batches in portions: decoded they take twenty times the memory, and a start reads the whole log."""
         batches: list[Batch[RecordT]] = []
         size_bytes = 0
@@ -112,7 +134,7 @@ class CommitFeed(Generic[RecordT]):
             except (CorruptRecordError, ProtocolError) as error:
                 raise StorageError(f"the metadata log in {log.directory} cannot be read: {error}") from error
             size_bytes += raw.size_bytes
-            if size_bytes >= NOTIFIED_BYTES_MAX:
+            if size_bytes >= portion_bytes:
                 yield batches
                 batches, size_bytes = [], 0
         if batches:

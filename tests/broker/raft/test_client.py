@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -82,6 +83,26 @@ def test_start_notifies_listeners_of_a_long_log_in_portions(replica: Any, monkey
     assert len(notified) > 3
     assert max(notified) < 300 + 300, "as many as reach the bound, and no more"
     assert replica.client.committed_size_bytes == sum(notified)
+
+
+def test_records_that_are_committed_at_once_are_notified_in_slices(
+    replica: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_feed, "SLICE_BYTES_MAX", 1)
+    replica.commit()
+    first = len(replica.listener.records)
+    for number in range(9):
+        replica.append(b"%d" % number, b"x" * 30)
+
+    replica.commit()
+    seen = [len(replica.listener.records) - first]
+    while replica.client.next_deadline_ms() <= replica.clock.monotonic_ms():
+        replica.client.tick(replica.clock.monotonic_ms())
+        seen.append(len(replica.listener.records) - first)
+
+    assert seen[-1] == 18
+    assert all(now - before <= 2 for before, now in pairwise(seen)), "a tick has one batch"
+    assert [each for _, each in replica.listener.records[first::2]] == [b"%d" % number for number in range(9)]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from ottla.raft import commit_feed
 from ottla.raft.config import RaftConfig
 from ottla.simulator.runs.quorum.replica import SimulatedReplica
 from ottla.simulator.runs.quorum.simulation import SimulatedQuorum
@@ -50,6 +51,22 @@ def test_can_elect_initial_leader(seed: int, voters: int, is_dynamic: bool) -> N
     assert elected(quorum) < 1_000
     quorum.append_every(10)
     reach(quorum, within_ms=5_000)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_new_leader_is_active_when_it_has_seen_all_slices(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit_feed, "SLICE_BYTES_MAX", 1)
+    quorum, leader = new_quorum(seed, voters=3)
+    for _ in range(50):
+        quorum.append()
+    end_offset = leader.client.log_end_offset
+    others = [each for each in quorum.running() if each is not leader]
+    quorum.run_until(lambda: any(each.client.log_end_offset >= end_offset for each in others))
+
+    quorum.kill(leader.node_id)
+
+    elected(quorum)
+    reach(quorum)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -1,10 +1,13 @@
-"""Whole clusters whose controllers decide one partition per slice: each event loop iteration, crash and lost leadership
-can fall between two records of a decision that is one batch in clusters of so few partitions.
+"""Whole clusters whose controllers decide one partition per slice, and whose nodes apply one batch per slice.
+
+Each event loop iteration, crash and lost leadership can fall between two records of a decision that is one batch in
+clusters of so few partitions.
 """
 
 import pytest
 
 from ottla.controller import decision_queue
+from ottla.raft import commit_feed
 from ottla.simulator.runs import campaign
 from ottla.simulator.runs.simulation import Simulation
 
@@ -14,6 +17,7 @@ RUN_MS = 8_000
 @pytest.mark.parametrize("seed", range(1_001, 1_011))
 def test_every_invariant_holds_between_slices(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decision_queue, "DECIDED_PER_SLICE", 1)
+    monkeypatch.setattr(commit_feed, "SLICE_BYTES_MAX", 1)
 
     outcome = Simulation(seed).run(RUN_MS)
 

@@ -177,4 +177,6 @@ class SimulatedReplica:
         self.quorum.consistent.on_state(self.node_id, self.next_offset, self.state)
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None:
+        if leader.leader_id == self.node_id and self.next_offset < (self.client.high_watermark or 0):
+            raise InvariantViolation(f"node {self.node_id} leads and has seen no record after {self.next_offset - 1}")
         self.leader_changes.append(leader)
