@@ -10,7 +10,7 @@ Source: KIP-497, KIP-704, KIP-841, KIP-903; ReplicationControlManager.alterParti
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ottla.controller.configs import ConfigControl
 from ottla.controller.leader_and_isr import LeaderAndIsrControl
@@ -63,49 +63,51 @@ class AlterPartitionControl:
         self._is_unsteady = is_unsteady
 
     def alter_partition(self, request: AlterPartitionRequest) -> ControllerResult[AlterPartitionResponse]:
-        """Change the in-sync set of each partition for which the proposal is valid.
+        """Change the in-sync set of each partition for which the proposal is valid; decided in slices.
 
         Raises:
             KafkaError: STALE_BROKER_EPOCH: the broker must register again.
         """
         self._state.broker_with_epoch(request.broker_id, request.broker_epoch)
-        records: list[MetadataRecord] = []
         response = AlterPartitionResponse()
+        return ControllerResult(response, self._decide(request, response), is_atomic=False)
+
+    def _decide(
+        self, request: AlterPartitionRequest, response: AlterPartitionResponse
+    ) -> Iterator[MetadataRecord | None]:
+        """Yield a partition's record, or None, when its outcome has been added to ``response``."""
         for topic_data in request.topics:
             topic_response = AlterPartitionResponseTopicData(topic_id=topic_data.topic_id)
             response.topics.append(topic_response)
-            topic = self._state.image.topics.by_id.get(topic_data.topic_id)
             for wanted in topic_data.partitions:
+                # Looked up for each: the image has changed with the records of the slices before.
+                topic = self._state.image.topics.by_id.get(topic_data.topic_id)
+                record = None
                 if topic is None:
                     result = _error_response(wanted, ErrorCode.UNKNOWN_TOPIC_ID)
                 else:
-                    result = self._alter(topic, request.broker_id, wanted, records)
+                    result, record = self._alter(topic, request.broker_id, wanted)
                 topic_response.partitions.append(result)
-        return ControllerResult(response, records, is_atomic=False)
+                yield record
 
     def _alter(
-        self,
-        topic: TopicImage,
-        proposer: NodeId,
-        wanted: AlterPartitionRequestPartitionData,
-        records: list[MetadataRecord],
-    ) -> AlterPartitionResponsePartitionData:
+        self, topic: TopicImage, proposer: NodeId, wanted: AlterPartitionRequestPartitionData
+    ) -> tuple[AlterPartitionResponsePartitionData, MetadataRecord | None]:
         partition = topic.partitions.get(wanted.partition_index)
         if partition is None:
-            return _error_response(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return _error_response(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), None
         if wanted.new_isr and len(wanted.new_isr) <= len(partition.replicas):
             # Version 2 names no broker epochs.
             wanted.new_isr_with_epochs = [BrokerState(broker_id=broker_id) for broker_id in wanted.new_isr]
         error = self._check(topic, partition, proposer, wanted)
         if error is not ErrorCode.NONE:
-            return _error_response(wanted, error)
+            return _error_response(wanted, error), None
         change = self._leader_and_isr.change(topic, wanted.partition_index)
         change.isr = [each.broker_id for each in wanted.new_isr_with_epochs]
         change.leader_recovery_state = wanted.leader_recovery_state
         record = change.to_record(self._state.image.features.record_versions)
         after = partition
         if record is not None:
-            records.append(record)
             message = record.message
             assert isinstance(message, PartitionChangeRecord)
             after = partition.merge(message)
@@ -113,8 +115,8 @@ class AlterPartitionControl:
                 logger.info("%s-%d is reassigned to %s", topic.name, wanted.partition_index, list(after.replicas))
             if message.leader not in (proposer, NO_LEADER_CHANGE):
                 # The proposing leader is being removed: it must learn the new leader from the metadata.
-                return _error_response(wanted, ErrorCode.NEW_LEADER_ELECTED)
-        return AlterPartitionResponsePartitionData(
+                return _error_response(wanted, ErrorCode.NEW_LEADER_ELECTED), record
+        data = AlterPartitionResponsePartitionData(
             partition_index=wanted.partition_index,
             leader_id=after.leader,
             leader_epoch=after.leader_epoch,
@@ -122,6 +124,7 @@ class AlterPartitionControl:
             leader_recovery_state=after.leader_recovery_state,
             partition_epoch=after.partition_epoch,
         )
+        return data, record
 
     def _check(
         self,

@@ -9,6 +9,7 @@ from ottla.controller import decision_queue
 from ottla.controller.leader_and_isr import LeaderAndIsrControl
 from ottla.errors import ErrorCode, KafkaError
 from ottla.wire.codec import Message
+from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionRequestTopicData
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -78,6 +79,32 @@ def test_partitions_that_do_not_change_count_for_a_slice(cluster: Any) -> None:
 
     assert slices == 50 // 10
     assert sum(sizes_since(cluster, before)) < 50
+
+
+def test_many_isrs_are_changed_in_slices(cluster: Any) -> None:
+    topic_id = cluster.image.topics.by_name["t"].topic_id
+    before = len(cluster.log.batches)
+
+    # The last one is of a partition that does not exist.
+    proposals = [cluster.isr_proposal("t", [2, 1], number) for number in range(26)]
+    response = cluster.send(
+        AlterPartitionRequest(
+            broker_id=1,
+            broker_epoch=cluster.epoch_of(1),
+            topics=[AlterPartitionRequestTopicData(topic_id=topic_id, partitions=proposals)],
+        )
+    )
+    sizes = [sizes_since(cluster, before)]
+    while not response.is_complete:
+        cluster.tick()
+        sizes.append(sizes_since(cluster, before))
+
+    (outcomes,) = response.value.topics
+    assert sizes == [[10], [10, 10], [10, 10, 5]]
+    assert [each.partition_index for each in outcomes.partitions] == list(range(26))
+    assert [each.isr for each in outcomes.partitions[:25]] == [[2, 1]] * 25
+    assert outcomes.partitions[25].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [cluster.partition("t", number).isr for number in range(25)] == [(2, 1)] * 25
 
 
 def test_requests_wait_for_the_end_of_a_decision_in_slices(cluster: Any) -> None:

@@ -1,7 +1,9 @@
 """`AlterPartitionManager`: sends leaders' proposals of in-sync sets to the controller, many in one request.
 
-One request is in flight at a time; proposals made meanwhile go with the next one. A proposal is kept until the
-controller has responded to it, or its leader has dropped it. Source: DefaultAlterPartitionManager of Apache Kafka 4.3.
+One request is in flight at a time; proposals made meanwhile go with the next one. So do those beyond `SENT_MAX`: the
+event loop builds a request, and processes its response, in one stretch. A proposal is kept until the controller has
+responded to it, or its leader has dropped it. Source: DefaultAlterPartitionManager of Apache Kafka 4.3, whose requests
+have no such bound.
 """
 
 import logging
@@ -27,6 +29,8 @@ from ottla.wire.messages.alter_partition import (
 logger = logging.getLogger(__name__)
 
 RETRY_MS = 50
+SENT_MAX = 250
+"""Partitions of a request: its response takes the loop five milliseconds."""
 RECOVERED = 0
 
 _Key = tuple[Uuid, int]
@@ -88,8 +92,14 @@ class AlterPartitionManager:
         self.due_ms = self._retry_at_ms if self._proposals and not self._is_in_flight else NEVER_MS
 
     def _send(self) -> None:
-        sent = {key: proposal for key, proposal in self._proposals.items() if proposal.is_wanted()}
-        self._proposals = dict(sent)
+        sent: dict[_Key, _Proposal] = {}
+        for key, proposal in list(self._proposals.items()):
+            if not proposal.is_wanted():
+                del self._proposals[key]
+                continue
+            sent[key] = proposal
+            if len(sent) == SENT_MAX:
+                break
         self._is_in_flight = bool(sent)
         self._plan()
         if not sent:
@@ -121,7 +131,7 @@ class AlterPartitionManager:
         for key, proposal in sent.items():
             data = by_key.get(key)
             if data is None:
-                self.back_off()
+                self._send_later(key)
                 continue
             if self._proposals.get(key) is proposal:
                 del self._proposals[key]
@@ -134,6 +144,13 @@ class AlterPartitionManager:
             logger.info("the controller rejected %d of %d changes of ISRs: %s", count, len(sent), name)
         self._plan()
         self._on_all_responses()
+
+    def _send_later(self, key: _Key) -> None:
+        """Send the proposal of ``key`` again, behind all others."""
+        self.back_off()
+        proposal = self._proposals.pop(key, None)
+        if proposal is not None:
+            self._proposals[key] = proposal
 
 
 def _request_of(change: IsrChange) -> AlterPartitionRequestPartitionData:

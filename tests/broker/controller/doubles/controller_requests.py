@@ -134,11 +134,11 @@ class RequestHelpers:
         assert response.error_code == ErrorCode.NONE, response
         return response
 
-    def alter_partition(self, topic: str, isr: Sequence[NodeId], partition: int = 0, **overrides: Any) -> Any:
-        """Propose another in-sync set as the leader; return the partition's response."""
+    def isr_proposal(
+        self, topic: str, isr: Sequence[NodeId], partition: int = 0, **overrides: Any
+    ) -> AlterPartitionRequestPartitionData:
+        """Return the proposal of another in-sync set on the newest metadata."""
         known = self.image.topics.by_name[topic].partitions.get(partition)
-        topic_id = overrides.get("topic_id", self.image.topics.by_name[topic].topic_id)
-        proposer = overrides.get("proposer", known.leader if known else 1)
         epochs = overrides.get("epochs", {})
         wanted = AlterPartitionRequestPartitionData(
             partition_index=partition,
@@ -152,6 +152,14 @@ class RequestHelpers:
             wanted.new_isr_with_epochs = [
                 BrokerState(broker_id=each, broker_epoch=epochs.get(each, self.epoch_of(each))) for each in isr
             ]
+        return wanted
+
+    def alter_partition(self, topic: str, isr: Sequence[NodeId], partition: int = 0, **overrides: Any) -> Any:
+        """Propose another in-sync set as the leader; return the partition's response."""
+        known = self.image.topics.by_name[topic].partitions.get(partition)
+        topic_id = overrides.get("topic_id", self.image.topics.by_name[topic].topic_id)
+        proposer = overrides.get("proposer", known.leader if known else 1)
+        wanted = self.isr_proposal(topic, isr, partition, **overrides)
         response = self.ask(
             AlterPartitionRequest(
                 broker_id=proposer,
