@@ -203,6 +203,11 @@ class ReplicaManager:
             raise StorageError(f"{wanted} is on a log directory that failed")
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
+    @property
+    def has_logs_to_create(self) -> bool:
+        """Whether partitions of this node have no log yet; `get` and `find` create one, which takes a millisecond."""
+        return self.metadata_publisher.has_unassigned
+
     def is_yet_to_be_created(self, topic_partition: TopicPartition) -> bool:
         """Return whether a partition that the metadata assigns to this node has no log yet: it is empty."""
         return self.metadata_publisher.is_yet_to_be_created(topic_partition)
@@ -415,7 +420,7 @@ class ReplicaManager:
         for purgatory in self._purgatories:
             if purgatory.due_ms <= now_ms:
                 purgatory.expire(now_ms)
-        if self.metadata_publisher.has_unassigned:
+        if self.has_logs_to_create:
             self.metadata_publisher.assign_some()
         if self.awaited_followers.has_held_fetches:
             self.awaited_followers.complete_held_fetches()
@@ -434,7 +439,7 @@ class ReplicaManager:
 
     def _due_ms(self) -> int:
         """Return the next deadline, except for that of lost leaders."""
-        if self.metadata_publisher.has_unassigned or self.awaited_followers.has_held_fetches:
+        if self.has_logs_to_create or self.awaited_followers.has_held_fetches:
             return self._clock.monotonic_ms()
         earliest_ms = self.fetchers.due_ms
         isr_due_ms = self.isr_manager.due_ms

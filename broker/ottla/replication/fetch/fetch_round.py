@@ -149,7 +149,7 @@ class FetchRound:
         return steps
 
     def _takes_slices(self, session: FetchSession) -> bool:
-        return len(session.pending) > STRAIGHT_MAX
+        return len(session.pending) > (1 if self.replicas.has_logs_to_create else STRAIGHT_MAX)
 
     def _prepare(self, keys: Iterable[PartitionKey]) -> None:
         """Process the request's fields of these partitions."""
@@ -162,7 +162,8 @@ class FetchRound:
         return list(session.pending if is_again or self.session.is_incremental else session.partitions)
 
     def _prepare_in_slices(self, session: FetchSession) -> Steps[None]:
-        for keys in batches(self._keys_to_read(session), PER_SLICE):
+        keys_to_read = self._keys_to_read(session)
+        for keys in batches(keys_to_read, 1 if self.replicas.has_logs_to_create else PER_SLICE):
             self._prepare(keys)
             yield None
         self._finish_preparing()

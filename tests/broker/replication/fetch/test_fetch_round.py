@@ -1,6 +1,7 @@
 """A Fetch of many partitions: in slices, each error once, no more lookups than the request or changes require."""
 
 from collections import Counter
+from itertools import pairwise
 from types import GeneratorType
 from typing import Any
 
@@ -345,3 +346,19 @@ def test_later_request_supersedes_the_one_in_progress(running: RunningNode, clie
 
     assert later.error_code == ErrorCode.NONE
     assert (ErrorCode(response.error_code), response.responses) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, [])
+
+
+@pytest.mark.parametrize("count", [STRAIGHT_MAX // 2, MANY], ids=["few", "many"])
+def test_followers_fetch_creates_one_log_per_slice(running: RunningNode, count: int) -> None:
+    client = running.connect()
+    create_topic(client, "new", partitions=count)
+    replicas = running.node.services.replicas
+    message = request([("new", index, 0) for index in range(count)], epoch=0)
+    message.replica_id = 7
+
+    partitions = [len(replicas.metadata_publisher.partitions)]
+    for _ in handle(running, message):
+        partitions.append(len(replicas.metadata_publisher.partitions))
+
+    assert partitions[0] < partitions[-1] == count
+    assert all(now - before <= 1 for before, now in pairwise(partitions))
