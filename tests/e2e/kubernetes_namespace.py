@@ -94,10 +94,19 @@ class Namespace:
 
     def events(self, kind: str, name: str, reason: str) -> list[str]:
         """Return the notes of an object's events of one reason, in order of time."""
-        listed: list[Document] = json.loads(self.kubectl("get", "events.events.k8s.io", "-o", "json"))["items"]
         regarding = {"kind": kind, "name": name}
-        found = [it for it in listed if it["reason"] == reason and regarding.items() <= it["regarding"].items()]
+        found = [
+            it for it in self._all_events() if it["reason"] == reason and regarding.items() <= it["regarding"].items()
+        ]
         return [it["note"] for it in sorted(found, key=lambda it: it["eventTime"])]
+
+    def events_of_controllers(self) -> set[str]:
+        """Return the names of all events but those of kubelets, whose probes are late on a busy machine."""
+        return {it["metadata"]["name"] for it in self._all_events() if it.get("reportingController") != "kubelet"}
+
+    def _all_events(self) -> list[Document]:
+        found: list[Document] = json.loads(self.kubectl("get", "events.events.k8s.io", "-o", "json"))["items"]
+        return found
 
     def change(self, kind: str, name: str, patch: Document) -> None:
         """Merge ``patch`` into an object, and wait until the operator has observed this generation."""

@@ -60,21 +60,21 @@ def full(namespace: Any) -> Any:
 
 def test_no_writes_without_a_change(full: Any) -> None:
     time.sleep(5)
-    before, events = versions(full), full.names("event")
+    before, events = versions(full), full.events_of_controllers()
     time.sleep(QUIET_S)
 
     assert versions(full) == before
-    assert full.names("event") == events
+    assert full.events_of_controllers() == events
     assert {"StatefulSet/demo-main", "Secret/alice", "Cluster/demo"} <= before.keys()
 
 
 def test_restarted_operator_writes_nothing(full: Any, operator: Any) -> None:
-    before, events = versions(full), full.names("event")
+    before, events = versions(full), full.events_of_controllers()
     operator.restart()
     time.sleep(10)
 
     assert versions(full) == before
-    assert full.names("event") == events
+    assert full.events_of_controllers() == events
 
 
 @pytest.fixture
