@@ -8,6 +8,7 @@ defaults. One node at a time is sick for ``--seconds``, once one that leads the 
 - ``disk frozen``, ``slow``, ``full``, ``read-only`` and ``fails``: its log.dirs are on a file system of their own
   (`benchmarks.file_systems`; root is needed)
 - ``stopped``: SIGSTOP
+- ``clock``: its wall clock is set (`benchmarks.wall_clocks`); one that is behind rejects records of its future
 - others: of its network, whose hosts are namespaces (`benchmarks.sick_network`; root is needed)
 
 A stall is the longest that a record waited for its acknowledgement which was sent up to the end of the failure. After
@@ -27,9 +28,10 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
-from benchmarks import compare, file_systems, measure, results, sick_network, steady_load, three_nodes
+from benchmarks import compare, file_systems, measure, results, sick_network, steady_load, three_nodes, wall_clocks
 from benchmarks.sick_network import CALLER, CUT, Impairment, Network
 from benchmarks.three_nodes import NODE_IDS, Cluster, View
+from benchmarks.wall_clocks import WallClock
 from confluent_kafka.admin import AdminClient
 
 PARTITIONS = 6
@@ -40,7 +42,10 @@ SLOW_DISKS = {"disk slow 0.2 s": 0.2, "disk slow 2 s": 2.0}
 
 FAILED_DISKS = {"disk fails": file_systems.fail, "disk read-only": file_systems.make_read_only}
 DISK_KINDS = ("disk frozen", *SLOW_DISKS, "disk full", *FAILED_DISKS)
-PROCESS_KINDS = (*DISK_KINDS, "stopped")
+CLOCKS_H = {"clock 5 h ahead": 5, "clock 0.9 h behind": -0.9}
+"""How far ahead of the true time it is set: no more behind than message.timestamp.after.max.ms, which is an hour."""
+
+PROCESS_KINDS = (*DISK_KINDS, "stopped", *CLOCKS_H)
 NETWORK_KINDS = (
     "hears nothing",
     "is not heard",
@@ -66,12 +71,21 @@ def stopped(cluster: Cluster, node: int) -> Iterator[None]:
         process.send_signal(signal.SIGCONT)
 
 
+@contextmanager
+def clock_set(cluster: Cluster, node: int, ahead_h: float) -> Iterator[None]:
+    cluster.clocks[node].set_ahead(ahead_h * 3600)
+    yield
+    cluster.clocks[node].set_ahead(0)
+
+
 def fault(cluster: Cluster, kind: str, node: int, other: int) -> AbstractContextManager[None]:
     """Return the failure of ``node``; the one of a link is between it and ``other``."""
     if cluster.network is not None:
         return sick(cluster.network, kind, node, other)
     if kind == "stopped":
         return stopped(cluster, node)
+    if kind in CLOCKS_H:
+        return clock_set(cluster, node, CLOCKS_H[kind])
     data = data_of(cluster, node)
     if kind in FAILED_DISKS:
         return failed_disk(cluster, kind, node)
@@ -111,9 +125,13 @@ def data_of(cluster: Cluster, node: int) -> Path:
     return cluster.directory / f"node-{node}" / "data"
 
 
-def on_file_systems(cluster: Cluster) -> AbstractContextManager[None]:
-    """Put the log.dirs of every node on a file system of their own."""
-    return file_systems.mounted_each(data_of(cluster, node) for node in NODE_IDS)
+@contextmanager
+def on_own_disks_and_clocks(cluster: Cluster) -> Iterator[None]:
+    """Give every node a file system for its log.dirs, and a wall clock."""
+    for node in NODE_IDS:
+        cluster.clocks[node] = WallClock(data_of(cluster, node).parent)
+    with file_systems.mounted_each(data_of(cluster, node) for node in NODE_IDS):
+        yield
 
 
 def measure_fault(cluster: Cluster, view: View, kind: str, *, leads_quorum: bool, seconds: float) -> list[float]:
@@ -168,7 +186,7 @@ def run_kinds(
             Path(temporary),
             arguments.port_base,
             arguments.kafka_command,
-            prepare=on_file_systems if network is None else nullcontext,
+            prepare=on_own_disks_and_clocks if network is None else nullcontext,
             network=network,
         )
         with nodes as (cluster, _):
@@ -192,8 +210,8 @@ def main() -> None:
     options.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     three_nodes.add_options(options, port_base=27700)
     arguments = options.parse_args()
-    if (missing := file_systems.missing() or sick_network.missing()) is not None:
-        options.error(f"file systems are frozen, and hosts are network namespaces: needs {missing}")
+    if (missing := file_systems.missing() or sick_network.missing() or wall_clocks.missing()) is not None:
+        options.error(f"file systems are frozen, hosts are network namespaces, clocks are set: needs {missing}")
     systems = three_nodes.systems_of(arguments, options)
     figures: compare.Figures = defaultdict(lambda: defaultdict(list))
     facts: compare.Facts = {}

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import frames, measure, sick_network
+from benchmarks.wall_clocks import WallClock
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -63,6 +64,9 @@ class Cluster:
 
     network: sick_network.Network | None = None
     """Its hosts run the nodes; then JVM Kafka is run from its jars in ``$OTTLA_KAFKA_LIBS``."""
+
+    clocks: dict[int, WallClock] = field(default_factory=dict)
+    """Of the nodes that have a wall clock of their own."""
 
     processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
 
@@ -118,6 +122,8 @@ class Cluster:
             command = [*_java("kafka.Kafka", "-Xmx1G", "-Xms1G"), str(self._config_path(node))]
         if self.network is not None:
             command = self.network.command(node, command)
+        if node in self.clocks:
+            command = self.clocks[node].command(command)
         with self.output_path(node).open("ab") as output:
             self.processes[node] = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
