@@ -64,6 +64,9 @@ class Network:
     impaired: dict[tuple[int, int], Impairment] = field(default_factory=dict)
     """By sender and receiver."""
 
+    def address(self, host: int) -> str:
+        return address(host)
+
     def command(self, host: int, words: Sequence[str]) -> list[str]:
         """Return the command that runs ``words`` on ``host``."""
         return ["nsenter", f"--net=/run/netns/{_namespace(self.name, host)}", *words]

@@ -193,6 +193,9 @@ class Network(Protocol):
         failed with "connection refused".
         """
 
+    def resolve_ahead(self, endpoint: Endpoint) -> None:
+        """Learn the addresses of a host name, off the loop: `connect` uses them while no name server responds."""
+
 
 class Background(Protocol):
     """Work off the loop: calls that release the GIL for most of their time (compression, checksums, reads, syncs)."""

@@ -391,7 +391,7 @@ def _make_cluster(
             controller_port=free_port(),
             directory_id=format_uuid(random.uuid()),
             launch=launch if network is None else _on_host(network, node_id, launch),
-            host=HOST if network is None else sick_network.address(node_id),
+            host=HOST if network is None else network.address(node_id),
         )
     cluster = ProcessCluster(nodes=nodes, cluster_id=format_uuid(random.uuid()), free_port=free_port)
     controllers = [node for node in nodes.values() if "controller" in node.roles]

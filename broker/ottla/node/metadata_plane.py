@@ -1,6 +1,6 @@
 """`MetadataPlane`: a node's part in the metadata quorum: raft, controller, and the metadata image."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from ottla.config.node_config import NodeConfig
@@ -14,10 +14,11 @@ from ottla.metadata.scram import ScramImage, first_credentials
 from ottla.metadata.snapshot_generator import SnapshotGenerator
 from ottla.node import settings
 from ottla.peers.client import PeerClient
-from ottla.ports import Clock, Disk, Random
+from ottla.peers.peer_names import PeerNames
+from ottla.ports import Clock, Disk, Network, Random
 from ottla.raft.client import RaftClient
 from ottla.raft.replica import other_cluster
-from ottla.types import ZERO_UUID
+from ottla.types import ZERO_UUID, Endpoint
 
 PROBE_TIMEOUT_MS: Final = 1_000
 """A broker's listener accepts or rejects a connection at once; longer silence proves nothing."""
@@ -41,6 +42,7 @@ class MetadataPlane:
         disk: Disk,
         clock: Clock,
         random: Random,
+        network: Network,
         peers: PeerClient,
         on_failure: Callable[[str], None],
     ) -> None:
@@ -98,6 +100,17 @@ class MetadataPlane:
         )
         self.snapshots = SnapshotGenerator(raft=self.raft, clock=clock, config=settings.snapshot_config(config))
         self.loader = MetadataLoader()
+        self.peer_names = PeerNames(network, lambda: self._other_nodes(config))
+
+    def _other_nodes(self, config: NodeConfig) -> Iterator[Endpoint]:
+        """Yield the endpoints that this node may have to connect to: of voters, and of brokers."""
+        voters, image = self.raft.voters, self.cache.image
+        found = [
+            *(voters.endpoint_of(each, config.controller_listener_names[0]) for each in voters.node_ids),
+            *(self.cache.broker_endpoint(each, config.inter_broker_listener_name) for each in image.cluster.brokers),
+        ]
+        own = {each.endpoint for each in config.advertised_controller_listeners}
+        yield from (each for each in found if each is not None and each not in own)
 
     def scram(self) -> ScramImage:
         """Return the SCRAM credentials of the newest metadata; before there is any, those of the formatted storage.

@@ -121,12 +121,13 @@ class Node:
             disk=disk,
             clock=self.clock,
             random=self._random,
+            network=network,
             peers=self.peers,
             on_failure=self._fail,
         )
         self.cluster_id, self.metadata = metadata_plane.cluster_id, metadata_plane.cache
         self.raft, self.controller = metadata_plane.raft, metadata_plane.controller
-        self.channel = metadata_plane.channel
+        self.channel, self._peer_names = metadata_plane.channel, metadata_plane.peer_names
         self._snapshots, self._loader = metadata_plane.snapshots, metadata_plane.loader
         data_plane = DataPlane(
             config=self.config,
@@ -211,7 +212,7 @@ class Node:
         if self._lifecycle is not None:
             publishers.append(self._lifecycle)
             self._parts.append(self._lifecycle)
-        self._parts += [self.connections, self._clients.isolation]
+        self._parts += [self._peer_names, self.connections, self._clients.isolation]
         if self._memory is not None:
             self._parts.append(guard_memory(self._memory, self.connections, self.services, self.network_metrics))
         for publisher in publishers:

@@ -59,7 +59,7 @@ class Connector:
         on_failed: Callable[[ConnectionId, str, bool], None],
     ) -> None:
         self._selector = selector
-        self._names = NameResolver(post)
+        self.names = NameResolver(post)
         self._on_connected = on_connected
         self._on_failed = on_failed
         self._attempts: dict[ConnectionId, _Attempt] = {}
@@ -68,7 +68,7 @@ class Connector:
     def connect(self, connection: ConnectionId, endpoint: Endpoint) -> None:
         """Start to connect; the outcome is reported from the loop, never before this returns."""
         attempt = self._attempts[connection] = _Attempt(connection, endpoint)
-        self._names.resolve(endpoint, partial(self._on_resolved, attempt))
+        self.names.resolve(endpoint, partial(self._on_resolved, attempt))
 
     def cancel(self, connection: ConnectionId) -> bool:
         """Abort an attempt without a report; return False if there is none (any more)."""
@@ -145,7 +145,6 @@ class Connector:
         attempt.sock = None
         del self._attempts[attempt.connection]
         self._first_index.pop(attempt.endpoint, None)
-        self._names.note_connected(attempt.endpoint, attempt.addresses)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         _bound_silence(sock)
         self._on_connected(attempt.connection, _lift(sock))

@@ -1,9 +1,9 @@
 """`NameResolver`: host names become addresses on threads of their own, and old addresses serve when no server responds.
 
 A name is resolved again for every connection, because a restarted pod has another address. While name servers hang,
-which takes a resolver 10 s and more to find out, or report a temporary failure, the addresses are used that a
-connection was last established with: a cluster that has lost its name servers can still elect, and replicate. A name
-that a server reports not to exist is not used any more.
+which takes a resolver 10 s and more to find out, or report a temporary failure, the addresses are used that the name
+had last: a cluster that has lost its name servers can still elect, and replicate. `resolve_ahead` learns the addresses
+of nodes that were never connected to. A name that a server reports not to exist has no addresses any more.
 
 Apache Kafka waits for the resolver; the JVM keeps addresses for 30 s.
 """
@@ -55,8 +55,9 @@ class NameResolver:
     def __init__(self, post: _Post) -> None:
         self._post = post
         self._resolutions: dict[Endpoint, _Resolution] = {}
-        self._last_used: dict[Endpoint, list[Address]] = {}
-        self._unresponsive: set[Endpoint] = set()
+        self._last_known: dict[str, list[Address]] = {}
+        """By host name; the ports are those of any of its endpoints."""
+        self._unresponsive: set[str] = set()
         """Names that no server has resolved since the last addresses were used: one line in the log for each."""
 
     def resolve(self, endpoint: Endpoint, on_resolved: OnResolved) -> None:
@@ -65,23 +66,29 @@ class NameResolver:
         if numeric is not None:
             self._post(lambda: on_resolved([numeric], None))
             return
-        resolution = self._resolutions.get(endpoint)
-        if resolution is None:
-            resolution = self._resolutions[endpoint] = _Resolution()
-            self._start(endpoint, resolution)
+        resolution = self._resolution_of(endpoint)
         resolution.waiting.append(on_resolved)
         if resolution.is_slow:
             self._post(lambda: self._use_last(endpoint, resolution))
 
-    def note_connected(self, endpoint: Endpoint, addresses: list[Address]) -> None:
-        """Note that a connection to one of the addresses was established."""
-        self._last_used[endpoint] = addresses
+    def resolve_ahead(self, endpoint: Endpoint) -> None:
+        """Learn the addresses of the endpoint's host, for times without a name server."""
+        if _numeric_address(endpoint) is None:
+            self._resolution_of(endpoint)
+
+    def _resolution_of(self, endpoint: Endpoint) -> _Resolution:
+        """Return the resolution in progress, started now if there is none."""
+        resolution = self._resolutions.get(endpoint)
+        if resolution is None:
+            resolution = self._resolutions[endpoint] = _Resolution()
+            self._start(endpoint, resolution)
+        return resolution
 
     def _start(self, endpoint: Endpoint, resolution: _Resolution) -> None:
         # A daemon thread: a name server that does not respond must not keep the process from exiting.
         thread = threading.Thread(target=self._run, args=(endpoint,), name="ottla-resolve", daemon=True)
         try:
-            if endpoint in self._last_used:
+            if endpoint.host in self._last_known:
                 note_slow = partial(self._note_slow, endpoint, resolution)
                 resolution.timer = threading.Timer(SLOW_AFTER_S, self._post, [note_slow])
                 resolution.timer.daemon = True
@@ -111,23 +118,28 @@ class NameResolver:
             self._use_last(endpoint, resolution)
 
     def _use_last(self, endpoint: Endpoint, resolution: _Resolution) -> None:
+        known = self._last_known.get(endpoint.host)
+        if known is None:
+            return  # another endpoint of the host has learned that the name does not exist
         waiting, resolution.waiting = resolution.waiting, []
-        if waiting and endpoint not in self._unresponsive:
-            self._unresponsive.add(endpoint)
+        if waiting and endpoint.host not in self._unresponsive:
+            self._unresponsive.add(endpoint.host)
             logger.warning("no name server responds for %s; connecting to its last known address", endpoint.host)
+        addresses = [_with_port(address, endpoint.port) for address in known]
         for on_resolved in waiting:
-            on_resolved(list(self._last_used[endpoint]), None)
+            on_resolved(list(addresses), None)
 
     def _end(self, endpoint: Endpoint, addresses: list[Address], error: OSError | None) -> None:
         resolution = self._resolutions.pop(endpoint)
         if resolution.timer is not None:
             resolution.timer.cancel()
         if error is None:
-            self._unresponsive.discard(endpoint)
-        elif error.errno == socket.EAI_AGAIN and endpoint in self._last_used:
+            self._last_known[endpoint.host] = addresses
+            self._unresponsive.discard(endpoint.host)
+        elif error.errno == socket.EAI_AGAIN and endpoint.host in self._last_known:
             self._use_last(endpoint, resolution)
         elif error.errno == socket.EAI_NONAME:
-            self._last_used.pop(endpoint, None)
+            self._last_known.pop(endpoint.host, None)
         for on_resolved in resolution.waiting:
             on_resolved(addresses, error)
 
@@ -138,6 +150,11 @@ def _numeric_address(endpoint: Endpoint) -> Address | None:
         return _look_up(endpoint, socket.AI_NUMERICHOST)[0]
     except OSError:
         return None
+
+
+def _with_port(address: Address, port: int) -> Address:
+    host, _, *rest = address.sockaddr
+    return Address(address.family, (host, port, *rest))
 
 
 def _look_up(endpoint: Endpoint, flags: int) -> list[Address]:

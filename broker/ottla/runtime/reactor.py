@@ -66,10 +66,9 @@ class Reactor:
         self.responses = ResponseGroup(self._flush, self._fail_link)
         self._sender = Sender(self.loop, on_lost=self._lose, on_warmed=self._on_warmed)
         self._deferred = DeferredLinks(clock, self._on_slice)
+        on_failed = self._on_failed_to_connect
+        self._connector = Connector(self.loop.selector, self.post, on_connected=self._on_connected, on_failed=on_failed)
         selector = self.loop.selector
-        self._connector = Connector(
-            selector, self.post, on_connected=self._on_connected, on_failed=self._on_failed_to_connect
-        )
         self._watch = LinkWatch(
             selector, self._links, on_event=self._on_event, on_tls_event=self._on_tls_event, on_hang_up=self._on_hang_up
         )
@@ -244,7 +243,8 @@ class Reactor:
         self._connector.connect(connection, endpoint)
         return connection
 
-    # --- events ---------------------------------------------------------------------------------------------------
+    def resolve_ahead(self, endpoint: Endpoint) -> None:
+        self._connector.names.resolve_ahead(endpoint)
 
     def timeout_s(self) -> float | None:
         """See `event_loop.LoopHandler`."""

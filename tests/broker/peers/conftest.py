@@ -38,6 +38,9 @@ class ScriptedNetwork:
         self.sent[self.connected[-1]] = bytearray()
         return self.connected[-1]
 
+    def resolve_ahead(self, endpoint: Endpoint) -> None:
+        raise AssertionError("a client connects at once")
+
     def send(self, connection: ConnectionId, chunks: Sequence[Chunk]) -> bool:
         for chunk in chunks:
             assert not isinstance(chunk, FileSlice)

@@ -191,6 +191,23 @@ def test_last_address_is_used_after_a_temporary_failure(
     loop.run_until(lambda: 1 in loop.connected and 2 in loop.failed)
 
 
+@pytest.mark.parametrize(
+    "is_resolved_ahead", [True, False], ids=["a-name-resolved-ahead", "another-port-of-a-known-name"]
+)
+def test_address_of_a_host_that_was_not_connected_to_is_used(
+    loop: Loop, known: Endpoint, listener: socket.socket, monkeypatch: pytest.MonkeyPatch, is_resolved_ahead: bool
+) -> None:
+    host = "another" if is_resolved_ahead else known.host
+    if is_resolved_ahead:
+        loop.connector.names.resolve_ahead(Endpoint(host, 1))
+        loop.run_until(lambda: host in loop.connector.names._last_known)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        fail_to_resolve(monkeypatch, socket.EAI_AGAIN)
+        loop.connector.connect(1, Endpoint(host, other.getsockname()[1]))
+        loop.run_until(lambda: 1 in loop.connected)
+        assert loop.connected[1].getpeername() == other.getsockname()
+
+
 def test_address_of_a_name_that_is_gone_is_used_no_more(
     loop: Loop, known: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:

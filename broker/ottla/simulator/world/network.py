@@ -139,6 +139,9 @@ class SimulatedNetwork:
             self._fabric.connect(socket, endpoint)
         return connection
 
+    def resolve_ahead(self, endpoint: Endpoint) -> None:
+        """Do nothing: simulated hosts have addresses only."""
+
     # --- bookkeeping
 
     def _take_id(self) -> ConnectionId:
