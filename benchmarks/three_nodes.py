@@ -1,4 +1,4 @@
-"""Three combined nodes on this host that a benchmark starts, kills and queries: Ottla or JVM Kafka.
+"""Nodes on this host that a benchmark starts, kills and queries: Ottla or JVM Kafka, three combined ones by default.
 
 Both systems are formatted before anything is measured, run in the foreground as children of the benchmark, and keep
 their defaults. Queries use plain sockets, so that no client library's delays are measured.
@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks import frames, measure, sick_network
+from benchmarks import either_system, frames, measure, sick_network
 from benchmarks.wall_clocks import WallClock
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -35,35 +35,41 @@ TOPIC_ALREADY_EXISTS = 36
 ADMIN_LISTENER = "ottla.admin.listener=127.0.0.1:{admin_port}\n"
 """A property of nodes of Ottla, for `Cluster.metrics`."""
 
-PROPERTIES = """process.roles=broker,controller
+PROPERTIES = """process.roles={roles}
 node.id={node}
 controller.quorum.bootstrap.servers={controllers}
-listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
-advertised.listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
+listeners={listeners}
+advertised.listeners={listeners}
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 inter.broker.listener.name=PLAINTEXT
 controller.listener.names=CONTROLLER
 log.dirs={data}
-offsets.topic.replication.factor=3
-transaction.state.log.replication.factor=3
+offsets.topic.replication.factor={replicas}
+transaction.state.log.replication.factor={replicas}
 """
 
 
 @dataclass(kw_only=True)
 class Cluster:
-    """Nodes 1 to 3; node i serves clients on ``port_base`` + i - 1, controllers on ``port_base`` + 99 + i."""
+    """Nodes 1 to ``size``; node i serves clients on ``port_base`` + i - 1, controllers on ``port_base`` + 99 + i."""
 
     system: str
     directory: Path
     port_base: int
     kafka_command: str | None = None
-    """Formats (``--format-only``) or becomes (``--node I --foreground``) JVM Kafka nodes; {dir} and {port} in it."""
+    """Formats (``--format-only``) or becomes (``--node I --foreground``) JVM Kafka nodes; {dir} and {port} in it.
+
+    Without it, JVM Kafka is run from its jars in ``$OTTLA_KAFKA_LIBS``.
+    """
+
+    size: int = 3
+    """Nodes; the first three are voters of the quorum as well, further ones brokers only."""
 
     properties: str = ""
     """Further lines of each node's configuration."""
 
     network: sick_network.Network | None = None
-    """Its hosts run the nodes; then JVM Kafka is run from its jars in ``$OTTLA_KAFKA_LIBS``."""
+    """Its hosts run the nodes; then JVM Kafka is run from its jars, too."""
 
     clocks: dict[int, WallClock] = field(default_factory=dict)
     """Of the nodes that have a wall clock of their own."""
@@ -71,8 +77,16 @@ class Cluster:
     processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
+    def node_ids(self) -> range:
+        return range(1, self.size + 1)
+
+    @property
+    def voters(self) -> range:
+        return self.node_ids[: len(NODE_IDS)]
+
+    @property
     def bootstrap_server(self) -> str:
-        return ",".join(f"{self.host(node)}:{self.port(node)}" for node in NODE_IDS)
+        return ",".join(f"{self.host(node)}:{self.port(node)}" for node in self.node_ids)
 
     def host(self, node: int) -> str:
         return "127.0.0.1" if self.network is None else sick_network.address(node)
@@ -86,22 +100,24 @@ class Cluster:
 
     def format(self) -> None:
         """Write every node's configuration and prepare its directory."""
-        if self.system == "kafka" and self.network is None:
+        if self.system == "kafka" and not self._is_run_from_jars:
             subprocess.run([*self._kafka_words(), "--format-only"], check=True, stdout=subprocess.DEVNULL)
             return
-        ids = {node: base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode() for node in (0, *NODE_IDS)}
-        endpoints = {node: f"{self.host(node)}:{self.port_base + 99 + node}" for node in NODE_IDS}
-        voters = ",".join(f"{node}@{endpoints[node]}:{ids[node]}" for node in NODE_IDS)
-        for node in NODE_IDS:
+        ids = {node: base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode() for node in (0, *self.voters)}
+        endpoints = {node: f"{self.host(node)}:{self.port_base + 99 + node}" for node in self.voters}
+        voters = ",".join(f"{node}@{endpoints[node]}:{ids[node]}" for node in self.voters)
+        for node in self.node_ids:
             config = self._config_path(node)
             config.parent.mkdir(parents=True)
+            listeners = f"PLAINTEXT://{self.host(node)}:{self.port(node)}"
+            is_voter = node in self.voters
             text = PROPERTIES.format(
+                roles="broker,controller" if is_voter else "broker",
                 node=node,
                 controllers=",".join(endpoints.values()),
-                host=self.host(node),
-                port=self.port(node),
-                controller_port=self.port_base + 99 + node,
+                listeners=f"{listeners},CONTROLLER://{endpoints[node]}" if is_voter else listeners,
                 data=config.parent / "data",
+                replicas=len(self.voters),
             )
             if self.system == "kafka":
                 config.write_text(text)
@@ -109,17 +125,19 @@ class Cluster:
             else:
                 config.write_text(text + self.properties.format(admin_port=self._admin_port(node)))
                 tool = [sys.executable, "-m", "ottla", "format"]
-            command = [*tool, f"--cluster-id={ids[0]}", "--config", str(config), "--initial-controllers", voters]
+            command = [*tool, f"--cluster-id={ids[0]}", "--config", str(config)]
+            if is_voter:
+                command += ["--initial-controllers", voters]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
     def start(self, node: int) -> None:
         """Start the process, and wait for nothing."""
         if self.system == "ottla":
             command = [sys.executable, "-m", "ottla", "run", "--config", str(self._config_path(node))]
-        elif self.network is None:
-            command = [*self._kafka_words(), "--node", str(node), "--foreground"]
+        elif self._is_run_from_jars:
+            command = [*_java("kafka.Kafka", *either_system.JVM_OPTIONS.split()), str(self._config_path(node))]
         else:
-            command = [*_java("kafka.Kafka", "-Xmx1G", "-Xms1G"), str(self._config_path(node))]
+            command = [*self._kafka_words(), "--node", str(node), "--foreground"]
         if self.network is not None:
             command = self.network.command(node, command)
         if node in self.clocks:
@@ -205,7 +223,7 @@ class Cluster:
                 response = self.ask(node, request)
                 if response and struct.unpack_from(">h", response, 5)[0] == 0:
                     error, leader = struct.unpack_from(">hi", response, 5 + 2 + 1 + 1 + len(METADATA_TOPIC) + 1 + 4)
-                    if error == 0 and leader in NODE_IDS:
+                    if error == 0 and leader in self.voters:
                         leaders.append(leader)
                         return True
             return False
@@ -220,6 +238,10 @@ class Cluster:
             with connection.socket:
                 return bytes(connection.exchange(request))
         return b""
+
+    @property
+    def _is_run_from_jars(self) -> bool:
+        return self.network is not None or self.kafka_command is None
 
     def _config_path(self, node: int) -> Path:
         return self.directory / f"node-{node}" / "server.properties"
@@ -290,10 +312,14 @@ def running(
     properties: str = "",
     prepare: Callable[[Cluster], AbstractContextManager[None]] = contextlib.nullcontext,
     network: sick_network.Network | None = None,
+    *,
+    size: int = 3,
+    on_start: Callable[[Cluster, int], None] | None = None,
 ) -> Iterator[tuple[Cluster, float]]:
     """Run a fresh cluster; give it, and the seconds until all serve and a topic of three replicas is created.
 
     ``properties`` are further lines for nodes of Ottla, such as `ADMIN_LISTENER`.
+    ``on_start`` is called with the cluster and each node, once its process exists.
     ``prepare`` is entered when the nodes are formatted, and left when they have ended.
     """
     cluster = Cluster(
@@ -303,15 +329,18 @@ def running(
         kafka_command=kafka_command,
         properties=properties,
         network=network,
+        size=size,
     )
     cluster.format()
     with prepare(cluster):
         started = time.perf_counter()
         try:
-            for node in NODE_IDS:
+            for node in cluster.node_ids:
                 cluster.start(node)
+                if on_start is not None:
+                    on_start(cluster, node)
             cluster.wait_until_every_node_serves()
-            cluster.create_topic("first", partitions=1, replicas=3)
+            cluster.create_topic("first", partitions=1, replicas=len(cluster.voters))
             yield cluster, time.perf_counter() - started
         finally:
             cluster.kill_all()
