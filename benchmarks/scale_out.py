@@ -52,7 +52,7 @@ CALM_CORES_PER_NODE = 0.1
 CALM_TIMEOUT_S = 40
 PARTS = ("latency", "load", "metadata")
 OTTLA = ("ottla", "")
-FITTED = re.compile(r"at rest.*(core|/s|connections)$|s/GB$|CPU net, s$|change of metadata")
+FITTED = re.compile(r"at rest.*(core|requests/s|connections)$|CPU net, s/GB$|metadata: CPU net, ms$")
 FITTED_NODES_MAX = 24
 """Larger clusters are no part of the fit: they show whether it predicts them."""
 REQUESTS = re.compile(r'^kafka_network_requestmetrics_requests_total\{request="([^"]+)".*\} (\S+)$', re.MULTILINE)
@@ -378,7 +378,8 @@ nodes are controllers as well; min({REPLICAS}, N) replicas, acks=all. The load h
 {RECORD_BYTES}-byte records, {LOAD_PARTITIONS_PER_NODE} partitions for each broker, and so many batches per second for
 each broker as the row says; latency is that of {LATENCY_RATE_PER_S} records/s in all. Each node has a quota of {quotas}
 cores. CPU is that of all nodes, unless the row says "of a node"; "net" is without that of the same cluster at rest.
-Each figure is of {seconds:g} s, and the lowest of its runs.
+Each figure is of {seconds:g} s, and the lowest of its runs; "net" figures of clusters that use the whole host are too
+low, because its CPU at rest is then too high.
 
 {table(runs)}
 
@@ -392,6 +393,9 @@ Made by
     python -m benchmarks.scale_out --sizes {sizes["ottla"]} --raw scale.json
     python -m benchmarks.scale_out --system kafka --sizes {sizes["kafka"]} --raw scale.json
     python -m benchmarks.scale_out --sizes 3 --parts load --batches-per-s 200 --quota 1 --raw scale.json
+    python -m benchmarks.scale_out --sizes 12 --parts metadata --partitions 10000 --raw scale.json
+    python -m benchmarks.scale_out --sizes 24 48 --parts metadata --raw scale.json \\
+        --config replica.fetch.wait.max.ms=2000
     python -m benchmarks.scale_out --sizes --raw scale.json --publish
 """
 

@@ -44,7 +44,7 @@ def test_table_has_the_lowest_of_all_runs_by_system_size_and_config() -> None:
 
 
 def test_fits_compare_larger_clusters_with_their_prediction() -> None:
-    name = "at rest, 1000 partitions: Fetch/s"
+    name = "at rest, 1000 partitions: requests/s"
     runs = [run(nodes, {name: 2.0 * nodes * (nodes - 1)}) for nodes in (1, 3, 6, 12, 24)]
     runs += [run(48, {name: 4500.0}), run(24, {name: 1.0}, config="a=b"), run(3, {name: 1.0}, system="kafka")]
 
