@@ -368,18 +368,20 @@ def fits(runs: Sequence[Run]) -> str:
 
 def section(runs: Sequence[Run], seconds: float) -> str:
     sizes = {
-        system: " ".join(str(nodes) for nodes in sorted({run["nodes"] for run in runs if run["system"] == system}))
+        system: " ".join(
+            str(nodes) for name, nodes, config in sorted(set(map(column_of, runs))) if (name, config) == (system, "")
+        )
         for system in ("ottla", "kafka")
     }
     quotas = " or ".join(f"{quota:g}" for quota in sorted({run["quota"] or 0 for run in runs}))
     small, large = BATCH_KILOBYTES
-    return f"""Clusters of N nodes on one host, with their clients: {compare.machine()}. The first three
-nodes are controllers as well; min({REPLICAS}, N) replicas, acks=all. The load has batches of {small} or {large} kB of
-{RECORD_BYTES}-byte records, {LOAD_PARTITIONS_PER_NODE} partitions for each broker, and so many batches per second for
-each broker as the row says; latency is that of {LATENCY_RATE_PER_S} records/s in all. Each node has a quota of {quotas}
-cores. CPU is that of all nodes, unless the row says "of a node"; "net" is without that of the same cluster at rest.
-Each figure is of {seconds:g} s, and the lowest of its runs; "net" figures of clusters that use the whole host are too
-low, because its CPU at rest is then too high.
+    return f"""Clusters of N nodes on one host, with their clients: {compare.machine()}.
+The first three nodes are controllers as well; min({REPLICAS}, N) replicas, acks=all. The load has batches of {small} or
+{large} kB of {RECORD_BYTES:,}-byte records, {LOAD_PARTITIONS_PER_NODE} partitions for each broker, and as many batches
+per second for each broker as the row says; latency is that of {LATENCY_RATE_PER_S} records/s in all. Each node has a
+quota of {quotas} cores. CPU is that of all nodes, unless the row says "of a node"; "net" is without that of the same
+cluster at rest. Each figure is of {seconds:g} s, and the lowest of its runs. "Net" figures of a cluster that uses the
+whole host are too low: its CPU at rest is too high.
 
 {table(runs)}
 
