@@ -17,13 +17,17 @@ TopicKey = tuple[str, Uuid]
 
 
 class FetchSessionHandler:
-    """See the module. ``is_full``: the next request starts a session, and so names every partition."""
+    """See the module. ``is_full``: the next request starts a session.
 
-    __slots__ = ("_epoch", "_session_id")
+    ``is_granted`` is False if the leader had no session for the last full fetch: each fetch must name every partition.
+    """
+
+    __slots__ = ("_epoch", "_session_id", "is_granted")
 
     def __init__(self) -> None:
         self._session_id = NO_SESSION
         self._epoch = INITIAL_EPOCH
+        self.is_granted = True
 
     @property
     def is_full(self) -> bool:
@@ -57,6 +61,7 @@ class FetchSessionHandler:
 
     def on_response(self, session_id: int) -> None:
         """Continue in the session that the leader names; none means full fetches."""
+        self.is_granted = session_id != NO_SESSION
         if session_id == NO_SESSION:
             self._session_id, self._epoch = NO_SESSION, INITIAL_EPOCH
         elif self.is_full:

@@ -6,6 +6,7 @@ or is throttled (it leaves the session), and *failed* when it is not copied unti
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from ottla.ports import Clock
 from ottla.replication.fetch_session_handler import TopicKey
@@ -76,11 +77,9 @@ class FollowedPartitions:
         """Whether the partition was neither followed again, as in another leader epoch, nor unfollowed since."""
         return self._followed.get(followed.partition.topic_partition) is followed
 
-    def to_name(self, *, is_full: bool) -> list[Followed]:
-        """Return the partitions that the next fetch names: all in a full fetch, else those that changed."""
-        if is_full:
-            return [followed for each, followed in self._followed.items() if each not in self._delayed]
-        return [self._followed[each] for each in self.changed]
+    def to_name(self, limit: int | None) -> list[Followed]:
+        """Return the partitions that the next fetch names: those that changed, up to ``limit``."""
+        return [self._followed[each] for each in islice(self.changed, limit)]
 
     def follow(self, partition: Partition) -> None:
         """Copy ``partition`` from now on, in its current leader epoch."""
@@ -114,9 +113,10 @@ class FollowedPartitions:
         self.failed.add(followed.partition.topic_partition)
 
     def start_session(self) -> None:
-        """Prepare a full fetch: the leader's new session has only the partitions that it names."""
+        """Prepare a full fetch: the leader's new session has only partitions that it and later fetches name."""
         for followed in self._followed.values():
             followed.is_in_session = False
+        self.changed = {each: None for each in self._followed if each not in self._delayed}
         self.removed.clear()
 
     def delay(self, followed: Followed, delay_ms: int) -> None:

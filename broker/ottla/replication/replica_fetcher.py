@@ -39,6 +39,9 @@ from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchRespons
 
 logger = logging.getLogger(__name__)
 
+NAMED_MAX = 500
+"""Partitions that a fetch names: after an election there are thousands, and the event loop needs 5 us for each. The
+next fetch, which is sent at once, names further ones."""
 _THROTTLED_RETRY_MS = 100
 _FIRST_BACKOFF_MS = 20
 _DOUBLINGS_MAX = 16
@@ -200,7 +203,9 @@ class ReplicaFetcher:
                 self._retry_at_ms = now_ms + self._config().fetch_backoff_ms
         if endpoint is None:
             return
-        named = self._partitions.to_name(is_full=self._session.is_full)
+        if self._session.is_full:
+            self._partitions.start_session()
+        named = self._partitions.to_name(NAMED_MAX if self._session.is_granted else None)
         if self._syncs.start(named):
             return
         wanted = self._fetch_partitions(named, now_ms)
@@ -209,7 +214,7 @@ class ReplicaFetcher:
         config = self._config()
         request = FetchRequest(
             replica_state=ReplicaState(replica_id=self._node_id, replica_epoch=self._peer_brokers.broker_epoch()),
-            max_wait_ms=config.fetch_wait_max_ms,
+            max_wait_ms=0 if self._partitions.changed else config.fetch_wait_max_ms,
             min_bytes=config.fetch_min_bytes,
             max_bytes=config.fetch_response_max_bytes,
         )
@@ -221,12 +226,10 @@ class ReplicaFetcher:
     def _fetch_partitions(self, named: list[Followed], now_ms: int) -> list[tuple[TopicKey, FetchPartition]]:
         """Return the request's entry of each partition that the next fetch names."""
         partitions = self._partitions
-        if self._session.is_full:
-            partitions.start_session()
-        partitions.changed.clear()
         size_bytes_max = self._config().fetch_max_bytes
         wanted = []
         for followed in named:
+            partitions.changed.pop(followed.partition.topic_partition, None)
             if self._is_throttled(followed, now_ms):
                 partitions.delay(followed, _THROTTLED_RETRY_MS)
                 continue
