@@ -1,13 +1,17 @@
-"""Changes of thousands of partitions cause one check of each waiting fetch."""
+"""Changes of thousands of partitions cause one check of each waiting fetch, and fetches of bounded size."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ottla.log.config import LogConfig
+from ottla.replication import replica_fetcher
 from ottla.replication.fetch.fetch_round import FetchRound
 from ottla.replication.sessions.fetch_session import FetchedPartition, FetchSession
+from ottla.replication.sessions.fetch_session_cache import FetchSessionCache
 from ottla.types import ZERO_UUID, TopicPartition
+from ottla.wire.messages.fetch import FetchRequest
 
 COUNT = 50
 
@@ -93,3 +97,31 @@ def test_fetches_check_only_changed_partitions(new_cluster: Any, monkeypatch: py
 
     assert quiet == []
     assert set(lookups_seen) == {7}
+
+
+@pytest.mark.parametrize("has_sessions", [True, False], ids=["sessions", "no-sessions"])
+def test_many_partitions_are_named_by_several_fetches_unless_each_has_to_name_all(
+    new_cluster: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, has_sessions: bool
+) -> None:
+    monkeypatch.setattr(replica_fetcher, "NAMED_MAX", 4)
+    cluster = new_cluster(2)
+    if not has_sessions:
+        cluster[1].services.fetch_sessions = FetchSessionCache(random=cluster.random, slots_max=0)
+    cluster.controller.create_topic("t", *[(1, 2)] * 10)
+    cluster.run(1_100)
+    fetches = [each for each in cluster[2].sent if isinstance(each, FetchRequest) and each.topics]
+    named = [[partition.partition for topic in each.topics for partition in topic.partitions] for each in fetches]
+    for index in range(10):
+        cluster[1].produce(b"%d" % index, index=index)
+    cluster.run(1_100)
+
+    assert [cluster[2].values(index) for index in range(10)] == [[b"%d" % index] for index in range(10)]
+    assert all(
+        partition.isr == (1, 2) for partition in cluster.controller.image.topics.by_name["t"].partitions.values()
+    )
+    if has_sessions:
+        assert sorted(map(len, named))[-3:] == [2, 4, 4]
+        assert [each.max_wait_ms for each in fetches if len(each.topics[0].partitions) == 4] == [0, 0]
+        assert sorted(index for each in named for index in each) == list(range(10))
+    else:
+        assert [len(each) for each in named] == [4] + [10] * (len(named) - 1)

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.replication import replica_fetcher
 from ottla.replication.config import ReplicationConfig
 from ottla.replication.fetch_session_handler import FetchSessionHandler
 from ottla.replication.sessions.fetch_session_cache import FetchSessionCache
@@ -79,34 +78,6 @@ def test_fetch_names_only_changed_partitions(new_cluster: Callable[..., Any]) ->
     cluster.settle()
 
     assert [named(request) for request in fetches(cluster[2])] == [[7], [9]]
-
-
-@pytest.mark.parametrize("has_sessions", [True, False], ids=["sessions", "no-sessions"])
-def test_many_partitions_are_named_by_several_fetches_unless_each_has_to_name_all(
-    new_cluster: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, has_sessions: bool
-) -> None:
-    monkeypatch.setattr(replica_fetcher, "NAMED_MAX", 4)
-    cluster = new_cluster(2)
-    if not has_sessions:
-        cluster[1].services.fetch_sessions = FetchSessionCache(random=cluster.random, slots_max=0)
-    cluster.controller.create_topic("t", *[(1, 2)] * 10)
-    cluster.run(1_100)
-    sent = [request for request in fetches(cluster[2]) if named(request)]
-    for index in range(10):
-        cluster[1].produce(b"%d" % index, index=index)
-    cluster.run(1_100)
-
-    assert [cluster[2].values(index) for index in range(10)] == [[b"%d" % index] for index in range(10)]
-    assert all(
-        partition.isr == (1, 2) for partition in cluster.controller.image.topics.by_name["t"].partitions.values()
-    )
-    if has_sessions:
-        assert max(len(named(request)) for request in sent) == 4
-        assert [request.max_wait_ms for request in sent if len(named(request)) == 4] == [0, 0]
-        assert sorted(index for request in sent for index in named(request)) == list(range(10))
-    else:
-        assert len(named(sent[0])) == 4
-        assert all(len(named(request)) == 10 for request in sent[1:])
 
 
 def test_append_is_fetched_at_once_and_the_next_fetch_is_sent_at_once(pair: Any) -> None:

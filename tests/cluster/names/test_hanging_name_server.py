@@ -1,4 +1,4 @@
-"""A name server that hangs: nodes go on with the addresses that they used last, elect leaders, and lose nothing."""
+"""A name server that hangs: nodes use the addresses that the names had last, elect leaders, and lose nothing."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
