@@ -38,6 +38,7 @@ from benchmarks import (
 from benchmarks.three_nodes import Cluster
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from numpy.polynomial import polynomial
 
 SECTION = "Scale-out"
 REPLICAS = 3
@@ -290,23 +291,8 @@ def measure_size(system: str, size: int, given: argparse.Namespace) -> Run:
 
 def fit(points: Sequence[tuple[float, float]], degree: int) -> list[float]:
     """Return the coefficients a, b, ... of the a + b*x + c*x**2 + ... with the least squared errors."""
-    # The normal equations, solved by Gauss-Jordan elimination: three unknowns need no library.
-    rows = [
-        [sum(x ** (row + column) for x, _ in points) for column in range(degree + 1)]
-        + [sum(y * x**row for x, y in points)]
-        for row in range(degree + 1)
-    ]
-    for pivot in range(degree + 1):
-        best = max(range(pivot, degree + 1), key=lambda row: abs(rows[row][pivot]))
-        if abs(rows[best][pivot]) < 1e-9:
-            raise ValueError(f"{len(points)} points do not determine a polynomial of degree {degree}")
-        rows[pivot], rows[best] = rows[best], rows[pivot]
-        rows[pivot] = [value / rows[pivot][pivot] for value in rows[pivot]]
-        for row in range(degree + 1):
-            if row != pivot:
-                factor = rows[row][pivot]
-                rows[row] = [value - factor * lead for value, lead in zip(rows[row], rows[pivot], strict=True)]
-    return [row[-1] for row in rows]
+    xs, ys = zip(*points, strict=True)
+    return [float(each) for each in polynomial.polyfit(xs, ys, degree)]
 
 
 def value_at(coefficients: Sequence[float], x: float) -> float:
