@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 SLOW_AFTER_S: Final = 0.5
 """How long a name server has, where there are addresses to use without it."""
+_AHEAD_MAX: Final = 4
+"""Names in resolution, beyond which none is resolved ahead: while name servers hang, each has a thread."""
 
 _Post: TypeAlias = Callable[[Callable[[], None]], None]
 
@@ -72,8 +74,8 @@ class NameResolver:
             self._post(lambda: self._use_last(endpoint, resolution))
 
     def resolve_ahead(self, endpoint: Endpoint) -> None:
-        """Learn the addresses of the endpoint's host, for times without a name server."""
-        if _numeric_address(endpoint) is None:
+        """Learn the addresses of the endpoint's host, unless several names are being resolved already."""
+        if len(self._resolutions) < _AHEAD_MAX and _numeric_address(endpoint) is None:
             self._resolution_of(endpoint)
 
     def _resolution_of(self, endpoint: Endpoint) -> _Resolution:
@@ -127,7 +129,7 @@ class NameResolver:
             logger.warning("no name server responds for %s; connecting to its last known address", endpoint.host)
         addresses = [_with_port(address, endpoint.port) for address in known]
         for on_resolved in waiting:
-            on_resolved(list(addresses), None)
+            on_resolved(addresses, None)
 
     def _end(self, endpoint: Endpoint, addresses: list[Address], error: OSError | None) -> None:
         resolution = self._resolutions.pop(endpoint)

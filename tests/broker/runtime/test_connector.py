@@ -208,6 +208,32 @@ def test_address_of_a_host_that_was_not_connected_to_is_used(
         assert loop.connected[1].getpeername() == other.getsockname()
 
 
+def test_few_names_are_resolved_ahead_while_no_name_server_responds(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released = threading.Event()
+    asked = []
+    resolve = socket.getaddrinfo
+
+    def hang(host: str, port: int, **options: Any) -> list[Any]:
+        if options.get("flags"):
+            return resolve(host, port, **options)
+        asked.append(host)
+        released.wait()
+        raise socket.gaierror(socket.EAI_NONAME, "failed")
+
+    monkeypatch.setattr(socket, "getaddrinfo", hang)
+    try:
+        for number in range(100):
+            loop.connector.names.resolve_ahead(Endpoint(f"node-{number}", 9092))
+        assert len(asked) <= 4
+        loop.connector.connect(1, Endpoint("node-50", 9092))
+    finally:
+        released.set()
+    loop.run_until(lambda: 1 in loop.failed)
+    assert "node-50" in asked
+
+
 def test_address_of_a_name_that_is_gone_is_used_no_more(
     loop: Loop, known: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
