@@ -60,15 +60,13 @@ class Reactor:
         self._unsent_limits = UnsentLimits(clock, self._options, metrics, self._give_up)
         self._links: dict[ConnectionId, Link] = {}
         self._ids = count(1)
-        self._core: Core
-        """Set by `run`."""
+        self._core: Core  # set by `run`
         self._being_read: Link | None = None
         self.responses = ResponseGroup(self._flush, self._fail_link)
         self._sender = Sender(self.loop, on_lost=self._lose, on_warmed=self._on_warmed)
         self._deferred = DeferredLinks(clock, self._on_slice)
-        on_failed = self._on_failed_to_connect
-        self._connector = Connector(self.loop.selector, self.post, on_connected=self._on_connected, on_failed=on_failed)
         selector = self.loop.selector
+        self._connector = Connector(selector, self.post, on_connected=self._on_connected, on_failed=self._on_unreached)
         self._watch = LinkWatch(
             selector, self._links, on_event=self._on_event, on_tls_event=self._on_tls_event, on_hang_up=self._on_hang_up
         )
@@ -246,6 +244,8 @@ class Reactor:
     def resolve_ahead(self, endpoint: Endpoint) -> None:
         self._connector.names.resolve_ahead(endpoint)
 
+    # --- events ---------------------------------------------------------------------------------------------------
+
     def timeout_s(self) -> float | None:
         """See `event_loop.LoopHandler`."""
         if self.loop.posted or self._deferred.links or self.idle.has_work:
@@ -339,7 +339,7 @@ class Reactor:
         self._watch.update(link)
         self._core.connected(connection)
 
-    def _on_failed_to_connect(self, connection: ConnectionId, reason: str, was_connection_refused: bool) -> None:
+    def _on_unreached(self, connection: ConnectionId, reason: str, was_connection_refused: bool) -> None:
         if self._tls is not None:
             self._tls.handshakes.remove(connection)
         self._core.closed(connection, reason, was_connection_refused=was_connection_refused)
