@@ -74,8 +74,10 @@ def stopped(cluster: Cluster, node: int) -> Iterator[None]:
 @contextmanager
 def clock_set(cluster: Cluster, node: int, ahead_h: float) -> Iterator[None]:
     cluster.clocks[node].set_ahead(ahead_h * 3600)
-    yield
-    cluster.clocks[node].set_ahead(0)
+    try:
+        yield
+    finally:
+        cluster.clocks[node].set_ahead(0)
 
 
 def fault(cluster: Cluster, kind: str, node: int, other: int) -> AbstractContextManager[None]:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -37,8 +37,7 @@ def network() -> Iterator[Any]:
 @pytest.fixture
 def cluster(network: Any, new_cluster: Callable[..., Any]) -> Iterator[Any]:
     made = new_cluster(network=network)
-    with ExitStack() as stack:
-        stack.callback(made.close)
+    with closing(made):
         made.start()
         made.create_topic("t", partitions=PARTITIONS, min_insync_replicas="2")
         yield made

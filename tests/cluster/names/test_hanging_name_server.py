@@ -1,7 +1,7 @@
 """A name server that hangs: nodes use the addresses that the names had last, elect leaders, and lose nothing."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import closing
 from typing import Any
 
 import named_hosts
@@ -32,8 +32,7 @@ def cluster(hosts: Any, new_cluster: Callable[..., Any], free_port: Callable[[],
             "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,REPLICATION:PLAINTEXT,CONTROLLER:PLAINTEXT",
         )
         node.config_path.write_text(config.replace(named, listeners) + "\n".join(lines) + "\n")
-    with ExitStack() as stack:
-        stack.callback(made.close)
+    with closing(made):
         made.start()
         made.create_topic("t", partitions=PARTITIONS, min_insync_replicas="2")
         yield made
