@@ -7,6 +7,7 @@ defaults. One node at a time is sick for ``--seconds``, once one that leads the 
 
 - ``disk frozen``, ``slow``, ``full``, ``read-only`` and ``fails``: its log.dirs are on a file system of their own
   (`benchmarks.file_systems`; root is needed)
+- ``one of two disks``: the second of its two log.dirs; the metadata is in the first
 - ``stopped``: SIGSTOP
 - ``clock``: its wall clock is set (`benchmarks.wall_clocks`); one that is behind rejects records of its future
 - others: of its network, whose hosts are namespaces (`benchmarks.sick_network`; root is needed)
@@ -24,7 +25,7 @@ import signal
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
@@ -40,12 +41,18 @@ CALM_S = 3.0
 SLOW_DISKS = {"disk slow 0.2 s": 0.2, "disk slow 2 s": 2.0}
 """How long writes to the disk wait, at most."""
 
-FAILED_DISKS = {"disk fails": file_systems.fail, "disk read-only": file_systems.make_read_only}
-DISK_KINDS = ("disk frozen", *SLOW_DISKS, "disk full", *FAILED_DISKS)
+FAILED_DISKS = {
+    "disk fails": file_systems.fail,
+    "disk read-only": file_systems.make_read_only,
+    "one of two disks fails": file_systems.fail,
+}
+TWO_DISKS_KINDS = ("one of two disks frozen", "one of two disks fails")
+ONE_DISK_KINDS = ("disk frozen", *SLOW_DISKS, "disk full", "disk fails", "disk read-only")
 CLOCKS_H = {"clock 5 h ahead": 5, "clock 0.9 h behind": -0.9}
 """How far ahead of the true time it is set: no more behind than message.timestamp.after.max.ms, which is an hour."""
 
-PROCESS_KINDS = (*DISK_KINDS, "stopped", *CLOCKS_H)
+ONE_DIRECTORY_KINDS = (*ONE_DISK_KINDS, "stopped", *CLOCKS_H)
+PROCESS_KINDS = (*ONE_DIRECTORY_KINDS, *TWO_DISKS_KINDS)
 NETWORK_KINDS = (
     "hears nothing",
     "is not heard",
@@ -88,20 +95,20 @@ def fault(cluster: Cluster, kind: str, node: int, other: int) -> AbstractContext
         return stopped(cluster, node)
     if kind in CLOCKS_H:
         return clock_set(cluster, node, CLOCKS_H[kind])
-    data = data_of(cluster, node)
+    disk = disk_of(cluster, node)
     if kind in FAILED_DISKS:
         return failed_disk(cluster, kind, node)
     if kind in SLOW_DISKS:
-        return file_systems.slow(data, SLOW_DISKS[kind])
-    return file_systems.full(data) if kind == "disk full" else file_systems.frozen(data)
+        return file_systems.slow(disk, SLOW_DISKS[kind])
+    return file_systems.full(disk) if kind == "disk full" else file_systems.frozen(disk)
 
 
 @contextmanager
 def failed_disk(cluster: Cluster, kind: str, node: int) -> Iterator[None]:
-    FAILED_DISKS[kind](data_of(cluster, node))
+    FAILED_DISKS[kind](disk_of(cluster, node))
     yield
     cluster.kill(node)
-    file_systems.repair(data_of(cluster, node))
+    file_systems.repair(disk_of(cluster, node))
 
 
 @contextmanager
@@ -123,16 +130,17 @@ def sick(network: Network, kind: str, node: int, other: int) -> Iterator[None]:
         network.heal()
 
 
-def data_of(cluster: Cluster, node: int) -> Path:
-    return cluster.directory / f"node-{node}" / "data"
+def disk_of(cluster: Cluster, node: int) -> Path:
+    """Return the log directory that has a file system of its own."""
+    return cluster.directory / f"node-{node}" / cluster.log_dirs[-1]
 
 
 @contextmanager
 def on_own_disks_and_clocks(cluster: Cluster) -> Iterator[None]:
-    """Give every node a file system for its log.dirs, and a wall clock."""
+    """Give every node a file system for its (second) log directory, and a wall clock."""
     for node in NODE_IDS:
-        cluster.clocks[node] = WallClock(data_of(cluster, node).parent)
-    with file_systems.mounted_each(data_of(cluster, node) for node in NODE_IDS):
+        cluster.clocks[node] = WallClock(disk_of(cluster, node).parent)
+    with file_systems.mounted_each(disk_of(cluster, node) for node in NODE_IDS):
         yield
 
 
@@ -172,15 +180,21 @@ def measure_fault(cluster: Cluster, view: View, kind: str, *, leads_quorum: bool
 
 
 def run_round(system: str, arguments: argparse.Namespace) -> Iterator[tuple[str, float]]:
-    if kinds := [kind for kind in arguments.kinds if kind in PROCESS_KINDS]:
+    if kinds := [kind for kind in arguments.kinds if kind in ONE_DIRECTORY_KINDS]:
         yield from run_kinds(system, arguments, kinds, None)
+    if kinds := [kind for kind in arguments.kinds if kind in TWO_DISKS_KINDS]:
+        yield from run_kinds(system, arguments, kinds, None, log_dirs=("data", "more"))
     if kinds := [kind for kind in arguments.kinds if kind in NETWORK_KINDS]:
         with sick_network.running(NODE_IDS) as network:
             yield from run_kinds(system, arguments, kinds, network)
 
 
 def run_kinds(
-    system: str, arguments: argparse.Namespace, kinds: list[str], network: Network | None
+    system: str,
+    arguments: argparse.Namespace,
+    kinds: list[str],
+    network: Network | None,
+    log_dirs: Sequence[str] = ("data",),
 ) -> Iterator[tuple[str, float]]:
     with tempfile.TemporaryDirectory(prefix=f"{system}-", ignore_cleanup_errors=True) as temporary:
         nodes = three_nodes.running(
@@ -190,6 +204,7 @@ def run_kinds(
             arguments.kafka_command,
             prepare=on_own_disks_and_clocks if network is None else nullcontext,
             network=network,
+            log_dirs=log_dirs,
         )
         with nodes as (cluster, _):
             view = View(AdminClient({"bootstrap.servers": cluster.bootstrap_server, "log_level": 0}))

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,6 +68,9 @@ class Cluster:
     properties: str = ""
     """Further lines of each node's configuration."""
 
+    log_dirs: Sequence[str] = ("data",)
+    """In the directory of each node. With several, JVM Kafka is run from its jars."""
+
     network: sick_network.Network | None = None
     """Its hosts run the nodes; then JVM Kafka is run from its jars, too."""
 
@@ -116,7 +119,7 @@ class Cluster:
                 node=node,
                 controllers=",".join(endpoints.values()),
                 listeners=f"{listeners},CONTROLLER://{endpoints[node]}" if is_voter else listeners,
-                data=config.parent / "data",
+                data=",".join(str(config.parent / name) for name in self.log_dirs),
                 replicas=len(self.voters),
             )
             if self.system == "kafka":
@@ -241,7 +244,7 @@ class Cluster:
 
     @property
     def _is_run_from_jars(self) -> bool:
-        return self.network is not None or self.kafka_command is None
+        return self.network is not None or len(self.log_dirs) > 1 or self.kafka_command is None
 
     def _config_path(self, node: int) -> Path:
         return self.directory / f"node-{node}" / "server.properties"
@@ -314,6 +317,7 @@ def running(
     network: sick_network.Network | None = None,
     *,
     size: int = 3,
+    log_dirs: Sequence[str] = ("data",),
     on_start: Callable[[Cluster, int], None] | None = None,
 ) -> Iterator[tuple[Cluster, float]]:
     """Run a fresh cluster; give it, and the seconds until all serve and a topic of three replicas is created.
@@ -330,6 +334,7 @@ def running(
         properties=properties,
         network=network,
         size=size,
+        log_dirs=log_dirs,
     )
     cluster.format()
     with prepare(cluster):

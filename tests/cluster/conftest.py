@@ -427,7 +427,7 @@ def write_config(node: Process, quorum: dict[str, str], overrides: dict[str, str
         "log.dirs": str(node.directory / "data"),
         "offsets.topic.num.partitions": "3",
         "group.initial.rebalance.delay.ms": "0",
-        **{key.replace("_", "."): value for key, value in overrides.items()},
+        **{key.replace("_", "."): value.replace("{home}", str(node.directory)) for key, value in overrides.items()},
     }
     node.config_path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
 

@@ -1,10 +1,10 @@
 """`AlterPartitionControl`: a partition's leader proposes another in-sync set (AlterPartition).
 
 The leader sends the leader epoch and the partition epoch that it knows: its proposal counts only when both are the
-newest. The replicas that it adds must be registered, not fenced, not shutting down, and of the incarnation that it has
-seen catch up; one of an unsteady broker (`controller.probes`) has to wait where the in-sync set has two members and
-min.insync.replicas without it. The change may complete a reassignment, and that may move the leadership away from the
-proposing leader.
+newest. The replicas that it adds must be registered, not fenced, not shutting down, of the incarnation that it has
+seen catch up, and not in a log directory that has failed since; one of an unsteady broker (`controller.probes`) has to
+wait where the in-sync set has two members and min.insync.replicas without it. The change may complete a reassignment,
+and that may move the leadership away from the proposing leader.
 
 Source: KIP-497, KIP-704, KIP-841, KIP-903; ReplicationControlManager.alterPartition of Apache Kafka 4.3.
 """
@@ -146,15 +146,14 @@ class AlterPartitionControl:
             return ErrorCode.INVALID_REQUEST
         if any(self._is_ineligible(each) for each in wanted.new_isr_with_epochs):
             return ErrorCode.INELIGIBLE_REPLICA
-        enough = enough_in_sync(self._configs.min_insync_replicas(topic.name))
-        if len(partition.isr) >= enough and self._adds_unsteady(partition, wanted):
-            return ErrorCode.INELIGIBLE_REPLICA
-        return ErrorCode.NONE
-
-    def _adds_unsteady(self, partition: PartitionRegistration, wanted: AlterPartitionRequestPartitionData) -> bool:
         brokers = self._state.image.cluster.brokers
         added = [each.broker_id for each in wanted.new_isr_with_epochs if each.broker_id not in partition.isr]
-        return any(self._is_unsteady(brokers[broker_id]) for broker_id in added)
+        if not all(brokers[each].has_online_directory(partition.directory_of(each)) for each in added):
+            return ErrorCode.INELIGIBLE_REPLICA
+        enough = enough_in_sync(self._configs.min_insync_replicas(topic.name))
+        if len(partition.isr) >= enough and any(self._is_unsteady(brokers[each]) for each in added):
+            return ErrorCode.INELIGIBLE_REPLICA
+        return ErrorCode.NONE
 
     def _is_ineligible(self, replica: BrokerState) -> bool:
         broker = self._state.image.cluster.brokers.get(replica.broker_id)

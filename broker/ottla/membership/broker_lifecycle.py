@@ -187,8 +187,8 @@ class BrokerLifecycle:
             for index, partition in changed.partition_changes.items()
         )
 
-    def on_cordoned(self) -> None:
-        """Note a change of cordoned directories: the controller need not wait for the next heartbeat to learn it."""
+    def on_directories_changed(self) -> None:
+        """Note that directories were cordoned or have failed: the controller need not wait for the next heartbeat."""
         if self.state is BrokerState.RUNNING:
             self._send_soon()
 

@@ -276,7 +276,7 @@ class Node:
         """Apply settings that were changed while the node runs."""
         self.logs.cordon(config.cordoned_directories)
         if self._lifecycle is not None:
-            self._lifecycle.on_cordoned()
+            self._lifecycle.on_directories_changed()
         self._on_config(config)
         self._clients.use_config(config)
         self.replicas.update_config(settings.replication_config(config))
@@ -420,12 +420,8 @@ class Node:
             found_ms, self._found_due_ms = self._found_due_ms, None
             return found_ms
         earliest_ms = self.logs.maintenance.due_ms
-        for part in self._parts:
+        for part in self._parts if self._shutdown is None else (*self._parts, self._shutdown):
             deadline_ms = part.next_deadline_ms()
-            if deadline_ms is not None and deadline_ms < earliest_ms:
-                earliest_ms = deadline_ms
-        if self._shutdown is not None:
-            deadline_ms = self._shutdown.next_deadline_ms()
             if deadline_ms is not None and deadline_ms < earliest_ms:
                 earliest_ms = deadline_ms
         return max(self._ticked_at_ms + (not self.connections.has_runnable_slices), earliest_ms)
@@ -444,6 +440,8 @@ class Node:
         logger.error("log directory %s failed and is offline: %s", path, error)
         if not self._parts:
             return  # while logs are loaded: no partition is led or followed yet
+        if self._lifecycle is not None:
+            self._lifecycle.on_directories_changed()
         self.replicas.metadata_publisher.on_directory_failure(self.logs.lost_partitions(path))
         if path == self.config.metadata_log_dir or not self.logs.directory_ids():
             self._fail(f"log directory {path}, which this node needs, failed: {error}")

@@ -106,6 +106,21 @@ def test_fenced_or_stopping_replicas_cannot_join_the_isr(cluster: Any) -> None:
     assert (fenced, shutting_down) == (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INELIGIBLE_REPLICA)
 
 
+def test_replica_in_a_failed_directory_cannot_join_the_isr(new_cluster: Callable[..., Any]) -> None:
+    cluster = new_cluster(1, 2)
+    cluster.add_brokers(3, directories=2)
+    kept, failed = cluster.broker_of(3).directories
+    for name, directory in ("kept", kept), ("failed", failed):
+        cluster.assign(name, [1, 2, 3])
+        cluster.put(name, 3, directory)
+        cluster.alter_partition(name, [1, 2])
+    cluster.ask(cluster.heartbeat(3, offline_log_dirs=[failed]))
+
+    assert cluster.alter_partition("failed", [1, 2, 3]).error_code == ErrorCode.INELIGIBLE_REPLICA
+    assert cluster.alter_partition("failed", [1]).error_code == ErrorCode.NONE
+    assert cluster.alter_partition("kept", [1, 2, 3]).error_code == ErrorCode.NONE
+
+
 @pytest.mark.parametrize(
     ("isr", "overrides", "code"),
     [

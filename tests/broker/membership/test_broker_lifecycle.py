@@ -147,7 +147,7 @@ def test_cordoned_directories_are_sent_at_once_until_the_metadata_has_them(runni
 
     for cordoned in ([Uuid(b"d" * 16)], []):
         running.cordoned = cordoned
-        running.lifecycle.on_cordoned()
+        running.lifecycle.on_directories_changed()
         running.lifecycle.tick(running.node.clock.monotonic_ms())
         running.node.commit()
         assert show() == [cordoned]
@@ -166,7 +166,7 @@ def test_cordoned_directories_are_sent_after_the_heartbeat_in_flight(running: Li
     running.channel.hold()
     running.tick(HEARTBEAT_MS)
     running.cordoned = [Uuid(b"d" * 16)]
-    running.lifecycle.on_cordoned()
+    running.lifecycle.on_directories_changed()
 
     running.channel.release()
     running.tick()
@@ -181,7 +181,7 @@ def test_cordoned_directories_are_sent_from_their_metadata_version_on(
     """A heartbeat to a controller of Kafka 4.2 has no field for them; one that names them would never be sent."""
     running.publish(replace(running.node.image, features=FeaturesImage({METADATA_VERSION: level})))
     running.cordoned = [Uuid(b"d" * 16)]
-    running.lifecycle.on_cordoned()
+    running.lifecycle.on_directories_changed()
     running.lifecycle.tick(running.node.clock.monotonic_ms())
 
     (heartbeat,) = running.channel.sent

@@ -225,3 +225,35 @@ def test_leader_that_ends_before_it_is_observed_has_led_its_followers() -> None:
 
     topic_id = observer.image.topics.by_name["t"].topic_id
     assert observer.ledger.partition(PartitionKey("t", topic_id, 0)).led_to == 1
+
+
+def test_replica_in_a_failed_directory_does_not_rejoin_the_isr() -> None:
+    """Found with a real disk: its leader had heard its last fetch within a second, and proposed it at once.
+
+    The broker is alive and fetches other partitions, so that commits waited for replica.lag.time.max.ms.
+    """
+    cluster = Cluster(seed=3, overrides={"log.dirs": "/data,/data2"})
+    cluster.start()
+    cluster.run_until_ready()
+    create_topic(cluster.connect(1), "t", partitions=6, replicas=3)
+    cluster.run(5_000)
+    partitions = [TopicPartition("t", index) for index in range(6)]
+    place = cluster.nodes[2]
+    lost = [each for each in partitions if place.disk.exists(f"/data2/t-{each.partition}")]
+    followed = [each for each in lost if registration(cluster, each).leader != 2]
+    assert followed
+    assert len(followed) < len(lost)
+
+    place.disk.break_directory("/data2")
+    for each in followed:
+        leader = cluster.connect(registration(cluster, each).leader)
+        assert produce(leader, "t", batch_of(leader, [b"v"]), partition=each.partition, acks=1).error_code == 0
+    failed_ms = cluster.clock.monotonic_ms()
+    cluster.run_until(lambda: all(2 not in registration(cluster, each).isr for each in lost))
+
+    assert cluster.clock.monotonic_ms() - failed_ms < 100
+    for _ in range(500):
+        cluster.run(10)
+        assert all(2 not in registration(cluster, each).isr for each in lost)
+    assert place.is_ready
+    assert all(2 in registration(cluster, each).isr for each in partitions if each not in lost)
