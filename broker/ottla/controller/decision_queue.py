@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from ottla.controller.result import ControllerResult
-from ottla.errors import KafkaError
+from ottla.errors import ErrorCode, KafkaError
 from ottla.metadata.records import MetadataRecord
 from ottla.purgatory import Delayed
 from ottla.types import Offset
@@ -62,8 +62,8 @@ class DecisionQueue:
 
     @property
     def is_running(self) -> bool:
-        """Whether a decision has more slices: `run_slice` is due, and further decisions wait."""
-        return self._running is not None
+        """Whether a decision has more slices, or others wait: `run_slice` is due."""
+        return self._running is not None or bool(self._next)
 
     def decide(self, decide: Decide) -> Delayed[Any]:
         """Carry out a decision, after those that were requested before it.
@@ -112,6 +112,9 @@ class DecisionQueue:
         except KafkaError as error:
             delayed.complete(error)
             return
+        except BaseException:
+            delayed.complete(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+            raise
         if result is None:
             delayed.complete(None)
             return
@@ -126,8 +129,9 @@ class DecisionQueue:
             records = [record for record in decided if record is not None]
             appended = self._append(records) if records else self._last_offset()
         except BaseException:
-            # The event loop reports an error of the code. It must not block all other decisions.
+            # The event loop reports an error of the code. It must not block all other decisions, nor this one's client.
             self._running = None
+            running.delayed.complete(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
             raise
         if self._running is not running:
             return  # the leadership was lost in the append, and every decision ended with it

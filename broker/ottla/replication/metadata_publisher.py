@@ -89,7 +89,7 @@ class ReplicaMetadataPublisher:
         self._shortage_lines = LineLimit(clock)
 
     @property
-    def has_unassigned(self) -> bool:
+    def has_logs_to_create(self) -> bool:
         """Whether `assign_some` has work."""
         return bool(self._unassigned)
 

@@ -206,7 +206,7 @@ class ReplicaManager:
     @property
     def has_logs_to_create(self) -> bool:
         """Whether partitions of this node have no log yet; `get` and `find` create one, which takes a millisecond."""
-        return self.metadata_publisher.has_unassigned
+        return self.metadata_publisher.has_logs_to_create
 
     def is_yet_to_be_created(self, topic_partition: TopicPartition) -> bool:
         """Return whether a partition that the metadata assigns to this node has no log yet: it is empty."""

@@ -169,6 +169,20 @@ def test_error_of_the_code_does_not_end_all_decisions(cluster: Any, monkeypatch:
     assert not cluster.ask(cluster.heartbeat(2)).is_fenced
 
 
+def test_error_of_the_code_in_a_later_slice_completes_the_request_and_those_after_it(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fenced, created = cluster.send(cluster.heartbeat(1, want_fence=True)), cluster.send(cluster.heartbeat(2))
+    with monkeypatch.context() as patch:
+        patch.setattr(LeaderAndIsrControl, "change", lambda *_: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            cluster.tick()
+    cluster.tick()
+
+    assert fenced.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert not created.value.is_fenced
+
+
 def test_atomic_request_is_one_batch(new_cluster: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = new_cluster(1, 2)
     monkeypatch.setattr(decision_queue, "DECIDED_PER_SLICE", 10)
