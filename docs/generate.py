@@ -1,7 +1,8 @@
 """Writes the pages that are generated from the code.
 
-``cli.md`` is written from the commands, ``configuration.md`` from the tables of keys, ``metrics.md`` from the rows of
-metrics, ``states.md`` from the tables of transitions.
+``cli.md`` is written from the commands, ``compatibility.md`` from the catalog of handlers and the message definitions,
+``configuration.md`` from the tables of keys, ``metrics.md`` from the rows of metrics, ``states.md`` from the tables of
+transitions.
 
 ``python docs/generate.py`` writes them; with ``--check`` it writes nothing and fails when one is out of date.
 """
@@ -23,10 +24,14 @@ from ottla.config.broker_keys import BROKER_KEYS
 from ottla.config.key import ConfigKey, SupportLevel
 from ottla.config.topic_keys import TOPIC_KEYS
 from ottla.groups.classic.state import TRANSITIONS as CLASSIC_GROUP_TRANSITIONS
+from ottla.handlers.api import ListenerRole
+from ottla.handlers.catalog import CATALOG, is_served_to
+from ottla.metadata.metadata_version import SUPPORTED_FEATURES
 from ottla.raft.quorum_state import TRANSITIONS as QUORUM_TRANSITIONS
 from ottla.replication.isr.partition_isr import TRANSITIONS as ISR_TRANSITIONS
 from ottla.replication.isr.partition_isr import IsrState
 from ottla.transactions.state import TRANSITIONS as TRANSACTION_TRANSITIONS
+from ottla.wire.messages.registry import ApiKey, request_type
 
 HERE = Path(__file__).parent
 NOTICE = "<!-- Made by docs/generate.py; change the code, then run it. -->"
@@ -69,6 +74,29 @@ kubectl ottla topic list
 echo hello | kubectl ottla --user alice produce greetings
 kubectl ottla consume greetings -n 1
 ```
+"""
+
+COMPATIBILITY_INTRODUCTION = """\
+# Compatibility
+
+Every API of Kafka 4.3 with the versions that are served, on the listeners of brokers and of controllers. ApiVersions
+announces exactly these, and a test compares them with what a JVM Kafka 4.3.1 announces. Produce is announced from
+version 0 on, as by Kafka, because librdkafka would not compress otherwise. Messages of all APIs and versions can be
+read and written; `ottla` and the tests use them with other brokers.
+
+{unserved}
+
+| key | API | versions | brokers | controllers |
+| --: | --- | --- | :-: | :-: |
+{rows}
+
+## Features
+
+Levels that `kafka-features` can finalize; a broker that joins a cluster must support those that are finalized there.
+
+| feature | levels |
+| --- | --- |
+{features}
 """
 
 CONFIGURATION_INTRODUCTION = """\
@@ -202,6 +230,33 @@ def _option_text(option: click.Option) -> str:
     return text
 
 
+def compatibility_page() -> str:
+    """Return ``compatibility.md``: the served APIs, and those that are not."""
+    requests = {key: request_type(key) for key in ApiKey}
+    names = {key: request.__name__.removesuffix("Request") for key, request in requests.items()}
+    rows = [
+        _row(
+            str(int(key)),
+            names[key],
+            _version_range(CATALOG[key].first_version, CATALOG[key].last_version),
+            *("yes" if is_served_to(role, key) else "" for role in (ListenerRole.BROKER, ListenerRole.CONTROLLER)),
+        )
+        for key in sorted(CATALOG)
+    ]
+    unserved = ", ".join(f"{names[key]} ({int(key)})" for key in ApiKey if key not in CATALOG)
+    features = [_row(f"`{name}`", _version_range(*levels)) for name, levels in sorted(SUPPORTED_FEATURES.items())]
+    text = COMPATIBILITY_INTRODUCTION.format(
+        unserved=f"Not served, and thus not announced: {unserved}." if unserved else "None is missing.",
+        rows="\n".join(rows),
+        features="\n".join(features),
+    )
+    return f"{NOTICE}\n{text}"
+
+
+def _version_range(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first} to {last}"
+
+
 def configuration_page() -> str:
     """Return ``configuration.md``: the keys of brokers and topics by what this release does with them."""
     parts = [NOTICE, CONFIGURATION_INTRODUCTION]
@@ -287,6 +342,7 @@ def main(arguments: list[str]) -> int:
     """Write the pages, or with ``--check`` compare them; return the exit code."""
     generated = {
         "cli.md": cli_page(),
+        "compatibility.md": compatibility_page(),
         "configuration.md": configuration_page(),
         "metrics.md": metrics_page(),
         "states.md": states_page(),

@@ -1,11 +1,14 @@
 """ApiVersions in each of its versions: what is served, and from version 3 on the features."""
 
+from pathlib import Path
+
 import pytest
 
 from ottla.handlers.api import ListenerRole
 from ottla.handlers.catalog import CATALOG, is_served_to
 from ottla.metadata.metadata_version import SUPPORTED_FEATURES
 from ottla.simulator.world.single_node import RunningNode
+from ottla.wire.codec.versions import VersionRange
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.registry import ApiKey
 
@@ -14,6 +17,47 @@ SERVED_TO_CLIENTS = {
     for key, row in CATALOG.items()
     if is_served_to(ListenerRole.BROKER, key)
 }
+
+
+RECORDED = Path(__file__).parent / "kafka_4_3_apis.txt"
+NOT_SERVED_YET = {
+    ApiKey.ALTER_REPLICA_LOG_DIRS,
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+    ApiKey.SHARE_GROUP_HEARTBEAT,
+    ApiKey.SHARE_GROUP_DESCRIBE,
+    ApiKey.SHARE_FETCH,
+    ApiKey.SHARE_ACKNOWLEDGE,
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+    ApiKey.READ_SHARE_GROUP_STATE,
+    ApiKey.WRITE_SHARE_GROUP_STATE,
+    ApiKey.DELETE_SHARE_GROUP_STATE,
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+    ApiKey.STREAMS_GROUP_HEARTBEAT,
+    ApiKey.STREAMS_GROUP_DESCRIBE,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+}
+"""All that Kafka announces and Ottla does not: a key that is served must go from here."""
+
+
+@pytest.mark.parametrize(("role", "listener"), [("broker", "PLAINTEXT"), ("controller", "CONTROLLER")])
+def test_announced_apis_are_those_of_kafka(running: RunningNode, role: str, listener: str) -> None:
+    lines = [line.split() for line in RECORDED.read_text().splitlines() if line.startswith(f"{role} ")]
+    recorded = {ApiKey(int(key)): versions for _, key, _, versions in lines}
+
+    response = running.connect(listener).ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
+
+    announced = {
+        ApiKey(each.api_key): str(VersionRange(each.min_version, each.max_version)) for each in response.api_keys
+    }
+    assert recorded.keys() - announced.keys() == NOT_SERVED_YET & recorded.keys()
+    assert announced == {key: versions for key, versions in recorded.items() if key in announced}
 
 
 @pytest.mark.parametrize("version", range(5))
