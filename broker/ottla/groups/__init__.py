@@ -13,7 +13,7 @@ does not join a group.
 `classic/rebalance.py`         the transition from one generation to the next, with its timers
 `classic/group.py`             members, generation, leader and protocol of one group
 `classic/state.py`             the table of transitions; drawn in `docs/states.md`
-`assignors/types.py`           server-side assignors of target assignments: what they get and return
+`assignors/types.py`           server-side assignors `uniform` and `range`: their input and result
 `offsets/service.py`           offsets, also those in transactions; `offsets/expiry.py` removes old offsets
 `administration.py`            ListGroups, DescribeGroups, DeleteGroups
 `shard.py`                     the state of one ``__consumer_offsets`` partition, replayed from its records

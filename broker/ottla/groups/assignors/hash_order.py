@@ -17,6 +17,10 @@ from ottla.types import Uuid
 T = TypeVar("T")
 
 _DEFAULT_BUCKETS: Final = 16
+_HASHES_PER_STEP: Final = 64
+"""The hash of a member id takes 3 us."""
+_SORTED_PER_STEP: Final = 2048
+"""Integers, which are sorted in a quarter of a millisecond."""
 
 
 def string_hash(text: str) -> int:
@@ -58,15 +62,18 @@ def in_hash_order(items: Sequence[T], hash_of: Callable[[T], int], buckets: int)
         hash_of: returns the ``hashCode`` of an item, unsigned.
         buckets: a power of two.
     """
-
-    def bucket(item: T) -> int:
+    size = len(items)
+    keys: list[int] = []
+    for number, item in enumerate(items):
         code = hash_of(item)
-        return (code ^ code >> 16) & buckets - 1
+        # One integer holds the bucket and the position: tuples take twice as long to sort.
+        keys.append(((code ^ code >> 16) & buckets - 1) * size + number)
+        if number % _HASHES_PER_STEP == 0:
+            yield None
+    return [items[key % size] for key in (yield from sorted_in_steps(keys, per_step=_SORTED_PER_STEP))]
 
-    return (yield from sorted_in_steps(items, key=bucket))
 
-
-def partitions_in_hash_order(partitions: frozenset[int]) -> list[int]:
+def partitions_in_hash_order(partitions: frozenset[int]) -> Steps[list[int]]:
     """Return ``partitions`` in the order of a ``HashSet<Integer>`` that was created from an ascending list."""
-    mask = buckets_of_copy(len(partitions)) - 1
-    return sorted(sorted(partitions), key=lambda partition: (partition ^ partition >> 16) & mask)
+    ascending = yield from sorted_in_steps(list(partitions))
+    return (yield from in_hash_order(ascending, int, buckets_of_copy(len(ascending))))

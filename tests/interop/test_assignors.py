@@ -1,0 +1,72 @@
+"""Assignments of random groups: the same as those of Kafka's own assignors, partition by partition.
+
+OTTLA_RECORD_ASSIGNMENTS=1 also records Kafka's results of small groups for the test that needs no JVM
+(tests/broker/groups/assignors).
+"""
+
+import json
+import os
+import random
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from assignor_cases import Case, ChangingGroup, Result, assign
+
+HERE = Path(__file__).parent
+RECORDED = HERE.parent / "broker" / "groups" / "assignors" / "kafka_assignments.jsonl"
+CASES: Final = 5_000
+RECORDED_GROUPS: Final = 25
+STEPS_PER_GROUP: Final = 6
+"""Assignments of a group, each with the result of the one before as its current assignment."""
+
+
+def assigned_by_kafka(cases: list[Case]) -> list[Result]:
+    """Return the results of Kafka's assignors, computed in one JVM."""
+    libs = os.environ.get("OTTLA_KAFKA_LIBS")
+    if not libs:
+        pytest.skip("OTTLA_KAFKA_LIBS does not name a folder with Kafka's jars")
+    kafka = subprocess.run(
+        ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{libs}/*", str(HERE / "AssignGroups.java")],
+        input="".join(json.dumps(case) + "\n" for case in cases),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [json.loads(line.split(" ", 1)[1]) for line in kafka.stdout.splitlines()]
+
+
+def random_cases(source: random.Random) -> list[Case]:
+    cases: list[Case] = []
+    while len(cases) < CASES:
+        if source.random() < 0.04:
+            group = ChangingGroup(source, members_max=150, topics_max=40, partitions_max=200)
+        else:
+            group = ChangingGroup(source, members_max=12, topics_max=7, partitions_max=30)
+        cases += group.steps(STEPS_PER_GROUP)
+    return cases
+
+
+def test_random_groups_are_assigned_as_by_kafka() -> None:
+    cases = random_cases(random.Random(848))
+
+    theirs = assigned_by_kafka(cases)
+
+    assert len(theirs) == len(cases)
+    differ = [(case, mine, kafka) for case, kafka in zip(cases, theirs, strict=True) if (mine := assign(case)) != kafka]
+    assert differ == []
+
+
+def test_recorded_results_are_those_of_kafka() -> None:
+    if os.environ.get("OTTLA_RECORD_ASSIGNMENTS"):
+        source = random.Random(23)
+        groups = [ChangingGroup(source, members_max=5, topics_max=4, partitions_max=12) for _ in range(RECORDED_GROUPS)]
+        cases = [case for group in groups for case in group.steps(STEPS_PER_GROUP)]
+        results = assigned_by_kafka(cases)
+        lines = [json.dumps([case, result], ensure_ascii=False) for case, result in zip(cases, results, strict=True)]
+        RECORDED.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    recorded = [json.loads(line) for line in RECORDED.read_text(encoding="utf-8").splitlines()]
+
+    assert assigned_by_kafka([case for case, _ in recorded]) == [result for _, result in recorded]
