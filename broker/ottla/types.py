@@ -29,10 +29,12 @@ Uuid = NewType("Uuid", bytes)
 """16 bytes, big-endian, as on the wire; topics, directories and incarnations have one."""
 
 ZERO_UUID = Uuid(bytes(16))
+ONE_UUID = Uuid(bytes(15) + b"\x01")
+"""Reserved, as the zero id: Kafka's Uuid.ONE_UUID, the id of the metadata topic."""
 UUID_SIZE_BYTES = 16
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
-CLUSTER_METADATA_TOPIC_ID = Uuid(bytes(15) + b"\x01")
+CLUSTER_METADATA_TOPIC_ID = ONE_UUID
 CONSUMER_OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC})

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
 from ottla.admin.snapshot import NodeSnapshot
+from ottla.client_metrics import metrics as client_metrics
 from ottla.controller import metrics as controller
 from ottla.groups import metrics as groups
 from ottla.log import metrics as log
@@ -73,6 +74,7 @@ SECTIONS: Final = (
     _of_brokers("Compaction", log.CLEANER_ROWS, lambda it: it.cleaner),
     _of_brokers("Groups", groups.ROWS, lambda it: it.groups_by_state),
     _of_brokers("Transactions", transactions.ROWS, lambda it: it.transactions),
+    _of_brokers("Client metrics", client_metrics.ROWS, lambda it: it.client_metrics),
     _of_brokers("Replication", replication.REPLICATION_ROWS, lambda it: it.replication),
     _section("The controller", controller.ROWS, lambda it: it.controller),
 )

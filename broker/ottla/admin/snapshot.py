@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from ottla.client_metrics.metrics import ClientMetricsSample, copy_pushed, sample_client_metrics
 from ottla.controller.metrics import ControllerMetrics
 from ottla.log.cleaner.log_cleaner import CleanerSample
 from ottla.log.metrics import LogDirectorySample, sample_cleaner
@@ -77,6 +78,7 @@ class NodeSnapshot:
     fetch_sessions: FetchSessionSample
     groups_by_state: Counter[str]
     transactions: TransactionSample
+    client_metrics: ClientMetricsSample
     partitions: list[PartitionSample] = field(default_factory=list)
 
     @property
@@ -93,6 +95,7 @@ def take_snapshot(node: Node, into: list[NodeSnapshot]) -> Iterator[None]:
     for start in range(0, len(partitions), PARTITIONS_PER_SLICE):
         snapshot.partitions += map(sample_partition, partitions[start : start + PARTITIONS_PER_SLICE])
         yield
+    yield from copy_pushed(node.services.client_metrics, snapshot.client_metrics.pushed)
     into.append(snapshot)
 
 
@@ -122,6 +125,7 @@ def _whole_node(node: Node) -> NodeSnapshot:
         fetch_sessions=sample_fetch_sessions(services.fetch_sessions),
         groups_by_state=_count_groups(node),
         transactions=services.transactions.sample(),
+        client_metrics=sample_client_metrics(services.client_metrics),
     )
 
 

@@ -4,13 +4,13 @@ Source: ConfigurationControlManager, ControllerConfigurationValidator, DynamicBr
 codes and messages these are.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
 from ottla.config.broker_keys import BROKER_KEYS
+from ottla.config.client_matches import compile_matches
 from ottla.config.group_keys import CLIENT_METRICS_KEYS, GROUP_KEYS
 from ottla.config.key import ConfigKey, ConfigType, Dynamic, InvalidConfigError, SupportLevel, parse_value
 from ottla.config.layers import BrokerLayers, find_broker_key, topic_values
@@ -45,16 +45,6 @@ _KEYS: dict[ConfigResourceType, dict[str, ConfigKey]] = {
 }
 
 INTERVAL_MS_MIN, INTERVAL_MS_MAX = 100, 3_600_000
-_MATCHABLE = frozenset(
-    {
-        "client_instance_id",
-        "client_id",
-        "client_software_name",
-        "client_software_version",
-        "client_source_address",
-        "client_source_port",
-    }
-)
 
 
 def apply_alterations(
@@ -294,15 +284,4 @@ def validate_client_metrics_config(values: Mapping[str, str]) -> None:
                 f"Invalid value {value} for interval.ms, interval must be between 100 and 3600000 (1 hour)"
             )
         if name == "match" and isinstance(value, tuple):
-            for pattern in value:
-                _check_match(pattern)
-
-
-def _check_match(pattern: str) -> None:
-    parameter, equals, expression = pattern.partition("=")
-    try:
-        re.compile(expression)
-    except re.error:
-        equals = ""
-    if not equals or parameter.strip() not in _MATCHABLE:
-        raise InvalidConfigError(f"Illegal client matching pattern: {cut_name(pattern)}")
+            compile_matches(value)

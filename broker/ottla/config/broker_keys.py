@@ -30,6 +30,8 @@ ottla.advertise.dialled.address BOOLEAN false - - read-only acted-on unlisted
     Advertise to each client the address that it has connected to; for one node that is reached by several names.
 ottla.broker.response.timeout.ms INT 1000 200..60000|0 ms read-only acted-on unlisted
     The controller fences a connected broker that is silent for so long, leaders drop such followers; 0 for neither.
+ottla.client.metrics.receivers LIST "" list:metrics|log - read-only acted-on unlisted
+    Where metrics that clients push go (KIP-714): the metrics page, the log. Empty: clients are not asked to push.
 ottla.fetch.session.cache.bytes LONG 33554432 0.. bytes read-only acted-on unlisted
     Memory for the partitions of all fetch sessions, some 400 bytes each; consumers beyond it have no sessions.
 ottla.loop.disk.wait.max.ms INT 600000 10000..86400000|0 ms read-only acted-on unlisted

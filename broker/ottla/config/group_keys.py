@@ -44,11 +44,11 @@ streams.session.timeout.ms INT 45000 1.. ms cluster-wide known
 """
 
 CLIENT_METRICS_ROWS = """
-interval.ms INT 300000 - ms cluster-wide known
+interval.ms INT 300000 - ms cluster-wide acted-on
     How often clients push.
-match LIST "" list - cluster-wide known
+match LIST "" list - cluster-wide acted-on
     Which clients, as name=regular-expression,...
-metrics LIST "" list - cluster-wide known
+metrics LIST "" list - cluster-wide acted-on
     Prefixes of the metrics' names; * for all.
 """
 

@@ -63,6 +63,7 @@ class NodeConfig:
     ottla_advertised_host: str
     ottla_broker_response_timeout_ms: int
     """0 for no limit."""
+    ottla_client_metrics_receivers: tuple[str, ...]
     ottla_fetch_session_cache_bytes: int
     ottla_loop_disk_wait_max_ms: int
     """0 for a node that does not count as alive meanwhile."""
@@ -185,6 +186,7 @@ class NodeConfig:
     transaction_max_timeout_ms: int
     transactional_id_expiration_ms: int
     transaction_remove_expired_transaction_cleanup_interval_ms: int
+    telemetry_max_bytes: int
     transaction_partition_verification_enable: bool
     add_partitions_to_txn_retry_backoff_ms: int
     add_partitions_to_txn_retry_backoff_max_ms: int

@@ -20,7 +20,7 @@ from ottla.ports import ConnectionId
 from ottla.purgatory import Delayed
 from ottla.purgatory.off_loop import OffLoop
 from ottla.purgatory.steps import Steps
-from ottla.types import Endpoint, NodeId, Offset, host_address
+from ottla.types import Endpoint, NodeId, Offset, Uuid, host_address
 from ottla.wire.acl_codes import ANONYMOUS_PRINCIPAL, CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.codec import Message
 
@@ -79,6 +79,8 @@ class ConnectionInfo:
     """The broker, by id and epoch, whose heartbeats came over this connection."""
     follower_id: NodeId | None = None
     """The broker whose replicas fetch over this connection."""
+    client_instance_id: Uuid | None = None
+    """The client's id for client metrics, once it has used it on this connection."""
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"
     authenticator: Authenticator | None = None

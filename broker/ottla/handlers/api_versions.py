@@ -3,7 +3,8 @@
 v3 flexible body, client software name and version (KIP-511), features (KIP-584); v4 lists features whose minimum is 0.
 The response header is always version 0. The response to an unknown version is version 0 with error 35, so that every
 client can retry with a lower version. Produce is listed from version 0 although 0-2 are not served: librdkafka
-otherwise believes that compressed batches are not understood (KAFKA-18659).
+otherwise believes that compressed batches are not understood (KAFKA-18659). The APIs of client metrics are listed only
+if this node has a receiver for them, as in Kafka.
 
 Source: ApiVersionsRequest.json, ApiVersionManager and ApiVersionsRequest.isValid of Apache Kafka 4.3.
 """
@@ -13,7 +14,7 @@ from functools import cache
 
 from ottla.errors import ErrorCode
 from ottla.handlers.api import ListenerRole, RequestContext, serves
-from ottla.handlers.catalog import CATALOG, is_served_to
+from ottla.handlers.catalog import CATALOG, CLIENT_METRICS_APIS, is_served_to
 from ottla.metadata.metadata_version import KRAFT_VERSION, SUPPORTED_FEATURES
 from ottla.wire.codec import EncodedArray
 from ottla.wire.messages.api_versions import (
@@ -43,7 +44,9 @@ def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVer
     has_features = context.api_version >= _FIRST_VERSION_WITH_FEATURES
     metadata = context.services.metadata
     return ApiVersionsResponse(
-        api_keys=_served_apis(context.connection.role, context.api_version).as_list,
+        api_keys=_served_apis(
+            context.connection.role, context.api_version, context.services.client_metrics.is_enabled
+        ).as_list,
         supported_features=_supported_features(context.api_version).as_list if has_features else [],
         finalized_features_epoch=metadata.offset,
         finalized_features=_finalized_features(context) if has_features else [],
@@ -73,7 +76,7 @@ def unsupported_version_response() -> ApiVersionsResponse:
 
 
 @cache
-def _served_apis(role: ListenerRole, version: int) -> EncodedArray:
+def _served_apis(role: ListenerRole, version: int, has_client_metrics: bool) -> EncodedArray:
     apis = [
         ApiVersion(
             api_key=key,
@@ -81,7 +84,7 @@ def _served_apis(role: ListenerRole, version: int) -> EncodedArray:
             max_version=row.last_version,
         )
         for key, row in sorted(CATALOG.items())
-        if is_served_to(role, key)
+        if is_served_to(role, key) and (has_client_metrics or key not in CLIENT_METRICS_APIS)
     ]
     return ApiVersionsResponse.encode_array(version, ApiVersionsResponse, "api_keys", apis)
 

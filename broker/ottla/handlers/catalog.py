@@ -60,6 +60,8 @@ CATALOG: dict[ApiKey, Row] = {
     ApiKey.DESCRIBE_CONFIGS: Row("describe_configs", 1, 4),
     ApiKey.ALTER_CONFIGS: Row("alter_configs", 0, 2),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Row("incremental_alter_configs", 0, 1),
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: Row("get_telemetry_subscriptions", 0, 0),
+    ApiKey.PUSH_TELEMETRY: Row("push_telemetry", 0, 0),
     ApiKey.LIST_CONFIG_RESOURCES: Row("list_config_resources", 0, 1),
     ApiKey.ELECT_LEADERS: Row("elect_leaders", 0, 2),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Row("alter_partition_reassignments", 0, 1),
@@ -141,6 +143,10 @@ CONTROLLER_APIS = CONTROLLER_ONLY_APIS | {
     ApiKey.REMOVE_RAFT_VOTER,
 }
 """All APIs of a controller's listener; Fetch is for the metadata log only there."""
+
+
+CLIENT_METRICS_APIS = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
+"""Listed by ApiVersions only on a broker with a receiver of client metrics, so that clients use them only there."""
 
 
 def is_served_to(role: ListenerRole, api_key: ApiKey) -> bool:

@@ -6,6 +6,7 @@ Source: ListTransactionsRequest.json; TransactionStateManager.listTransactionSta
 
 from collections.abc import Callable
 
+from ottla.config.patterns import compile_pattern
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
 from ottla.purgatory.steps import ITEMS_PER_STEP, Steps
@@ -13,8 +14,6 @@ from ottla.transactions.metadata import TransactionMetadata
 from ottla.transactions.state import STATES_BY_LABEL
 from ottla.wire.acl_codes import Operation, ResourceType
 from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse, TransactionState
-
-_PATTERN_MEMORY_BYTES = 1 << 20
 
 
 @serves(api_key=66, versions=range(0, 3), has_few_entries=True)
@@ -69,13 +68,4 @@ def _compile(pattern: str | None) -> Callable[[str], bool]:
     """
     if not pattern:
         return lambda _: True
-    import re2  # only here: few clients send patterns
-
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = _PATTERN_MEMORY_BYTES
-    try:
-        compiled = re2.compile(pattern, options)
-    except re2.error as error:
-        raise ValueError(str(error)) from None
-    return lambda transactional_id: compiled.fullmatch(transactional_id) is not None
+    return compile_pattern(pattern)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ottla.ports import Background, Clock, Random
 
 if TYPE_CHECKING:
+    from ottla.client_metrics.manager import ClientMetricsManager
     from ottla.config.node_config import NodeConfig
     from ottla.groups.coordinator import GroupCoordinator
     from ottla.log.manager import LogManager
@@ -50,6 +51,7 @@ class Services:
     authorizer: "Authorizer"
     denials: "Denials"
     quotas: "ClientQuotas"
+    client_metrics: "ClientMetricsManager"
     topics_in_flight: set[str] = field(default_factory=set)
     """Topics whose automatic creation has been requested from the controller, without a response so far."""
     check_tls: Callable[[Mapping[str, str]], None] = lambda _: None

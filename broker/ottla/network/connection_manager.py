@@ -442,6 +442,8 @@ class ConnectionManager:
         self._per_ip[state.info.peer.host] -= 1
         if not self._per_ip[state.info.peer.host]:
             del self._per_ip[state.info.peer.host]
+        if state.info.client_instance_id is not None:
+            self._services.client_metrics.on_disconnected(state.info.client_instance_id, state.info.connection)
         if state.info.heartbeats_of is not None:
             self._on_heartbeats_ended(*state.info.heartbeats_of)
         if state.info.follower_id is not None:

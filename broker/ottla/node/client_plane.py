@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping
 
+from ottla.client_metrics.manager import ClientMetricsManager
 from ottla.config.node_config import NodeConfig
 from ottla.config.sasl_settings import read_sasl_listeners
 from ottla.errors import ConfigurationError
@@ -76,6 +77,12 @@ class ClientPlane:
             denials=Denials(clock),
             check_tls=check_tls,
             quotas=self.quotas,
+            client_metrics=ClientMetricsManager(
+                clock,
+                random,
+                receivers=config.ottla_client_metrics_receivers,
+                bytes_max=config.telemetry_max_bytes,
+            ),
         )
         self.connections = ConnectionManager(
             services=self.services,

@@ -199,7 +199,7 @@ class Node:
         publishers: list[MetadataPublisher] = [self.metadata, DynamicConfigPublisher(config, self._use_config)]
         if isinstance(self.authorizer, AclAuthorizer):
             publishers.insert(0, self.authorizer)
-        publishers.append(self._clients.quotas)
+        publishers += [self._clients.quotas, self.services.client_metrics]
         publishers.append(self._snapshots)
         self.raft.register(self._loader)
         if self.controller is not None:
@@ -212,7 +212,7 @@ class Node:
         if self._lifecycle is not None:
             publishers.append(self._lifecycle)
             self._parts.append(self._lifecycle)
-        self._parts += [self._peer_names, self.connections, self._clients.isolation]
+        self._parts += [self._peer_names, self.connections, self._clients.isolation, self.services.client_metrics]
         if self._memory is not None:
             self._parts.append(guard_memory(self._memory, self.connections, self.services, self.network_metrics))
         for publisher in publishers:

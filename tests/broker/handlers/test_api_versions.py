@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ottla.handlers.api import ListenerRole
-from ottla.handlers.catalog import CATALOG, is_served_to
+from ottla.handlers.catalog import CATALOG, CLIENT_METRICS_APIS, is_served_to
 from ottla.metadata.metadata_version import SUPPORTED_FEATURES
 from ottla.simulator.world.single_node import RunningNode
 from ottla.wire.codec.versions import VersionRange
@@ -15,7 +15,7 @@ from ottla.wire.messages.registry import ApiKey
 SERVED_TO_CLIENTS = {
     key: (0 if key is ApiKey.PRODUCE else row.first_version, row.last_version)
     for key, row in CATALOG.items()
-    if is_served_to(ListenerRole.BROKER, key)
+    if is_served_to(ListenerRole.BROKER, key) and key not in CLIENT_METRICS_APIS
 }
 
 

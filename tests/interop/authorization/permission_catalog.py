@@ -48,6 +48,7 @@ from permission_row import (
 )
 
 from ottla.errors import ErrorCode
+from ottla.types import Uuid
 from ottla.wire.acl_codes import PatternType
 from ottla.wire.messages.registry import ApiKey
 
@@ -259,6 +260,12 @@ CLIENTS_ROWS = (
         versions=(0,),
         # Not of loggers: this release has none to configure.
         values=lambda _, v: {"resource_types": [CONFIG_TOPIC, CONFIG_BROKER, CONFIG_GROUP]} if v else {},
+    ),
+    Row(api_key=_A.GET_TELEMETRY_SUBSCRIPTIONS, name="", values=always(client_instance_id=Uuid(b"a client's ident"))),
+    Row(
+        api_key=_A.PUSH_TELEMETRY,
+        name="for a subscription that does not exist",
+        values=always(client_instance_id=Uuid(b"another client's"), subscription_id=1, metrics=b""),
     ),
     Row(api_key=_A.DESCRIBE_CLIENT_QUOTAS, name="", values=always(components=[])),
     # Kafka's controllers advertise this API and do not serve it. No user at all instead of null: when that is denied,

@@ -35,6 +35,6 @@ replication.quota.window.num INT 11 1.. - read-only acted-on
     Samples of the replication quota.
 replication.quota.window.size.seconds INT 1 1.. s read-only acted-on
     Length of one such sample.
-telemetry.max.bytes INT 1048576 1.. bytes read-only known
-    Largest push of client metrics.
+telemetry.max.bytes INT 1048576 1.. bytes read-only acted-on
+    Largest push of client metrics, compressed and decompressed.
 """

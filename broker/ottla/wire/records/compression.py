@@ -131,6 +131,16 @@ def decompress(kind: Compression, data: Buffer, *, size_bytes_max: int, magic: i
             return single
     # A block larger than the limit exceeds it by itself.
     buffer_bytes_max = min(size_bytes_max, BUFFER_SIZE_BYTES_MAX) if codec.has_whole_blocks else BUFFER_SIZE_BYTES_MAX
+    return decompress_bounded(kind, data, size_bytes_max=size_bytes_max, buffer_bytes_max=buffer_bytes_max)
+
+
+def decompress_bounded(kind: Compression, data: Buffer, *, size_bytes_max: int, buffer_bytes_max: int) -> bytes:
+    """Return ``data`` decompressed, by a reader that buffers at most ``buffer_bytes_max`` (see `open_decompressor`).
+
+    Raises:
+        CorruptRecordError: as `decompress`; also if the codec needs a larger buffer.
+    """
+    codec = CODECS[kind]
     try:
         reader = codec.open_decompressor(data, buffer_bytes_max)
         piece = b"" if reader.is_at_end else reader.read(size_bytes_max + 1)

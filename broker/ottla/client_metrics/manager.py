@@ -1,0 +1,205 @@
+"""`ClientMetricsManager`: the subscriptions in the metadata and the client instances of this node.
+
+Instances are bounded in number, the least recently used one is removed first; each ends with its connection, or when
+it has been silent for three intervals. What they pushed ends with them.
+
+Source: ClientMetricsManager of Apache Kafka 4.3. Unlike there, an instance whose subscription changed is matched by the
+attributes of the request at hand, so that no attributes have to be kept.
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Final
+
+from ottla.client_metrics.instance import ClientInstance
+from ottla.client_metrics.otlp import Point
+from ottla.client_metrics.pushed import ClientLabels, PushedSeries, describe_push
+from ottla.client_metrics.subscriptions import Subscription, combine, read_subscription
+from ottla.config.key import InvalidConfigError
+from ottla.config.resource_type import ConfigResourceType
+from ottla.errors import ErrorCode
+from ottla.log_lines import LineLimit
+from ottla.metadata.configs import ConfigResource
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage
+from ottla.ports import Clock, ConnectionId, Random
+from ottla.purgatory.steps import Steps
+from ottla.quoting import one_line, quoted
+from ottla.types import Uuid, format_uuid
+
+logger = logging.getLogger(__name__)
+
+INSTANCES_MAX: Final = 16_384
+"""As Kafka's cache."""
+SERIES_MAX: Final = 20_000
+"""Series of all clients on a node's page: some 8 MB there, and 4 MB of memory."""
+_EXPIRY_MS_MIN: Final = 60_000
+_EXPIRY_CHECK_MS: Final = 1_000
+_LOG_INTERVAL_MS: Final = 100
+
+
+class ClientMetricsManager:
+    """See the module; a `Part` and a `MetadataPublisher`.
+
+    Args of the constructor:
+        receivers: ``metrics`` and ``log``; without any, this node does not take part.
+        bytes_max: of one push, compressed and decompressed.
+
+    Attributes:
+        series: of all instances.
+        dropped_series: points that a limit dropped.
+        throttled, unknown_subscriptions, exported, failed_exports: counters of requests.
+    """
+
+    def __init__(self, clock: Clock, random: Random, *, receivers: tuple[str, ...], bytes_max: int) -> None:
+        self._clock = clock
+        self._random = random
+        self._receivers = frozenset(receivers)
+        self.bytes_max = bytes_max
+        self._subscriptions: Mapping[str, Subscription] = {}
+        self._version = 0
+        self._instances: OrderedDict[Uuid, ClientInstance] = OrderedDict()
+        self._expiring: dict[int, set[Uuid]] = {}
+        self._checked_second = 0
+        self.series = 0
+        self._lines = LineLimit(clock, interval_ms=_LOG_INTERVAL_MS)
+        self.dropped_series = 0
+        self.throttled = 0
+        self.unknown_subscriptions = 0
+        self.exported = 0
+        self.failed_exports = 0
+
+    @property
+    def is_enabled(self) -> bool:
+        return bool(self._receivers)
+
+    def __len__(self) -> int:
+        return len(self._instances)
+
+    def pushed(self) -> list[PushedSeries]:
+        """Return what each instance has pushed, for the metrics page."""
+        return [each.pushed for each in self._instances.values() if each.pushed is not None]
+
+    # --- subscriptions
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Note changed subscriptions; clients get them with their next request."""
+        is_changed = False
+        # Copied: a request that is being matched keeps the old mapping.
+        subscriptions = dict(self._subscriptions)
+        for resource in delta.configs.changes:
+            if resource.type is ConfigResourceType.CLIENT_METRICS:
+                is_known = subscriptions.pop(resource.name, None) is not None
+                values = image.configs.of(resource)
+                if values:
+                    self._add(subscriptions, resource, values)
+                is_changed = is_changed or is_known or bool(values)
+        if is_changed:
+            self._subscriptions = subscriptions
+            self._version += 1
+
+    def _add(self, into: dict[str, Subscription], resource: ConfigResource, values: Mapping[str, str]) -> None:
+        try:
+            into[resource.name] = read_subscription(values)
+        except InvalidConfigError as error:
+            logger.warning(
+                "client metrics subscription %s is ignored: %s", quoted(resource.name), one_line(error.message or "")
+            )
+
+    # --- instances
+
+    def new_instance_id(self) -> Uuid:
+        return self._random.uuid()
+
+    def instance(
+        self, instance_id: Uuid, attributes: Mapping[str, str | None], connection: ConnectionId
+    ) -> Steps[ClientInstance]:
+        """Return the instance, with the newest subscription; a new one for a client that is not known."""
+        found = self._instances.get(instance_id)
+        if found is None or found.version < self._version:
+            version, subscriptions = self._version, self._subscriptions
+            combined = yield from combine(subscriptions, attributes)
+            self.remove(instance_id)
+            found = ClientInstance(instance_id, combined, version, connection, self._clock.monotonic_ms())
+            self._instances[instance_id] = found
+            if len(self._instances) > INSTANCES_MAX:
+                self.remove(next(iter(self._instances)))
+        self._instances.move_to_end(instance_id)
+        self._extend(found)
+        return found
+
+    def _extend(self, instance: ClientInstance) -> None:
+        self._stop_expiring(instance)
+        after_ms = max(_EXPIRY_MS_MIN, 3 * instance.subscription.interval_ms)
+        instance.expires_at_ms = self._clock.monotonic_ms() + after_ms
+        self._expiring.setdefault(instance.expires_at_ms // 1_000, set()).add(instance.instance_id)
+
+    def _stop_expiring(self, instance: ClientInstance) -> None:
+        second = instance.expires_at_ms // 1_000
+        expiring = self._expiring.get(second)
+        if expiring is not None:
+            expiring.discard(instance.instance_id)
+            if not expiring:
+                del self._expiring[second]
+
+    def remove(self, instance_id: Uuid) -> None:
+        """Remove an instance, if it exists, and what it pushed."""
+        instance = self._instances.pop(instance_id, None)
+        if instance is not None:
+            self._stop_expiring(instance)
+            self.series -= len(instance.pushed or ())
+
+    def on_disconnected(self, instance_id: Uuid, connection: ConnectionId) -> None:
+        """Remove the instance that was created over this connection; another connection's stays."""
+        instance = self._instances.get(instance_id)
+        if instance is not None and instance.connection == connection:
+            self.remove(instance_id)
+
+    # --- pushes
+
+    def count(self, error: ErrorCode) -> None:
+        """Count the result of a request."""
+        if error is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
+            self.throttled += 1
+        elif error is ErrorCode.UNKNOWN_SUBSCRIPTION_ID:
+            self.unknown_subscriptions += 1
+
+    def receive(self, instance: ClientInstance, labels: ClientLabels, points: list[Point]) -> Steps[None]:
+        """Pass the points of an accepted push to the receivers."""
+        self.exported += 1
+        if "log" in self._receivers and self._lines.take_permit():
+            logger.info("%s", describe_push(instance.instance_id, labels, points))
+        if "metrics" not in self._receivers:
+            return
+        if self._instances.get(instance.instance_id) is not instance:
+            logger.debug("client instance %s ended while its push was decoded", format_uuid(instance.instance_id))
+            return
+        series = instance.pushed
+        if series is None:
+            series = instance.pushed = PushedSeries(labels)
+        for number, point in enumerate(points, 1):
+            taken = series.apply(point, series_left=SERIES_MAX - self.series)
+            if taken < 0:
+                self.dropped_series += 1
+            elif self._instances.get(instance.instance_id) is instance:
+                self.series += taken
+            if number % 16 == 0:
+                yield None
+
+    # --- schedule
+
+    def tick(self, now_ms: int) -> int | None:
+        """Remove instances that have been silent for too long; see `Part`."""
+        second = now_ms // 1_000
+        if second <= self._checked_second:
+            return self.next_deadline_ms()
+        due = [each for each in self._expiring if each < second]
+        for each in due:
+            for instance_id in tuple(self._expiring.get(each, ())):
+                self.remove(instance_id)
+        self._checked_second = second
+        return now_ms if due else self.next_deadline_ms()
+
+    def next_deadline_ms(self) -> int | None:
+        return (self._checked_second + 1) * _EXPIRY_CHECK_MS if self._expiring else None

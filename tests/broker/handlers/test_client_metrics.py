@@ -1,0 +1,226 @@
+"""GetTelemetrySubscriptions and PushTelemetry over the wire, to a whole node."""
+
+import zlib
+from typing import Any
+
+import pytest
+from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
+
+from ottla.admin.exposition import node_metrics
+from ottla.admin.snapshot import NodeSnapshot, take_snapshot
+from ottla.config.resource_type import ConfigResourceType
+from ottla.errors import ErrorCode
+from ottla.simulator.world.single_node import Client, RunningNode, World
+from ottla.types import ZERO_UUID, Uuid
+from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+)
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from ottla.wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+from ottla.wire.records import Compression, compress
+
+BYTES_MAX = 10_000
+INSTANCE = Uuid(b"0123456789abcdef")
+
+
+@pytest.fixture
+def node(world: World) -> RunningNode:
+    """A node with a subscription to all metrics of the client ``test``, once a second."""
+    settings = {"ottla_client_metrics_receivers": "metrics,log", "telemetry_max_bytes": str(BYTES_MAX)}
+    running = world.start_node(**settings)
+    subscribe(running, {"metrics": "*", "interval.ms": "1000", "match": "client_id=te.t"})
+    return running
+
+
+def subscribe(node: RunningNode, values: dict[str, str], name: str = "all") -> None:
+    configs = [AlterableConfig(name=key, config_operation=0, value=value) for key, value in values.items()]
+    resource = AlterConfigsResource(
+        resource_type=ConfigResourceType.CLIENT_METRICS, resource_name=name, configs=configs
+    )
+    request = IncrementalAlterConfigsRequest(resources=[resource])
+    (result,) = node.connect().ask(request, IncrementalAlterConfigsResponse, 1).responses
+    assert result.error_code == ErrorCode.NONE
+    node.run(10)
+
+
+def get(client: Client, instance_id: Uuid = INSTANCE) -> GetTelemetrySubscriptionsResponse:
+    request = GetTelemetrySubscriptionsRequest(client_instance_id=instance_id)
+    return client.ask(request, GetTelemetrySubscriptionsResponse, 0)
+
+
+def push(client: Client, subscription: GetTelemetrySubscriptionsResponse, data: bytes, **fields: Any) -> ErrorCode:
+    request = PushTelemetryRequest(
+        client_instance_id=subscription.client_instance_id,
+        subscription_id=subscription.subscription_id,
+        metrics=data,
+        **fields,
+    )
+    return ErrorCode(client.ask(request, PushTelemetryResponse, 0).error_code)
+
+
+def metrics_data(name: str = "m", **attributes: str) -> bytes:
+    data = MetricsData()
+    metric = data.resource_metrics.add().scope_metrics.add().metrics.add(name=name)
+    metric.sum.is_monotonic, metric.sum.aggregation_temporality = True, 1  # type: ignore[assignment]
+    point = metric.sum.data_points.add(as_double=2)
+    for key, value in attributes.items():
+        point.attributes.add(key=key).value.string_value = value
+    return data.SerializeToString()
+
+
+def samples(node: RunningNode, family: str) -> list[tuple[dict[str, str], float]]:
+    taken: list[NodeSnapshot] = []
+    for _ in take_snapshot(node.node, taken):
+        pass
+    (found,) = [each for each in node_metrics(taken[0], loop_delay_s=0) if each.name == family]
+    return [(sample.labels, sample.value) for sample in found.samples]
+
+
+@pytest.mark.parametrize(("receivers", "listed"), [("", False), ("metrics", True), ("log", True)])
+def test_apis_are_listed_only_with_a_receiver(world: World, receivers: str, listed: bool) -> None:
+    running = world.start_node(ottla_client_metrics_receivers=receivers)
+
+    apis = running.connect().ask(ApiVersionsRequest(), ApiVersionsResponse, 0).api_keys
+
+    assert {71, 72} & {each.api_key for each in apis} == ({71, 72} if listed else set())
+
+
+def test_client_without_an_id_gets_one(node: RunningNode) -> None:
+    response = get(node.connect(), ZERO_UUID)
+
+    assert response.error_code == ErrorCode.NONE
+    assert response.client_instance_id != ZERO_UUID
+    assert response.requested_metrics == ["*"]
+    assert response.push_interval_ms == 1_000
+    assert response.telemetry_max_bytes == BYTES_MAX
+    assert response.delta_temporality
+    assert response.accepted_compression_types == [4, 3, 1, 2]
+
+
+@pytest.mark.parametrize("kind", Compression)
+def test_push_appears_on_the_page_until_the_connection_ends(node: RunningNode, kind: Compression) -> None:
+    client = node.connect()
+    subscription = get(client)
+    data = compress(kind, metrics_data("bytes.total", topic="t"))
+
+    assert push(client, subscription, data, compression_type=kind) is ErrorCode.NONE
+    node.run(1_000)
+    assert push(client, subscription, data, compression_type=kind) is ErrorCode.NONE
+
+    labels = {
+        "client_instance_id": "MDEyMzQ1Njc4OWFiY2RlZg",
+        "client_id": "test",
+        "metric": "bytes.total",
+        "attributes": "topic=t",
+    }
+    assert samples(node, "ottla_client_counter") == [(labels, 4)]
+    ((info, _),) = samples(node, "ottla_client_info")
+    assert (info["client_id"], info["principal"]) == ("test", "User:ANONYMOUS")
+    node.node.closed(client.peer.connection, "the client hung up")
+    assert samples(node, "ottla_client_counter") == []
+    assert samples(node, "ottla_client_instances") == [({}, 0)]
+
+
+def test_client_that_does_not_match_has_nothing_to_push(node: RunningNode) -> None:
+    subscribe(node, {"match": "client_id=other"})
+
+    response = get(node.connect())
+
+    assert (response.requested_metrics, response.push_interval_ms) == ([], 300_000)
+
+
+def test_changed_subscription_is_sent_at_once_and_ends_the_old_one(node: RunningNode) -> None:
+    client = node.connect()
+    old = get(client)
+    subscribe(node, {"metrics": "org.apache.kafka.producer.,org.apache.kafka.consumer."})
+
+    assert push(client, old, metrics_data()) is ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+    new = get(client)
+    assert new.error_code == ErrorCode.NONE
+    assert sorted(new.requested_metrics) == ["org.apache.kafka.consumer.", "org.apache.kafka.producer."]
+    node.run(1_000)
+    assert push(client, new, metrics_data()) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("fields", "data", "error"),
+    [
+        pytest.param({"compression_type": 5}, b"", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, id="unknown-codec"),
+        pytest.param({}, bytes(BYTES_MAX + 1), ErrorCode.TELEMETRY_TOO_LARGE, id="too-large"),
+        pytest.param({}, b"\xff", ErrorCode.INVALID_RECORD, id="not-protobuf"),
+        pytest.param({"compression_type": 1}, b"not gzip", ErrorCode.INVALID_RECORD, id="not-gzip"),
+        pytest.param(
+            {"compression_type": 1},
+            zlib.compress(bytes(1 << 22), 9, 31),
+            ErrorCode.INVALID_RECORD,
+            id="bomb-of-gzip",
+        ),
+        pytest.param(
+            {"compression_type": 4},
+            compress(Compression.ZSTD, bytes(1 << 26)),
+            ErrorCode.INVALID_RECORD,
+            id="bomb-of-zstd",
+        ),
+        pytest.param(
+            {"compression_type": 3}, compress(Compression.LZ4, bytes(1 << 20)), ErrorCode.INVALID_RECORD, id="bomb-lz4"
+        ),
+    ],
+)
+def test_bad_push_is_rejected(node: RunningNode, fields: dict[str, Any], data: bytes, error: ErrorCode) -> None:
+    client = node.connect()
+
+    assert push(client, get(client), data, **fields) is error
+    assert samples(node, "ottla_client_counter") == []
+    assert node.node.services.work_memory.held_bytes == 0
+
+
+@pytest.mark.parametrize("instance_id", [ZERO_UUID, Uuid(bytes(15) + b"\x01")])
+def test_push_with_a_reserved_id_is_invalid(node: RunningNode, instance_id: Uuid) -> None:
+    subscription = GetTelemetrySubscriptionsResponse(client_instance_id=instance_id)
+
+    assert push(node.connect(), subscription, metrics_data()) is ErrorCode.INVALID_REQUEST
+
+
+def test_client_that_pushes_too_early_is_throttled(node: RunningNode) -> None:
+    client = node.connect()
+    subscription = get(client)
+
+    assert get(client).error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert push(client, subscription, metrics_data()) is ErrorCode.NONE
+    assert push(client, subscription, metrics_data()) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert push(client, subscription, metrics_data(), terminating=True) is ErrorCode.NONE
+    assert push(client, subscription, metrics_data(), terminating=True) is ErrorCode.INVALID_REQUEST
+    assert samples(node, "ottla_client_metrics_throttled") == [({}, 2)]
+
+
+def test_silent_instance_is_removed_after_a_minute(node: RunningNode) -> None:
+    client = node.connect()
+    subscription = get(client)
+    push(client, subscription, metrics_data())
+    node.run(59_000)
+    assert samples(node, "ottla_client_instances") == [({}, 1)]
+
+    node.run(3_000)
+
+    assert samples(node, "ottla_client_instances") == [({}, 0)]
+    assert samples(node, "ottla_client_counter") == []
+
+
+def test_strings_of_clients_cannot_forge_metrics(node: RunningNode, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="ottla.client_metrics")
+    client = node.connect()
+    forged = 'x"} 1\nkafka_server_forged 1'
+
+    push(client, get(client), metrics_data(forged, **{"k": forged}))
+
+    ((labels, _),) = samples(node, "ottla_client_counter")
+    assert "\n" not in labels["metric"] + labels["attributes"]
+    assert [record for record in caplog.records if "\n" in record.getMessage()] == []
+    assert any("pushed 1 values" in record.getMessage() for record in caplog.records)
