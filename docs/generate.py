@@ -81,8 +81,9 @@ COMPATIBILITY_INTRODUCTION = """\
 
 Every API of Kafka 4.3 with the versions that are served, on the listeners of brokers and of controllers. ApiVersions
 announces exactly these, and a test compares them with what a JVM Kafka 4.3.1 announces. Produce is announced from
-version 0 on, as by Kafka, because librdkafka would not compress otherwise. Messages of all APIs and versions can be
-read and written; `ottla` and the tests use them with other brokers.
+version 0 on, as by Kafka, because librdkafka would not compress otherwise; GetTelemetrySubscriptions and PushTelemetry
+where `ottla.client.metrics.receivers` names a receiver. Messages of all APIs and versions can be read and written;
+`ottla` and the tests use them with other brokers.
 
 {unserved}
 
