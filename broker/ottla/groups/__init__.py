@@ -14,6 +14,7 @@ does not join a group.
 `classic/group.py`             members, generation, leader and protocol of one group
 `classic/state.py`             the table of transitions; drawn in `docs/states.md`
 `assignors/types.py`           server-side assignors `uniform` and `range`: their input and result
+`regex/search.py`              subscriptions by regular expression: which topics match
 `offsets/service.py`           offsets, also those in transactions; `offsets/expiry.py` removes old offsets
 `administration.py`            ListGroups, DescribeGroups, DeleteGroups
 `shard.py`                     the state of one ``__consumer_offsets`` partition, replayed from its records
