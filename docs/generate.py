@@ -24,6 +24,8 @@ from ottla.config.broker_keys import BROKER_KEYS
 from ottla.config.key import ConfigKey, SupportLevel
 from ottla.config.topic_keys import TOPIC_KEYS
 from ottla.groups.classic.state import TRANSITIONS as CLASSIC_GROUP_TRANSITIONS
+from ottla.groups.consumer.state import GROUP_TRANSITIONS as CONSUMER_GROUP_TRANSITIONS
+from ottla.groups.consumer.state import MEMBER_TRANSITIONS
 from ottla.handlers.api import ListenerRole
 from ottla.handlers.catalog import CATALOG, is_served_to
 from ottla.metadata.metadata_version import SUPPORTED_FEATURES
@@ -147,6 +149,20 @@ STATE_MACHINES = (
         "The groups of Kafka's first rebalance protocol: `broker/ottla/groups/classic/state.py`. A group that is\n"
         "loaded from the log with members starts as Stable.\n",
         CLASSIC_GROUP_TRANSITIONS,
+    ),
+    (
+        "Consumer groups",
+        "The groups of the protocol of KIP-848: `broker/ottla/groups/consumer/state.py`. The state is computed from\n"
+        "the group's epoch, the epoch of its target assignment and its members; one request may go along several\n"
+        "edges.\n",
+        CONSUMER_GROUP_TRANSITIONS,
+    ),
+    (
+        "Members of consumer groups",
+        "The way of one member to its target assignment: `broker/ottla/groups/consumer/reconciliation.py`. A step is\n"
+        "a heartbeat of the member. A partition is given to a member when no other member owns it, and a member owns\n"
+        "it until its heartbeat no longer lists it.\n",
+        {(before.name.title(), after.name.title()): event for (before, after), event in MEMBER_TRANSITIONS.items()},
     ),
     (
         "Elections of the metadata quorum",

@@ -7,11 +7,11 @@ from ottla.config.key import ConfigKey
 from ottla.config.table import read_table
 
 GROUP_ROWS = """
-consumer.assignment.interval.ms INT 1000 0.. ms cluster-wide known
+consumer.assignment.interval.ms INT 1000 0.. ms cluster-wide acted-on
     Least time between assignments (KIP-848).
-consumer.heartbeat.interval.ms INT 5000 1.. ms cluster-wide known
+consumer.heartbeat.interval.ms INT 5000 1.. ms cluster-wide acted-on
     Heartbeat interval of members (KIP-848).
-consumer.session.timeout.ms INT 45000 1.. ms cluster-wide known
+consumer.session.timeout.ms INT 45000 1.. ms cluster-wide acted-on
     Silence after which a member is removed (KIP-848).
 share.assignment.interval.ms INT 1000 0.. ms cluster-wide known
     Rest between assignments.

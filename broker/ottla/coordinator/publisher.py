@@ -22,12 +22,12 @@ class Coordinator(Protocol):
     def on_resigned(self, partition: int, leader_epoch: LeaderEpoch | None = None) -> None:
         """Stop serving ``partition``; ``leader_epoch`` of the new leader, None when the replica is gone."""
 
-    def on_topics_deleted(self, topics: Iterable[str]) -> None:
-        """Remove what is kept about topics that have been deleted."""
+    def on_metadata_update(self, delta: MetadataDelta) -> None:
+        """Follow the changes of topics; the metadata cache has the new image."""
 
 
 class CoordinatorPublisher:
-    """Reports elections, resignations and deleted topics to a coordinator; a publisher of the metadata loader.
+    """Reports elections, resignations and changes of topics to a coordinator; a publisher of the metadata loader.
 
     Comes after the replica manager, whose logs it reads.
     """
@@ -47,6 +47,4 @@ class CoordinatorPublisher:
             batches = self._log.read_at_election(topic_partition.partition)
             if batches is not None:
                 self._coordinator.on_elected(topic_partition.partition, local.partition.leader_epoch, batches)
-        deleted = [topic.name for topic in delta.topics.deleted_topics.values()]
-        if deleted:
-            self._coordinator.on_topics_deleted(deleted)
+        self._coordinator.on_metadata_update(delta)

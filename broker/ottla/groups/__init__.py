@@ -3,7 +3,8 @@
 **Terms.** A *classic group* has members that join in *generations*; the leader among them, a client, assigns the
 partitions. A *rebalance* leads from one generation to the next: join phase, then sync phase. A *static member* has an
 instance id and may return under a new member id without a rebalance (KIP-345). A *simple consumer* commits offsets and
-does not join a group.
+does not join a group. A *consumer group* (KIP-848) has an *epoch* that changes with its members, subscriptions and
+topics; the coordinator computes a *target assignment*, and leads each member to its part of it by heartbeats.
 
 **Start reading** at `coordinator.py`: it routes each API to the service of its protocol.
 
@@ -15,20 +16,25 @@ does not join a group.
 `classic/state.py`             the table of transitions; drawn in `docs/states.md`
 `assignors/types.py`           server-side assignors `uniform` and `range`: their input and result
 `regex/search.py`              subscriptions by regular expression: which topics match
+`consumer/service.py`          ConsumerGroupHeartbeat, ConsumerGroupDescribe
+`consumer/heartbeat.py`        the steps of one heartbeat; `consumer/reconciliation.py` is the last of them
+`consumer/group.py`            members, epochs, target and owners of one group, as its records say
+`consumer/target.py`           target assignments, by the assignors
 `offsets/service.py`           offsets, also those in transactions; `offsets/expiry.py` removes old offsets
 `administration.py`            ListGroups, DescribeGroups, DeleteGroups
 `shard.py`                     the state of one ``__consumer_offsets`` partition, replayed from its records
 `log.py`                       those records, as bytes
 ============================== =========================================================================================
 
-A new protocol (KIP-848 consumer groups, share groups, streams groups) is a folder next to `classic/` with a service, a
-route in `coordinator.py`, its records in `log.py`, and its state in `shard.py`.
+A new protocol (share groups, streams groups) is a folder next to `classic/` and `consumer/` with a service, a route in
+`coordinator.py`, its records in `log.py`, and its state in `shard.py`. A group id belongs to one protocol.
 
 **Invariants.** Those of `coordinator/`, and:
 
 1. Members of a generation agree on its leader and protocol, and each receives what the leader assigned to it.
 2. A group is Stable only when its assignments are committed.
-3. Committed offsets survive every restart; assignments do, members' timers start again.
+3. A partition of a consumer group has one owner: it is given to a member when no other member owns it.
+4. Committed offsets survive every restart; assignments do, members' timers start again.
 
 **Surprises.** Members, generations and timers of classic groups are ahead of the log, as in Kafka: they are soft
 until SyncGroup stores them. A heartbeat during loading succeeds, because no session expires then. A group that only has

@@ -8,16 +8,21 @@ from typing import Final
 from ottla.coordinator.result import CoordinatorResult
 from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.errors import ErrorCode, KafkaError
-from ottla.groups.classic.describe import GROUP_TYPE, describe, list_entry
+from ottla.groups.classic import describe as classic
+from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.classic.state import ClassicGroupState
-from ottla.groups.log import GroupRecord, group_metadata_record
+from ottla.groups.consumer import describe as consumer
+from ottla.groups.consumer.group import ConsumerGroup
+from ottla.groups.consumer.state import ConsumerGroupState
+from ottla.groups.deletion import deletion_records
+from ottla.groups.log import GroupRecord
 from ottla.groups.offsets.delete import tombstone
 from ottla.groups.shard import GroupCoordinatorShard
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
 from ottla.wire.messages.delete_groups import DeletableGroupResult
 from ottla.wire.messages.describe_groups import DescribedGroup
-from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 DEAD: Final = "Dead"
 _STATE_LENGTH_MAX: Final = 32
@@ -35,30 +40,39 @@ class GroupAdministration:
             error = int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             return ListGroupsResponse(error_code=error)
         response = ListGroupsResponse()
-        known = {state.lower() for state in ClassicGroupState}
+        known = {state.lower() for state in (*ClassicGroupState, *ConsumerGroupState)}
         states = yield from _known_in(request.states_filter, known)
-        if request.types_filter and not (yield from _known_in(request.types_filter, {GROUP_TYPE})):
-            return response
+        types = {classic.GROUP_TYPE, consumer.GROUP_TYPE}
+        if request.types_filter:
+            types = yield from _known_in(request.types_filter, types)
         for shard in self._runtime.active_shards():
-            for number, group in enumerate(list(shard.rebalancer.groups.values()), 1):
+            groups: list[ClassicGroup | ConsumerGroup] = []
+            if classic.GROUP_TYPE in types:
+                groups += shard.rebalancer.groups.values()
+            if consumer.GROUP_TYPE in types:
+                groups += shard.consumers.groups.values()
+            for number, group in enumerate(groups, 1):
                 if not request.states_filter or group.state.lower() in states:
-                    response.groups.append(list_entry(group))
+                    response.groups.append(_list_entry(group))
                 if number % 32 == 0:
                     yield None
         return response
 
     def describe_group(self, group_id: str) -> DescribedGroup:
-        """Return a group; a group that does not exist is Dead, with GROUP_ID_NOT_FOUND."""
+        """Return a classic group; a group that is none, or does not exist, is Dead, with GROUP_ID_NOT_FOUND."""
         try:
-            group = self._runtime.context_for(group_id).shard.rebalancer.groups.get(group_id)
+            shard = self._runtime.context_for(group_id).shard
+            group = shard.rebalancer.groups.get(group_id)
             if group is None:
-                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+                is_other = group_id in shard.consumers.groups
+                reason = "is not a classic group" if is_other else "not found"
+                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {reason}.")
         except KafkaError as error:
             state = DEAD if error.code is ErrorCode.GROUP_ID_NOT_FOUND else ""
             return DescribedGroup(
                 group_id=group_id, group_state=state, error_code=int(error.code), error_message=error.message
             )
-        return describe(group)
+        return classic.describe(group)
 
     def delete_group(self, group_id: str) -> Delayed[DeletableGroupResult]:
         """Delete a group without members, and its offsets."""
@@ -75,15 +89,19 @@ def _delete_group(shard: GroupCoordinatorShard, group_id: str) -> CoordinatorRes
     Raises:
         KafkaError: GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP: it has members.
     """
-    group = shard.rebalancer.groups.get(group_id)
+    group = shard.consumers.groups.get(group_id) or shard.rebalancer.groups.get(group_id)
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
     if not group.is_empty:
         raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
     offsets = [tombstone(key) for key in shard.offsets.keys_of_group(group_id)]
     return CoordinatorResult(
-        records=[*offsets, group_metadata_record(group_id, None)], response=DeletableGroupResult(group_id=group_id)
+        records=[*offsets, *deletion_records(group)], response=DeletableGroupResult(group_id=group_id)
     )
+
+
+def _list_entry(group: ClassicGroup | ConsumerGroup) -> ListedGroup:
+    return consumer.list_entry(group) if isinstance(group, ConsumerGroup) else classic.list_entry(group)
 
 
 def _known_in(names: list[str], known: set[str]) -> Steps[set[str]]:

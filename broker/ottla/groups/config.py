@@ -27,3 +27,21 @@ class GroupConfig:
     """``offsets.commit.timeout.ms``: how long a response waits for its records to be committed."""
     new_member_join_timeout_ms: int = 300_000
     """Kafka's constant: the session of a new member, which cannot send heartbeats before it has received its id."""
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    """``group.consumer.assignors``: server-side assignors; the first is the default."""
+    consumer_max_size: int = 2**31 - 1
+    """``group.consumer.max.size``: members of one consumer group."""
+    consumer_session_timeout_ms: int = 45_000
+    """``group.consumer.session.timeout.ms``; a group may have its own, as of the next two."""
+    consumer_heartbeat_interval_ms: int = 5_000
+    """``group.consumer.heartbeat.interval.ms``"""
+    consumer_assignment_interval_ms: int = 1_000
+    """``group.consumer.assignment.interval.ms``: least time from one target assignment to the next."""
+    consumer_session_timeout_bounds_ms: tuple[int, int] = (45_000, 60_000)
+    """``group.consumer.min.session.timeout.ms`` and its maximum: bounds of a group's own value."""
+    consumer_heartbeat_interval_bounds_ms: tuple[int, int] = (5_000, 15_000)
+    """``group.consumer.min.heartbeat.interval.ms`` and its maximum."""
+    consumer_assignment_interval_bounds_ms: tuple[int, int] = (0, 15_000)
+    """``group.consumer.min.assignment.interval.ms`` and its maximum."""
+    consumer_regex_refresh_interval_ms: int = 600_000
+    """``group.consumer.regex.refresh.interval.ms``"""

@@ -3,7 +3,7 @@
 Source: GroupCoordinatorService of Kafka.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from ottla.coordinator.log import CoordinatorLog
 from ottla.coordinator.runtime import CoordinatorRuntime
@@ -15,13 +15,21 @@ from ottla.groups.administration import GroupAdministration
 from ottla.groups.classic.service import ClassicGroupService
 from ottla.groups.client import Client
 from ottla.groups.config import GroupConfig
+from ottla.groups.consumer.regex_resolution import MayDescribe
+from ottla.groups.consumer.service import ConsumerGroupService
+from ottla.groups.consumer.settings import ConsumerGroupSettings
+from ottla.groups.consumer.topics import ClusterTopics
 from ottla.groups.log import GROUP_RECORD_SERDE, GroupRecord
 from ottla.groups.offsets.service import OffsetService
 from ottla.groups.shard import GroupCoordinatorShard
+from ottla.metadata.cache import MetadataCache
+from ottla.metadata.delta import MetadataDelta
 from ottla.ports import Clock, Random
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
 from ottla.types import CONSUMER_OFFSETS_TOPIC, LeaderEpoch
+from ottla.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.wire.messages.delete_groups import DeletableGroupResult
 from ottla.wire.messages.describe_groups import DescribedGroup
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -50,22 +58,32 @@ class GroupCoordinator:
         clock: Clock,
         random: Random,
         log: CoordinatorLog,
-        offsets_partition_count: Callable[[], int | None],
+        metadata: MetadataCache,
     ) -> None:
-        """Start with no partition led; ``offsets_partition_count`` is None while ``__consumer_offsets`` is missing."""
+        """Start with no partition led."""
+        self._topics = ClusterTopics(metadata)
+        consumer_settings = ConsumerGroupSettings(config, metadata.group_config)
 
         def build_shard(timer: CoordinatorTimer[GroupRecord]) -> GroupCoordinatorShard:
-            return GroupCoordinatorShard(config=config, clock=clock, random=random, timer=timer)
+            return GroupCoordinatorShard(
+                config=config,
+                consumer_settings=consumer_settings,
+                topics=self._topics,
+                clock=clock,
+                random=random,
+                timer=timer,
+            )
 
         settings = CoordinatorSettings(
             topic_name=CONSUMER_OFFSETS_TOPIC,
-            partition_count=offsets_partition_count,
+            partition_count=lambda: metadata.partition_count(CONSUMER_OFFSETS_TOPIC),
             serde=GROUP_RECORD_SERDE,
             build_shard=build_shard,
             write_timeout_ms=config.offset_commit_timeout_ms,
         )
         self._runtime = CoordinatorRuntime(settings=settings, clock=clock, log=log)
         self._classic = ClassicGroupService(runtime=self._runtime, config=config)
+        self._consumer = ConsumerGroupService(runtime=self._runtime, config=config)
         self._offsets = OffsetService(runtime=self._runtime)
         self._administration = GroupAdministration(runtime=self._runtime)
 
@@ -83,8 +101,12 @@ class GroupCoordinator:
         """See `CoordinatorRuntime.on_resigned`."""
         self._runtime.on_resigned(partition, leader_epoch)
 
-    def on_topics_deleted(self, topics: Iterable[str]) -> None:
-        self._offsets.on_topics_deleted(topics)
+    def on_metadata_update(self, delta: MetadataDelta) -> None:
+        """Remove the offsets of deleted topics; make consumer groups compute new targets for changed ones."""
+        deleted = [topic.name for topic in delta.topics.deleted_topics.values()]
+        if deleted:
+            self._offsets.on_topics_deleted(deleted)
+        self._topics.on_metadata_update(delta)
 
     def tick(self, now_ms: int) -> int | None:
         """See `CoordinatorRuntime.tick`."""
@@ -107,6 +129,11 @@ class GroupCoordinator:
 
     def leave_group(self, request: LeaveGroupRequest) -> Delayed[LeaveGroupResponse]:
         return self._classic.leave_group(request)
+
+    def consumer_heartbeat(
+        self, client: Client, api_version: int, request: ConsumerGroupHeartbeatRequest, may_describe: MayDescribe
+    ) -> Delayed[ConsumerGroupHeartbeatResponse]:
+        return self._consumer.heartbeat(client, api_version, request, may_describe)
 
     # Offsets
 
@@ -140,6 +167,9 @@ class GroupCoordinator:
 
     def describe_group(self, group_id: str) -> DescribedGroup:
         return self._administration.describe_group(group_id)
+
+    def describe_consumer_group(self, group_id: str) -> Steps[DescribedConsumerGroup]:
+        return self._consumer.describe_group(group_id)
 
     def delete_group(self, group_id: str) -> Delayed[DeletableGroupResult]:
         return self._administration.delete_group(group_id)

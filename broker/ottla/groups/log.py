@@ -1,7 +1,7 @@
 """Records of ``__consumer_offsets``, as messages and as bytes.
 
 Key: int16 type, then the key's message (version 0). Value: int16 version, then the value's message; null is a
-tombstone. Offsets and classic groups are written in the versions that Kafka 4.3 writes.
+tombstone. Values are written in the versions that Kafka 4.3 writes.
 
 Source: GroupCoordinatorRecordSerde, GroupCoordinatorRecordHelpers; CoordinatorRecordType.
 """
@@ -14,6 +14,20 @@ from ottla.coordinator.serde import RecordSerde
 from ottla.errors import ProtocolError
 from ottla.wire.codec import Message
 from ottla.wire.messages.group_log import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
     GroupMetadataKey,
     GroupMetadataValue,
     LegacyOffsetCommitKey,
@@ -28,12 +42,20 @@ _VALUE_TYPES: dict[type[Message], type[Message]] = {
     LegacyOffsetCommitKey: LegacyOffsetCommitValue,
     OffsetCommitKey: OffsetCommitValue,
     GroupMetadataKey: GroupMetadataValue,
+    ConsumerGroupMetadataKey: ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey: ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupMemberMetadataKey: ConsumerGroupMemberMetadataValue,
+    ConsumerGroupTargetAssignmentMetadataKey: ConsumerGroupTargetAssignmentMetadataValue,
+    ConsumerGroupTargetAssignmentMemberKey: ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupCurrentMemberAssignmentKey: ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupRegularExpressionKey: ConsumerGroupRegularExpressionValue,
 }
 _KEY_TYPES = {key_type.api_key: key_type for key_type in _VALUE_TYPES}
 OFFSET_COMMIT_VALUE_VERSION: Final = 4
 EXPIRING_OFFSET_COMMIT_VALUE_VERSION: Final = 1
 """The only version that has ``expire_timestamp``: written for clients that request a retention time."""
 GROUP_METADATA_VALUE_VERSION: Final = 3
+_CONSUMER_GROUP_VALUE_VERSION: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +86,7 @@ def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
 
 
 def decode(key: bytes, value: bytes | None) -> GroupRecord | None:
-    """Return the record, or None when its type is one that this release does not keep (KIP-848, share, streams).
+    """Return the record, or None when its type is one that this release does not keep (share and streams groups).
 
     Raises:
         ProtocolError: the bytes are not such a record, or of a version that Kafka 4.3 does not know.
@@ -97,8 +119,7 @@ def _value_version(value: Message) -> int:
     if isinstance(value, OffsetCommitValue):
         is_expiring = value.expire_timestamp != -1
         return EXPIRING_OFFSET_COMMIT_VALUE_VERSION if is_expiring else OFFSET_COMMIT_VALUE_VERSION
-    assert isinstance(value, GroupMetadataValue), f"no version is chosen for {type(value).__name__}"
-    return GROUP_METADATA_VALUE_VERSION
+    return GROUP_METADATA_VALUE_VERSION if isinstance(value, GroupMetadataValue) else _CONSUMER_GROUP_VALUE_VERSION
 
 
 GROUP_RECORD_SERDE: Final = RecordSerde(encode=encode, decode=decode)

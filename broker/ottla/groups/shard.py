@@ -1,7 +1,7 @@
 """`GroupCoordinatorShard`: the groups and offsets of one partition of ``__consumer_offsets``, in its leader's memory.
 
-Offsets change by `replay` only. Members, generations and timers of classic groups are ahead of the log, as in Kafka:
-they are soft until SyncGroup stores them, and clients join again when they are lost.
+Offsets and consumer groups change by `replay` only. Members, generations and timers of classic groups are ahead of the
+log, as in Kafka: they are soft until SyncGroup stores them, and clients join again when they are lost.
 
 Source: GroupCoordinatorShard of Kafka.
 """
@@ -10,9 +10,14 @@ from collections.abc import Iterable
 
 from ottla.coordinator.result import CoordinatorResult
 from ottla.coordinator.shard import CoordinatorTimer
+from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.classic.rebalance import Rebalancer
 from ottla.groups.classic.records import group_of
 from ottla.groups.config import GroupConfig
+from ottla.groups.consumer.group import ConsumerGroup
+from ottla.groups.consumer.groups import ConsumerGroups
+from ottla.groups.consumer.settings import ConsumerGroupSettings
+from ottla.groups.consumer.topics import ClusterTopics
 from ottla.groups.log import GroupRecord
 from ottla.groups.offsets.expiry import expire_offsets
 from ottla.groups.offsets.store import OffsetKey, OffsetStore
@@ -32,28 +37,47 @@ class GroupCoordinatorShard:
     """See `CoordinatorShard`."""
 
     def __init__(
-        self, *, config: GroupConfig, clock: Clock, random: Random, timer: CoordinatorTimer[GroupRecord]
+        self,
+        *,
+        config: GroupConfig,
+        consumer_settings: ConsumerGroupSettings,
+        topics: ClusterTopics,
+        clock: Clock,
+        random: Random,
+        timer: CoordinatorTimer[GroupRecord],
     ) -> None:
         self.offsets = OffsetStore()
         self.rebalancer = Rebalancer(config=config, clock=clock, random=random, timer=timer)
+        self.consumers = ConsumerGroups(
+            config=config,
+            settings=consumer_settings,
+            topics=topics,
+            clock=clock,
+            random=random,
+            timer=timer,
+            classic=self.rebalancer,
+        )
         self._config = config
         self._clock = clock
         self._timer = timer
 
     def on_loaded(self) -> Iterable[GroupResult]:
         self._schedule_expiry()
+        self.consumers.start()
         return self.rebalancer.start()
 
     def on_unloaded(self) -> None:
         self.rebalancer.stop()
 
     def describe_contents(self) -> str:
-        return f"{len(self.rebalancer.groups)} groups"
+        return f"{len(self.rebalancer.groups) + len(self.consumers.groups)} groups"
 
     # State
 
     def replay(self, record: GroupRecord, producer_id: ProducerId) -> None:
         key, value = record.key, record.value
+        if self.consumers.replay(record):
+            return
         if isinstance(key, OffsetCommitKey):
             assert value is None or isinstance(value, OffsetCommitValue), "log.decode pairs keys and values"
             self._replay_offset(OffsetKey(key.group, key.topic, key.partition), value, producer_id)
@@ -63,14 +87,16 @@ class GroupCoordinatorShard:
             group = None if value is None else group_of(key.group, value)
             self.rebalancer.discard_group(key.group)
             if group is not None:
+                self.consumers.discard_group(key.group)
                 self.rebalancer.groups[key.group] = group
 
     def _replay_offset(self, key: OffsetKey, value: OffsetCommitValue | None, producer_id: ProducerId) -> None:
         if value is None:
             self.offsets.remove(key)
             return
-        # A group that only commits offsets has no record of its own.
-        self.rebalancer.get_or_create(key.group_id)
+        if key.group_id not in self.consumers.groups:
+            # A group that only commits offsets has no record of its own.
+            self.rebalancer.get_or_create(key.group_id)
         if producer_id == NO_PRODUCER_ID:
             self.offsets.put(key, value)
         else:
@@ -89,6 +115,7 @@ class GroupCoordinatorShard:
         self._schedule_expiry()
         now_ms, retention_ms = self._clock.wall_ms(), self._config.offsets_retention_ms
         expired: list[GroupRecord] = []
-        for group in self.rebalancer.groups.values():
+        groups: list[ClassicGroup | ConsumerGroup] = [*self.rebalancer.groups.values(), *self.consumers.groups.values()]
+        for group in groups:
             expired += expire_offsets(self.offsets, group, now_ms=now_ms, retention_ms=retention_ms)
         return CoordinatorResult(records=expired, response=None, is_atomic=False)

@@ -36,6 +36,8 @@ CATALOG: dict[ApiKey, Row] = {
     ApiKey.LIST_GROUPS: Row("list_groups", 0, 5),
     ApiKey.DELETE_GROUPS: Row("delete_groups", 0, 2),
     ApiKey.OFFSET_DELETE: Row("offset_delete", 0, 0),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: Row("consumer_group_heartbeat", 0, 1),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: Row("consumer_group_describe", 0, 1),
     ApiKey.SASL_HANDSHAKE: Row("sasl_handshake", 0, 1),
     ApiKey.API_VERSIONS: Row("api_versions", 0, 4),
     ApiKey.DELETE_RECORDS: Row("delete_records", 0, 2),

@@ -2,7 +2,7 @@
 
 v2 all topics if none are named, top-level error; v3 throttle time; v5 leader epochs; v6 flexible; v7 require
 stable (KIP-447); v8 several groups (KIP-709); v9 member id and epoch (KIP-848); v10 topics by id (KIP-848).
-Not done: consumer groups. Source: OffsetFetchRequest.json; KafkaApis.handleOffsetFetchRequest of Apache Kafka 4.3.
+Source: OffsetFetchRequest.json; KafkaApis.handleOffsetFetchRequest of Apache Kafka 4.3.
 """
 
 from collections.abc import Iterator
@@ -117,7 +117,7 @@ def _fetch_allowed(
             groups.committed_partitions(group.group_id),
             lambda topic: context.would_be_allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic.name),
         )
-        return (yield from _fetch_in_pieces(context, group.group_id, committed, require_stable=require_stable))
+        return (yield from _fetch_in_pieces(context, group, committed, require_stable=require_stable))
     allowed, hidden = yield from split_in_steps(
         group.topics, lambda topic: context.may_on_topic(Operation.DESCRIBE, topic.name)
     )
@@ -130,23 +130,29 @@ def _fetch_allowed(
             response.topics += denied_topics
         return response
 
-    fetched = yield from _fetch_in_pieces(context, group.group_id, allowed, require_stable=require_stable)
+    fetched = yield from _fetch_in_pieces(context, group, allowed, require_stable=require_stable)
     return fetched.then(add_denied)
 
 
 def _fetch_in_pieces(
-    context: RequestContext, group_id: str, topics: list[OffsetFetchRequestTopics], *, require_stable: bool
+    context: RequestContext,
+    group: OffsetFetchRequestGroup,
+    topics: list[OffsetFetchRequestTopics],
+    *,
+    require_stable: bool,
 ) -> Steps[Delayed[OffsetFetchResponseGroup]]:
     """Fetch some partitions' offsets at a time; at least once, for the group's error."""
     fetched: list[Delayed[OffsetFetchResponseGroup]] = []
     for piece in _pieces(topics):
-        wanted = OffsetFetchRequestGroup(group_id=group_id, topics=piece)
+        wanted = OffsetFetchRequestGroup(
+            group_id=group.group_id, member_id=group.member_id, member_epoch=group.member_epoch, topics=piece
+        )
         fetched.append(context.services.groups.fetch_offsets(wanted, require_stable=require_stable))
         yield None
 
     if len(fetched) == 1:
         return fetched[0]
-    merged = OffsetFetchResponseGroup(group_id=group_id)
+    merged = OffsetFetchResponseGroup(group_id=group.group_id)
     for part in (yield from values_in_steps(fetched)):
         yield None
         if part.error_code != ErrorCode.NONE:

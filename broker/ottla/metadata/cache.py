@@ -165,6 +165,10 @@ class MetadataCache:
         """Settings of the topic itself, without defaults."""
         return self.image.configs.of_topic(name)
 
+    def group_config(self, group_id: str) -> Mapping[str, str]:
+        """Settings of the group itself, without defaults."""
+        return self.image.configs.of_group(group_id)
+
     def feature_level(self, name: str) -> int:
         """The finalized level of a feature; 0 when it is not finalized."""
         return self.image.features.levels.get(name, 0)

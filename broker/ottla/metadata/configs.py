@@ -32,6 +32,9 @@ class ConfigsImage:
     def of_topic(self, name: str) -> Mapping[str, str]:
         return self.of(ConfigResource(ConfigResourceType.TOPIC, name))
 
+    def of_group(self, group_id: str) -> Mapping[str, str]:
+        return self.of(ConfigResource(ConfigResourceType.GROUP, group_id))
+
     def records(self) -> Iterator[MetadataRecord]:
         for (resource_type, resource_name), settings in sorted(self.resources.items()):
             for name, value in sorted(settings.items()):

@@ -135,7 +135,7 @@ class DataPlane:
             clock=clock,
             random=random,
             log=offsets_log,
-            offsets_partition_count=lambda: metadata.partition_count(CONSUMER_OFFSETS_TOPIC),
+            metadata=metadata,
         )
         self.coordinators = (self.groups, self.transactions, self.transaction_verifier)
         self.coordinator_publishers = (

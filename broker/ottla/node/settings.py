@@ -188,6 +188,24 @@ def group_config(config: NodeConfig) -> GroupConfig:
         offsets_retention_ms=config.offsets_retention_minutes * MINUTE_MS,
         offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
         offset_commit_timeout_ms=config.offsets_commit_timeout_ms,
+        consumer_assignors=config.group_consumer_assignors,
+        consumer_max_size=config.group_consumer_max_size,
+        consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
+        consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
+        consumer_session_timeout_bounds_ms=(
+            config.group_consumer_min_session_timeout_ms,
+            config.group_consumer_max_session_timeout_ms,
+        ),
+        consumer_heartbeat_interval_bounds_ms=(
+            config.group_consumer_min_heartbeat_interval_ms,
+            config.group_consumer_max_heartbeat_interval_ms,
+        ),
+        consumer_assignment_interval_bounds_ms=(
+            config.group_consumer_min_assignment_interval_ms,
+            config.group_consumer_max_assignment_interval_ms,
+        ),
+        consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
     )
 
 

@@ -11,6 +11,7 @@ from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.coordinator.settings import CoordinatorSettings
 from ottla.coordinator.shard import CoordinatorTimer
 from ottla.errors import ErrorCode, KafkaError
+from ottla.metadata.delta import MetadataDelta
 from ottla.peers.channel import PeerChannel
 from ottla.ports import Clock
 from ottla.purgatory import Delayed
@@ -98,7 +99,7 @@ class TransactionCoordinator:
         """See `CoordinatorRuntime.on_resigned`."""
         self._runtime.on_resigned(partition, leader_epoch)
 
-    def on_topics_deleted(self, topics: Iterable[str]) -> None:
+    def on_metadata_update(self, delta: MetadataDelta) -> None:
         """Do nothing: a marker for a partition that is gone is dropped when it is sent."""
 
     def tick(self, now_ms: int) -> int | None:

@@ -44,8 +44,10 @@ class Recorder:
     def on_resigned(self, partition: int, leader_epoch: int | None = None) -> None:
         self.events.append(("resigned", partition, leader_epoch))
 
-    def on_topics_deleted(self, topics: Any) -> None:
-        self.events.append(("deleted", *topics))
+    def on_metadata_update(self, delta: Any) -> None:
+        deleted = [topic.name for topic in delta.topics.deleted_topics.values()]
+        if deleted:
+            self.events.append(("deleted", *deleted))
 
 
 class Published:

@@ -8,6 +8,7 @@ from typing import Any
 from ottla.coordinator.transactions import TransactionalProducer, Verification
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.config import GroupConfig
+from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.handlers.api import RequestContext
 from ottla.handlers.catalog import find
@@ -15,7 +16,10 @@ from ottla.log.producer_state import ProducerState, read_marker
 from ottla.log.replay import replay_batch
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.cluster import BrokerRegistration, ClusterImage, Listener
-from ottla.metadata.image import MetadataImage
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.features import FeaturesImage
+from ottla.metadata.image import MetadataImage, Provenance
+from ottla.metadata.metadata_version import GROUP_VERSION
 from ottla.metadata.topics import PartitionRegistration, TopicImage, TopicsImage
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import run_to_end
@@ -26,10 +30,18 @@ from ottla.simulator.world.single_node import anonymous_client
 from ottla.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, ZERO_UUID, TopicPartition, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages.consumer_protocol import ConsumerProtocolSubscription
+from ottla.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+from ottla.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ottla.wire.messages.metadata_log import PartitionRecord, RemoveTopicRecord, TopicRecord
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -38,7 +50,7 @@ from ottla.wire.messages.offset_commit import (
 from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.wire.messages.registry import ApiKey, request_type, response_type
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from ottla.wire.records import Record, RecordBatch, parse_batch, read_records
+from ottla.wire.records import Record, RecordBatch, RecordBatchBuilder, parse_batch, read_records
 
 
 def serve(services: Any, request: Message, version: int, *, client_id: str | None = None) -> Delayed[Any]:
@@ -190,6 +202,7 @@ class GroupNode:
             transaction_state_log_min_isr=2,
             transaction_state_log_segment_bytes=104857600,
             request_timeout_ms=30_000,
+            group_coordinator_rebalance_protocols=("classic", "consumer", "streams"),
         )
         self.groups = self.new_coordinator()
         self.elect()
@@ -214,7 +227,43 @@ class GroupNode:
         self.metadata.image = MetadataImage(
             topics=TopicsImage({topic.topic_id: topic for topic in by_name.values()}, by_name),
             cluster=ClusterImage(brokers={1: broker}),
+            features=FeaturesImage({GROUP_VERSION: 1}),
         )
+
+    def publish(self, *records: Message) -> None:
+        """Publish the metadata after ``records``, as the loader does."""
+        delta = MetadataDelta(self.metadata.image)
+        for record in records:
+            delta.replay(record)
+        self.metadata.publish(delta, delta.apply(Provenance(self.metadata.offset + len(records), 1, 0)))
+        self.groups.on_metadata_update(delta)
+
+    def delete_topic(self, name: str) -> None:
+        topic_id = self.metadata.topic_id(name)
+        assert topic_id is not None, f"there is no topic {name}"
+        self.publish(RemoveTopicRecord(topic_id=topic_id))
+
+    def add_partitions(self, name: str, partitions: range, topic_id: Uuid | None = None) -> None:
+        """Add partitions to a topic, which is created if it does not exist."""
+        known_id = self.metadata.topic_id(name)
+        records: list[Message] = []
+        if known_id is None:
+            known_id = topic_id or Uuid(bytes([len(self.metadata.image.topics.by_name) + 1] * 16))
+            records.append(TopicRecord(name=name, topic_id=known_id))
+        for partition in partitions:
+            records.append(
+                PartitionRecord(
+                    partition_id=partition,
+                    topic_id=known_id,
+                    replicas=[1],
+                    isr=[1],
+                    leader=1,
+                    leader_epoch=0,
+                    partition_epoch=0,
+                    directories=[ZERO_UUID],
+                )
+            )
+        self.publish(*records)
 
     def new_coordinator(self) -> GroupCoordinator:
         return GroupCoordinator(
@@ -222,7 +271,7 @@ class GroupNode:
             clock=self.clock,
             random=self.random,
             log=self.log,
-            offsets_partition_count=lambda: self.metadata.partition_count(CONSUMER_OFFSETS_TOPIC),
+            metadata=self.metadata,
         )
 
     def elect(self, leader_epoch: int = 0) -> None:
@@ -334,6 +383,41 @@ class GroupNode:
 
     def describe(self, group: str = "g") -> Any:
         return self.call(DescribeGroupsRequest(groups=[group]), 6).value.groups[0]
+
+    def consumer_group(self, group: str = "g") -> ConsumerGroup | None:
+        shard = self.groups._runtime.context_for(group).shard
+        return shard.consumers.groups.get(group)
+
+    def write_log(self, group: str, records: list[tuple[bytes, bytes | None]]) -> None:
+        """Append records to the log of the group's partition without the coordinator."""
+        builder = RecordBatchBuilder()
+        for key, value in records:
+            builder.append(timestamp_ms=0, key=key, value=value)
+        partition = self.groups.partition_for(group)
+        assert partition is not None, "there is no topic of offsets"
+        self.log.append(partition, builder.build())
+
+    def change_topics(self, request: Message) -> Message:
+        """Create, grow or delete topics as the controller would; return its response."""
+        if isinstance(request, CreateTopicsRequest):
+            for topic in request.topics:
+                self.add_partitions(topic.name, range(topic.num_partitions))
+            created = [
+                CreatableTopicResult(name=topic.name, topic_id=self.metadata.topic_id(topic.name) or ZERO_UUID)
+                for topic in request.topics
+            ]
+            return CreateTopicsResponse(topics=created)
+        if isinstance(request, CreatePartitionsRequest):
+            for grown in request.topics:
+                known = self.metadata.partition_count(grown.name) or 0
+                self.add_partitions(grown.name, range(known, grown.count))
+            return CreatePartitionsResponse(
+                results=[CreatePartitionsTopicResult(name=grown.name) for grown in request.topics]
+            )
+        assert isinstance(request, DeleteTopicsRequest)
+        for deleted in request.topics:
+            self.delete_topic(deleted.name or "")
+        return DeleteTopicsResponse(responses=[DeletableTopicResult(name=deleted.name) for deleted in request.topics])
 
     def services(self) -> Any:
         return SimpleNamespace(

@@ -164,7 +164,7 @@ def test_offsets_of_deleted_topics_are_removed(group_node: Any) -> None:
     group_node.commit("t", 1)
     group_node.commit("u", 0)
 
-    group_node.groups.on_topics_deleted(["t", "unknown"])
+    group_node.delete_topic("t")
 
     assert group_node.offsets() == {("u", 0): 1}
     group_node.restart()

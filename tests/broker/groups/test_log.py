@@ -12,14 +12,13 @@ from ottla.groups.log import (
     offset_commit_record,
 )
 from ottla.wire.messages.group_log import (
-    ConsumerGroupMetadataKey,
-    ConsumerGroupMetadataValue,
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from ottla.wire.messages.share_group_log import ShareGroupMetadataKey, ShareGroupMetadataValue
 from ottla.wire.records import parse_batch, read_records
 
 TOPIC_ID = bytes.fromhex("e829c3e0a36b4462b954b9cf4168a4d9")
@@ -100,9 +99,9 @@ def test_oldest_key_type_is_decoded_as_the_newer_one() -> None:
 
 
 def test_records_of_newer_group_types_are_skipped() -> None:
-    key = b"\0\3" + ConsumerGroupMetadataKey(group_id="g").encode(0)
+    key = b"\0\x0b" + ShareGroupMetadataKey(group_id="g").encode(0)
 
-    assert decode(key, b"\0\0" + ConsumerGroupMetadataValue(epoch=1).encode(0)) is None
+    assert decode(key, b"\0\0" + ShareGroupMetadataValue(epoch=1).encode(0)) is None
     assert decode(b"\x7f\xff???", None) is None
 
 

@@ -25,6 +25,7 @@ from group_responses import show
 from ottla.wire.messages import (
     join_group,
 )
+from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
 SCENARIOS = sorted(Path(__file__).parent.glob("scenarios/*.txt"))
 BOOTSTRAP = os.environ.get("OTTLA_SCENARIOS_BOOTSTRAP")
@@ -51,7 +52,7 @@ def run_block(commands: list[str], driver: Any) -> str:
             driver.send(command.client, request, version)
     responses = sorted(driver.responses(), key=lambda response: response[0])
     for client, response in responses:
-        if isinstance(response, join_group.JoinGroupResponse):
+        if isinstance(response, join_group.JoinGroupResponse | ConsumerGroupHeartbeatResponse) and response.member_id:
             driver.names.learn(client, response.member_id)
     return "\n".join(line for client, response in responses for line in show(client, response, driver.names))
 

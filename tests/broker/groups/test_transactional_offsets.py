@@ -149,7 +149,7 @@ def test_group_that_has_only_aborted_offsets_is_removed_by_the_next_check(group_
 def test_offsets_of_a_deleted_topic_leave_open_transactions(group_node: Any) -> None:
     commit_in_transaction(group_node, 5)
 
-    group_node.groups.on_topics_deleted(["t"])
+    group_node.delete_topic("t")
 
     assert not is_unstable(group_node)
     end(group_node, is_commit=True)

@@ -17,9 +17,12 @@ from permission_requests import (
     alter_configs,
     always,
     commit,
+    consumer_beat,
     create_topics,
     delete_topics,
     describe_configs,
+    describe_consumer_groups,
+    describe_groups,
     envelope,
     fetch,
     fetch_metadata_log,
@@ -120,14 +123,10 @@ CLIENTS_ROWS = (
         versions=(0,),
         values=always(group_id=READERS, generation_id=1, member_id="nobody"),
     ),
-    Row(
-        api_key=_A.DESCRIBE_GROUPS,
-        name="",
-        versions=(0, 5),
-        values=lambda _, v: (
-            {"groups": [READERS, STRANGERS]} | ({"include_authorized_operations": True} if v >= 3 else {})
-        ),
-    ),
+    Row(api_key=_A.DESCRIBE_GROUPS, name="", versions=(0, 5), values=describe_groups),
+    Row(api_key=_A.CONSUMER_GROUP_HEARTBEAT, name="of one topic", versions=(0,), values=consumer_beat(ORDERS)),
+    Row(api_key=_A.CONSUMER_GROUP_HEARTBEAT, name="of two topics", versions=(0,), values=consumer_beat(ORDERS, OTHER)),
+    Row(api_key=_A.CONSUMER_GROUP_DESCRIBE, name="", versions=(0,), values=describe_consumer_groups),
     Row(api_key=_A.LIST_GROUPS, name="", versions=(0,), values=always()),
     Row(
         api_key=_A.DELETE_GROUPS,

@@ -88,6 +88,20 @@ def commit(server: TargetServer, version: int) -> Values:
     return {"group_id": READERS, "topics": topics}
 
 
+def consumer_beat(*topics: str) -> Callable[[TargetServer, int], Values]:
+    """Return the heartbeat of a member of no consumer group, which subscribes to ``topics``."""
+    return always(group_id=READERS, member_id="none", member_epoch=1, subscribed_topic_names=list(topics))
+
+
+def describe_groups(_: TargetServer, version: int) -> Values:
+    operations = {"include_authorized_operations": True} if version >= 3 else {}
+    return {"groups": [READERS, STRANGERS], **operations}
+
+
+def describe_consumer_groups(_: TargetServer, version: int) -> Values:
+    return {"group_ids": [READERS, STRANGERS], "include_authorized_operations": True}
+
+
 def fetch_offsets(*, all_topics: bool) -> Callable[[TargetServer, int], Values]:
     def values(server: TargetServer, version: int) -> Values:
         if version < 8:

@@ -1,31 +1,31 @@
 """Groups and their offsets. The format of the rows is `ottla.config.table`'s."""
 
 ROWS = """
-group.consumer.assignment.interval.ms INT 1000 0.. ms cluster-wide known
+group.consumer.assignment.interval.ms INT 1000 0.. ms cluster-wide acted-on
     Rest between assignments of a consumer group (KIP-848).
-group.consumer.assignors LIST uniform,range list+ - read-only known
+group.consumer.assignors LIST uniform,range list+ - read-only acted-on
     Server-side assignors (KIP-848).
-group.consumer.heartbeat.interval.ms INT 5000 1.. ms read-only known
+group.consumer.heartbeat.interval.ms INT 5000 1.. ms read-only acted-on
     Heartbeat interval of consumers (KIP-848).
-group.consumer.max.assignment.interval.ms INT 15000 0.. ms read-only known
+group.consumer.max.assignment.interval.ms INT 15000 0.. ms read-only acted-on
     Upper bound of a group's own value.
-group.consumer.max.heartbeat.interval.ms INT 15000 1.. ms read-only known
+group.consumer.max.heartbeat.interval.ms INT 15000 1.. ms read-only acted-on
     Upper bound of a group's own value.
-group.consumer.max.session.timeout.ms INT 60000 1.. ms read-only known
+group.consumer.max.session.timeout.ms INT 60000 1.. ms read-only acted-on
     Upper bound of a group's own value.
-group.consumer.max.size INT 2147483647 1.. - read-only known
+group.consumer.max.size INT 2147483647 1.. - read-only acted-on
     Members of one consumer group (KIP-848).
 group.consumer.migration.policy STRING bidirectional i:DISABLED|DOWNGRADE|UPGRADE|BIDIRECTIONAL - read-only known
-    Which way a group may change between classic and consumer protocol.
-group.consumer.min.assignment.interval.ms INT 0 0.. ms read-only known
+    Which way a group with members may change its protocol. This release does as with DISABLED.
+group.consumer.min.assignment.interval.ms INT 0 0.. ms read-only acted-on
     Lower bound of a group's own value.
-group.consumer.min.heartbeat.interval.ms INT 5000 1.. ms read-only known
+group.consumer.min.heartbeat.interval.ms INT 5000 1.. ms read-only acted-on
     Lower bound of a group's own value.
-group.consumer.min.session.timeout.ms INT 45000 1.. ms read-only known
+group.consumer.min.session.timeout.ms INT 45000 1.. ms read-only acted-on
     Lower bound of a group's own value.
-group.consumer.regex.refresh.interval.ms INT 600000 10000.. ms read-only known unlisted
+group.consumer.regex.refresh.interval.ms INT 600000 10000.. ms read-only acted-on unlisted
     How often subscribed patterns are resolved again.
-group.consumer.session.timeout.ms INT 45000 1.. ms read-only known
+group.consumer.session.timeout.ms INT 45000 1.. ms read-only acted-on
     Silence after which a consumer is removed (KIP-848).
 group.coordinator.append.linger.ms INT -1 -1.. ms read-only known
     How long the coordinator gathers records; ours writes at once.
@@ -33,8 +33,8 @@ group.coordinator.background.threads INT 2 1.. - read-only known
     Kafka's threads for regular expressions.
 group.coordinator.cached.buffer.max.bytes INT 1048588 524288.. bytes cluster-wide known
     Largest buffer that Kafka's coordinator keeps.
-group.coordinator.rebalance.protocols LIST classic,consumer,streams list+:consumer|classic|share|streams - read-only known
-    Which group protocols are on; this release serves classic groups.
+group.coordinator.rebalance.protocols LIST classic,consumer,streams list+:consumer|classic|share|streams - read-only acted-on
+    Which group protocols are on; this release serves classic and consumer groups.
 group.coordinator.threads INT 4 1.. - read-only known
     Kafka's coordinator threads.
 group.initial.rebalance.delay.ms INT 3000 - ms read-only acted-on

@@ -3,11 +3,14 @@
 Source: GroupCoordinatorService of Kafka.
 """
 
+from dataclasses import replace
 from typing import Protocol
 
+from ottla.coordinator.result import CoordinatorResult
 from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.coordinator.shard import CoordinatorShard
 from ottla.errors import ErrorCode, KafkaError
+from ottla.groups.classic.group import NO_MEMBER_ID
 from ottla.groups.classic.heartbeat import heartbeat
 from ottla.groups.classic.join import Join, join
 from ottla.groups.classic.leave import leave
@@ -15,7 +18,11 @@ from ottla.groups.classic.rebalance import Rebalancer
 from ottla.groups.classic.sync import sync
 from ottla.groups.client import Client
 from ottla.groups.config import GroupConfig
+from ottla.groups.consumer.groups import ConsumerGroups
+from ottla.groups.consumer.leave import remove_by_leave_group
+from ottla.groups.consumer.records import group_tombstones
 from ottla.groups.log import GroupRecord
+from ottla.groups.result import GroupResult
 from ottla.purgatory import Delayed
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -27,6 +34,7 @@ class ClassicGroupShard(CoordinatorShard[GroupRecord], Protocol):
     """The part of a shard that this service uses."""
 
     rebalancer: Rebalancer
+    consumers: ConsumerGroups
 
 
 class ClassicGroupService:
@@ -51,7 +59,7 @@ class ClassicGroupService:
             except KafkaError as error:
                 joining.reject(error.code, request.member_id)
             else:
-                context.write_if_any(join(context.shard.rebalancer, joining))
+                context.write_if_any(_join(context.shard, joining))
         return joining.response
 
     def sync_group(self, request: SyncGroupRequest) -> Delayed[SyncGroupResponse]:
@@ -84,7 +92,7 @@ class ClassicGroupService:
             return Delayed.of(LeaveGroupResponse(error_code=int(ErrorCode.INVALID_GROUP_ID)))
         return self._runtime.run_write_operation(
             request.group_id,
-            lambda shard: leave(shard.rebalancer, request),
+            lambda shard: _leave(shard, request),
             lambda error: LeaveGroupResponse(error_code=int(error)),
         )
 
@@ -92,3 +100,33 @@ class ClassicGroupService:
 def _failed_heartbeat(error: ErrorCode) -> HeartbeatResponse:
     is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return HeartbeatResponse(error_code=0 if is_loading else int(error))
+
+
+def _join(shard: ClassicGroupShard, joining: Join) -> GroupResult | None:
+    """Join a classic group; an empty consumer group becomes a classic one, and keeps its offsets."""
+    group_id = joining.request.group_id
+    consumer_group = shard.consumers.groups.get(group_id)
+    if consumer_group is not None and not consumer_group.is_empty:
+        joining.reject(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, NO_MEMBER_ID)
+        return None
+    if consumer_group is None or joining.request.member_id != NO_MEMBER_ID:
+        return join(shard.rebalancer, joining)
+    shard.consumers.discard_group(group_id)
+    result = join(shard.rebalancer, joining)
+    assert result is not None, "a new group has a record"
+    on_append = result.on_append
+
+    def restore_on_error(error: ErrorCode) -> GroupResult | None:
+        following = None if on_append is None else on_append(error)
+        if error is not ErrorCode.NONE and group_id not in shard.rebalancer.groups:
+            shard.consumers.restore_group(consumer_group)
+        return following
+
+    return replace(result, records=[*group_tombstones(consumer_group), *result.records], on_append=restore_on_error)
+
+
+def _leave(shard: ClassicGroupShard, request: LeaveGroupRequest) -> CoordinatorResult[GroupRecord, LeaveGroupResponse]:
+    consumer_group = shard.consumers.groups.get(request.group_id)
+    if consumer_group is not None:
+        return remove_by_leave_group(shard.consumers, consumer_group, request)
+    return leave(shard.rebalancer, request)

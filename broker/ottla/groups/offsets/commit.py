@@ -1,6 +1,7 @@
 """OffsetCommit: validates the member and converts each offset to a record.
 
-Source: OffsetMetadataManager.commitOffset, ClassicGroup.validateOffsetCommit.
+Source: OffsetMetadataManager.commitOffset, ClassicGroup.validateOffsetCommit; for consumer groups see
+`consumer.commit_check`.
 """
 
 from typing import Final, Protocol
@@ -11,6 +12,8 @@ from ottla.groups.classic.group import NO_MEMBER_ID, ClassicGroup
 from ottla.groups.classic.rebalance import Rebalancer
 from ottla.groups.classic.state import ClassicGroupState
 from ottla.groups.config import GroupConfig
+from ottla.groups.consumer.commit_check import CheckPartition, any_partition, check_commit
+from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.log import GroupRecord, offset_commit_record
 from ottla.wire.messages.group_log import OffsetCommitValue
 from ottla.wire.messages.offset_commit import (
@@ -26,15 +29,29 @@ NOT_SET: Final = -1
 
 
 def commit_offsets(
-    rebalancer: Rebalancer, request: OffsetCommitRequest, api_version: int
+    rebalancer: Rebalancer, consumer_group: ConsumerGroup | None, request: OffsetCommitRequest, api_version: int
 ) -> CoordinatorResult[GroupRecord, OffsetCommitResponse]:
     """Return the records that store the request's offsets, and the response for when they are committed.
 
+    ``consumer_group``: the group of that protocol with the request's id, if there is one.
+
     Raises:
         KafkaError: nothing may be committed: GROUP_ID_NOT_FOUND (ILLEGAL_GENERATION before version 9),
-            UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION or REBALANCE_IN_PROGRESS.
+            UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION or REBALANCE_IN_PROGRESS; for a consumer group
+            UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or UNSUPPORTED_VERSION.
     """
-    _check(rebalancer, request, api_version)
+    check_partition: CheckPartition = any_partition
+    if consumer_group is not None:
+        check_partition = check_commit(
+            consumer_group,
+            member_id=request.member_id,
+            instance_id=request.group_instance_id,
+            epoch=request.generation_id_or_member_epoch,
+            api_version=api_version,
+            is_transactional=False,
+        )
+    else:
+        _check(rebalancer, request, api_version)
     now_ms = rebalancer.clock.wall_ms()
     retention_ms = request.retention_time_ms
     expire_ms = NOT_SET if retention_ms == NO_RETENTION_TIME else now_ms + retention_ms
@@ -46,6 +63,7 @@ def commit_offsets(
             if is_metadata_too_large(partition.committed_metadata, rebalancer.config):
                 error = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
+                check_partition(topic.name, topic.topic_id, partition.partition_index)
                 value = offset_commit_value(partition, now_ms, expire_ms)
                 value.topic_id = topic.topic_id
                 index = partition.partition_index

@@ -6,6 +6,7 @@ Source: OffsetMetadataManager.deleteOffsets; KIP-496.
 from ottla.coordinator.result import CoordinatorResult
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.classic.group import ClassicGroup
+from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.log import GroupRecord, offset_commit_record
 from ottla.groups.offsets.store import OffsetKey, OffsetStore
 from ottla.wire.messages.offset_delete import (
@@ -17,7 +18,7 @@ from ottla.wire.messages.offset_delete import (
 
 
 def delete_offsets(
-    store: OffsetStore, group: ClassicGroup | None, request: OffsetDeleteRequest
+    store: OffsetStore, group: ClassicGroup | ConsumerGroup | None, request: OffsetDeleteRequest
 ) -> CoordinatorResult[GroupRecord, OffsetDeleteResponse]:
     """Return the tombstones of the offsets to delete; offsets of subscribed topics are kept.
 
@@ -26,7 +27,7 @@ def delete_offsets(
     """
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
-    if not group.is_empty and not group.uses_consumer_protocol:
+    if isinstance(group, ClassicGroup) and not group.is_empty and not group.uses_consumer_protocol:
         raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
     result: CoordinatorResult[GroupRecord, OffsetDeleteResponse] = CoordinatorResult(response=OffsetDeleteResponse())
     for topic in request.topics:

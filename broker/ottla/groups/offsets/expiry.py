@@ -1,7 +1,8 @@
 """Expiry of offsets and groups.
 
 An offset expires ``offsets.retention.minutes`` after its group became empty; if the group never had members, or now
-subscribes to other topics, after its own commit. A group without members and offsets is removed too.
+subscribes to other topics, or is a consumer group, after its own commit. A group without members and offsets is removed
+too.
 
 Source: OffsetMetadataManager.cleanupExpiredOffsets; ClassicGroup.offsetExpirationCondition; KIP-211.
 """
@@ -11,7 +12,9 @@ from typing import Final, TypeAlias
 
 from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.classic.state import ClassicGroupState
-from ottla.groups.log import GroupRecord, group_metadata_record
+from ottla.groups.consumer.group import ConsumerGroup
+from ottla.groups.deletion import deletion_records
+from ottla.groups.log import GroupRecord
 from ottla.groups.offsets.delete import tombstone
 from ottla.groups.offsets.store import OffsetKey, OffsetStore
 from ottla.wire.messages.group_log import OffsetCommitValue
@@ -22,7 +25,9 @@ RetentionStart: TypeAlias = Callable[[OffsetCommitValue], int]
 """Returns the wall clock time at which an offset's retention starts."""
 
 
-def expire_offsets(store: OffsetStore, group: ClassicGroup, *, now_ms: int, retention_ms: int) -> list[GroupRecord]:
+def expire_offsets(
+    store: OffsetStore, group: ClassicGroup | ConsumerGroup, *, now_ms: int, retention_ms: int
+) -> list[GroupRecord]:
     """Return the tombstones of all that has expired at ``now_ms`` (wall clock), including the group's own."""
     retention_start = _retention_start(group)
     expired: list[GroupRecord] = []
@@ -38,12 +43,14 @@ def expire_offsets(store: OffsetStore, group: ClassicGroup, *, now_ms: int, rete
             else:
                 are_all_expired = False
     if are_all_expired and group.is_empty:
-        expired.append(group_metadata_record(group.group_id, None))
+        expired += deletion_records(group)
     return expired
 
 
-def _retention_start(group: ClassicGroup) -> RetentionStart | None:
+def _retention_start(group: ClassicGroup | ConsumerGroup) -> RetentionStart | None:
     """Return the start of retention; None if no offset expires because members may return."""
+    if isinstance(group, ConsumerGroup):
+        return _commit_time
     if group.protocol_type is not None and group.is_empty:
         emptied_ms = group.state_timestamp_ms
         return _commit_time if emptied_ms is None else lambda _: emptied_ms

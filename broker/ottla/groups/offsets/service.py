@@ -11,7 +11,11 @@ from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.coordinator.shard import CoordinatorShard
 from ottla.coordinator.transactions import TransactionalProducer
 from ottla.errors import ErrorCode, KafkaError
+from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.classic.rebalance import Rebalancer
+from ottla.groups.consumer.commit_check import check_fetch
+from ottla.groups.consumer.group import ConsumerGroup
+from ottla.groups.consumer.groups import ConsumerGroups
 from ottla.groups.log import GroupRecord
 from ottla.groups.offsets.commit import commit_offsets, failed_commit
 from ottla.groups.offsets.delete import delete_offsets, tombstone
@@ -34,6 +38,7 @@ class OffsetShard(CoordinatorShard[GroupRecord], Protocol):
 
     offsets: OffsetStore
     rebalancer: Rebalancer
+    consumers: ConsumerGroups
 
 
 class OffsetService:
@@ -49,7 +54,9 @@ class OffsetService:
         """Store offsets; every partition in ``request`` exists, with its topic's name and id (see the handler)."""
         return self._runtime.run_write_operation(
             request.group_id,
-            lambda shard: commit_offsets(shard.rebalancer, request, api_version),
+            lambda shard: commit_offsets(
+                shard.rebalancer, shard.consumers.groups.get(request.group_id), request, api_version
+            ),
             lambda error: failed_commit(request, error),
         )
 
@@ -67,7 +74,7 @@ class OffsetService:
             request.group_id,
             TransactionalProducer(request.transactional_id, request.producer_id, request.producer_epoch),
             api_version,
-            lambda shard: commit_transactional_offsets(shard.rebalancer, request),
+            lambda shard: commit_transactional_offsets(shard.rebalancer, shard.consumers, request, api_version),
             failed,
         )
 
@@ -84,7 +91,7 @@ class OffsetService:
 
         return self._runtime.run_read_operation(
             request.group_id,
-            lambda shard: fetch_offsets(shard.offsets, request, require_stable=require_stable),
+            lambda shard: _fetch_offsets(shard, request, require_stable=require_stable),
             failed,
             must_be_latest=True,
         )
@@ -108,7 +115,7 @@ class OffsetService:
             return Delayed.of(failed(ErrorCode.INVALID_GROUP_ID))
         return self._runtime.run_write_operation(
             request.group_id,
-            lambda shard: delete_offsets(shard.offsets, shard.rebalancer.groups.get(request.group_id), request),
+            lambda shard: delete_offsets(shard.offsets, _group_of(shard, request.group_id), request),
             failed,
         )
 
@@ -121,3 +128,17 @@ class OffsetService:
             return CoordinatorResult(records=records, response=None, is_atomic=False)
 
         self._runtime.write_to_all(tombstones)
+
+
+def _group_of(shard: OffsetShard, group_id: str) -> ClassicGroup | ConsumerGroup | None:
+    return shard.consumers.groups.get(group_id) or shard.rebalancer.groups.get(group_id)
+
+
+def _fetch_offsets(
+    shard: OffsetShard, request: OffsetFetchRequestGroup, *, require_stable: bool
+) -> OffsetFetchResponseGroup:
+    """Return the offsets; those of a consumer group only to its members with their current epoch, or to others."""
+    group = shard.consumers.groups.get(request.group_id)
+    if group is not None:
+        check_fetch(group, request.member_id, request.member_epoch)
+    return fetch_offsets(shard.offsets, request, require_stable=require_stable)

@@ -9,8 +9,14 @@ from ottla.coordinator.result import CoordinatorResult
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.classic.group import NO_MEMBER_ID
 from ottla.groups.classic.rebalance import Rebalancer
+from ottla.groups.config import GroupConfig
+from ottla.groups.consumer.commit_check import CheckPartition, any_partition, check_commit
+from ottla.groups.consumer.group import ConsumerGroup
+from ottla.groups.consumer.groups import ConsumerGroups
 from ottla.groups.log import GroupRecord, offset_commit_record
 from ottla.groups.offsets.commit import is_metadata_too_large, offset_commit_value
+from ottla.ports import Clock
+from ottla.types import ZERO_UUID, Uuid
 from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
@@ -22,15 +28,52 @@ _FIRST_VERSION_THAT_RETRIES_LOADING: Final = 2
 
 
 def commit_transactional_offsets(
-    rebalancer: Rebalancer, request: TxnOffsetCommitRequest
+    rebalancer: Rebalancer, consumers: ConsumerGroups, request: TxnOffsetCommitRequest, api_version: int
 ) -> CoordinatorResult[GroupRecord, TxnOffsetCommitResponse]:
     """Return the records that store the request's offsets, and the response for when they are committed.
 
     Raises:
         KafkaError: nothing may be committed: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or ILLEGAL_GENERATION.
     """
+    consumer_group = consumers.groups.get(request.group_id)
+    if consumer_group is not None:
+        return _commit_of_consumer_group(rebalancer.config, consumers, consumer_group, request, api_version)
     _check(rebalancer, request)
-    now_ms = rebalancer.clock.wall_ms()
+    return _commit(rebalancer.config, rebalancer.clock, request, any_partition)
+
+
+def _commit_of_consumer_group(
+    config: GroupConfig,
+    consumers: ConsumerGroups,
+    group: ConsumerGroup,
+    request: TxnOffsetCommitRequest,
+    api_version: int,
+) -> CoordinatorResult[GroupRecord, TxnOffsetCommitResponse]:
+    """Commit as a member of a consumer group; producers know ILLEGAL_GENERATION for a member epoch that is stale."""
+    try:
+        check_partition = check_commit(
+            group,
+            member_id=request.member_id,
+            instance_id=request.group_instance_id,
+            epoch=request.generation_id,
+            api_version=api_version,
+            is_transactional=True,
+        )
+
+        def check_by_name(topic: str, _: Uuid, partition: int) -> None:
+            check_partition(topic, consumers.topics.id_of(topic) or ZERO_UUID, partition)
+
+        return _commit(config, consumers.clock, request, check_by_name)
+    except KafkaError as error:
+        if error.code is ErrorCode.STALE_MEMBER_EPOCH:
+            raise KafkaError(ErrorCode.ILLEGAL_GENERATION) from error
+        raise
+
+
+def _commit(
+    config: GroupConfig, clock: Clock, request: TxnOffsetCommitRequest, check_partition: CheckPartition
+) -> CoordinatorResult[GroupRecord, TxnOffsetCommitResponse]:
+    now_ms = clock.wall_ms()
     result: CoordinatorResult[GroupRecord, TxnOffsetCommitResponse] = CoordinatorResult(
         response=TxnOffsetCommitResponse()
     )
@@ -38,9 +81,10 @@ def commit_transactional_offsets(
         partitions = []
         for partition in topic.partitions:
             index, error = partition.partition_index, ErrorCode.NONE
-            if is_metadata_too_large(partition.committed_metadata, rebalancer.config):
+            if is_metadata_too_large(partition.committed_metadata, config):
                 error = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
+                check_partition(topic.name, ZERO_UUID, index)
                 value = offset_commit_value(partition, now_ms)
                 result.records.append(offset_commit_record(request.group_id, topic.name, index, value))
             partitions.append(TxnOffsetCommitResponsePartition(partition_index=index, error_code=int(error)))

@@ -9,7 +9,11 @@ from typing import Any
 
 from group_requests import Names
 from ottla.groups.config import GroupConfig
+from ottla.purgatory import Delayed
 from ottla.wire.codec import Message
+from ottla.wire.messages.create_partitions import CreatePartitionsRequest
+from ottla.wire.messages.create_topics import CreateTopicsRequest
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 from ottla.wire.messages.headers import RequestHeader, ResponseHeader
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.messages.registry import ApiKey, request_header_version, response_header_version, response_type
@@ -19,18 +23,31 @@ ORDER_S = 0.03
 """Pause in which Kafka processes one request before the next one is sent over another connection."""
 
 
+CHANGES_OF_TOPICS = (ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.DELETE_TOPICS)
+
+
 class CoordinatorDriver:
     """Runs commands on a coordinator in this process; time is its simulated clock."""
 
     def __init__(self, new_group_node: Callable[..., Any], options: dict[str, int]) -> None:
-        settings = {"min_session_timeout_ms": 100, "initial_rebalance_delay_ms": 500, **options}
+        settings = {
+            "min_session_timeout_ms": 100,
+            "initial_rebalance_delay_ms": 500,
+            "consumer_session_timeout_ms": 2000,
+            "consumer_heartbeat_interval_ms": 500,
+            "consumer_assignment_interval_ms": 0,
+            **options,
+        }
         self.node = new_group_node(config=GroupConfig(**settings))
         self.names = Names()
         self.names.topic_ids = {name: self.node.metadata.topic_id(name) for name in ("t", "u")}
         self._responses: list[tuple[str, Any]] = []
 
     def send(self, client: str, request: Message, version: int) -> None:
-        response = self.node.call(request, version, client_id=client)
+        if isinstance(request, CreateTopicsRequest | CreatePartitionsRequest | DeleteTopicsRequest):
+            response = Delayed.of(self.node.change_topics(request))
+        else:
+            response = self.node.call(request, version, client_id=client)
         response.on_complete(lambda response: self._responses.append((client, response)))
 
     def advance(self, milliseconds: int) -> None:
@@ -70,7 +87,7 @@ class KafkaDriver:
         )
         frame = header.encode(request_header_version(api_key, version)) + request.encode(version)
         self.connections[client].sendall(struct.pack(">i", len(frame)) + frame)
-        time.sleep(ORDER_S)
+        time.sleep(ORDER_S if api_key not in CHANGES_OF_TOPICS else SETTLE_S)
         self.waiting.setdefault(client, []).append((api_key, version))
 
     def advance(self, milliseconds: int) -> None:

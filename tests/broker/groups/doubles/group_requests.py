@@ -9,7 +9,12 @@ from ottla.coordinator.partitioner import partition_for_key
 from ottla.types import CONSUMER_OFFSETS_TOPIC
 from ottla.wire.codec import Message
 from ottla.wire.messages import (
+    consumer_group_describe,
+    consumer_group_heartbeat,
+    create_partitions,
+    create_topics,
     delete_groups,
+    delete_topics,
     describe_groups,
     heartbeat,
     join_group,
@@ -25,6 +30,7 @@ from ottla.wire.messages import (
 
 OFFSETS_PARTITIONS = 4
 UUID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+KAFKA_UUID = re.compile(r"[0-9A-Za-z_-]{22}")
 
 
 class Names:
@@ -37,7 +43,7 @@ class Names:
         self._shown: dict[str, str] = {}
 
     def learn(self, client: str, member_id: str) -> None:
-        if UUID.search(member_id):
+        if UUID.search(member_id) or KAFKA_UUID.fullmatch(member_id):
             count = sum(shown.rstrip("'") == f"${client}" for shown in self._shown.values())
             self._shown.setdefault(member_id, f"${client}" + "'" * count)
             self.member_ids[client] = member_id
@@ -249,6 +255,8 @@ def fetch(command: Command, names: Names) -> tuple[Message, int]:
     groups = [
         offset_fetch.OffsetFetchRequestGroup(
             group_id=group + names.group_suffix if group else "",
+            member_id=names.member_id(command.get("member")) if "member" in command.options else None,
+            member_epoch=int(command.get("epoch", "-1")),
             topics=None
             if requested is None
             else [
@@ -295,6 +303,60 @@ def delete_offsets(command: Command, names: Names) -> tuple[Message, int]:
     ), 0
 
 
+def consumer_beat(command: Command, names: Names) -> tuple[Message, int]:
+    """Send a heartbeat; without ``owned``, ``topics`` and so on it says that these have not changed."""
+    owned = None
+    if "owned" in command.options:
+        owned = [
+            consumer_group_heartbeat.ConsumerGroupHeartbeatRequestTopicPartitions(
+                topic_id=names.topic_ids.get(topic, bytes(15) + b"\x7f"),
+                partitions=[int(index) for index in rest.split(":") if index],
+            )
+            for topic, rest in command.pairs("owned")
+        ]
+    topics = None
+    if "topics" in command.options:
+        topics = [topic for topic in command.text("topics").split("+") if topic]
+    return consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
+        group_id=group_of(command, names),
+        member_id=names.member_id(command.get("member", f"${command.client}")),
+        member_epoch=int(command.get("epoch", "0")),
+        instance_id=command.text("instance") if "instance" in command.options else None,
+        rack_id=command.text("rack") if "rack" in command.options else None,
+        rebalance_timeout_ms=int(command.get("timeout", "-1")),
+        subscribed_topic_names=topics,
+        subscribed_topic_regex=command.text("regex") if "regex" in command.options else None,
+        server_assignor=command.options.get("assignor"),
+        topic_partitions=owned,
+    ), command.version(1)
+
+
+def consumer_describe(command: Command, names: Names) -> tuple[Message, int]:
+    groups = [group + names.group_suffix if group else "" for group in command.text("groups").split(",")]
+    return consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=groups), command.version(1)
+
+
+def create_topic(command: Command, names: Names) -> tuple[Message, int]:
+    topics = [
+        create_topics.CreatableTopic(name=name, num_partitions=int(count), replication_factor=1)
+        for name, count in command.pairs("topics")
+    ]
+    return create_topics.CreateTopicsRequest(topics=topics, timeout_ms=10_000), 7
+
+
+def grow_topic(command: Command, names: Names) -> tuple[Message, int]:
+    topics = [
+        create_partitions.CreatePartitionsTopic(name=name, count=int(count), assignments=None)
+        for name, count in command.pairs("topics")
+    ]
+    return create_partitions.CreatePartitionsRequest(topics=topics, timeout_ms=10_000), 3
+
+
+def drop_topic(command: Command, names: Names) -> tuple[Message, int]:
+    topics = [delete_topics.DeleteTopicState(name=name) for name, _ in command.pairs("topics")]
+    return delete_topics.DeleteTopicsRequest(topics=topics, timeout_ms=10_000), 6
+
+
 REQUESTS: dict[str, Callable[[Command, Names], tuple[Message, int]]] = {
     "join": join,
     "sync": sync,
@@ -308,4 +370,9 @@ REQUESTS: dict[str, Callable[[Command, Names], tuple[Message, int]]] = {
     "describe": describe,
     "delete": delete,
     "delete_offsets": delete_offsets,
+    "consumer_heartbeat": consumer_beat,
+    "consumer_describe": consumer_describe,
+    "create": create_topic,
+    "grow": grow_topic,
+    "drop": drop_topic,
 }

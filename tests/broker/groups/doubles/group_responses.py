@@ -6,6 +6,9 @@ from typing import Any
 from group_requests import Names
 from ottla.errors import ErrorCode
 from ottla.wire.messages import (
+    consumer_group_describe,
+    consumer_group_heartbeat,
+    create_topics,
     delete_groups,
     describe_groups,
     join_group,
@@ -23,7 +26,7 @@ from ottla.wire.messages import (
 def show(client: str, response: Any, names: Names) -> list[str]:
     """Return a response as lines; lists in arbitrary order are sorted."""
     kind = type(response).__name__.removesuffix("Response")
-    if kind == "JoinGroup":
+    if kind in ("JoinGroup", "ConsumerGroupHeartbeat") and response.member_id:
         names.learn(client, response.member_id)
     lines = [part for part in SHOW[kind](response, names) if part]
     text = [line.replace(names.group_suffix, "") if names.group_suffix else line for line in lines]
@@ -147,6 +150,57 @@ def show_delete_offsets(response: offset_delete.OffsetDeleteResponse, names: Nam
     ]
 
 
+def show_consumer_beat(response: consumer_group_heartbeat.ConsumerGroupHeartbeatResponse, names: Names) -> list[str]:
+    if response.error_code:
+        message = f" message={response.error_message!r}" if response.error_message else ""
+        return [f"{code(response.error_code)}{message}"]
+    assigned = ""
+    if response.assignment is not None:
+        assigned = f" assignment={partitions_of(response.assignment, names) or '-'}"
+    return [f"NONE member={names.shown(response.member_id)} epoch={response.member_epoch}{assigned}"]
+
+
+def partitions_of(assignment: Any, names: Names) -> str:
+    """Return ``t:0:1,u:0``."""
+    by_id = {topic_id: name for name, topic_id in names.topic_ids.items()}
+    return ",".join(
+        sorted(
+            ":".join([by_id.get(topic.topic_id, "?"), *map(str, sorted(topic.partitions))])
+            for topic in assignment.topic_partitions
+        )
+    )
+
+
+def show_consumer_describe(response: consumer_group_describe.ConsumerGroupDescribeResponse, names: Names) -> list[str]:
+    lines = [f"{len(response.groups)} groups"]
+    for group in sorted(response.groups, key=lambda one: one.group_id):
+        lines.append(
+            f"{group.group_id or '-'} {code(group.error_code)} state={group.group_state or '-'} "
+            f"epoch={group.group_epoch} assignment_epoch={group.assignment_epoch} assignor={group.assignor_name or '-'}"
+            + (f" message={group.error_message!r}" if group.error_message else "")
+        )
+        lines += sorted(
+            f"  {names.shown(member.member_id)} instance={member.instance_id} rack={member.rack_id} "
+            f"epoch={member.member_epoch} client={member.client_id} host={member.client_host} "
+            f"topics={'+'.join(sorted(member.subscribed_topic_names)) or '-'} regex={member.subscribed_topic_regex!r} "
+            f"assignment={partitions_of(member.assignment, names) or '-'} "
+            f"target={partitions_of(member.target_assignment, names) or '-'} type={member.member_type}"
+            for member in group.members
+        )
+    return lines
+
+
+def show_create(response: create_topics.CreateTopicsResponse, names: Names) -> list[str]:
+    for topic in response.topics:
+        names.topic_ids[topic.name] = topic.topic_id
+    return [" ".join(f"{topic.name} {code(topic.error_code)}" for topic in response.topics)]
+
+
+def show_topics(response: Any, names: Names) -> list[str]:
+    topics = response.results if hasattr(response, "results") else response.responses
+    return [" ".join(f"{topic.name} {code(topic.error_code)}" for topic in topics)]
+
+
 SHOW: dict[str, Callable[[Any, Names], list[str]]] = {
     "JoinGroup": show_join,
     "SyncGroup": show_sync,
@@ -160,4 +214,9 @@ SHOW: dict[str, Callable[[Any, Names], list[str]]] = {
     "DescribeGroups": show_describe,
     "DeleteGroups": show_delete,
     "OffsetDelete": show_delete_offsets,
+    "ConsumerGroupHeartbeat": show_consumer_beat,
+    "ConsumerGroupDescribe": show_consumer_describe,
+    "CreateTopics": show_create,
+    "CreatePartitions": show_topics,
+    "DeleteTopics": show_topics,
 }

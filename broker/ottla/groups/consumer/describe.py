@@ -1,0 +1,79 @@
+"""A consumer group as ConsumerGroupDescribe and ListGroups show it.
+
+Source: ConsumerGroup.asDescribedGroup, ConsumerGroupMember.asConsumerGroupDescribeMember of Apache Kafka 4.3.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from ottla.groups.consumer.group import ConsumerGroup
+from ottla.groups.consumer.member import NO_ASSIGNMENT, ConsumerMember
+from ottla.groups.consumer.member import Assignment as GroupAssignment
+from ottla.groups.consumer.topics import ClusterTopics
+from ottla.purgatory.steps import Steps, map_in_steps
+from ottla.types import Uuid
+from ottla.wire.messages.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
+from ottla.wire.messages.list_groups import ListedGroup
+
+GROUP_TYPE: Final = "consumer"
+PROTOCOL_TYPE: Final = "consumer"
+_CLASSIC_MEMBER: Final = 0
+_CONSUMER_MEMBER: Final = 1
+
+
+def describe(group: ConsumerGroup, topics: ClusterTopics, default_assignor: str) -> Steps[DescribedGroup]:
+    """Return state, epochs and members, all as they are now: members are immutable."""
+    targets = {member_id: group.target.get(member_id, NO_ASSIGNMENT) for member_id in group.members}
+    members = list(group.members.values())
+    described = DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=group.preferred_assignor(default_assignor),
+    )
+    described.members = yield from map_in_steps(
+        lambda member: _describe_member(member, targets[member.member_id], topics), members
+    )
+    return described
+
+
+def _describe_member(member: ConsumerMember, target: GroupAssignment, topics: ClusterTopics) -> Member:
+    owned: dict[Uuid, list[int]] = {}
+    # A member is responsible for what it is to revoke until it has done so.
+    for assignment in (member.assigned, member.pending_revocation):
+        for topic_id, partitions in assignment.items():
+            owned.setdefault(topic_id, []).extend(partitions)
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=list(member.subscribed_topic_names),
+        subscribed_topic_regex=member.subscribed_topic_regex,
+        assignment=_named(owned, topics),
+        target_assignment=_named(target, topics),
+        member_type=_CLASSIC_MEMBER if member.uses_classic_protocol else _CONSUMER_MEMBER,
+    )
+
+
+def _named(partitions: Mapping[Uuid, Iterable[int]], topics: ClusterTopics) -> Assignment:
+    """Return an assignment with the names of its topics, without those that are deleted."""
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, topic_name=name, partitions=sorted(numbers))
+            for topic_id, numbers in partitions.items()
+            if (name := topics.name_of(topic_id)) is not None
+        ]
+    )
+
+
+def list_entry(group: ConsumerGroup) -> ListedGroup:
+    return ListedGroup(
+        group_id=group.group_id,
+        protocol_type=PROTOCOL_TYPE,
+        group_state=group.state.value,
+        group_type=GROUP_TYPE,
+    )

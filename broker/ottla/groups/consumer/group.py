@@ -1,0 +1,215 @@
+"""`ConsumerGroup`: members, epochs and assignments of one group, as its records say.
+
+Everything here changes by the replay of records only, except the time of the next check of the topics. What a request
+needs is counted as members change: no heartbeat walks the members.
+
+Source: ConsumerGroup, ModernGroup of Apache Kafka 4.3.
+"""
+
+from collections import Counter
+from typing import Final
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.groups.consumer.counts import SubscriptionCounts
+from ottla.groups.consumer.member import (
+    NO_ASSIGNMENT,
+    Assignment,
+    ConsumerMember,
+    MemberState,
+)
+from ottla.groups.consumer.state import ConsumerGroupState
+from ottla.groups.consumer.topics import ClusterTopics
+from ottla.types import Uuid
+
+FIRST_EPOCH: Final = 1
+METADATA_REFRESH_INTERVAL_MS: Final = 2**31 - 1
+"""The time after which a group compares its topics with their hash unasked (Kafka's constant)."""
+
+
+class ConsumerGroup:
+    """One group.
+
+    Attributes:
+        epoch: counts changes of members, subscriptions and topics.
+        assignment_epoch: the epoch that the target assignment was computed for.
+        assigned_at_ms: when that was (wall clock); 0 for never, or unknown.
+        metadata_hash: of the topics at the last change of the epoch.
+        target: assignments by member id.
+        has_partition_metadata: whether the log has a record of Kafka 4.0, to be replaced by a tombstone.
+    """
+
+    __slots__ = (
+        "_owners",
+        "_refresh_change",
+        "_refresh_deadline_ms",
+        "_refresh_epoch",
+        "_stable_by_epoch",
+        "assigned_at_ms",
+        "assignment_epoch",
+        "assignors",
+        "epoch",
+        "group_id",
+        "has_partition_metadata",
+        "members",
+        "metadata_hash",
+        "static_members",
+        "subscriptions",
+        "target",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        """Create a group without members."""
+        self.group_id = group_id
+        self.epoch = FIRST_EPOCH
+        self.assignment_epoch = FIRST_EPOCH
+        self.assigned_at_ms = 0
+        self.metadata_hash = 0
+        self.members: dict[str, ConsumerMember] = {}
+        self.static_members: dict[str, str] = {}
+        """Member id by group instance id."""
+        self.target: dict[str, Assignment] = {}
+        self.subscriptions = SubscriptionCounts()
+        self.assignors: Counter[str] = Counter()
+        """Members by the server-side assignor that they request."""
+        self.has_partition_metadata = False
+        self._owners: dict[Uuid, dict[int, str]] = {}
+        self._stable_by_epoch: Counter[int] = Counter()
+        self._refresh_deadline_ms = 0
+        self._refresh_epoch = 0
+        self._refresh_change = 0
+
+    # State
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return ConsumerGroupState.ASSIGNING
+        if self._stable_by_epoch[self.assignment_epoch] < len(self.members):
+            return ConsumerGroupState.RECONCILING
+        return ConsumerGroupState.STABLE
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return topic in self.subscriptions
+
+    def is_owned(self, topic_id: Uuid, partition: int) -> bool:
+        """Return whether a member has the partition, or has still to revoke it."""
+        return partition in self._owners.get(topic_id, ())
+
+    # Members
+
+    def member(self, member_id: str) -> ConsumerMember:
+        """Return a member.
+
+        Raises:
+            KafkaError: UNKNOWN_MEMBER_ID.
+        """
+        member = self.members.get(member_id)
+        if member is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
+            )
+        return member
+
+    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
+        member_id = None if instance_id is None else self.static_members.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    def target_of(self, member: ConsumerMember) -> Assignment:
+        """Return the target assignment of a member; of a static one, that of the member id it had before."""
+        member_id: str | None = member.member_id
+        if member.instance_id is not None:
+            member_id = self.static_members.get(member.instance_id)
+        return NO_ASSIGNMENT if member_id is None else self.target.get(member_id, NO_ASSIGNMENT)
+
+    def put_member(self, member: ConsumerMember) -> None:
+        """Add a member, or replace the one with its id."""
+        old = self.members.get(member.member_id)
+        self.members[member.member_id] = member
+        self.subscriptions.replace(old, member)
+        self._count(old, -1)
+        self._count(member, 1)
+        if old is None:
+            self._own_partitions(member)
+        elif (old.assigned, old.pending_revocation) != (member.assigned, member.pending_revocation):
+            self._release_partitions(old)
+            self._own_partitions(member)
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+
+    def remove_member(self, member_id: str) -> None:
+        """Remove a member, if it exists."""
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return
+        self.subscriptions.replace(member, None)
+        self._count(member, -1)
+        self._release_partitions(member)
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
+            del self.static_members[member.instance_id]
+
+    def _count(self, member: ConsumerMember | None, change: int) -> None:
+        if member is None:
+            return
+        if member.state is MemberState.STABLE:
+            self._stable_by_epoch[member.member_epoch] += change
+            if not self._stable_by_epoch[member.member_epoch]:
+                del self._stable_by_epoch[member.member_epoch]
+        if member.server_assignor is not None:
+            self.assignors[member.server_assignor] += change
+            if not self.assignors[member.server_assignor]:
+                del self.assignors[member.server_assignor]
+
+    def _own_partitions(self, member: ConsumerMember) -> None:
+        # The newest record counts: a member that an older one shows as the owner has lost the partition meanwhile.
+        for assignment in (member.assigned, member.pending_revocation):
+            for topic_id, partitions in assignment.items():
+                self._owners.setdefault(topic_id, {}).update(dict.fromkeys(partitions, member.member_id))
+
+    def _release_partitions(self, member: ConsumerMember) -> None:
+        for assignment in (member.assigned, member.pending_revocation):
+            for topic_id, partitions in assignment.items():
+                owners = self._owners.get(topic_id)
+                if owners is None:
+                    continue
+                for partition in partitions:
+                    if owners.get(partition) == member.member_id:
+                        del owners[partition]
+                if not owners:
+                    del self._owners[topic_id]
+
+    def preferred_assignor(
+        self, default: str, old: ConsumerMember | None = None, new: ConsumerMember | None = None
+    ) -> str:
+        """Return the assignor that most members request, counting ``new`` instead of ``old``."""
+        counts = self.assignors
+        if old is not new:
+            counts = counts.copy()
+            for member, change in ((old, -1), (new, 1)):
+                if member is not None and member.server_assignor is not None:
+                    counts[member.server_assignor] += change
+        wanted = [(count, name) for name, count in counts.items() if count > 0]
+        return max(wanted, key=lambda entry: entry[0])[1] if wanted else default
+
+    # The next check of the topics
+
+    def has_stale_topics(self, topics: ClusterTopics, now_ms: int) -> bool:
+        """Return whether the topics must be compared with `metadata_hash` again; ``now_ms`` is monotonic."""
+        if now_ms >= self._refresh_deadline_ms or self.epoch < self._refresh_epoch:
+            return True
+        if self._refresh_change != topics.change_count:
+            if topics.have_changed_since(self._refresh_change, self.subscriptions):
+                return True
+            self._refresh_change = topics.change_count
+        return False
+
+    def note_refresh(self, topics: ClusterTopics, now_ms: int, epoch: int) -> None:
+        """Compare again when topics change, after a long time, or when ``epoch``, which is being written, is lost."""
+        self._refresh_deadline_ms = now_ms + METADATA_REFRESH_INTERVAL_MS
+        self._refresh_epoch = epoch
+        self._refresh_change = topics.change_count

@@ -1,0 +1,161 @@
+"""`ConsumerGroups`: the consumer groups of one shard, the replay of their records, and the timers of their members.
+
+A group id belongs to one protocol: its group is either here or among the classic groups.
+
+Source: GroupMetadataManager of Apache Kafka 4.3 (replay, onLoaded, *Timeout).
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from ottla.coordinator.result import CoordinatorResult
+from ottla.coordinator.shard import CoordinatorTimer
+from ottla.errors import ErrorCode, KafkaError
+from ottla.groups.classic.rebalance import Rebalancer
+from ottla.groups.config import GroupConfig
+from ottla.groups.consumer.fencing import removal_records
+from ottla.groups.consumer.group import ConsumerGroup
+from ottla.groups.consumer.jobs import GroupJobs
+from ottla.groups.consumer.member import ConsumerMember, MemberState
+from ottla.groups.consumer.replay import is_consumer_group_record, replay_record
+from ottla.groups.consumer.settings import ConsumerGroupSettings
+from ottla.groups.consumer.topics import ClusterTopics
+from ottla.groups.log import GroupRecord
+from ottla.groups.result import GroupResult
+from ottla.ports import Clock, Random
+from ottla.quoting import quoted
+
+log = logging.getLogger(__name__)
+
+ASSIGNMENT_JOB: Final = "assignment"
+REGEX_JOB: Final = "regex"
+
+
+class ConsumerGroups:
+    """The consumer groups of one shard."""
+
+    def __init__(
+        self,
+        *,
+        config: GroupConfig,
+        settings: ConsumerGroupSettings,
+        topics: ClusterTopics,
+        clock: Clock,
+        random: Random,
+        timer: CoordinatorTimer[GroupRecord],
+        classic: Rebalancer,
+    ) -> None:
+        self.config = config
+        self.settings = settings
+        self.topics = topics
+        self.clock = clock
+        self.random = random
+        self.classic = classic
+        self.jobs = GroupJobs(timer)
+        self.groups: dict[str, ConsumerGroup] = {}
+        self._timer = timer
+
+    # Groups
+
+    def group(self, group_id: str) -> ConsumerGroup:
+        """Return a consumer group.
+
+        Raises:
+            KafkaError: GROUP_ID_NOT_FOUND: there is no such group, or it is of another protocol.
+        """
+        group = self.groups.get(group_id)
+        if group is not None:
+            return group
+        if group_id in self.classic.groups:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+
+    def replay(self, record: GroupRecord) -> bool:
+        """Change the group that a record belongs to; return False for a record of another kind."""
+        if not is_consumer_group_record(record):
+            return False
+        group_id: str = record.key.group_id  # type: ignore[attr-defined]
+        group = self.groups.get(group_id)
+        if group is None:
+            if record.value is None:
+                # Compaction has removed what this tombstone removes.
+                return True
+            # A group that only has offsets has no record of its own: this one is of a consumer group from now on.
+            self.classic.discard_group(group_id)
+            group = self.groups[group_id] = ConsumerGroup(group_id)
+        if replay_record(group, record):
+            self.discard_group(group_id)
+        return True
+
+    def discard_group(self, group_id: str) -> ConsumerGroup | None:
+        """Remove a group, if it exists, with its jobs and timers; return it."""
+        group = self.groups.pop(group_id, None)
+        if group is None:
+            return None
+        for kind in (ASSIGNMENT_JOB, REGEX_JOB):
+            self.jobs.cancel(kind, group_id)
+        for member_id in group.members:
+            self._cancel_timers(group_id, member_id)
+        return group
+
+    def restore_group(self, group: ConsumerGroup) -> None:
+        """Undo `discard_group` of a group without members: what was to replace it could not be written."""
+        assert group.is_empty, f"group {group.group_id} has members"
+        self.groups[group.group_id] = group
+
+    # Timers
+
+    def start(self) -> None:
+        """Start the sessions of all loaded members, and the time-outs of those that are revoking partitions."""
+        for group in self.groups.values():
+            for member in group.members.values():
+                self.renew_session(group.group_id, member.member_id)
+                if member.state is MemberState.UNREVOKED_PARTITIONS:
+                    self.await_revocation(group.group_id, member)
+
+    def renew_session(self, group_id: str, member_id: str) -> None:
+        """Start a member's session again."""
+        self._timer.schedule(
+            ("consumer-session", group_id, member_id),
+            self.settings.session_timeout_ms(group_id),
+            lambda: self._fence(group_id, member_id, "its session timed out"),
+        )
+
+    def await_revocation(self, group_id: str, member: ConsumerMember) -> None:
+        """Remove the member unless it has left its epoch when its rebalance timeout is over."""
+        member_id, epoch = member.member_id, member.member_epoch
+
+        def expire() -> GroupResult | None:
+            group = self.groups.get(group_id)
+            current = None if group is None else group.members.get(member_id)
+            if current is None or current.member_epoch != epoch:
+                return None
+            return self._fence(group_id, member_id, f"it did not leave epoch {epoch} within its rebalance timeout")
+
+        self._timer.schedule(("consumer-rebalance", group_id, member_id), member.rebalance_timeout_ms, expire)
+
+    def end_revocation(self, group_id: str, member_id: str) -> None:
+        self._timer.cancel(("consumer-rebalance", group_id, member_id))
+
+    def _cancel_timers(self, group_id: str, member_id: str) -> None:
+        self._timer.cancel(("consumer-session", group_id, member_id))
+        self.end_revocation(group_id, member_id)
+
+    # Removal of members
+
+    def remove_members(self, group: ConsumerGroup, members: Sequence[ConsumerMember]) -> list[GroupRecord]:
+        """Return the records that remove ``members``; their timers end at once. None for no members."""
+        if not members:
+            return []
+        for member in members:
+            self._cancel_timers(group.group_id, member.member_id)
+        return removal_records(group, members, self.topics)
+
+    def _fence(self, group_id: str, member_id: str, reason: str) -> GroupResult | None:
+        group = self.groups.get(group_id)
+        member = None if group is None else group.members.get(member_id)
+        if group is None or member is None:
+            return None
+        log.info("Group %s drops %s: %s", quoted(group_id), quoted(member_id), reason)
+        return CoordinatorResult(records=self.remove_members(group, [member]), response=None)

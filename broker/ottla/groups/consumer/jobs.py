@@ -1,0 +1,63 @@
+"""`GroupJobs`: long work on a group, done in slices between the requests of other clients.
+
+A job is a generator. It yields None at least once per 200 us of its work, or records to write; between two slices
+members come and go, so it looks up what it needs again.
+
+Rejected: work in a thread. An assignment is made of small Python objects, for which a thread competes with the loop.
+"""
+
+from collections.abc import Generator
+from typing import Final, TypeAlias
+
+from ottla.coordinator.result import CoordinatorResult
+from ottla.coordinator.shard import CoordinatorTimer
+from ottla.groups.log import GroupRecord
+from ottla.groups.result import GroupResult
+
+GroupJob: TypeAlias = Generator[list[GroupRecord] | None, None, None]
+
+STEPS_PER_SLICE: Final = 10
+"""Steps of 200 us at most: a slice takes 2 ms."""
+_DELAY_MS: Final = 1
+
+
+class GroupJobs:
+    """The jobs of one shard, by kind and group; one of a kind per group."""
+
+    def __init__(self, timer: CoordinatorTimer[GroupRecord]) -> None:
+        self._timer = timer
+        self._jobs: dict[tuple[str, str], GroupJob] = {}
+
+    def is_running(self, kind: str, group_id: str) -> bool:
+        return (kind, group_id) in self._jobs
+
+    def start(self, kind: str, group_id: str, job: GroupJob) -> None:
+        """Run ``job`` instead of the one of its kind that the group has, if any."""
+        self.cancel(kind, group_id)
+        self._jobs[kind, group_id] = job
+        self._schedule(kind, group_id)
+
+    def cancel(self, kind: str, group_id: str) -> None:
+        """Stop a job, if there is one."""
+        job = self._jobs.pop((kind, group_id), None)
+        if job is not None:
+            job.close()
+            self._timer.cancel((kind, group_id))
+
+    def _schedule(self, kind: str, group_id: str) -> None:
+        self._timer.schedule((kind, group_id), _DELAY_MS, lambda: self._run_slice(kind, group_id))
+
+    def _run_slice(self, kind: str, group_id: str) -> GroupResult | None:
+        job = self._jobs[kind, group_id]
+        records: list[GroupRecord] | None = None
+        for _ in range(STEPS_PER_SLICE):
+            try:
+                records = next(job)
+            except StopIteration:
+                del self._jobs[kind, group_id]
+                return None
+            if records:
+                # Written before the job goes on: it reads the state that they change.
+                break
+        self._schedule(kind, group_id)
+        return CoordinatorResult(records=records, response=None) if records else None

@@ -1,0 +1,138 @@
+"""`ConsumerGroupService`: ConsumerGroupHeartbeat and ConsumerGroupDescribe.
+
+Source: GroupCoordinatorService of Apache Kafka 4.3.
+"""
+
+from typing import Final, Protocol
+
+from ottla.coordinator.runtime import CoordinatorRuntime
+from ottla.coordinator.shard import CoordinatorShard
+from ottla.errors import ErrorCode, InvalidRequestError, KafkaError
+from ottla.groups.client import Client
+from ottla.groups.config import GroupConfig
+from ottla.groups.consumer.describe import describe
+from ottla.groups.consumer.groups import ConsumerGroups
+from ottla.groups.consumer.heartbeat import Heartbeat, heartbeat
+from ottla.groups.consumer.leave import leave
+from ottla.groups.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, NOT_SET
+from ottla.groups.consumer.regex_resolution import MayDescribe
+from ottla.groups.log import GroupRecord
+from ottla.purgatory import Delayed
+from ottla.purgatory.steps import Steps
+from ottla.wire.messages.consumer_group_describe import DescribedGroup
+from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+
+SUBSCRIBED_TOPICS_MAX: Final = 10_000
+"""Topics that one member may name: so many take the loop about 5 ms."""
+_FIRST_VERSION_WITH_CLIENT_MEMBER_ID: Final = 1
+
+
+class ConsumerGroupShard(CoordinatorShard[GroupRecord], Protocol):
+    """The part of a shard that this service uses."""
+
+    consumers: ConsumerGroups
+
+
+class ConsumerGroupService:
+    """Operations of consumer groups."""
+
+    def __init__(self, *, runtime: CoordinatorRuntime[ConsumerGroupShard], config: GroupConfig) -> None:
+        self._runtime = runtime
+        self._config = config
+
+    def heartbeat(
+        self,
+        client: Client,
+        api_version: int,
+        request: ConsumerGroupHeartbeatRequest,
+        may_describe: MayDescribe,
+    ) -> Delayed[ConsumerGroupHeartbeatResponse]:
+        """Let a member join, stay or leave; the response comes when its records are committed.
+
+        ``request.subscribed_topic_names`` is sorted, without duplicates.
+        """
+        try:
+            _check(request, api_version, self._config.consumer_assignors)
+            context = self._runtime.context_for(request.group_id)
+            groups = context.shard.consumers
+            if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
+                result = leave(groups, request)
+            else:
+                names = request.subscribed_topic_names
+                beat = Heartbeat(
+                    client=client,
+                    request=request,
+                    subscribed_topic_names=None if names is None else tuple(names),
+                    may_describe=may_describe,
+                )
+                result = heartbeat(groups, beat)
+        except KafkaError as error:
+            return Delayed.of(error_response(error.code, error.message))
+        written = context.write(result)
+        if written.is_complete and written.value is ErrorCode.NONE:
+            return Delayed.of(result.response)
+        return written.then(lambda error: result.response if error is ErrorCode.NONE else error_response(error))
+
+    def describe_group(self, group_id: str) -> Steps[DescribedGroup]:
+        """Return a group when all that is shown of it is committed, or its error."""
+        if not group_id:
+            return DescribedGroup(group_id=group_id, error_code=int(ErrorCode.INVALID_GROUP_ID))
+        try:
+            context = self._runtime.context_for(group_id)
+            groups = context.shard.consumers
+            group = groups.group(group_id)
+        except KafkaError as error:
+            return DescribedGroup(group_id=group_id, error_code=int(error.code), error_message=error.message)
+        committed = context.when_committed()
+        described = yield from describe(group, groups.topics, self._config.consumer_assignors[0])
+        outcome = committed.value if committed.is_complete else (yield committed)
+        if outcome is not ErrorCode.NONE:
+            return DescribedGroup(group_id=group_id, error_code=int(outcome))
+        return described
+
+
+def error_response(error: ErrorCode, message: str | None = None) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=int(error), error_message=message)
+
+
+def _check(request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: tuple[str, ...]) -> None:
+    """Reject a request that contradicts itself.
+
+    Raises:
+        KafkaError: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR.
+    """
+    epoch = request.member_epoch
+    if api_version >= _FIRST_VERSION_WITH_CLIENT_MEMBER_ID or epoch > 0 or epoch == LEAVE_EPOCH:
+        _require_text(request.member_id, "MemberId")
+    _require_text(request.group_id, "GroupId")
+    _require_text(request.instance_id, "InstanceId")
+    _require_text(request.rack_id, "RackId")
+    if epoch == JOIN_EPOCH:
+        _check_join(request)
+    elif epoch == LEAVE_STATIC_EPOCH and request.instance_id is None:
+        raise InvalidRequestError("InstanceId can't be null.")
+    elif epoch < LEAVE_STATIC_EPOCH:
+        raise InvalidRequestError("MemberEpoch is invalid.")
+    if len(request.subscribed_topic_names or ()) > SUBSCRIBED_TOPICS_MAX:
+        raise InvalidRequestError(f"SubscribedTopicNames can't have more than {SUBSCRIBED_TOPICS_MAX} topics.")
+    if request.server_assignor is not None and request.server_assignor not in assignors:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}.",
+        )
+
+
+def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
+    if request.rebalance_timeout_ms == NOT_SET:
+        raise InvalidRequestError("RebalanceTimeoutMs must be provided in first request.")
+    if request.topic_partitions is None or request.topic_partitions:
+        raise InvalidRequestError("TopicPartitions must be empty when (re-)joining.")
+    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+        raise InvalidRequestError(
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+        )
+
+
+def _require_text(text: str | None, field: str) -> None:
+    if text is not None and not text.strip():
+        raise InvalidRequestError(f"{field} can't be empty.")

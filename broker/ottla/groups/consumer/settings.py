@@ -1,0 +1,45 @@
+"""`ConsumerGroupSettings`: what a group's own configuration changes of the node's settings.
+
+Source: GroupConfig, GroupCoordinatorConfig of Apache Kafka 4.3.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from ottla.groups.config import GroupConfig
+
+SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
+HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
+ASSIGNMENT_INTERVAL: Final = "consumer.assignment.interval.ms"
+
+
+class ConsumerGroupSettings:
+    """Settings of each group; ``overrides`` returns the raw values that a group has of its own."""
+
+    def __init__(self, config: GroupConfig, overrides: Callable[[str], Mapping[str, str]]) -> None:
+        self._config = config
+        self._overrides = overrides
+
+    def session_timeout_ms(self, group_id: str) -> int:
+        config = self._config
+        bounds_ms = config.consumer_session_timeout_bounds_ms
+        return self._own(group_id, SESSION_TIMEOUT, config.consumer_session_timeout_ms, bounds_ms)
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        config = self._config
+        bounds_ms = config.consumer_heartbeat_interval_bounds_ms
+        return self._own(group_id, HEARTBEAT_INTERVAL, config.consumer_heartbeat_interval_ms, bounds_ms)
+
+    def assignment_interval_ms(self, group_id: str) -> int:
+        """Return the least time from one target assignment of the group to the next."""
+        config = self._config
+        bounds_ms = config.consumer_assignment_interval_bounds_ms
+        return self._own(group_id, ASSIGNMENT_INTERVAL, config.consumer_assignment_interval_ms, bounds_ms)
+
+    def _own(self, group_id: str, key: str, default: int, bounds_ms: tuple[int, int]) -> int:
+        """Return the group's own value, within the bounds that the node has now."""
+        text = self._overrides(group_id).get(key)
+        # The controller has validated it; another release may have written something else.
+        if text is None or not text.isdecimal():
+            return default
+        return min(max(int(text), bounds_ms[0]), bounds_ms[1])

@@ -1,0 +1,181 @@
+"""The target assignment of a group: computed by an assignor when the group's epoch is newer.
+
+That of a small group is computed within the heartbeat that finds it out of date, as in Kafka. That of a larger one is a
+job (`jobs`): members get the last target until it is done, as they do in Kafka while ``assignment.interval.ms`` lasts.
+Its records are several batches, the new assignment epoch in the last one. Until then some members have a new target and
+the old epoch; no partition gets two owners by that, for `reconciliation` gives only what is free, and whatever a
+member took of it is settled when it moves to the new epoch.
+
+Source: GroupMetadataManager.maybeUpdateTargetAssignment, TargetAssignmentBuilder of Apache Kafka 4.3; KIP-1263.
+"""
+
+import logging
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.groups.assignors.range_assignor import RangeAssignor
+from ottla.groups.assignors.types import Assignor, GroupSpec, MemberSubscription, SubscriptionType
+from ottla.groups.assignors.uniform_assignor import UniformAssignor
+from ottla.groups.consumer.group import ConsumerGroup
+from ottla.groups.consumer.groups import ASSIGNMENT_JOB, ConsumerGroups
+from ottla.groups.consumer.jobs import GroupJob
+from ottla.groups.consumer.member import Assignment, ConsumerMember
+from ottla.groups.consumer.records import target_assignment_record, target_epoch_record
+from ottla.groups.log import GroupRecord
+from ottla.purgatory.steps import Steps, run_to_end
+from ottla.quoting import quoted
+from ottla.types import Uuid
+
+log = logging.getLogger(__name__)
+
+ASSIGNORS: Final[Mapping[str, Assignor]] = {each.name: each for each in (UniformAssignor(), RangeAssignor())}
+IN_PLACE_SIZE_MAX: Final = 200
+"""Members and partitions of a group whose target is computed at once: in about a millisecond."""
+_MEMBERS_PER_STEP: Final = 16
+_RECORDS_PER_BATCH: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A member's target assignment, and the epoch that it belongs to."""
+
+    epoch: int
+    assignment: Assignment
+
+
+def target_for(
+    groups: ConsumerGroups,
+    group: ConsumerGroup,
+    epoch: int,
+    old: ConsumerMember,
+    new: ConsumerMember,
+    records: list[GroupRecord],
+) -> Target:
+    """Return the target of ``new``, which replaces ``old`` in this heartbeat; add the records of a new assignment.
+
+    ``epoch`` is the group's, which this heartbeat may have incremented.
+    """
+    last = Target(group.assignment_epoch, group.target_of(new))
+    if group.assignment_epoch >= epoch or not _is_due(groups, group):
+        return last
+    previous_id = group.static_members.get(new.instance_id) if new.instance_id is not None else None
+    others = len(group.members) - (new.member_id in group.members or previous_id is not None)
+    topic_ids = groups.topics.ids_of(group.subscriptions.topics_after([old], new))
+    size = others + 1 + sum(map(groups.topics.partition_count_of, topic_ids))
+    if size > IN_PLACE_SIZE_MAX:
+        # The job reads the members from the group, which has this one when the records are replayed.
+        if not groups.jobs.is_running(ASSIGNMENT_JOB, group.group_id):
+            groups.jobs.start(ASSIGNMENT_JOB, group.group_id, _assign_in_slices(groups, group.group_id))
+        return last
+    members = {each.member_id: each for each in group.members.values() if each.member_id != previous_id}
+    members[new.member_id] = new
+    assignor = group.preferred_assignor(groups.config.consumer_assignors[0], old, new)
+    computed = run_to_end(_compute(groups, group, assignor, members))
+    for member_id, assignment in computed.items():
+        if assignment != group.target.get(member_id):
+            records.append(target_assignment_record(group.group_id, member_id, assignment))
+    records.append(target_epoch_record(group.group_id, epoch, groups.clock.wall_ms()))
+    log.info("Group %s has a target assignment for epoch %d by %s", quoted(group.group_id), epoch, quoted(assignor))
+    return Target(epoch, computed[new.member_id])
+
+
+def _is_due(groups: ConsumerGroups, group: ConsumerGroup) -> bool:
+    """Return whether the interval since the last assignment is over."""
+    interval_ms = groups.settings.assignment_interval_ms(group.group_id)
+    if group.assigned_at_ms == 0 or interval_ms == 0:
+        return True
+    return groups.clock.wall_ms() >= group.assigned_at_ms + interval_ms
+
+
+def _compute(
+    groups: ConsumerGroups, group: ConsumerGroup, assignor: str, members: Mapping[str, ConsumerMember]
+) -> Steps[dict[str, Assignment]]:
+    """Return the new target of each of ``members``."""
+    subscriptions: list[MemberSubscription] = []
+    counts: dict[Uuid, int] = {}
+    known_ids: dict[tuple[tuple[str, ...], str], frozenset[Uuid]] = {}
+    for member in members.values():
+        topic_ids = _topic_ids(groups, group, member, known_ids)
+        for topic_id in topic_ids - counts.keys():
+            counts[topic_id] = groups.topics.partition_count_of(topic_id)
+        subscriptions.append(
+            MemberSubscription(
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+                topic_ids=topic_ids,
+                assigned=group.target_of(member),
+            )
+        )
+        if len(subscriptions) % _MEMBERS_PER_STEP == 0:
+            yield None
+    spec = GroupSpec(members=subscriptions, subscription_type=_type_of(known_ids), partition_counts=counts)
+    assigned = yield from ASSIGNORS[assignor].assign(spec)
+    return dict(assigned)
+
+
+def _type_of(subscriptions: Collection[tuple[tuple[str, ...], str]]) -> SubscriptionType:
+    """Return whether all members have the same names, or the same expression and no names."""
+    # Source: ConsumerGroup.subscriptionType.
+    is_same = len(subscriptions) <= 1 and not any(names and regex for names, regex in subscriptions)
+    return SubscriptionType.HOMOGENEOUS if is_same else SubscriptionType.HETEROGENEOUS
+
+
+def _topic_ids(
+    groups: ConsumerGroups,
+    group: ConsumerGroup,
+    member: ConsumerMember,
+    known_ids: dict[tuple[tuple[str, ...], str], frozenset[Uuid]],
+) -> frozenset[Uuid]:
+    """Return the topics of a member; most members have the same, which are looked up once."""
+    subscription = (member.subscribed_topic_names, member.subscribed_topic_regex)
+    topic_ids = known_ids.get(subscription)
+    if topic_ids is None:
+        topic_ids = known_ids[subscription] = groups.topics.ids_of(group.subscriptions.names_of(member))
+    return topic_ids
+
+
+def _assign_in_slices(groups: ConsumerGroups, group_id: str) -> GroupJob:
+    """Compute and write the target of a group that is too large for one heartbeat."""
+    # Members that come and go meanwhile have a newer epoch; they get their target by the next assignment.
+    group = groups.groups.get(group_id)
+    if group is None:
+        return
+    epoch, started_ms = group.epoch, groups.clock.monotonic_ms()
+    assignor = group.preferred_assignor(groups.config.consumer_assignors[0])
+    members = dict(group.members)
+    yield None
+    steps = _compute(groups, group, assignor, members)
+    computed: dict[str, Assignment] = {}
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            computed = end.value
+            break
+        yield None
+    yield from _batches(group, computed)
+    yield [target_epoch_record(group_id, epoch, groups.clock.wall_ms())]
+    log.info(
+        "Group %s has a target assignment for epoch %d by %s, of %d members in %d ms",
+        quoted(group_id),
+        epoch,
+        quoted(assignor),
+        len(computed),
+        groups.clock.monotonic_ms() - started_ms,
+    )
+
+
+def _batches(group: ConsumerGroup, computed: Mapping[str, Assignment]) -> Iterator[list[GroupRecord]]:
+    """Yield the records of members that are still there and get another target."""
+    records: list[GroupRecord] = []
+    unchanged = 0
+    for member_id, assignment in computed.items():
+        if member_id in group.members and assignment != group.target.get(member_id):
+            records.append(target_assignment_record(group.group_id, member_id, assignment))
+        else:
+            unchanged += 1
+        if len(records) >= _RECORDS_PER_BATCH or unchanged >= _RECORDS_PER_BATCH:
+            yield records
+            records, unchanged = [], 0
+    yield records

@@ -1,0 +1,16 @@
+"""The records that delete a group of any protocol, without its offsets.
+
+Source: Group.createGroupTombstoneRecords of Apache Kafka 4.3.
+"""
+
+from ottla.groups.classic.group import ClassicGroup
+from ottla.groups.consumer.group import ConsumerGroup
+from ottla.groups.consumer.records import group_tombstones
+from ottla.groups.log import GroupRecord, group_metadata_record
+
+
+def deletion_records(group: ClassicGroup | ConsumerGroup) -> list[GroupRecord]:
+    """Return the tombstones of a group without members."""
+    if isinstance(group, ConsumerGroup):
+        return group_tombstones(group)
+    return [group_metadata_record(group.group_id, None)]
