@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
+from ottla.simulator.invariants.consumer_group_invariants import SESSION_TIMEOUT_MS
 from ottla.simulator.invariants.permission_invariants import OVERRIDES
 from ottla.simulator.world.random_source import SeededRandom
 
@@ -57,6 +58,8 @@ class Plan:
     work."""
     denies: bool = False
     """Whether clients are denied topics now and then."""
+    consumer_group_members: int = 0
+    """Members of a group of the consumer protocol (KIP-848), which read the first topic."""
     overrides: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -100,6 +103,14 @@ _SYNCED_NODES, _SYNCED_TOPICS, _COMPACTED_TOPICS, _KEYED_TOPIC, _TRANSACTIONS, _
 """What these seeds leave when divided by 16: every topic is fsynced, those of the plan are, these are compacted, there
 is one more from which compaction removes records, transactions run beside them, or transactions and copiers of their
 records."""
+_CONSUMER_GROUP = 12
+"""As above: a group of the consumer protocol."""
+_SHORT_SESSIONS = {
+    "group.consumer.min.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+    "group.consumer.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+    "group.consumer.min.heartbeat.interval.ms": "300",
+    "group.consumer.heartbeat.interval.ms": "300",
+}
 COMPACTED = {"cleanup.policy": "compact,delete", "segment.ms": "500", "min.cleanable.dirty.ratio": "0.0"}
 """Every record has a key of its own: segments are rewritten and merged all the time, and no record may be missing."""
 KEYED_DELETE_RETENTION_MS = 3_000
@@ -144,11 +155,13 @@ def draw_plan(seed: int) -> Plan:
         keyed=_keyed_topic(brokers) if seed % 16 == _KEYED_TOPIC else None,
         transaction_versions=_TRANSACTION_VERSIONS[seed // 16 % 6] if seed % 16 == _COPIES else (2,),
         denies=denies,
+        consumer_group_members=2 + seed // 16 % 3 if seed % 16 == _CONSUMER_GROUP else 0,
         overrides={
             **_draw_overrides(random, brokers),
             **(OVERRIDES if denies else {}),
             # Lost data would excuse the offsets, the copies and the decisions about both in most runs.
-            **(ACKS_FSYNC if seed % 16 in (_SYNCED_NODES, _COPIES) else {}),
+            **(ACKS_FSYNC if seed % 16 in (_SYNCED_NODES, _COPIES, _CONSUMER_GROUP) else {}),
+            **(_SHORT_SESSIONS if seed % 16 == _CONSUMER_GROUP else {}),
             **(_EAGER_CLEANER if seed % 16 in (_COMPACTED_TOPICS, _KEYED_TOPIC) else {}),
         },
     )

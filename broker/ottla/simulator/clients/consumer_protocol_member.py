@@ -1,0 +1,207 @@
+"""A simulated member of a consumer group (KIP-848): heartbeats, reconciles, and commits offsets of what it owns.
+
+Now and then it stops sending heartbeats for longer than its session, so that it comes back with an old epoch; it leaves
+and joins again; it subscribes to nothing for a while. It reads no records. Source: ConsumerHeartbeatRequestManager and
+ConsumerMembershipManager of Apache Kafka's client.
+"""
+
+from typing import Final
+
+from ottla.errors import ErrorCode
+from ottla.peers.channel import PeerResult
+from ottla.simulator.clients.client_host import ClientHost
+from ottla.simulator.clients.restartable_client import GROUP_KEY, RestartableClient
+from ottla.simulator.invariants.consumer_group_invariants import ConsumerGroupInvariants
+from ottla.types import ZERO_UUID, Endpoint, Offset, Uuid
+from ottla.wire.codec import Message
+from ottla.wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatRequestTopicPartitions,
+    ConsumerGroupHeartbeatResponse,
+)
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+
+REBALANCE_TIMEOUT_MS: Final = 60_000
+"""Above the session timeout: a member is removed because of its session, which the invariants know."""
+HEARTBEAT_INTERVAL_MS: Final = 300
+_JOIN_EPOCH: Final = 0
+_LEAVE_EPOCH: Final = -1
+_MISCHIEF_ONE_IN: Final = 60
+_PAUSE_MS_MAX: Final = 12_000
+_FENCED: Final = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND)
+
+
+class ConsumerProtocolMember(RestartableClient):
+    """See the module. Each round trip ends in the next: find, then heartbeat and commit in turn."""
+
+    retry_backoff_ms = 200
+
+    def __init__(
+        self, host: ClientHost, invariants: ConsumerGroupInvariants, name: str, group: str, topic: str
+    ) -> None:
+        super().__init__(host, name)
+        self.group = group
+        self.topic = topic
+        self.owned: dict[int, Offset] = {}
+        """The offsets that it would commit next, by partition."""
+        self._invariants = invariants
+        self._member_id = ""
+        self._incarnation = 0
+        self._epoch = _JOIN_EPOCH
+        self._is_subscribed = True
+        self._is_faulty = True
+        self._is_full = True
+        self._coordinator: Endpoint | None = None
+
+    def start(self) -> None:
+        """Start as a new member: find the coordinator."""
+        self._incarnation += 1
+        self._member_id = f"{self.name}-{self._incarnation}"
+        self._release_all()
+        self._find()
+
+    def finish(self) -> None:
+        """Do nothing unusual from now on."""
+        self._is_faulty = False
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is a member that subscribes to its topic."""
+        return self._epoch > _JOIN_EPOCH and self._is_subscribed
+
+    def _find(self) -> None:
+        if self._host.partition_count(self.topic) == 0:
+            self._host.refresh()
+            self._run_later(self._find)
+            return
+        self._find_coordinator(GROUP_KEY, self.group, self._on_found)
+
+    def _on_found(self, endpoint: Endpoint) -> None:
+        self._coordinator = endpoint
+        # After a failure the coordinator may or may not know what the member sent last.
+        self._is_full = True
+        self._beat()
+
+    def _ask(self, request: Message) -> None:
+        assert self._coordinator is not None, "the coordinator was found"
+        self._send(self._coordinator, request, self.name, self._on_response)
+
+    def _topic_id(self) -> Uuid:
+        target = self._host.target(self.topic, 0)
+        return ZERO_UUID if target is None else target.key.topic_id
+
+    # --- heartbeats
+
+    def _beat(self) -> None:
+        is_full = self._is_full or self._epoch == _JOIN_EPOCH
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self.group, member_id=self._member_id, member_epoch=self._epoch, topic_partitions=self._owned()
+        )
+        if is_full:
+            request.rebalance_timeout_ms = REBALANCE_TIMEOUT_MS
+            request.subscribed_topic_names = [self.topic] if self._is_subscribed else []
+        self._invariants.on_heartbeat_sent(self.group, self._member_id, set(self.owned))
+        self._ask(request)
+
+    def _owned(self) -> list[ConsumerGroupHeartbeatRequestTopicPartitions]:
+        if not self.owned:
+            return []
+        partitions = sorted(self.owned)
+        return [ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=self._topic_id(), partitions=partitions)]
+
+    def _on_response(self, response: PeerResult) -> None:
+        if isinstance(response, ConsumerGroupHeartbeatResponse):
+            self._on_heartbeat(response)
+        elif isinstance(response, OffsetCommitResponse):
+            self._on_committed(response)
+        else:
+            self._run_later(self._find)
+
+    def _on_heartbeat(self, response: ConsumerGroupHeartbeatResponse) -> None:
+        code = response.error_code
+        if code in _FENCED:
+            self._release_all()
+            self._run_later(self._beat)
+            return
+        if code != ErrorCode.NONE:
+            self._run_later(self._find)
+            return
+        self._invariants.on_heartbeat_succeeded(self.group, self._member_id)
+        self._epoch = response.member_epoch
+        self._is_full = False
+        if response.assignment is not None:
+            self._reconcile(response.assignment)
+        if self._is_faulty and self._host.random.randrange(_MISCHIEF_ONE_IN) == 0:
+            self._do_something_unusual()
+        elif self.owned and self._host.random.randrange(2):
+            self._commit()
+        else:
+            self._run_later(self._beat, HEARTBEAT_INTERVAL_MS)
+
+    def _reconcile(self, assignment: Assignment) -> None:
+        """Own what is assigned, and nothing else."""
+        assigned = {partition for topic in assignment.topic_partitions for partition in topic.partitions}
+        for partition in set(self.owned) - assigned:
+            del self.owned[partition]
+        for partition in sorted(assigned - set(self.owned)):
+            self._invariants.on_assigned(self.group, self._epoch, partition, self._member_id)
+            self.owned[partition] = 1
+
+    def _release_all(self) -> None:
+        self._invariants.on_released(self.group, self._member_id)
+        self.owned = {}
+        self._epoch = _JOIN_EPOCH
+
+    def _do_something_unusual(self) -> None:
+        match self._host.random.randrange(4):
+            case 0:
+                # Its session expires meanwhile, and it does not know.
+                self._run_later(self._beat, self._host.random.randrange(_PAUSE_MS_MAX))
+            case 1:
+                self._is_subscribed = not self._is_subscribed
+                self._is_full = True
+                self._beat()
+            case 2:
+                self._leave()
+            case _:
+                # A new process; the coordinator is not notified of the end of the old one.
+                self._end_instance()
+                self._run_later(self.start)
+
+    def _leave(self) -> None:
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self.group, member_id=self._member_id, member_epoch=_LEAVE_EPOCH
+        )
+        self._release_all()
+        assert self._coordinator is not None, "it has sent heartbeats"
+        self._send(self._coordinator, request, self.name, lambda _: self._run_later(self._find))
+
+    # --- offsets
+
+    def _commit(self) -> None:
+        partitions = [
+            OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
+            for partition, offset in self.owned.items()
+        ]
+        topic = OffsetCommitRequestTopic(name=self.topic, topic_id=self._topic_id(), partitions=partitions)
+        self._ask(
+            OffsetCommitRequest(
+                group_id=self.group,
+                generation_id_or_member_epoch=self._epoch,
+                member_id=self._member_id,
+                topics=[topic],
+            )
+        )
+
+    def _on_committed(self, response: OffsetCommitResponse) -> None:
+        for each in response.topics[0].partitions:
+            if each.error_code == ErrorCode.NONE and each.partition_index in self.owned:
+                self.owned[each.partition_index] += 1
+        # A stale epoch is corrected by the next heartbeat.
+        self._run_later(self._beat, HEARTBEAT_INTERVAL_MS)

@@ -1,0 +1,42 @@
+"""`ConsumerGroupWorkload`: the members of a run's group of the consumer protocol (KIP-848)."""
+
+from ottla.simulator.clients.client_host import ClientHost
+from ottla.simulator.clients.consumer_protocol_member import ConsumerProtocolMember
+from ottla.simulator.invariants.consumer_group_invariants import ConsumerGroupInvariants
+from ottla.simulator.invariants.state_observer import StateObserver
+from ottla.simulator.runs.plan import Plan
+from ottla.simulator.world.cluster import Cluster
+from ottla.simulator.world.random_source import SeededRandom
+
+GROUP = "consumer-group"
+
+
+class ConsumerGroupWorkload:
+    """As many members as the plan says; they read the first topic of the plan."""
+
+    def __init__(self, cluster: Cluster, state_observer: StateObserver, plan: Plan) -> None:
+        # Their own host, and random source, keep the rest of the run as it was.
+        host = ClientHost(cluster, GROUP, SeededRandom(-3 - plan.seed))
+        invariants = ConsumerGroupInvariants(state_observer, cluster.clock)
+        topic = plan.topics[0]
+        self._partitions = list(range(topic.partitions))
+        self._members = [
+            ConsumerProtocolMember(host, invariants, f"k{index}", GROUP, topic.name)
+            for index in range(plan.consumer_group_members)
+        ]
+
+    def start(self) -> None:
+        for member in self._members:
+            member.start()
+
+    def finish(self) -> None:
+        """Make the members do nothing unusual from now on."""
+        for member in self._members:
+            member.finish()
+
+    def is_settled(self) -> bool:
+        """Return whether every partition of the topic has one owner, and every member subscribes; True without any."""
+        if not self._members:
+            return True
+        owned = sorted(partition for member in self._members for partition in member.owned)
+        return owned == self._partitions and all(member.is_settled for member in self._members)
