@@ -102,6 +102,19 @@ def test_returning_static_member_ends_an_assignment_that_knows_its_old_id(node: 
     assert sorted(owners) == list(range(LARGE))
 
 
+def test_wall_clock_that_was_ahead_delays_no_target(new_group_node: Callable[..., Any]) -> None:
+    """Found by the simulator (seed 28): the next coordinator's clock was seven minutes behind that of the former."""
+    node = new_group_node(config=GroupConfig(consumer_assignment_interval_ms=1_000))
+    node.clock.step_wall(3_600_000)
+    beat(node, "m1")
+    node.clock.step_wall(-3_600_000)
+
+    joined = beat(node, "m2")
+
+    group = node.consumer_group()
+    assert (joined.member_epoch, group.assignment_epoch) == (2, group.epoch)
+
+
 def test_deleted_group_ends_its_jobs(node: Any) -> None:
     beat(node, "m1", subscribed_topic_names=["large"])
     beat(node, "m1", -1)

@@ -88,7 +88,8 @@ def _needs_search(groups: ConsumerGroups, group: ConsumerGroup, wanted: list[str
     if last is None:
         return True
     age_ms = groups.clock.wall_ms() - last.timestamp_ms
-    if age_ms <= REFRESH_INTERVAL_MS_MIN:
+    # The clock of a former coordinator may have been ahead by hours: no search waits for that.
+    if 0 <= age_ms <= REFRESH_INTERVAL_MS_MIN:
         return False
     return (
         is_new_regex

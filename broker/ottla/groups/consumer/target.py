@@ -81,11 +81,11 @@ def target_for(
 
 
 def _is_due(groups: ConsumerGroups, group: ConsumerGroup) -> bool:
-    """Return whether the interval since the last assignment is over."""
+    """Return whether the interval since the last assignment is over, or that is not known for sure."""
     interval_ms = groups.settings.assignment_interval_ms(group.group_id)
-    if group.assigned_at_ms == 0 or interval_ms == 0:
-        return True
-    return groups.clock.wall_ms() >= group.assigned_at_ms + interval_ms
+    age_ms = groups.clock.wall_ms() - group.assigned_at_ms
+    # The clock of a former coordinator may have been ahead by hours: no group waits for that.
+    return group.assigned_at_ms == 0 or not 0 <= age_ms < interval_ms
 
 
 def _compute(
