@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 POLL_MS = 500
 READ_COMMITTED = "read_committed"
+CLASSIC, CONSUMER = "classic", "consumer"
 DEFAULT_FORMAT = "%v\\n"
 WIDE_FORMAT = "%t-%p  %o  %D  %k  %v\\n"
 
@@ -33,6 +34,7 @@ WIDE_FORMAT = "%t-%p  %o  %D  %k  %v\\n"
         "ottla consume flights -O :end -o json      # all existing records, then stop",
         "ottla consume flights -O @-1h -n 10 -f '%p %o %k %v\\n'",
         "ottla consume flights -g audit             # as a group member, from its committed offsets",
+        "ottla consume flights -g audit --group-protocol consumer",
     ],
 )
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
@@ -47,6 +49,13 @@ WIDE_FORMAT = "%t-%p  %o  %D  %k  %v\\n"
 @click.option("-n", "--num", "count_max", type=click.IntRange(min=0), help="Stop after this many records.")
 @click.option("-p", "--partitions", metavar="N,...", help="Only these partitions.")
 @click.option("-g", "--group", metavar="GROUP", help="Join this group, which commits offsets.")
+@click.option(
+    "--group-protocol",
+    type=click.Choice((CLASSIC, CONSUMER)),
+    default=CLASSIC,
+    show_default=True,
+    help="With --group: consumer lets the coordinator assign partitions (KIP-848).",
+)
 @click.option("-f", "--format", "form", metavar="FORMAT", help="Percent verbs: %t %p %o %k %v %h %d %D %i ...")
 @click.option("-o", "--output", type=click.Choice(("value", "wide", "json")), default="value", show_default=True)
 @click.option(
@@ -66,6 +75,8 @@ def consume(*, topics: tuple[str, ...], bootstrap: str, **options: Any) -> None:
     write = json_line if options["output"] == "json" else compile_writer(_format(options))
     printer = _Printer(write, options["count_max"])
     if options["group"] is None:
+        if options["group_protocol"] != CLASSIC:
+            raise click.UsageError("--group-protocol needs --group")
         partitions = _partition_numbers(options["partitions"])
         asyncio.run(_consume(topics, partitions, chosen, bootstrap, options["isolation"] == READ_COMMITTED, printer))
         return
@@ -171,9 +182,12 @@ async def _partitions(
 async def _consume_as_member(
     topics: Sequence[str], chosen: OffsetRange, bootstrap: str, options: dict[str, Any], printer: _Printer
 ) -> None:
+    from ottla.client.consumer_protocol_member import ConsumerProtocolMember
     from ottla.client.group_member import GroupConsumer
 
-    member = GroupConsumer(
+    is_classic = options["group_protocol"] == CLASSIC
+    create = GroupConsumer if is_classic else ConsumerProtocolMember
+    member = create(
         bootstrap,
         group_id=options["group"],
         topics=topics,
@@ -184,13 +198,14 @@ async def _consume_as_member(
     )
     async with member:
         await member.cluster.reach(timeout_s=FIRST_RESPONSE_S)
-        generation = -1
+        known: tuple[int, list[TopicPartition]] = (-1, [])
         while not printer.is_done:
             records = await member.poll(max_wait_ms=POLL_MS)
-            if member.generation != generation:
-                generation = member.generation
+            if known != (member.generation, member.assignment):
+                known = member.generation, member.assignment
                 mine = ", ".join(str(partition) for partition in member.assignment) or "nothing"
-                talk(f"member of {options['group']}, generation {generation}: {mine}")
+                name = "generation" if is_classic else "epoch"
+                talk(f"member of {options['group']}, {name} {member.generation}: {mine}")
             shown = printer.show(records)
             if shown < len(records):
                 # Records that were fetched but not shown stay uncommitted for the next reader.

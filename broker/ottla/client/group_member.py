@@ -10,17 +10,15 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ottla.client.admin_groups import CONSUMER_PROTOCOL_TYPE, OFFSET_COMMIT_VERSION_MAX, GroupAdmin, parse_assignment
-from ottla.client.admin_topics import EARLIEST, LATEST, TopicAdmin
+from ottla.client.admin_groups import CONSUMER_PROTOCOL_TYPE, parse_assignment
+from ottla.client.admin_topics import TopicAdmin
 from ottla.client.assignor import RANGE, assign_ranges
 from ottla.client.cluster import Cluster
-from ottla.client.cluster_user import ClusterUser
-from ottla.client.consumer import ConsumedRecord, Consumer, OffsetReset
+from ottla.client.consumer import ConsumedRecord, OffsetReset
 from ottla.client.errors import ClientError, kafka_error, raise_for
-from ottla.client.results import CommittedOffset
-from ottla.client.transaction_requests import GroupMetadata
+from ottla.client.group_reader import NO_GENERATION, GroupReader
 from ottla.errors import ErrorCode, KafkaError
-from ottla.types import Endpoint, Offset, TopicPartition
+from ottla.types import Endpoint, TopicPartition
 from ottla.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
@@ -29,12 +27,6 @@ from ottla.wire.messages.consumer_protocol import (
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from ottla.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
 if TYPE_CHECKING:
@@ -43,16 +35,16 @@ if TYPE_CHECKING:
 SESSION_TIMEOUT_MS = 45_000
 REBALANCE_TIMEOUT_MS = 60_000
 HEARTBEAT_INTERVAL_S = 3.0
-COMMIT_INTERVAL_S = 5.0
 
 _PROTOCOL_VERSION = 1
-_NO_GENERATION = -1
 _LOST_MEMBERSHIP = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
 _JOIN_AGAIN = _LOST_MEMBERSHIP | {ErrorCode.REBALANCE_IN_PROGRESS}
 
 
-class GroupConsumer(ClusterUser):
+class GroupConsumer(GroupReader):
     """Reads its assigned partitions. Use with ``async with``: its end commits and leaves the group."""
+
+    rejoin_codes = _JOIN_AGAIN
 
     def __init__(
         self,
@@ -78,29 +70,17 @@ class GroupConsumer(ClusterUser):
             client_id: the client id in brokers' logs and quotas.
             security: TLS and SASL settings of its own connections; None: neither.
         """
-        super().__init__(bootstrap_servers, client_id=client_id, security=security)
-        self.group_id = group_id
-        self.member_id = ""
-        self.generation = _NO_GENERATION
-        self.consumer = Consumer(self.cluster, offset_reset=offset_reset, read_committed=read_committed)
+        super().__init__(
+            bootstrap_servers,
+            group_id=group_id,
+            offset_reset=offset_reset,
+            read_committed=read_committed,
+            client_id=client_id,
+            security=security,
+        )
         self._topics = list(topics)
-        self._offset_reset = offset_reset
         self._session_timeout_ms = session_timeout_ms
         self._must_join = True
-        self._committed: dict[TopicPartition, Offset] = {}
-        self._committed_at_s = 0.0
-        self._heartbeats: asyncio.Task[None] | None = None
-        self._failure: KafkaError | None = None
-
-    @property
-    def assignment(self) -> list[TopicPartition]:
-        """The partitions that are assigned to this member now, sorted."""
-        return sorted(self.consumer.positions)
-
-    @property
-    def group_metadata(self) -> GroupMetadata:
-        """What a transactional producer sends with the offsets of this member."""
-        return GroupMetadata(self.group_id, self.generation, self.member_id)
 
     async def poll(self, *, max_wait_ms: int = 500) -> list[ConsumedRecord]:
         """Return the next records; those of an earlier poll count as read and are committed every 5 s.
@@ -114,87 +94,15 @@ class GroupConsumer(ClusterUser):
         if self._must_join:
             await self._commit_quietly()
             await self._join()
-        if asyncio.get_running_loop().time() - self._committed_at_s >= COMMIT_INTERVAL_S:
-            await self._commit_quietly()
+        await self._commit_at_interval()
         return await self.consumer.fetch(max_wait_ms=max_wait_ms)
-
-    def rewind(self, records: Iterable[ConsumedRecord]) -> None:
-        """Reset the positions to ``records``, which the last `poll` returned: they count as not read."""
-        for record in records:
-            partition = TopicPartition(record.topic, record.partition)
-            if partition in self.consumer.positions:
-                self.consumer.positions[partition] = min(self.consumer.positions[partition], record.offset)
-
-    async def commit(self) -> None:
-        """Commit the positions after the last `poll`.
-
-        Raises:
-            KafkaError: REBALANCE_IN_PROGRESS or the like after a rebalance; the next `poll` joins again.
-        """
-        self._committed_at_s = asyncio.get_running_loop().time()
-        changed = {
-            partition: offset
-            for partition, offset in self.consumer.positions.items()
-            if self._committed.get(partition) != offset
-        }
-        if not changed or self.generation == _NO_GENERATION:
-            return
-        topics: dict[str, OffsetCommitRequestTopic] = {}
-        for partition, offset in changed.items():
-            topic = topics.setdefault(partition.topic, OffsetCommitRequestTopic(name=partition.topic))
-            topic.partitions.append(
-                OffsetCommitRequestPartition(
-                    partition_index=partition.partition, committed_offset=offset, committed_metadata=""
-                )
-            )
-        request = OffsetCommitRequest(
-            group_id=self.group_id,
-            generation_id_or_member_epoch=self.generation,
-            member_id=self.member_id,
-            topics=list(topics.values()),
-        )
-
-        async def attempt() -> None:
-            response = await self.cluster.send_to_coordinator(
-                self.group_id, request, OffsetCommitResponse, highest=OFFSET_COMMIT_VERSION_MAX
-            )
-            for result in response.topics:
-                for entry in result.partitions:
-                    raise_for(entry.error_code, f"partition {result.name}-{entry.partition_index}")
-
-        try:
-            await self.cluster.retry(attempt, group_id=self.group_id)
-        except KafkaError as error:
-            self._note(error)
-            raise
-        self._committed.update(changed)
-
-    async def close(self) -> None:
-        """Commit, leave the group and close."""
-        await self._stop_heartbeats()
-        try:
-            with contextlib.suppress(ClientError):
-                try:
-                    await self._commit_quietly()
-                finally:
-                    await self._leave()
-        finally:
-            await super().close()
-
-    async def _commit_quietly(self) -> None:
-        """Commit; after a rebalance the next owner reads from the last commit."""
-        try:
-            await self.commit()
-        except KafkaError as error:
-            if error.code not in _JOIN_AGAIN:
-                raise
 
     # --- membership ----------------------------------------------------------------------------------------------
 
     def _note(self, error: KafkaError) -> None:
         """Update the membership after an error of the coordinator."""
         if error.code in _LOST_MEMBERSHIP:
-            self.generation = _NO_GENERATION
+            self.generation = NO_GENERATION
             if error.code is ErrorCode.UNKNOWN_MEMBER_ID:
                 self.member_id = ""
         if error.code in _JOIN_AGAIN:
@@ -202,8 +110,7 @@ class GroupConsumer(ClusterUser):
 
     async def _join(self) -> None:
         await self._stop_heartbeats()
-        self.consumer.assign({})
-        self._committed = {}
+        self._drop_positions()
 
         async def attempt() -> tuple[TopicPartition, ...]:
             try:
@@ -217,7 +124,6 @@ class GroupConsumer(ClusterUser):
         assigned = await self.cluster.retry(attempt, also=codes, timeout_s=timeout_s, group_id=self.group_id)
         await self._start_positions(assigned)
         self._must_join = False
-        self._committed_at_s = asyncio.get_running_loop().time()
         self._heartbeats = asyncio.create_task(self._send_heartbeats())
 
     async def _send_join(self) -> JoinGroupResponse:
@@ -279,24 +185,6 @@ class GroupConsumer(ClusterUser):
             for member, partitions in assign_ranges(subscriptions, counts).items()
         ]
 
-    async def _start_positions(self, assigned: tuple[TopicPartition, ...]) -> None:
-        committed = await self._committed_offsets(assigned) if assigned else {}
-        positions = {partition: offset.offset for partition, offset in committed.items()}
-        self._committed = dict(positions)
-        fresh = [partition for partition in assigned if partition not in positions]
-        if fresh and self._offset_reset == "none":
-            raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE, f"group {self.group_id} has no committed offset for {fresh[0]}"
-            )
-        timestamp = EARLIEST if self._offset_reset == "earliest" else LATEST
-        listed = await TopicAdmin(self.cluster).list_offsets(dict.fromkeys(fresh, timestamp)) if fresh else {}
-        positions.update({partition: offset.offset for partition, offset in listed.items()})
-        self.consumer.assign(positions)
-
-    async def _committed_offsets(self, assigned: tuple[TopicPartition, ...]) -> dict[TopicPartition, CommittedOffset]:
-        # The former owner's transaction may still be open: its offsets decide where this member starts (KIP-447).
-        return await GroupAdmin(self.cluster).group_offsets(self.group_id, assigned, require_stable=True)
-
     async def _send_heartbeats(self) -> None:
         interval_s = min(HEARTBEAT_INTERVAL_S, self._session_timeout_ms / 3000)
         while not self._must_join:
@@ -324,12 +212,6 @@ class GroupConsumer(ClusterUser):
         else:
             self._failure, self._must_join = error, True
 
-    async def _stop_heartbeats(self) -> None:
-        if self._heartbeats is not None:
-            self._heartbeats.cancel()
-            await asyncio.gather(self._heartbeats, return_exceptions=True)
-            self._heartbeats = None
-
     async def _leave(self) -> None:
         if not self.member_id:
             return
@@ -337,7 +219,7 @@ class GroupConsumer(ClusterUser):
         request = LeaveGroupRequest(group_id=self.group_id, members=[identity])
         with contextlib.suppress(KafkaError):
             await self.cluster.send_to_coordinator(self.group_id, request, LeaveGroupResponse)
-        self.member_id, self.generation = "", _NO_GENERATION
+        self.member_id, self.generation = "", NO_GENERATION
 
 
 def _encode_assignment(partitions: Sequence[TopicPartition]) -> bytes:

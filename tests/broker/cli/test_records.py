@@ -126,6 +126,12 @@ def test_member_of_a_group_does_not_choose_partitions(ottla: Any, filled: str) -
     assert ottla("consume", filled, "-g", "g", "-p", "1").code == 2
 
 
+def test_group_protocol_needs_a_group(ottla: Any, filled: str) -> None:
+    ran = ottla("consume", filled, "--group-protocol", "consumer")
+
+    assert (ran.code, "--group-protocol needs --group" in ran.err) == (2, True)
+
+
 def test_missing_topic_is_not_found(ottla: Any) -> None:
     assert ottla("consume", "nope").code == 3
 

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -11,24 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jvm_kafka import kafka_command
 from tool_host import PROGRAM_FLAGS
 
-CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 WITHIN_S = 120
 TOPICS = "orders-.*"
-KAFKA_SETTINGS = {
-    "process.roles": "broker,controller",
-    "node.id": "1",
-    "controller.listener.names": "CONTROLLER",
-    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-    "offsets.topic.replication.factor": "1",
-    "offsets.topic.num.partitions": "5",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
-    "transaction.state.log.num.partitions": "5",
-    "group.initial.rebalance.delay.ms": "0",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-}
 WORKER_SETTINGS = {
     "exactly.once.source.support": "enabled",
     # Without a scan of all classes of the class path for plugins, which takes seconds of CPU for each worker.
@@ -125,23 +111,3 @@ def mirror_maker(
     yield maker
     while maker.processes:
         maker.kill()
-
-
-def kafka_command(libs: Path, controller_port: int) -> Callable[[int, Path], list[str]]:
-    """Return what formats the directory of a JVM Kafka node and returns the command that runs it."""
-
-    def command_of(port: int, directory: Path) -> list[str]:
-        listeners = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}"
-        places = {
-            "listeners": listeners,
-            "advertised.listeners": listeners,
-            "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
-            "log.dirs": str(directory / "data"),
-        }
-        config = directory / "server.properties"
-        config.write_text("".join(f"{key}={value}\n" for key, value in (KAFKA_SETTINGS | places).items()))
-        format_command = [sys.executable, "-m", "ottla", "format", "-t", CLUSTER_ID, "-c", str(config), "--standalone"]
-        subprocess.run(format_command, check=True, capture_output=True)
-        return ["java", *PROGRAM_FLAGS, "-Xmx384m", "-cp", f"{libs}/*", "kafka.Kafka", str(config)]
-
-    return command_of

@@ -1,0 +1,135 @@
+"""`ConsumerMembership`: the state of one member of a group of the consumer protocol (KIP-848), without I/O.
+
+A member sends heartbeats; each response has its epoch and, when it has changed, its assignment. The member revokes and
+starts partitions on its own and reports with a heartbeat what it owns then: only after that the coordinator gives what
+it revoked to others. A heartbeat names subscription and owned partitions only when they are new to the coordinator.
+
+Source: ConsumerMembershipManager, ConsumerHeartbeatRequestManager (Kafka 4.3).
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from ottla.errors import ErrorCode
+from ottla.types import Uuid
+from ottla.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatRequestTopicPartitions,
+    ConsumerGroupHeartbeatResponse,
+)
+
+JOIN_EPOCH: Final = 0
+LEAVE_EPOCH: Final = -1
+
+FENCED_CODES: Final = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
+
+Partitions = Mapping[Uuid, frozenset[int]]
+
+
+class ConsumerMembership:
+    """Decides the content of each heartbeat, and which partitions the member has to own.
+
+    Attributes:
+        epoch: of the last response; `JOIN_EPOCH` before the first one, and after the member was fenced.
+        heartbeat_interval_ms: the coordinator's setting.
+        assigned: what the coordinator wants the member to own.
+        owned: what the member owns, as `own` has set it.
+    """
+
+    def __init__(
+        self,
+        *,
+        group_id: str,
+        member_id: str,
+        topics: Sequence[str],
+        rebalance_timeout_ms: int,
+        server_assignor: str | None = None,
+    ) -> None:
+        """Start outside of the group.
+
+        Args:
+            group_id: the group.
+            member_id: chosen by the client, for as long as it runs.
+            topics: the subscription.
+            rebalance_timeout_ms: how long the member may take to revoke partitions.
+            server_assignor: ``uniform``, ``range`` or None for the coordinator's choice.
+        """
+        self.member_id = member_id
+        self.epoch = JOIN_EPOCH
+        self.heartbeat_interval_ms = 0
+        self.assigned: Partitions = {}
+        self.owned: Partitions = {}
+        self._group_id = group_id
+        self._topics = list(topics)
+        self._rebalance_timeout_ms = rebalance_timeout_ms
+        self._server_assignor = server_assignor
+        self._must_describe = True
+        """Whether the coordinator may lack the subscription, or the owned partitions."""
+        self._reported: Partitions | None = None
+
+    @property
+    def is_member(self) -> bool:
+        return self.epoch > JOIN_EPOCH
+
+    @property
+    def must_reconcile(self) -> bool:
+        """Whether the member does not own yet, or still owns, other partitions than are assigned to it."""
+        return self.owned != self.assigned
+
+    @property
+    def must_report(self) -> bool:
+        """Whether the next heartbeat is due at once, because the coordinator waits for its content."""
+        return not self.is_member or self._reported != self.owned
+
+    def next_heartbeat(self) -> ConsumerGroupHeartbeatRequest:
+        """Return the heartbeat that is due; `on_response` or `on_failure` must be called before the next one."""
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self._group_id, member_id=self.member_id, member_epoch=self.epoch
+        )
+        if self._must_describe or not self.is_member:
+            request.rebalance_timeout_ms = self._rebalance_timeout_ms
+            request.subscribed_topic_names = list(self._topics)
+            request.server_assignor = self._server_assignor
+            request.topic_partitions = _as_list(self.owned)
+        elif self._reported != self.owned:
+            request.topic_partitions = _as_list(self.owned)
+        return request
+
+    def on_response(self, request: ConsumerGroupHeartbeatRequest, response: ConsumerGroupHeartbeatResponse) -> None:
+        """Take over a response without an error code."""
+        if request.topic_partitions is not None:
+            self._reported = {each.topic_id: frozenset(each.partitions) for each in request.topic_partitions}
+        self._must_describe = False
+        self.member_id = response.member_id or self.member_id
+        self.epoch = response.member_epoch
+        self.heartbeat_interval_ms = response.heartbeat_interval_ms
+        if response.assignment is not None:
+            self.assigned = {each.topic_id: frozenset(each.partitions) for each in response.assignment.topic_partitions}
+
+    def on_failure(self) -> None:
+        """Repeat everything in the next heartbeat: the coordinator may lack the last one, or may be another one."""
+        self._must_describe = True
+
+    def on_fenced(self) -> None:
+        """Note that the member's partitions are lost, and that it has to join again."""
+        self.epoch = JOIN_EPOCH
+        self.assigned = self.owned = {}
+        self._reported = None
+        self._must_describe = True
+
+    def own(self, partitions: Mapping[Uuid, Collection[int]]) -> None:
+        """Set what the member owns; the next heartbeat reports it."""
+        self.owned = {topic_id: frozenset(numbers) for topic_id, numbers in partitions.items() if numbers}
+
+    def leave_heartbeat(self) -> ConsumerGroupHeartbeatRequest:
+        """Return the last heartbeat; the partitions are given to others at once."""
+        return ConsumerGroupHeartbeatRequest(
+            group_id=self._group_id, member_id=self.member_id, member_epoch=LEAVE_EPOCH
+        )
+
+
+def _as_list(partitions: Partitions) -> list[ConsumerGroupHeartbeatRequestTopicPartitions]:
+    return [
+        ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=topic_id, partitions=sorted(numbers))
+        for topic_id, numbers in sorted(partitions.items())
+    ]

@@ -1,0 +1,197 @@
+"""`ConsumerProtocolMember`: one member of a group of the consumer protocol (KIP-848).
+
+`poll` joins, revokes and starts partitions, reads, and commits at an interval; a separate task sends heartbeats.
+Rebalancing is incremental: a member keeps reading what stays assigned to it.
+Source: AsyncKafkaConsumer, ConsumerMembershipManager, ConsumerHeartbeatRequestManager (Kafka 4.3).
+"""
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from ottla.client.cluster import Cluster
+from ottla.client.consumer import ConsumedRecord, OffsetReset
+from ottla.client.consumer_membership import FENCED_CODES, JOIN_EPOCH, ConsumerMembership, Partitions
+from ottla.client.errors import ClientError, UnsupportedApiError, raise_for
+from ottla.client.group_reader import NO_GENERATION, GroupReader
+from ottla.errors import ErrorCode, KafkaError
+from ottla.types import Endpoint, TopicPartition, Uuid, format_uuid
+from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+
+if TYPE_CHECKING:
+    from ottla.client.security import ClientSecurity
+
+REBALANCE_TIMEOUT_MS = 300_000
+"""As of a Java client, whose value is ``max.poll.interval.ms``."""
+
+
+class ConsumerProtocolMember(GroupReader):
+    """Reads its assigned partitions. Use with ``async with``: its end commits and leaves the group."""
+
+    rejoin_codes = FENCED_CODES
+    stale_codes = frozenset({ErrorCode.STALE_MEMBER_EPOCH})
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[Endpoint] | Cluster,
+        *,
+        group_id: str,
+        topics: Sequence[str],
+        offset_reset: OffsetReset = "latest",
+        read_committed: bool = False,
+        server_assignor: str | None = None,
+        client_id: str = "ottla-consumer",
+        security: "ClientSecurity | None" = None,
+    ) -> None:
+        """Set up; the first `poll` joins.
+
+        Args:
+            bootstrap_servers: addresses (see `Cluster`), or a cluster that its owner closes.
+            group_id: the group to join.
+            topics: the subscription.
+            offset_reset: the first position of a partition without a committed offset.
+            read_committed: skip records of open and aborted transactions.
+            server_assignor: ``uniform``, ``range`` or None for the coordinator's choice.
+            client_id: the client id in brokers' logs and quotas.
+            security: TLS and SASL settings of its own connections; None: neither.
+        """
+        super().__init__(
+            bootstrap_servers,
+            group_id=group_id,
+            offset_reset=offset_reset,
+            read_committed=read_committed,
+            client_id=client_id,
+            security=security,
+        )
+        self.member_id = format_uuid(Uuid(uuid.uuid4().bytes))
+        self._membership = ConsumerMembership(
+            group_id=group_id,
+            member_id=self.member_id,
+            topics=topics,
+            rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+            server_assignor=server_assignor,
+        )
+        self._topics = list(topics)
+        self._has_news = asyncio.Event()
+        """Set when a heartbeat is due at once."""
+
+    async def poll(self, *, max_wait_ms: int = 500) -> list[ConsumedRecord]:
+        """Return the next records; those of an earlier poll count as read and are committed every 5 s.
+
+        Raises:
+            KafkaError: an error that is not retriable, such as GROUP_AUTHORIZATION_FAILED.
+            ClientError: brokers cannot be reached, or do not serve the consumer protocol.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if not self._membership.is_member:
+            await self._join()
+        if self._membership.must_reconcile:
+            await self._reconcile()
+        await self._commit_at_interval()
+        return await self.consumer.fetch(max_wait_ms=max_wait_ms)
+
+    # --- membership ----------------------------------------------------------------------------------------------
+
+    def _note(self, error: KafkaError) -> None:
+        if error.code in FENCED_CODES:
+            self._membership.on_fenced()
+            self.generation = NO_GENERATION
+
+    async def _join(self) -> None:
+        await self._stop_heartbeats()
+        self._drop_positions()
+        await self.cluster.retry(
+            self._send_heartbeat, also=(ErrorCode.UNRELEASED_INSTANCE_ID, *FENCED_CODES), group_id=self.group_id
+        )
+        self._heartbeats = asyncio.create_task(self._send_heartbeats())
+
+    async def _send_heartbeat(self) -> None:
+        membership = self._membership
+        request = membership.next_heartbeat()
+        try:
+            response = await self.cluster.send_to_coordinator(self.group_id, request, ConsumerGroupHeartbeatResponse)
+            raise_for(response.error_code, response.error_message or f"group {self.group_id}")
+        except UnsupportedApiError:
+            raise
+        except (ClientError, KafkaError) as error:
+            membership.on_failure()
+            if isinstance(error, KafkaError):
+                self._note(error)
+            raise
+        membership.on_response(request, response)
+        self.member_id = membership.member_id
+        self.generation = membership.epoch if membership.epoch > JOIN_EPOCH else NO_GENERATION
+
+    async def _send_heartbeats(self) -> None:
+        while self._membership.is_member:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._has_news.wait(), self._membership.heartbeat_interval_ms / 1000)
+            self._has_news.clear()
+            try:
+                await self._send_heartbeat()
+            except ClientError:
+                self.cluster.invalidate_coordinator(self.group_id)
+            except KafkaError as error:
+                if error.code.is_retriable:
+                    self.cluster.invalidate_coordinator(self.group_id)
+                elif error.code not in FENCED_CODES:
+                    self._failure = error
+                    return
+
+    async def _reconcile(self) -> None:
+        """Revoke what is no longer assigned, start what is new, and let the next heartbeat report that."""
+        assigned = self._membership.assigned
+        partitions = await self._named(assigned)
+        revoked = self.consumer.positions.keys() - partitions.keys()
+        if revoked:
+            await self._commit_quietly()
+            if not self._membership.is_member:
+                return
+            self.consumer.assign(
+                {partition: offset for partition, offset in self.consumer.positions.items() if partition in partitions}
+            )
+            for partition in revoked:
+                self._committed.pop(partition, None)
+        await self._start_positions(sorted(partitions.keys() - self.consumer.positions.keys()))
+        owned: dict[Uuid, list[int]] = {}
+        for partition, topic_id in partitions.items():
+            owned.setdefault(topic_id, []).append(partition.partition)
+        self._membership.own(owned)
+        if self._membership.must_report:
+            self._has_news.set()
+
+    async def _named(self, assigned: Partitions) -> dict[TopicPartition, Uuid]:
+        """Return the assigned partitions by name, with the ids of their topics.
+
+        A topic that is created or deleted at the moment may be missing: the next `poll` searches for it again.
+        """
+        names: dict[Uuid, str] = {}
+        for name in self._topics:
+            try:
+                topic = await self.cluster.topic(name)
+            except KafkaError as error:
+                if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise
+                continue
+            names[topic.topic_id] = name
+            if topic.topic_id not in assigned:
+                # It may have been created again under another id.
+                self.cluster.invalidate_topic(name)
+        return {
+            TopicPartition(names[topic_id], number): topic_id
+            for topic_id, numbers in assigned.items()
+            if topic_id in names
+            for number in numbers
+        }
+
+    async def _leave(self) -> None:
+        if not self._membership.is_member:
+            return
+        request = self._membership.leave_heartbeat()
+        self._membership.on_fenced()
+        with contextlib.suppress(KafkaError):
+            await self.cluster.send_to_coordinator(self.group_id, request, ConsumerGroupHeartbeatResponse)
+        self.generation = NO_GENERATION

@@ -1,0 +1,43 @@
+"""One JVM Kafka node, broker and controller, for the fixture `new_node`."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tool_host import PROGRAM_FLAGS
+
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
+KAFKA_SETTINGS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "5",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "5",
+    "group.initial.rebalance.delay.ms": "0",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+}
+
+
+def kafka_command(libs: Path, controller_port: int) -> Callable[[int, Path], list[str]]:
+    """Return what formats the directory of a JVM Kafka node and returns the command that runs it."""
+
+    def command_of(port: int, directory: Path) -> list[str]:
+        listeners = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}"
+        places = {
+            "listeners": listeners,
+            "advertised.listeners": listeners,
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
+            "log.dirs": str(directory / "data"),
+        }
+        config = directory / "server.properties"
+        config.write_text("".join(f"{key}={value}\n" for key, value in (KAFKA_SETTINGS | places).items()))
+        format_command = [sys.executable, "-m", "ottla", "format", "-t", CLUSTER_ID, "-c", str(config), "--standalone"]
+        subprocess.run(format_command, check=True, capture_output=True)
+        return ["java", *PROGRAM_FLAGS, "-Xmx384m", "-cp", f"{libs}/*", "kafka.Kafka", str(config)]
+
+    return command_of

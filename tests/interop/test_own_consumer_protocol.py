@@ -1,0 +1,127 @@
+"""This project's members of the consumer protocol, and its group commands, with JVM Kafka as the coordinator."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jvm_kafka import kafka_command
+
+from ottla.client.admin import AdminClient
+from ottla.client.consumer_protocol_member import ConsumerProtocolMember
+from ottla.client.producer import Producer
+from ottla.types import TopicPartition
+
+RECORDS = 40
+PARTITIONS = 4
+
+
+@pytest.fixture(scope="module")
+def jvm_bootstrap(new_node: Callable[..., Any], free_port: Callable[[], int]) -> Iterator[str]:
+    libs = os.environ.get("OTTLA_KAFKA_LIBS")
+    if not libs:
+        pytest.skip("OTTLA_KAFKA_LIBS does not name a folder with Kafka's jars")
+    node = new_node(command_of=kafka_command(Path(libs), free_port()))
+    yield node.bootstrap
+    node.kill()
+
+
+@pytest.fixture
+def topic(jvm_bootstrap: str, unique: Callable[[str], str]) -> str:
+    """A topic whose partitions have ten records each."""
+    name = unique("topic")
+
+    async def fill() -> None:
+        async with AdminClient(jvm_bootstrap) as admin, Producer(jvm_bootstrap) as producer:
+            await admin.create_topic(name, partitions=PARTITIONS, replication_factor=1)
+            for number in range(RECORDS):
+                await producer.send(name, b"%d" % number, partition=number % PARTITIONS)
+            await producer.flush()
+
+    asyncio.run(fill())
+    return name
+
+
+def member_of(bootstrap: str, group: str, topic: str, **options: Any) -> ConsumerProtocolMember:
+    return ConsumerProtocolMember(bootstrap, group_id=group, topics=[topic], offset_reset="earliest", **options)
+
+
+async def poll_until(members: list[ConsumerProtocolMember], shares: list[int]) -> list[bytes | None]:
+    """Poll until the members own so many partitions each; return the values that came meanwhile."""
+    values: list[bytes | None] = []
+    async with asyncio.timeout(60):
+        while [len(member.assignment) for member in members] != shares:
+            for records in await asyncio.gather(*(member.poll(max_wait_ms=200) for member in members)):
+                values += [record.value for record in records]
+    return values
+
+
+def ottla(bootstrap: str, *arguments: str) -> str:
+    command = [sys.executable, "-m", "ottla", *arguments, "-b", bootstrap]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+
+
+@pytest.mark.parametrize("assignor", ["uniform", "range", None])
+def test_members_share_the_partitions_and_read_each_record_once(
+    jvm_bootstrap: str, topic: str, unique: Callable[[str], str], assignor: str | None
+) -> None:
+    group = unique("group")
+
+    async def run() -> list[bytes | None]:
+        async with member_of(jvm_bootstrap, group, topic, server_assignor=assignor) as first:
+            values = await poll_until([first], [PARTITIONS])
+            async with member_of(jvm_bootstrap, group, topic, server_assignor=assignor) as second:
+                values += await poll_until([first, second], [2, 2])
+                assert not set(first.assignment) & set(second.assignment)
+            values += await poll_until([first], [PARTITIONS])
+            while len(values) < RECORDS:
+                values += [record.value for record in await first.poll(max_wait_ms=200)]
+        async with AdminClient(jvm_bootstrap) as admin:
+            offsets = await admin.group_offsets(group)
+            assert {where: committed.offset for where, committed in offsets.items()} == {
+                TopicPartition(topic, number): RECORDS // PARTITIONS for number in range(PARTITIONS)
+            }
+        return values
+
+    assert sorted(asyncio.run(run()), key=lambda value: int(value or b"")) == [b"%d" % each for each in range(RECORDS)]
+
+
+def test_commands_show_reset_and_delete_a_group_of_the_consumer_protocol(
+    jvm_bootstrap: str, topic: str, unique: Callable[[str], str]
+) -> None:
+    group = unique("group")
+    consume = ("consume", topic, "-g", group, "--group-protocol", "consumer")
+
+    assert len(ottla(jvm_bootstrap, *consume, "-n", "10").splitlines()) == 10
+    listed = {each["name"]: each for each in json.loads(ottla(jvm_bootstrap, "group", "list", "-o", "json"))}
+    described = json.loads(ottla(jvm_bootstrap, "group", "describe", group, "-o", "json"))
+    described = described[0] if isinstance(described, list) else described
+    ottla(jvm_bootstrap, "group", "reset", group, topic, "--to", "start", "--yes")
+    again = ottla(jvm_bootstrap, *consume, "-n", str(RECORDS)).splitlines()
+    ottla(jvm_bootstrap, "group", "delete", group, "--yes")
+    left = [each["name"] for each in json.loads(ottla(jvm_bootstrap, "group", "list", "-o", "json"))]
+
+    assert (listed[group]["type"], listed[group]["state"]) == ("consumer", "Empty")
+    assert (described["type"], described["members"], described["totalLag"]) == ("consumer", 0, RECORDS - 10)
+    assert sorted(map(int, again)) == list(range(RECORDS))
+    assert group not in left
+
+
+def test_members_are_listed_with_their_partitions(jvm_bootstrap: str, topic: str, unique: Callable[[str], str]) -> None:
+    group = unique("group")
+
+    async def run() -> list[dict[str, Any]]:
+        async with member_of(jvm_bootstrap, group, topic) as member:
+            await poll_until([member], [PARTITIONS])
+            text = await asyncio.to_thread(ottla, jvm_bootstrap, "group", "members", group, "-o", "json")
+            listed: list[dict[str, Any]] = json.loads(text)
+            assert [each["memberId"] for each in listed] == [member.member_id]
+            return listed
+
+    # The coordinator shows what the member has reported, so it may lag behind what the member reads.
+    assert {place.rpartition("-")[0] for place in asyncio.run(run())[0]["assignment"]} <= {topic}
