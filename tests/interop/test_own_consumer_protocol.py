@@ -13,9 +13,12 @@ import pytest
 from jvm_kafka import kafka_command
 
 from ottla.client.admin import AdminClient
+from ottla.client.cluster import Cluster
 from ottla.client.consumer_protocol_member import ConsumerProtocolMember
+from ottla.client.errors import raise_for
 from ottla.client.producer import Producer
-from ottla.types import TopicPartition
+from ottla.types import TopicPartition, Uuid, format_uuid
+from ottla.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
 RECORDS = 40
 PARTITIONS = 4
@@ -125,3 +128,33 @@ def test_members_are_listed_with_their_partitions(jvm_bootstrap: str, topic: str
 
     # The coordinator shows what the member has reported, so it may lag behind what the member reads.
     assert {place.rpartition("-")[0] for place in asyncio.run(run())[0]["assignment"]} <= {topic}
+
+
+def test_share_group_is_described_and_deleted(jvm_bootstrap: str, topic: str, unique: Callable[[str], str]) -> None:
+    group, member_id = unique("group"), format_uuid(Uuid(os.urandom(16)))
+
+    async def heartbeat(epoch: int) -> None:
+        request = ShareGroupHeartbeatRequest(
+            group_id=group, member_id=member_id, member_epoch=epoch, subscribed_topic_names=[topic]
+        )
+
+        async def attempt() -> None:
+            response = await cluster.send_to_coordinator(group, request, ShareGroupHeartbeatResponse)
+            raise_for(response.error_code, response.error_message)
+
+        async with Cluster(jvm_bootstrap) as cluster:
+            await cluster.retry(attempt, group_id=group)
+
+    asyncio.run(heartbeat(0))
+    (listed,) = [
+        each for each in json.loads(ottla(jvm_bootstrap, "group", "list", "-o", "json")) if each["name"] == group
+    ]
+    (member,) = json.loads(ottla(jvm_bootstrap, "group", "members", group, "-o", "json"))
+    described = json.loads(ottla(jvm_bootstrap, "group", "describe", group, "-o", "json"))
+    described = described[0] if isinstance(described, list) else described
+    asyncio.run(heartbeat(-1))
+    ottla(jvm_bootstrap, "group", "delete", group, "--yes")
+
+    assert (listed["type"], listed["protocolType"]) == ("share", "share")
+    assert member["memberId"] == member_id
+    assert (described["type"], described["assignor"], described["members"]) == ("share", "simple", 1)

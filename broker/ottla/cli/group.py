@@ -242,9 +242,13 @@ def _member(member: "MemberDescription") -> dict[str, Any]:
 async def _describe(admin: "AdminClient", description: "GroupDescription") -> dict[str, Any]:
     from ottla.client.admin_topics import LATEST
 
-    committed = await admin.group_offsets(description.group_id)
+    is_share = description.type == "share"
+    committed = await (admin.share_group_offsets if is_share else admin.group_offsets)(description.group_id)
     owners = {partition: member for member in description.members for partition in member.assignment}
     wanted = sorted({*committed, *owners})
+    if is_share:
+        # Several members share each partition: ottla group members lists them.
+        owners = {}
     existing = await admin.describe_topics(sorted({partition.topic for partition in wanted}))
     led = [
         partition

@@ -1,22 +1,24 @@
 """Groups, their members and their offsets, as an administrator handles them."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from ottla.client.admin_base import AdminBase
 from ottla.client.errors import UnsupportedApiError, kafka_error, raise_for
-from ottla.client.results import CommittedOffset, GroupDescription, GroupListing, MemberDescription
+from ottla.client.group_descriptions import classic_group, consumer_group, share_group, streams_group
+from ottla.client.results import CommittedOffset, GroupDescription, GroupListing
 from ottla.errors import ErrorCode
 from ottla.types import Endpoint, NodeId, TopicPartition
-from ottla.wire.messages.consumer_group_describe import (
-    Assignment,
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-)
-from ottla.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
-from ottla.wire.messages.consumer_protocol import ConsumerProtocolAssignment
+from ottla.wire.codec import Message
+from ottla.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from ottla.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from ottla.wire.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsResponse,
+)
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -31,8 +33,9 @@ from ottla.wire.messages.offset_delete import (
     OffsetDeleteResponse,
 )
 from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from ottla.wire.messages.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
+from ottla.wire.messages.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
 
-CONSUMER_PROTOCOL_TYPE = "consumer"
 DEAD = "Dead"
 
 # Later versions of these name topics by id, which a client without metadata of the topic cannot.
@@ -68,7 +71,7 @@ class GroupAdmin(AdminBase):
         return await self._retry(attempt)
 
     async def describe_groups(self, group_ids: Sequence[str]) -> dict[str, GroupDescription]:
-        """Return the groups that exist, by id; classic groups and those of KIP-848.
+        """Return the groups that exist, by id, of every type.
 
         Raises:
             KafkaError: any error but GROUP_ID_NOT_FOUND.
@@ -78,21 +81,37 @@ class GroupAdmin(AdminBase):
 
     async def _describe_group(self, group_id: str) -> GroupDescription | None:
         async def attempt() -> GroupDescription | None:
-            return await self._describe_consumer_group(group_id) or await self._describe_classic_group(group_id)
+            return (
+                await self._describe_as(
+                    group_id, ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, consumer_group
+                )
+                or await self._describe_classic_group(group_id)
+                or await self._describe_as(group_id, ShareGroupDescribeRequest, ShareGroupDescribeResponse, share_group)
+                or await self._describe_as(
+                    group_id, StreamsGroupDescribeRequest, StreamsGroupDescribeResponse, streams_group
+                )
+            )
 
         return await self.cluster.retry(attempt, group_id=group_id)
 
-    async def _describe_consumer_group(self, group_id: str) -> GroupDescription | None:
-        request = ConsumerGroupDescribeRequest(group_ids=[group_id])
+    async def _describe_as(
+        self,
+        group_id: str,
+        request_type: Callable[..., Message],
+        response_type: type[Message],
+        description: Callable[[Any, Endpoint], GroupDescription],
+    ) -> GroupDescription | None:
+        """Return a group of one kind, or None if it is of another, or the broker does not serve that kind."""
+        request = request_type(group_ids=[group_id])
         try:
-            response = await self.cluster.send_to_coordinator(group_id, request, ConsumerGroupDescribeResponse)
+            response: Any = await self.cluster.send_to_coordinator(group_id, request, response_type)
         except UnsupportedApiError:
             return None
         group = response.groups[0]
         if group.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
             return None
         raise_for(group.error_code, group.error_message)
-        return _consumer_group(group, await self.cluster.coordinator(group_id))
+        return description(group, await self.cluster.coordinator(group_id))
 
     async def _describe_classic_group(self, group_id: str) -> GroupDescription | None:
         request = DescribeGroupsRequest(groups=[group_id])
@@ -101,7 +120,35 @@ class GroupAdmin(AdminBase):
         if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND or (not group.error_code and group.group_state == DEAD):
             return None
         raise_for(group.error_code, group.error_message)
-        return _classic_group(group, await self.cluster.coordinator(group_id))
+        return classic_group(group, await self.cluster.coordinator(group_id))
+
+    async def share_group_offsets(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+        """Return the start offsets of a share group: the oldest records that it may still deliver.
+
+        Partitions of which it has delivered none yet are absent.
+
+        Raises:
+            KafkaError: the error of the group or of the first partition that has one.
+        """
+        request = DescribeShareGroupOffsetsRequest(
+            groups=[DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=None)]
+        )
+
+        async def attempt() -> dict[TopicPartition, CommittedOffset]:
+            response = await self.cluster.send_to_coordinator(group_id, request, DescribeShareGroupOffsetsResponse)
+            (group,) = response.groups
+            raise_for(group.error_code, group.error_message)
+            offsets = {}
+            for topic in group.topics:
+                for entry in topic.partitions:
+                    raise_for(entry.error_code, f"partition {topic.topic_name}-{entry.partition_index}")
+                    if entry.start_offset >= 0:
+                        offsets[TopicPartition(topic.topic_name, entry.partition_index)] = CommittedOffset(
+                            offset=entry.start_offset, leader_epoch=entry.leader_epoch
+                        )
+            return offsets
+
+        return await self.cluster.retry(attempt, group_id=group_id)
 
     async def group_offsets(
         self,
@@ -219,77 +266,3 @@ class GroupAdmin(AdminBase):
                     raise kafka_error(result.error_code, f"group {result.group_id}")
 
         await self.cluster.retry(attempt, group_id=group_id)
-
-
-def parse_assignment(data: bytes) -> tuple[TopicPartition, ...]:
-    """Return the partitions of a classic consumer's assignment, sorted; of other protocol types none.
-
-    Raises:
-        ProtocolError: the bytes are no assignment.
-    """
-    if len(data) <= 2:
-        return ()
-    version = int.from_bytes(data[:2], "big", signed=True)
-    newest = ConsumerProtocolAssignment.versions.last
-    # A later version may add fields at the end; the known ones are at the start.
-    assignment, _ = ConsumerProtocolAssignment.decode_from(data, min(version, newest), 2)
-    return tuple(
-        sorted(
-            TopicPartition(topic.topic, partition)
-            for topic in assignment.assigned_partitions
-            for partition in topic.partitions
-        )
-    )
-
-
-def _classic_group(group: DescribedGroup, coordinator: Endpoint) -> GroupDescription:
-    is_consumer = group.protocol_type in (CONSUMER_PROTOCOL_TYPE, "")
-    return GroupDescription(
-        group_id=group.group_id,
-        type="classic",
-        state=group.group_state,
-        protocol_type=group.protocol_type,
-        assignor=group.protocol_data,
-        coordinator=coordinator,
-        members=tuple(
-            MemberDescription(
-                member_id=member.member_id,
-                group_instance_id=member.group_instance_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                assignment=parse_assignment(member.member_assignment) if is_consumer else (),
-            )
-            for member in group.members
-        ),
-    )
-
-
-def _consumer_group(group: DescribedConsumerGroup, coordinator: Endpoint) -> GroupDescription:
-    return GroupDescription(
-        group_id=group.group_id,
-        type="consumer",
-        state=group.group_state,
-        protocol_type=CONSUMER_PROTOCOL_TYPE,
-        assignor=group.assignor_name,
-        coordinator=coordinator,
-        members=tuple(
-            MemberDescription(
-                member_id=member.member_id,
-                group_instance_id=member.instance_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                assignment=_flat(member.assignment),
-            )
-            for member in group.members
-        ),
-    )
-
-
-def _flat(assignment: Assignment) -> tuple[TopicPartition, ...]:
-    return tuple(
-        sorted(
-            TopicPartition(topic.topic_name, partition)
-            for topic in assignment.topic_partitions
-            for partition in topic.partitions
-        )
-    )

@@ -10,12 +10,12 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ottla.client.admin_groups import CONSUMER_PROTOCOL_TYPE, parse_assignment
 from ottla.client.admin_topics import TopicAdmin
 from ottla.client.assignor import RANGE, assign_ranges
 from ottla.client.cluster import Cluster
 from ottla.client.consumer import ConsumedRecord, OffsetReset
 from ottla.client.errors import ClientError, kafka_error, raise_for
+from ottla.client.group_descriptions import CONSUMER_PROTOCOL_TYPE, parse_assignment
 from ottla.client.group_reader import NO_GENERATION, GroupReader
 from ottla.errors import ErrorCode, KafkaError
 from ottla.types import Endpoint, TopicPartition

@@ -175,7 +175,7 @@ class GroupDescription:
 
     group_id: str
     type: str
-    """``classic`` or ``consumer``."""
+    """``classic``, ``consumer``, ``share`` or ``streams``."""
     state: str
     protocol_type: str
     assignor: str

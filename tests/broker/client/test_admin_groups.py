@@ -7,10 +7,11 @@ from typing import Any, TypeVar
 import pytest
 
 from ottla.client.admin import AdminClient
-from ottla.client.admin_groups import parse_assignment
+from ottla.client.group_descriptions import parse_assignment
 from ottla.client.results import CommittedOffset
 from ottla.errors import KafkaError
 from ottla.types import TopicPartition
+from ottla.wire.messages import share_group_describe, streams_group_describe
 from ottla.wire.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,
@@ -25,6 +26,13 @@ from ottla.wire.messages.describe_groups import (
     DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+)
+from ottla.wire.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
 )
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
@@ -63,6 +71,30 @@ def serve_group(broker: Any) -> None:
     broker.scripts[FindCoordinatorRequest] = lambda _: FindCoordinatorResponse(
         node_id=1, host=broker.endpoint.host, port=broker.endpoint.port
     )
+
+
+def serve_no_consumer_or_classic_group(broker: Any) -> None:
+    broker.scripts |= {
+        ConsumerGroupDescribeRequest: lambda _: ConsumerGroupDescribeResponse(
+            groups=[DescribedConsumerGroup(group_id="g", error_code=69)]
+        ),
+        DescribeGroupsRequest: lambda _: DescribeGroupsResponse(
+            groups=[DescribedGroup(group_id="g", error_code=69, group_state="Dead")]
+        ),
+    }
+
+
+def serve_no_share_or_streams_group(broker: Any) -> None:
+    broker.scripts |= {
+        share_group_describe.ShareGroupDescribeRequest: lambda _: share_group_describe.ShareGroupDescribeResponse(
+            groups=[share_group_describe.DescribedGroup(group_id="g", error_code=69)]
+        ),
+        streams_group_describe.StreamsGroupDescribeRequest: lambda _: (
+            streams_group_describe.StreamsGroupDescribeResponse(
+                groups=[streams_group_describe.DescribedGroup(group_id="g", error_code=69)]
+            )
+        ),
+    }
 
 
 class TestGroups:
@@ -132,8 +164,78 @@ class TestGroups:
             groups=[DescribedConsumerGroup(group_id="g", error_code=69)]
         )
         broker.scripts[DescribeGroupsRequest] = lambda _: DescribeGroupsResponse(groups=[group])
+        serve_no_share_or_streams_group(broker)
 
         assert call_admin(broker, lambda admin: admin.describe_groups(["g"])) == {}
+
+    def test_share_group_is_described(self, broker: Any) -> None:
+        serve_group(broker)
+        serve_no_consumer_or_classic_group(broker)
+        assignment = share_group_describe.Assignment(
+            topic_partitions=[share_group_describe.TopicPartitions(topic_name="t", partitions=[1, 0])]
+        )
+        member = share_group_describe.Member(member_id="m", assignment=assignment)
+        broker.scripts[share_group_describe.ShareGroupDescribeRequest] = lambda _: (
+            share_group_describe.ShareGroupDescribeResponse(
+                groups=[
+                    share_group_describe.DescribedGroup(
+                        group_id="g", group_state="Stable", assignor_name="simple", members=[member]
+                    )
+                ]
+            )
+        )
+
+        group = call_admin(broker, lambda admin: admin.describe_groups(["g"]))["g"]
+
+        assert (group.type, group.assignor, group.members[0].assignment) == ("share", "simple", (T0, T1))
+
+    def test_member_of_streams_group_has_the_partitions_of_its_active_tasks(self, broker: Any) -> None:
+        serve_group(broker)
+        serve_no_consumer_or_classic_group(broker)
+        serve_no_share_or_streams_group(broker)
+        topology = streams_group_describe.Topology(
+            subtopologies=[
+                streams_group_describe.Subtopology(subtopology_id="0", source_topics=["t"]),
+                streams_group_describe.Subtopology(
+                    subtopology_id="1", repartition_source_topics=[streams_group_describe.TopicInfo(name="u")]
+                ),
+            ]
+        )
+        active = [
+            streams_group_describe.TaskIds(subtopology_id="0", partitions=[1, 0]),
+            streams_group_describe.TaskIds(subtopology_id="1", partitions=[2]),
+        ]
+        member = streams_group_describe.Member(
+            member_id="m", assignment=streams_group_describe.Assignment(active_tasks=active)
+        )
+        broker.scripts[streams_group_describe.StreamsGroupDescribeRequest] = lambda _: (
+            streams_group_describe.StreamsGroupDescribeResponse(
+                groups=[
+                    streams_group_describe.DescribedGroup(
+                        group_id="g", group_state="Stable", topology=topology, members=[member]
+                    )
+                ]
+            )
+        )
+
+        group = call_admin(broker, lambda admin: admin.describe_groups(["g"]))["g"]
+
+        assert (group.type, group.members[0].assignment) == ("streams", (T0, T1, TopicPartition("u", 2)))
+
+    def test_start_offsets_of_a_share_group_are_those_that_exist(self, broker: Any) -> None:
+        serve_group(broker)
+        partitions = [
+            DescribeShareGroupOffsetsResponsePartition(partition_index=0, start_offset=5, leader_epoch=2),
+            DescribeShareGroupOffsetsResponsePartition(partition_index=1, start_offset=-1),
+        ]
+        topic = DescribeShareGroupOffsetsResponseTopic(topic_name="t", partitions=partitions)
+        broker.scripts[DescribeShareGroupOffsetsRequest] = lambda _: DescribeShareGroupOffsetsResponse(
+            groups=[DescribeShareGroupOffsetsResponseGroup(group_id="g", topics=[topic])]
+        )
+
+        offsets = call_admin(broker, lambda admin: admin.share_group_offsets("g"))
+
+        assert offsets == {T0: CommittedOffset(offset=5, leader_epoch=2)}
 
     def test_offsets_that_were_never_committed_are_absent(self, broker: Any) -> None:
         serve_group(broker)
