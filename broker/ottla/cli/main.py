@@ -32,6 +32,7 @@ SECTIONS = {
     },
     "Users": {
         "user": Entry("ottla.cli.user:user", "List, add, remove users with passwords"),
+        "token": Entry("ottla.cli.token:token", "Create, list, renew, expire delegation tokens"),
         "acl": Entry("ottla.cli.acl:acl", "List, add, remove access control entries"),
         "quota": Entry("ottla.cli.quota:quota", "List, set, remove client quotas"),
     },

@@ -124,7 +124,9 @@ def _login(properties: Mapping[str, str]) -> Login:
         raise ConfigurationError(f"{_JAAS} has another login module than sasl.mechanism={mechanism} needs: `{example}`")
     if row.with_token is not None:
         return _token_login(properties, module)
-    return ClientLogin(mechanism, *module.name_and_password(_JAAS, f"; it is to be `{example}`"))
+    user, password = module.name_and_password(_JAAS, f"; it is to be `{example}`")
+    is_token = row.with_delegation_token is not None and module.options.get("tokenauth", "").lower() == "true"
+    return ClientLogin(mechanism, user, password, is_delegation_token=is_token)
 
 
 def _token_login(properties: Mapping[str, str], module: LoginModule) -> TokenLogin:

@@ -150,11 +150,11 @@ class ClientMetricsManager:
             self._stop_expiring(instance)
             self.series -= len(instance.pushed or ())
 
-    def on_disconnected(self, instance_id: Uuid, connection: ConnectionId) -> None:
-        """Remove the instance that was created over this connection; another connection's stays."""
-        instance = self._instances.get(instance_id)
+    def on_disconnected(self, instance_id: Uuid | None, connection: ConnectionId) -> None:
+        """Remove the instance that was created over this connection, if any; another connection's stays."""
+        instance = None if instance_id is None else self._instances.get(instance_id)
         if instance is not None and instance.connection == connection:
-            self.remove(instance_id)
+            self.remove(instance.instance_id)
 
     # --- pushes
 

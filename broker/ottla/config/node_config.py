@@ -199,6 +199,10 @@ class NodeConfig:
     transaction_max_timeout_ms: int
     transactional_id_expiration_ms: int
     transaction_remove_expired_transaction_cleanup_interval_ms: int
+    delegation_token_expiry_check_interval_ms: int
+    delegation_token_expiry_time_ms: int
+    delegation_token_max_lifetime_ms: int
+    delegation_token_secret_key: str | None
     telemetry_max_bytes: int
     transaction_partition_verification_enable: bool
     add_partitions_to_txn_retry_backoff_ms: int

@@ -22,6 +22,9 @@ class ControllerConfig:
         unclean_election_interval_ms: unclean.leader.election.interval.ms.
         leader_rebalance_enable: auto.leader.rebalance.enable.
         leader_imbalance_check_interval_ms: leader.imbalance.check.interval.seconds, in ms.
+        token_lifetime_ms_max: delegation.token.max.lifetime.ms.
+        token_renewal_ms: delegation.token.expiry.time.ms.
+        token_expiry_check_interval_ms: delegation.token.expiry.check.interval.ms.
     """
 
     session_timeout_ms: int = 9_000
@@ -35,3 +38,6 @@ class ControllerConfig:
     unclean_election_interval_ms: int = 300_000
     leader_rebalance_enable: bool = True
     leader_imbalance_check_interval_ms: int = 300_000
+    token_lifetime_ms_max: int = 604_800_000
+    token_renewal_ms: int = 86_400_000
+    token_expiry_check_interval_ms: int = 3_600_000

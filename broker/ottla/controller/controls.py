@@ -12,6 +12,7 @@ from ottla.controller.client_quotas import ClientQuotaControl
 from ottla.controller.config import ControllerConfig
 from ottla.controller.configs import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE, ConfigControl
 from ottla.controller.controller_registrations import ControllerRegistrationControl
+from ottla.controller.delegation_tokens import DelegationTokenControl
 from ottla.controller.directories import DirectoryControl
 from ottla.controller.elect_leaders import ElectLeadersControl
 from ottla.controller.features import FeatureControl
@@ -19,6 +20,7 @@ from ottla.controller.heartbeats import BrokerHeartbeats
 from ottla.controller.last_known_leaders import LastKnownLeaders
 from ottla.controller.leader_and_isr import LeaderAndIsrControl
 from ottla.controller.periodic_elections import PeriodicElections
+from ottla.controller.periodic_tasks import PeriodicTasks
 from ottla.controller.pings import BrokerPings, PingBroker
 from ottla.controller.probes import BrokerProbes, ProbeBroker
 from ottla.controller.producer_ids import ProducerIdControl
@@ -30,6 +32,7 @@ from ottla.controller.topics import TopicControl
 from ottla.metadata.records import MetadataRecord
 from ottla.ports import Clock, Random
 from ottla.raft.client import RaftClient
+from ottla.security.delegation_tokens import DelegationTokens
 from ottla.types import NodeId
 from ottla.wire.codec import Message
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -43,13 +46,16 @@ from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
 from ottla.wire.messages.controller_registration import ControllerRegistrationRequest
 from ottla.wire.messages.create_acls import CreateAclsRequest
+from ottla.wire.messages.create_delegation_token import CreateDelegationTokenRequest
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest
 from ottla.wire.messages.create_topics import CreateTopicsRequest
 from ottla.wire.messages.delete_acls import DeleteAclsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest
+from ottla.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from ottla.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from ottla.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from ottla.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
 from ottla.wire.messages.update_features import UpdateFeaturesRequest
 
@@ -76,6 +82,7 @@ class Controls:
         probe: ProbeBroker | None,
         ping: PingBroker | None,
         upgrade_kraft_version: Callable[[int, bool], None],
+        tokens: DelegationTokens,
     ) -> None:
         self._state = state
         self._raft = raft
@@ -125,8 +132,10 @@ class Controls:
         self._members = ControllerRegistrationControl(self._state)
         self._acls = AclControl(self._state, random=random)
         self.scram = ScramControl(self._state, random=random)
+        self._tokens = DelegationTokenControl(self._state, tokens, config, clock=clock, random=random)
         self._client_quotas = ClientQuotaControl(self._state)
         self.periodic_elections = _new_periodic_elections(self._state, self.configs, leader_and_isr, config)
+        self.periodic = PeriodicTasks(self.periodic_elections, self._tokens)
 
     def by_request(self) -> dict[type[Message], Callable[..., ControllerResult[Any]]]:
         """Return the handler of each request."""
@@ -175,13 +184,16 @@ class Controls:
             BrokerRegistrationRequest: register,
             ControllerRegistrationRequest: self._members.register,
             CreateAclsRequest: self._acls.create,
+            CreateDelegationTokenRequest: self._tokens.create,
             CreatePartitionsRequest: self._topics.create_partitions,
             CreateTopicsRequest: self._topics.create_topics,
             DeleteAclsRequest: self._acls.delete,
             DeleteTopicsRequest: self._topics.delete_topics,
             ElectLeadersRequest: self._elections.elect_leaders,
+            ExpireDelegationTokenRequest: self._tokens.expire,
             IncrementalAlterConfigsRequest: partial(alter_configs, self.configs.alter_incrementally),
             ListPartitionReassignmentsRequest: self._reassignments.list,
+            RenewDelegationTokenRequest: self._tokens.renew,
             UnregisterBrokerRequest: self.brokers.unregister,
             UpdateFeaturesRequest: update_features,
         }

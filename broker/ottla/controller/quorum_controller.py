@@ -41,6 +41,7 @@ from ottla.quoting import one_line
 from ottla.raft.client import RaftClient
 from ottla.raft.records import Batch, LeaderAndEpoch
 from ottla.raft.snapshot import SnapshotReader
+from ottla.security.delegation_tokens import DelegationTokens
 from ottla.security.quotas.mutations import Mutations
 from ottla.types import LeaderEpoch, NodeId, Offset, Uuid
 from ottla.wire.codec import Message
@@ -54,6 +55,7 @@ class QuorumController:
 
     Args of the constructor:
         bootstrap: the records of ``bootstrap.checkpoint``, which the cluster's first controller writes.
+        tokens: the secrets of delegation tokens; None: there are none.
         has_broker: this process is also a broker (process.roles=broker,controller).
         probe: checks whether a broker's process still listens; None: only sessions detect a failed broker.
         ping: sends a broker a request to which it responds at once; None: only sessions detect one that hangs.
@@ -69,6 +71,7 @@ class QuorumController:
         cluster_id: str,
         bootstrap: Sequence[MetadataRecord],
         has_broker: bool,
+        tokens: DelegationTokens | None = None,
         config: ControllerConfig | None = None,
         probe: ProbeBroker | None = None,
         ping: PingBroker | None = None,
@@ -101,13 +104,14 @@ class QuorumController:
             probe=probe,
             ping=ping,
             upgrade_kraft_version=self._upgrade_kraft_version,
+            tokens=tokens or DelegationTokens(None, clock, random),
         )
         self._brokers = controls.brokers
         self._heartbeats = controls.heartbeats
         self._probes, self._pings = controls.probes, controls.pings
         self._configs = controls.configs
         self._last_known_leaders = controls.last_known_leaders
-        self._periodic = controls.periodic_elections
+        self._periodic = controls.periodic
         self._start_offset: Offset | None = None
         self._decisions = controls.by_request()
 
@@ -127,18 +131,21 @@ class QuorumController:
         """Node id of the quorum's leader; None while there is none."""
         return self._raft.leader_and_epoch.leader_id
 
-    def handle(self, request: Message, mutations: Mutations | None = None) -> Delayed[Message | KafkaError]:
+    def handle(
+        self, request: Message, mutations: Mutations | None = None, *, requester: str | None = None
+    ) -> Delayed[Message | KafkaError]:
         """Decide ``request``; complete the response when its records are committed.
 
-        ``mutations`` bounds the changes of a request for topics; None for no bound. The result is the API's response,
+        ``mutations`` bounds the changes of a request for topics; None for no bound. ``requester`` is the principal of
+        a request for delegation tokens. The result is the API's response,
         or a KafkaError for every error field of the response: NOT_CONTROLLER when this controller is not active or
         ceases to be before the records are committed.
         """
         if self._epoch is None:
             return Delayed.of(_not_controller())
         decide = self._decisions[type(request)]
-        arguments = (request,) if mutations is None else (request, mutations)
-        return self._queue.decide(partial(decide, *arguments))
+        more = [each for each in (mutations, requester) if each is not None]
+        return self._queue.decide(partial(decide, request, *more))
 
     def _append(self, records: list[MetadataRecord]) -> Offset | KafkaError:
         """Replay and append one batch; return its last offset, or the error that prevented it."""

@@ -75,6 +75,10 @@ class ConnectionInfo:
     local_address: Endpoint | None
     """The address of this node that the peer connected to; None if it is not needed (`advertised_endpoint`)."""
     principal: str = ANONYMOUS_PRINCIPAL
+    is_token_authenticated: bool = False
+    """The client has authenticated with a delegation token."""
+    is_forwarded: bool = False
+    """The request came in an Envelope: ``principal`` is its client's, the other fields are those of the broker."""
     heartbeats_of: tuple[NodeId, Offset] | None = None
     """The broker, by id and epoch, whose heartbeats came over this connection."""
     follower_id: NodeId | None = None

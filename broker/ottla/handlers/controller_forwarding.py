@@ -44,6 +44,7 @@ def forward_to_controller(
         client_id=context.client_id,
         principal=context.connection.principal,
         client_host=context.connection.host,
+        is_token_authenticated=context.connection.is_token_authenticated,
     )
     return channel.forward(request, origin, handle)
 

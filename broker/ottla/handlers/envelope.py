@@ -89,7 +89,13 @@ def _open(context: RequestContext, request: EnvelopeRequest) -> tuple[RequestCon
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     header, position = RequestHeader.decode_from(data, request_header_version(api_key, version))
     principal = _principal(request.request_principal)
-    connection = replace(context.connection, principal=principal, peer=Endpoint(_host(request.client_host_address), 0))
+    connection = replace(
+        context.connection,
+        principal=f"{principal.type}:{principal.name}",
+        is_token_authenticated=principal.token_authenticated,
+        is_forwarded=True,
+        peer=Endpoint(_host(request.client_host_address), 0),
+    )
     inner = replace(
         context,
         api_key=key,
@@ -103,14 +109,13 @@ def _open(context: RequestContext, request: EnvelopeRequest) -> tuple[RequestCon
     return inner, opened
 
 
-def _principal(data: bytes | None) -> str:
+def _principal(data: bytes | None) -> DefaultPrincipalData:
     if data is None:
         raise ProtocolError("it names no principal")
     version = int.from_bytes(data[:2], "big", signed=True)
     if version != PRINCIPAL_VERSION:
         raise ProtocolError(f"its principal has version {version}, not {PRINCIPAL_VERSION}")
-    principal = DefaultPrincipalData.decode(data, version, 2)
-    return f"{principal.type}:{principal.name}"
+    return DefaultPrincipalData.decode(data, version, 2)
 
 
 def _host(address: bytes) -> str:

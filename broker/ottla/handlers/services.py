@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ottla.replication.replica_manager import ReplicaManager
     from ottla.replication.sessions.fetch_session_cache import FetchSessionCache
     from ottla.security.authorizer import Authorizer
+    from ottla.security.delegation_tokens import DelegationTokens
     from ottla.security.denials import Denials
     from ottla.security.quotas.client_quotas import ClientQuotas
     from ottla.transactions.coordinator import TransactionCoordinator
@@ -52,6 +53,7 @@ class Services:
     denials: "Denials"
     quotas: "ClientQuotas"
     client_metrics: "ClientMetricsManager"
+    delegation_tokens: "DelegationTokens"
     topics_in_flight: set[str] = field(default_factory=set)
     """Topics whose automatic creation has been requested from the controller, without a response so far."""
     check_tls: Callable[[Mapping[str, str]], None] = lambda _: None

@@ -59,6 +59,7 @@ class Origin:
     client_id: str | None
     principal: str
     client_host: str
+    is_token_authenticated: bool = False
 
 
 class ControllerChannel(Protocol):
@@ -76,10 +77,13 @@ class ControllerChannel(Protocol):
         ``local_handler`` handles it instead of the controller when the active controller is in this process.
         """
 
-    def handle_locally(self, request: Message, mutations: Mutations | None = None) -> Delayed[Message]:
+    def handle_locally(
+        self, request: Message, mutations: Mutations | None = None, *, requester: str | None = None
+    ) -> Delayed[Message]:
         """Have this node's own controller handle the request; NOT_CONTROLLER when it is not the active one.
 
-        ``mutations`` bounds the changes of a request for topics; None for no bound.
+        ``mutations`` bounds the changes of a request for topics; None for no bound. ``requester`` is the principal of
+        a request for delegation tokens.
         """
 
     @property
@@ -164,7 +168,9 @@ class NodeToControllerChannel:
         deadline_ms = self._clock.monotonic_ms() + self._timeout_ms(request)
         return self._enqueue(_PendingRequest(request, origin, local_handler, deadline_ms))
 
-    def handle_locally(self, request: Message, mutations: Mutations | None = None) -> Delayed[Message]:
+    def handle_locally(
+        self, request: Message, mutations: Mutations | None = None, *, requester: str | None = None
+    ) -> Delayed[Message]:
         """See `ControllerChannel.handle_locally`."""
         if self._controller is None:
             return Delayed.of(error_response(request, _not_controller()))
@@ -172,7 +178,7 @@ class NodeToControllerChannel:
         def to_response(result: Message | KafkaError) -> Message:
             return error_response(request, result) if isinstance(result, KafkaError) else result
 
-        return self._controller.handle(request, mutations).then(to_response)
+        return self._controller.handle(request, mutations, requester=requester).then(to_response)
 
     @property
     def active_controller_id(self) -> NodeId | None:
@@ -326,7 +332,7 @@ def wrap(request: Message, origin: Origin) -> EnvelopeRequest:
         client_id=origin.client_id,
     )
     kind, _, name = origin.principal.partition(":")
-    principal = DefaultPrincipalData(type=kind, name=name)
+    principal = DefaultPrincipalData(type=kind, name=name, token_authenticated=origin.is_token_authenticated)
     data = bytearray(header.encode(request_header_version(key, origin.api_version)))
     try:
         request.write(origin.api_version, data, [], entries_max=_ENTRIES_MAX)

@@ -20,5 +20,7 @@ class LocalController(Protocol):
     def registration(self) -> ControllerRegistration:
         """Its own registration for the active controller."""
 
-    def handle(self, request: Message, mutations: Mutations | None = None) -> Delayed[Message | KafkaError]:
+    def handle(
+        self, request: Message, mutations: Mutations | None = None, *, requester: str | None = None
+    ) -> Delayed[Message | KafkaError]:
         """Process a request; NOT_CONTROLLER when it is not the active controller."""

@@ -6,6 +6,7 @@ from ottla.metadata.acls import AclsDelta
 from ottla.metadata.client_quotas import ClientQuotasDelta
 from ottla.metadata.cluster import ClusterDelta
 from ottla.metadata.configs import ConfigsDelta
+from ottla.metadata.delegation_tokens import DelegationTokensDelta
 from ottla.metadata.features import FeaturesDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, Provenance
 from ottla.metadata.producer_ids import ProducerIdsDelta
@@ -24,6 +25,7 @@ class MetadataDelta:
         "client_quotas",
         "cluster",
         "configs",
+        "delegation_tokens",
         "features",
         "image",
         "producer_ids",
@@ -41,6 +43,7 @@ class MetadataDelta:
         self.acls = AclsDelta(image.acls)
         self.scram = ScramDelta(image.scram)
         self.client_quotas = ClientQuotasDelta(image.client_quotas)
+        self.delegation_tokens = DelegationTokensDelta(image.delegation_tokens)
         self._replays = {
             log.FeatureLevelRecord: self.features.replay_feature_level,
             log.RegisterBrokerRecord: self.cluster.replay_register_broker,
@@ -61,6 +64,8 @@ class MetadataDelta:
             log.UserScramCredentialRecord: self.scram.replay_credential,
             log.RemoveUserScramCredentialRecord: self.scram.replay_removal,
             log.ClientQuotaRecord: self.client_quotas.replay_client_quota,
+            log.DelegationTokenRecord: self.delegation_tokens.replay_token,
+            log.RemoveDelegationTokenRecord: self.delegation_tokens.replay_removal,
             log.NoOpRecord: _replay_nothing,
             log.ZkMigrationStateRecord: _replay_nothing,
         }
@@ -82,10 +87,7 @@ class MetadataDelta:
         """
         replay = self._replays.get(type(record))
         if replay is None:
-            raise ValueError(
-                f"{type(record).__name__} in the metadata log belongs to a part of Kafka that this release does not "
-                "keep; remove what created it before moving this cluster's metadata to Ottla"
-            )
+            raise ValueError(f"{type(record).__name__} in the metadata log is none that an image is built of")
         replay(record)  # type: ignore[operator]
 
     def finish_snapshot(self) -> None:
@@ -97,6 +99,7 @@ class MetadataDelta:
         self.acls.finish_snapshot()
         self.scram.finish_snapshot()
         self.client_quotas.finish_snapshot()
+        self.delegation_tokens.finish_snapshot()
 
     def apply(self, provenance: Provenance) -> MetadataImage:
         """Return the image with every change so far."""
@@ -110,6 +113,7 @@ class MetadataDelta:
             self.acls.apply(),
             self.scram.apply(),
             self.client_quotas.apply(),
+            self.delegation_tokens.apply(),
         )
 
     def _replay_remove_topic(self, record: log.RemoveTopicRecord) -> None:

@@ -8,6 +8,7 @@ from ottla.metadata.acls import AclsImage
 from ottla.metadata.client_quotas import ClientQuotasImage
 from ottla.metadata.cluster import ClusterImage
 from ottla.metadata.configs import ConfigsImage
+from ottla.metadata.delegation_tokens import DelegationTokensImage
 from ottla.metadata.features import FeaturesImage
 from ottla.metadata.producer_ids import ProducerIdsImage
 from ottla.metadata.records import MetadataRecord
@@ -37,6 +38,7 @@ class MetadataImage:
     acls: AclsImage = field(default_factory=AclsImage)
     scram: ScramImage = field(default_factory=ScramImage)
     client_quotas: ClientQuotasImage = field(default_factory=ClientQuotasImage)
+    delegation_tokens: DelegationTokensImage = field(default_factory=DelegationTokensImage)
 
     def records(self) -> Iterator[MetadataRecord]:
         """Yield the records of this image, lazily: the contents of a snapshot, in Kafka's order."""
@@ -49,6 +51,7 @@ class MetadataImage:
         yield from self.producer_ids.records()
         yield from self.acls.records()
         yield from self.scram.records()
+        yield from self.delegation_tokens.records()
 
 
 EMPTY_IMAGE = MetadataImage()

@@ -58,6 +58,8 @@ _MIGRATION_LEVEL: Final = 8
 _ISR_SHRINK_WITHOUT_EPOCH_LEVEL: Final = 12
 SCRAM_METADATA_VERSION: Final = 11
 """3.5-IV2: the first in which the log may hold SCRAM credentials (KIP-900)."""
+DELEGATION_TOKEN_METADATA_VERSION: Final = 14
+"""3.6-IV2: the first in which the log may hold delegation tokens."""
 TRANSACTIONS_LEVEL: Final = 13
 """From this level on the log may hold transactions of metadata records (KIP-868)."""
 CONTROLLER_REGISTRATION_LEVEL: Final = 15

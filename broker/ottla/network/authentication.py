@@ -24,6 +24,7 @@ from ottla.quoting import one_line, quoted
 from ottla.sasl.exchange import ServerExchange
 from ottla.sasl.registry import MECHANISMS, ServerCredentials
 from ottla.sasl.scram import new_nonce
+from ottla.security.delegation_tokens import DelegationTokens
 from ottla.wire.codec import Message
 
 logger = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ class Authentication:
         failure_delay_ms: connection.failed.authentication.delay.ms.
         key_source: fetches the keys that verify tokens; None if no listener offers OAUTHBEARER.
         scram: returns the current SCRAM credentials.
+        tokens: the delegation tokens that clients may log in with.
         on_authenticated: receives a connection whose first exchange is complete.
         on_close: closes a connection that violated the protocol, and logs the reason.
         on_end: closes a connection without a log line.
@@ -76,6 +78,7 @@ class Authentication:
         network: Network,
         key_source: KeySource | None,
         scram: Callable[[], ScramImage],
+        tokens: DelegationTokens,
         on_authenticated: Callable[[Connection], None],
         on_close: Callable[[Connection, str], None],
         on_end: Callable[[Connection], None],
@@ -88,6 +91,7 @@ class Authentication:
         self._failure_delay_ms = failure_delay_ms
         self._random = random
         self._scram = scram
+        self._tokens = tokens
         self._key_source = key_source
         self._issuers: dict[str, IssuerKeys] = {}
         self.use(listeners)
@@ -138,6 +142,7 @@ class Authentication:
             validate_token=None if issuer is None else issuer.validate,
             scram_credential_of=lambda kind, user: self._scram().credential(kind, user),
             scram_decoy_of=lambda kind, user: self._scram().decoy(kind, user, default_secret=self._decoy_secret),
+            scram_token_of=self._tokens.login,
             randrange=self._random.randrange,
         )
 

@@ -344,6 +344,7 @@ class ConnectionManager:
             network=self._network,
             key_source=key_source,
             scram=scram,
+            tokens=services.delegation_tokens,
             on_authenticated=lambda state: state.move_to(
                 self.memories.memory_of(state.info.listener), frame_size_bytes_max=self.config.request_size_bytes_max
             ),
@@ -442,8 +443,7 @@ class ConnectionManager:
         self._per_ip[state.info.peer.host] -= 1
         if not self._per_ip[state.info.peer.host]:
             del self._per_ip[state.info.peer.host]
-        if state.info.client_instance_id is not None:
-            self._services.client_metrics.on_disconnected(state.info.client_instance_id, state.info.connection)
+        self._services.client_metrics.on_disconnected(state.info.client_instance_id, state.info.connection)
         if state.info.heartbeats_of is not None:
             self._on_heartbeats_ended(*state.info.heartbeats_of)
         if state.info.follower_id is not None:

@@ -258,6 +258,7 @@ class SaslAuthenticator:
             connection.info.principal = f"User:{exchange.user}"
             owner.remove(connection.info.connection)
             owner.on_authenticated(connection)
+        connection.info.is_token_authenticated = exchange.has_delegation_token
         lifetime_ms = self._new_lifetime_ms(exchange)
         self._lifetime_ms = lifetime_ms or 0
         self._session_ends_ms = None if lifetime_ms is None else owner.clock.monotonic_ms() + lifetime_ms

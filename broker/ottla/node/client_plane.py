@@ -77,12 +77,8 @@ class ClientPlane:
             denials=Denials(clock),
             check_tls=check_tls,
             quotas=self.quotas,
-            client_metrics=ClientMetricsManager(
-                clock,
-                random,
-                receivers=config.ottla_client_metrics_receivers,
-                bytes_max=config.telemetry_max_bytes,
-            ),
+            delegation_tokens=metadata_plane.delegation_tokens,
+            client_metrics=_new_client_metrics(config, clock, random),
         )
         self.connections = ConnectionManager(
             services=self.services,
@@ -122,3 +118,9 @@ class ClientPlane:
         self.quotas.connection_rates.set_rates(
             config.max_connection_creation_rate, settings.listener_connection_rates(config)
         )
+
+
+def _new_client_metrics(config: NodeConfig, clock: Clock, random: Random) -> ClientMetricsManager:
+    return ClientMetricsManager(
+        clock, random, receivers=config.ottla_client_metrics_receivers, bytes_max=config.telemetry_max_bytes
+    )

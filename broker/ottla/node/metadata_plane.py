@@ -18,6 +18,7 @@ from ottla.peers.peer_names import PeerNames
 from ottla.ports import Clock, Disk, Network, Random
 from ottla.raft.client import RaftClient
 from ottla.raft.replica import other_cluster
+from ottla.security.delegation_tokens import DelegationTokens
 from ottla.types import ZERO_UUID, Endpoint
 
 PROBE_TIMEOUT_MS: Final = 1_000
@@ -71,6 +72,7 @@ class MetadataPlane:
         )
         bootstrap = read_bootstrap(disk, config.metadata_log_dir) if config.is_controller else []
         self._first_credentials = first_credentials(bootstrap)
+        self.delegation_tokens = DelegationTokens(config.delegation_token_secret_key, clock, random)
         self.controller: QuorumController | None = None
         if config.is_controller:
             self.controller = QuorumController(
@@ -80,6 +82,7 @@ class MetadataPlane:
                 node_id=config.node_id,
                 cluster_id=cluster_id,
                 bootstrap=bootstrap,
+                tokens=self.delegation_tokens,
                 has_broker=config.is_broker,
                 config=settings.controller_config(config),
                 probe=lambda endpoint, listener: peers.probe(endpoint, listener, timeout_ms=PROBE_TIMEOUT_MS),

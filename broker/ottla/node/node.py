@@ -199,7 +199,7 @@ class Node:
         publishers: list[MetadataPublisher] = [self.metadata, DynamicConfigPublisher(config, self._use_config)]
         if isinstance(self.authorizer, AclAuthorizer):
             publishers.insert(0, self.authorizer)
-        publishers += [self._clients.quotas, self.services.client_metrics]
+        publishers += [self._clients.quotas, self.services.client_metrics, self.services.delegation_tokens]
         publishers.append(self._snapshots)
         self.raft.register(self._loader)
         if self.controller is not None:

@@ -371,6 +371,9 @@ def controller_config(config: NodeConfig) -> ControllerConfig:
         unclean_election_interval_ms=config.unclean_leader_election_interval_ms,
         leader_rebalance_enable=config.auto_leader_rebalance_enable,
         leader_imbalance_check_interval_ms=config.leader_imbalance_check_interval_seconds * 1000,
+        token_lifetime_ms_max=config.delegation_token_max_lifetime_ms,
+        token_renewal_ms=config.delegation_token_expiry_time_ms,
+        token_expiry_check_interval_ms=config.delegation_token_expiry_check_interval_ms,
     )
 
 

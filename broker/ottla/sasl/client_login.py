@@ -33,16 +33,20 @@ class Login(Protocol):
 
 
 class ClientLogin:
-    """A user and a password, for a mechanism that takes them. Its repr shows no secret."""
+    """A user and a password, for a mechanism that takes them; or a delegation token, by its id and secret.
+
+    Its repr shows no secret.
+    """
 
     __slots__ = ("_new_exchange", "mechanism", "user")
 
-    def __init__(self, mechanism: str, user: str, password: str) -> None:
+    def __init__(self, mechanism: str, user: str, password: str, *, is_delegation_token: bool = False) -> None:
         self.mechanism = mechanism
         self.user = user
-        with_password = MECHANISMS[mechanism].with_password
-        assert with_password is not None, f"{mechanism} takes no password"
-        self._new_exchange = with_password(user, password)
+        row = MECHANISMS[mechanism]
+        new_exchange = row.with_delegation_token if is_delegation_token else row.with_password
+        assert new_exchange is not None, f"{mechanism} does not take such a login"
+        self._new_exchange = new_exchange(user, password)
 
     async def prepare(self) -> None:
         """See `Login.prepare`: there is nothing to wait for."""

@@ -43,6 +43,10 @@ class ServerExchange(Protocol):
     is_complete: bool
     expires_at_ms: int | None
 
+    @property
+    def has_delegation_token(self) -> bool:
+        """Whether the client authenticates with a delegation token, and ``user`` is its owner."""
+
     def evaluate(self, token: bytes) -> bytes:
         """Return what to send for ``token``; never called again after success or failure.
 

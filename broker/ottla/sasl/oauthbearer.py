@@ -35,6 +35,7 @@ class OauthServer:
     """See `exchange.ServerExchange`."""
 
     __slots__ = ("_rejection", "_validate", "expires_at_ms", "is_complete", "user")
+    has_delegation_token = False
 
     def __init__(self, validate: ValidateToken) -> None:
         self._validate = validate

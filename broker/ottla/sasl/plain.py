@@ -20,6 +20,7 @@ class PlainServer:
     """See `exchange.ServerExchange`."""
 
     __slots__ = ("_password_of", "expires_at_ms", "is_complete", "user")
+    has_delegation_token = False
 
     def __init__(self, password_of: PasswordOf) -> None:
         self._password_of = password_of

@@ -7,12 +7,21 @@ them compares names.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeAlias
 
 from ottla.sasl.exchange import ClientExchange, ServerExchange
 from ottla.sasl.oauthbearer import OAUTHBEARER, OauthClient, OauthServer, ValidateToken
 from ottla.sasl.plain import PLAIN, PasswordOf, PlainClient, PlainServer
-from ottla.sasl.scram import ScramClient, ScramCredential, ScramMechanism, ScramSecret, ScramServer, new_nonce
+from ottla.sasl.scram import (
+    ScramClient,
+    ScramCredential,
+    ScramMechanism,
+    ScramSecret,
+    ScramServer,
+    TokenLogin,
+    new_nonce,
+)
 
 Randrange: TypeAlias = Callable[[int], int]
 NewClientExchange: TypeAlias = Callable[[Randrange], ClientExchange]
@@ -27,6 +36,7 @@ class ServerCredentials:
         validate_token: checks tokens with the keys of the listener's issuer; None if no mechanism takes tokens.
         scram_credential_of: the credential of a user in the metadata.
         scram_decoy_of: the credential for a user that has none; see `ottla.sasl.scram_decoys`.
+        scram_token_of: the login with a delegation token, given its id.
         randrange: draws nonces.
     """
 
@@ -34,6 +44,7 @@ class ServerCredentials:
     validate_token: ValidateToken | None
     scram_credential_of: Callable[[ScramMechanism, str], ScramCredential | None]
     scram_decoy_of: Callable[[ScramMechanism, str], ScramCredential]
+    scram_token_of: Callable[[ScramMechanism, str], TokenLogin | None]
     randrange: Randrange
 
 
@@ -47,6 +58,8 @@ class SaslMechanism:
         new_server: starts the server's side of one exchange.
         with_password: given a user and a password, returns what starts the client's side; None if it takes no password.
             Called once per login, so that costly derivations from the password are done once.
+        with_delegation_token: as ``with_password``, given the id of a delegation token and its secret; None if the
+            mechanism takes none.
         with_token: starts the client's side with a token; None if the mechanism takes no token.
         has_jaas_users: its users are in the listener's own JAAS entry (``user_NAME=PASSWORD``), which it needs.
         has_scram_users: its users are in the metadata, as credentials that ``kafka-configs`` sets.
@@ -57,6 +70,7 @@ class SaslMechanism:
     login_module: str
     new_server: Callable[[ServerCredentials], ServerExchange]
     with_password: Callable[[str, str], NewClientExchange] | None = None
+    with_delegation_token: Callable[[str, str], NewClientExchange] | None = None
     with_token: Callable[[str], ClientExchange] | None = None
     has_jaas_users: bool = False
     has_scram_users: bool = False
@@ -75,17 +89,19 @@ def _scram(kind: ScramMechanism) -> SaslMechanism:
             credential_of=lambda user: credentials.scram_credential_of(kind, user),
             nonce=new_nonce(credentials.randrange),
             decoy_of=lambda user: credentials.scram_decoy_of(kind, user),
+            token_login_of=lambda token_id: credentials.scram_token_of(kind, token_id),
         )
 
-    def with_password(user: str, password: str) -> NewClientExchange:
+    def with_password(user: str, password: str, *, is_token: bool = False) -> NewClientExchange:
         secret = ScramSecret(kind, user, password)
-        return lambda randrange: ScramClient(secret, nonce=new_nonce(randrange))
+        return lambda randrange: ScramClient(secret, nonce=new_nonce(randrange), is_token=is_token)
 
     return SaslMechanism(
         name=kind.mechanism_name,
         login_module="org.apache.kafka.common.security.scram.ScramLoginModule",
         new_server=new_server,
         with_password=with_password,
+        with_delegation_token=partial(with_password, is_token=True),
         has_scram_users=True,
     )
 

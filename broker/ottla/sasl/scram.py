@@ -13,7 +13,8 @@ server-final    server                                                ``v=SIGNAT
 
 For an unknown user the server continues with a decoy credential (`ottla.sasl.scram_decoys`), which takes as long and
 fails in the end as a wrong password does. Passwords are used as they are, in UTF-8, without SASLprep, as in Kafka.
-Channel binding is not offered; delegation tokens are not served.
+Channel binding is not offered. With the extension ``tokenauth=true`` the user name is the id of a delegation token, the
+password its HMAC in base64, and the authenticated user its owner (KIP-48).
 Source: ScramSaslServer, ScramSaslClient, ScramFormatter and ScramMessages of Apache Kafka 4.3.
 """
 
@@ -67,8 +68,23 @@ class ScramCredential:
     iterations: int
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class TokenLogin:
+    """What authenticates a login with a delegation token: the owner's name, and until when (wall clock) it is valid."""
+
+    owner: str
+    credential: ScramCredential
+    expires_at_ms: int
+
+
 CredentialOf = Callable[[str], ScramCredential | None]
 """Returns a user's credential; None if the user has none."""
+TokenLoginOf = Callable[[str], TokenLogin | None]
+"""Returns the login with a token, given its id; None if there is no valid one."""
+
+
+def _no_token(_: str) -> None:
+    """Tokens are not served."""
 
 
 def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
@@ -127,6 +143,7 @@ class ScramServer:
         credential_of: called once, when the client has sent its user name.
         nonce: a `new_nonce`.
         decoy_of: returns the credential to continue with for a user that has none.
+        token_login_of: called instead of ``credential_of`` for a login with a delegation token.
     """
 
     __slots__ = (
@@ -138,7 +155,9 @@ class ScramServer:
         "_mechanism",
         "_nonce",
         "_server_first",
+        "_token_login_of",
         "expires_at_ms",
+        "has_delegation_token",
         "is_complete",
         "user",
     )
@@ -150,11 +169,14 @@ class ScramServer:
         credential_of: CredentialOf,
         nonce: str,
         decoy_of: Callable[[str], ScramCredential],
+        token_login_of: TokenLoginOf = _no_token,
     ) -> None:
         self._mechanism = mechanism
         self._credential_of = credential_of
         self._nonce = nonce
         self._decoy_of = decoy_of
+        self._token_login_of = token_login_of
+        self.has_delegation_token = False
         self._first: re.Match[str] | None = None
         self._server_first = ""
         self._credential: ScramCredential | None = None
@@ -172,21 +194,27 @@ class ScramServer:
         first = _CLIENT_FIRST.fullmatch(text)
         if first is None:
             raise AuthenticationFailedError("no SCRAM client-first message, or one that requests channel binding")
-        if "tokenauth=true" in first["extensions"].lower().split(","):
-            raise AuthenticationFailedError("a delegation token, which this release does not serve")
         self._first = first
-        self.user = unescape_name(first["name"])
-        found = self._credential_of(self.user)
+        name = self.user = unescape_name(first["name"])
+        self.has_delegation_token = _requests_token(first["extensions"])
+        found = self._find_token(name) if self.has_delegation_token else self._credential_of(name)
         # Computed for existing users as well: the time must not reveal which users exist.
-        decoy = self._decoy_of(self.user)
+        decoy = self._decoy_of(name)
         self._is_known = found is not None
         self._credential = found or decoy
-        if first["authzid"] is not None and unescape_name(first["authzid"]) != self.user:
+        if first["authzid"] is not None and unescape_name(first["authzid"]) != name:
             message = "Authentication failed: Client requested an authorization id that is different from username"
             raise AuthenticationFailedError(message, client_message=message)
         salt = _encode(self._credential.salt)
         self._server_first = f"r={first['nonce']}{self._nonce},s={salt},i={self._credential.iterations}"
         return self._server_first.encode()
+
+    def _find_token(self, token_id: str) -> ScramCredential | None:
+        login = self._token_login_of(token_id)
+        if login is None:
+            return None
+        self.user, self.expires_at_ms = login.owner, login.expires_at_ms
+        return login.credential
 
     def _finish(self, text: str) -> bytes:
         assert self._first is not None
@@ -207,12 +235,20 @@ class ScramServer:
         client_key = _xor(signature, _decode(final["proof"]))
         is_proven = hmac.compare_digest(self._mechanism.hash(client_key).digest(), self._credential.stored_key)
         server_signature = hmac.digest(self._credential.server_key, messages, name)
+        if not self._is_known and self.has_delegation_token:
+            raise AuthenticationFailedError("there is no such delegation token, or it has expired")
         if not self._is_known:
             raise AuthenticationFailedError("there is no such user, or none with a credential for this mechanism")
         if not is_proven:
             raise AuthenticationFailedError("wrong password")
         self.is_complete = True
         return f"v={_encode(server_signature)}".encode()
+
+
+def _requests_token(extensions: str) -> bool:
+    """Return whether the extensions, each with a comma before it, have ``tokenauth=true``; the last one counts."""
+    values = dict(each.partition("=")[::2] for each in extensions.split(",") if each)
+    return values.get("tokenauth", "").lower() == "true"
 
 
 class ScramSecret:
@@ -235,14 +271,20 @@ class ScramSecret:
 
 
 class ScramClient:
-    """See `exchange.ClientExchange`. ``nonce`` is a `new_nonce`."""
+    """See `exchange.ClientExchange`.
+
+    Args of the constructor:
+        secret: name and password, or id and secret of a delegation token.
+        nonce: a `new_nonce`.
+        is_token: the secret is that of a delegation token.
+    """
 
     __slots__ = ("_bare", "_nonce", "_secret", "_server_signature", "is_complete")
 
-    def __init__(self, secret: ScramSecret, *, nonce: str) -> None:
+    def __init__(self, secret: ScramSecret, *, nonce: str, is_token: bool = False) -> None:
         self._secret = secret
         self._nonce = nonce
-        self._bare = f"n={escape_name(secret.user)},r={nonce}"
+        self._bare = f"n={escape_name(secret.user)},r={nonce}" + (",tokenauth=true" if is_token else "")
         self._server_signature: bytes | None = None
         self.is_complete = False
 

@@ -212,7 +212,7 @@ def test_key_at_its_default_needs_no_warning() -> None:
 
 
 def test_secret_is_not_shown_in_a_warning() -> None:
-    config = NodeConfig.from_properties({**COMBINED, "delegation.token.secret.key": "hunter2"})
+    config = NodeConfig.from_properties({**COMBINED, "sasl.oauthbearer.client.credentials.client.secret": "hunter2"})
 
     assert "hunter2" not in config.warnings[0]
 

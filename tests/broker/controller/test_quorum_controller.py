@@ -249,6 +249,6 @@ def test_only_registered_brokers_get_producer_ids(
     assert response.error_code == code
 
 
-def test_unsupported_record_is_rejected_with_its_name() -> None:
-    with pytest.raises(ValueError, match="DelegationTokenRecord in the metadata log belongs to a part of Kafka"):
-        MetadataDelta(EMPTY_IMAGE).replay(log.DelegationTokenRecord())
+def test_record_without_metadata_is_rejected_with_its_name() -> None:
+    with pytest.raises(ValueError, match="BeginTransactionRecord in the metadata log is none"):
+        MetadataDelta(EMPTY_IMAGE).replay(log.BeginTransactionRecord())

@@ -16,7 +16,7 @@ from ottla.types import Uuid
 from ottla.wire.codec import Struct
 from ottla.wire.messages.registry import ApiKey, request_type, response_type
 
-NOT_SERVED_BY_KAFKAS_CONTROLLERS = {ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS}
+NOT_SERVED_BY_KAFKAS_CONTROLLERS = {ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, ApiKey.DESCRIBE_DELEGATION_TOKEN}
 """APIs that are listed, and fail with UNKNOWN_SERVER_ERROR."""
 SAID_BEFORE_ANY_PERMISSION = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 CLIENTS_HAVE_THEIR_OWN_WORDS = {ApiKey.FIND_COORDINATOR}

@@ -35,7 +35,9 @@ class ControllerInThisProcess:
         self.handled: list[Message] = []
         self.responses: list[Delayed[Message | KafkaError]] = []
 
-    def handle(self, request: Message, _: object = None) -> Delayed[Message | KafkaError]:
+    def handle(
+        self, request: Message, _: object = None, *, requester: str | None = None
+    ) -> Delayed[Message | KafkaError]:
         if not self.is_active:
             return Delayed.of(KafkaError(ErrorCode.NOT_CONTROLLER))
         self.handled.append(request)

@@ -136,7 +136,6 @@ def test_client_rejects_a_server_that_does_not_know_the_password() -> None:
         pytest.param("y,,n=bob,r=x", id="the-client-could-bind-a-channel"),
         pytest.param("p=tls-unique,,n=bob,r=x", id="channel-binding"),
         pytest.param("n,,m=ext,n=bob,r=x", id="a-mandatory-extension"),
-        pytest.param("n,,n=bob,r=x,tokenauth=true", id="a-delegation-token"),
         pytest.param("n,,n=,r=x", id="no-name"),
         pytest.param("n,,n=b=ob,r=x", id="an-escape-that-is-none"),
         pytest.param("n,,n=bob,r=", id="no-nonce"),

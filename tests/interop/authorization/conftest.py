@@ -147,6 +147,7 @@ def _properties(host: str, broker_port: int, controller_port: int, data: Path) -
         "listener.name.controller.plain.sasl.jaas.config": jaas,
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:admin",
+        "delegation.token.secret.key": "secret",
         "log.dirs": str(data),
         "offsets.topic.replication.factor": "1",
         "offsets.topic.num.partitions": "1",

@@ -6,6 +6,7 @@ has a function that undoes it.
 
 from dataclasses import replace
 
+from permission_credentials import CLIENT_METRICS_ROWS, CREDENTIAL_ROWS, DESCRIBED_TOKEN_ROWS
 from permission_requests import (
     CONFIG_BROKER,
     CONFIG_GROUP,
@@ -51,7 +52,6 @@ from permission_row import (
 )
 
 from ottla.errors import ErrorCode
-from ottla.types import Uuid
 from ottla.wire.acl_codes import PatternType
 from ottla.wire.messages.registry import ApiKey
 
@@ -260,12 +260,8 @@ CLIENTS_ROWS = (
         # Not of loggers: this release has none to configure.
         values=lambda _, v: {"resource_types": [CONFIG_TOPIC, CONFIG_BROKER, CONFIG_GROUP]} if v else {},
     ),
-    Row(api_key=_A.GET_TELEMETRY_SUBSCRIPTIONS, name="", values=always(client_instance_id=Uuid(b"a client's ident"))),
-    Row(
-        api_key=_A.PUSH_TELEMETRY,
-        name="for a subscription that does not exist",
-        values=always(client_instance_id=Uuid(b"another client's"), subscription_id=1, metrics=b""),
-    ),
+    *DESCRIBED_TOKEN_ROWS,
+    *CLIENT_METRICS_ROWS,
     Row(api_key=_A.DESCRIBE_CLIENT_QUOTAS, name="", values=always(components=[])),
     # Kafka's controllers advertise this API and do not serve it. No user at all instead of null: when that is denied,
     # Kafka's brokers send no response.
@@ -333,16 +329,7 @@ SHARED_ROWS = (
         api_key=_A.DELETE_ACLS, name="", versions=(1,), values=always(filters=[acl_filter(principal="User:nobody")] * 2)
     ),
     Row(api_key=_A.ALTER_CLIENT_QUOTAS, name="", versions=(0,), values=always(entries=[QUOTA], validate_only=True)),
-    Row(
-        api_key=_A.ALTER_USER_SCRAM_CREDENTIALS,
-        name="",
-        values=always(
-            deletions=[{"name": "nobody", "mechanism": 1}],
-            upsertions=[
-                {"name": "weak", "mechanism": 1, "iterations": 1, "salt": b"salt", "salted_password": b"salted"}
-            ],
-        ),
-    ),
+    *CREDENTIAL_ROWS,
     Row(
         api_key=_A.ADD_RAFT_VOTER,
         name="",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from permission_row import DOOMED, NEW, ORDERS, READERS, TXN
+from permission_row import DOOMED, NEW, ORDERS, OWNER, READERS, TXN
 
 from ottla.wire.acl_codes import CLUSTER_NAME, Acl, Operation, PatternType, PermissionType, ResourceType
 
@@ -29,6 +29,8 @@ _BY_TYPE = {
             _O.ALL,
         ),
     ),
+    ResourceType.USER: ((OWNER,), (_O.CREATE_TOKENS, _O.DESCRIBE_TOKENS, _O.ALL)),
+    ResourceType.DELEGATION_TOKEN: (("*",), (_O.DESCRIBE, _O.ALL)),
     ResourceType.TRANSACTIONAL_ID: ((TXN,), (_O.DESCRIBE, _O.WRITE, _O.TWO_PHASE_COMMIT, _O.ALL)),
 }
 _PREFIXES = {ResourceType.TOPIC: "orders", ResourceType.GROUP: "read", ResourceType.TRANSACTIONAL_ID: "pay"}

@@ -25,6 +25,8 @@ FOREIGN_CLUSTER = "AAAAAAAAAAAAAAAAAAAAAA"
 NO_SUCH_ID = Uuid(bytes([7] * 16))
 METADATA_TOPIC = "__cluster_metadata"
 TXN = "payments"
+OWNER = "User:bob"
+"""Of delegation tokens that another user creates."""
 
 
 class TargetServer(Protocol):

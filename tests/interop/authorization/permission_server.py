@@ -57,6 +57,13 @@ _IGNORED: Final = frozenset(
         "last_stable_offset",
         "listeners",
         "log_append_time_ms",
+        "token_id",
+        "issue_timestamp_ms",
+        "expiry_timestamp_ms",
+        "max_timestamp_ms",
+        "issue_timestamp",
+        "expiry_timestamp",
+        "max_timestamp",
     }
 )
 _AUTHORIZATION_ERRORS: Final = frozenset(

@@ -1,14 +1,14 @@
 """TLS, SASL and delegation tokens. The format of the rows is `ottla.config.table`'s."""
 
 ROWS = """
-delegation.token.expiry.check.interval.ms LONG 3600000 1.. ms read-only known
+delegation.token.expiry.check.interval.ms LONG 3600000 1.. ms read-only acted-on
     How often expired delegation tokens are removed.
-delegation.token.expiry.time.ms LONG 86400000 1.. ms read-only known
+delegation.token.expiry.time.ms LONG 86400000 1.. ms read-only acted-on
     Life of a delegation token between renewals.
-delegation.token.max.lifetime.ms LONG 604800000 1.. ms read-only known
+delegation.token.max.lifetime.ms LONG 604800000 1.. ms read-only acted-on
     Longest life of a delegation token.
-delegation.token.secret.key PASSWORD - - - read-only known
-    Key that signs delegation tokens.
+delegation.token.secret.key PASSWORD - - - read-only acted-on
+    Key that the secrets of delegation tokens are derived from, the same on all nodes; without it there are no tokens.
 sasl.client.callback.handler.class CLASS - - - read-only known
     A Java class for SASL clients.
 sasl.enabled.mechanisms LIST GSSAPI list - per-broker acted-on

@@ -166,10 +166,14 @@ class Client:
     def send_token(self, token: bytes, version: int = 2) -> SaslAuthenticateResponse:
         return self.ask(SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateResponse, version)
 
-    def log_in(self, user: str, password: str, mechanism: str = "PLAIN") -> SaslAuthenticateResponse:
+    def log_in(
+        self, user: str, password: str, mechanism: str = "PLAIN", *, is_delegation_token: bool = False
+    ) -> SaslAuthenticateResponse:
         """Run a SASL exchange; return its last response: of success, or the error."""
         assert self.handshake(mechanism).error_code == ErrorCode.NONE
-        exchange = ClientLogin(mechanism, user, password).new_exchange(SeededRandom(1).randrange)
+        exchange = ClientLogin(mechanism, user, password, is_delegation_token=is_delegation_token).new_exchange(
+            SeededRandom(1).randrange
+        )
         token: bytes | None = exchange.first()
         while token is not None:
             response = self.send_token(token)

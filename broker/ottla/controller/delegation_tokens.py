@@ -1,0 +1,216 @@
+"""`DelegationTokenControl`: creating, renewing and expiring delegation tokens, and removing expired ones.
+
+The owner and the renewers of a token may renew and expire it. Times are those of the active controller's wall clock.
+Source: DelegationTokenControlManager of Apache Kafka 4.3; KIP-48, KIP-373, KIP-900. Unlike there, the number of tokens
+is bounded: any authenticated client may create tokens for itself.
+"""
+
+import logging
+from dataclasses import replace
+from typing import Final
+
+from ottla.controller.config import ControllerConfig
+from ottla.controller.result import ControllerResult
+from ottla.controller.state import ControllerState
+from ottla.errors import ErrorCode, KafkaError
+from ottla.metadata.delegation_tokens import DelegationToken
+from ottla.metadata.metadata_version import DELEGATION_TOKEN_METADATA_VERSION
+from ottla.metadata.records import MetadataRecord
+from ottla.ports import Clock, Random
+from ottla.quoting import quoted
+from ottla.security.delegation_tokens import DelegationTokens
+from ottla.types import format_uuid
+from ottla.wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
+from ottla.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
+from ottla.wire.messages.metadata_log import RemoveDelegationTokenRecord
+from ottla.wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
+
+logger = logging.getLogger(__name__)
+
+TOKENS_MAX: Final = 20_000
+TOKENS_PER_REQUESTER_MAX: Final = 1_000
+RENEWERS_MAX: Final = 100
+REMOVALS_MAX: Final = 1_000
+"""Of expired tokens in one round; the next follows at once when there are more."""
+_TIMESTAMP_MAX: Final = (1 << 63) - 1
+_USER_TYPE: Final = "User"
+
+
+class DelegationTokenControl:
+    """Decides on the newest state. ``tokens`` finds a token by its HMAC.
+
+    Soft state of the active controller: the time of the next round of removals.
+    """
+
+    def __init__(
+        self,
+        state: ControllerState,
+        tokens: DelegationTokens,
+        config: ControllerConfig,
+        *,
+        clock: Clock,
+        random: Random,
+    ) -> None:
+        self._state = state
+        self._tokens = tokens
+        self._config = config
+        self._clock = clock
+        self._random = random
+        self._next_round_ms: int | None = None
+
+    def create(
+        self, request: CreateDelegationTokenRequest, requester: str
+    ) -> ControllerResult[CreateDelegationTokenResponse]:
+        """Create a token for the named owner, or for the requester."""
+        owner = owner_of(request, requester)
+        response = CreateDelegationTokenResponse(error_code=self._unavailable() or self._rejection(request, requester))
+        name_principals(response, owner, requester)
+        if response.error_code:
+            return ControllerResult(response)
+        now_ms = self._clock.wall_ms()
+        lifetime_ms = self._config.token_lifetime_ms_max
+        if request.max_lifetime_ms > 0:
+            lifetime_ms = min(lifetime_ms, request.max_lifetime_ms)
+        max_ms = _sum(now_ms, lifetime_ms)
+        token = DelegationToken(
+            token_id=format_uuid(self._random.uuid()),
+            owner=owner,
+            requester=requester,
+            renewers=tuple(f"{each.principal_type}:{each.principal_name}" for each in request.renewers),
+            issue_ms=now_ms,
+            max_ms=max_ms,
+            expiry_ms=min(max_ms, _sum(now_ms, self._config.token_renewal_ms)),
+        )
+        response.issue_timestamp_ms, response.max_timestamp_ms = token.issue_ms, token.max_ms
+        response.expiry_timestamp_ms = token.expiry_ms
+        response.token_id, response.hmac = token.token_id, self._tokens.hmac(token.token_id)
+        return ControllerResult(response, [token.to_record()])
+
+    def renew(
+        self, request: RenewDelegationTokenRequest, requester: str
+    ) -> ControllerResult[RenewDelegationTokenResponse]:
+        """Extend a token that has not expired, up to its maximum lifetime."""
+        now_ms = self._clock.wall_ms()
+        try:
+            token = self._find(request.hmac)
+            if token.is_expired(now_ms):
+                raise KafkaError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
+            _check_requester(token, requester)
+        except KafkaError as error:
+            return ControllerResult(RenewDelegationTokenResponse(error_code=error.code))
+        period_ms = self._config.token_renewal_ms
+        if request.renew_period_ms > 0:
+            period_ms = min(period_ms, request.renew_period_ms)
+        changed = replace(token, expiry_ms=min(token.max_ms, _sum(now_ms, period_ms)))
+        return ControllerResult(
+            RenewDelegationTokenResponse(expiry_timestamp_ms=changed.expiry_ms), [changed.to_record()]
+        )
+
+    def expire(
+        self, request: ExpireDelegationTokenRequest, requester: str
+    ) -> ControllerResult[ExpireDelegationTokenResponse]:
+        """Let a token expire after a period, or remove it at once, also when it has expired, for a negative period."""
+        now_ms, period_ms = self._clock.wall_ms(), request.expiry_time_period_ms
+        try:
+            token = self._find(request.hmac)
+            _check_requester(token, requester)
+            if period_ms >= 0 and token.is_expired(now_ms):
+                raise KafkaError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
+        except KafkaError as error:
+            return ControllerResult(ExpireDelegationTokenResponse(error_code=error.code))
+        if period_ms < 0:
+            return ControllerResult(ExpireDelegationTokenResponse(expiry_timestamp_ms=now_ms), [_removal(token)])
+        changed = replace(token, expiry_ms=min(token.max_ms, _sum(now_ms, period_ms)))
+        return ControllerResult(
+            ExpireDelegationTokenResponse(expiry_timestamp_ms=changed.expiry_ms), [changed.to_record()]
+        )
+
+    def _unavailable(self) -> ErrorCode:
+        """Return the error of every request where tokens are not enabled; NONE where they are."""
+        if not self._tokens.is_enabled:
+            return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+        if self._state.image.features.metadata_version < DELEGATION_TOKEN_METADATA_VERSION:
+            return ErrorCode.UNSUPPORTED_VERSION
+        return ErrorCode.NONE
+
+    def _rejection(self, request: CreateDelegationTokenRequest, requester: str) -> ErrorCode:
+        if any(each.principal_type != _USER_TYPE for each in request.renewers):
+            return ErrorCode.INVALID_PRINCIPAL_TYPE
+        if len(request.renewers) > RENEWERS_MAX:
+            return ErrorCode.INVALID_REQUEST
+        tokens = self._state.image.delegation_tokens.tokens
+        of_requester = sum(each.requester == requester for each in tokens.values())
+        if len(tokens) >= TOKENS_MAX or of_requester >= TOKENS_PER_REQUESTER_MAX:
+            logger.warning(
+                "no delegation token for %s: it has %d of %d, and there are %d of %d",
+                quoted(requester),
+                of_requester,
+                TOKENS_PER_REQUESTER_MAX,
+                len(tokens),
+                TOKENS_MAX,
+            )
+            return ErrorCode.POLICY_VIOLATION
+        return ErrorCode.NONE
+
+    def _find(self, secret: bytes) -> DelegationToken:
+        """Return the token with this HMAC.
+
+        Raises:
+            KafkaError: there is none, or there are no tokens at all.
+        """
+        unavailable = self._unavailable()
+        if unavailable:
+            raise KafkaError(unavailable)
+        token_id = self._tokens.id_of(bytes(secret))
+        token = None if token_id is None else self._state.image.delegation_tokens.tokens.get(token_id)
+        if token is None:
+            raise KafkaError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+        return token
+
+    # --- removal of expired tokens
+
+    def start(self, now_ms: int) -> None:
+        """Set the time of the first round: this controller has just become active."""
+        self._next_round_ms = now_ms + self._config.token_expiry_check_interval_ms
+
+    def run_round(self, now_ms: int) -> ControllerResult[None] | None:
+        """Return the removals of expired tokens when a round is due; ``now_ms`` is monotonic."""
+        if self._next_round_ms is None or now_ms < self._next_round_ms:
+            return None
+        wall_ms = self._clock.wall_ms()
+        expired = [each for each in self._state.image.delegation_tokens.tokens.values() if each.is_expired(wall_ms)]
+        removed = expired[:REMOVALS_MAX]
+        is_last = len(removed) == len(expired)
+        self._next_round_ms = now_ms + (self._config.token_expiry_check_interval_ms if is_last else 0)
+        if removed:
+            logger.info("%d delegation tokens have expired and are removed", len(removed))
+        return ControllerResult(None, [_removal(each) for each in removed], is_atomic=False)
+
+    def next_deadline_ms(self) -> int | None:
+        return self._next_round_ms
+
+
+def owner_of(request: CreateDelegationTokenRequest, requester: str) -> str:
+    """Return the principal that is to own the token: the one that is named, or the requester."""
+    if not request.owner_principal_name:
+        return requester
+    return f"{request.owner_principal_type}:{request.owner_principal_name}"
+
+
+def name_principals(response: CreateDelegationTokenResponse, owner: str, requester: str) -> None:
+    """Set the fields of owner and requester, which errors have as well."""
+    response.principal_type, _, response.principal_name = owner.partition(":")
+    response.token_requester_principal_type, _, response.token_requester_principal_name = requester.partition(":")
+
+
+def _check_requester(token: DelegationToken, requester: str) -> None:
+    if not token.may_be_changed_by(requester):
+        raise KafkaError(ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH)
+
+
+def _removal(token: DelegationToken) -> MetadataRecord:
+    return MetadataRecord(RemoveDelegationTokenRecord(token_id=token.token_id), 0)
+
+
+def _sum(now_ms: int, duration_ms: int) -> int:
+    return min(now_ms + duration_ms, _TIMESTAMP_MAX)
