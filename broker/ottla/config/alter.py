@@ -257,16 +257,34 @@ def _step_too_far(name: str, now: int, wanted: int) -> str:
     )
 
 
-def validate_group_config(values: Mapping[str, str]) -> None:
-    """Check a group's own values.
+def validate_group_config(values: Mapping[str, str], layers: BrokerLayers) -> None:
+    """Check a group's own values, against the bounds that ``layers`` have for groups.
 
     Raises:
-        InvalidConfigError: an unknown key or a bad value.
+        InvalidConfigError: an unknown key, a bad value, or one out of bounds.
     """
     for name, text in values.items():
         if name not in GROUP_KEYS:
             raise InvalidConfigError(f"Unknown group config name: {cut_name(name)}")
         parse_value(GROUP_KEYS[name], text)
+    numbers = {name: int(values.get(name) or GROUP_KEYS[name].default or 0) for name in _BOUNDED_OF_GROUPS}
+    for name, number in numbers.items():
+        if name == _ASSIGNMENT_INTERVAL and name not in values:
+            continue
+        setting = name.removeprefix("consumer.")
+        least, most = f"group.consumer.min.{setting}", f"group.consumer.max.{setting}"
+        if number < int(layers.text(least) or 0):
+            raise InvalidConfigError(f"{name} must be greater than or equal to {least}")
+        if number > int(layers.text(most) or 0):
+            raise InvalidConfigError(f"{name} must be less than or equal to {most}")
+    if numbers[_SESSION_TIMEOUT] <= numbers[_HEARTBEAT_INTERVAL]:
+        raise InvalidConfigError(f"{_SESSION_TIMEOUT} must be greater than {_HEARTBEAT_INTERVAL}")
+
+
+_HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
+_SESSION_TIMEOUT = "consumer.session.timeout.ms"
+_ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
+_BOUNDED_OF_GROUPS = (_HEARTBEAT_INTERVAL, _SESSION_TIMEOUT, _ASSIGNMENT_INTERVAL)
 
 
 def validate_client_metrics_config(values: Mapping[str, str]) -> None:

@@ -227,7 +227,7 @@ class ConfigControl:
                 _check_min_isr_under_elr(resource, before, after)
             validate_broker_config(after, per_broker=bool(resource.name))
         elif resource.type is ConfigResourceType.GROUP:
-            validate_group_config(after)
+            validate_group_config(after, self.layers())
         else:
             validate_client_metrics_config(after)
 

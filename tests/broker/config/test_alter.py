@@ -165,7 +165,36 @@ def test_unknown_broker_config_is_accepted_for_plugins() -> None:
 
 def test_unknown_group_config_is_rejected() -> None:
     with pytest.raises(InvalidConfigError, match="Unknown group config name: nope"):
-        validate_group_config({"nope": "1"})
+        validate_group_config({"nope": "1"}, BrokerLayers())
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {"consumer.session.timeout.ms": "44999"},
+            "greater than or equal to group.consumer.min.session",
+        ),
+        (
+            {"consumer.session.timeout.ms": "60001"},
+            "less than or equal to group.consumer.max.session",
+        ),
+        ({"consumer.heartbeat.interval.ms": "4999"}, "must be greater than or equal to group.consumer.min.heartbeat"),
+        ({"consumer.heartbeat.interval.ms": "15001"}, "must be less than or equal to group.consumer.max.heartbeat"),
+        ({"consumer.assignment.interval.ms": "15001"}, "must be less than or equal to group.consumer.max.assignment"),
+    ],
+)
+def test_group_config_out_of_the_brokers_bounds_is_rejected(values: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidConfigError, match=message):
+        validate_group_config(values, BrokerLayers())
+
+
+def test_group_config_within_the_brokers_bounds_is_accepted() -> None:
+    layers = BrokerLayers(static={"group.consumer.min.session.timeout.ms": "6000"})
+    validate_group_config({"consumer.session.timeout.ms": "6000"}, layers)
+
+    with pytest.raises(InvalidConfigError, match=r"must be greater than consumer\.heartbeat\.interval\.ms"):
+        validate_group_config({"consumer.session.timeout.ms": "6000", "consumer.heartbeat.interval.ms": "6000"}, layers)
 
 
 @pytest.mark.parametrize(

@@ -155,6 +155,13 @@ def test_broker_id_stands_for_node_id() -> None:
         pytest.param({"log.roll.ms": "0"}, "greater than or equal to 1", id="no-roll"),
         pytest.param({"offsets.topic.compression.codec": "5"}, "not a codec", id="codec-too-large"),
         pytest.param({"ottla.admin.listener": "8080"}, r"ottla\.admin\.listener", id="admin-port-alone"),
+        ({"group.consumer.session.timeout.ms": "44999"}, "must be at most group.consumer.session.timeout.ms=44999"),
+        ({"group.consumer.session.timeout.ms": "60001"}, "must be at most group.consumer.max.session.timeout.ms=60000"),
+        (
+            {"group.consumer.min.session.timeout.ms": "1", "group.consumer.session.timeout.ms": "5000"},
+            "must be less than group.consumer.session.timeout.ms=5000",
+        ),
+        ({"group.consumer.assignors": "org.example.Mine"}, "group.consumer.assignors has org.example.Mine"),
     ],
 )
 def test_contradiction_is_rejected(changes: dict[str, str | None], message: str) -> None:

@@ -148,6 +148,23 @@ def test_assignments_of_a_group_keep_their_interval(new_group_node: Callable[...
     assert beat(node, "m2", 2).member_epoch == 3
 
 
+def set_clock_back(node: Any, milliseconds: int) -> None:
+    """Elect a coordinator whose wall clock is behind that of the last one."""
+    node.clock.step_wall(-milliseconds)
+    node.restart()
+
+
+def test_coordinator_with_a_clock_that_is_behind_searches_at_once(node: Any) -> None:
+    beat(node, "m1", subscribed_topic_names=None, subscribed_topic_regex="t")
+    node.advance(100)
+    set_clock_back(node, 600_000)
+
+    beat(node, "m2", subscribed_topic_names=None, subscribed_topic_regex="u")
+    node.advance(100)
+
+    assert node.consumer_group().subscriptions.resolved["u"].topics == ("u",)
+
+
 def configure(node: Any, **values: str) -> None:
     node.publish(
         *(

@@ -67,8 +67,10 @@ class ConsumerProtocolMember(RestartableClient):
         self._find()
 
     def finish(self) -> None:
-        """Do nothing unusual from now on."""
+        """Subscribe, and do nothing unusual from now on."""
         self._is_faulty = False
+        self._is_subscribed = True
+        self._is_full = True
 
     @property
     def is_settled(self) -> bool:
@@ -100,6 +102,7 @@ class ConsumerProtocolMember(RestartableClient):
 
     def _beat(self) -> None:
         is_full = self._is_full or self._epoch == _JOIN_EPOCH
+        self._is_full = False
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group, member_id=self._member_id, member_epoch=self._epoch, topic_partitions=self._owned()
         )
@@ -134,7 +137,6 @@ class ConsumerProtocolMember(RestartableClient):
             return
         self._invariants.on_heartbeat_succeeded(self.group, self._member_id)
         self._epoch = response.member_epoch
-        self._is_full = False
         if response.assignment is not None:
             self._reconcile(response.assignment)
         if self._is_faulty and self._host.random.randrange(_MISCHIEF_ONE_IN) == 0:
