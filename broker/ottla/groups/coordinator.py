@@ -62,12 +62,12 @@ class GroupCoordinator:
     ) -> None:
         """Start with no partition led."""
         self._topics = ClusterTopics(metadata)
-        consumer_settings = ConsumerGroupSettings(config, metadata.group_config)
+        self._consumer_settings = ConsumerGroupSettings(config, metadata.group_config)
 
         def build_shard(timer: CoordinatorTimer[GroupRecord]) -> GroupCoordinatorShard:
             return GroupCoordinatorShard(
                 config=config,
-                consumer_settings=consumer_settings,
+                consumer_settings=self._consumer_settings,
                 topics=self._topics,
                 clock=clock,
                 random=random,
@@ -88,6 +88,10 @@ class GroupCoordinator:
         self._administration = GroupAdministration(runtime=self._runtime)
 
     # The node's side
+
+    def use_config(self, config: GroupConfig) -> None:
+        """Apply what changes while the node runs: group.consumer.assignment.interval.ms."""
+        self._consumer_settings.config = config
 
     def partition_for(self, group_id: str) -> int | None:
         """Return the partition of ``__consumer_offsets`` that holds the group; None while there is no such topic."""

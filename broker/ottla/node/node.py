@@ -280,6 +280,7 @@ class Node:
         self._on_config(config)
         self._clients.use_config(config)
         self.replicas.update_config(settings.replication_config(config))
+        self.groups.use_config(settings.group_config(config))
         self.logs.maintenance.use_config(settings.log_manager_config(config))
 
     def _become_ready(self) -> None:

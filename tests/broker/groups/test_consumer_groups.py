@@ -102,6 +102,19 @@ def test_returning_static_member_ends_an_assignment_that_knows_its_old_id(node: 
     assert sorted(owners) == list(range(LARGE))
 
 
+def test_assignment_interval_of_the_node_changes_while_it_runs(node: Any) -> None:
+    beat(node, "m1")
+    node.groups.use_config(GroupConfig(consumer_assignment_interval_ms=10_000))
+
+    beat(node, "m2")
+
+    group = node.consumer_group()
+    assert group.assignment_epoch == group.epoch - 1
+    node.advance(10_000)
+    beat(node, "m2", group.members["m2"].member_epoch)
+    assert group.assignment_epoch == group.epoch
+
+
 def test_wall_clock_that_was_ahead_delays_no_target(new_group_node: Callable[..., Any]) -> None:
     """Found by the simulator (seed 28): the next coordinator's clock was seven minutes behind that of the former."""
     node = new_group_node(config=GroupConfig(consumer_assignment_interval_ms=1_000))

@@ -10,6 +10,7 @@ from ottla.errors import ErrorCode
 from ottla.simulator.clients.requests import batch_of, create_topic, produce
 from ottla.simulator.world.single_node import ALICE, JAAS, LOCKED, SASL_LISTENER, Client, RunningNode, World
 from ottla.types import TopicPartition
+from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -66,6 +67,36 @@ def test_producer_id_expiration_ms_applies_at_once(world: World, expiration_ms: 
 
     assert response.error_code == ErrorCode.NONE
     assert bool(log.active_producers()) is is_known
+
+
+def test_assignment_interval_of_consumer_groups_applies_at_once(world: World) -> None:
+    running = world.start_node(offsets_topic_replication_factor="1", group_consumer_assignment_interval_ms="10000")
+    client = running.connect()
+    create_topic(client, "t")
+    while (
+        client.ask(FindCoordinatorRequest(coordinator_keys=["g"]), FindCoordinatorResponse, 4)
+        .coordinators[0]
+        .error_code
+    ):
+        running.run(100)
+
+    def join(member_id: str) -> int:
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id=member_id,
+            rebalance_timeout_ms=5_000,
+            subscribed_topic_names=["t"],
+            topic_partitions=[],
+        )
+        return client.ask(request, ConsumerGroupHeartbeatResponse, 1).member_epoch
+
+    epochs = [join("m1"), join("m2")]
+    response = set_on_broker(client, "", "group.consumer.assignment.interval.ms", "0")
+    running.run(100)
+    epochs.append(join("m3"))
+
+    assert response.error_code == ErrorCode.NONE
+    assert epochs == [2, 2, 4]
 
 
 def set_jaas(locked: RunningNode, jaas: str) -> int:

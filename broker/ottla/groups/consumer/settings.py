@@ -14,25 +14,29 @@ ASSIGNMENT_INTERVAL: Final = "consumer.assignment.interval.ms"
 
 
 class ConsumerGroupSettings:
-    """Settings of each group; ``overrides`` returns the raw values that a group has of its own."""
+    """Settings of each group; ``overrides`` returns the raw values that a group has of its own.
+
+    Attributes:
+        config: of the node; may be replaced at any time.
+    """
 
     def __init__(self, config: GroupConfig, overrides: Callable[[str], Mapping[str, str]]) -> None:
-        self._config = config
+        self.config = config
         self._overrides = overrides
 
     def session_timeout_ms(self, group_id: str) -> int:
-        config = self._config
+        config = self.config
         bounds_ms = config.consumer_session_timeout_bounds_ms
         return self._own(group_id, SESSION_TIMEOUT, config.consumer_session_timeout_ms, bounds_ms)
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
-        config = self._config
+        config = self.config
         bounds_ms = config.consumer_heartbeat_interval_bounds_ms
         return self._own(group_id, HEARTBEAT_INTERVAL, config.consumer_heartbeat_interval_ms, bounds_ms)
 
     def assignment_interval_ms(self, group_id: str) -> int:
         """Return the least time from one target assignment of the group to the next."""
-        config = self._config
+        config = self.config
         bounds_ms = config.consumer_assignment_interval_bounds_ms
         return self._own(group_id, ASSIGNMENT_INTERVAL, config.consumer_assignment_interval_ms, bounds_ms)
 
