@@ -57,7 +57,8 @@ def target_for(
     ``epoch`` is the group's, which this heartbeat may have incremented.
     """
     last = Target(group.assignment_epoch, group.target_of(new))
-    if group.assignment_epoch >= epoch or not _is_due(groups, group):
+    is_computing = groups.jobs.is_running(ASSIGNMENT_JOB, group.group_id)
+    if group.assignment_epoch >= epoch or is_computing or not _is_due(groups, group):
         return last
     previous_id = group.static_members.get(new.instance_id) if new.instance_id is not None else None
     others = len(group.members) - (new.member_id in group.members or previous_id is not None)
@@ -65,8 +66,7 @@ def target_for(
     size = others + 1 + sum(map(groups.topics.partition_count_of, topic_ids))
     if size > IN_PLACE_SIZE_MAX:
         # The job reads the members from the group, which has this one when the records are replayed.
-        if not groups.jobs.is_running(ASSIGNMENT_JOB, group.group_id):
-            groups.jobs.start(ASSIGNMENT_JOB, group.group_id, _assign_in_slices(groups, group.group_id))
+        groups.jobs.start(ASSIGNMENT_JOB, group.group_id, _assign_in_slices(groups, group.group_id))
         return last
     members = {each.member_id: each for each in group.members.values() if each.member_id != previous_id}
     members[new.member_id] = new
