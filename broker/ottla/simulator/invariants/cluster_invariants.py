@@ -248,6 +248,8 @@ class AcknowledgedRecordsAreNeverLost(Invariant):
     def on_replica(self, change: ReplicaChange) -> None:
         if not change.now.is_leader or change.now.leader_epoch == change.before.leader_epoch:
             return
+        if self._is_over(change):
+            return
         ledger = self.state_observer.ledger.partition(change.key)
         log = change.partition.log
         if log.log_end_offset < ledger.end:
@@ -258,6 +260,15 @@ class AcknowledgedRecordsAreNeverLost(Invariant):
                 )
             ledger.remove_from(log.log_end_offset)
         _compare(ledger, change.partition, change.place.node_id, log.log_start_offset, ledger.end)
+
+    def _is_over(self, change: ReplicaChange) -> bool:
+        """Return whether another leader has followed: a node that was cut off learns late that it has led for a while.
+
+        What has been committed since may have been written before: the former leader of all was its successor, too.
+        """
+        topic = self.state_observer.image.topics.by_id.get(change.key.topic_id)
+        newest = None if topic is None else topic.partitions.get(change.key.partition)
+        return newest is not None and change.now.leader_epoch < newest.leader_epoch
 
     def on_acknowledged(self, key: PartitionKey, offset: Offset, values: Sequence[bytes]) -> None:
         ledger = self.state_observer.ledger.partition(key)
