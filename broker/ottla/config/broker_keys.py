@@ -34,6 +34,8 @@ ottla.client.metrics.receivers LIST "" list:metrics|log - read-only acted-on unl
     Where metrics that clients push go (KIP-714): the metrics page, the log. Empty: clients are not asked to push.
 ottla.fetch.session.cache.bytes LONG 33554432 0.. bytes read-only acted-on unlisted
     Memory for the partitions of all fetch sessions, some 400 bytes each; consumers beyond it have no sessions.
+ottla.group.consumer.settling.heartbeat.interval.ms INT 500 100..60000|0 ms read-only acted-on unlisted
+    Members of consumer groups heartbeat so often for 10 s after a change of the group; 0: as often as usual.
 ottla.loop.disk.wait.max.ms INT 600000 10000..86400000|0 ms read-only acted-on unlisted
     A node whose event loop waits for a disk counts as alive for so long, then /healthz fails; 0: fails at once.
 ottla.loop.stall.ms INT 500 100..60000|0 ms read-only acted-on unlisted

@@ -65,6 +65,8 @@ class NodeConfig:
     """0 for no limit."""
     ottla_client_metrics_receivers: tuple[str, ...]
     ottla_fetch_session_cache_bytes: int
+    ottla_group_consumer_settling_heartbeat_interval_ms: int
+    """0 for the usual interval."""
     ottla_loop_disk_wait_max_ms: int
     """0 for a node that does not count as alive meanwhile."""
     ottla_loop_stall_ms: int

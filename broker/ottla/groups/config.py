@@ -35,6 +35,8 @@ class GroupConfig:
     """``group.consumer.session.timeout.ms``; a group may have its own, as of the next two."""
     consumer_heartbeat_interval_ms: int = 5_000
     """``group.consumer.heartbeat.interval.ms``"""
+    consumer_settling_heartbeat_interval_ms: int = 500
+    """``ottla.group.consumer.settling.heartbeat.interval.ms``: for 10 s after a change of the epoch; 0 for no other."""
     consumer_assignment_interval_ms: int = 1_000
     """``group.consumer.assignment.interval.ms``: least time from one target assignment to the next."""
     consumer_session_timeout_bounds_ms: tuple[int, int] = (45_000, 60_000)

@@ -192,6 +192,7 @@ def group_config(config: NodeConfig) -> GroupConfig:
         consumer_max_size=config.group_consumer_max_size,
         consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
         consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        consumer_settling_heartbeat_interval_ms=config.ottla_group_consumer_settling_heartbeat_interval_ms,
         consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
         consumer_session_timeout_bounds_ms=(
             config.group_consumer_min_session_timeout_ms,

@@ -115,6 +115,40 @@ def test_assignment_interval_of_the_node_changes_while_it_runs(node: Any) -> Non
     assert group.assignment_epoch == group.epoch
 
 
+def test_heartbeats_are_frequent_while_members_move_to_a_new_epoch(new_group_node: Callable[..., Any]) -> None:
+    node = new_group_node(config=GroupConfig())
+
+    joined = beat(node, "m1")
+    node.advance(9_999)
+    settling = beat(node, "m1", 2)
+    node.advance(1)
+    settled = beat(node, "m1", 2)
+    beat(node, "m2")
+
+    intervals_ms = [each.heartbeat_interval_ms for each in (joined, settling, settled, beat(node, "m1", 2))]
+    assert intervals_ms == [500, 500, 5_000, 500]
+
+
+@pytest.mark.parametrize(
+    ("members", "config", "interval_ms"),
+    [
+        pytest.param(700, GroupConfig(), 700, id="the-more-members-the-longer"),
+        pytest.param(1, GroupConfig(consumer_settling_heartbeat_interval_ms=0), 5_000, id="off"),
+        pytest.param(
+            1, GroupConfig(consumer_settling_heartbeat_interval_ms=60_000), 5_000, id="never-longer-than-usual"
+        ),
+    ],
+)
+def test_frequent_heartbeats_are_bounded(
+    new_group_node: Callable[..., Any], members: int, config: GroupConfig, interval_ms: int
+) -> None:
+    node = new_group_node(config=config)
+    for number in range(members):
+        beat(node, f"m{number}")
+
+    assert beat(node, "m0", node.consumer_group().members["m0"].member_epoch).heartbeat_interval_ms == interval_ms
+
+
 def test_wall_clock_that_was_ahead_delays_no_target(new_group_node: Callable[..., Any]) -> None:
     """Found by the simulator (seed 28): the next coordinator's clock was seven minutes behind that of the former."""
     node = new_group_node(config=GroupConfig(consumer_assignment_interval_ms=1_000))

@@ -48,6 +48,7 @@ class ConsumerGroup:
         "assignment_epoch",
         "assignors",
         "epoch",
+        "epoch_changed_ms",
         "group_id",
         "has_partition_metadata",
         "members",
@@ -63,6 +64,8 @@ class ConsumerGroup:
         self.epoch = FIRST_EPOCH
         self.assignment_epoch = FIRST_EPOCH
         self.assigned_at_ms = 0
+        self.epoch_changed_ms: int | None = None
+        """When `epoch` changed last, or was loaded; monotonic. None before."""
         self.metadata_hash = 0
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}

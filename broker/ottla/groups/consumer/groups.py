@@ -84,8 +84,11 @@ class ConsumerGroups:
             # A group that only has offsets has no record of its own: this one is of a consumer group from now on.
             self.classic.discard_group(group_id)
             group = self.groups[group_id] = ConsumerGroup(group_id)
+        before = group.epoch
         if replay_record(group, record):
             self.discard_group(group_id)
+        elif group.epoch != before:
+            group.epoch_changed_ms = self.clock.monotonic_ms()
         return True
 
     def discard_group(self, group_id: str) -> ConsumerGroup | None:

@@ -6,6 +6,7 @@ Source: GroupMetadataManager.consumerGroupHeartbeat of Apache Kafka 4.3; KIP-848
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from ottla.coordinator.result import CoordinatorResult
 from ottla.errors import ErrorCode, KafkaError
@@ -40,6 +41,9 @@ from ottla.wire.messages.consumer_group_heartbeat import (
 )
 
 log = logging.getLogger(__name__)
+
+SETTLING_MS: Final = 10_000
+"""How long after a change of the group's epoch heartbeats are frequent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,11 +122,28 @@ def heartbeat(
     response = ConsumerGroupHeartbeatResponse(
         member_id=updated.member_id,
         member_epoch=updated.member_epoch,
-        heartbeat_interval_ms=groups.settings.heartbeat_interval_ms(group.group_id),
+        heartbeat_interval_ms=_heartbeat_interval_ms(groups, group, epoch),
     )
     if beat.is_join or beat.is_full or updated.assigned != member.assigned:
         response.assignment = _assignment(updated)
     return CoordinatorResult(records=records, response=response)
+
+
+def _heartbeat_interval_ms(groups: ConsumerGroups, group: ConsumerGroup, epoch: int) -> int:
+    """Return the time until the member's next heartbeat: short while the members move to a new epoch.
+
+    A partition moves in two steps, each of which waits for a heartbeat: one member revokes it, then the other may have
+    it. With 5 s between heartbeats a group of ten takes 10 s to start. The more members, the longer the interval, so
+    that they send 1,000 heartbeats a second at most for this.
+    """
+    usual_ms, settling_ms = groups.settings.heartbeat_interval_ms(group.group_id), groups.settings.settling_interval_ms
+    changed_ms = group.epoch_changed_ms
+    is_settling = epoch != group.epoch or (
+        changed_ms is not None and groups.clock.monotonic_ms() - changed_ms < SETTLING_MS
+    )
+    if not is_settling or settling_ms == 0:
+        return usual_ms
+    return min(usual_ms, max(settling_ms, len(group.members)))
 
 
 def _assignment(member: ConsumerMember) -> Assignment:

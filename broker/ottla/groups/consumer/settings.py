@@ -34,6 +34,11 @@ class ConsumerGroupSettings:
         bounds_ms = config.consumer_heartbeat_interval_bounds_ms
         return self._own(group_id, HEARTBEAT_INTERVAL, config.consumer_heartbeat_interval_ms, bounds_ms)
 
+    @property
+    def settling_interval_ms(self) -> int:
+        """The least time between a member's heartbeats after a change of the group's epoch; 0 for the usual one."""
+        return self.config.consumer_settling_heartbeat_interval_ms
+
     def assignment_interval_ms(self, group_id: str) -> int:
         """Return the least time from one target assignment of the group to the next."""
         config = self.config

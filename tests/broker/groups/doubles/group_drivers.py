@@ -35,6 +35,7 @@ class CoordinatorDriver:
             "initial_rebalance_delay_ms": 500,
             "consumer_session_timeout_ms": 2000,
             "consumer_heartbeat_interval_ms": 500,
+            "consumer_settling_heartbeat_interval_ms": 0,
             "consumer_assignment_interval_ms": 0,
             **options,
         }
