@@ -3,14 +3,14 @@
 Source: ClientMetricsManager.createClientInstance, ClientMetricsConfigs, ClientMetricsInstanceMetadata of Kafka 4.3.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from ottla.client_metrics.java_order import in_hash_order, uuid_hash
 from ottla.config.client_matches import compile_matches
 from ottla.config.group_keys import CLIENT_METRICS_KEYS
 from ottla.config.key import parse_value
+from ottla.java_hashes import bucket_of, buckets_of_grown, string_hash, uuid_hash
 from ottla.purgatory.steps import Steps
 from ottla.types import Uuid
 from ottla.wire.records.crc32c import crc32c
@@ -72,19 +72,26 @@ class Combined(NamedTuple):
         return value - (1 << 32) if value >> 31 else value
 
 
+def _in_hash_order(texts: Iterable[str]) -> list[str]:
+    """Return the distinct strings as a `HashSet` lists them: clients compare the ids across brokers."""
+    distinct = dict.fromkeys(texts)
+    buckets = buckets_of_grown(len(distinct))
+    return sorted(distinct, key=lambda text: bucket_of(string_hash(text), buckets))
+
+
 def combine(subscriptions: Mapping[str, Subscription], attributes: Mapping[str, str | None]) -> Steps[Combined]:
     """Return the combined subscription of the client with ``attributes``; ``subscriptions`` must not change."""
     interval_ms = DEFAULT_INTERVAL_MS
     metrics: dict[str, None] = {}
-    for name in in_hash_order(subscriptions):
+    for name in _in_hash_order(subscriptions):
         yield None
         subscription = subscriptions[name]
         if not subscription.is_for(attributes):
             continue
         interval_ms = min(interval_ms, subscription.interval_ms)
-        for number, metric in enumerate(in_hash_order(subscription.metrics), 1):
+        for number, metric in enumerate(_in_hash_order(subscription.metrics), 1):
             metrics[metric] = None
             if number % _METRICS_PER_STEP == 0:
                 yield None
     yield None
-    return Combined((ALL_METRICS,) if ALL_METRICS in metrics else tuple(in_hash_order(metrics)), interval_ms)
+    return Combined((ALL_METRICS,) if ALL_METRICS in metrics else tuple(_in_hash_order(metrics)), interval_ms)
