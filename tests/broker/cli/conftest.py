@@ -1,5 +1,6 @@
 """A node, and the command line against it."""
 
+import logging
 import os
 import re
 import signal
@@ -21,6 +22,17 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTTLA_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("OTTLA_BOOTSTRAP", raising=False)
     monkeypatch.delenv("OTTLA_COMMAND_CONFIG", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """Remove the handler of a node's command: its stream ends with the test, and each later line would be an error."""
+    root = logging.getLogger()
+    level = root.level
+    yield
+    for handler in [each for each in root.handlers if type(each) is logging.StreamHandler]:
+        root.removeHandler(handler)
+    root.setLevel(level)
 
 
 @pytest.fixture(scope="session")
