@@ -7,6 +7,7 @@ import pytest
 
 from ottla.config.resource_type import ConfigResourceType
 from ottla.errors import ErrorCode
+from ottla.groups.assignors.uniform_assignor import UniformAssignor
 from ottla.groups.config import GroupConfig
 from ottla.groups.consumer.groups import ASSIGNMENT_JOB
 from ottla.groups.consumer.member import MemberState
@@ -65,6 +66,21 @@ def test_target_of_a_large_group_is_computed_between_requests(node: Any) -> None
     assert node.consumer_group().assignment_epoch == node.consumer_group().epoch
     assert partitions(beat(node, "m1", 1)) == LARGE
     assert node.consumer_group().state is ConsumerGroupState.STABLE
+
+
+def test_assignment_that_fails_by_an_error_of_the_code_is_computed_again(
+    node: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(UniformAssignor, "assign", lambda *_: 1 // 0)
+        beat(node, "m1", subscribed_topic_names=["large"])
+        with pytest.raises(ZeroDivisionError):
+            node.advance(1_000)
+
+    beat(node, "m1", 1)
+    node.advance(1_000)
+
+    assert node.consumer_group().assignment_epoch == node.consumer_group().epoch
 
 
 def test_members_that_come_and_go_during_an_assignment_get_the_next_one(node: Any) -> None:

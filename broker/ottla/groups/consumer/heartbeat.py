@@ -361,7 +361,9 @@ def _reconcile(
         target=target.assignment,
         is_owned=group.is_owned,
         owned=owned,
-        subscribed_topic_ids=groups.topics.ids_of(group.subscriptions.names_of(member)),
+        subscribed_topic_ids=groups.topics.named_among(
+            target.assignment.keys() | member.assigned.keys(), group.subscriptions.names_of(member)
+        ),
         has_subscription_changed=has_subscription_changed,
     )
     updated = step.next_step(member)

@@ -7,18 +7,33 @@ Rejected: work in a thread. An assignment is made of small Python objects, for w
 """
 
 from collections.abc import Generator
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from ottla.coordinator.result import CoordinatorResult
 from ottla.coordinator.shard import CoordinatorTimer
 from ottla.groups.log import GroupRecord
 from ottla.groups.result import GroupResult
+from ottla.purgatory.steps import Steps
 
 GroupJob: TypeAlias = Generator[list[GroupRecord] | None, None, None]
+
+T = TypeVar("T")
 
 STEPS_PER_SLICE: Final = 10
 """Steps of 200 us at most: a slice takes 2 ms."""
 _DELAY_MS: Final = 1
+
+
+def in_job(steps: Steps[T]) -> Generator[None, None, T]:
+    """Run ``steps``, which wait for nothing, as part of a job; return their result."""
+    while True:
+        try:
+            waits_for = next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        assert waits_for is None, "a job is run by time, not by events"
+        yield None
 
 
 class GroupJobs:
@@ -56,6 +71,10 @@ class GroupJobs:
             except StopIteration:
                 del self._jobs[kind, group_id]
                 return None
+            except BaseException:
+                # The event loop reports an error of the code. The next heartbeat may start the job again.
+                del self._jobs[kind, group_id]
+                raise
             if records:
                 # Written before the job goes on: it reads the state that they change.
                 break

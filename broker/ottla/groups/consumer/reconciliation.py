@@ -27,7 +27,8 @@ class Reconciliation:
         target: the member's own target assignment.
         is_owned: returns whether any member owns the partition.
         owned: what the member reports; None if the heartbeat does not list it.
-        subscribed_topic_ids: topics that exist and that the member subscribes to.
+        subscribed_topic_ids: the topics of ``target`` and of the member's assignment that exist and that the member
+            subscribes to.
         has_subscription_changed: whether this heartbeat has changed the subscription: what is no longer subscribed to
             is revoked at once.
     """

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from ottla.groups.consumer.counts import ResolvedRegex
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.groups import REGEX_JOB, ConsumerGroups
-from ottla.groups.consumer.jobs import GroupJob
+from ottla.groups.consumer.jobs import GroupJob, in_job
 from ottla.groups.consumer.member import ConsumerMember
 from ottla.groups.consumer.records import epoch_record, regex_record
 from ottla.groups.log import GroupRecord
@@ -106,15 +106,7 @@ def _search(groups: ConsumerGroups, group_id: str, wanted: Iterable[str], may_de
     visible: dict[str, bool] = {}
     found: dict[str, ResolvedRegex] = {}
     for regex in wanted:
-        steps = resolve(regex, names)
-        matching: Iterable[str] = ()
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                matching = end.value
-                break
-            yield None
+        matching = yield from in_job(resolve(regex, names))
         topics = []
         for number, topic in enumerate(matching, 1):
             if topic not in visible:
@@ -124,7 +116,7 @@ def _search(groups: ConsumerGroups, group_id: str, wanted: Iterable[str], may_de
             if number % _TOPICS_PER_STEP == 0:
                 yield None
         found[regex] = ResolvedRegex(tuple(sorted(topics)), version, started_ms)
-        yield None
+        yield from in_job(groups.topics.prepare(topics))
     group = groups.groups.get(group_id)
     if group is not None:
         yield _result_records(groups, group, found)

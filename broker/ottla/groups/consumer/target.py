@@ -19,7 +19,7 @@ from ottla.groups.assignors.types import Assignor, GroupSpec, MemberSubscription
 from ottla.groups.assignors.uniform_assignor import UniformAssignor
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.groups import ASSIGNMENT_JOB, ConsumerGroups
-from ottla.groups.consumer.jobs import GroupJob
+from ottla.groups.consumer.jobs import GroupJob, in_job
 from ottla.groups.consumer.member import Assignment, ConsumerMember
 from ottla.groups.consumer.records import target_assignment_record, target_epoch_record
 from ottla.groups.log import GroupRecord
@@ -62,9 +62,8 @@ def target_for(
         return last
     previous_id = group.static_members.get(new.instance_id) if new.instance_id is not None else None
     others = len(group.members) - (new.member_id in group.members or previous_id is not None)
-    topic_ids = groups.topics.ids_of(group.subscriptions.topics_after([old], new))
-    size = others + 1 + sum(map(groups.topics.partition_count_of, topic_ids))
-    if size > IN_PLACE_SIZE_MAX:
+    topics = group.subscriptions.topics_after([old], new)
+    if _is_large(groups, others + 1, topics):
         # The job reads the members from the group, which has this one when the records are replayed.
         groups.jobs.start(ASSIGNMENT_JOB, group.group_id, _assign_in_slices(groups, group.group_id))
         return last
@@ -78,6 +77,13 @@ def target_for(
     records.append(target_epoch_record(group.group_id, epoch, groups.clock.wall_ms()))
     log.info("Group %s has a target assignment for epoch %d by %s", quoted(group.group_id), epoch, quoted(assignor))
     return Target(epoch, computed[new.member_id])
+
+
+def _is_large(groups: ConsumerGroups, members: int, topics: Collection[str]) -> bool:
+    """Return whether members and partitions are more than is computed at once; names alone may be thousands."""
+    if members + len(topics) > IN_PLACE_SIZE_MAX:
+        return True
+    return members + sum(map(groups.topics.partition_count_of, groups.topics.ids_of(topics))) > IN_PLACE_SIZE_MAX
 
 
 def _is_due(groups: ConsumerGroups, group: ConsumerGroup) -> bool:
@@ -145,15 +151,7 @@ def _assign_in_slices(groups: ConsumerGroups, group_id: str) -> GroupJob:
     assignor = group.preferred_assignor(groups.config.consumer_assignors[0])
     members = dict(group.members)
     yield None
-    steps = _compute(groups, group, assignor, members)
-    computed: dict[str, Assignment] = {}
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            computed = end.value
-            break
-        yield None
+    computed = yield from in_job(_compute(groups, group, assignor, members))
     yield from _batches(group, computed)
     yield [target_epoch_record(group_id, epoch, groups.clock.wall_ms())]
     log.info(

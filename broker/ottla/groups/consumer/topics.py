@@ -12,10 +12,12 @@ from ottla.groups.consumer.metadata_hash import group_hash, topic_hash
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.topics import PartitionRegistration, TopicImage
+from ottla.purgatory.steps import Steps, batches
 from ottla.types import Offset, Uuid
 
 _CHANGES_KEPT: Final = 64
 _NAMES_COMPARED_MAX: Final = 1_000
+_HASHES_PER_STEP: Final = 64
 
 
 class ClusterTopics:
@@ -45,6 +47,11 @@ class ClusterTopics:
         by_name = self._metadata.image.topics.by_name
         return frozenset(topic.topic_id for name in names if (topic := by_name.get(name)) is not None)
 
+    def named_among(self, topic_ids: Iterable[Uuid], names: Collection[str]) -> frozenset[Uuid]:
+        """Return those of ``topic_ids`` whose topics exist and are among ``names``, which may be thousands."""
+        wanted = frozenset(names)
+        return frozenset(topic_id for topic_id in topic_ids if self._metadata.topic_name(topic_id) in wanted)
+
     def id_of(self, name: str) -> Uuid | None:
         return self._metadata.topic_id(name)
 
@@ -60,6 +67,15 @@ class ClusterTopics:
         """Return the hash of a group that subscribes to these topics; those that do not exist do not count."""
         by_name = self._metadata.image.topics.by_name
         return group_hash(self._topic_hash(by_name[name]) for name in sorted(by_name.keys() & names))
+
+    def prepare(self, names: Iterable[str]) -> Steps[None]:
+        """Compute the hashes of these topics in slices, so that `hash_of` finds them: 3 us each."""
+        for batch in batches(names, _HASHES_PER_STEP):
+            by_name = self._metadata.image.topics.by_name
+            for name in batch:
+                if name in by_name:
+                    self._topic_hash(by_name[name])
+            yield None
 
     def _topic_hash(self, topic: TopicImage) -> int:
         name = topic.name
