@@ -11,7 +11,13 @@ from typing import NamedTuple
 
 from ottla.config.broker_keys import BROKER_KEYS
 from ottla.config.client_matches import compile_matches
-from ottla.config.group_keys import CLIENT_METRICS_KEYS, GROUP_KEYS
+from ottla.config.group_keys import (
+    CLIENT_METRICS_KEYS,
+    CONSUMER_ASSIGNMENT_INTERVAL,
+    CONSUMER_HEARTBEAT_INTERVAL,
+    CONSUMER_SESSION_TIMEOUT,
+    GROUP_KEYS,
+)
 from ottla.config.key import ConfigKey, ConfigType, Dynamic, InvalidConfigError, SupportLevel, parse_value
 from ottla.config.layers import BrokerLayers, find_broker_key, topic_values
 from ottla.config.resource_type import ConfigResourceType
@@ -45,6 +51,7 @@ _KEYS: dict[ConfigResourceType, dict[str, ConfigKey]] = {
 }
 
 INTERVAL_MS_MIN, INTERVAL_MS_MAX = 100, 3_600_000
+_BOUNDED_OF_GROUPS = (CONSUMER_HEARTBEAT_INTERVAL, CONSUMER_SESSION_TIMEOUT, CONSUMER_ASSIGNMENT_INTERVAL)
 
 
 def apply_alterations(
@@ -269,7 +276,7 @@ def validate_group_config(values: Mapping[str, str], layers: BrokerLayers) -> No
         parse_value(GROUP_KEYS[name], text)
     numbers = {name: int(values.get(name) or GROUP_KEYS[name].default or 0) for name in _BOUNDED_OF_GROUPS}
     for name, number in numbers.items():
-        if name == _ASSIGNMENT_INTERVAL and name not in values:
+        if name == CONSUMER_ASSIGNMENT_INTERVAL and name not in values:
             continue
         setting = name.removeprefix("consumer.")
         least, most = f"group.consumer.min.{setting}", f"group.consumer.max.{setting}"
@@ -277,14 +284,8 @@ def validate_group_config(values: Mapping[str, str], layers: BrokerLayers) -> No
             raise InvalidConfigError(f"{name} must be greater than or equal to {least}")
         if number > int(layers.text(most) or 0):
             raise InvalidConfigError(f"{name} must be less than or equal to {most}")
-    if numbers[_SESSION_TIMEOUT] <= numbers[_HEARTBEAT_INTERVAL]:
-        raise InvalidConfigError(f"{_SESSION_TIMEOUT} must be greater than {_HEARTBEAT_INTERVAL}")
-
-
-_HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
-_SESSION_TIMEOUT = "consumer.session.timeout.ms"
-_ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
-_BOUNDED_OF_GROUPS = (_HEARTBEAT_INTERVAL, _SESSION_TIMEOUT, _ASSIGNMENT_INTERVAL)
+    if numbers[CONSUMER_SESSION_TIMEOUT] <= numbers[CONSUMER_HEARTBEAT_INTERVAL]:
+        raise InvalidConfigError(f"{CONSUMER_SESSION_TIMEOUT} must be greater than {CONSUMER_HEARTBEAT_INTERVAL}")
 
 
 def validate_client_metrics_config(values: Mapping[str, str]) -> None:

@@ -3,8 +3,14 @@
 `GROUP_SYNONYMS` gives the broker's key that a group's key falls back to. Source: GroupConfig, ClientMetricsConfigs.
 """
 
+from typing import Final
+
 from ottla.config.key import ConfigKey
 from ottla.config.table import read_table
+
+CONSUMER_ASSIGNMENT_INTERVAL: Final = "consumer.assignment.interval.ms"
+CONSUMER_HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
+CONSUMER_SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
 
 GROUP_ROWS = """
 consumer.assignment.interval.ms INT 1000 0.. ms cluster-wide acted-on

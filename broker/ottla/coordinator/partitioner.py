@@ -9,13 +9,11 @@ from typing import Final
 
 from ottla.java_hashes import string_hash
 
-_INT32_MIN: Final = 2**31
-"""Of Java, as an unsigned number."""
+_WITHOUT_ABSOLUTE_VALUE: Final = 2**31
+"""The smallest int32 of Java, as an unsigned number."""
 
 
 def partition_for_key(key: str, partition_count: int) -> int:
     """Return the partition, 0 <= n < ``partition_count``; the one hash without an absolute value counts as 0."""
     code = string_hash(key)
-    if code == _INT32_MIN:
-        return 0
-    return (code if code < _INT32_MIN else 2**32 - code) % partition_count
+    return 0 if code == _WITHOUT_ABSOLUTE_VALUE else min(code, 2**32 - code) % partition_count

@@ -4,13 +4,13 @@ Source: GroupConfig, GroupCoordinatorConfig of Apache Kafka 4.3.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Final
 
+from ottla.config.group_keys import (
+    CONSUMER_ASSIGNMENT_INTERVAL,
+    CONSUMER_HEARTBEAT_INTERVAL,
+    CONSUMER_SESSION_TIMEOUT,
+)
 from ottla.groups.config import GroupConfig
-
-SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
-HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
-ASSIGNMENT_INTERVAL: Final = "consumer.assignment.interval.ms"
 
 
 class ConsumerGroupSettings:
@@ -27,12 +27,12 @@ class ConsumerGroupSettings:
     def session_timeout_ms(self, group_id: str) -> int:
         config = self.config
         bounds_ms = config.consumer_session_timeout_bounds_ms
-        return self._own(group_id, SESSION_TIMEOUT, config.consumer_session_timeout_ms, bounds_ms)
+        return self._own(group_id, CONSUMER_SESSION_TIMEOUT, config.consumer_session_timeout_ms, bounds_ms)
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
         config = self.config
         bounds_ms = config.consumer_heartbeat_interval_bounds_ms
-        return self._own(group_id, HEARTBEAT_INTERVAL, config.consumer_heartbeat_interval_ms, bounds_ms)
+        return self._own(group_id, CONSUMER_HEARTBEAT_INTERVAL, config.consumer_heartbeat_interval_ms, bounds_ms)
 
     @property
     def settling_interval_ms(self) -> int:
@@ -43,7 +43,7 @@ class ConsumerGroupSettings:
         """Return the least time from one target assignment of the group to the next."""
         config = self.config
         bounds_ms = config.consumer_assignment_interval_bounds_ms
-        return self._own(group_id, ASSIGNMENT_INTERVAL, config.consumer_assignment_interval_ms, bounds_ms)
+        return self._own(group_id, CONSUMER_ASSIGNMENT_INTERVAL, config.consumer_assignment_interval_ms, bounds_ms)
 
     def _own(self, group_id: str, key: str, default: int, bounds_ms: tuple[int, int]) -> int:
         """Return the group's own value, within the bounds that the node has now."""
