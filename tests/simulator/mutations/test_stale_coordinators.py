@@ -85,7 +85,7 @@ class Stage:
 def coordinator_that_was_paused(seed: int) -> Stage:
     """It continues where it was, with its followers' fetches from before the pause, and learns nothing new."""
     stage = Stage(seed)
-    stage.cluster.connect(stage.coordinator).send(offset_commit_request("g", "t", 1), 8)
+    stage.cluster.connect(stage.coordinator).send(offset_commit_request("g", "t", {0: 1}), 8)
     stage.cluster.run(FETCHES_TRAVEL_MS)
     stage.cluster.freeze(stage.coordinator)
     stage.replace()

@@ -8,18 +8,14 @@ from ottla.client.assignor import RANGE, assign_ranges
 from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerResult
 from ottla.simulator.clients.client_host import ClientHost
+from ottla.simulator.clients.requests import offset_commit_request
 from ottla.simulator.clients.restartable_client import GROUP_KEY, RestartableClient
 from ottla.simulator.invariants.group_invariants import GroupInvariants
 from ottla.types import ZERO_UUID, Endpoint, Offset, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from ottla.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
+from ottla.wire.messages.offset_commit import OffsetCommitResponse
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -200,17 +196,14 @@ class GroupMember(RestartableClient):
             self._beat_later()
 
     def _commit(self) -> None:
-        partitions = [
-            OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
-            for partition, offset in self.owned.items()
-        ]
-        topic = OffsetCommitRequestTopic(name=self.topic, topic_id=self._topic_id(), partitions=partitions)
         self._ask(
-            OffsetCommitRequest(
-                group_id=self.group,
-                generation_id_or_member_epoch=self.generation,
+            offset_commit_request(
+                self.group,
+                self.topic,
+                self.owned,
+                topic_id=self._topic_id(),
+                epoch=self.generation,
                 member_id=self._member_id,
-                topics=[topic],
             )
         )
 

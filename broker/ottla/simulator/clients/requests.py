@@ -1,9 +1,9 @@
 """Common requests, as functions over a simulated `Client`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ottla.simulator.world.single_node import Client
-from ottla.types import NodeId, Offset
+from ottla.types import ZERO_UUID, NodeId, Offset, Uuid
 from ottla.wire.codec.message import Records
 from ottla.wire.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -74,16 +74,30 @@ def produce(
     return client.ask(request, ProduceResponse, version).responses[0].partition_responses[0]
 
 
-def offset_commit_request(group: str, topic: str, offset: Offset, *, partition: int = 0) -> OffsetCommitRequest:
-    """Return the commit of a consumer without a membership."""
-    committed = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
-    topics = [OffsetCommitRequestTopic(name=topic, partitions=[committed])]
-    return OffsetCommitRequest(group_id=group, generation_id_or_member_epoch=-1, topics=topics)
+def offset_commit_request(
+    group: str,
+    topic: str,
+    offsets: Mapping[int, Offset],
+    *,
+    topic_id: Uuid = ZERO_UUID,
+    epoch: int = -1,
+    member_id: str = "",
+) -> OffsetCommitRequest:
+    """Return the commit of ``offsets`` by partition, of a consumer without a membership or of the member in ``epoch``.
+
+    ``epoch`` is the generation of a classic group or the member's epoch.
+    """
+    committed = [
+        OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
+        for partition, offset in offsets.items()
+    ]
+    topics = [OffsetCommitRequestTopic(name=topic, topic_id=topic_id, partitions=committed)]
+    return OffsetCommitRequest(group_id=group, generation_id_or_member_epoch=epoch, member_id=member_id, topics=topics)
 
 
 def commit_offset(client: Client, group: str, topic: str, offset: Offset, *, partition: int = 0) -> int:
     """Commit an offset, and return the partition's error code."""
-    request = offset_commit_request(group, topic, offset, partition=partition)
+    request = offset_commit_request(group, topic, {partition: offset})
     return client.ask(request, OffsetCommitResponse, 8).topics[0].partitions[0].error_code
 
 

@@ -3,6 +3,7 @@
 from ottla.simulator.clients.client_host import ClientHost
 from ottla.simulator.clients.consumer_protocol_member import ConsumerProtocolMember
 from ottla.simulator.invariants.consumer_group_invariants import ConsumerGroupInvariants
+from ottla.simulator.invariants.group_invariants import GroupInvariants
 from ottla.simulator.invariants.state_observer import StateObserver
 from ottla.simulator.runs.plan import Plan
 from ottla.simulator.world.cluster import Cluster
@@ -14,14 +15,14 @@ GROUP = "consumer-group"
 class ConsumerGroupWorkload:
     """As many members as the plan says; they read the first topic of the plan."""
 
-    def __init__(self, cluster: Cluster, state_observer: StateObserver, plan: Plan) -> None:
+    def __init__(self, cluster: Cluster, state_observer: StateObserver, offsets: GroupInvariants, plan: Plan) -> None:
         # Their own host, and random source, keep the rest of the run as it was.
         host = ClientHost(cluster, GROUP, SeededRandom(-3 - plan.seed))
         invariants = ConsumerGroupInvariants(state_observer, cluster.clock)
-        topic = plan.topics[0]
-        self._partitions = list(range(topic.partitions))
+        self._state_observer = state_observer
+        self._topic = plan.topics[0].name
         self._members = [
-            ConsumerProtocolMember(host, invariants, f"k{index}", GROUP, topic.name)
+            ConsumerProtocolMember(host, invariants, offsets, f"k{index}", GROUP, self._topic)
             for index in range(plan.consumer_group_members)
         ]
 
@@ -38,5 +39,7 @@ class ConsumerGroupWorkload:
         """Return whether every partition of the topic has one owner, and every member subscribes; True without any."""
         if not self._members:
             return True
+        # Partitions may have been added while the members worked.
+        partitions = self._state_observer.image.topics.by_name[self._topic].partitions
         owned = sorted(partition for member in self._members for partition in member.owned)
-        return owned == self._partitions and all(member.is_settled for member in self._members)
+        return owned == sorted(partitions) and all(member.is_settled for member in self._members)

@@ -146,7 +146,7 @@ class Simulation:
         self.keyed_readers: list[KeyedReader] = []
         if self.plan.keyed is not None:
             self._make_keyed_users(self.plan.keyed)
-        self.consumer_group = ConsumerGroupWorkload(self.cluster, self.state_observer, self.plan)
+        self.consumer_group = ConsumerGroupWorkload(self.cluster, self.state_observer, self._groups, self.plan)
         self.transactional = TransactionalWorkload(self.cluster, self.state_observer, self._groups, self.plan)
 
     def _make_keyed_users(self, topic: TopicPlan) -> None:
