@@ -11,22 +11,8 @@ from ottla.groups.regex import check_pattern, resolve
 from ottla.groups.regex.pattern import PATTERN_SIZE_MAX, UNICODE_CLASSES_MAX, describe_invalid
 from ottla.purgatory.steps import run_to_end
 
-NAMES = [
-    *(
-        "a",
-        "b",
-        "ab",
-        "A",
-        "aab",
-        "topic-1",
-        "topic-22",
-        "orders.eu",
-        "orders_eu",
-        "orders-eu.v2",
-        "__consumer_offsets",
-    ),
-    *("T", "x.y.z", "0", "-", "k", "K", "s", "S", "a.b", "aaa", "abcabc"),
-]
+HERE = Path(__file__).parent
+NAMES = json.loads((HERE / "topic_names.json").read_text(encoding="utf-8"))
 LARGER_THAN_OURS = {"(a{100}){100}", "(a{1000}){1000}"}
 """RE2J accepts nested repetitions of more than 1,000 in all; RE2 does not."""
 ACCEPTED_HERE = {
@@ -35,9 +21,7 @@ ACCEPTED_HERE = {
     "(?P<x>a)(?P<x>b)": "duplicate capture group name",
 }
 """Errors of RE2J. RE2 reads a repetition with ten digits as literal text, and names of groups do not matter here."""
-RECORDED = [
-    json.loads(line) for line in (Path(__file__).parent / "re2j_results.jsonl").read_text(encoding="utf-8").splitlines()
-]
+RECORDED = [json.loads(line) for line in (HERE / "re2j_results.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
 def result(pattern: str) -> dict[str, Any]:
