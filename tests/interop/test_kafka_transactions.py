@@ -202,10 +202,18 @@ def test_formatters_of_consumer_offsets_show_a_transactions_offset_and_the_group
 
 
 def test_dump_log_decodes_transaction_state(
-    dump: Callable[..., Any], start: Callable[..., Any], topic: str, transactions: Any
+    dump: Callable[..., Any],
+    start: Callable[..., Any],
+    topic: str,
+    transactions: Any,
+    kafka_tool: Callable[..., Any],
+    eventually: Callable[..., Any],
 ) -> None:
     write_and_abort(start(topic), topic)
 
+    # The client's response comes before the markers are written, and the last record after them.
+    describe = ["--bootstrap-server", transactions.bootstrap, "describe", "--transactional-id", topic]
+    eventually(lambda: "CompleteAbort" in kafka_tool("kafka-transactions", *describe).stdout)
     logs = [path for path in transactions.data_dir.glob(f"__transaction_state-*/{SEGMENT}.log") if path.stat().st_size]
     text = "\n".join(dump(path, "--transaction-log-decoder").stdout for path in logs)
 
