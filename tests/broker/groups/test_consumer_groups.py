@@ -278,6 +278,58 @@ def test_rejected_write_leaves_the_group_as_it_was(node: Any) -> None:
     assert beat(node, "m2").member_epoch == 3
 
 
+def test_removal_that_cannot_be_written_is_repeated(node: Any) -> None:
+    beat(node, "m1")
+    node.log.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    node.advance(60_000)
+    assert node.consumer_group().members
+    node.log.append_error = ErrorCode.NONE
+
+    node.advance(500)
+
+    assert not node.consumer_group().members
+
+
+def test_member_whose_leave_cannot_be_written_keeps_its_session(node: Any) -> None:
+    beat(node, "m1")
+    node.log.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    left = beat(node, "m1", -1)
+    node.log.append_error = ErrorCode.NONE
+    assert left.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert node.consumer_group().members
+
+    node.advance(45_000)
+
+    assert not node.consumer_group().members
+
+
+def test_assignment_of_which_a_batch_is_rejected_is_computed_again(node: Any) -> None:
+    for number in range(IN_PLACE_SIZE_MAX + 1):
+        beat(node, f"m{number}", subscribed_topic_names=["large"])
+    node.advance(1_000)
+    beat(node, "late", subscribed_topic_names=["large"])
+    group, append = node.consumer_group(), node.log.append
+    batches: list[int] = []
+
+    def reject_second(*arguments: Any, **more: Any) -> Any:
+        batches.append(1)
+        node.log.append_error = ErrorCode.NOT_ENOUGH_REPLICAS if len(batches) == 2 else ErrorCode.NONE
+        return append(*arguments, **more)
+
+    node.log.append = reject_second
+    node.advance(1_000)
+    assert group.assignment_epoch == group.epoch - 1
+    node.log.append = append
+    node.log.append_error = ErrorCode.NONE
+
+    beat(node, "late", group.members["late"].member_epoch)
+    node.advance(1_000)
+
+    assert group.assignment_epoch == group.epoch
+    owners = [each for target in group.target.values() for each in target.get(node.metadata.topic_id("large"), ())]
+    assert sorted(owners) == list(range(LARGE))
+
+
 def test_response_waits_until_its_records_are_committed(node: Any) -> None:
     node.log.is_held = True
 

@@ -6,8 +6,8 @@ Source: GroupMetadataManager of Apache Kafka 4.3 (replay, onLoaded, *Timeout).
 """
 
 import logging
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
 
 from ottla.coordinator.result import CoordinatorResult
 from ottla.coordinator.shard import CoordinatorTimer
@@ -30,6 +30,10 @@ log = logging.getLogger(__name__)
 
 ASSIGNMENT_JOB: Final = "assignment"
 REGEX_JOB: Final = "regex"
+RETRY_MS: Final = 500
+"""After which the removal of a member is written again, if it could not be (Kafka's constant)."""
+
+ResponseT = TypeVar("ResponseT")
 
 
 class ConsumerGroups:
@@ -119,7 +123,7 @@ class ConsumerGroups:
 
     def renew_session(self, group_id: str, member_id: str) -> None:
         """Start a member's session again."""
-        self._timer.schedule(
+        self._schedule_removal(
             ("consumer-session", group_id, member_id),
             self.settings.session_timeout_ms(group_id),
             lambda: self._fence(group_id, member_id, "its session timed out"),
@@ -136,7 +140,18 @@ class ConsumerGroups:
                 return None
             return self._fence(group_id, member_id, f"it did not leave epoch {epoch} within its rebalance timeout")
 
-        self._timer.schedule(("consumer-rebalance", group_id, member_id), member.rebalance_timeout_ms, expire)
+        self._schedule_removal(("consumer-rebalance", group_id, member_id), member.rebalance_timeout_ms, expire)
+
+    def _schedule_removal(self, key: tuple[str, ...], delay_ms: int, remove: Callable[[], GroupResult | None]) -> None:
+        """Call ``remove`` after a time, and again for as long as what it returns cannot be written."""
+
+        def run() -> GroupResult | None:
+            result = remove()
+            if result is not None:
+                self._timer.schedule(key, RETRY_MS, run)
+            return result
+
+        self._timer.schedule(key, delay_ms, run)
 
     def end_revocation(self, group_id: str, member_id: str) -> None:
         self._timer.cancel(("consumer-rebalance", group_id, member_id))
@@ -147,13 +162,21 @@ class ConsumerGroups:
 
     # Removal of members
 
-    def remove_members(self, group: ConsumerGroup, members: Sequence[ConsumerMember]) -> list[GroupRecord]:
-        """Return the records that remove ``members``; their timers end at once. None for no members."""
+    def remove_members(
+        self, group: ConsumerGroup, members: Sequence[ConsumerMember], response: ResponseT
+    ) -> CoordinatorResult[GroupRecord, ResponseT]:
+        """Return the removal of ``members``; their timers end with it, and go on if it cannot be written."""
         if not members:
-            return []
-        for member in members:
-            self._cancel_timers(group.group_id, member.member_id)
-        return removal_records(group, members, self.topics)
+            return CoordinatorResult(response=response)
+
+        def end_timers(error: ErrorCode) -> None:
+            for member in members:
+                # One may have joined again with its id.
+                if error is ErrorCode.NONE and member.member_id not in group.members:
+                    self._cancel_timers(group.group_id, member.member_id)
+
+        records = removal_records(group, members, self.topics)
+        return CoordinatorResult(records=records, response=response, on_append=end_timers)
 
     def _fence(self, group_id: str, member_id: str, reason: str) -> GroupResult | None:
         group = self.groups.get(group_id)
@@ -161,4 +184,4 @@ class ConsumerGroups:
         if group is None or member is None:
             return None
         log.info("Group %s drops %s: %s", quoted(group_id), quoted(member_id), reason)
-        return CoordinatorResult(records=self.remove_members(group, [member]), response=None)
+        return self.remove_members(group, [member], None)

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from ottla.coordinator.result import CoordinatorResult
 from ottla.coordinator.shard import CoordinatorTimer
+from ottla.errors import ErrorCode
 from ottla.groups.log import GroupRecord
 from ottla.groups.result import GroupResult
 from ottla.purgatory.steps import Steps
@@ -79,4 +80,12 @@ class GroupJobs:
                 # Written before the job goes on: it reads the state that they change.
                 break
         self._schedule(kind, group_id)
-        return CoordinatorResult(records=records, response=None) if records else None
+        if not records:
+            return None
+
+        def end_if_rejected(error: ErrorCode) -> None:
+            # The next batches would be based on one that is missing. The next heartbeat may start the job again.
+            if error is not ErrorCode.NONE:
+                self.cancel(kind, group_id)
+
+        return CoordinatorResult(records=records, response=None, on_append=end_if_rejected)

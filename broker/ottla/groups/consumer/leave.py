@@ -34,7 +34,7 @@ def leave(
     response = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
     log.info("Group %s: %s leaves", quoted(group.group_id), quoted(member.member_id))
     if request.instance_id is None or request.member_epoch != LEAVE_STATIC_EPOCH:
-        return CoordinatorResult(records=groups.remove_members(group, [member]), response=response)
+        return groups.remove_members(group, [member], response)
     # The epochs of its partitions are 0: whatever it commits when it is back is newer.
     away = replace(
         member,
@@ -79,8 +79,7 @@ def remove_by_leave_group(
                 member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=int(error)
             )
         )
-    records = groups.remove_members(group, list(removed.values()))
-    return CoordinatorResult(records=records, response=LeaveGroupResponse(members=responses))
+    return groups.remove_members(group, list(removed.values()), LeaveGroupResponse(members=responses))
 
 
 def _identified(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:

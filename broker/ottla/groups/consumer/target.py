@@ -101,6 +101,7 @@ def _compute(
     subscriptions: list[MemberSubscription] = []
     counts: dict[Uuid, int] = {}
     known_ids: dict[tuple[tuple[str, ...], str], frozenset[Uuid]] = {}
+    taken: dict[Uuid, set[int]] = {}
     for member in members.values():
         topic_ids = _topic_ids(groups, group, member, known_ids)
         for topic_id in topic_ids - counts.keys():
@@ -110,7 +111,7 @@ def _compute(
                 member_id=member.member_id,
                 instance_id=member.instance_id,
                 topic_ids=topic_ids,
-                assigned=group.target_of(member),
+                assigned=_take(group.target_of(member), taken),
             )
         )
         if len(subscriptions) % _MEMBERS_PER_STEP == 0:
@@ -118,6 +119,20 @@ def _compute(
     spec = GroupSpec(members=subscriptions, subscription_type=_type_of(known_ids), partition_counts=counts)
     assigned = yield from ASSIGNORS[assignor].assign(spec)
     return dict(assigned)
+
+
+def _take(target: Assignment, taken: dict[Uuid, set[int]]) -> Assignment:
+    """Return the part of a member's last target that no member before it has, and add it to ``taken``.
+
+    Two members have the same partition when only some batches of the last target were written.
+    """
+    own: dict[Uuid, frozenset[int]] = {}
+    for topic_id, partitions in target.items():
+        others = taken.setdefault(topic_id, set())
+        if left := partitions - others:
+            own[topic_id] = left
+        others |= left
+    return target if own == target else own
 
 
 def _type_of(subscriptions: Collection[tuple[tuple[str, ...], str]]) -> SubscriptionType:
