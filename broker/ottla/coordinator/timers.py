@@ -66,14 +66,19 @@ class Timers:
                 return queued_ms
         return None
 
-    def run_due(self, now_ms: int) -> int:
-        """Run every operation whose deadline is at or before ``now_ms``, the earliest first; return how many."""
+    def run_due(self, now_ms: int, is_over: Callable[[], bool] = lambda: False) -> int:
+        """Run the operations whose deadline is at or before ``now_ms``, the earliest first; return how many.
+
+        It ends early, after at least one, once ``is_over`` returns True.
+        """
         count = 0
         while (deadline_ms := self.next_deadline_ms()) is not None and deadline_ms <= now_ms:
             _, _, key, timer = heapq.heappop(self._heap)
             del self._by_key[key]
             timer.operation()
             count += 1
+            if is_over():
+                break
         return count
 
     def _push(self, key: Hashable, timer: _Timer) -> None:

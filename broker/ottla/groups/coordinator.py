@@ -134,9 +134,9 @@ class GroupCoordinator:
     def leave_group(self, request: LeaveGroupRequest) -> Delayed[LeaveGroupResponse]:
         return self._classic.leave_group(request)
 
-    def prepare_topics(self, names: Iterable[str]) -> Steps[None]:
-        """See `ClusterTopics.prepare`; before a heartbeat that subscribes to many."""
-        return self._topics.prepare(names)
+    def prepare_consumer_heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> Steps[None]:
+        """See `ConsumerGroupService.prepare`."""
+        return self._consumer.prepare(request)
 
     def consumer_heartbeat(
         self, client: Client, api_version: int, request: ConsumerGroupHeartbeatRequest, may_describe: MayDescribe

@@ -29,7 +29,7 @@ def consumer_group_heartbeat(context: RequestContext, request: ConsumerGroupHear
             if number % ITEMS_PER_STEP == 0:
                 yield None
         request.subscribed_topic_names = yield from sorted_in_steps(names)
-        yield from context.services.groups.prepare_topics(request.subscribed_topic_names)
+    yield from context.services.groups.prepare_consumer_heartbeat(request)
     client = Client(client_id=context.client_id or "", host=f"/{context.connection.host}")
     return context.services.groups.consumer_heartbeat(
         client,

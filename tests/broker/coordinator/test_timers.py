@@ -31,6 +31,16 @@ def test_scheduling_again_moves_the_deadline() -> None:
     assert ran == ["sooner", "later"]
 
 
+def test_run_ends_early_after_at_least_one() -> None:
+    timers, ran = Timers(), []
+    for number in range(3):
+        timers.schedule(number, 100, lambda number=number: ran.append(number))
+
+    counts = [timers.run_due(100, lambda: True), timers.run_due(100, lambda: len(ran) == 3)]
+
+    assert (counts, ran) == ([1, 2], [0, 1, 2])
+
+
 def test_cancelled_timer_does_not_run() -> None:
     timers, ran = Timers(), []
     timers.schedule(("x", 1), 100, lambda: ran.append(1))

@@ -145,6 +145,13 @@ def test_heartbeats_are_frequent_while_members_move_to_a_new_epoch(new_group_nod
     assert intervals_ms == [500, 500, 5_000, 500]
 
 
+def test_members_of_a_stable_group_heartbeat_as_usual_on_the_next_coordinator(node: Any) -> None:
+    beat(node, "m1")
+    node.restart()
+
+    assert beat(node, "m1", 2).heartbeat_interval_ms == 5_000
+
+
 @pytest.mark.parametrize(
     ("members", "config", "interval_ms"),
     [

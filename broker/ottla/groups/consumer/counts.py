@@ -51,6 +51,12 @@ class SubscriptionCounts:
     def __contains__(self, topic: str) -> bool:
         return topic in self._by_name or topic in self._by_regex
 
+    def regex_given_up(self, old: ConsumerMember, new: ConsumerMember) -> str | None:
+        """Return the expression that goes with its last member, if ``new`` instead of ``old`` has another or none."""
+        before = old.subscribed_topic_regex
+        is_last = before != new.subscribed_topic_regex and self.regexes[before] == 1
+        return before if is_last else None
+
     def replace(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
         """Count ``new`` instead of ``old``."""
         before = old.subscribed_topic_names if old is not None else ()

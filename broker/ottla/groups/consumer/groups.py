@@ -20,6 +20,7 @@ from ottla.groups.consumer.jobs import GroupJobs
 from ottla.groups.consumer.member import ConsumerMember, MemberState
 from ottla.groups.consumer.replay import is_consumer_group_record, replay_record
 from ottla.groups.consumer.settings import ConsumerGroupSettings
+from ottla.groups.consumer.state import ConsumerGroupState
 from ottla.groups.consumer.topics import ClusterTopics
 from ottla.groups.log import GroupRecord
 from ottla.groups.result import GroupResult
@@ -116,6 +117,9 @@ class ConsumerGroups:
     def start(self) -> None:
         """Start the sessions of all loaded members, and the time-outs of those that are revoking partitions."""
         for group in self.groups.values():
+            if group.state in (ConsumerGroupState.STABLE, ConsumerGroupState.EMPTY):
+                # It was loaded, and did not change: its members need no frequent heartbeats.
+                group.epoch_changed_ms = None
             for member in group.members.values():
                 self.renew_session(group.group_id, member.member_id)
                 if member.state is MemberState.UNREVOKED_PARTITIONS:

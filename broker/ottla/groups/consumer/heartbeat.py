@@ -134,7 +134,7 @@ def _heartbeat_interval_ms(groups: ConsumerGroups, group: ConsumerGroup, epoch: 
 
     A partition moves in two steps, each of which waits for a heartbeat: one member revokes it, then the other may have
     it. With 5 s between heartbeats a group of ten takes 10 s to start. The more members, the longer the interval, so
-    that they send 1,000 heartbeats a second at most for this.
+    that those of one group send 1,000 heartbeats a second at most for this.
     """
     usual_ms, settling_ms = groups.settings.heartbeat_interval_ms(group.group_id), groups.settings.settling_interval_ms
     changed_ms = group.epoch_changed_ms
@@ -328,9 +328,8 @@ def _update_epoch(
     now_ms = groups.clock.monotonic_ms()
     if not must_increment and not group.has_stale_topics(groups.topics, now_ms):
         return group.epoch
-    before, after = old.subscribed_topic_regex, new.subscribed_topic_regex
-    is_last = before != after and bool(before) and group.subscriptions.regexes[before] == 1
-    names = group.subscriptions.topics_after([old], new, {before: None} if is_last else None)
+    given_up = group.subscriptions.regex_given_up(old, new)
+    names = group.subscriptions.topics_after([old], new, None if given_up is None else {given_up: None})
     topics_hash = groups.topics.hash_of(names)
     epoch = group.epoch
     if must_increment or topics_hash != group.metadata_hash:

@@ -20,6 +20,7 @@ from ottla.groups.consumer.member import ConsumerMember
 from ottla.groups.consumer.records import epoch_record, regex_record
 from ottla.groups.log import GroupRecord
 from ottla.groups.regex import check_pattern, resolve
+from ottla.purgatory.steps import sorted_in_steps
 from ottla.quoting import quoted
 
 log = logging.getLogger(__name__)
@@ -58,30 +59,29 @@ def update_regexes(
     subscriptions = group.subscriptions
     change = RegexChange.NONE
     is_new_regex = False
+    given_up = subscriptions.regex_given_up(old, new)
+    if given_up is not None:
+        records.append(regex_record(group.group_id, given_up, None))
     if before != after:
         change = RegexChange.UPDATED
-        if before and subscriptions.regexes[before] == 1:
-            records.append(regex_record(group.group_id, before, None))
         if not after or (subscriptions.regexes[after] and after in subscriptions.resolved):
             change = RegexChange.UPDATED_AND_RESOLVED
         elif not subscriptions.regexes[after]:
             check_pattern(after)
             is_new_regex = True
-    if is_new_regex or subscriptions.regexes:
-        counts = subscriptions.regexes.copy()
-        counts.subtract([before] if before else [])
-        counts.update([after] if after else [])
-        wanted = [regex for regex, count in counts.items() if count > 0]
-        if (
-            wanted
-            and not groups.jobs.is_running(REGEX_JOB, group.group_id)
-            and _needs_search(groups, group, wanted, is_new_regex=is_new_regex)
-        ):
-            groups.jobs.start(REGEX_JOB, group.group_id, _search(groups, group.group_id, wanted, may_describe))
+    count = len(subscriptions.regexes) - (given_up is not None) + is_new_regex
+    if (
+        count > 0
+        and not groups.jobs.is_running(REGEX_JOB, group.group_id)
+        and _needs_search(groups, group, count, is_new_regex=is_new_regex)
+    ):
+        wanted = [*(regex for regex in subscriptions.regexes if regex != given_up), *([after] if is_new_regex else [])]
+        groups.jobs.start(REGEX_JOB, group.group_id, _search(groups, group.group_id, wanted, may_describe))
     return change
 
 
-def _needs_search(groups: ConsumerGroups, group: ConsumerGroup, wanted: list[str], *, is_new_regex: bool) -> bool:
+def _needs_search(groups: ConsumerGroups, group: ConsumerGroup, count: int, *, is_new_regex: bool) -> bool:
+    """Return whether the expressions, ``count`` with this heartbeat, are to be searched now."""
     resolved = group.subscriptions.resolved
     # All are resolved together: any of them has the time and the version of all.
     last = next(iter(resolved.values()), None)
@@ -93,7 +93,7 @@ def _needs_search(groups: ConsumerGroups, group: ConsumerGroup, wanted: list[str
         return False
     return (
         is_new_regex
-        or len(wanted) != len(resolved)
+        or count != len(resolved)
         or last.version < groups.topics.new_topics_version
         or age_ms > groups.config.consumer_regex_refresh_interval_ms
     )
@@ -115,7 +115,7 @@ def _search(groups: ConsumerGroups, group_id: str, wanted: Iterable[str], may_de
                 topics.append(topic)
             if number % _TOPICS_PER_STEP == 0:
                 yield None
-        found[regex] = ResolvedRegex(tuple(sorted(topics)), version, started_ms)
+        found[regex] = ResolvedRegex(tuple((yield from in_job(sorted_in_steps(topics)))), version, started_ms)
         yield from in_job(groups.topics.prepare(topics))
     group = groups.groups.get(group_id)
     if group is not None:

@@ -3,6 +3,8 @@
 Source: GroupCoordinatorService of Apache Kafka 4.3.
 """
 
+from collections.abc import Iterable
+from itertools import chain
 from typing import Final, Protocol
 
 from ottla.coordinator.runtime import CoordinatorRuntime
@@ -39,6 +41,21 @@ class ConsumerGroupService:
     def __init__(self, *, runtime: CoordinatorRuntime[ConsumerGroupShard], config: GroupConfig) -> None:
         self._runtime = runtime
         self._config = config
+
+    def prepare(self, request: ConsumerGroupHeartbeatRequest) -> Steps[None]:
+        """Hash the topics in slices that `heartbeat` is going to compare: those of the request, and of a loaded group.
+
+        ``request.subscribed_topic_names`` is as there.
+        """
+        names: Iterable[str] = request.subscribed_topic_names or ()
+        try:
+            groups = self._runtime.context_for(request.group_id).shard.consumers
+        except KafkaError:
+            return  # `heartbeat` responds
+        group = groups.groups.get(request.group_id)
+        if group is not None and group.has_stale_topics(groups.topics, groups.clock.monotonic_ms()):
+            names = chain(names, group.subscriptions.topics)
+        yield from groups.topics.prepare(names)
 
     def heartbeat(
         self,
