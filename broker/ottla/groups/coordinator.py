@@ -15,6 +15,7 @@ from ottla.groups.administration import GroupAdministration
 from ottla.groups.classic.service import ClassicGroupService
 from ottla.groups.client import Client
 from ottla.groups.config import GroupConfig
+from ottla.groups.consumer.reconciliation import OwnedPartitions
 from ottla.groups.consumer.regex_resolution import MayDescribe
 from ottla.groups.consumer.service import ConsumerGroupService
 from ottla.groups.consumer.settings import ConsumerGroupSettings
@@ -139,9 +140,14 @@ class GroupCoordinator:
         return self._consumer.prepare(request)
 
     def consumer_heartbeat(
-        self, client: Client, api_version: int, request: ConsumerGroupHeartbeatRequest, may_describe: MayDescribe
+        self,
+        client: Client,
+        api_version: int,
+        request: ConsumerGroupHeartbeatRequest,
+        owned: OwnedPartitions | None,
+        may_describe: MayDescribe,
     ) -> Delayed[ConsumerGroupHeartbeatResponse]:
-        return self._consumer.heartbeat(client, api_version, request, may_describe)
+        return self._consumer.heartbeat(client, api_version, request, owned, may_describe)
 
     # Offsets
 

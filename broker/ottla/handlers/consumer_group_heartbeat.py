@@ -6,10 +6,12 @@ Source: ConsumerGroupHeartbeatRequest.json; KafkaApis.handleConsumerGroupHeartbe
 
 from ottla.errors import ErrorCode
 from ottla.groups.client import Client
+from ottla.groups.consumer.reconciliation import OwnedPartitions
 from ottla.groups.consumer.service import error_response
 from ottla.handlers.api import HandlerResult, RequestContext, serves
 from ottla.handlers.consumer_protocol import is_consumer_protocol_enabled
 from ottla.purgatory.steps import ITEMS_PER_STEP, Steps, sorted_in_steps, unique_in_steps
+from ottla.types import Uuid
 from ottla.wire.acl_codes import Operation, ResourceType
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
@@ -29,11 +31,25 @@ def consumer_group_heartbeat(context: RequestContext, request: ConsumerGroupHear
             if number % ITEMS_PER_STEP == 0:
                 yield None
         request.subscribed_topic_names = yield from sorted_in_steps(names)
+    owned = yield from _owned_partitions(request)
     yield from context.services.groups.prepare_consumer_heartbeat(request)
     client = Client(client_id=context.client_id or "", host=f"/{context.connection.host}")
     return context.services.groups.consumer_heartbeat(
         client,
         context.api_version,
         request,
+        owned,
         lambda topic: context.would_be_allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic),
     )
+
+
+def _owned_partitions(request: ConsumerGroupHeartbeatRequest) -> Steps[OwnedPartitions | None]:
+    """Return the partitions that the member reports, which may be of thousands of topics."""
+    if request.topic_partitions is None:
+        return None
+    owned: dict[Uuid, list[int]] = {}
+    for number, topic in enumerate(request.topic_partitions, 1):
+        owned.setdefault(topic.topic_id, []).extend(topic.partitions)
+        if number % ITEMS_PER_STEP == 0:
+            yield None
+    return owned

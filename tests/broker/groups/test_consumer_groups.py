@@ -1,6 +1,7 @@
 """Consumer groups where no recording of Kafka reaches: large groups, slices, configuration of groups, lost writes."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -249,7 +250,8 @@ def configure(node: Any, **values: str) -> None:
     )
 
 
-def test_group_has_a_session_timeout_and_heartbeat_interval_of_its_own(node: Any) -> None:
+def test_group_has_a_session_timeout_and_heartbeat_interval_of_its_own(new_group_node: Callable[..., Any]) -> None:
+    node = new_group_node(config=GroupConfig(consumer_settling_heartbeat_interval_ms=0))
     configure(node, session_timeout_ms="50000", heartbeat_interval_ms="6000")
 
     joined = beat(node, "m1")
@@ -258,10 +260,22 @@ def test_group_has_a_session_timeout_and_heartbeat_interval_of_its_own(node: Any
 
     node.advance(1)
     assert not node.consumer_group().members
-    assert joined.error_code == ErrorCode.NONE
+    assert (joined.error_code, joined.heartbeat_interval_ms) == (ErrorCode.NONE, 6_000)
 
 
-@pytest.mark.parametrize(("value", "timeout_ms"), [("1", 45_000), ("999999", 60_000), ("x", 45_000)])
+def test_assignor_that_another_implementation_was_given_counts_as_the_default(node: Any) -> None:
+    beat(node, "m1")
+    group = node.consumer_group()
+    group.put_member(replace(group.members["m1"], server_assignor="com.example.Assignor"))
+
+    joined = beat(node, "m2")
+
+    assert (joined.member_epoch, group.assignment_epoch) == (group.epoch, group.epoch)
+
+
+@pytest.mark.parametrize(
+    ("value", "timeout_ms"), [("1", 45_000), ("999999", 60_000), ("x", 45_000), (" +50000 ", 50_000)]
+)
 def test_value_of_a_group_stays_within_the_nodes_bounds(node: Any, value: str, timeout_ms: int) -> None:
     configure(node, session_timeout_ms=value)
     beat(node, "m1")

@@ -6,10 +6,13 @@ Source: ModernGroup.subscribedTopicNames, SubscriptionCount of Apache Kafka 4.3.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ottla.groups.consumer.member import ConsumerMember
+
+KeyT = TypeVar("KeyT", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +122,13 @@ class SubscriptionCounts:
         return {*member.subscribed_topic_names, *resolved.topics}
 
 
+def add_count(counts: Counter[KeyT], key: KeyT, change: int) -> None:
+    """Add ``change``; a count that becomes 0 is removed."""
+    counts[key] += change
+    if counts[key] <= 0:
+        del counts[key]
+
+
 def _subtract(counts: Counter[str], keys: Iterable[str]) -> None:
     for key in keys:
-        left = counts[key] - 1
-        if left > 0:
-            counts[key] = left
-        else:
-            del counts[key]
+        add_count(counts, key, -1)

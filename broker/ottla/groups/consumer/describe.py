@@ -3,7 +3,7 @@
 Source: ConsumerGroup.asDescribedGroup, ConsumerGroupMember.asConsumerGroupDescribeMember of Apache Kafka 4.3.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from ottla.groups.consumer.group import ConsumerGroup
@@ -21,7 +21,7 @@ _CLASSIC_MEMBER: Final = 0
 _CONSUMER_MEMBER: Final = 1
 
 
-def describe(group: ConsumerGroup, topics: ClusterTopics, default_assignor: str) -> Steps[DescribedGroup]:
+def describe(group: ConsumerGroup, topics: ClusterTopics, assignors: Sequence[str]) -> Steps[DescribedGroup]:
     """Return state, epochs and members, all as they are now: members are immutable."""
     targets = {member_id: group.target.get(member_id, NO_ASSIGNMENT) for member_id in group.members}
     members = list(group.members.values())
@@ -30,7 +30,7 @@ def describe(group: ConsumerGroup, topics: ClusterTopics, default_assignor: str)
         group_state=group.state.value,
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
-        assignor_name=group.preferred_assignor(default_assignor),
+        assignor_name=group.preferred_assignor(assignors),
     )
     described.members = yield from map_in_steps(
         lambda member: _describe_member(member, targets[member.member_id], topics), members

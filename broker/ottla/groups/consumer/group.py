@@ -7,10 +7,11 @@ Source: ConsumerGroup, ModernGroup of Apache Kafka 4.3.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.groups.consumer.counts import SubscriptionCounts
+from ottla.groups.consumer.counts import SubscriptionCounts, add_count
 from ottla.groups.consumer.member import (
     NO_ASSIGNMENT,
     Assignment,
@@ -23,7 +24,7 @@ from ottla.types import Uuid
 
 FIRST_EPOCH: Final = 1
 METADATA_REFRESH_INTERVAL_MS: Final = 2**31 - 1
-"""The time after which a group compares its topics with their hash unasked (Kafka's constant)."""
+"""The time after which a group compares its topics with their hash without a change of them (Kafka's constant)."""
 
 
 class ConsumerGroup:
@@ -160,13 +161,9 @@ class ConsumerGroup:
         if member is None:
             return
         if member.state is MemberState.STABLE:
-            self._stable_by_epoch[member.member_epoch] += change
-            if not self._stable_by_epoch[member.member_epoch]:
-                del self._stable_by_epoch[member.member_epoch]
+            add_count(self._stable_by_epoch, member.member_epoch, change)
         if member.server_assignor is not None:
-            self.assignors[member.server_assignor] += change
-            if not self.assignors[member.server_assignor]:
-                del self.assignors[member.server_assignor]
+            add_count(self.assignors, member.server_assignor, change)
 
     def _own_partitions(self, member: ConsumerMember) -> None:
         # The newest record counts: a member that an older one shows as the owner has lost the partition meanwhile.
@@ -187,17 +184,20 @@ class ConsumerGroup:
                     del self._owners[topic_id]
 
     def preferred_assignor(
-        self, default: str, old: ConsumerMember | None = None, new: ConsumerMember | None = None
+        self, assignors: Sequence[str], old: ConsumerMember | None = None, new: ConsumerMember | None = None
     ) -> str:
-        """Return the assignor that most members request, counting ``new`` instead of ``old``."""
+        """Return the one of ``assignors`` that most members request, counting ``new`` instead of ``old``.
+
+        The first one if no member requests any of them: the log of JVM Kafka may have classes that it was given.
+        """
         counts = self.assignors
         if old is not new:
             counts = counts.copy()
             for member, change in ((old, -1), (new, 1)):
                 if member is not None and member.server_assignor is not None:
                     counts[member.server_assignor] += change
-        wanted = [(count, name) for name, count in counts.items() if count > 0]
-        return max(wanted, key=lambda entry: entry[0])[1] if wanted else default
+        wanted = [(count, name) for name, count in counts.items() if count > 0 and name in assignors]
+        return max(wanted, key=lambda entry: entry[0])[1] if wanted else assignors[0]
 
     # The next check of the topics
 

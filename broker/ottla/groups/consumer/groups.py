@@ -169,7 +169,7 @@ class ConsumerGroups:
     def remove_members(
         self, group: ConsumerGroup, members: Sequence[ConsumerMember], response: ResponseT
     ) -> CoordinatorResult[GroupRecord, ResponseT]:
-        """Return the removal of ``members``; their timers end with it, and go on if it cannot be written."""
+        """Return the removal of ``members``; their timers end with it, and continue if it cannot be written."""
         if not members:
             return CoordinatorResult(response=response)
 

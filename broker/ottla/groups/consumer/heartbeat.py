@@ -52,11 +52,13 @@ class Heartbeat:
 
     Attributes:
         subscribed_topic_names: sorted, each once; None for no change.
+        owned: the partitions that the member reports; None for no change.
     """
 
     client: Client
     request: ConsumerGroupHeartbeatRequest
     subscribed_topic_names: tuple[str, ...] | None
+    owned: OwnedPartitions | None
     may_describe: MayDescribe
 
     @property
@@ -69,15 +71,6 @@ class Heartbeat:
         request = self.request
         has_subscription = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
         return request.rebalance_timeout_ms != NOT_SET and has_subscription and request.topic_partitions is not None
-
-    def owned(self) -> OwnedPartitions | None:
-        """Return the partitions that the member reports."""
-        if self.request.topic_partitions is None:
-            return None
-        owned: dict[Uuid, list[int]] = {}
-        for topic in self.request.topic_partitions:
-            owned.setdefault(topic.topic_id, []).extend(topic.partitions)
-        return owned
 
 
 def heartbeat(
@@ -93,7 +86,7 @@ def heartbeat(
     records: list[GroupRecord] = []
     group = _group(groups, beat, records)
     _check_size(groups, group, request.member_id)
-    owned = beat.owned()
+    owned = beat.owned
     member = _member(groups, group, beat, owned, records)
     updated = _with_request(member, beat)
     if updated != member:

@@ -68,12 +68,11 @@ class Reconciliation:
 
     def _still_owns(self, revoked: EpochAssignment) -> bool:
         """Return whether the member owns a partition of ``revoked``, or does not report what it owns."""
-        if self.owned is None:
+        owned = self.owned
+        if owned is None:
             return True
         return any(
-            not revoked[topic_id].keys().isdisjoint(partitions)
-            for topic_id, partitions in self.owned.items()
-            if topic_id in revoked
+            not partitions.keys().isdisjoint(owned.get(topic_id, ())) for topic_id, partitions in revoked.items()
         )
 
     def _without_unsubscribed(self, member: ConsumerMember) -> ConsumerMember:

@@ -9,7 +9,9 @@ from ottla.config.group_keys import (
     CONSUMER_ASSIGNMENT_INTERVAL,
     CONSUMER_HEARTBEAT_INTERVAL,
     CONSUMER_SESSION_TIMEOUT,
+    GROUP_KEYS,
 )
+from ottla.config.key import InvalidConfigError, parse_value
 from ottla.groups.config import GroupConfig
 
 
@@ -48,7 +50,12 @@ class ConsumerGroupSettings:
     def _own(self, group_id: str, key: str, default: int, bounds_ms: tuple[int, int]) -> int:
         """Return the group's own value, within the bounds that the node has now."""
         text = self._overrides(group_id).get(key)
-        # The controller has validated it; another release may have written something else.
-        if text is None or not text.isdecimal():
+        if text is None:
             return default
-        return min(max(int(text), bounds_ms[0]), bounds_ms[1])
+        try:
+            value = parse_value(GROUP_KEYS[key], text)
+        except InvalidConfigError:
+            # The controller has validated it; another release may have written something else.
+            return default
+        assert isinstance(value, int)
+        return min(max(value, bounds_ms[0]), bounds_ms[1])

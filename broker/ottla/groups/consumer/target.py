@@ -69,7 +69,7 @@ def target_for(
         return last
     members = {each.member_id: each for each in group.members.values() if each.member_id != previous_id}
     members[new.member_id] = new
-    assignor = group.preferred_assignor(groups.config.consumer_assignors[0], old, new)
+    assignor = group.preferred_assignor(groups.config.consumer_assignors, old, new)
     computed = run_to_end(_compute(groups, group, assignor, members))
     for member_id, assignment in computed.items():
         if assignment != group.target.get(member_id):
@@ -163,7 +163,7 @@ def _assign_in_slices(groups: ConsumerGroups, group_id: str) -> GroupJob:
     if group is None:
         return
     epoch, started_ms = group.epoch, groups.clock.monotonic_ms()
-    assignor = group.preferred_assignor(groups.config.consumer_assignors[0])
+    assignor = group.preferred_assignor(groups.config.consumer_assignors)
     members = dict(group.members)
     yield None
     computed = yield from in_job(_compute(groups, group, assignor, members))
