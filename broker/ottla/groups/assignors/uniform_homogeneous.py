@@ -23,7 +23,8 @@ from ottla.purgatory.steps import Steps, sorted_in_steps
 from ottla.types import Uuid
 
 _PARTITIONS_PER_STEP: Final = 1024
-_MEMBERS_PER_STEP: Final = 64
+_TOPICS_PER_STEP: Final = 512
+"""Entries of members' assignments; a member without any counts for one."""
 
 
 class _Quotas:
@@ -68,12 +69,15 @@ def assign_homogeneous(members: list[MemberSubscription], partition_counts: Mapp
     quotas = _Quotas(sum(partition_counts[topic_id] for topic_id in subscribed), len(members))
     target: Assignment = {}
     unfilled: list[tuple[str, int]] = []
-    for number, member in enumerate(members, 1):
+    topics = 0
+    for member in members:
         kept, size = yield from _keep(member.assigned, subscribed, quotas.next_maximum, unassigned)
         target[member.member_id] = kept
         if unused := quotas.take_unused(size):
             unfilled.append((member.member_id, unused))
-        if number % _MEMBERS_PER_STEP == 0:
+        topics += 1 + len(member.assigned)
+        if topics >= _TOPICS_PER_STEP:
+            topics = 0
             yield None
     yield from _assign(target, unfilled, unassigned)
     return target
@@ -136,19 +140,38 @@ def _keep(
 
 def _assign(target: Assignment, unfilled: Iterable[tuple[str, int]], unassigned: list[tuple[Uuid, int]]) -> Steps[None]:
     """Give the unassigned partitions to the members in ``unfilled``, each with the number that it may get."""
-    start = 0
-    for number, (member_id, unused) in enumerate(unfilled, 1):
+    start = work = 0
+    for member_id, unused in unfilled:
+        end = min(start + unused, len(unassigned))
         added: dict[Uuid, list[int]] = {}
-        for topic_id, partition in unassigned[start : start + unused]:
-            added.setdefault(topic_id, []).append(partition)
+        while start < end:
+            chunk = unassigned[start : min(start + _PARTITIONS_PER_STEP - work, end)]
+            for topic_id, partition in chunk:
+                added.setdefault(topic_id, []).append(partition)
+            start += len(chunk)
+            work += len(chunk)
+            if work >= _PARTITIONS_PER_STEP:
+                work = 0
+                yield None
         if added:
-            start += unused
-            kept = target[member_id]
-            target[member_id] = {
-                **kept,
-                **{topic_id: kept.get(topic_id, frozenset()).union(more) for topic_id, more in added.items()},
-            }
-        if number % _MEMBERS_PER_STEP == 0:
+            target[member_id] = yield from _with(target[member_id], added)
+        work += 1
+        if work >= _PARTITIONS_PER_STEP:
+            work = 0
             yield None
     if start < len(unassigned):
         raise PartitionAssignorError("partitions are left over: members own partitions that do not exist")
+
+
+def _with(kept: MemberAssignment, added: Mapping[Uuid, list[int]]) -> Steps[MemberAssignment]:
+    """Return an assignment with more partitions."""
+    result = dict(kept)
+    yield None
+    work = 0
+    for topic_id, partitions in added.items():
+        result[topic_id] = own = kept.get(topic_id, frozenset()).union(partitions)
+        work += 1 + len(own)
+        if work >= _PARTITIONS_PER_STEP:
+            work = 0
+            yield None
+    return result

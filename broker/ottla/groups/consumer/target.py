@@ -32,7 +32,8 @@ log = logging.getLogger(__name__)
 ASSIGNORS: Final[Mapping[str, Assignor]] = {each.name: each for each in (UniformAssignor(), RangeAssignor())}
 IN_PLACE_SIZE_MAX: Final = 200
 """Members and partitions of a group whose target is computed at once: in about a millisecond."""
-_MEMBERS_PER_STEP: Final = 16
+_TOPICS_PER_STEP: Final = 256
+"""Entries of members' assignments; a member without any counts for one."""
 _RECORDS_PER_BATCH: Final = 64
 
 
@@ -102,6 +103,7 @@ def _compute(
     counts: dict[Uuid, int] = {}
     known_ids: dict[tuple[tuple[str, ...], str], frozenset[Uuid]] = {}
     taken: dict[Uuid, set[int]] = {}
+    topics = 0
     for member in members.values():
         topic_ids = _topic_ids(groups, group, member, known_ids)
         for topic_id in topic_ids - counts.keys():
@@ -114,7 +116,9 @@ def _compute(
                 assigned=_take(group.target_of(member), taken),
             )
         )
-        if len(subscriptions) % _MEMBERS_PER_STEP == 0:
+        topics += 1 + len(subscriptions[-1].assigned)
+        if topics >= _TOPICS_PER_STEP:
+            topics = 0
             yield None
     spec = GroupSpec(members=subscriptions, subscription_type=_type_of(known_ids), partition_counts=counts)
     assigned = yield from ASSIGNORS[assignor].assign(spec)
@@ -182,13 +186,12 @@ def _assign_in_slices(groups: ConsumerGroups, group_id: str) -> GroupJob:
 def _batches(group: ConsumerGroup, computed: Mapping[str, Assignment]) -> Iterator[list[GroupRecord]]:
     """Yield the records of members that are still there and get another target."""
     records: list[GroupRecord] = []
-    unchanged = 0
+    topics = 0
     for member_id, assignment in computed.items():
         if member_id in group.members and assignment != group.target.get(member_id):
             records.append(target_assignment_record(group.group_id, member_id, assignment))
-        else:
-            unchanged += 1
-        if len(records) >= _RECORDS_PER_BATCH or unchanged >= _RECORDS_PER_BATCH:
+        topics += 1 + len(assignment)
+        if len(records) >= _RECORDS_PER_BATCH or topics >= _TOPICS_PER_STEP:
             yield records
-            records, unchanged = [], 0
+            records, topics = [], 0
     yield records
