@@ -277,6 +277,7 @@ def validate_group_config(values: Mapping[str, str], layers: BrokerLayers) -> No
     numbers = {name: int(values.get(name) or GROUP_KEYS[name].default or 0) for name in _BOUNDED_OF_GROUPS}
     for name, number in numbers.items():
         if name == CONSUMER_ASSIGNMENT_INTERVAL and name not in values:
+            # Checked only where the group has it, as in Kafka: else the broker's own value counts.
             continue
         setting = name.removeprefix("consumer.")
         least, most = f"group.consumer.min.{setting}", f"group.consumer.max.{setting}"

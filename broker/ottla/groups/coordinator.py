@@ -84,7 +84,7 @@ class GroupCoordinator:
         )
         self._runtime = CoordinatorRuntime(settings=settings, clock=clock, log=log)
         self._classic = ClassicGroupService(runtime=self._runtime, config=config)
-        self._consumer = ConsumerGroupService(runtime=self._runtime, config=config)
+        self._consumer = ConsumerGroupService(runtime=self._runtime, settings=self._consumer_settings)
         self._offsets = OffsetService(runtime=self._runtime)
         self._administration = GroupAdministration(runtime=self._runtime)
 

@@ -49,7 +49,6 @@ class GroupCoordinatorShard:
         self.offsets = OffsetStore()
         self.rebalancer = Rebalancer(config=config, clock=clock, random=random, timer=timer)
         self.consumers = ConsumerGroups(
-            config=config,
             settings=consumer_settings,
             topics=topics,
             clock=clock,

@@ -12,8 +12,8 @@ from typing import Final, TypeVar
 from ottla.coordinator.result import CoordinatorResult
 from ottla.coordinator.shard import CoordinatorTimer
 from ottla.errors import ErrorCode, KafkaError
+from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.classic.rebalance import Rebalancer
-from ottla.groups.config import GroupConfig
 from ottla.groups.consumer.fencing import removal_records
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.jobs import GroupJobs
@@ -43,7 +43,6 @@ class ConsumerGroups:
     def __init__(
         self,
         *,
-        config: GroupConfig,
         settings: ConsumerGroupSettings,
         topics: ClusterTopics,
         clock: Clock,
@@ -51,7 +50,6 @@ class ConsumerGroups:
         timer: CoordinatorTimer[GroupRecord],
         classic: Rebalancer,
     ) -> None:
-        self.config = config
         self.settings = settings
         self.topics = topics
         self.clock = clock
@@ -75,6 +73,10 @@ class ConsumerGroups:
         if group_id in self.classic.groups:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+
+    def of_any_protocol(self, group_id: str) -> ConsumerGroup | ClassicGroup | None:
+        """Return the group with this id, of whichever protocol."""
+        return self.groups.get(group_id) or self.classic.groups.get(group_id)
 
     def replay(self, record: GroupRecord) -> bool:
         """Change the group that a record belongs to; return False for a record of another kind."""

@@ -173,7 +173,7 @@ def _group(groups: ConsumerGroups, beat: Heartbeat, records: list[GroupRecord]) 
 
 
 def _check_size(groups: ConsumerGroups, group: ConsumerGroup, member_id: str) -> None:
-    size_max = groups.config.consumer_max_size
+    size_max = groups.settings.config.consumer_max_size
     if len(group.members) >= size_max and member_id not in group.members:
         raise KafkaError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,

@@ -95,7 +95,7 @@ def _needs_search(groups: ConsumerGroups, group: ConsumerGroup, count: int, *, i
         is_new_regex
         or count != len(resolved)
         or last.version < groups.topics.new_topics_version
-        or age_ms > groups.config.consumer_regex_refresh_interval_ms
+        or age_ms > groups.settings.config.consumer_regex_refresh_interval_ms
     )
 
 

@@ -11,7 +11,6 @@ from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.coordinator.shard import CoordinatorShard
 from ottla.errors import ErrorCode, InvalidRequestError, KafkaError
 from ottla.groups.client import Client
-from ottla.groups.config import GroupConfig
 from ottla.groups.consumer.describe import describe
 from ottla.groups.consumer.groups import ConsumerGroups
 from ottla.groups.consumer.heartbeat import Heartbeat, heartbeat
@@ -19,6 +18,7 @@ from ottla.groups.consumer.leave import leave
 from ottla.groups.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, NOT_SET
 from ottla.groups.consumer.reconciliation import OwnedPartitions
 from ottla.groups.consumer.regex_resolution import MayDescribe
+from ottla.groups.consumer.settings import ConsumerGroupSettings
 from ottla.groups.log import GroupRecord
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
@@ -39,9 +39,9 @@ class ConsumerGroupShard(CoordinatorShard[GroupRecord], Protocol):
 class ConsumerGroupService:
     """Operations of consumer groups."""
 
-    def __init__(self, *, runtime: CoordinatorRuntime[ConsumerGroupShard], config: GroupConfig) -> None:
+    def __init__(self, *, runtime: CoordinatorRuntime[ConsumerGroupShard], settings: ConsumerGroupSettings) -> None:
         self._runtime = runtime
-        self._config = config
+        self._settings = settings
 
     def prepare(self, request: ConsumerGroupHeartbeatRequest) -> Steps[None]:
         """Hash the topics in slices that `heartbeat` is going to compare: those of the request, and of a loaded group.
@@ -71,7 +71,7 @@ class ConsumerGroupService:
         ``request.subscribed_topic_names`` is sorted, without duplicates; ``owned`` has its ``topic_partitions``.
         """
         try:
-            _check(request, api_version, self._config.consumer_assignors)
+            _check(request, api_version, self._settings.config.consumer_assignors)
             context = self._runtime.context_for(request.group_id)
             groups = context.shard.consumers
             if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
@@ -104,7 +104,7 @@ class ConsumerGroupService:
         except KafkaError as error:
             return DescribedGroup(group_id=group_id, error_code=int(error.code), error_message=error.message)
         committed = context.when_committed()
-        described = yield from describe(group, groups.topics, self._config.consumer_assignors)
+        described = yield from describe(group, groups.topics, self._settings.config.consumer_assignors)
         outcome = committed.value if committed.is_complete else (yield committed)
         if outcome is not ErrorCode.NONE:
             return DescribedGroup(group_id=group_id, error_code=int(outcome))

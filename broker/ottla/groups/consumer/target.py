@@ -70,7 +70,7 @@ def target_for(
         return last
     members = {each.member_id: each for each in group.members.values() if each.member_id != previous_id}
     members[new.member_id] = new
-    assignor = group.preferred_assignor(groups.config.consumer_assignors, old, new)
+    assignor = group.preferred_assignor(groups.settings.config.consumer_assignors, old, new)
     computed = run_to_end(_compute(groups, group, assignor, members))
     for member_id, assignment in computed.items():
         if assignment != group.target.get(member_id):
@@ -167,7 +167,7 @@ def _assign_in_slices(groups: ConsumerGroups, group_id: str) -> GroupJob:
     if group is None:
         return
     epoch, started_ms = group.epoch, groups.clock.monotonic_ms()
-    assignor = group.preferred_assignor(groups.config.consumer_assignors)
+    assignor = group.preferred_assignor(groups.settings.config.consumer_assignors)
     members = dict(group.members)
     yield None
     computed = yield from in_job(_compute(groups, group, assignor, members))

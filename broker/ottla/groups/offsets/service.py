@@ -11,10 +11,8 @@ from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.coordinator.shard import CoordinatorShard
 from ottla.coordinator.transactions import TransactionalProducer
 from ottla.errors import ErrorCode, KafkaError
-from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.classic.rebalance import Rebalancer
 from ottla.groups.consumer.commit_check import check_fetch
-from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.groups import ConsumerGroups
 from ottla.groups.log import GroupRecord
 from ottla.groups.offsets.commit import commit_offsets, failed_commit
@@ -115,7 +113,7 @@ class OffsetService:
             return Delayed.of(failed(ErrorCode.INVALID_GROUP_ID))
         return self._runtime.run_write_operation(
             request.group_id,
-            lambda shard: delete_offsets(shard.offsets, _group_of(shard, request.group_id), request),
+            lambda shard: delete_offsets(shard.offsets, shard.consumers.of_any_protocol(request.group_id), request),
             failed,
         )
 
@@ -128,10 +126,6 @@ class OffsetService:
             return CoordinatorResult(records=records, response=None, is_atomic=False)
 
         self._runtime.write_to_all(tombstones)
-
-
-def _group_of(shard: OffsetShard, group_id: str) -> ClassicGroup | ConsumerGroup | None:
-    return shard.consumers.groups.get(group_id) or shard.rebalancer.groups.get(group_id)
 
 
 def _fetch_offsets(
