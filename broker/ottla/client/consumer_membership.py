@@ -90,7 +90,8 @@ class ConsumerMembership:
             request.rebalance_timeout_ms = self._rebalance_timeout_ms
             request.subscribed_topic_names = list(self._topics)
             request.server_assignor = self._server_assignor
-            request.topic_partitions = _as_list(self.owned)
+            # The coordinator rejects a join that lists partitions.
+            request.topic_partitions = _as_list(self.owned) if self.is_member else []
         elif self._reported != self.owned:
             request.topic_partitions = _as_list(self.owned)
         return request
@@ -118,7 +119,12 @@ class ConsumerMembership:
         self._must_describe = True
 
     def own(self, partitions: Mapping[Uuid, Collection[int]]) -> None:
-        """Set what the member owns; the next heartbeat reports it."""
+        """Set what the member owns; the next heartbeat reports it.
+
+        A member that was fenced meanwhile owns nothing.
+        """
+        if not self.is_member:
+            return
         self.owned = {topic_id: frozenset(numbers) for topic_id, numbers in partitions.items() if numbers}
 
     def leave_heartbeat(self) -> ConsumerGroupHeartbeatRequest:

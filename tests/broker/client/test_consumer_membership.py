@@ -140,6 +140,15 @@ def test_fenced_member_joins_again_without_partitions(membership: ConsumerMember
     assert not membership.must_reconcile
 
 
+def test_partitions_that_a_fenced_member_started_are_not_owned(membership: ConsumerMembership) -> None:
+    beat(membership, response(3, 0))
+    membership.on_fenced()
+    membership.own({T: [0]})
+
+    assert membership.owned == {}
+    assert owned_in(membership.next_heartbeat()) == {}
+
+
 def test_last_heartbeat_leaves(membership: ConsumerMembership) -> None:
     beat(membership, response(3, 0))
 

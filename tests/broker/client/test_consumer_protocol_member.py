@@ -77,6 +77,9 @@ class Coordinator:
     def heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
         if request.member_epoch >= 0 and self.codes:
             return ConsumerGroupHeartbeatResponse(error_code=self.codes.pop(0))
+        if request.member_epoch == 0 and request.topic_partitions:
+            message = "TopicPartitions must be empty when (re-)joining."
+            return ConsumerGroupHeartbeatResponse(error_code=42, error_message=message)
         topics = [ConsumerGroupHeartbeatResponseTopicPartitions(topic_id=ID, partitions=self.partitions)]
         return ConsumerGroupHeartbeatResponse(
             member_id=request.member_id,
@@ -212,6 +215,31 @@ def test_fenced_member_joins_again(broker: Any, code: int) -> None:
     assert len(joins) == 2
     assert joins[0].member_id == joins[1].member_id
     assert joins[1].topic_partitions == []
+
+
+@pytest.mark.parametrize("code", [pytest.param(110, id="fenced"), pytest.param(25, id="unknown-member")])
+def test_member_that_is_fenced_while_it_fetches_offsets_joins_again(broker: Any, code: int) -> None:
+    coordinator = Coordinator(broker)
+    coordinator.committed = {0: 7, 1: 8}
+    fences = [code]
+
+    def fetch_offsets(request: OffsetFetchRequest) -> OffsetFetchResponse:
+        # The offsets are unstable until a heartbeat has received the error.
+        coordinator.codes += fences
+        fences.clear()
+        return OffsetFetchResponse(error_code=88) if coordinator.codes else coordinator.fetch_offsets(request)
+
+    broker.scripts[OffsetFetchRequest] = fetch_offsets
+
+    async def run() -> list[TopicPartition]:
+        async with broker, member_of(broker) as member:
+            await member.poll()
+            await until(lambda: member.generation == -1)
+            await member.poll()
+            await until_reported(broker, [0, 1])
+            return member.assignment
+
+    assert asyncio.run(run()) == [T0, T1]
 
 
 def test_commit_with_an_old_epoch_is_repeated(broker: Any) -> None:
