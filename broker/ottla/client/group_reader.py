@@ -14,7 +14,7 @@ from ottla.client.admin_topics import EARLIEST, LATEST, TopicAdmin
 from ottla.client.cluster import Cluster
 from ottla.client.cluster_user import ClusterUser
 from ottla.client.consumer import ConsumedRecord, Consumer, OffsetReset
-from ottla.client.errors import ClientError, raise_for
+from ottla.client.errors import ClientError, kafka_error
 from ottla.client.results import CommittedOffset
 from ottla.client.transaction_requests import GroupMetadata
 from ottla.errors import ErrorCode, KafkaError
@@ -149,9 +149,15 @@ class GroupReader(ClusterUser):
             response = await self.cluster.send_to_coordinator(
                 self.group_id, request, OffsetCommitResponse, highest=OFFSET_COMMIT_VERSION_MAX
             )
-            for result in response.topics:
-                for entry in result.partitions:
-                    raise_for(entry.error_code, f"partition {result.name}-{entry.partition_index}")
+            errors = [
+                kafka_error(entry.error_code, f"partition {result.name}-{entry.partition_index}")
+                for result in response.topics
+                for entry in result.partitions
+                if entry.error_code
+            ]
+            if errors:
+                # A broker rejects deleted topics itself; what the coordinator returns for the others decides.
+                raise min(errors, key=lambda error: error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
         try:
             await self.cluster.retry(attempt, also=self.stale_codes, group_id=self.group_id)
@@ -161,11 +167,14 @@ class GroupReader(ClusterUser):
         self._committed.update(changed)
 
     async def _commit_quietly(self) -> None:
-        """Commit; after a rebalance the next owner reads from the last commit."""
+        """Commit; after a rebalance the next owner reads from the last commit, and of a deleted topic none does.
+
+        As in Java's clients, a member revokes its partitions although their topic is gone.
+        """
         try:
             await self.commit()
         except KafkaError as error:
-            if error.code not in self.rejoin_codes:
+            if error.code not in self.rejoin_codes and error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
 
     async def _commit_at_interval(self) -> None:

@@ -54,6 +54,8 @@ class Coordinator:
         self.codes: list[int] = []
         """Errors of the next heartbeats."""
         self.commit_codes: list[int] = []
+        self.deleted: set[int] = set()
+        """Partitions that commits name in vain."""
         self.committed: dict[int, int] = {}
         broker.serve_topic("t", [1, 1])
         metadata = broker.scripts[MetadataRequest]
@@ -99,10 +101,12 @@ class Coordinator:
     def commit(self, request: OffsetCommitRequest) -> OffsetCommitResponse:
         code = self.commit_codes.pop(0) if self.commit_codes else 0
         entries = [entry for topic in request.topics for entry in topic.partitions]
-        if not code:
-            self.committed |= {entry.partition_index: entry.committed_offset for entry in entries}
+        codes = {entry.partition_index: 3 if entry.partition_index in self.deleted else code for entry in entries}
+        self.committed |= {
+            entry.partition_index: entry.committed_offset for entry in entries if not codes[entry.partition_index]
+        }
         partitions = [
-            OffsetCommitResponsePartition(partition_index=entry.partition_index, error_code=code) for entry in entries
+            OffsetCommitResponsePartition(partition_index=index, error_code=each) for index, each in codes.items()
         ]
         return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=partitions)])
 
@@ -183,6 +187,38 @@ def test_revoked_partition_is_committed_before_it_is_reported(broker: Any) -> No
             return member.assignment
 
     assert asyncio.run(run()) == [T1]
+
+
+def test_partition_of_a_deleted_topic_is_revoked_although_its_commit_fails(broker: Any) -> None:
+    coordinator = Coordinator(broker)
+
+    async def run() -> list[TopicPartition]:
+        async with broker, member_of(broker) as member:
+            await member.poll()
+            coordinator.deleted, coordinator.partitions, coordinator.epoch = {0}, [1], 2
+            await until(lambda: member.generation == 2)
+            await member.poll()
+            await until_reported(broker, [1])
+            return member.assignment
+
+    assert asyncio.run(run()) == [T1]
+    assert coordinator.committed == {1: 52}
+
+
+def test_commit_with_an_old_epoch_is_repeated_beside_a_deleted_topic(broker: Any) -> None:
+    coordinator = Coordinator(broker)
+
+    async def run() -> None:
+        async with broker, member_of(broker) as member:
+            await member.poll()
+            coordinator.deleted = {0}
+            coordinator.commit_codes.append(113)
+            with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+                await member.commit()
+
+    asyncio.run(run())
+
+    assert coordinator.committed == {1: 51}
 
 
 def test_partition_that_stays_is_read_on_without_a_gap(broker: Any) -> None:

@@ -258,6 +258,25 @@ def test_rejected_heartbeat_makes_the_next_poll_join_again(broker: Any, code: in
     assert [request.member_id for request in broker.sent(JoinGroupRequest)] == member_ids
 
 
+def test_member_joins_again_although_the_commit_names_a_deleted_topic(broker: Any) -> None:
+    coordinator = Coordinator(broker)
+    deleted = [OffsetCommitResponsePartition(partition_index=index, error_code=3) for index in (0, 1)]
+    broker.scripts[OffsetCommitRequest] = lambda _: OffsetCommitResponse(
+        topics=[OffsetCommitResponseTopic(name="t", partitions=deleted)]
+    )
+
+    async def run() -> int:
+        async with broker, consumer(broker) as member:
+            await member.poll()
+            coordinator.heartbeat_codes.append(27)
+            assert member._heartbeats is not None
+            await member._heartbeats
+            await member.poll()
+            return member.generation
+
+    assert asyncio.run(run()) == 2
+
+
 def test_fatal_heartbeat_error_is_raised_by_the_next_poll(broker: Any) -> None:
     coordinator = Coordinator(broker)
 
