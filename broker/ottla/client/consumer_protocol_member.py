@@ -144,7 +144,7 @@ class ConsumerProtocolMember(GroupReader):
     async def _reconcile(self) -> None:
         """Revoke what is no longer assigned, start what is new, and let the next heartbeat report that."""
         assigned = self._membership.assigned
-        partitions = await self._named(assigned)
+        partitions = await self.cluster.retry(lambda: self._named(assigned))
         revoked = self.consumer.positions.keys() - partitions.keys()
         if revoked:
             await self._commit_quietly()

@@ -188,7 +188,9 @@ class GroupReader(ClusterUser):
 
     async def _start_positions(self, assigned: Sequence[TopicPartition]) -> None:
         """Read ``assigned``, too, from their committed offsets or where ``offset_reset`` says."""
-        committed = await self._committed_offsets(assigned) if assigned else {}
+        if not assigned:
+            return
+        committed = await self._committed_offsets(assigned)
         positions = {partition: offset.offset for partition, offset in committed.items()}
         fresh = [partition for partition in assigned if partition not in positions]
         if fresh and self._offset_reset == "none":

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ottla.client import group_reader
 from ottla.client.consumer_protocol_member import ConsumerProtocolMember
 from ottla.client.errors import UnsupportedApiError
 from ottla.errors import KafkaError
@@ -54,6 +55,8 @@ class Coordinator:
         self.codes: list[int] = []
         """Errors of the next heartbeats."""
         self.commit_codes: list[int] = []
+        self.nameless: Uuid | None = None
+        """A topic that is assigned, too, and that the metadata lacks."""
         self.deleted: set[int] = set()
         """Partitions that commits name in vain."""
         self.committed: dict[int, int] = {}
@@ -83,6 +86,8 @@ class Coordinator:
             message = "TopicPartitions must be empty when (re-)joining."
             return ConsumerGroupHeartbeatResponse(error_code=42, error_message=message)
         topics = [ConsumerGroupHeartbeatResponseTopicPartitions(topic_id=ID, partitions=self.partitions)]
+        if self.nameless is not None:
+            topics.append(ConsumerGroupHeartbeatResponseTopicPartitions(topic_id=self.nameless, partitions=[0]))
         return ConsumerGroupHeartbeatResponse(
             member_id=request.member_id,
             member_epoch=self.epoch if request.member_epoch >= 0 else -1,
@@ -301,6 +306,48 @@ def test_heartbeat_is_retried_while_the_coordinator_loads(broker: Any) -> None:
             return member.assignment
 
     assert asyncio.run(run()) == [T0, T1]
+
+
+@pytest.mark.parametrize("code", [pytest.param(5, id="leader-not-available"), pytest.param(None, id="connection-lost")])
+def test_names_of_assigned_topics_are_requested_again_after_a_failure(broker: Any, code: int | None) -> None:
+    Coordinator(broker)
+    metadata = broker.scripts[MetadataRequest]
+    failures = [code]
+
+    def fail_once(request: MetadataRequest) -> MetadataResponse:
+        response: MetadataResponse = metadata(request)
+        if response.topics and failures:
+            failed = failures.pop()
+            if failed is None:
+                raise ConnectionError
+            response.topics[0].error_code = failed
+        return response
+
+    broker.scripts[MetadataRequest] = fail_once
+
+    async def run() -> list[TopicPartition]:
+        async with broker, member_of(broker) as member:
+            await member.poll()
+            return member.assignment
+
+    assert asyncio.run(run()) == [T0, T1]
+    assert failures == []
+
+
+def test_positions_are_committed_while_the_name_of_an_assigned_topic_is_missing(
+    broker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_reader, "COMMIT_INTERVAL_S", 0.2)
+    coordinator = Coordinator(broker)
+    coordinator.nameless = Uuid(b"n" * 16)
+
+    async def run() -> None:
+        async with broker, member_of(broker) as member:
+            async with asyncio.timeout(10):
+                while not coordinator.committed:
+                    await member.poll()
+
+    asyncio.run(run())
 
 
 def test_fatal_heartbeat_error_is_raised_by_the_next_poll(broker: Any) -> None:
