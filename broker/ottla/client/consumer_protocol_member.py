@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from ottla.client.cluster import Cluster
 from ottla.client.consumer import ConsumedRecord, OffsetReset
-from ottla.client.consumer_membership import FENCED_CODES, JOIN_EPOCH, ConsumerMembership, Partitions
-from ottla.client.errors import ClientError, UnsupportedApiError, raise_for
+from ottla.client.consumer_membership import FENCED_CODES, ConsumerMembership, Partitions
+from ottla.client.errors import ClientError, raise_for
 from ottla.client.group_reader import NO_GENERATION, GroupReader
 from ottla.errors import ErrorCode, KafkaError
 from ottla.types import Endpoint, TopicPartition, Uuid, format_uuid
@@ -65,10 +65,9 @@ class ConsumerProtocolMember(GroupReader):
             client_id=client_id,
             security=security,
         )
-        self.member_id = format_uuid(Uuid(uuid.uuid4().bytes))
         self._membership = ConsumerMembership(
             group_id=group_id,
-            member_id=self.member_id,
+            member_id=format_uuid(Uuid(uuid.uuid4().bytes)),
             topics=topics,
             rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
             server_assignor=server_assignor,
@@ -76,6 +75,14 @@ class ConsumerProtocolMember(GroupReader):
         self._topics = list(topics)
         self._has_news = asyncio.Event()
         """Set when a heartbeat is due at once."""
+
+    @property
+    def member_id(self) -> str:
+        return self._membership.member_id
+
+    @property
+    def generation(self) -> int:
+        return self._membership.epoch if self._membership.is_member else NO_GENERATION
 
     async def poll(self, *, max_wait_ms: int = 500) -> list[ConsumedRecord]:
         """Return the next records; those of an earlier poll count as read and are committed every 5 s.
@@ -98,14 +105,11 @@ class ConsumerProtocolMember(GroupReader):
     def _note(self, error: KafkaError) -> None:
         if error.code in FENCED_CODES:
             self._membership.on_fenced()
-            self.generation = NO_GENERATION
 
     async def _join(self) -> None:
         await self._stop_heartbeats()
         self._drop_positions()
-        await self.cluster.retry(
-            self._send_heartbeat, also=(ErrorCode.UNRELEASED_INSTANCE_ID, *FENCED_CODES), group_id=self.group_id
-        )
+        await self.cluster.retry(self._send_heartbeat, also=FENCED_CODES, group_id=self.group_id)
         self._heartbeats = asyncio.create_task(self._send_heartbeats())
 
     async def _send_heartbeat(self) -> None:
@@ -114,16 +118,12 @@ class ConsumerProtocolMember(GroupReader):
         try:
             response = await self.cluster.send_to_coordinator(self.group_id, request, ConsumerGroupHeartbeatResponse)
             raise_for(response.error_code, response.error_message or f"group {self.group_id}")
-        except UnsupportedApiError:
-            raise
         except (ClientError, KafkaError) as error:
             membership.on_failure()
             if isinstance(error, KafkaError):
                 self._note(error)
             raise
         membership.on_response(request, response)
-        self.member_id = membership.member_id
-        self.generation = membership.epoch if membership.epoch > JOIN_EPOCH else NO_GENERATION
 
     async def _send_heartbeats(self) -> None:
         while self._membership.is_member:
@@ -194,4 +194,3 @@ class ConsumerProtocolMember(GroupReader):
         self._membership.on_fenced()
         with contextlib.suppress(KafkaError):
             await self.cluster.send_to_coordinator(self.group_id, request, ConsumerGroupHeartbeatResponse)
-        self.generation = NO_GENERATION

@@ -45,6 +45,8 @@ class GroupConsumer(GroupReader):
     """Reads its assigned partitions. Use with ``async with``: its end commits and leaves the group."""
 
     rejoin_codes = _JOIN_AGAIN
+    member_id = ""
+    generation: int = NO_GENERATION
 
     def __init__(
         self,

@@ -57,15 +57,22 @@ class GroupReader(ClusterUser):
         """Set up; see the subclasses for the arguments."""
         super().__init__(bootstrap_servers, client_id=client_id, security=security)
         self.group_id = group_id
-        self.member_id = ""
-        self.generation = NO_GENERATION
-        """The generation, or the member's epoch."""
         self.consumer = Consumer(self.cluster, offset_reset=offset_reset, read_committed=read_committed)
         self._offset_reset = offset_reset
         self._committed: dict[TopicPartition, Offset] = {}
         self._committed_at_s = 0.0
         self._heartbeats: asyncio.Task[None] | None = None
         self._failure: KafkaError | None = None
+
+    @property
+    @abstractmethod
+    def member_id(self) -> str:
+        """The id that the coordinator knows this member by; empty before a classic group has given it one."""
+
+    @property
+    @abstractmethod
+    def generation(self) -> int:
+        """The generation, or the member's epoch; `NO_GENERATION` outside of the group."""
 
     @property
     def assignment(self) -> list[TopicPartition]:
