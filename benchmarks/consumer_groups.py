@@ -18,8 +18,8 @@ TIMEOUT_S = 120
 PARTITIONS_PER_MEMBER = 3
 
 
-def share_of(consumers: Sequence[Consumer], partitions: int) -> float:
-    """Poll until the consumers share the topic; return how long that took, in seconds."""
+def seconds_until_shared(consumers: Sequence[Consumer], partitions: int) -> float:
+    """Poll until the consumers share the topic; return how long that took."""
     started_s = time.perf_counter()
     while time.perf_counter() - started_s < TIMEOUT_S:
         for consumer in consumers:
@@ -47,9 +47,9 @@ def main() -> None:
         consumers = [Consumer(settings) for _ in range(arguments.members)]
         for consumer in consumers:
             consumer.subscribe([topic])
-        joined_s = share_of(consumers, partitions)
+        joined_s = seconds_until_shared(consumers, partitions)
         consumers.pop().close()
-        left_s = share_of(consumers, partitions)
+        left_s = seconds_until_shared(consumers, partitions)
         for consumer in consumers:
             consumer.close()
     measure.report(

@@ -73,7 +73,7 @@ class ConsumerProtocolMember(GroupReader):
             server_assignor=server_assignor,
         )
         self._topics = list(topics)
-        self._has_news = asyncio.Event()
+        self._heartbeat_is_due = asyncio.Event()
         """Set when a heartbeat is due at once."""
 
     @property
@@ -128,8 +128,8 @@ class ConsumerProtocolMember(GroupReader):
     async def _send_heartbeats(self) -> None:
         while self._membership.is_member:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._has_news.wait(), self._membership.heartbeat_interval_ms / 1000)
-            self._has_news.clear()
+                await asyncio.wait_for(self._heartbeat_is_due.wait(), self._membership.heartbeat_interval_ms / 1000)
+            self._heartbeat_is_due.clear()
             try:
                 await self._send_heartbeat()
             except ClientError:
@@ -161,7 +161,7 @@ class ConsumerProtocolMember(GroupReader):
             owned.setdefault(topic_id, []).append(partition.partition)
         self._membership.own(owned)
         if self._membership.must_report:
-            self._has_news.set()
+            self._heartbeat_is_due.set()
 
     async def _named(self, assigned: Partitions) -> dict[TopicPartition, Uuid]:
         """Return the assigned partitions by name, with the ids of their topics.

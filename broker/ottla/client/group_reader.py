@@ -93,7 +93,7 @@ class GroupReader(ClusterUser):
         try:
             with contextlib.suppress(ClientError):
                 try:
-                    # Heartbeats go on: the commit may need the epoch that the next one brings.
+                    # Heartbeats continue: the commit may need the epoch that the next one brings.
                     await self._commit_quietly()
                 finally:
                     await self._stop_heartbeats()
