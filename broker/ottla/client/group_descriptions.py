@@ -1,16 +1,25 @@
 """Groups of every type, as their coordinators describe them, in one form."""
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
 from ottla.client.results import GroupDescription, MemberDescription
 from ottla.types import Endpoint, TopicPartition
 from ottla.wire.messages.consumer_group_describe import Assignment as ConsumerAssignment
 from ottla.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from ottla.wire.messages.consumer_group_describe import Member as ConsumerMember
 from ottla.wire.messages.consumer_protocol import ConsumerProtocolAssignment
 from ottla.wire.messages.describe_groups import DescribedGroup as DescribeGroupsGroup
+from ottla.wire.messages.describe_groups import DescribedGroupMember
 from ottla.wire.messages.share_group_describe import Assignment as ShareAssignment
 from ottla.wire.messages.share_group_describe import DescribedGroup as DescribedShareGroup
+from ottla.wire.messages.share_group_describe import Member as ShareMember
 from ottla.wire.messages.streams_group_describe import DescribedGroup as DescribedStreamsGroup
+from ottla.wire.messages.streams_group_describe import Member as StreamsMember
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
+
+MemberT = TypeVar("MemberT", DescribedGroupMember, ConsumerMember, ShareMember, StreamsMember)
 
 
 def parse_assignment(data: bytes) -> tuple[TopicPartition, ...]:
@@ -37,77 +46,43 @@ def parse_assignment(data: bytes) -> tuple[TopicPartition, ...]:
 def classic_group(group: DescribeGroupsGroup, coordinator: Endpoint) -> GroupDescription:
     """Return a classic group; members of other protocol types than "consumer" have no assignment that is readable."""
     is_consumer = group.protocol_type in (CONSUMER_PROTOCOL_TYPE, "")
-    return GroupDescription(
-        group_id=group.group_id,
-        type="classic",
-        state=group.group_state,
+    return _group(
+        group,
+        coordinator,
+        group.members,
+        group_type="classic",
         protocol_type=group.protocol_type,
         assignor=group.protocol_data,
-        coordinator=coordinator,
-        members=tuple(
-            MemberDescription(
-                member_id=member.member_id,
-                group_instance_id=member.group_instance_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                assignment=parse_assignment(member.member_assignment) if is_consumer else (),
-            )
-            for member in group.members
-        ),
+        instance_id_of=lambda member: member.group_instance_id,
+        assignment_of=lambda member: parse_assignment(member.member_assignment) if is_consumer else (),
     )
 
 
 def consumer_group(group: DescribedConsumerGroup, coordinator: Endpoint) -> GroupDescription:
     """Return a group of the consumer protocol."""
-    return GroupDescription(
-        group_id=group.group_id,
-        type="consumer",
-        state=group.group_state,
+    return _group(
+        group,
+        coordinator,
+        group.members,
+        group_type="consumer",
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         assignor=group.assignor_name,
-        coordinator=coordinator,
-        members=tuple(
-            MemberDescription(
-                member_id=member.member_id,
-                group_instance_id=member.instance_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                assignment=_flat(member.assignment),
-            )
-            for member in group.members
-        ),
-    )
-
-
-def _flat(assignment: ConsumerAssignment | ShareAssignment) -> tuple[TopicPartition, ...]:
-    return tuple(
-        sorted(
-            TopicPartition(topic.topic_name, partition)
-            for topic in assignment.topic_partitions
-            for partition in topic.partitions
-        )
+        instance_id_of=lambda member: member.instance_id,
+        assignment_of=lambda member: _flat(member.assignment),
     )
 
 
 def share_group(group: DescribedShareGroup, coordinator: Endpoint) -> GroupDescription:
     """Return a share group, of whose partitions each may be assigned to several members."""
-    return GroupDescription(
-        group_id=group.group_id,
-        type="share",
-        state=group.group_state,
+    return _group(
+        group,
+        coordinator,
+        group.members,
+        group_type="share",
         protocol_type="share",
         assignor=group.assignor_name,
-        coordinator=coordinator,
-        members=tuple(
-            MemberDescription(
-                member_id=member.member_id,
-                group_instance_id=None,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                assignment=_flat(member.assignment),
-            )
-            for member in group.members
-        ),
+        instance_id_of=lambda _: None,
+        assignment_of=lambda member: _flat(member.assignment),
     )
 
 
@@ -118,28 +93,57 @@ def streams_group(group: DescribedStreamsGroup, coordinator: Endpoint) -> GroupD
         each.subtopology_id: [*each.source_topics, *(topic.name for topic in each.repartition_source_topics)]
         for each in subtopologies
     }
-    return GroupDescription(
-        group_id=group.group_id,
-        type="streams",
-        state=group.group_state,
+    return _group(
+        group,
+        coordinator,
+        group.members,
+        group_type="streams",
         protocol_type="streams",
         assignor="",
+        instance_id_of=lambda member: member.instance_id,
+        assignment_of=lambda member: (
+            TopicPartition(topic, partition)
+            for task in member.assignment.active_tasks
+            for topic in sources.get(task.subtopology_id, ())
+            for partition in task.partitions
+        ),
+    )
+
+
+def _flat(assignment: ConsumerAssignment | ShareAssignment) -> Iterator[TopicPartition]:
+    return (
+        TopicPartition(topic.topic_name, partition)
+        for topic in assignment.topic_partitions
+        for partition in topic.partitions
+    )
+
+
+def _group(
+    group: DescribeGroupsGroup | DescribedConsumerGroup | DescribedShareGroup | DescribedStreamsGroup,
+    coordinator: Endpoint,
+    members: Sequence[MemberT],
+    *,
+    group_type: str,
+    protocol_type: str,
+    assignor: str,
+    instance_id_of: Callable[[MemberT], str | None],
+    assignment_of: Callable[[MemberT], Iterable[TopicPartition]],
+) -> GroupDescription:
+    return GroupDescription(
+        group_id=group.group_id,
+        type=group_type,
+        state=group.group_state,
+        protocol_type=protocol_type,
+        assignor=assignor,
         coordinator=coordinator,
         members=tuple(
             MemberDescription(
                 member_id=member.member_id,
-                group_instance_id=member.instance_id,
+                group_instance_id=instance_id_of(member),
                 client_id=member.client_id,
                 client_host=member.client_host,
-                assignment=tuple(
-                    sorted(
-                        TopicPartition(topic, partition)
-                        for task in member.assignment.active_tasks
-                        for topic in sources.get(task.subtopology_id, ())
-                        for partition in task.partitions
-                    )
-                ),
+                assignment=tuple(sorted(assignment_of(member))),
             )
-            for member in group.members
+            for member in members
         ),
     )
