@@ -5,7 +5,10 @@ subscription to client metrics, have the order in which a `HashMap` or `HashSet`
 insertion. A bucket of eight or more entries is a tree in Java, and its order is not reproduced; real ids never fill
 one.
 
-Source: java.util.HashMap (OpenJDK 17), String.hashCode, org.apache.kafka.common.Uuid.hashCode.
+The tables are those of JDK 17 and 18. Since JDK 19 `new HashSet<>(collection)` has half as many buckets for 12, 24, 48,
+96, ... entries, so that the order of so many differs; the order breaks ties only.
+
+Source: java.util.HashMap, java.util.HashSet (OpenJDK 17), String.hashCode, org.apache.kafka.common.Uuid.hashCode.
 """
 
 import struct

@@ -1,7 +1,8 @@
 """A real node as a process, Kafka's command-line tools, and librdkafka: fixtures of the interop tests.
 
 Environment:
-    OTTLA_KAFKA_LIBS: a folder with Kafka's jars; without it the tests that need a JVM tool are skipped.
+    OTTLA_KAFKA_LIBS: a folder with Kafka's jars; without it the tests that need a JVM tool are skipped. Kafka's
+        assignors need a JDK 17 or 18: hash tables of a newer one have another order (`ottla.java_hashes`).
     OTTLA_INTEROP_BOOTSTRAP: the address of a running cluster to test, instead of a node started here.
     OTTLA_INTEROP_NODE: the command that runs one node in the foreground, with ``{port}`` and ``{dir}`` in it. The same
         tests then run against another implementation: JVM Kafka passes them, so they claim Kafka's behaviour.

@@ -1,7 +1,7 @@
 """Items in the order in which Java iterates over a `HashMap` or `HashSet`, which breaks ties in Kafka's assignors.
 
 Kafka's assignors give out partitions while they iterate over hash tables. The hashes of member ids, topic ids and
-partitions are specified, so the order is the same on every JVM (`ottla.java_hashes`).
+partitions are specified, and the order is that of a JVM of JDK 17 or 18 (`ottla.java_hashes`).
 """
 
 from collections.abc import Callable, Sequence
