@@ -29,6 +29,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from jvm_kafka import kafka_libs
 from tool_host import TOOLS, ToolHost, ToolResult
 
 from ottla.client.admin import AdminClient as OwnAdmin
@@ -216,12 +217,10 @@ def kafka_tool() -> Iterator[Callable[..., ToolResult]]:
 
     ``code=None`` accepts any status.
     """
-    libs = os.environ.get("OTTLA_KAFKA_LIBS")
-    if not libs:
-        pytest.skip("OTTLA_KAFKA_LIBS does not name a folder with Kafka's jars")
+    libs = kafka_libs()
     if shutil.which("javac") is None:
         pytest.skip("no JDK (javac) on the path to run Kafka's tools with")
-    host = ToolHost(Path(libs))
+    host = ToolHost(libs)
 
     def run(name: str, *args: str, input: str = "", code: int | None = 0) -> ToolResult:
         result = host.run([TOOLS[name], *args], input, TOOL_TIMEOUT_S)

@@ -1,12 +1,15 @@
-"""One JVM Kafka node, broker and controller, for the fixture `new_node`."""
+"""Kafka's jars, programs of these tests that run with them, and one JVM Kafka node for the fixture `new_node`."""
 
+import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import pytest
 from tool_host import PROGRAM_FLAGS
 
+HERE = Path(__file__).parent
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 KAFKA_SETTINGS = {
     "process.roles": "broker,controller",
@@ -24,6 +27,27 @@ KAFKA_SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
 }
+
+
+def kafka_libs() -> Path:
+    """Return the folder with Kafka's jars; skip the test if there is none."""
+    libs = os.environ.get("OTTLA_KAFKA_LIBS")
+    if not libs:
+        pytest.skip("OTTLA_KAFKA_LIBS does not name a folder with Kafka's jars")
+    return Path(libs)
+
+
+def run_java(program: str, lines: Iterable[str]) -> list[str]:
+    """Run a source file of this folder with Kafka's jars; return its lines on stdout for ``lines`` on stdin."""
+    flags = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{kafka_libs()}/*"]
+    finished = subprocess.run(
+        ["java", *flags, str(HERE / program)],
+        input="".join(f"{line}\n" for line in lines),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return finished.stdout.splitlines()
 
 
 def kafka_command(libs: Path, controller_port: int) -> Callable[[int, Path], list[str]]:

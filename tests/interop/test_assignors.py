@@ -7,16 +7,14 @@ OTTLA_RECORD_ASSIGNMENTS=1 also records Kafka's results of small groups for the 
 import json
 import os
 import random
-import subprocess
 from pathlib import Path
 from typing import Final
 
-import pytest
+from jvm_kafka import run_java
 
 from assignor_cases import Case, ChangingGroup, Result, assign
 
-HERE = Path(__file__).parent
-RECORDED = HERE.parent / "broker" / "groups" / "assignors" / "kafka_assignments.jsonl"
+RECORDED = Path(__file__).parents[1] / "broker" / "groups" / "assignors" / "kafka_assignments.jsonl"
 CASES: Final = 5_000
 RECORDED_GROUPS: Final = 25
 STEPS_PER_GROUP: Final = 6
@@ -25,17 +23,8 @@ STEPS_PER_GROUP: Final = 6
 
 def assigned_by_kafka(cases: list[Case]) -> list[Result]:
     """Return the results of Kafka's assignors, computed in one JVM."""
-    libs = os.environ.get("OTTLA_KAFKA_LIBS")
-    if not libs:
-        pytest.skip("OTTLA_KAFKA_LIBS does not name a folder with Kafka's jars")
-    kafka = subprocess.run(
-        ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{libs}/*", str(HERE / "AssignGroups.java")],
-        input="".join(json.dumps(case) + "\n" for case in cases),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return [json.loads(line.split(" ", 1)[1]) for line in kafka.stdout.splitlines()]
+    lines = run_java("AssignGroups.java", map(json.dumps, cases))
+    return [json.loads(line.split(" ", 1)[1]) for line in lines]
 
 
 def random_cases(source: random.Random) -> list[Case]:

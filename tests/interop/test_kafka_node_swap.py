@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from jvm_kafka import kafka_libs
 
 HERE = Path(__file__).parent
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
@@ -128,10 +129,7 @@ class SwapCluster:
 
 @pytest.fixture
 def cluster(tmp_path: Path, free_port: Callable[[], int], launch: Callable[..., Any]) -> Iterator[SwapCluster]:
-    libs = os.environ.get("OTTLA_KAFKA_LIBS")
-    if not libs:
-        pytest.skip("OTTLA_KAFKA_LIBS does not name a folder with Kafka's jars")
-    swap = SwapCluster(tmp_path, Path(libs), free_port, launch)
+    swap = SwapCluster(tmp_path, kafka_libs(), free_port, launch)
     yield swap
     swap.close()
     shutil.rmtree(tmp_path, ignore_errors=True)

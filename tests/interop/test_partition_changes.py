@@ -4,13 +4,10 @@ Left out are states that no sound controller reaches, and one difference that is
 that have just left the partition.
 """
 
-import os
 import random
-import subprocess
-from pathlib import Path
 from typing import Any, Final
 
-import pytest
+from jvm_kafka import run_java
 
 from ottla.controller.partition_change import Election, PartitionChange
 from ottla.metadata.metadata_version import record_versions
@@ -18,7 +15,6 @@ from ottla.metadata.topics import NO_LEADER, RECOVERED, RECOVERING, PartitionReg
 from ottla.types import ZERO_UUID, Uuid
 from ottla.wire.messages.metadata_log import PartitionChangeRecord
 
-HERE = Path(__file__).parent
 CASES: Final = 4_000
 NODES: Final = range(1, 8)
 METADATA_VERSIONS: Final = (30, 30, 24, 17)
@@ -161,21 +157,11 @@ def parsed(line: str) -> dict[str, Any]:
 
 
 def test_random_changes_end_as_in_kafka() -> None:
-    libs = os.environ.get("OTTLA_KAFKA_LIBS")
-    if not libs:
-        pytest.skip("OTTLA_KAFKA_LIBS does not name a folder with Kafka's jars")
     random_source = random.Random(11)
     cases = [new_case(random_source) for _ in range(CASES)]
 
-    kafka = subprocess.run(
-        ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{libs}/*", str(HERE / "PartitionChanges.java")],
-        input="\n".join(map(as_text, cases)) + "\n",
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    lines = run_java("PartitionChanges.java", map(as_text, cases))
 
-    lines = kafka.stdout.splitlines()
     assert len(lines) == CASES
     differ = [
         (as_text(case), mine, theirs)

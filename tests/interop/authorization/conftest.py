@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from jvm_kafka import kafka_libs
 from permission_server import PASSWORDS, Server, eventually, is_listening
 
 from ottla.types import Endpoint
@@ -103,12 +104,10 @@ class Starter:
 def starter(
     tmp_path_factory: pytest.TempPathFactory, launch: Callable[..., Any], free_port: Callable[[], int]
 ) -> Iterator[Starter]:
-    libs = os.environ.get("OTTLA_KAFKA_LIBS")
-    if not libs:
-        pytest.skip("OTTLA_KAFKA_LIBS does not name a folder with Kafka's jars")
+    libs = kafka_libs()
     if shutil.which("java") is None:
         pytest.skip("no JVM on the path to run Kafka with")
-    made = Starter(tmp_path_factory.mktemp("locked"), launch, free_port, Path(libs))
+    made = Starter(tmp_path_factory.mktemp("locked"), launch, free_port, libs)
     yield made
     made.close()
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from jvm_kafka import kafka_libs
 from tool_host import PROGRAM_FLAGS, TOOLS
 
 INVOICES = Path(__file__).parents[3] / "examples" / "exactly_once" / "invoices.py"
@@ -31,9 +32,7 @@ Start = Callable[..., "subprocess.Popen[bytes]"]
 @pytest.fixture
 def program() -> Callable[..., list[str]]:
     """Return a function that returns the command to run one of Kafka's tools in a JVM of its own."""
-    libs = os.environ.get("OTTLA_KAFKA_LIBS")
-    if not libs:
-        pytest.skip("OTTLA_KAFKA_LIBS does not name a folder with Kafka's jars")
+    libs = kafka_libs()
     return lambda name, *args: ["java", *PROGRAM_FLAGS, "-cp", f"{libs}/*", TOOLS[name], *args]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jvm_kafka import kafka_command
+from jvm_kafka import kafka_command, kafka_libs
 from tool_host import PROGRAM_FLAGS
 
 WITHIN_S = 120
@@ -87,14 +87,12 @@ def mirror_maker(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[MirrorMaker]:
     """Both nodes, and MirrorMaker, which the tests start."""
-    libs = os.environ.get("OTTLA_KAFKA_LIBS")
-    if not libs:
-        pytest.skip("OTTLA_KAFKA_LIBS does not name a folder with Kafka's jars")
-    jars = Path(libs).parent / "ecosystem"
+    libs = kafka_libs()
+    jars = libs.parent / "ecosystem"
     if not any(jars.glob("connect-mirror-[0-9]*.jar")):
         pytest.skip("the folder beside OTTLA_KAFKA_LIBS, ecosystem, does not have MirrorMaker 2")
 
-    nodes = {"kafka": new_node(command_of=kafka_command(Path(libs), free_port())), "ottla": new_node()}
+    nodes = {"kafka": new_node(command_of=kafka_command(libs, free_port())), "ottla": new_node()}
     bootstraps = {alias: node.bootstrap for alias, node in nodes.items()}
     settings = MIRROR_SETTINGS | {f"{alias}.bootstrap.servers": address for alias, address in bootstraps.items()}
     settings["listeners"] = f"http://127.0.0.1:{free_port()}"
