@@ -100,7 +100,8 @@ class ConsumerMembership:
         """Take over a response without an error code."""
         if request.topic_partitions is not None:
             self._reported = {each.topic_id: frozenset(each.partitions) for each in request.topic_partitions}
-        self._must_describe = False
+        if request.subscribed_topic_names == self._topics:
+            self._must_describe = False
         self.member_id = response.member_id or self.member_id
         self.epoch = response.member_epoch
         self.heartbeat_interval_ms = response.heartbeat_interval_ms
@@ -116,6 +117,11 @@ class ConsumerMembership:
         self.epoch = JOIN_EPOCH
         self.assigned = self.owned = {}
         self._reported = None
+        self._must_describe = True
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        """Replace the subscription; the next heartbeat names it."""
+        self._topics = list(topics)
         self._must_describe = True
 
     def own(self, partitions: Mapping[Uuid, Collection[int]]) -> None:

@@ -128,6 +128,23 @@ def test_heartbeat_after_a_failure_repeats_everything_in_the_same_epoch(membersh
     assert owned_in(request) == {T: [0]}
 
 
+def test_new_subscription_is_named_once(membership: ConsumerMembership) -> None:
+    beat(membership, response(3))
+    membership.subscribe(["u", "v"])
+
+    assert beat(membership, response(4)).subscribed_topic_names == ["u", "v"]
+    assert membership.next_heartbeat().subscribed_topic_names is None
+
+
+def test_subscription_that_changed_during_a_heartbeat_is_named_by_the_next_one(membership: ConsumerMembership) -> None:
+    request = membership.next_heartbeat()
+    membership.subscribe(["u"])
+
+    membership.on_response(request, response(3))
+
+    assert membership.next_heartbeat().subscribed_topic_names == ["u"]
+
+
 def test_fenced_member_joins_again_without_partitions(membership: ConsumerMembership) -> None:
     beat(membership, response(3, 0))
     membership.own({T: [0]})

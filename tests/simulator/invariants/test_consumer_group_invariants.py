@@ -26,7 +26,7 @@ def invariants(clock: SimulatedClock) -> ConsumerGroupInvariants:
     return invariants
 
 
-def beat(invariants: ConsumerGroupInvariants, member_id: str, owned: set[int]) -> None:
+def beat(invariants: ConsumerGroupInvariants, member_id: str, owned: set[int] | None) -> None:
     invariants.on_heartbeat_sent("g", member_id, owned)
     invariants.on_heartbeat_succeeded("g", member_id)
 
@@ -50,6 +50,13 @@ def test_revoked_partition_is_handed_over(invariants: ConsumerGroupInvariants) -
 
     with pytest.raises(InvariantViolation, match="while b owned it"):
         invariants.on_assigned("g", 4, 0, "a")
+
+
+def test_heartbeat_that_lists_nothing_revokes_nothing(invariants: ConsumerGroupInvariants) -> None:
+    beat(invariants, "a", None)
+
+    with pytest.raises(InvariantViolation, match="HandedOverAfterRevocation"):
+        invariants.on_assigned("g", 3, 0, "b")
 
 
 def test_partition_of_a_session_that_is_over_is_handed_over(

@@ -8,11 +8,11 @@ from ottla.client.assignor import RANGE, assign_ranges
 from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerResult
 from ottla.simulator.clients.client_host import ClientHost
+from ottla.simulator.clients.group_client import GroupClient
 from ottla.simulator.clients.requests import offset_commit_request
-from ottla.simulator.clients.restartable_client import GROUP_KEY, RestartableClient
+from ottla.simulator.clients.restartable_client import GROUP_KEY
 from ottla.simulator.invariants.group_invariants import GroupInvariants
-from ottla.types import ZERO_UUID, Endpoint, Offset, Uuid
-from ottla.wire.codec import Message
+from ottla.types import Endpoint
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from ottla.wire.messages.offset_commit import OffsetCommitResponse
@@ -31,21 +31,14 @@ HEARTBEAT_INTERVAL_MS = 500
 _CONSUMER = "consumer"
 
 
-class GroupMember(RestartableClient):
+class GroupMember(GroupClient):
     """See the module. Each round trip ends in the next: find, join, sync, fetch offsets, then heartbeat and commit."""
 
-    retry_backoff_ms = 200
-
     def __init__(self, host: ClientHost, invariants: GroupInvariants, name: str, group: str, topic: str) -> None:
-        super().__init__(host, name)
-        self.group = group
-        self.topic = topic
+        super().__init__(host, name, group, topic)
         self.generation = -1
-        self.owned: dict[int, Offset] = {}
-        """The offsets that it would commit next, by partition."""
         self._invariants = invariants
         self._member_id = ""
-        self._coordinator: Endpoint | None = None
 
     def restart(self) -> None:
         """Start as another member; what this one has requested is dropped, and its session expires."""
@@ -68,10 +61,6 @@ class GroupMember(RestartableClient):
     def is_settled(self) -> bool:
         """Whether it is a member of a generation of the group."""
         return self.generation >= 0
-
-    def _ask(self, request: Message) -> None:
-        assert self._coordinator is not None, "the coordinator was found"
-        self._send(self._coordinator, request, self.name, self._on_response)
 
     def _on_found(self, endpoint: Endpoint) -> None:
         self._coordinator = endpoint
@@ -160,10 +149,6 @@ class GroupMember(RestartableClient):
             return
         topic = OffsetFetchRequestTopics(name=self.topic, topic_id=self._topic_id(), partition_indexes=partitions)
         self._ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=self.group, topics=[topic])]))
-
-    def _topic_id(self) -> Uuid:
-        target = self._host.target(self.topic, 0)
-        return ZERO_UUID if target is None else target.key.topic_id
 
     def _on_offsets(self, response: OffsetFetchResponse) -> None:
         group = response.groups[0]

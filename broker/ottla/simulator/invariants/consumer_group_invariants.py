@@ -41,10 +41,11 @@ class ConsumerGroupInvariants:
         self._members: dict[tuple[str, str], _Member] = {}
         self._owner_in_epoch: dict[tuple[_Partition, int], str] = {}
 
-    def on_heartbeat_sent(self, group: str, member_id: str, owned: set[int]) -> None:
-        """A member sends a heartbeat that lists ``owned``: it has revoked everything else."""
+    def on_heartbeat_sent(self, group: str, member_id: str, owned: set[int] | None) -> None:
+        """A member sends a heartbeat that lists ``owned``: it has revoked everything else. None: it lists nothing."""
         member = self._members.setdefault((group, member_id), _Member())
-        member.owned = set(owned)
+        if owned is not None:
+            member.owned = set(owned)
         member.sent_ms = self._clock.monotonic_ms()
 
     def on_heartbeat_succeeded(self, group: str, member_id: str) -> None:

@@ -1,7 +1,7 @@
 """`ConsumerGroupWorkload`: the members of a run's group of the consumer protocol (KIP-848)."""
 
 from ottla.simulator.clients.client_host import ClientHost
-from ottla.simulator.clients.consumer_protocol_member import ConsumerProtocolMember
+from ottla.simulator.clients.consumer_group_member import ConsumerGroupMember
 from ottla.simulator.invariants.consumer_group_invariants import ConsumerGroupInvariants
 from ottla.simulator.invariants.group_invariants import GroupInvariants
 from ottla.simulator.invariants.state_observer import StateObserver
@@ -22,7 +22,7 @@ class ConsumerGroupWorkload:
         self._state_observer = state_observer
         self._topic = plan.topics[0].name
         self._members = [
-            ConsumerProtocolMember(host, invariants, offsets, f"k{index}", GROUP, self._topic)
+            ConsumerGroupMember(host, invariants, offsets, f"k{index}", GROUP, self._topic)
             for index in range(plan.consumer_group_members)
         ]
 

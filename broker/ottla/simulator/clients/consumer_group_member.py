@@ -1,29 +1,26 @@
 """A simulated member of a consumer group (KIP-848): heartbeats, reconciles, and commits offsets of what it owns.
 
-Now and then it stops sending heartbeats for longer than its session, so that it comes back with an old epoch; it leaves
-and joins again; it subscribes to nothing for a while. It reads no records: the run checks ownership, and that no
-committed offset is ever lost.
+`ConsumerMembership`, the state of this project's own client, decides what it sends and what it has to own. Now and
+then it stops sending heartbeats for longer than its session, so that it comes back with an old epoch; it leaves and
+joins again; it subscribes to nothing for a while. It reads no records: the run checks ownership, and that no committed
+offset is ever lost.
 
 Source: ConsumerHeartbeatRequestManager, ConsumerMembershipManager of Apache Kafka's client.
 """
 
 from typing import Final
 
+from ottla.client.consumer_membership import FENCED_CODES, ConsumerMembership
 from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerResult
 from ottla.simulator.clients.client_host import ClientHost
+from ottla.simulator.clients.group_client import GroupClient
 from ottla.simulator.clients.requests import offset_commit_request
-from ottla.simulator.clients.restartable_client import GROUP_KEY, RestartableClient
+from ottla.simulator.clients.restartable_client import GROUP_KEY
 from ottla.simulator.invariants.consumer_group_invariants import ConsumerGroupInvariants
 from ottla.simulator.invariants.group_invariants import GroupInvariants
-from ottla.types import ZERO_UUID, Endpoint, Offset, Uuid
-from ottla.wire.codec import Message
-from ottla.wire.messages.consumer_group_heartbeat import (
-    Assignment,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatRequestTopicPartitions,
-    ConsumerGroupHeartbeatResponse,
-)
+from ottla.types import Endpoint
+from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.wire.messages.offset_commit import OffsetCommitResponse
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -35,17 +32,14 @@ from ottla.wire.messages.offset_fetch import (
 REBALANCE_TIMEOUT_MS: Final = 60_000
 """Above the session timeout: a member is removed because of its session, which the invariants know."""
 HEARTBEAT_INTERVAL_MS: Final = 300
-_JOIN_EPOCH: Final = 0
-_LEAVE_EPOCH: Final = -1
 _MISCHIEF_ONE_IN: Final = 60
 _PAUSE_MS_MAX: Final = 12_000
-_FENCED: Final = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND)
+_REMOVED: Final = FENCED_CODES | {ErrorCode.GROUP_ID_NOT_FOUND}
+"""A group is gone once the sessions of all its members are over and no offset is left."""
 
 
-class ConsumerProtocolMember(RestartableClient):
+class ConsumerGroupMember(GroupClient):
     """See the module. Each round trip ends in the next: find, then heartbeats, offsets of what it takes, commits."""
-
-    retry_backoff_ms = 200
 
     def __init__(
         self,
@@ -56,38 +50,44 @@ class ConsumerProtocolMember(RestartableClient):
         group: str,
         topic: str,
     ) -> None:
-        super().__init__(host, name)
-        self.group = group
-        self.topic = topic
-        self.owned: dict[int, Offset] = {}
-        """The offsets that it would commit next, by partition."""
+        super().__init__(host, name, group, topic)
         self._invariants = invariants
         self._offsets = offsets
-        self._member_id = ""
         self._incarnation = 0
-        self._epoch = _JOIN_EPOCH
         self._is_subscribed = True
         self._is_faulty = True
-        self._is_full = True
-        self._coordinator: Endpoint | None = None
+        self._membership = self._new_membership()
+        self._last_heartbeat = ConsumerGroupHeartbeatRequest()
 
     def start(self) -> None:
-        """Start as a new member: find the coordinator."""
+        """Start as a new member: find the coordinator. The process before it owns its partitions for a session."""
         self._incarnation += 1
-        self._member_id = f"{self.name}-{self._incarnation}"
-        self._release_all()
+        self._membership = self._new_membership()
+        self.owned = {}
         self._find()
 
     def finish(self) -> None:
         """Subscribe, and do nothing unusual from now on."""
         self._is_faulty = False
         self._is_subscribed = True
-        self._is_full = True
+        self._membership.subscribe(self._subscription)
 
     @property
     def is_settled(self) -> bool:
         """Whether it is a member that subscribes to its topic."""
-        return self._epoch > _JOIN_EPOCH and self._is_subscribed
+        return self._membership.is_member and self._is_subscribed
+
+    @property
+    def _subscription(self) -> list[str]:
+        return [self.topic] if self._is_subscribed else []
+
+    def _new_membership(self) -> ConsumerMembership:
+        return ConsumerMembership(
+            group_id=self.group,
+            member_id=f"{self.name}-{self._incarnation}",
+            topics=self._subscription,
+            rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+        )
 
     def _find(self) -> None:
         if self._host.partition_count(self.topic) == 0:
@@ -99,36 +99,17 @@ class ConsumerProtocolMember(RestartableClient):
     def _on_found(self, endpoint: Endpoint) -> None:
         self._coordinator = endpoint
         # After a failure the coordinator may or may not know what the member sent last.
-        self._is_full = True
+        self._membership.on_failure()
         self._beat()
-
-    def _ask(self, request: Message) -> None:
-        assert self._coordinator is not None, "the coordinator was found"
-        self._send(self._coordinator, request, self.name, self._on_response)
-
-    def _topic_id(self) -> Uuid:
-        target = self._host.target(self.topic, 0)
-        return ZERO_UUID if target is None else target.key.topic_id
 
     # --- heartbeats
 
     def _beat(self) -> None:
-        is_full = self._is_full or self._epoch == _JOIN_EPOCH
-        self._is_full = False
-        request = ConsumerGroupHeartbeatRequest(
-            group_id=self.group, member_id=self._member_id, member_epoch=self._epoch, topic_partitions=self._owned()
-        )
-        if is_full:
-            request.rebalance_timeout_ms = REBALANCE_TIMEOUT_MS
-            request.subscribed_topic_names = [self.topic] if self._is_subscribed else []
-        self._invariants.on_heartbeat_sent(self.group, self._member_id, set(self.owned))
+        request = self._last_heartbeat = self._membership.next_heartbeat()
+        listed = request.topic_partitions
+        owned = None if listed is None else {partition for topic in listed for partition in topic.partitions}
+        self._invariants.on_heartbeat_sent(self.group, self._membership.member_id, owned)
         self._ask(request)
-
-    def _owned(self) -> list[ConsumerGroupHeartbeatRequestTopicPartitions]:
-        if not self.owned:
-            return []
-        partitions = sorted(self.owned)
-        return [ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=self._topic_id(), partitions=partitions)]
 
     def _on_response(self, response: PeerResult) -> None:
         if isinstance(response, ConsumerGroupHeartbeatResponse):
@@ -142,19 +123,19 @@ class ConsumerProtocolMember(RestartableClient):
 
     def _on_heartbeat(self, response: ConsumerGroupHeartbeatResponse) -> None:
         code = response.error_code
-        if code in _FENCED:
+        if code in _REMOVED:
             self._release_all()
             self._run_later(self._beat)
             return
         if code != ErrorCode.NONE:
             self._run_later(self._find)
             return
-        self._invariants.on_heartbeat_succeeded(self.group, self._member_id)
-        self._epoch = response.member_epoch
-        if response.assignment is None:
-            self._go_on()
+        self._invariants.on_heartbeat_succeeded(self.group, self._membership.member_id)
+        self._membership.on_response(self._last_heartbeat, response)
+        if self._membership.must_reconcile:
+            self._reconcile()
         else:
-            self._reconcile(response.assignment)
+            self._go_on()
 
     def _go_on(self) -> None:
         if self._is_faulty and self._host.random.randrange(_MISCHIEF_ONE_IN) == 0:
@@ -164,23 +145,32 @@ class ConsumerProtocolMember(RestartableClient):
         else:
             self._run_later(self._beat, HEARTBEAT_INTERVAL_MS)
 
-    def _reconcile(self, assignment: Assignment) -> None:
+    def _reconcile(self) -> None:
         """Give up what is not assigned any more, and take the rest with the group's offsets."""
-        assigned = {partition for topic in assignment.topic_partitions for partition in topic.partitions}
+        assigned = {partition for partitions in self._membership.assigned.values() for partition in partitions}
         for partition in self.owned.keys() - assigned:
             del self.owned[partition]
         taken = sorted(assigned - self.owned.keys())
         for partition in taken:
-            self._invariants.on_assigned(self.group, self._epoch, partition, self._member_id)
+            self._invariants.on_assigned(self.group, self._membership.epoch, partition, self._membership.member_id)
         if taken:
             self._fetch_offsets(taken)
         else:
-            self._go_on()
+            self._own()
+
+    def _own(self) -> None:
+        """Let the next heartbeat report what the member owns, and continue.
+
+        The client sends that heartbeat at once. Here it waits for its time, as if the member took a while to revoke:
+        a coordinator that does not wait for it is found in half of the runs, not in one of forty.
+        """
+        self._membership.own({topic_id: self.owned.keys() for topic_id in self._membership.assigned})
+        self._go_on()
 
     def _release_all(self) -> None:
-        self._invariants.on_released(self.group, self._member_id)
+        self._invariants.on_released(self.group, self._membership.member_id)
         self.owned = {}
-        self._epoch = _JOIN_EPOCH
+        self._membership.on_fenced()
 
     def _do_something_unusual(self) -> None:
         match self._host.random.randrange(4):
@@ -189,7 +179,7 @@ class ConsumerProtocolMember(RestartableClient):
                 self._run_later(self._beat, self._host.random.randrange(_PAUSE_MS_MAX))
             case 1:
                 self._is_subscribed = not self._is_subscribed
-                self._is_full = True
+                self._membership.subscribe(self._subscription)
                 self._beat()
             case 2:
                 self._leave()
@@ -199,9 +189,7 @@ class ConsumerProtocolMember(RestartableClient):
                 self._run_later(self.start)
 
     def _leave(self) -> None:
-        request = ConsumerGroupHeartbeatRequest(
-            group_id=self.group, member_id=self._member_id, member_epoch=_LEAVE_EPOCH
-        )
+        request = self._membership.leave_heartbeat()
         self._release_all()
         assert self._coordinator is not None, "it has sent heartbeats"
         self._send(self._coordinator, request, self.name, lambda _: self._run_later(self._find))
@@ -211,7 +199,10 @@ class ConsumerProtocolMember(RestartableClient):
     def _fetch_offsets(self, partitions: list[int]) -> None:
         topic = OffsetFetchRequestTopics(name=self.topic, topic_id=self._topic_id(), partition_indexes=partitions)
         group = OffsetFetchRequestGroup(
-            group_id=self.group, member_id=self._member_id, member_epoch=self._epoch, topics=[topic]
+            group_id=self.group,
+            member_id=self._membership.member_id,
+            member_epoch=self._membership.epoch,
+            topics=[topic],
         )
         self._ask(OffsetFetchRequest(groups=[group]))
 
@@ -219,14 +210,13 @@ class ConsumerProtocolMember(RestartableClient):
         group = response.groups[0]
         partitions = [each for topic in group.topics for each in topic.partitions]
         if group.error_code or any(each.error_code for each in partitions):
-            # The next heartbeat does not list what it could not begin to read, and gets the assignment again.
-            self._is_full = True
+            # The next heartbeat does not list what it could not start to read, and its response makes it try again.
             self._run_later(self._beat)
             return
         for each in partitions:
             self._offsets.on_fetched(self.group, each.partition_index, each.committed_offset)
             self.owned[each.partition_index] = max(each.committed_offset, 0) + 1
-        self._go_on()
+        self._own()
 
     def _commit(self) -> None:
         self._ask(
@@ -235,8 +225,8 @@ class ConsumerProtocolMember(RestartableClient):
                 self.topic,
                 self.owned,
                 topic_id=self._topic_id(),
-                epoch=self._epoch,
-                member_id=self._member_id,
+                epoch=self._membership.epoch,
+                member_id=self._membership.member_id,
             )
         )
 
@@ -244,7 +234,7 @@ class ConsumerProtocolMember(RestartableClient):
         for each in response.topics[0].partitions:
             if each.error_code == ErrorCode.NONE:
                 self._offsets.on_committed(
-                    self.group, self._epoch, each.partition_index, self.owned[each.partition_index]
+                    self.group, self._membership.epoch, each.partition_index, self.owned[each.partition_index]
                 )
                 self.owned[each.partition_index] += 1
         # A stale epoch is corrected by the next heartbeat.
