@@ -1,4 +1,4 @@
-"""`check_pattern`, `compile_valid`: the expressions that Kafka's RE2J accepts, compiled by RE2, with RE2J's messages.
+"""`check_pattern`, `compile_pattern`: the expressions that Kafka's RE2J accepts, compiled by RE2, with RE2J's messages.
 
 Three bounds are ours, so that neither compiling nor matching one name takes more than 3 ms: RE2 expands repetitions and
 Unicode classes, so a short expression may become a large program. Real expressions are far below: topic names are
@@ -39,7 +39,7 @@ _RE2J_MESSAGES: Final = {
 _ESCAPE: Final = re.compile(r"\\Q.*?(?:\\E|\Z)|\\(.)", re.DOTALL)
 
 
-class _InvalidPatternError(Exception):
+class InvalidPatternError(Exception):
     """The message is RE2J's description, or says which bound is exceeded."""
 
 
@@ -60,23 +60,29 @@ def check_pattern(pattern: str) -> None:
 def describe_invalid(pattern: str) -> str | None:
     """Return why an expression is invalid, or None if it is valid."""
     try:
-        _check(pattern)
-    except _InvalidPatternError as error:
+        compile_pattern(pattern)
+    except InvalidPatternError as error:
         return str(error)
     return None
 
 
-def _check(pattern: str) -> None:
+def compile_pattern(pattern: str) -> "re2._Regexp[str]":
+    """Return an expression compiled, to match whole names without their groups.
+
+    Raises:
+        InvalidPatternError: Kafka rejects the expression, or it is above one of the bounds.
+    """
     if len(pattern) > PATTERN_SIZE_MAX:
-        raise _InvalidPatternError(f"it has {len(pattern)} characters, more than {PATTERN_SIZE_MAX}")
+        raise InvalidPatternError(f"it has {len(pattern)} characters, more than {PATTERN_SIZE_MAX}")
     escapes = list(_escapes(pattern))
     unicode_classes = escapes.count("p") + escapes.count("P")
     if unicode_classes > UNICODE_CLASSES_MAX:
-        raise _InvalidPatternError(f"it has {unicode_classes} Unicode classes, more than {UNICODE_CLASSES_MAX}")
-    compile_valid(pattern)
+        raise InvalidPatternError(f"it has {unicode_classes} Unicode classes, more than {UNICODE_CLASSES_MAX}")
+    compiled = _compiled(pattern)
     if "C" in escapes:
         # A byte in RE2, which RE2J does not have.
-        raise _InvalidPatternError("invalid escape sequence")
+        raise InvalidPatternError("invalid escape sequence")
+    return compiled
 
 
 def _escapes(pattern: str) -> Iterator[str]:
@@ -86,8 +92,7 @@ def _escapes(pattern: str) -> Iterator[str]:
             yield found[1]
 
 
-def compile_valid(pattern: str) -> "re2._Regexp[str]":
-    """Return a valid expression compiled, to match whole names without their groups."""
+def _compiled(pattern: str) -> "re2._Regexp[str]":
     import re2  # only here: few groups have expressions
 
     options = re2.Options()
@@ -98,7 +103,7 @@ def compile_valid(pattern: str) -> "re2._Regexp[str]":
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
-        raise _InvalidPatternError(_description(str(error.args[0], "utf-8", "replace"))) from None
+        raise InvalidPatternError(_description(str(error.args[0], "utf-8", "replace"))) from None
     finally:
         # Its cache would hold the expressions of clients.
         re2.purge()

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from ottla.groups.regex.pattern import compile_valid, describe_invalid
+from ottla.groups.regex.pattern import InvalidPatternError, compile_pattern
 from ottla.purgatory.steps import Steps, batches
 from ottla.quoting import quoted
 
@@ -26,12 +26,11 @@ def resolve(pattern: str, names: Iterable[str]) -> Steps[list[str]]:
 
     An expression that is invalid here, but came from the log of a node that accepted it, matches nothing.
     """
-    error = describe_invalid(pattern)
-    yield None
-    if error is not None:
+    try:
+        compiled = compile_pattern(pattern)
+    except InvalidPatternError as error:
         log.error("Regular expression %s of a group matches no topic: %s", quoted(pattern), error)
         return []
-    compiled = compile_valid(pattern)
     yield None
     per_step = max(1, min(_NAMES_PER_STEP_MAX, _INSTRUCTIONS_PER_STEP // max(1, compiled.programsize)))
     matching: list[str] = []
