@@ -66,13 +66,17 @@ ALARMS = {
     DISCONNECTS: "nodes that disconnected",
     EPOCH: "elections in the quorum",
 }
+"""By metric, what each means."""
+
+REJECTED = "rejected"
+DESCRIPTIONS = ALARMS | {REJECTED: "records that a former leader rejected"}
 
 
 # --- simulated -------------------------------------------------------------------------------------------------------
 
 
 def alarms_of(cluster: Cluster) -> Counter[str]:
-    """Return the alarms of all nodes so far, by the names in `ALARMS`."""
+    """Return the alarms of all nodes so far, by the metrics in `ALARMS`."""
     counts: Counter[str] = Counter()
     for place in cluster.nodes.values():
         node = place.node
@@ -104,14 +108,18 @@ def simulate_hour(seed: int) -> Counter[str]:
     leaders = [metadata.leader_id(TopicPartition("t", index)) or 0 for index in range(PARTITIONS)]
     clients = {node_id: cluster.connect(node_id) for node_id in cluster.nodes}
     before = alarms_of(cluster)
+    rejected: Counter[str] = Counter()
     for _ in range(HOUR_MS // PAUSE_MS):
         for index, leader in enumerate(leaders):
             batch = batch_of(clients[leader], [b"v"])
             response = produce(clients[leader], "t", batch, partition=index, acks=-1)
             if response.error_code != ErrorCode.NONE:
-                raise RuntimeError(f"seed {seed}: node {leader} rejects a record with {response.error_code}")
+                rejected[REJECTED] += 1
+                found = metadata.leader_id(TopicPartition("t", index))
+                # While there is no leader, the former one rejects the next record, too.
+                leaders[index] = found if found in clients else leader
         cluster.run(PAUSE_MS)
-    return alarms_of(cluster) - before
+    return alarms_of(cluster) - before + rejected
 
 
 def simulate(hours: int, processes: int, first_seed: int) -> Counter[str]:
@@ -164,11 +172,17 @@ def consume_endlessly(bootstrap_server: str, topic: str, pipe: Connection) -> No
 
 
 def alarms_on(page: str) -> Counter[str]:
-    """Return the alarms on a node's metrics page."""
+    """Return the alarms on a node's metrics page.
+
+    Raises:
+        RuntimeError: the page lacks one of the metrics, whose alarms would go unnoticed.
+    """
     counts: Counter[str] = Counter()
     for family in text_string_to_metric_families(page):
         if family.name in ALARMS:
             counts[family.name] += sum(int(sample.value) for sample in family.samples)
+    if missing := ALARMS.keys() - counts.keys():
+        raise RuntimeError(f"the metrics page lacks {', '.join(sorted(missing))}")
     return counts
 
 
@@ -214,11 +228,11 @@ def run_under_load(minutes: float, port_base: int) -> Counter[str]:
 def host_cpu_s() -> float:
     """Return the CPU time that all processes of this host have used since it started."""
     user, nice, system, _, _, irq, soft_irq, *_ = map(int, Path("/proc/stat").read_text().split()[1:11])
-    return (user + nice + system + irq + soft_irq) / os.sysconf("SC_CLK_TCK")
+    return (user + nice + system + irq + soft_irq) / measure.TICKS_PER_S
 
 
 def described(alarms: Counter[str]) -> str:
-    return ", ".join(f"{count} {ALARMS[name]}" for name, count in alarms.items() if count) or "no alarm"
+    return ", ".join(f"{count} {DESCRIPTIONS[name]}" for name, count in alarms.items() if count) or "no alarm"
 
 
 def main() -> None:
