@@ -65,6 +65,8 @@ NETWORK_KINDS = (
     "0.5 s to one other node",
 )
 KINDS = (*PROCESS_KINDS, *NETWORK_KINDS)
+JARS_KINDS = {*TWO_DISKS_KINDS, *NETWORK_KINDS}
+"""JVM Kafka's nodes are run from its jars."""
 SECTIONS = {"Gray failures": PROCESS_KINDS, "Gray failures of networks": NETWORK_KINDS}
 
 
@@ -230,6 +232,8 @@ def main() -> None:
     if (missing := file_systems.missing() or sick_network.missing() or wall_clocks.missing()) is not None:
         options.error(f"file systems are frozen, hosts are network namespaces, clocks are set: needs {missing}")
     systems = three_nodes.systems_of(arguments, options)
+    if "kafka" in systems and JARS_KINDS & set(arguments.kinds) and "OTTLA_KAFKA_LIBS" not in os.environ:
+        options.error("OTTLA_KAFKA_LIBS must name a folder with Kafka's jars, for two disks and sick networks")
     figures: compare.Figures = defaultdict(lambda: defaultdict(list))
     facts: compare.Facts = {}
     for _ in range(arguments.rounds):
@@ -260,7 +264,7 @@ Three combined nodes with their system's defaults, six partitions, three replica
 Made by
 
     export OTTLA_KAFKA_CLUSTER_COMMAND=...   # formats and runs JVM Kafka nodes; see `benchmarks.replicated`
-    export OTTLA_KAFKA_LIBS=...              # a folder with Kafka's jars: its nodes on the hosts of a sick network
+    export OTTLA_KAFKA_LIBS=...              # Kafka's jars: its nodes with two disks, and on hosts of a sick network
     python -m benchmarks.gray_failures --rounds {arguments.rounds} --seconds {arguments.seconds:.0f} \\
         --kinds {shlex.join(kinds)}
 """
