@@ -1,4 +1,4 @@
-"""`Consumer`: reads assigned partitions from given offsets. `group_member` adds consumer groups.
+"""`Consumer`: reads assigned partitions from given offsets. `group_reader` and its subclasses add consumer groups.
 
 Source: KafkaConsumer, AbstractFetch, CompletedFetch (Kafka 4.3).
 """
