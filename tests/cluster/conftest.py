@@ -193,16 +193,20 @@ class ProcessCluster:
             assert time.monotonic() < deadline, f"not in sync again: {self.in_sync(topic)}"
             time.sleep(0.1)
 
-    def spread_leaders(self, topic: str, *, via: int) -> None:
-        """Let the preferred leaders lead again, once all can; ``via`` is asked to."""
+    def spread_leaders(self, topic: str, *, via: int) -> dict[int, int]:
+        """Let the preferred leaders lead again, once all can, and return them by partition; ``via`` is asked to.
+
+        Other nodes than ``via`` may know the former leaders for a moment longer.
+        """
         admin = self._admin_of(self.nodes[via].address)
-        partitions = [TopicPartition(topic, index) for index in self._partitions(topic)]
+        preferred = {index: partition.replicas[0] for index, partition in self._partitions(topic).items()}
+        partitions = [TopicPartition(topic, index) for index in preferred]
         needless = (None, KafkaError.ELECTION_NOT_NEEDED)
         deadline = time.monotonic() + START_TIMEOUT_S
         while True:
             errors = admin.elect_leaders(ElectionType.PREFERRED, partitions).result(30)
             if all(error is None or error.code() in needless for error in errors.values()):
-                return
+                return preferred
             assert time.monotonic() < deadline, errors
             time.sleep(0.1)
 

@@ -55,8 +55,7 @@ def test_failed_directory_is_given_up_and_the_other_still_leads(cluster: Any) ->
     for number, (fault, logged) in enumerate(FAULTS):
         victim = number % 3 + 1
         node = cluster.nodes[victim]
-        cluster.spread_leaders("t", via=victim)
-        led = {partition for partition, leader in cluster.leaders("t").items() if leader == victim}
+        led = {partition for partition, leader in cluster.spread_leaders("t", via=victim).items() if leader == victim}
         still_leads = led & partitions_in(node.directory / "data")
         assert still_leads < led, "it leads a partition in the second directory"
         mark = len(node.log_text())
