@@ -3,11 +3,11 @@
 Source: ClientMetricsConfigs.parseMatchingPatterns of Apache Kafka 4.3, whose error text this is.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from ottla.config.key import InvalidConfigError
-from ottla.config.patterns import compile_pattern
+from ottla.config.patterns import InvalidPatternError, check_size, compile_test
 from ottla.quoting import cut_name
 
 MATCHABLE: Final = frozenset(
@@ -23,13 +23,18 @@ MATCHABLE: Final = frozenset(
 """The attributes of a client that a pattern may name."""
 
 
-def compile_matches(patterns: Iterable[str]) -> dict[str, Callable[[str], bool]]:
+def compile_matches(patterns: Sequence[str]) -> dict[str, Callable[[str], bool]]:
     """Return, by attribute, the test of the whole value; of two patterns for one attribute the last counts.
 
     Raises:
-        InvalidConfigError: not ``ATTRIBUTE=PATTERN`` with exactly one equals sign, an unknown attribute, or no pattern
-            of RE2. Kafka accepts what Java's expressions have beyond RE2, look-arounds and back-references.
+        InvalidConfigError: not ``ATTRIBUTE=PATTERN`` with exactly one equals sign, an unknown attribute, no pattern
+            of RE2, or patterns that are too large together. Kafka accepts what Java's expressions have beyond RE2,
+            look-arounds and back-references.
     """
+    try:
+        check_size(patterns)
+    except InvalidPatternError as error:
+        raise InvalidConfigError(f"Illegal client matching pattern: {error}") from None
     tests = {}
     for pattern in patterns:
         attribute, _, expression = pattern.partition("=")
@@ -38,7 +43,7 @@ def compile_matches(patterns: Iterable[str]) -> dict[str, Callable[[str], bool]]
         if attribute not in MATCHABLE or not expression.strip("=") or "=" in expression.rstrip("="):
             raise InvalidConfigError(f"Illegal client matching pattern: {cut_name(pattern)}")
         try:
-            tests[attribute] = compile_pattern(expression.rstrip("=").strip())
-        except ValueError:
+            tests[attribute] = compile_test(expression.rstrip("=").strip())
+        except InvalidPatternError:
             raise InvalidConfigError(f"Illegal client matching pattern: {cut_name(pattern)}") from None
     return tests

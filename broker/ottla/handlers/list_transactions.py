@@ -6,7 +6,7 @@ Source: ListTransactionsRequest.json; TransactionStateManager.listTransactionSta
 
 from collections.abc import Callable
 
-from ottla.config.patterns import compile_pattern
+from ottla.config.patterns import InvalidPatternError, compile_test
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
 from ottla.purgatory.steps import ITEMS_PER_STEP, Steps
@@ -31,7 +31,7 @@ def list_transactions(context: RequestContext, request: ListTransactionsRequest)
     producer_ids = frozenset(request.producer_id_filters)
     try:
         matches = _compile(request.transactional_id_pattern)
-    except ValueError:
+    except InvalidPatternError:
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     started_before_ms = context.services.clock.wall_ms() - request.duration_filter
 
@@ -64,8 +64,8 @@ def _compile(pattern: str | None) -> Callable[[str], bool]:
     """Return the test of an id against the whole pattern.
 
     Raises:
-        ValueError: RE2 cannot compile it.
+        InvalidPatternError: RE2 cannot compile it, or it is above a bound.
     """
     if not pattern:
         return lambda _: True
-    return compile_pattern(pattern)
+    return compile_test(pattern)

@@ -10,7 +10,8 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from ottla.groups.regex.pattern import InvalidPatternError, compile_pattern
+from ottla.config.patterns import InvalidPatternError
+from ottla.groups.regex.pattern import compile_subscription
 from ottla.purgatory.steps import Steps, batches
 from ottla.quoting import quoted
 
@@ -27,7 +28,7 @@ def resolve(pattern: str, names: Iterable[str]) -> Steps[list[str]]:
     An expression that is invalid here, but came from the log of a node that accepted it, matches nothing.
     """
     try:
-        compiled = compile_pattern(pattern)
+        compiled = compile_subscription(pattern)
     except InvalidPatternError as error:
         log.error("Regular expression %s of a group matches no topic: %s", quoted(pattern), error)
         return []

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from ottla.config.patterns import PATTERN_SIZE_MAX, UNICODE_CLASSES_MAX
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.regex import check_pattern, resolve
-from ottla.groups.regex.pattern import PATTERN_SIZE_MAX, UNICODE_CLASSES_MAX, describe_invalid
+from ottla.groups.regex.pattern import describe_invalid
 from ottla.purgatory.steps import run_to_end
 
 HERE = Path(__file__).parent
