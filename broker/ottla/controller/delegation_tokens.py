@@ -30,10 +30,11 @@ logger = logging.getLogger(__name__)
 TOKENS_MAX: Final = 20_000
 TOKENS_PER_REQUESTER_MAX: Final = 1_000
 RENEWERS_MAX: Final = 100
+PRINCIPALS_BYTES_MAX: Final = 4096
+"""Of a token's owner, requester and renewers together: every node keeps them in memory, up to 80 MB for all tokens."""
 REMOVALS_MAX: Final = 1_000
 """Of expired tokens in one round; the next follows at once when there are more."""
 _TIMESTAMP_MAX: Final = (1 << 63) - 1
-_USER_TYPE: Final = "User"
 
 
 class DelegationTokenControl:
@@ -61,11 +62,13 @@ class DelegationTokenControl:
     def create(
         self, request: CreateDelegationTokenRequest, requester: str
     ) -> ControllerResult[CreateDelegationTokenResponse]:
-        """Create a token for the named owner, or for the requester."""
+        """Create a token for the named owner, or for the requester; the renewers are users."""
         owner = owner_of(request, requester)
-        response = CreateDelegationTokenResponse(error_code=self._unavailable() or self._rejection(request, requester))
-        name_principals(response, owner, requester)
-        if response.error_code:
+        renewers = tuple(f"{each.principal_type}:{each.principal_name}" for each in request.renewers)
+        error = self._unavailable() or self._rejection(owner, requester, renewers)
+        response = CreateDelegationTokenResponse(error_code=error)
+        name_principals(response, request, requester)
+        if error:
             return ControllerResult(response)
         now_ms = self._clock.wall_ms()
         lifetime_ms = self._config.token_lifetime_ms_max
@@ -76,7 +79,7 @@ class DelegationTokenControl:
             token_id=format_uuid(self._random.uuid()),
             owner=owner,
             requester=requester,
-            renewers=tuple(f"{each.principal_type}:{each.principal_name}" for each in request.renewers),
+            renewers=renewers,
             issue_ms=now_ms,
             max_ms=max_ms,
             expiry_ms=min(max_ms, _sum(now_ms, self._config.token_renewal_ms)),
@@ -133,10 +136,9 @@ class DelegationTokenControl:
             return ErrorCode.UNSUPPORTED_VERSION
         return ErrorCode.NONE
 
-    def _rejection(self, request: CreateDelegationTokenRequest, requester: str) -> ErrorCode:
-        if any(each.principal_type != _USER_TYPE for each in request.renewers):
-            return ErrorCode.INVALID_PRINCIPAL_TYPE
-        if len(request.renewers) > RENEWERS_MAX:
+    def _rejection(self, owner: str, requester: str, renewers: tuple[str, ...]) -> ErrorCode:
+        size_bytes = sum(len(each.encode()) for each in (owner, requester, *renewers))
+        if len(renewers) > RENEWERS_MAX or size_bytes > PRINCIPALS_BYTES_MAX:
             return ErrorCode.INVALID_REQUEST
         tokens = self._state.image.delegation_tokens.tokens
         of_requester = sum(each.requester == requester for each in tokens.values())
@@ -197,10 +199,17 @@ def owner_of(request: CreateDelegationTokenRequest, requester: str) -> str:
     return f"{request.owner_principal_type}:{request.owner_principal_name}"
 
 
-def name_principals(response: CreateDelegationTokenResponse, owner: str, requester: str) -> None:
+def name_principals(
+    response: CreateDelegationTokenResponse, request: CreateDelegationTokenRequest, requester: str
+) -> None:
     """Set the fields of owner and requester, which errors have as well."""
-    response.principal_type, _, response.principal_name = owner.partition(":")
-    response.token_requester_principal_type, _, response.token_requester_principal_name = requester.partition(":")
+    requester_type, _, requester_name = requester.partition(":")
+    response.token_requester_principal_type, response.token_requester_principal_name = requester_type, requester_name
+    response.principal_type, response.principal_name = requester_type, requester_name
+    if request.owner_principal_name:
+        # As the request has them: a type with a colon would be split elsewhere, perhaps into a name that is too long.
+        response.principal_type = request.owner_principal_type or ""
+        response.principal_name = request.owner_principal_name
 
 
 def _check_requester(token: DelegationToken, requester: str) -> None:

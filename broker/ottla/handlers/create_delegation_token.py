@@ -34,7 +34,7 @@ def create_delegation_token(context: RequestContext, request: CreateDelegationTo
     response = CreateDelegationTokenResponse(
         error_code=error, issue_timestamp_ms=-1, expiry_timestamp_ms=-1, max_timestamp_ms=-1
     )
-    name_principals(response, owner, requester)
+    name_principals(response, request, requester)
     return Delayed.of(_in_version(context.api_version, response))
 
 

@@ -200,11 +200,22 @@ def test_number_of_tokens_and_renewers_is_bounded(world: World, monkeypatch: pyt
     assert world.create(renewers=many).error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_renewers_are_users(world: World) -> None:
-    group = CreatableRenewers(principal_type="Group", principal_name="g")
+@pytest.mark.parametrize("too_many", [0, 1], ids=["4-KiB", "more"])
+@pytest.mark.parametrize("longest", ["owner", "renewer", "renewers"])
+def test_names_of_a_token_are_bounded(world: World, longest: str, too_many: int) -> None:
+    taken = len(ALICE) * 2 if longest != "owner" else len(ALICE)
+    left = module.PRINCIPALS_BYTES_MAX - taken + too_many - len("User:")
+    fields: dict[str, Any] = {"renewers": renewers("x" * left)}
+    if longest == "owner":
+        fields = {"owner_principal_type": "User", "owner_principal_name": "x" * left}
+    elif longest == "renewers":
+        # Bytes count, not characters.
+        fields = {"renewers": renewers("ü" * 500, "x" * (left - len("User:") - 1_000))}
 
-    assert world.create(renewers=[group]).error_code == ErrorCode.INVALID_PRINCIPAL_TYPE
-    assert world.stored == {}
+    created = world.create(**fields)
+
+    assert created.error_code == (ErrorCode.INVALID_REQUEST if too_many else ErrorCode.NONE)
+    assert len(world.stored) == 1 - too_many
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,8 @@ from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 
 SECRET_KEY = "the key of all tokens"
 TOKENS = {"delegation.token.secret.key": SECRET_KEY, "delegation.token.expiry.time.ms": "60000"}
+LONGEST = "x" * 32_700
+"""Close to the most that a string of the protocol may have."""
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 REQUESTS = {
     "create": CreateDelegationTokenRequest(),
@@ -112,6 +114,36 @@ def test_unauthenticated_client_may_not_manage_tokens(node: RunningNode, request
     response = ask(node.connect(listener), request_)
 
     assert response.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+
+
+def test_renewers_are_users(node: RunningNode) -> None:
+    alice = logged_in(node)
+    group = CreatableRenewers(principal_type="Group", principal_name="g")
+
+    response = ask(alice, CreateDelegationTokenRequest(renewers=[group]))
+
+    assert response.error_code == ErrorCode.INVALID_PRINCIPAL_TYPE
+    assert (response.issue_timestamp_ms, response.expiry_timestamp_ms, response.max_timestamp_ms) == (-1, -1, -1)
+    assert ask(alice, DescribeDelegationTokenRequest(owners=None)).tokens == []
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        pytest.param(
+            CreateDelegationTokenRequest(renewers=[CreatableRenewers(principal_type="User", principal_name=LONGEST)]),
+            id="renewer",
+        ),
+        pytest.param(
+            CreateDelegationTokenRequest(owner_principal_type=f"a:{LONGEST}", owner_principal_name=LONGEST), id="owner"
+        ),
+    ],
+)
+def test_longest_names_are_rejected(node: RunningNode, request_: Message, caplog: pytest.LogCaptureFixture) -> None:
+    response = ask(logged_in(node), request_)
+
+    assert response.error_code == ErrorCode.INVALID_REQUEST
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 @pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
