@@ -13,6 +13,7 @@ from ottla.controller.config import ControllerConfig
 from ottla.controller.result import ControllerResult
 from ottla.controller.state import ControllerState
 from ottla.errors import ErrorCode, KafkaError
+from ottla.log_lines import LineLimit
 from ottla.metadata.delegation_tokens import DelegationToken
 from ottla.metadata.metadata_version import DELEGATION_TOKEN_METADATA_VERSION
 from ottla.metadata.records import MetadataRecord
@@ -32,15 +33,13 @@ TOKENS_PER_REQUESTER_MAX: Final = 1_000
 RENEWERS_MAX: Final = 100
 PRINCIPALS_BYTES_MAX: Final = 4096
 """Of a token's owner, requester and renewers together: every node keeps them in memory, up to 80 MB for all tokens."""
-REMOVALS_MAX: Final = 1_000
-"""Of expired tokens in one round; the next follows at once when there are more."""
 _TIMESTAMP_MAX: Final = (1 << 63) - 1
 
 
 class DelegationTokenControl:
     """Decides on the newest state. ``tokens`` finds a token by its HMAC.
 
-    Soft state of the active controller: the time of the next round of removals.
+    Soft state of the active controller: the time of the next round of removals, and how often a limit was reached.
     """
 
     def __init__(
@@ -58,6 +57,8 @@ class DelegationTokenControl:
         self._clock = clock
         self._random = random
         self._next_round_ms: int | None = None
+        self._lines = LineLimit(clock)
+        self._rejected = 0
 
     def create(
         self, request: CreateDelegationTokenRequest, requester: str
@@ -142,17 +143,26 @@ class DelegationTokenControl:
             return ErrorCode.INVALID_REQUEST
         tokens = self._state.image.delegation_tokens.tokens
         of_requester = sum(each.requester == requester for each in tokens.values())
-        if len(tokens) >= TOKENS_MAX or of_requester >= TOKENS_PER_REQUESTER_MAX:
-            logger.warning(
-                "no delegation token for %s: it has %d of %d, and there are %d of %d",
-                quoted(requester),
-                of_requester,
-                TOKENS_PER_REQUESTER_MAX,
-                len(tokens),
-                TOKENS_MAX,
-            )
+        if of_requester >= TOKENS_PER_REQUESTER_MAX:
+            self._log_limit(requester, f"it created {of_requester}, as many as a client may")
+            return ErrorCode.POLICY_VIOLATION
+        if len(tokens) >= TOKENS_MAX:
+            self._log_limit(requester, f"there are {len(tokens)}, as many as a cluster may have")
             return ErrorCode.POLICY_VIOLATION
         return ErrorCode.NONE
+
+    def _log_limit(self, requester: str, limit: str) -> None:
+        """Log a rejection, once a second at most: any authenticated client may reach its limit, and request more."""
+        self._rejected += 1
+        if self._lines.take_permit():
+            logger.warning(
+                "no delegation token for %s: %s; expired ones are removed every %d s, others by ottla token expire; "
+                "%d such rejections so far",
+                quoted(requester),
+                limit,
+                self._config.token_expiry_check_interval_ms // 1_000,
+                self._rejected,
+            )
 
     def _find(self, secret: bytes) -> DelegationToken:
         """Return the token with this HMAC.
@@ -181,12 +191,10 @@ class DelegationTokenControl:
             return None
         wall_ms = self._clock.wall_ms()
         expired = [each for each in self._state.image.delegation_tokens.tokens.values() if each.is_expired(wall_ms)]
-        removed = expired[:REMOVALS_MAX]
-        is_last = len(removed) == len(expired)
-        self._next_round_ms = now_ms + (self._config.token_expiry_check_interval_ms if is_last else 0)
-        if removed:
-            logger.info("%d delegation tokens have expired and are removed", len(removed))
-        return ControllerResult(None, [_removal(each) for each in removed], is_atomic=False)
+        self._next_round_ms = now_ms + self._config.token_expiry_check_interval_ms
+        if expired:
+            logger.info("%d delegation tokens have expired and are removed", len(expired))
+        return ControllerResult(None, map(_removal, expired), is_atomic=False)
 
     def next_deadline_ms(self) -> int | None:
         return self._next_round_ms

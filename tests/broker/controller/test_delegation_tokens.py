@@ -169,8 +169,7 @@ def test_expired_token_is_neither_renewed_nor_shortened_but_removed(world: World
     assert world.renew(created.hmac).error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
 
 
-def test_expired_tokens_are_removed_at_the_interval(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "REMOVALS_MAX", 2)
+def test_expired_tokens_are_removed_at_the_interval(world: World) -> None:
     for _ in range(3):
         world.create(max_lifetime_ms=1_000)
     kept = world.create(max_lifetime_ms=LIFETIME_MS)
@@ -179,11 +178,12 @@ def test_expired_tokens_are_removed_at_the_interval(world: World, monkeypatch: p
     assert world.control.run_round(world.clock.monotonic_ms()) is None
 
     world.clock.advance(1)
-    for expected in (2, 1):
-        now_ms = world.clock.monotonic_ms()
-        assert world.control.next_deadline_ms() == now_ms
-        world.apply(world.control.run_round(now_ms))
-        assert len(world.stored) == expected
+    now_ms = world.clock.monotonic_ms()
+    assert world.control.next_deadline_ms() == now_ms
+    removals = world.control.run_round(now_ms)
+    assert removals is not None
+    assert not removals.is_atomic, "the decision queue appends them in slices"
+    world.apply(removals)
 
     assert set(world.stored) == {kept.token_id}
     assert world.control.next_deadline_ms() == world.clock.monotonic_ms() + CHECK_MS
@@ -198,6 +198,27 @@ def test_number_of_tokens_and_renewers_is_bounded(world: World, monkeypatch: pyt
     assert codes == [0, 0, ErrorCode.POLICY_VIOLATION, 0, ErrorCode.POLICY_VIOLATION]
     many = renewers(*map(str, range(module.RENEWERS_MAX + 1)))
     assert world.create(renewers=many).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_reached_limits_are_logged_once_a_second(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "TOKENS_PER_REQUESTER_MAX", 2)
+    monkeypatch.setattr(module, "TOKENS_MAX", 3)
+    for requester, advance_ms in ((ALICE, 0), (ALICE, 0), (ALICE, 0), (ALICE, 1_000), (BOB, 0), (EVE, 0)):
+        world.create(requester)
+        world.clock.advance(advance_ms)
+
+    world.create(EVE)
+    world.clock.advance(1_000)
+    world.create(EVE)
+
+    assert [message.split(";")[0] for message in caplog.messages] == [
+        "no delegation token for 'User:alice': it created 2, as many as a client may",
+        "no delegation token for 'User:eve': there are 3, as many as a cluster may have",
+        "no delegation token for 'User:eve': there are 3, as many as a cluster may have",
+    ]
+    assert caplog.messages[-1].endswith("5 such rejections so far")
 
 
 @pytest.mark.parametrize("too_many", [0, 1], ids=["4-KiB", "more"])
