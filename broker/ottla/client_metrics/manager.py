@@ -84,7 +84,9 @@ class ClientMetricsManager:
     # --- subscriptions
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Note changed subscriptions; clients get them with their next request."""
+        """Note changed subscriptions; clients get them with their next request. A node without receivers has none."""
+        if not self.is_enabled:
+            return
         is_changed = False
         # Copied: a request that is being matched keeps the old mapping.
         subscriptions = dict(self._subscriptions)

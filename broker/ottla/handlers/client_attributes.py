@@ -1,8 +1,32 @@
-"""The attributes of a client that subscriptions to client metrics match (KIP-714)."""
+"""What the two APIs of client metrics have in common (KIP-714): a client's instance, attributes and labels."""
 
+from ottla.client_metrics.instance import ClientInstance
 from ottla.client_metrics.pushed import ClientLabels, label
-from ottla.handlers.api import RequestContext
+from ottla.handlers.api import CloseConnection, RequestContext
+from ottla.purgatory.steps import Steps
 from ottla.types import Uuid, format_uuid
+
+
+def rejection_without_receivers(context: RequestContext) -> CloseConnection | None:
+    """Return the end of a connection that uses client metrics on a node without receivers; None with receivers.
+
+    Such a node does not list the two APIs, and rejects them as others that it does not list. JVM Kafka 4.3.1 does not
+    list them either, but accepts the requests, and keeps an instance for each client.
+    """
+    if context.services.client_metrics.is_enabled:
+        return None
+    return CloseConnection(
+        f"requested API key {context.api_key}, which is served only with ottla.client.metrics.receivers"
+    )
+
+
+def find_instance(context: RequestContext, instance_id: Uuid) -> Steps[ClientInstance]:
+    """Return the client's instance, with the newest subscription, and note that it uses this connection."""
+    connection = context.connection
+    manager = context.services.client_metrics
+    instance = yield from manager.instance(instance_id, client_attributes(context, instance_id), connection.connection)
+    connection.client_instance_id = instance_id
+    return instance
 
 
 def client_attributes(context: RequestContext, instance_id: Uuid) -> dict[str, str | None]:

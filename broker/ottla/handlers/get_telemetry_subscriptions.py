@@ -1,13 +1,14 @@
 """GetTelemetrySubscriptions (api key 71, v0): the client metrics that the cluster requests (KIP-714).
 
-No permission is needed, as in Kafka. Listed by ApiVersions only if this node has a receiver of client metrics.
+No permission is needed, as in Kafka. Listed by ApiVersions and served only if this node has a receiver of client
+metrics.
 Source: ClientMetricsManager.processGetTelemetrySubscriptionRequest of Apache Kafka 4.3.
 """
 
 from ottla.client_metrics.instance import ACCEPTED_COMPRESSION
 from ottla.errors import ErrorCode
-from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.client_attributes import client_attributes
+from ottla.handlers.api import CloseConnection, RequestContext, serves
+from ottla.handlers.client_attributes import find_instance, rejection_without_receivers
 from ottla.purgatory.steps import Steps
 from ottla.types import ZERO_UUID
 from ottla.wire.messages.get_telemetry_subscriptions import (
@@ -19,15 +20,16 @@ from ottla.wire.messages.get_telemetry_subscriptions import (
 @serves(api_key=71, versions=range(0, 1))
 def get_telemetry_subscriptions(
     context: RequestContext, request: GetTelemetrySubscriptionsRequest
-) -> Steps[GetTelemetrySubscriptionsResponse]:
+) -> Steps[GetTelemetrySubscriptionsResponse | CloseConnection]:
     """Return the client's combined subscription; a client without an instance id gets one."""
+    rejection = rejection_without_receivers(context)
+    if rejection is not None:
+        return rejection
     manager = context.services.client_metrics
     instance_id = request.client_instance_id
     if instance_id == ZERO_UUID:
         instance_id = manager.new_instance_id()
-    attributes = client_attributes(context, instance_id)
-    instance = yield from manager.instance(instance_id, attributes, context.connection.connection)
-    context.connection.client_instance_id = instance_id
+    instance = yield from find_instance(context, instance_id)
     error = instance.on_get(context.services.clock.monotonic_ms())
     manager.count(error)
     if error is not ErrorCode.NONE:

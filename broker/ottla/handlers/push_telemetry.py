@@ -1,7 +1,7 @@
 """PushTelemetry (api key 72, v0): a client sends its metrics (KIP-714).
 
 Metrics that cannot be decompressed within telemetry.max.bytes, or decoded, get INVALID_RECORD, as where Kafka's
-receiver fails. No permission is needed, as in Kafka.
+receiver fails. No permission is needed, as in Kafka. Served only if this node has a receiver of client metrics.
 Source: ClientMetricsManager.processPushTelemetryRequest of Apache Kafka 4.3.
 """
 
@@ -10,8 +10,8 @@ from typing import Final
 from ottla.client_metrics.instance import ClientInstance
 from ottla.client_metrics.otlp import Point, decode_points
 from ottla.errors import CorruptRecordError, ErrorCode, ProtocolError
-from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.client_attributes import client_attributes, client_labels
+from ottla.handlers.api import CloseConnection, RequestContext, serves
+from ottla.handlers.client_attributes import client_labels, find_instance, rejection_without_receivers
 from ottla.purgatory.steps import Steps
 from ottla.types import ONE_UUID, ZERO_UUID
 from ottla.wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
@@ -25,15 +25,18 @@ _WINDOW_BYTES_MAX: Final = 8 * 1024 * 1024
 
 
 @serves(api_key=72, versions=range(0, 1))
-def push_telemetry(context: RequestContext, request: PushTelemetryRequest) -> Steps[PushTelemetryResponse]:
+def push_telemetry(
+    context: RequestContext, request: PushTelemetryRequest
+) -> Steps[PushTelemetryResponse | CloseConnection]:
     """Check the push against the client's subscription; decode it, and pass it to the receivers."""
+    rejection = rejection_without_receivers(context)
+    if rejection is not None:
+        return rejection
     manager = context.services.client_metrics
     instance_id = request.client_instance_id
     if instance_id in (ZERO_UUID, ONE_UUID):
         return PushTelemetryResponse(error_code=ErrorCode.INVALID_REQUEST)
-    attributes = client_attributes(context, instance_id)
-    instance = yield from manager.instance(instance_id, attributes, context.connection.connection)
-    context.connection.client_instance_id = instance_id
+    instance = yield from find_instance(context, instance_id)
     error = instance.on_push(
         request.subscription_id,
         compression_type=request.compression_type,

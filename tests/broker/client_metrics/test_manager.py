@@ -1,5 +1,7 @@
 """The number of instances and series on a node is bounded, whatever ids clients make up."""
 
+import sys
+
 import pytest
 
 from ottla.client_metrics import manager as module
@@ -7,10 +9,14 @@ from ottla.client_metrics.instance import ClientInstance
 from ottla.client_metrics.manager import ClientMetricsManager
 from ottla.client_metrics.otlp import Point
 from ottla.client_metrics.pushed import ClientLabels
+from ottla.config.resource_type import ConfigResourceType
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import EMPTY_IMAGE, Provenance
 from ottla.purgatory.steps import run_to_end
 from ottla.simulator.world.clock import SimulatedClock
 from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import Uuid
+from ottla.wire.messages.metadata_log import ConfigRecord
 
 LABELS = ClientLabels("id", "app", "java", "4", "127.0.0.1", "User:alice")
 
@@ -78,3 +84,21 @@ def test_push_of_an_instance_that_ended_meanwhile_takes_no_series(manager: Clien
     run_to_end(manager.receive(other, LABELS, points(1)))
     assert [len(each) for each in manager.pushed()] == [1]
     assert manager.series == 1
+
+
+def published(manager: ClientMetricsManager, values: dict[str, str]) -> None:
+    delta = MetadataDelta(EMPTY_IMAGE)
+    for key, value in values.items():
+        delta.replay(
+            ConfigRecord(resource_type=ConfigResourceType.CLIENT_METRICS, resource_name="all", name=key, value=value)
+        )
+    manager.publish(delta, delta.apply(Provenance()))
+
+
+def test_node_without_receivers_compiles_no_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
+    manager = ClientMetricsManager(SimulatedClock(), SeededRandom(1), receivers=(), bytes_max=1_000)
+    monkeypatch.setitem(sys.modules, "re2", None)  # an import of it would fail
+
+    published(manager, {"metrics": "*", "match": "client_id=a.*"})
+
+    assert instance(manager, 1).subscription.metrics == ()

@@ -12,6 +12,7 @@ from ottla.config.resource_type import ConfigResourceType
 from ottla.errors import ErrorCode
 from ottla.simulator.world.single_node import Client, RunningNode, World
 from ottla.types import ZERO_UUID, Uuid
+from ottla.wire.codec import Message
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
@@ -90,6 +91,25 @@ def test_apis_are_listed_only_with_a_receiver(world: World, receivers: str, list
     apis = running.connect().ask(ApiVersionsRequest(), ApiVersionsResponse, 0).api_keys
 
     assert {71, 72} & {each.api_key for each in apis} == ({71, 72} if listed else set())
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        pytest.param(GetTelemetrySubscriptionsRequest(client_instance_id=INSTANCE), id="get"),
+        pytest.param(PushTelemetryRequest(client_instance_id=INSTANCE, metrics=b"x"), id="push"),
+    ],
+)
+def test_request_to_a_node_without_receivers_closes_the_connection(world: World, request_: Message) -> None:
+    running = world.start_node()
+    client = running.connect()
+
+    client.send(request_, 0)
+    running.run(10)
+
+    assert client.is_closed
+    assert client.take_frame() is None
+    assert len(running.node.services.client_metrics) == 0
 
 
 def test_client_without_an_id_gets_one(node: RunningNode) -> None:

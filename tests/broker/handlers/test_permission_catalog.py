@@ -60,9 +60,10 @@ def test_row_builds_requests_of_all_its_versions(row: Row) -> None:
 
 @pytest.fixture(scope="module")
 def locked() -> RunningNode:
-    """A node at which clients have no permissions."""
+    """A node at which clients have no permissions; it serves all APIs."""
     authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-    return World().start_node(authorizer_class_name=authorizer, super_users="User:admin")
+    settings = {"ottla_client_metrics_receivers": "log"}
+    return World().start_node(authorizer_class_name=authorizer, super_users="User:admin", **settings)
 
 
 def unauthorized_parts(response: Any) -> Iterator[Struct]:

@@ -147,6 +147,8 @@ def _properties(host: str, broker_port: int, controller_port: int, data: Path) -
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:admin",
         "delegation.token.secret.key": "secret",
+        # Of ours only: Kafka serves requests about client metrics without a receiver, too.
+        "ottla.client.metrics.receivers": "log",
         "log.dirs": str(data),
         "offsets.topic.replication.factor": "1",
         "offsets.topic.num.partitions": "1",

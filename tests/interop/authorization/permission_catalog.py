@@ -317,7 +317,10 @@ SHARED_ROWS = (
     ),
     Row(api_key=_A.UNREGISTER_BROKER, name="", values=always(broker_id=NO_BROKER)),
     Row(
-        api_key=_A.DESCRIBE_ACLS, name="of nobody", versions=(1,), values=always(**acl_filter(principal="User:nobody"))
+        api_key=_A.DESCRIBE_ACLS,
+        name="unknown user",
+        versions=(1,),
+        values=always(**acl_filter(principal="User:nobody")),
     ),
     Row(
         api_key=_A.DESCRIBE_ACLS,

@@ -21,7 +21,7 @@ CLIENT_METRICS_ROWS = (
 DESCRIBED_TOKEN_ROWS = (
     Row(api_key=_A.DESCRIBE_DELEGATION_TOKEN, name="all", versions=(1,), values=always(owners=None)),
     Row(api_key=_A.DESCRIBE_DELEGATION_TOKEN, name="of bob", values=always(owners=[_BOB])),
-    Row(api_key=_A.DESCRIBE_DELEGATION_TOKEN, name="of nobody", values=always(owners=[])),
+    Row(api_key=_A.DESCRIBE_DELEGATION_TOKEN, name="without owners", values=always(owners=[])),
 )
 """Of brokers: Kafka's controllers advertise this API and do not serve it."""
 
