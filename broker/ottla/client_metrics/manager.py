@@ -24,6 +24,7 @@ from ottla.metadata.configs import ConfigResource
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.ports import Clock, ConnectionId, Random
+from ottla.purgatory.memory_budget import MemoryBudget
 from ottla.purgatory.steps import Steps
 from ottla.quoting import one_line, quoted
 from ottla.types import Uuid, format_uuid
@@ -34,6 +35,9 @@ INSTANCES_MAX: Final = 16_384
 """As Kafka's cache."""
 SERIES_MAX: Final = 20_000
 """Series of all clients on a node's page: some 8 MB there, and 4 MB of memory."""
+_PUSHES_WAITING_MAX: Final = 64
+_WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of the waiting pushes, each of which may have ``telemetry.max.bytes``."""
 _EXPIRY_MS_MIN: Final = 60_000
 _EXPIRY_CHECK_MS: Final = 1_000
 _LOG_INTERVAL_MS: Final = 100
@@ -47,6 +51,7 @@ class ClientMetricsManager:
         bytes_max: of one push, compressed and decompressed.
 
     Attributes:
+        push_slot: held by the push that is being decompressed and decoded: its few KB may become 5 MB.
         series: of all instances.
         dropped_series: points that a limit dropped.
         throttled, unknown_subscriptions, exported, failed_exports: counters of requests.
@@ -57,6 +62,7 @@ class ClientMetricsManager:
         self._random = random
         self._receivers = frozenset(receivers)
         self.bytes_max = bytes_max
+        self.push_slot = MemoryBudget(1)
         self._subscriptions: Mapping[str, Subscription] = {}
         self._version = 0
         self._instances: OrderedDict[Uuid, ClientInstance] = OrderedDict()
@@ -73,6 +79,11 @@ class ClientMetricsManager:
     @property
     def is_enabled(self) -> bool:
         return bool(self._receivers)
+
+    @property
+    def is_overloaded(self) -> bool:
+        """Whether so many pushes wait for the slot that another one must not."""
+        return self.push_slot.waiting_count >= min(_PUSHES_WAITING_MAX, max(1, _WAITING_BYTES_MAX // self.bytes_max))
 
     def __len__(self) -> int:
         return len(self._instances)

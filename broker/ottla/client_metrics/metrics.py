@@ -53,7 +53,7 @@ ROWS: Final[Rows[ClientMetricsSample]] = (
     gauge("ottla_client_instances", "Clients that take part in client metrics.", lambda it: it.instances),
     counter(
         "ottla_client_metrics_throttled_total",
-        "Requests of clients that came before their interval was over.",
+        "Requests of clients that came before their interval was over, or while too many pushes waited.",
         lambda it: it.throttled,
     ),
     counter(

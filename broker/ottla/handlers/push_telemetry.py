@@ -19,7 +19,7 @@ from ottla.wire.records import Compression
 from ottla.wire.records.compression import decompress_bounded
 
 _POINTS_MAX: Final = 5_000
-"""Points of one push that are kept: more than any client's series, and 1 MB."""
+"""Points of one push that are kept: more than any client's series, and 3.2 MB."""
 _WINDOW_BYTES_MAX: Final = 8 * 1024 * 1024
 """Java's clients compress with zstd's default level, whose window is 2 MiB."""
 
@@ -28,28 +28,48 @@ _WINDOW_BYTES_MAX: Final = 8 * 1024 * 1024
 def push_telemetry(
     context: RequestContext, request: PushTelemetryRequest
 ) -> Steps[PushTelemetryResponse | CloseConnection]:
-    """Check the push against the client's subscription; decode it, and pass it to the receivers."""
+    """Check the push against the client's subscription; decode it, and pass it to the receivers.
+
+    One at a time: without that, a thousand connections would each hold a push as it is decompressed and decoded.
+    """
     rejection = rejection_without_receivers(context)
     if rejection is not None:
         return rejection
     manager = context.services.client_metrics
-    instance_id = request.client_instance_id
-    if instance_id in (ZERO_UUID, ONE_UUID):
+    if request.client_instance_id in (ZERO_UUID, ONE_UUID):
         return PushTelemetryResponse(error_code=ErrorCode.INVALID_REQUEST)
-    instance = yield from find_instance(context, instance_id)
+    if manager.is_overloaded:
+        manager.count(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        return PushTelemetryResponse(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+    size_bytes = len(request.metrics)
+    if size_bytes > manager.bytes_max:
+        # It is rejected after the other checks, in Kafka's order. Its bytes must not wait for that.
+        request.metrics = b""
+    slot = context.off_loop()._replace(memory=manager.push_slot).hold(1)
+    try:
+        yield from slot.acquire()
+        error = yield from _push(context, request, size_bytes)
+    finally:
+        slot.release()
+    return PushTelemetryResponse(error_code=error)
+
+
+def _push(context: RequestContext, request: PushTelemetryRequest, size_bytes: int) -> Steps[ErrorCode]:
+    manager = context.services.client_metrics
+    instance = yield from find_instance(context, request.client_instance_id)
     error = instance.on_push(
         request.subscription_id,
         compression_type=request.compression_type,
-        size_bytes=len(request.metrics),
+        size_bytes=size_bytes,
         bytes_max=manager.bytes_max,
         is_last=request.terminating,
         now_ms=context.services.clock.monotonic_ms(),
     )
     manager.count(error)
-    if error is ErrorCode.NONE and len(request.metrics):
+    if error is ErrorCode.NONE and size_bytes:
         error = yield from _receive(context, request, instance)
         instance.last_error = error
-    return PushTelemetryResponse(error_code=error)
+    return error
 
 
 def _receive(context: RequestContext, request: PushTelemetryRequest, instance: ClientInstance) -> Steps[ErrorCode]:

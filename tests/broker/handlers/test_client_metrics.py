@@ -1,6 +1,8 @@
 """GetTelemetrySubscriptions and PushTelemetry over the wire, to a whole node."""
 
 import zlib
+from collections.abc import Callable
+from types import GeneratorType
 from typing import Any
 
 import pytest
@@ -8,8 +10,13 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
 from ottla.admin.exposition import node_metrics
 from ottla.admin.snapshot import NodeSnapshot, take_snapshot
+from ottla.client_metrics import manager as manager_module
+from ottla.client_metrics.otlp import Point, decode_points
 from ottla.config.resource_type import ConfigResourceType
 from ottla.errors import ErrorCode
+from ottla.handlers import push_telemetry
+from ottla.handlers.api import RequestContext
+from ottla.purgatory.steps import Steps
 from ottla.simulator.world.single_node import Client, RunningNode, World
 from ottla.types import ZERO_UUID, Uuid
 from ottla.wire.codec import Message
@@ -56,13 +63,17 @@ def get(client: Client, instance_id: Uuid = INSTANCE) -> GetTelemetrySubscriptio
     return client.ask(request, GetTelemetrySubscriptionsResponse, 0)
 
 
-def push(client: Client, subscription: GetTelemetrySubscriptionsResponse, data: bytes, **fields: Any) -> ErrorCode:
-    request = PushTelemetryRequest(
+def push_request(subscription: GetTelemetrySubscriptionsResponse, data: bytes, **fields: Any) -> PushTelemetryRequest:
+    return PushTelemetryRequest(
         client_instance_id=subscription.client_instance_id,
         subscription_id=subscription.subscription_id,
         metrics=data,
         **fields,
     )
+
+
+def push(client: Client, subscription: GetTelemetrySubscriptionsResponse, data: bytes, **fields: Any) -> ErrorCode:
+    request = push_request(subscription, data, **fields)
     return ErrorCode(client.ask(request, PushTelemetryResponse, 0).error_code)
 
 
@@ -199,6 +210,91 @@ def test_bad_push_is_rejected(node: RunningNode, fields: dict[str, Any], data: b
     assert push(client, get(client), data, **fields) is error
     assert samples(node, "ottla_client_counter") == []
     assert node.node.services.work_memory.held_bytes == 0
+
+
+def start_push(node: RunningNode, number: int, kind: Compression = Compression.GZIP) -> Client:
+    """Send the push of another client; if it is compressed, it waits for a thread. `response` returns its result."""
+    client = node.connect()
+    subscription = get(client, Uuid(number.to_bytes(16, "big")))
+    client.send(push_request(subscription, compress(kind, metrics_data()), compression_type=kind), 0)
+    return client
+
+
+def response(client: Client) -> ErrorCode | None:
+    decoded = client.response_to(PushTelemetryRequest(), 0)
+    return None if decoded is None else ErrorCode(decoded.error_code)  # type: ignore[attr-defined]
+
+
+def test_pushes_are_decoded_one_at_a_time(node: RunningNode) -> None:
+    first = start_push(node, 10)
+    others = [start_push(node, 11 + each, Compression.NONE) for each in range(3)]
+    node.node.tick()
+    assert [response(client) for client in (first, *others)] == [None] * 4
+
+    node.run(100)
+
+    assert [response(client) for client in (first, *others)] == [ErrorCode.NONE] * 4
+    assert len(samples(node, "ottla_client_counter")) == 4
+
+
+def test_push_whose_connection_ends_lets_the_next_one_be_decoded(node: RunningNode) -> None:
+    first, second = start_push(node, 10), start_push(node, 11)
+    third = start_push(node, 12)
+
+    node.node.closed(second.peer.connection, "the client hung up")
+    node.node.closed(first.peer.connection, "the client hung up")
+    node.run(100)
+
+    assert response(third) is ErrorCode.NONE
+    assert node.node.services.client_metrics.push_slot.held_bytes == 0
+    assert node.node.services.work_memory.held_bytes == 0
+
+
+@pytest.mark.parametrize("too_many", [0, 1])
+def test_waiting_push_keeps_its_metrics_only_if_they_are_small_enough(node: RunningNode, too_many: int) -> None:
+    start_push(node, 10)
+    client = node.connect()
+    subscription = get(client)
+    info = node.node.connections._connections[client.peer.connection].info
+    context = RequestContext(72, 0, 1, "test", info, node.node.services, node.clock.monotonic_ms())
+    request = push_request(subscription, bytes(BYTES_MAX + too_many))
+
+    result = push_telemetry.push_telemetry(context, request)
+    assert isinstance(result, GeneratorType)
+    next(result)
+
+    assert len(request.metrics) == (0 if too_many else BYTES_MAX)
+    result.close()
+
+
+def test_push_is_rejected_while_too_many_wait(node: RunningNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manager_module, "_PUSHES_WAITING_MAX", 2)
+
+    clients = [start_push(node, 10 + each) for each in range(4)]
+
+    assert [response(client) for client in clients] == [None, None, None, ErrorCode.THROTTLING_QUOTA_EXCEEDED]
+    node.run(100)
+    assert [response(client) for client in clients[:3]] == [ErrorCode.NONE] * 3
+    assert samples(node, "ottla_client_metrics_throttled") == [({}, 1)]
+    again = start_push(node, 20)
+    node.run(100)
+    assert response(again) is ErrorCode.NONE
+
+
+def test_work_memory_is_released_before_a_push_is_decoded(node: RunningNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    work_memory, held_bytes = node.node.services.work_memory, list[int]()
+
+    def decode(data: bytes, on_point: Callable[[Point], object]) -> Steps[None]:
+        held_bytes.append(work_memory.held_bytes)
+        yield from decode_points(data, on_point)
+
+    monkeypatch.setattr(push_telemetry, "decode_points", decode)
+    client = start_push(node, 10)
+    assert work_memory.held_bytes > 0
+    node.run(10)
+
+    assert response(client) is ErrorCode.NONE
+    assert held_bytes == [0]
 
 
 @pytest.mark.parametrize("instance_id", [ZERO_UUID, Uuid(bytes(15) + b"\x01")])
