@@ -8,7 +8,7 @@ attributes of the request at hand, so that no attributes have to be kept.
 """
 
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Mapping
 from typing import Final
 
@@ -39,7 +39,9 @@ _PUSHES_WAITING_MAX: Final = 64
 _WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of the waiting pushes, each of which may have ``telemetry.max.bytes``."""
 _EXPIRY_MS_MIN: Final = 60_000
-_EXPIRY_CHECK_MS: Final = 1_000
+_CHECK_INTERVAL_MS: Final = 1_000
+_CHECKED_PER_TICK: Final = 256
+"""Instances, and series that are removed."""
 _LOG_INTERVAL_MS: Final = 100
 
 
@@ -66,8 +68,8 @@ class ClientMetricsManager:
         self._subscriptions: Mapping[str, Subscription] = {}
         self._version = 0
         self._instances: OrderedDict[Uuid, ClientInstance] = OrderedDict()
-        self._expiring: dict[int, set[Uuid]] = {}
-        self._checked_second = 0
+        self._to_check: deque[Uuid] = deque()
+        self._next_check_ms = 0
         self.series = 0
         self._lines = LineLimit(clock, interval_ms=_LOG_INTERVAL_MS)
         self.dropped_series = 0
@@ -139,31 +141,16 @@ class ClientMetricsManager:
             if len(self._instances) > INSTANCES_MAX:
                 self.remove(next(iter(self._instances)))
         self._instances.move_to_end(instance_id)
-        self._extend(found)
+        found.expires_at_ms = self._clock.monotonic_ms() + max(_EXPIRY_MS_MIN, 3 * found.subscription.interval_ms)
         return found
-
-    def _extend(self, instance: ClientInstance) -> None:
-        self._stop_expiring(instance)
-        after_ms = max(_EXPIRY_MS_MIN, 3 * instance.subscription.interval_ms)
-        instance.expires_at_ms = self._clock.monotonic_ms() + after_ms
-        self._expiring.setdefault(instance.expires_at_ms // 1_000, set()).add(instance.instance_id)
-
-    def _stop_expiring(self, instance: ClientInstance) -> None:
-        second = instance.expires_at_ms // 1_000
-        expiring = self._expiring.get(second)
-        if expiring is not None:
-            expiring.discard(instance.instance_id)
-            if not expiring:
-                del self._expiring[second]
 
     def remove(self, instance_id: Uuid) -> None:
         """Remove an instance, if it exists, and what it pushed."""
         instance = self._instances.pop(instance_id, None)
         if instance is not None:
-            self._stop_expiring(instance)
             self.series -= len(instance.pushed or ())
 
-    def on_disconnected(self, instance_id: Uuid | None, connection: ConnectionId) -> None:
+    def remove_instance_of(self, connection: ConnectionId, instance_id: Uuid | None) -> None:
         """Remove the instance that was created over this connection, if any; another connection's stays."""
         instance = None if instance_id is None else self._instances.get(instance_id)
         if instance is not None and instance.connection == connection:
@@ -203,16 +190,26 @@ class ClientMetricsManager:
     # --- schedule
 
     def tick(self, now_ms: int) -> int | None:
-        """Remove instances that have been silent for too long; see `Part`."""
-        second = now_ms // 1_000
-        if second <= self._checked_second:
-            return self.next_deadline_ms()
-        due = [each for each in self._expiring if each < second]
-        for each in due:
-            for instance_id in tuple(self._expiring.get(each, ())):
-                self.remove(instance_id)
-        self._checked_second = second
-        return now_ms if due else self.next_deadline_ms()
+        """Check each second, a portion at a time, which instances have been silent for too long; see `Part`.
+
+        Not by timers: their entry of an instance that is removed early would stay until it is due, for hours, and a
+        client may have its former instance removed with each request.
+        """
+        if not self._to_check:
+            if not self._instances or now_ms < self._next_check_ms:
+                return self.next_deadline_ms()
+            self._next_check_ms = now_ms + _CHECK_INTERVAL_MS
+            self._to_check.extend(self._instances)
+        left = _CHECKED_PER_TICK
+        while self._to_check and left > 0:
+            instance = self._instances.get(self._to_check.popleft())
+            left -= 1
+            if instance is not None and instance.expires_at_ms <= now_ms:
+                left -= len(instance.pushed or ())
+                self.remove(instance.instance_id)
+        return now_ms
 
     def next_deadline_ms(self) -> int | None:
-        return (self._checked_second + 1) * _EXPIRY_CHECK_MS if self._expiring else None
+        if self._to_check:
+            return self._clock.monotonic_ms()
+        return self._next_check_ms if self._instances else None

@@ -21,11 +21,16 @@ def rejection_without_receivers(context: RequestContext) -> CloseConnection | No
 
 
 def find_instance(context: RequestContext, instance_id: Uuid) -> Steps[ClientInstance]:
-    """Return the client's instance, with the newest subscription, and note that it uses this connection."""
+    """Return the client's instance, with the newest subscription, and note that it uses this connection.
+
+    A connection has one instance at a time: a client that uses another id with each request must not fill the node.
+    """
     connection = context.connection
     manager = context.services.client_metrics
     instance = yield from manager.instance(instance_id, client_attributes(context, instance_id), connection.connection)
-    connection.client_instance_id = instance_id
+    if connection.client_instance_id != instance_id:
+        manager.remove_instance_of(connection.connection, connection.client_instance_id)
+        connection.client_instance_id = instance_id
     return instance
 
 

@@ -1,6 +1,7 @@
 """The number of instances and series on a node is bounded, whatever ids clients make up."""
 
 import sys
+from itertools import pairwise
 
 import pytest
 
@@ -22,8 +23,13 @@ LABELS = ClientLabels("id", "app", "java", "4", "127.0.0.1", "User:alice")
 
 
 @pytest.fixture
-def manager() -> ClientMetricsManager:
-    return ClientMetricsManager(SimulatedClock(), SeededRandom(1), receivers=("metrics",), bytes_max=1_000)
+def clock() -> SimulatedClock:
+    return SimulatedClock()
+
+
+@pytest.fixture
+def manager(clock: SimulatedClock) -> ClientMetricsManager:
+    return ClientMetricsManager(clock, SeededRandom(1), receivers=("metrics",), bytes_max=1_000)
 
 
 def instance(manager: ClientMetricsManager, number: int, connection: int = 1) -> ClientInstance:
@@ -58,7 +64,7 @@ def test_series_of_all_clients_are_bounded_and_freed(
     assert [len(each) for each in manager.pushed()] == [8, 2]
     assert manager.dropped_series == 6
 
-    manager.on_disconnected(Uuid((1).to_bytes(16, "big")), 1)
+    manager.remove_instance_of(1, Uuid((1).to_bytes(16, "big")))
     run_to_end(manager.receive(instance(manager, 2), LABELS, points(8)))
 
     assert [len(each) for each in manager.pushed()] == [8]
@@ -67,7 +73,7 @@ def test_series_of_all_clients_are_bounded_and_freed(
 def test_instance_stays_when_another_connection_ends(manager: ClientMetricsManager) -> None:
     kept = instance(manager, 1, connection=7)
 
-    manager.on_disconnected(kept.instance_id, 8)
+    manager.remove_instance_of(8, kept.instance_id)
 
     assert instance(manager, 1, connection=8) is kept
 
@@ -84,6 +90,46 @@ def test_push_of_an_instance_that_ended_meanwhile_takes_no_series(manager: Clien
     run_to_end(manager.receive(other, LABELS, points(1)))
     assert [len(each) for each in manager.pushed()] == [1]
     assert manager.series == 1
+
+
+def test_silent_instances_are_removed_a_portion_at_a_time(manager: ClientMetricsManager, clock: SimulatedClock) -> None:
+    for number in range(1_000):
+        instance(manager, number)
+    clock.advance(900_000)
+    instance(manager, 1_000)
+    assert len(manager) == 1_001
+
+    left = []
+    while manager.tick(clock.monotonic_ms()) == clock.monotonic_ms():
+        left.append(len(manager))
+
+    assert len(manager) == 1
+    assert max(former - now for former, now in pairwise([1_001, *left, 1])) <= 300
+    assert manager.next_deadline_ms() == clock.monotonic_ms() + 1_000
+
+
+def test_silent_instances_with_many_series_are_removed_in_smaller_portions(
+    manager: ClientMetricsManager, clock: SimulatedClock
+) -> None:
+    for number in range(20):
+        run_to_end(manager.receive(instance(manager, number), LABELS, points(200)))
+    clock.advance(900_000)
+
+    manager.tick(clock.monotonic_ms())
+
+    assert (len(manager), manager.series) == (18, 3_600)
+
+
+@pytest.mark.parametrize(("silent_ms", "left"), [(899_999, 1), (900_000, 0)])
+def test_instance_is_removed_after_three_intervals(
+    manager: ClientMetricsManager, clock: SimulatedClock, silent_ms: int, left: int
+) -> None:
+    instance(manager, 1)
+    clock.advance(silent_ms)
+
+    manager.tick(clock.monotonic_ms())
+
+    assert len(manager) == left
 
 
 def published(manager: ClientMetricsManager, values: dict[str, str]) -> None:

@@ -329,6 +329,21 @@ def test_silent_instance_is_removed_after_a_minute(node: RunningNode) -> None:
     assert samples(node, "ottla_client_counter") == []
 
 
+def test_connection_has_one_instance_at_a_time(node: RunningNode) -> None:
+    other = node.connect()
+    get(other, Uuid(b"another client's"))
+    client = node.connect()
+
+    for number in range(10, 20):
+        assert get(client, Uuid(number.to_bytes(16, "big"))).error_code == ErrorCode.NONE
+        assert get(client, ZERO_UUID).error_code == ErrorCode.NONE
+    get(client, Uuid(b"another client's"))
+
+    assert samples(node, "ottla_client_instances") == [({}, 1)]
+    node.node.closed(client.peer.connection, "the client hung up")
+    assert samples(node, "ottla_client_instances") == [({}, 1)]
+
+
 def test_strings_of_clients_cannot_forge_metrics(node: RunningNode, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger="ottla.client_metrics")
     client = node.connect()
