@@ -55,8 +55,8 @@ class ClientMetricsManager:
     Attributes:
         push_slot: held by the push that is being decompressed and decoded: its few KB may become 5 MB.
         series: of all instances.
-        dropped_series: points that a limit dropped.
-        throttled, unknown_subscriptions, exported, failed_exports: counters of requests.
+        dropped_values: points that a limit dropped, or that are no step of a counter.
+        throttled, unknown_subscriptions, pushes, failed_pushes: counters of requests.
     """
 
     def __init__(self, clock: Clock, random: Random, *, receivers: tuple[str, ...], bytes_max: int) -> None:
@@ -72,11 +72,11 @@ class ClientMetricsManager:
         self._next_check_ms = 0
         self.series = 0
         self._lines = LineLimit(clock, interval_ms=_LOG_INTERVAL_MS)
-        self.dropped_series = 0
+        self.dropped_values = 0
         self.throttled = 0
         self.unknown_subscriptions = 0
-        self.exported = 0
-        self.failed_exports = 0
+        self.pushes = 0
+        self.failed_pushes = 0
 
     @property
     def is_enabled(self) -> bool:
@@ -167,7 +167,7 @@ class ClientMetricsManager:
 
     def receive(self, instance: ClientInstance, labels: ClientLabels, points: list[Point]) -> Steps[None]:
         """Pass the points of an accepted push to the receivers."""
-        self.exported += 1
+        self.pushes += 1
         if "log" in self._receivers and self._lines.take_permit():
             logger.info("%s", describe_push(instance.instance_id, labels, points))
         if "metrics" not in self._receivers:
@@ -181,7 +181,7 @@ class ClientMetricsManager:
         for number, point in enumerate(points, 1):
             taken = series.apply(point, series_left=SERIES_MAX - self.series)
             if taken < 0:
-                self.dropped_series += 1
+                self.dropped_values += 1
             elif self._instances.get(instance.instance_id) is instance:
                 self.series += taken
             if number % 16 == 0:

@@ -14,9 +14,9 @@ class ClientMetricsSample(NamedTuple):
     instances: int
     throttled: int
     unknown_subscriptions: int
-    exported: int
-    failed_exports: int
-    dropped_series: int
+    pushes: int
+    failed_pushes: int
+    dropped_values: int
     pushed: list[PushedSeries]
 
 
@@ -26,9 +26,9 @@ def sample_client_metrics(manager: ClientMetricsManager) -> ClientMetricsSample:
         len(manager),
         manager.throttled,
         manager.unknown_subscriptions,
-        manager.exported,
-        manager.failed_exports,
-        manager.dropped_series,
+        manager.pushes,
+        manager.failed_pushes,
+        manager.dropped_values,
         [],
     )
 
@@ -61,16 +61,16 @@ ROWS: Final[Rows[ClientMetricsSample]] = (
         "Pushes for another subscription than the client's present one.",
         lambda it: it.unknown_subscriptions,
     ),
-    counter("ottla_client_metrics_pushes_total", "Pushes that the receivers were given.", lambda it: it.exported),
+    counter("ottla_client_metrics_pushes_total", "Pushes that the receivers were given.", lambda it: it.pushes),
     counter(
         "ottla_client_metrics_failed_pushes_total",
         "Pushes that could not be decompressed or decoded.",
-        lambda it: it.failed_exports,
+        lambda it: it.failed_pushes,
     ),
     counter(
         "ottla_client_metrics_dropped_values_total",
         "Pushed values that were dropped: beyond the limits of series, or no step of a counter.",
-        lambda it: it.dropped_series,
+        lambda it: it.dropped_values,
     ),
     MetricRow(
         "ottla_client_info",

@@ -80,13 +80,13 @@ def _receive(context: RequestContext, request: PushTelemetryRequest, instance: C
         if len(points) < _POINTS_MAX:
             points.append(point)
         else:
-            manager.dropped_series += 1
+            manager.dropped_values += 1
 
     try:
         data = yield from _decompress(context, Compression(request.compression_type), bytes(request.metrics))
         yield from decode_points(data, keep)
     except (CorruptRecordError, ProtocolError):
-        manager.failed_exports += 1
+        manager.failed_pushes += 1
         return ErrorCode.INVALID_RECORD
     yield from manager.receive(instance, client_labels(context, instance.instance_id), points)
     return ErrorCode.NONE

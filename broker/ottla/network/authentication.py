@@ -142,7 +142,7 @@ class Authentication:
             validate_token=None if issuer is None else issuer.validate,
             scram_credential_of=lambda kind, user: self._scram().credential(kind, user),
             scram_decoy_of=lambda kind, user: self._scram().decoy(kind, user, default_secret=self._decoy_secret),
-            scram_token_of=self._tokens.login,
+            delegation_token_of=self._tokens.credential_of,
             randrange=self._random.randrange,
         )
 

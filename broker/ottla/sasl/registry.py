@@ -14,12 +14,12 @@ from ottla.sasl.exchange import ClientExchange, ServerExchange
 from ottla.sasl.oauthbearer import OAUTHBEARER, OauthClient, OauthServer, ValidateToken
 from ottla.sasl.plain import PLAIN, PasswordOf, PlainClient, PlainServer
 from ottla.sasl.scram import (
+    DelegationTokenCredential,
     ScramClient,
     ScramCredential,
     ScramMechanism,
     ScramSecret,
     ScramServer,
-    TokenLogin,
     new_nonce,
 )
 
@@ -36,7 +36,7 @@ class ServerCredentials:
         validate_token: checks tokens with the keys of the listener's issuer; None if no mechanism takes tokens.
         scram_credential_of: the credential of a user in the metadata.
         scram_decoy_of: the credential for a user that has none; see `ottla.sasl.scram_decoys`.
-        scram_token_of: the login with a delegation token, given its id.
+        delegation_token_of: the credential of a delegation token, given its id.
         randrange: draws nonces.
     """
 
@@ -44,7 +44,7 @@ class ServerCredentials:
     validate_token: ValidateToken | None
     scram_credential_of: Callable[[ScramMechanism, str], ScramCredential | None]
     scram_decoy_of: Callable[[ScramMechanism, str], ScramCredential]
-    scram_token_of: Callable[[ScramMechanism, str], TokenLogin | None]
+    delegation_token_of: Callable[[ScramMechanism, str], DelegationTokenCredential | None]
     randrange: Randrange
 
 
@@ -89,7 +89,7 @@ def _scram(kind: ScramMechanism) -> SaslMechanism:
             credential_of=lambda user: credentials.scram_credential_of(kind, user),
             nonce=new_nonce(credentials.randrange),
             decoy_of=lambda user: credentials.scram_decoy_of(kind, user),
-            token_login_of=lambda token_id: credentials.scram_token_of(kind, token_id),
+            delegation_token_of=lambda token_id: credentials.delegation_token_of(kind, token_id),
         )
 
     def with_password(user: str, password: str, *, is_token: bool = False) -> NewClientExchange:

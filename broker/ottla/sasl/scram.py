@@ -69,8 +69,8 @@ class ScramCredential:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class TokenLogin:
-    """What authenticates a login with a delegation token: the owner's name, and until when (wall clock) it is valid."""
+class DelegationTokenCredential:
+    """The server's record of a delegation token: its owner's name, and until when (wall clock) it is valid."""
 
     owner: str
     credential: ScramCredential
@@ -79,8 +79,8 @@ class TokenLogin:
 
 CredentialOf = Callable[[str], ScramCredential | None]
 """Returns a user's credential; None if the user has none."""
-TokenLoginOf = Callable[[str], TokenLogin | None]
-"""Returns the login with a token, given its id; None if there is no valid one."""
+DelegationTokenOf = Callable[[str], DelegationTokenCredential | None]
+"""Returns the credential of a token, given its id; None if there is no valid one."""
 
 
 def _no_token(_: str) -> None:
@@ -143,19 +143,19 @@ class ScramServer:
         credential_of: called once, when the client has sent its user name.
         nonce: a `new_nonce`.
         decoy_of: returns the credential to continue with for a user that has none.
-        token_login_of: called instead of ``credential_of`` for a login with a delegation token.
+        delegation_token_of: called instead of ``credential_of`` for a login with a delegation token.
     """
 
     __slots__ = (
         "_credential",
         "_credential_of",
         "_decoy_of",
+        "_delegation_token_of",
         "_first",
         "_is_known",
         "_mechanism",
         "_nonce",
         "_server_first",
-        "_token_login_of",
         "expires_at_ms",
         "has_delegation_token",
         "is_complete",
@@ -169,13 +169,13 @@ class ScramServer:
         credential_of: CredentialOf,
         nonce: str,
         decoy_of: Callable[[str], ScramCredential],
-        token_login_of: TokenLoginOf = _no_token,
+        delegation_token_of: DelegationTokenOf = _no_token,
     ) -> None:
         self._mechanism = mechanism
         self._credential_of = credential_of
         self._nonce = nonce
         self._decoy_of = decoy_of
-        self._token_login_of = token_login_of
+        self._delegation_token_of = delegation_token_of
         self.has_delegation_token = False
         self._first: re.Match[str] | None = None
         self._server_first = ""
@@ -210,7 +210,7 @@ class ScramServer:
         return self._server_first.encode()
 
     def _find_token(self, token_id: str) -> ScramCredential | None:
-        login = self._token_login_of(token_id)
+        login = self._delegation_token_of(token_id)
         if login is None:
             return None
         self.user, self.expires_at_ms = login.owner, login.expires_at_ms

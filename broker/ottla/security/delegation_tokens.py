@@ -16,9 +16,9 @@ from ottla.metadata.image import MetadataImage
 from ottla.ports import Clock, Random
 from ottla.sasl.scram import (
     ITERATIONS_MIN,
+    DelegationTokenCredential,
     ScramCredential,
     ScramMechanism,
-    TokenLogin,
     credential,
     new_salt,
     salted_password,
@@ -64,8 +64,8 @@ class DelegationTokens:
                 for mechanism in ScramMechanism:
                     self._credentials.pop((mechanism, token_id), None)
 
-    def login(self, mechanism: ScramMechanism, token_id: str) -> TokenLogin | None:
-        """Return what authenticates a login with the token; None if it does not exist or has expired.
+    def credential_of(self, mechanism: ScramMechanism, token_id: str) -> DelegationTokenCredential | None:
+        """Return the credential of a token; None if it does not exist or has expired.
 
         Kafka lets expired tokens log in until the controller removes them, to sessions that end at once.
         """
@@ -73,7 +73,7 @@ class DelegationTokens:
         if not self.is_enabled or token is None or token.is_expired(self._clock.wall_ms()):
             return None
         _, _, owner = token.owner.partition(":")
-        return TokenLogin(owner, self._credential(mechanism, token), token.expiry_ms)
+        return DelegationTokenCredential(owner, self._credential(mechanism, token), token.expiry_ms)
 
     def _credential(self, mechanism: ScramMechanism, token: DelegationToken) -> ScramCredential:
         key = (mechanism, token.token_id)

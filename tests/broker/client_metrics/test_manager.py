@@ -62,7 +62,7 @@ def test_series_of_all_clients_are_bounded_and_freed(
     run_to_end(manager.receive(instance(manager, 1), LABELS, points(8)))
     run_to_end(manager.receive(instance(manager, 2), LABELS, points(8)))
     assert [len(each) for each in manager.pushed()] == [8, 2]
-    assert manager.dropped_series == 6
+    assert manager.dropped_values == 6
 
     manager.remove_instance_of(1, Uuid((1).to_bytes(16, "big")))
     run_to_end(manager.receive(instance(manager, 2), LABELS, points(8)))

@@ -28,7 +28,7 @@ CREDENTIALS = ServerCredentials(
     validate_token=lambda token: ValidToken(subject=USER, expires_at_ms=1_000),
     scram_credential_of=scram_credential,
     scram_decoy_of=lambda kind, user: ScramCredential(b"", b"", b"", ITERATIONS),
-    scram_token_of=lambda kind, token_id: None,
+    delegation_token_of=lambda kind, token_id: None,
     randrange=lambda stop: stop // 2,
 )
 
