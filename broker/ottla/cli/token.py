@@ -86,7 +86,7 @@ def list_(*, owners: tuple[str, ...], output: str, bootstrap: str, timeout_s: fl
         Column("EXPIRES", "expires"),
         Column("REQUESTER", "requester", wide=True),
         Column("ISSUED", "issued", wide=True),
-        Column("LAST RENEWAL", "renewable_until", wide=True),
+        Column("MAX LIFETIME", "renewable_until", wide=True),
     ]
     emit_rows([_row(each) for each in found], columns, output, kind="token")
 

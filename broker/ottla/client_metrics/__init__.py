@@ -5,7 +5,6 @@
 - `manager`: the instances of this node, bounded; the metadata publisher of subscriptions.
 - `otlp`: the decoder of pushes (OpenTelemetry's MetricsData), in slices.
 - `pushed`: the series of one client, as counters and gauges, and the log line about a push.
-- `java_order`: the order of Java's hash tables, which the subscription ids depend on.
 
 A broker takes part only if `ottla.client.metrics.receivers` names a receiver, as Kafka's does only with a plug-in that
 receives client metrics; otherwise ApiVersions does not list the two APIs and clients do not push.

@@ -3,15 +3,16 @@
 Source: ClientMetricsManager.createClientInstance, ClientMetricsConfigs, ClientMetricsInstanceMetadata of Kafka 4.3.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ottla.config.client_matches import compile_matches
 from ottla.config.group_keys import CLIENT_METRICS_KEYS
 from ottla.config.key import parse_value
-from ottla.java_hashes import bucket_of, buckets_of_grown, string_hash, uuid_hash
-from ottla.purgatory.steps import Steps
+from ottla.java_hashes import buckets_of_grown, string_hash, uuid_hash
+from ottla.purgatory.hash_order import in_hash_order
+from ottla.purgatory.steps import Steps, batches
 from ottla.types import Uuid
 from ottla.wire.records.crc32c import crc32c
 
@@ -72,26 +73,24 @@ class Combined(NamedTuple):
         return value - (1 << 32) if value >> 31 else value
 
 
-def _in_hash_order(texts: Iterable[str]) -> list[str]:
-    """Return the distinct strings as a `HashSet` lists them: clients compare the ids across brokers."""
-    distinct = dict.fromkeys(texts)
-    buckets = buckets_of_grown(len(distinct))
-    return sorted(distinct, key=lambda text: bucket_of(string_hash(text), buckets))
+def _in_hash_order(texts: Collection[str]) -> Steps[list[str]]:
+    """Return distinct strings as a `HashSet` lists them: clients compare the ids across brokers."""
+    return (yield from in_hash_order(list(texts), string_hash, buckets_of_grown(len(texts))))
 
 
 def combine(subscriptions: Mapping[str, Subscription], attributes: Mapping[str, str | None]) -> Steps[Combined]:
     """Return the combined subscription of the client with ``attributes``; ``subscriptions`` must not change."""
     interval_ms = DEFAULT_INTERVAL_MS
     metrics: dict[str, None] = {}
-    for name in _in_hash_order(subscriptions):
+    for name in (yield from _in_hash_order(subscriptions)):
         yield None
         subscription = subscriptions[name]
         if not subscription.is_for(attributes):
             continue
         interval_ms = min(interval_ms, subscription.interval_ms)
-        for number, metric in enumerate(_in_hash_order(subscription.metrics), 1):
-            metrics[metric] = None
-            if number % _METRICS_PER_STEP == 0:
-                yield None
-    yield None
-    return Combined((ALL_METRICS,) if ALL_METRICS in metrics else tuple(_in_hash_order(metrics)), interval_ms)
+        for batch in batches((yield from _in_hash_order(subscription.metrics)), _METRICS_PER_STEP):
+            metrics.update(dict.fromkeys(batch))
+            yield None
+    if ALL_METRICS in metrics:
+        return Combined((ALL_METRICS,), interval_ms)
+    return Combined(tuple((yield from _in_hash_order(metrics))), interval_ms)

@@ -9,7 +9,7 @@ from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.token_requests import FIRST_VERSION_WITH_REQUESTER, may_manage_tokens
 from ottla.metadata.delegation_tokens import DelegationToken
-from ottla.purgatory.steps import Steps
+from ottla.purgatory.steps import Steps, unique_in_steps
 from ottla.wire.acl_codes import Operation, ResourceType
 from ottla.wire.messages.describe_delegation_token import (
     DescribedDelegationToken,
@@ -30,17 +30,14 @@ def describe_delegation_token(
         return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     if not context.services.delegation_tokens.is_enabled:
         return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
-    named: set[str] | None = None
+    named: dict[str, None] | None = None
     if request.owners is not None:
-        named = set()
-        for number, each in enumerate(request.owners, 1):
-            named.add(f"{each.principal_type}:{each.principal_name}")
-            if number % 256 == 0:
-                yield None
+        owners = (f"{each.principal_type}:{each.principal_name}" for each in request.owners)
+        named = yield from unique_in_steps(owners)
     described: list[DescribedDelegationToken] = []
     tokens = context.services.metadata.image.delegation_tokens.tokens
     for number, token in enumerate(tokens.values(), 1):
-        is_named = named is None or not named.isdisjoint((token.owner, token.requester, *token.renewers))
+        is_named = named is None or not named.keys().isdisjoint((token.owner, token.requester, *token.renewers))
         if is_named and _may_see(context, token):
             described.append(_describe(context, token))
         if number % _TOKENS_PER_STEP == 0:

@@ -87,7 +87,7 @@ class MetadataDelta:
         """
         replay = self._replays.get(type(record))
         if replay is None:
-            raise ValueError(f"{type(record).__name__} in the metadata log is none that an image is built of")
+            raise ValueError(f"{type(record).__name__} in the metadata log belongs to no part of the image")
         replay(record)  # type: ignore[operator]
 
     def finish_snapshot(self) -> None:

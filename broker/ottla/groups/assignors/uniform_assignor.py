@@ -8,11 +8,11 @@ Source: UniformAssignor of Apache Kafka 4.3.1.
 
 from typing import Final
 
-from ottla.groups.assignors.hash_order import in_hash_order
 from ottla.groups.assignors.types import Assignment, GroupSpec, SubscriptionType
 from ottla.groups.assignors.uniform_heterogeneous import assign_heterogeneous
 from ottla.groups.assignors.uniform_homogeneous import assign_homogeneous
 from ottla.java_hashes import buckets_of_grown, string_hash
+from ottla.purgatory.hash_order import in_hash_order
 from ottla.purgatory.steps import Steps
 
 

@@ -10,7 +10,6 @@ Source: UniformHomogeneousAssignmentBuilder of Apache Kafka 4.3.1.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from ottla.groups.assignors.hash_order import in_hash_order, partitions_in_hash_order
 from ottla.groups.assignors.subscriptions import partition_count
 from ottla.groups.assignors.types import (
     Assignment,
@@ -19,6 +18,7 @@ from ottla.groups.assignors.types import (
     PartitionAssignorError,
 )
 from ottla.java_hashes import buckets_of_copy, buckets_of_grown, uuid_hash
+from ottla.purgatory.hash_order import in_hash_order, partitions_in_hash_order
 from ottla.purgatory.steps import Steps, sorted_in_steps
 from ottla.types import Uuid
 

@@ -1,7 +1,8 @@
-"""Items in the order in which Java iterates over a `HashMap` or `HashSet`, which breaks ties in Kafka's assignors.
+"""Items in the order in which Java iterates over a `HashMap` or `HashSet`.
 
-Kafka's assignors give out partitions while they iterate over hash tables. The hashes of member ids, topic ids and
-partitions are specified, and the order is that of a JVM of JDK 17 or 18 (`ottla.java_hashes`).
+Kafka's assignors give out partitions while they iterate over hash tables, which breaks ties, and the id of a
+subscription to client metrics depends on the order of its metrics. The hashes of strings, ids and partitions are
+specified, and the order is that of a JVM of JDK 17 or 18 (`ottla.java_hashes`).
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ from ottla.purgatory.steps import Steps, sorted_in_steps
 T = TypeVar("T")
 
 _HASHES_PER_STEP: Final = 64
-"""The hash of a member id takes 3 us."""
+"""The hash of a member id or the name of a metric takes 3 us."""
 _SORTED_PER_STEP: Final = 2048
 """Integers, which are sorted in a quarter of a millisecond."""
 

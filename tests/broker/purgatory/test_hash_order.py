@@ -1,7 +1,7 @@
 """Java's hash order: the orders in which a JVM 17 iterated."""
 
-from ottla.groups.assignors.hash_order import in_hash_order, partitions_in_hash_order
 from ottla.java_hashes import buckets_of_copy, buckets_of_grown, string_hash
+from ottla.purgatory.hash_order import in_hash_order, partitions_in_hash_order
 from ottla.purgatory.steps import run_to_end
 
 
