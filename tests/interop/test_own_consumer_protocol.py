@@ -97,14 +97,15 @@ def test_commands_show_reset_and_delete_a_group_of_the_consumer_protocol(
     bootstrap: str, topic: str, unique: Callable[[str], str]
 ) -> None:
     group = unique("group")
-    consume = ("consume", topic, "-g", group, "--group-protocol", "consumer")
+    consume = ("consume", "-g", group, "--group-protocol", "consumer")
 
-    assert len(ottla(bootstrap, *consume, "-n", "10").splitlines()) == 10
+    assert len(ottla(bootstrap, *consume, topic, "-n", "10").splitlines()) == 10
     listed = {each["name"]: each for each in json.loads(ottla(bootstrap, "group", "list", "-o", "json"))}
     described = json.loads(ottla(bootstrap, "group", "describe", group, "-o", "json"))
     described = described[0] if isinstance(described, list) else described
     ottla(bootstrap, "group", "reset", group, topic, "--to", "start", "--yes")
-    again = ottla(bootstrap, *consume, "-n", str(RECORDS)).splitlines()
+    expression = ("-r", f"{topic[:-1]}.", "--assignor", "range")
+    again = ottla(bootstrap, *consume, *expression, "-n", str(RECORDS)).splitlines()
     ottla(bootstrap, "group", "delete", group, "--yes")
     left = [each["name"] for each in json.loads(ottla(bootstrap, "group", "list", "-o", "json"))]
 

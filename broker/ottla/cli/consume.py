@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 
@@ -16,7 +16,9 @@ from ottla.cli.record_format import compile_writer, iso_time
 
 if TYPE_CHECKING:
     from ottla.client.cluster import Cluster
-    from ottla.client.consumer import ConsumedRecord, Consumer
+    from ottla.client.consumer import ConsumedRecord, Consumer, OffsetReset
+    from ottla.client.group_reader import GroupReader
+    from ottla.client.security import ClientSecurity
     from ottla.types import Offset, TopicPartition
 
 POLL_MS = 500
@@ -35,6 +37,7 @@ WIDE_FORMAT = "%t-%p  %o  %D  %k  %v\\n"
         "ottla consume flights -O @-1h -n 10 -f '%p %o %k %v\\n'",
         "ottla consume flights -g audit             # as a group member, from its committed offsets",
         "ottla consume flights -g audit --group-protocol consumer",
+        "ottla consume -r 'flights-.*' -g audit --group-protocol consumer --instance-id reader-1",
     ],
 )
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
@@ -56,6 +59,9 @@ WIDE_FORMAT = "%t-%p  %o  %D  %k  %v\\n"
     show_default=True,
     help="With --group: consumer lets the coordinator assign partitions (KIP-848).",
 )
+@click.option("-r", "--regex", is_flag=True, help="TOPICs are regular expressions (RE2).  [consumer protocol]")
+@click.option("--assignor", metavar="NAME", help="uniform or range.  [consumer protocol]")
+@click.option("--instance-id", metavar="ID", help="Be a static member, for quick restarts.  [consumer protocol]")
 @click.option("-f", "--format", "form", metavar="FORMAT", help="Percent verbs: %t %p %o %k %v %h %d %D %i ...")
 @click.option("-o", "--output", type=click.Choice(("value", "wide", "json")), default="value", show_default=True)
 @click.option(
@@ -74,6 +80,8 @@ def consume(*, topics: tuple[str, ...], bootstrap: str, **options: Any) -> None:
     chosen = parse_offset_range(options["offset"], now_ms=time.time_ns() // 1_000_000)
     write = json_line if options["output"] == "json" else compile_writer(_format(options))
     printer = _Printer(write, options["count_max"])
+    if options["group_protocol"] == CLASSIC and any(options[name] for name in ("regex", "assignor", "instance_id")):
+        raise click.UsageError("--regex, --assignor and --instance-id need --group-protocol consumer")
     if options["group"] is None:
         if options["group_protocol"] != CLASSIC:
             raise click.UsageError("--group-protocol needs --group")
@@ -179,6 +187,16 @@ async def _partitions(
     return found
 
 
+class _MemberOptions(TypedDict):
+    """Options of members of both protocols."""
+
+    group_id: str
+    offset_reset: "OffsetReset"
+    read_committed: bool
+    client_id: str
+    security: "ClientSecurity | None"
+
+
 async def _consume_as_member(
     topics: Sequence[str], chosen: OffsetRange, bootstrap: str, options: dict[str, Any], printer: _Printer
 ) -> None:
@@ -186,16 +204,25 @@ async def _consume_as_member(
     from ottla.client.group_member import GroupConsumer
 
     is_classic = options["group_protocol"] == CLASSIC
-    create = GroupConsumer if is_classic else ConsumerProtocolMember
-    member = create(
-        bootstrap,
-        group_id=options["group"],
-        topics=topics,
-        offset_reset="earliest" if chosen.begin == START else "latest",
-        read_committed=options["isolation"] == READ_COMMITTED,
-        client_id="ottla-consume",
-        security=command_security(),
-    )
+    common: _MemberOptions = {
+        "group_id": options["group"],
+        "offset_reset": "earliest" if chosen.begin == START else "latest",
+        "read_committed": options["isolation"] == READ_COMMITTED,
+        "client_id": "ottla-consume",
+        "security": command_security(),
+    }
+    member: GroupReader
+    if is_classic:
+        member = GroupConsumer(bootstrap, topics=topics, **common)
+    else:
+        member = ConsumerProtocolMember(
+            bootstrap,
+            topics=() if options["regex"] else topics,
+            topic_regex="|".join(f"(?:{each})" for each in topics) if options["regex"] else None,
+            server_assignor=options["assignor"],
+            instance_id=options["instance_id"],
+            **common,
+        )
     async with member:
         await member.cluster.reach(timeout_s=FIRST_RESPONSE_S)
         known: tuple[int, list[TopicPartition]] = (-1, [])

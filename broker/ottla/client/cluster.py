@@ -6,7 +6,7 @@ refreshed after a response that shows it to be stale. In KRaft any broker forwar
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack
@@ -21,7 +21,7 @@ from ottla.client.errors import (
 )
 from ottla.config.listeners import parse_bootstrap_text
 from ottla.errors import ErrorCode, KafkaError
-from ottla.types import Endpoint, NodeId, TopicPartition
+from ottla.types import Endpoint, NodeId, TopicPartition, Uuid, format_uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.metadata import (
@@ -141,7 +141,9 @@ class Cluster:
             BrokerUnreachableError: no broker responds.
         """
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
-        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
+        return await self._request_metadata(MetadataRequest(topics=wanted, allow_auto_topic_creation=create))
+
+    async def _request_metadata(self, request: MetadataRequest) -> MetadataResponse:
         response = await self.send_to_any(request, MetadataResponse)
         raise_for(response.error_code)
         if response.brokers:
@@ -179,6 +181,23 @@ class Cluster:
             self.invalidate_topic(name)
             raise kafka_error(known.error_code, _explain_topic(name, known.error_code))
         return known
+
+    async def topic_names(self, topic_ids: Collection[Uuid]) -> dict[Uuid, str]:
+        """Return the names of topics by id, without those that do not exist; request them if necessary.
+
+        Raises:
+            KafkaError: an error of a topic, such as TOPIC_AUTHORIZATION_FAILED.
+        """
+        names = {topic.topic_id: name for name, topic in self._metadata.topics.items() if topic.topic_id in topic_ids}
+        unknown = [MetadataRequestTopic(topic_id=each, name=None) for each in topic_ids if each not in names]
+        if unknown:
+            response = await self._request_metadata(MetadataRequest(topics=unknown, allow_auto_topic_creation=False))
+            for topic in response.topics:
+                if topic.name is not None and not topic.error_code:
+                    names[topic.topic_id] = topic.name
+                elif topic.error_code != ErrorCode.UNKNOWN_TOPIC_ID:
+                    raise_for(topic.error_code, f"topic {topic.name or format_uuid(topic.topic_id)}")
+        return names
 
     async def partitions(self, name: str) -> list[int]:
         """Return a topic's partition numbers in order; raises as `topic`."""

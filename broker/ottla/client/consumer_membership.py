@@ -20,6 +20,8 @@ from ottla.wire.messages.consumer_group_heartbeat import (
 
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
+STATIC_LEAVE_EPOCH: Final = -2
+"""Leaves for a while: the coordinator keeps the partitions of a static member until its session has timed out."""
 
 FENCED_CODES: Final = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 
@@ -44,6 +46,8 @@ class ConsumerMembership:
         topics: Sequence[str],
         rebalance_timeout_ms: int,
         server_assignor: str | None = None,
+        instance_id: str | None = None,
+        topic_regex: str | None = None,
     ) -> None:
         """Start outside of the group.
 
@@ -53,6 +57,8 @@ class ConsumerMembership:
             topics: the subscription.
             rebalance_timeout_ms: how long the member may take to revoke partitions.
             server_assignor: ``uniform``, ``range`` or None for the coordinator's choice.
+            instance_id: the ``group.instance.id`` of a static member; None for a dynamic one.
+            topic_regex: all topics whose whole names match are subscribed, too; the coordinator finds them.
         """
         self.member_id = member_id
         self.epoch = JOIN_EPOCH
@@ -63,6 +69,8 @@ class ConsumerMembership:
         self._topics = list(topics)
         self._rebalance_timeout_ms = rebalance_timeout_ms
         self._server_assignor = server_assignor
+        self._instance_id = instance_id
+        self._topic_regex = topic_regex
         self._must_describe = True
         """Whether the coordinator may lack the subscription, or the owned partitions."""
         self._reported: Partitions | None = None
@@ -84,11 +92,15 @@ class ConsumerMembership:
     def next_heartbeat(self) -> ConsumerGroupHeartbeatRequest:
         """Return the heartbeat that is due; `on_response` or `on_failure` must be called before the next one."""
         request = ConsumerGroupHeartbeatRequest(
-            group_id=self._group_id, member_id=self.member_id, member_epoch=self.epoch
+            group_id=self._group_id,
+            member_id=self.member_id,
+            member_epoch=self.epoch,
+            instance_id=self._instance_id,
         )
         if self._must_describe or not self.is_member:
             request.rebalance_timeout_ms = self._rebalance_timeout_ms
             request.subscribed_topic_names = list(self._topics)
+            request.subscribed_topic_regex = self._topic_regex
             request.server_assignor = self._server_assignor
             # The coordinator rejects a join that lists partitions.
             request.topic_partitions = _as_list(self.owned) if self.is_member else []
@@ -134,9 +146,12 @@ class ConsumerMembership:
         self.owned = {topic_id: frozenset(numbers) for topic_id, numbers in partitions.items() if numbers}
 
     def leave_heartbeat(self) -> ConsumerGroupHeartbeatRequest:
-        """Return the last heartbeat; the partitions are given to others at once."""
+        """Return the last heartbeat; the partitions of a dynamic member are given to others at once."""
         return ConsumerGroupHeartbeatRequest(
-            group_id=self._group_id, member_id=self.member_id, member_epoch=LEAVE_EPOCH
+            group_id=self._group_id,
+            member_id=self.member_id,
+            member_epoch=LEAVE_EPOCH if self._instance_id is None else STATIC_LEAVE_EPOCH,
+            instance_id=self._instance_id,
         )
 
 

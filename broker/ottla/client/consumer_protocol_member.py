@@ -38,10 +38,12 @@ class ConsumerProtocolMember(GroupReader):
         bootstrap_servers: str | Iterable[Endpoint] | Cluster,
         *,
         group_id: str,
-        topics: Sequence[str],
+        topics: Sequence[str] = (),
+        topic_regex: str | None = None,
         offset_reset: OffsetReset = "latest",
         read_committed: bool = False,
         server_assignor: str | None = None,
+        instance_id: str | None = None,
         client_id: str = "ottla-consumer",
         security: "ClientSecurity | None" = None,
     ) -> None:
@@ -51,9 +53,12 @@ class ConsumerProtocolMember(GroupReader):
             bootstrap_servers: addresses (see `Cluster`), or a cluster that its owner closes.
             group_id: the group to join.
             topics: the subscription.
+            topic_regex: an expression of RE2; all topics whose whole names match are subscribed, too.
             offset_reset: the first position of a partition without a committed offset.
             read_committed: skip records of open and aborted transactions.
             server_assignor: ``uniform``, ``range`` or None for the coordinator's choice.
+            instance_id: the ``group.instance.id`` of a static member: after a restart within the session time-out it
+                gets the same partitions; None for a dynamic member.
             client_id: the client id in brokers' logs and quotas.
             security: TLS and SASL settings of its own connections; None: neither.
         """
@@ -71,8 +76,9 @@ class ConsumerProtocolMember(GroupReader):
             topics=topics,
             rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
             server_assignor=server_assignor,
+            instance_id=instance_id,
+            topic_regex=topic_regex,
         )
-        self._topics = list(topics)
         self._heartbeat_is_due = asyncio.Event()
         """Set when a heartbeat is due at once."""
 
@@ -168,18 +174,7 @@ class ConsumerProtocolMember(GroupReader):
 
         A topic that is created or deleted at the moment may be missing: the next `poll` searches for it again.
         """
-        names: dict[Uuid, str] = {}
-        for name in self._topics:
-            try:
-                topic = await self.cluster.topic(name)
-            except KafkaError as error:
-                if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    raise
-                continue
-            names[topic.topic_id] = name
-            if topic.topic_id not in assigned:
-                # It may have been created again under another id.
-                self.cluster.invalidate_topic(name)
+        names = await self.cluster.topic_names(assigned)
         return {
             TopicPartition(names[topic_id], number): topic_id
             for topic_id, numbers in assigned.items()

@@ -126,6 +126,27 @@ def test_member_of_a_group_does_not_choose_partitions(ottla: Any, filled: str) -
     assert ottla("consume", filled, "-g", "g", "-p", "1").code == 2
 
 
+def test_static_member_continues_after_its_restart(ottla: Any, filled: str) -> None:
+    options = ("-g", f"group-of-{filled}", "--group-protocol", "consumer", "--instance-id", "reader-1")
+
+    first = consumed(ottla, filled, *options, "-n", "4")
+    second = consumed(ottla, filled, *options, "-n", "6")
+
+    assert first + second == [str(value) for value in range(10)]
+
+
+def test_topics_of_expressions_are_read(ottla: Any, filled: str) -> None:
+    options = ("-r", "no-such-.*", "-g", f"group-of-{filled}", "--group-protocol", "consumer")
+
+    assert consumed(ottla, f"{filled[:-1]}.", *options, "-n", "10") == [str(value) for value in range(10)]
+
+
+def test_options_of_the_consumer_protocol_need_it(ottla: Any, filled: str) -> None:
+    ran = ottla("consume", filled, "-g", "g", "--regex")
+
+    assert (ran.code, "need --group-protocol consumer" in ran.err) == (2, True)
+
+
 def test_group_protocol_needs_a_group(ottla: Any, filled: str) -> None:
     ran = ottla("consume", filled, "--group-protocol", "consumer")
 

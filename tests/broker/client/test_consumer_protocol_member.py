@@ -25,7 +25,7 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -66,7 +66,7 @@ class Coordinator:
             FindCoordinatorRequest: lambda _: FindCoordinatorResponse(
                 node_id=1, host=broker.endpoint.host, port=broker.endpoint.port
             ),
-            MetadataRequest: lambda request: self.with_topic_ids(metadata(request)),
+            MetadataRequest: lambda request: self.describe(request, metadata),
             ConsumerGroupHeartbeatRequest: self.heartbeat,
             OffsetFetchRequest: self.fetch_offsets,
             OffsetCommitRequest: self.commit,
@@ -74,9 +74,18 @@ class Coordinator:
             FetchRequest: self.fetch,
         }
 
-    def with_topic_ids(self, response: MetadataResponse) -> MetadataResponse:
+    def describe(
+        self, request: MetadataRequest, by_name: Callable[[MetadataRequest], MetadataResponse]
+    ) -> MetadataResponse:
+        """Respond with the topic ``t``, whether it is requested by its name or its id."""
+        unknown = [each.topic_id for each in request.topics or () if each.name is None and each.topic_id != ID]
+        known = [each for each in request.topics or () if each.topic_id not in unknown]
+        for each in known:
+            each.name = each.name or "t"
+        response = by_name(MetadataRequest(topics=known))
         for topic in response.topics:
             topic.topic_id = ID
+        response.topics += [MetadataResponseTopic(name=None, topic_id=each, error_code=100) for each in unknown]
         return response
 
     def heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
@@ -135,7 +144,7 @@ class Coordinator:
 
 
 def member_of(broker: Any, **options: Any) -> ConsumerProtocolMember:
-    return ConsumerProtocolMember([broker.endpoint], group_id="g", topics=["t"], **options)
+    return ConsumerProtocolMember([broker.endpoint], group_id="g", **{"topics": ["t"]} | options)
 
 
 async def until(check: Callable[[], bool]) -> None:
@@ -376,6 +385,33 @@ def test_closing_commits_and_leaves(broker: Any) -> None:
 
     assert coordinator.committed == {0: 51, 1: 51}
     assert broker.sent(ConsumerGroupHeartbeatRequest)[-1].member_epoch == -1
+
+
+def test_static_member_keeps_its_partitions_when_it_leaves(broker: Any) -> None:
+    Coordinator(broker)
+
+    async def run() -> None:
+        async with broker, member_of(broker, instance_id="i") as member:
+            await member.poll()
+
+    asyncio.run(run())
+
+    heartbeats = broker.sent(ConsumerGroupHeartbeatRequest)
+    assert {each.instance_id for each in heartbeats} == {"i"}
+    assert heartbeats[-1].member_epoch == -2
+
+
+def test_topics_of_an_expression_are_read_by_the_ids_that_are_assigned(broker: Any) -> None:
+    Coordinator(broker)
+
+    async def run() -> list[TopicPartition]:
+        async with broker, member_of(broker, topics=[], topic_regex="t.*", server_assignor="range") as member:
+            await member.poll()
+            return member.assignment
+
+    assert asyncio.run(run()) == [T0, T1]
+    join = broker.sent(ConsumerGroupHeartbeatRequest)[0]
+    assert (join.subscribed_topic_names, join.subscribed_topic_regex, join.server_assignor) == ([], "t.*", "range")
 
 
 def test_broker_without_the_consumer_protocol_is_an_error(broker: Any) -> None:
