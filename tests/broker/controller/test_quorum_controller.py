@@ -250,5 +250,5 @@ def test_only_registered_brokers_get_producer_ids(
 
 
 def test_record_without_metadata_is_rejected_with_its_name() -> None:
-    with pytest.raises(ValueError, match="BeginTransactionRecord in the metadata log is none"):
+    with pytest.raises(ValueError, match="BeginTransactionRecord in the metadata log belongs to no part of the image"):
         MetadataDelta(EMPTY_IMAGE).replay(log.BeginTransactionRecord())
