@@ -1,4 +1,4 @@
-"""This project's members of the consumer protocol, and its group commands, with JVM Kafka and Ottla as coordinators."""
+"""This project's members of consumer and share groups, and its group commands, with JVM Kafka and Ottla."""
 
 import asyncio
 import json
@@ -11,11 +11,15 @@ from typing import Any
 import pytest
 from jvm_kafka import kafka_command, kafka_libs
 
+from ottla.client.acknowledgements import AcknowledgeType
 from ottla.client.admin import AdminClient
 from ottla.client.cluster import Cluster
+from ottla.client.consumer import ConsumedRecord
 from ottla.client.consumer_protocol_member import ConsumerProtocolMember
 from ottla.client.errors import raise_for
 from ottla.client.producer import Producer
+from ottla.client.share_consumer import ShareConsumer
+from ottla.config.resource_type import ConfigResourceType
 from ottla.types import TopicPartition, Uuid, format_uuid
 from ottla.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
@@ -161,3 +165,82 @@ def test_share_group_is_described_and_deleted(bootstrap: str, topic: str, unique
     assert (listed["type"], listed["protocolType"]) == ("share", "share")
     assert member["memberId"] == member_id
     assert (described["type"], described["assignor"], described["members"]) == ("share", "simple", 1)
+
+
+async def begin_at_the_start(bootstrap: str, group: str) -> None:
+    async with AdminClient(bootstrap) as admin:
+        await admin.alter_configs(ConfigResourceType.GROUP, group, upserts={"share.auto.offset.reset": "earliest"})
+
+
+async def poll_all(members: list[ShareConsumer], values: set[bytes | None], count: int) -> None:
+    """Poll until ``count`` different values have come; fail if one comes twice."""
+    async with asyncio.timeout(60):
+        while len(values) < count:
+            for records in await asyncio.gather(*(member.poll(max_wait_ms=200) for member in members)):
+                new = {record.value for record in records}
+                assert not values & new
+                values |= new
+
+
+# Ottla does not serve share groups.
+@pytest.mark.parametrize("bootstrap", ["kafka"], indirect=True, scope="module")
+def test_members_of_a_share_group_share_the_records(bootstrap: str, topic: str, unique: Callable[[str], str]) -> None:
+    group = unique("group")
+
+    async def run() -> None:
+        await begin_at_the_start(bootstrap, group)
+        values: set[bytes | None] = set()
+        options: dict[str, Any] = {"group_id": group, "topics": [topic], "records_max": 5}
+        async with ShareConsumer(bootstrap, **options) as first, ShareConsumer(bootstrap, **options) as second:
+            await poll_all([first, second], values, RECORDS)
+            for member in (first, second):
+                assert await member.poll(max_wait_ms=200) == []
+                assert member.rejected == {}
+        async with ShareConsumer(bootstrap, **options) as third:
+            while not third.assignment:
+                await third.poll(max_wait_ms=200)
+            assert await third.poll(max_wait_ms=500) == []
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("bootstrap", ["kafka"], indirect=True, scope="module")
+def test_released_records_are_delivered_again_and_rejected_ones_are_not(
+    bootstrap: str, topic: str, unique: Callable[[str], str]
+) -> None:
+    group = unique("group")
+
+    async def run() -> None:
+        await begin_at_the_start(bootstrap, group)
+        async with ShareConsumer(bootstrap, group_id=group, topics=[topic]) as member:
+            records: list[ConsumedRecord] = []
+            async with asyncio.timeout(60):
+                while len(records) < RECORDS:
+                    got = await member.poll(max_wait_ms=200)
+                    for record in got:
+                        kind = AcknowledgeType.RELEASE if record.offset % 3 == 0 else AcknowledgeType.REJECT
+                        member.acknowledge(record, kind)
+                    records += got
+                again: list[ConsumedRecord] = []
+                released = {(record.partition, record.offset) for record in records if record.offset % 3 == 0}
+                while len(again) < len(released):
+                    again += await member.poll(max_wait_ms=200)
+            assert {(record.partition, record.offset) for record in again} == released
+            assert await member.poll(max_wait_ms=500) == []
+            assert member.rejected == {}
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("bootstrap", ["kafka"], indirect=True, scope="module")
+def test_records_that_a_command_does_not_show_stay_for_the_next_one(
+    bootstrap: str, topic: str, unique: Callable[[str], str]
+) -> None:
+    group = unique("group")
+    asyncio.run(begin_at_the_start(bootstrap, group))
+    consume = ("consume", topic, "-g", group, "--group-protocol", "share")
+
+    first = ottla(bootstrap, *consume, "-n", "15").splitlines()
+    second = ottla(bootstrap, *consume, "-n", str(RECORDS - 15)).splitlines()
+
+    assert sorted(map(int, first + second)) == list(range(RECORDS))

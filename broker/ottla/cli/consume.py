@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,14 +16,14 @@ from ottla.cli.record_format import compile_writer, iso_time
 
 if TYPE_CHECKING:
     from ottla.client.cluster import Cluster
-    from ottla.client.consumer import ConsumedRecord, Consumer, OffsetReset
+    from ottla.client.consumer import ConsumedRecord, Consumer
     from ottla.client.group_reader import GroupReader
-    from ottla.client.security import ClientSecurity
+    from ottla.client.share_consumer import ShareConsumer
     from ottla.types import Offset, TopicPartition
 
 POLL_MS = 500
 READ_COMMITTED = "read_committed"
-CLASSIC, CONSUMER = "classic", "consumer"
+CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
 DEFAULT_FORMAT = "%v\\n"
 WIDE_FORMAT = "%t-%p  %o  %D  %k  %v\\n"
 
@@ -37,6 +37,7 @@ WIDE_FORMAT = "%t-%p  %o  %D  %k  %v\\n"
         "ottla consume flights -O @-1h -n 10 -f '%p %o %k %v\\n'",
         "ottla consume flights -g audit             # as a group member, from its committed offsets",
         "ottla consume flights -g audit --group-protocol consumer",
+        "ottla consume jobs -g workers --group-protocol share",
         "ottla consume -r 'flights-.*' -g audit --group-protocol consumer --instance-id reader-1",
     ],
 )
@@ -54,10 +55,10 @@ WIDE_FORMAT = "%t-%p  %o  %D  %k  %v\\n"
 @click.option("-g", "--group", metavar="GROUP", help="Join this group, which commits offsets.")
 @click.option(
     "--group-protocol",
-    type=click.Choice((CLASSIC, CONSUMER)),
+    type=click.Choice((CLASSIC, CONSUMER, SHARE)),
     default=CLASSIC,
     show_default=True,
-    help="With --group: consumer lets the coordinator assign partitions (KIP-848).",
+    help="With --group: consumer is KIP-848; members of a share group share records, not partitions (KIP-932).",
 )
 @click.option("-r", "--regex", is_flag=True, help="TOPICs are regular expressions (RE2).  [consumer protocol]")
 @click.option("--assignor", metavar="NAME", help="uniform or range.  [consumer protocol]")
@@ -80,7 +81,7 @@ def consume(*, topics: tuple[str, ...], bootstrap: str, **options: Any) -> None:
     chosen = parse_offset_range(options["offset"], now_ms=time.time_ns() // 1_000_000)
     write = json_line if options["output"] == "json" else compile_writer(_format(options))
     printer = _Printer(write, options["count_max"])
-    if options["group_protocol"] == CLASSIC and any(options[name] for name in ("regex", "assignor", "instance_id")):
+    if options["group_protocol"] != CONSUMER and any(options[name] for name in ("regex", "assignor", "instance_id")):
         raise click.UsageError("--regex, --assignor and --instance-id need --group-protocol consumer")
     if options["group"] is None:
         if options["group_protocol"] != CLASSIC:
@@ -90,7 +91,14 @@ def consume(*, topics: tuple[str, ...], bootstrap: str, **options: Any) -> None:
         return
     if options["partitions"] or chosen not in (OffsetRange(START), OffsetRange(END)):
         raise click.UsageError("with --group, the group assigns partitions, and --offset may be start or end")
-    asyncio.run(_consume_as_member(topics, chosen, bootstrap, options, printer))
+    if options["group_protocol"] == SHARE and (chosen != OffsetRange(START) or options["isolation"] == READ_COMMITTED):
+        raise click.UsageError(
+            "--offset and --isolation are configurations of a share group: share.auto.offset.reset and "
+            "share.isolation.level, which kafka-configs --entity-type groups sets"
+        )
+    member = _new_member(topics, chosen, bootstrap, options)
+    generation_name = "generation" if options["group_protocol"] == CLASSIC else "epoch"
+    asyncio.run(_consume_as_member(member, generation_name, printer))
 
 
 def _format(options: dict[str, Any]) -> str:
@@ -187,42 +195,35 @@ async def _partitions(
     return found
 
 
-class _MemberOptions(TypedDict):
-    """Options of members of both protocols."""
-
-    group_id: str
-    offset_reset: "OffsetReset"
-    read_committed: bool
-    client_id: str
-    security: "ClientSecurity | None"
-
-
-async def _consume_as_member(
-    topics: Sequence[str], chosen: OffsetRange, bootstrap: str, options: dict[str, Any], printer: _Printer
-) -> None:
+def _new_member(
+    topics: Sequence[str], chosen: OffsetRange, bootstrap: str, options: dict[str, Any]
+) -> "GroupReader | ShareConsumer":
     from ottla.client.consumer_protocol_member import ConsumerProtocolMember
     from ottla.client.group_member import GroupConsumer
+    from ottla.client.share_consumer import ShareConsumer
 
-    is_classic = options["group_protocol"] == CLASSIC
-    common: _MemberOptions = {
+    client: dict[str, Any] = {
         "group_id": options["group"],
-        "offset_reset": "earliest" if chosen.begin == START else "latest",
-        "read_committed": options["isolation"] == READ_COMMITTED,
         "client_id": "ottla-consume",
         "security": command_security(),
     }
-    member: GroupReader
-    if is_classic:
-        member = GroupConsumer(bootstrap, topics=topics, **common)
-    else:
-        member = ConsumerProtocolMember(
-            bootstrap,
-            topics=() if options["regex"] else topics,
-            topic_regex="|".join(f"(?:{each})" for each in topics) if options["regex"] else None,
-            server_assignor=options["assignor"],
-            instance_id=options["instance_id"],
-            **common,
-        )
+    if options["group_protocol"] == SHARE:
+        return ShareConsumer(bootstrap, topics=topics, **client)
+    client["offset_reset"] = "earliest" if chosen.begin == START else "latest"
+    client["read_committed"] = options["isolation"] == READ_COMMITTED
+    if options["group_protocol"] == CLASSIC:
+        return GroupConsumer(bootstrap, topics=topics, **client)
+    return ConsumerProtocolMember(
+        bootstrap,
+        topics=() if options["regex"] else topics,
+        topic_regex="|".join(f"(?:{each})" for each in topics) if options["regex"] else None,
+        server_assignor=options["assignor"],
+        instance_id=options["instance_id"],
+        **client,
+    )
+
+
+async def _consume_as_member(member: "GroupReader | ShareConsumer", generation_name: str, printer: _Printer) -> None:
     async with member:
         await member.cluster.reach(timeout_s=FIRST_RESPONSE_S)
         known: tuple[int, list[TopicPartition]] = (-1, [])
@@ -231,11 +232,10 @@ async def _consume_as_member(
             if known != (member.generation, member.assignment):
                 known = member.generation, member.assignment
                 mine = ", ".join(str(partition) for partition in member.assignment) or "nothing"
-                name = "generation" if is_classic else "epoch"
-                talk(f"member of {options['group']}, {name} {member.generation}: {mine}")
+                talk(f"member of {member.group_id}, {generation_name} {member.generation}: {mine}")
             shown = printer.show(records)
             if shown < len(records):
-                # Records that were fetched but not shown stay uncommitted for the next reader.
+                # Records that were fetched but not shown stay uncommitted, or are released, for the next reader.
                 member.rewind(records[shown:])
 
 

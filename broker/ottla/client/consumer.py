@@ -11,6 +11,7 @@ from ottla.client.admin_topics import EARLIEST, LATEST, TopicAdmin
 from ottla.client.cluster import BACKOFF_FIRST_S, Cluster
 from ottla.client.cluster_user import ClusterUser
 from ottla.client.errors import BrokerUnreachableError, ConnectionLostError, RequestTimeoutError, kafka_error
+from ottla.client.failing_leaders import FailingLeaders
 from ottla.errors import ErrorCode
 from ottla.types import Endpoint, NodeId, Offset, TopicPartition
 from ottla.wire.codec.message import Records
@@ -91,8 +92,7 @@ class Consumer(ClusterUser):
         self._size_bytes_max = size_bytes_max
         self._partition_size_bytes_max = partition_size_bytes_max
         self._rack = rack
-        self._failing_since_s: dict[NodeId, float] = {}
-        """Leaders whose last fetch got no response, and since when, by the loop's clock."""
+        self._failing = FailingLeaders(self.cluster)
 
     def assign(self, positions: Mapping[TopicPartition, Offset]) -> None:
         """Read these partitions, and no others, from these offsets."""
@@ -162,19 +162,14 @@ class Consumer(ClusterUser):
                 timeout_s=self.cluster.request_timeout_s + max_wait_ms / 1000,
             )
         except (BrokerUnreachableError, ConnectionLostError, RequestTimeoutError):
-            if not self._may_recover(leader):
+            if not self._failing.may_recover(leader):
                 raise
             for partition in partitions:
                 self.cluster.invalidate_topic(partition.topic)
             await asyncio.sleep(BACKOFF_FIRST_S)
             return None
-        self._failing_since_s.pop(leader, None)
+        self._failing.on_response(leader)
         return response
-
-    def _may_recover(self, leader: NodeId) -> bool:
-        """Return whether partitions of ``leader``, which does not respond, may get another leader."""
-        now_s = asyncio.get_running_loop().time()
-        return now_s - self._failing_since_s.setdefault(leader, now_s) <= self.cluster.request_timeout_s
 
     async def _take(self, response: FetchResponse, records: list[ConsumedRecord]) -> None:
         if response.error_code:

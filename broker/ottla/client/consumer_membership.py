@@ -10,7 +10,7 @@ Source: ConsumerMembershipManager, ConsumerHeartbeatRequestManager (Kafka 4.3).
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from ottla.errors import ErrorCode
+from ottla.client.membership import LEAVE_EPOCH, Membership, Partitions
 from ottla.types import Uuid
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -18,24 +18,14 @@ from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 
-JOIN_EPOCH: Final = 0
-LEAVE_EPOCH: Final = -1
 STATIC_LEAVE_EPOCH: Final = -2
 """Leaves for a while: the coordinator keeps the partitions of a static member until its session has timed out."""
 
-FENCED_CODES: Final = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 
-Partitions = Mapping[Uuid, frozenset[int]]
-
-
-class ConsumerMembership:
+class ConsumerMembership(Membership[ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse]):
     """Decides the content of each heartbeat, and which partitions the member has to own.
 
-    Attributes:
-        epoch: of the last response; `JOIN_EPOCH` before the first one, and after the member was fenced.
-        heartbeat_interval_ms: the coordinator's setting.
-        assigned: what the coordinator wants the member to own.
-        owned: what the member owns, as `own` has set it.
+    ``assigned`` is what the coordinator wants the member to own; ``owned`` is what it owns, as `own` has set it.
     """
 
     def __init__(
@@ -60,24 +50,13 @@ class ConsumerMembership:
             instance_id: the ``group.instance.id`` of a static member; None for a dynamic one.
             topic_regex: all topics whose whole names match are subscribed, too; the coordinator finds them.
         """
-        self.member_id = member_id
-        self.epoch = JOIN_EPOCH
-        self.heartbeat_interval_ms = 0
-        self.assigned: Partitions = {}
+        super().__init__(group_id=group_id, member_id=member_id, topics=topics)
         self.owned: Partitions = {}
-        self._group_id = group_id
-        self._topics = list(topics)
         self._rebalance_timeout_ms = rebalance_timeout_ms
         self._server_assignor = server_assignor
         self._instance_id = instance_id
         self._topic_regex = topic_regex
-        self._must_describe = True
-        """Whether the coordinator may lack the subscription, or the owned partitions."""
         self._reported: Partitions | None = None
-
-    @property
-    def is_member(self) -> bool:
-        return self.epoch > JOIN_EPOCH
 
     @property
     def must_reconcile(self) -> bool:
@@ -90,7 +69,6 @@ class ConsumerMembership:
         return not self.is_member or self._reported != self.owned
 
     def next_heartbeat(self) -> ConsumerGroupHeartbeatRequest:
-        """Return the heartbeat that is due; `on_response` or `on_failure` must be called before the next one."""
         request = ConsumerGroupHeartbeatRequest(
             group_id=self._group_id,
             member_id=self.member_id,
@@ -109,32 +87,21 @@ class ConsumerMembership:
         return request
 
     def on_response(self, request: ConsumerGroupHeartbeatRequest, response: ConsumerGroupHeartbeatResponse) -> None:
-        """Take over a response without an error code."""
         if request.topic_partitions is not None:
             self._reported = {each.topic_id: frozenset(each.partitions) for each in request.topic_partitions}
         if request.subscribed_topic_names == self._topics:
             self._must_describe = False
-        self.member_id = response.member_id or self.member_id
-        self.epoch = response.member_epoch
-        self.heartbeat_interval_ms = response.heartbeat_interval_ms
-        if response.assignment is not None:
-            self.assigned = {each.topic_id: frozenset(each.partitions) for each in response.assignment.topic_partitions}
-
-    def on_failure(self) -> None:
-        """Repeat everything in the next heartbeat: the coordinator may lack the last one, or may be another one."""
-        self._must_describe = True
+        self._take(
+            member_id=response.member_id,
+            epoch=response.member_epoch,
+            heartbeat_interval_ms=response.heartbeat_interval_ms,
+            assigned=None if response.assignment is None else response.assignment.topic_partitions,
+        )
 
     def on_fenced(self) -> None:
-        """Note that the member's partitions are lost, and that it has to join again."""
-        self.epoch = JOIN_EPOCH
-        self.assigned = self.owned = {}
+        super().on_fenced()
+        self.owned = {}
         self._reported = None
-        self._must_describe = True
-
-    def subscribe(self, topics: Sequence[str]) -> None:
-        """Replace the subscription; the next heartbeat names it."""
-        self._topics = list(topics)
-        self._must_describe = True
 
     def own(self, partitions: Mapping[Uuid, Collection[int]]) -> None:
         """Set what the member owns; the next heartbeat reports it.

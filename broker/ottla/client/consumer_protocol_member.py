@@ -5,17 +5,16 @@ Rebalancing is incremental: a member keeps reading what stays assigned to it.
 Source: AsyncKafkaConsumer, ConsumerMembershipManager, ConsumerHeartbeatRequestManager (Kafka 4.3).
 """
 
-import asyncio
-import contextlib
 import uuid
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.client.cluster import Cluster
 from ottla.client.consumer import ConsumedRecord, OffsetReset
-from ottla.client.consumer_membership import FENCED_CODES, ConsumerMembership, Partitions
-from ottla.client.errors import ClientError, raise_for
+from ottla.client.consumer_membership import ConsumerMembership
 from ottla.client.group_reader import NO_GENERATION, GroupReader
+from ottla.client.heartbeats import Heartbeats
+from ottla.client.membership import FENCED_CODES, Partitions
 from ottla.errors import ErrorCode, KafkaError
 from ottla.types import Endpoint, TopicPartition, Uuid, format_uuid
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -79,8 +78,7 @@ class ConsumerProtocolMember(GroupReader):
             instance_id=instance_id,
             topic_regex=topic_regex,
         )
-        self._heartbeat_is_due = asyncio.Event()
-        """Set when a heartbeat is due at once."""
+        self._sender = Heartbeats(self.cluster, group_id, self._membership, ConsumerGroupHeartbeatResponse)
 
     @property
     def member_id(self) -> str:
@@ -97,8 +95,8 @@ class ConsumerProtocolMember(GroupReader):
             KafkaError: an error that is not retriable, such as GROUP_AUTHORIZATION_FAILED.
             ClientError: brokers cannot be reached, or do not serve the consumer protocol.
         """
-        if self._failure is not None:
-            raise self._failure
+        if self._sender.failure is not None:
+            raise self._sender.failure
         if not self._membership.is_member:
             await self._join()
         if self._membership.must_reconcile:
@@ -115,37 +113,10 @@ class ConsumerProtocolMember(GroupReader):
     async def _join(self) -> None:
         await self._stop_heartbeats()
         self._drop_positions()
-        await self.cluster.retry(self._send_heartbeat, also=FENCED_CODES, group_id=self.group_id)
-        self._heartbeats = asyncio.create_task(self._send_heartbeats())
+        await self._sender.join()
 
-    async def _send_heartbeat(self) -> None:
-        membership = self._membership
-        request = membership.next_heartbeat()
-        try:
-            response = await self.cluster.send_to_coordinator(self.group_id, request, ConsumerGroupHeartbeatResponse)
-            raise_for(response.error_code, response.error_message or f"group {self.group_id}")
-        except (ClientError, KafkaError) as error:
-            membership.on_failure()
-            if isinstance(error, KafkaError):
-                self._note(error)
-            raise
-        membership.on_response(request, response)
-
-    async def _send_heartbeats(self) -> None:
-        while self._membership.is_member:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._heartbeat_is_due.wait(), self._membership.heartbeat_interval_ms / 1000)
-            self._heartbeat_is_due.clear()
-            try:
-                await self._send_heartbeat()
-            except ClientError:
-                self.cluster.invalidate_coordinator(self.group_id)
-            except KafkaError as error:
-                if error.code.is_retriable:
-                    self.cluster.invalidate_coordinator(self.group_id)
-                elif error.code not in FENCED_CODES:
-                    self._failure = error
-                    return
+    async def _stop_heartbeats(self) -> None:
+        await self._sender.stop()
 
     async def _reconcile(self) -> None:
         """Revoke what is no longer assigned, start what is new, and let the next heartbeat report that."""
@@ -167,7 +138,7 @@ class ConsumerProtocolMember(GroupReader):
             owned.setdefault(topic_id, []).append(partition.partition)
         self._membership.own(owned)
         if self._membership.must_report:
-            self._heartbeat_is_due.set()
+            self._sender.send_soon()
 
     async def _named(self, assigned: Partitions) -> dict[TopicPartition, Uuid]:
         """Return the assigned partitions by name, with the ids of their topics.
@@ -183,9 +154,4 @@ class ConsumerProtocolMember(GroupReader):
         }
 
     async def _leave(self) -> None:
-        if not self._membership.is_member:
-            return
-        request = self._membership.leave_heartbeat()
-        self._membership.on_fenced()
-        with contextlib.suppress(KafkaError):
-            await self.cluster.send_to_coordinator(self.group_id, request, ConsumerGroupHeartbeatResponse)
+        await self._sender.leave()

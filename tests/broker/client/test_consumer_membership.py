@@ -2,7 +2,8 @@
 
 import pytest
 
-from ottla.client.consumer_membership import JOIN_EPOCH, LEAVE_EPOCH, ConsumerMembership
+from ottla.client.consumer_membership import ConsumerMembership
+from ottla.client.membership import JOIN_EPOCH, LEAVE_EPOCH
 from ottla.types import Uuid
 from ottla.wire.messages.consumer_group_heartbeat import (
     Assignment,

@@ -366,8 +366,8 @@ def test_fatal_heartbeat_error_is_raised_by_the_next_poll(broker: Any) -> None:
         async with broker, member_of(broker) as member:
             await member.poll()
             coordinator.codes.append(30)
-            assert member._heartbeats is not None
-            await member._heartbeats
+            assert member._sender._task is not None
+            await member._sender._task
             await member.poll()
 
     with pytest.raises(KafkaError, match="GROUP_AUTHORIZATION_FAILED"):

@@ -10,7 +10,8 @@ Source: ConsumerHeartbeatRequestManager, ConsumerMembershipManager of Apache Kaf
 
 from typing import Final
 
-from ottla.client.consumer_membership import FENCED_CODES, ConsumerMembership
+from ottla.client.consumer_membership import ConsumerMembership
+from ottla.client.membership import FENCED_CODES
 from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerResult
 from ottla.simulator.clients.client_host import ClientHost

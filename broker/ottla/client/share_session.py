@@ -1,0 +1,98 @@
+"""`ShareSession`: the session of one member of a share group with one leader (KIP-932), without I/O.
+
+The leader keeps the partitions of a session: a request names only those that are new, are acknowledged or go.
+
+Source: ShareSessionHandler (Kafka 4.3).
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from ottla.types import Uuid
+from ottla.wire.messages.share_acknowledge import AcknowledgementBatch as AcknowledgedBatch
+from ottla.wire.messages.share_acknowledge import AcknowledgePartition, AcknowledgeTopic
+from ottla.wire.messages.share_fetch import AcknowledgementBatch, FetchPartition, FetchTopic, ForgottenTopic
+
+FIRST_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+_EPOCH_MAX: Final = 2**31 - 1
+
+
+class SharePartition(NamedTuple):
+    """A partition as requests name it."""
+
+    topic_id: Uuid
+    partition: int
+
+
+class ShareSession:
+    """See the module; ``epoch`` is that of the next request, and `FIRST_EPOCH` as long as the leader has no session."""
+
+    def __init__(self) -> None:
+        self.epoch = FIRST_EPOCH
+        self._known: set[SharePartition] = set()
+
+    def on_success(self) -> None:
+        """Note that the leader has carried out the request with ``epoch``."""
+        self.epoch = 1 if self.epoch == _EPOCH_MAX else self.epoch + 1
+
+    def on_lost(self) -> None:
+        """Begin a new session: the leader has none, or another one, or did not respond."""
+        self.epoch = FIRST_EPOCH
+        self._known = set()
+
+    def fetch_topics(
+        self,
+        wanted: set[SharePartition],
+        acknowledged: Mapping[SharePartition, list[AcknowledgementBatch]],
+    ) -> tuple[list[FetchTopic], list[ForgottenTopic]]:
+        """Return the topics and the ``forgotten_topics_data`` of a ShareFetch for the partitions in ``wanted``."""
+        named = sorted((wanted - self._known) | acknowledged.keys())
+        gone = sorted(self._known - wanted)
+        self._known = set(wanted)
+        topics = [
+            FetchTopic(
+                topic_id=topic_id,
+                partitions=[
+                    FetchPartition(partition_index=each.partition, acknowledgement_batches=acknowledged.get(each, []))
+                    for each in partitions
+                ],
+            )
+            for topic_id, partitions in _by_topic(named)
+        ]
+        removed = [
+            ForgottenTopic(topic_id=topic_id, partitions=[each.partition for each in partitions])
+            for topic_id, partitions in _by_topic(gone)
+        ]
+        return topics, removed
+
+
+def acknowledge_topics(acknowledged: Mapping[SharePartition, list[AcknowledgementBatch]]) -> list[AcknowledgeTopic]:
+    """Return the topics of a ShareAcknowledge."""
+    return [
+        AcknowledgeTopic(
+            topic_id=topic_id,
+            partitions=[
+                AcknowledgePartition(
+                    partition_index=each.partition,
+                    acknowledgement_batches=[
+                        AcknowledgedBatch(
+                            first_offset=batch.first_offset,
+                            last_offset=batch.last_offset,
+                            acknowledge_types=batch.acknowledge_types,
+                        )
+                        for batch in acknowledged[each]
+                    ],
+                )
+                for each in partitions
+            ],
+        )
+        for topic_id, partitions in _by_topic(sorted(acknowledged))
+    ]
+
+
+def _by_topic(partitions: Iterable[SharePartition]) -> list[tuple[Uuid, list[SharePartition]]]:
+    by_topic: dict[Uuid, list[SharePartition]] = {}
+    for each in partitions:
+        by_topic.setdefault(each.topic_id, []).append(each)
+    return list(by_topic.items())
