@@ -1,21 +1,19 @@
 """A cluster of real `ottla run` processes on 127.0.0.1, and librdkafka clients that keep a ledger."""
 
-import collections
 import secrets
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 from benchmarks import sick_network
-from confluent_kafka import Consumer, ElectionType, KafkaError, Message, Producer, TopicPartition
+from cluster_ledger import QUIET, Ledger, read_all
+from confluent_kafka import ElectionType, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
-from ledger_client import SkippedSequences
 
 from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import format_uuid
@@ -24,8 +22,6 @@ HERE = Path(__file__).parent
 HOST = "127.0.0.1"
 START_TIMEOUT_S = 60
 Launch = Callable[[Sequence[str], Path], "subprocess.Popen[bytes]"]
-QUIET = {"log_level": 0}
-"""Nodes are killed in these tests, and librdkafka would log every lost connection."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -123,11 +119,14 @@ class ProcessCluster:
 
     def wait_known(self) -> None:
         """Wait until every broker knows all: librdkafka drops requests to brokers that a later Metadata lacks."""
-        brokers = [node for node in self.nodes.values() if node.is_running and "broker" in node.roles]
+        brokers = self._running_brokers()
         deadline = time.monotonic() + START_TIMEOUT_S
         for node in brokers:
             while len(self._admin_of(node.address).list_topics(timeout=30).brokers) < len(brokers):
                 assert time.monotonic() < deadline, f"node {node.node_id} does not know every broker"
+
+    def _running_brokers(self) -> list[Process]:
+        return [node for node in self.nodes.values() if node.is_running and "broker" in node.roles]
 
     def restart(self, node_id: int) -> None:
         """Start one node again and wait until it serves."""
@@ -176,6 +175,19 @@ class ProcessCluster:
             name, partitions, replicas, config={key.replace("_", "."): value for key, value in config.items()}
         )
         self.admin().create_topics([topic])[name].result(30)
+        self._wait_topic(name, partitions)
+
+    def _wait_topic(self, name: str, partitions: int) -> None:
+        """Wait until each node that runs knows the leaders of a new topic: librdkafka asks any node."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        for node in self._running_brokers():
+            while sum(leader >= 0 for leader in self._leaders_known_to(node, name).values()) < partitions:
+                assert time.monotonic() < deadline, f"node {node.node_id} does not know every leader of {name}"
+                time.sleep(0.02)
+
+    def _leaders_known_to(self, node: Process, topic: str) -> dict[int, int]:
+        known = self._admin_of(node.address).list_topics(topic, timeout=30).topics[topic]
+        return {index: partition.leader for index, partition in known.partitions.items()}
 
     def leaders(self, topic: str) -> dict[int, int]:
         return {index: partition.leader for index, partition in self._partitions(topic).items()}
@@ -210,7 +222,7 @@ class ProcessCluster:
             assert time.monotonic() < deadline, errors
             time.sleep(0.1)
 
-    def ledger(self, topic: str, *, per_second: int = 200, **config: str) -> "Ledger":
+    def ledger(self, topic: str, *, per_second: int = 200, **config: str) -> Ledger:
         return Ledger(self.bootstrap, topic, per_second=per_second, **self.client, **config)
 
     def read_all(self, topic: str, partitions: int) -> list[int]:
@@ -226,122 +238,6 @@ class ProcessCluster:
             if f"node {node.node_id} is the active controller" in line
         )
         return newest[1]
-
-
-class Ledger:
-    """A producer that numbers its records, knows which were acknowledged, and how long each partition had none.
-
-    Between `start` and `stop` a thread sends at a steady rate, independently of the test.
-    """
-
-    def __init__(self, bootstrap: str, topic: str, *, per_second: int = 200, **config: str) -> None:
-        self.topic = topic
-        self.acknowledged: set[int] = set()
-        self.failed: dict[int, str] = {}
-        self.stalls_s: dict[int, float] = {}
-        """By partition: the longest time from one acknowledged record to the next."""
-        self._per_second = per_second
-        self._sent = 0
-        self._last_acks_s: dict[int, float] = {}
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._send_steadily, daemon=True)
-        settings = {"acks": "all", "enable.idempotence": "true", "linger.ms": "1", "message.timeout.ms": "60000"}
-        self._skipped = SkippedSequences(lambda: set(range(self._sent)) - self.acknowledged - self.failed.keys())
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap}
-            | settings
-            | {key.replace("_", "."): config[key] for key in config}
-            | SkippedSequences.CONFIG,
-            logger=self._skipped.logger,
-        )
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def wait_acknowledged(self, partitions: int) -> None:
-        """Wait until each partition has acknowledged a record."""
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while len(self.stalls_s) < partitions:
-            assert time.monotonic() < deadline, f"only partitions {sorted(self.stalls_s)} acknowledge records"
-            time.sleep(0.02)
-
-    def stop(self) -> None:
-        """Stop sending, and wait for the delivery report of every record."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join()
-        left = self._producer.flush(90)
-        assert left == 0, f"{left} records have no answer"
-
-    def check(self, found: Iterable[int]) -> None:
-        """Compare the records in the topic, or read from it, with the acknowledged ones: none lost or duplicated.
-
-        Duplicates that the client reports to have sent twice are not counted against the broker.
-        """
-        counts = collections.Counter(found)
-        assert self.failed == {}
-        assert sorted(self.acknowledged - counts.keys()) == []
-        doubled = {number for number, count in counts.items() if count > 1}
-        assert sorted(doubled - self._skipped.in_doubt) == []
-
-    def send(self, count: int = 1) -> None:
-        for _ in range(count):
-            number = self._sent
-            self._sent += 1
-            self._producer.produce(
-                self.topic,
-                str(number).encode(),
-                key=str(number).encode(),
-                on_delivery=lambda error, message, number=number: self._on_delivery(number, error, message),
-            )
-
-    def _send_steadily(self) -> None:
-        while not self._stopping.is_set():
-            self.send()
-            self._producer.poll(1 / self._per_second)
-
-    def _on_delivery(self, number: int, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self.failed[number] = str(error)
-            return
-        now_s, partition = time.monotonic(), message.partition()
-        assert partition is not None
-        self.acknowledged.add(number)
-        stall_s = now_s - self._last_acks_s.get(partition, now_s)
-        self.stalls_s[partition] = max(self.stalls_s.get(partition, 0.0), stall_s)
-        self._last_acks_s[partition] = now_s
-
-
-def read_all(
-    bootstrap: str, topic: str, partitions: int, *, timeout_s: float = 60, client: dict[str, str] | None = None
-) -> list[int]:
-    """Return the numbers in every partition up to its end, in any order between partitions."""
-    settings = {"group.id": "ledger", "enable.auto.commit": "false", **(client or {})}
-    consumer = Consumer({"bootstrap.servers": bootstrap, **QUIET, **settings})
-    try:
-        ends = {
-            index: consumer.get_watermark_offsets(TopicPartition(topic, index), timeout=30)[1]
-            for index in range(partitions)
-        }
-        consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
-        missing = {index for index, end in ends.items() if end > 0}
-        numbers = []
-        deadline = time.monotonic() + timeout_s
-        while missing:
-            assert time.monotonic() < deadline, f"partitions {missing} were not read to their ends"
-            message: Message | None = consumer.poll(1)
-            if message is None or message.error() is not None:
-                continue
-            partition, offset, value = message.partition(), message.offset(), message.value()
-            assert partition is not None
-            assert offset is not None
-            assert isinstance(value, bytes)
-            numbers.append(int(value))
-            if offset >= ends[partition] - 1:
-                missing.discard(partition)
-        return numbers
-    finally:
-        consumer.close()
 
 
 @pytest.fixture

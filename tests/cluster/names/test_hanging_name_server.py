@@ -1,5 +1,6 @@
 """A name server that hangs: nodes use the addresses that the names had last, elect leaders, and lose nothing."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
@@ -8,6 +9,7 @@ import named_hosts
 import pytest
 
 PARTITIONS = 3
+TIMEOUT_S = 30
 
 
 @pytest.fixture
@@ -38,6 +40,14 @@ def cluster(hosts: Any, new_cluster: Callable[..., Any], free_port: Callable[[],
         yield made
 
 
+def wait_replaced(cluster: Any, failed: int) -> None:
+    """Wait until librdkafka knows the cluster without a node: it drops a request to one that goes."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while failed in cluster.admin().list_topics(timeout=30).brokers:
+        assert time.monotonic() < deadline, f"node {failed} is not replaced"
+        time.sleep(0.05)
+
+
 def test_others_lead_when_a_node_fails_while_the_name_server_hangs(cluster: Any, hosts: Any) -> None:
     ledger = cluster.ledger("t")
     ledger.start()
@@ -46,6 +56,7 @@ def test_others_lead_when_a_node_fails_while_the_name_server_hangs(cluster: Any,
 
     with hosts.hanging():
         cluster.nodes[failed].kill()
+        wait_replaced(cluster, failed)
         cluster.create_topic("made-meanwhile", partitions=PARTITIONS, replicas=2)
         later = cluster.ledger("made-meanwhile")
         later.start()
