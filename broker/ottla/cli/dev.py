@@ -108,6 +108,8 @@ def node_properties(host: str, port: int, http_port: int, directory: Path) -> di
         "offsets.topic.replication.factor": "1",
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
         # A consumer's first poll should not wait for the default of 3 s for more members.
         "group.initial.rebalance.delay.ms": "0",
         "ottla.advertise.dialled.address": "true",

@@ -214,6 +214,16 @@ class NodeConfig:
     transaction_state_log_min_isr: int
     transaction_state_log_segment_bytes: int
 
+    # State of share groups.
+    share_coordinator_cold_partition_snapshot_interval_ms: int
+    share_coordinator_snapshot_update_records_per_snapshot: int
+    share_coordinator_state_topic_min_isr: int
+    share_coordinator_state_topic_num_partitions: int
+    share_coordinator_state_topic_prune_interval_ms: int
+    share_coordinator_state_topic_replication_factor: int
+    share_coordinator_state_topic_segment_bytes: int
+    share_coordinator_write_timeout_ms: int
+
     @classmethod
     def from_text(cls, text: str) -> "NodeConfig":
         """Parse and validate the text of a ``server.properties``.

@@ -30,7 +30,7 @@ from ottla.ports import Clock
 from ottla.purgatory import Delayed
 from ottla.purgatory.delayed import when_all
 from ottla.purgatory.steps import batches as in_batches
-from ottla.types import LeaderEpoch
+from ottla.types import LeaderEpoch, Offset
 from ottla.wire.records import RecordBatch
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class ContextState(Enum):
 
 
 class CoordinatorContext(Generic[ShardT_co]):
-    """One led partition; also the `CoordinatorTimer` of its shard. Times are monotonic, those in records wall clock's.
+    """One led partition, the `CoordinatorPartition` of its shard. Times are monotonic, those in records wall clock's.
 
     Attributes:
         leader_epoch: in which this node leads the partition.
@@ -74,6 +74,7 @@ class CoordinatorContext(Generic[ShardT_co]):
         self.leader_epoch = leader_epoch
         self.state = ContextState.LOADING
         self.has_lost_write = False
+        self._replayed_count = 0
         self._topic_name = settings.topic_name
         self._serde = settings.serde
         self._clock = clock
@@ -220,6 +221,7 @@ class CoordinatorContext(Generic[ShardT_co]):
                 appended.value.name,
             )
         elif result.is_replayed:
+            self._replayed_count = len(result.records)
             for record in result.records:
                 self.shard.replay(record, producer.producer_id)
         is_ended = appended.is_complete
@@ -256,7 +258,13 @@ class CoordinatorContext(Generic[ShardT_co]):
             self.close()
             self.has_lost_write = True
 
-    # Timers of the shard
+    # ReplayPosition, and timers of the shard
+
+    def replayed_offset(self) -> Offset:
+        """See `ReplayPosition`; of a write the first record of the batch, which is the last one of the log."""
+        if self.state is ContextState.LOADING:
+            return self._loader.replayed_offset
+        return self._log.end_offset(self.partition) - self._replayed_count
 
     def schedule(self, key: tuple[str, ...], delay_ms: int, operation: Callable[[], AnyResult | None]) -> None:
         """See `CoordinatorTimer`.

@@ -14,6 +14,7 @@ from ottla.coordinator.serde import RecordSerde
 from ottla.coordinator.shard import CoordinatorShard
 from ottla.coordinator.skipped_records import SkippedRecords
 from ottla.errors import CorruptRecordError, ProtocolError
+from ottla.types import Offset
 from ottla.wire.records import ControlRecordType, Record, RecordBatch, parse_control_key, read_records
 
 LOADED_RECORDS_PER_SLICE: Final = 500
@@ -27,12 +28,14 @@ class CoordinatorLoader:
 
     Attributes:
         skipped: the corrupt records and batches so far.
+        replayed_offset: of the record that is being replayed.
     """
 
     def __init__(
         self, *, batches: Iterable[RecordBatch], serde: RecordSerde[Any], shard: CoordinatorShard[Any]
     ) -> None:
         self.skipped = SkippedRecords()
+        self.replayed_offset: Offset = 0
         self._serde = serde
         self._shard = shard
         self._replayed = self._replay_all(batches)
@@ -64,6 +67,7 @@ class CoordinatorLoader:
                 yield LOADED_RECORDS_PER_SLICE
                 continue
             for record in records:
+                self.replayed_offset = record.offset
                 try:
                     self._replay(batch, record)
                 except (ProtocolError, CorruptRecordError) as error:

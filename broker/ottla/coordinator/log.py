@@ -10,6 +10,7 @@ from ottla.coordinator.transactions import TransactionalProducer, Verification
 from ottla.errors import ErrorCode
 from ottla.log.verifications import VerificationGuard
 from ottla.purgatory import Delayed
+from ottla.types import Offset
 from ottla.wire.records import RecordBatch
 
 
@@ -47,6 +48,15 @@ class CoordinatorLog(Protocol):
 
     def is_leadership_confirmed(self, partition: int) -> bool:
         """Return whether the followers of a partition that this node leads have lately confirmed that it does."""
+
+    def end_offset(self, partition: int) -> Offset:
+        """Return the offset of the next record of a partition that this node leads."""
+
+    def delete_before(self, partition: int, offset: Offset) -> None:
+        """Delete the records before ``offset`` from a partition, on all replicas; nothing if that cannot be done now.
+
+        ``offset`` is committed.
+        """
 
     def read_again(self, partition: int) -> Iterable[RecordBatch] | None:
         """Return everything in the log of a partition that this node leads; None when it does not lead it."""

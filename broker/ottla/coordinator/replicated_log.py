@@ -53,6 +53,9 @@ class CoordinatorReplicas(Protocol):
     def is_leadership_confirmed(self, topic_partition: TopicPartition) -> bool:
         """Return whether this node leads the partition, and its in-sync followers have confirmed that lately."""
 
+    def on_log_start_raised(self, topic_partition: TopicPartition) -> None:
+        """Let the followers delete as well."""
+
 
 class ReplicatedCoordinatorLog:
     """`CoordinatorLog` of the internal topic ``topic_name``.
@@ -93,6 +96,17 @@ class ReplicatedCoordinatorLog:
 
     def is_leadership_confirmed(self, partition: int) -> bool:
         return self._replicas.is_leadership_confirmed(TopicPartition(self.topic_name, partition))
+
+    def end_offset(self, partition: int) -> Offset:
+        replica = self._replicas.find(self.topic_name, partition)
+        return 0 if replica is None else replica.log.log_end_offset
+
+    def delete_before(self, partition: int, offset: Offset) -> None:
+        replica = self._replicas.find(self.topic_name, partition)
+        if replica is None or not replica.is_leader or offset > replica.log.high_watermark:
+            return
+        replica.log.delete_records_before(offset)
+        self._replicas.on_log_start_raised(TopicPartition(self.topic_name, partition))
 
     def read_again(self, partition: int) -> Iterator[RecordBatch] | None:
         replica = self._replicas.find(self.topic_name, partition)

@@ -237,6 +237,10 @@ class CoordinatorRuntime(Generic[ShardT_co]):
         for context in self._active():
             context.write(decide(context.shard))
 
+    def active_contexts(self) -> list[CoordinatorContext[ShardT_co]]:
+        """Return the contexts that are served, by partition."""
+        return self._active()
+
     def active_shards(self) -> list[ShardT_co]:
         """Return the shards that are served, by partition."""
         return [context.shard for context in self._active()]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from ottla.coordinator.serde import RecordSerde
-from ottla.coordinator.shard import CoordinatorShard, CoordinatorTimer
+from ottla.coordinator.shard import CoordinatorPartition, CoordinatorShard
 
 ShardT = TypeVar("ShardT", bound=CoordinatorShard[Any])
 
@@ -25,5 +25,5 @@ class CoordinatorSettings(Generic[ShardT]):
     topic_name: str
     partition_count: Callable[[], int | None]
     serde: RecordSerde[Any]
-    build_shard: Callable[[CoordinatorTimer[Any]], ShardT]
+    build_shard: Callable[[CoordinatorPartition[Any]], ShardT]
     write_timeout_ms: int

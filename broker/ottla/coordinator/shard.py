@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
 from ottla.coordinator.result import CoordinatorResult
-from ottla.types import ProducerId
+from ottla.types import Offset, ProducerId
 
 RecordT = TypeVar("RecordT")
 
@@ -44,6 +44,13 @@ class CoordinatorShard(Protocol[RecordT]):
         """Return what it holds, for the log: "12 groups"."""
 
 
+class ReplayPosition(Protocol):
+    """Where in the log the shard is, for those that prune it."""
+
+    def replayed_offset(self) -> Offset:
+        """Return the offset of the record that is being replayed, or that of an earlier one in the same batch."""
+
+
 class CoordinatorTimer(Protocol[RecordT]):
     """Timers of one shard, by key. They end with the shard."""
 
@@ -57,3 +64,7 @@ class CoordinatorTimer(Protocol[RecordT]):
 
     def cancel(self, key: tuple[str, ...]) -> None:
         """Remove what ``key`` has scheduled, if anything."""
+
+
+class CoordinatorPartition(CoordinatorTimer[RecordT], ReplayPosition, Protocol[RecordT]):
+    """What a shard may use of its partition: `coordinator.context.CoordinatorContext`."""

@@ -4,7 +4,8 @@ No request waits for the creation: the topics arrive with the metadata, and clie
 flight is not requested again, however many clients need it. The controller authorizes a creation that a Metadata
 request causes as if the client had sent CreateTopics, and charges its controller_mutation_rate.
 Source: DefaultAutoTopicCreationManager, GroupCoordinatorService.groupMetadataTopicConfigs,
-TransactionStateManager.transactionStateTopicConfigs of Apache Kafka 4.3.
+TransactionStateManager.transactionStateTopicConfigs, ShareCoordinatorService.shareGroupStateTopicConfigs of Apache
+Kafka 4.3.
 """
 
 import logging
@@ -19,7 +20,7 @@ from ottla.handlers.in_parts import ENTRIES_PER_PART
 from ottla.handlers.services import Services
 from ottla.purgatory import Delayed
 from ottla.quoting import one_line, quoted
-from ottla.types import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC
+from ottla.types import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from ottla.wire.codec import Message
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
@@ -86,6 +87,17 @@ def _topic(config: NodeConfig, name: str) -> CreatableTopic:
             "segment.bytes": str(config.transaction_state_log_segment_bytes),
             "unclean.leader.election.enable": "false",
         }
+    elif name == SHARE_GROUP_STATE_TOPIC:
+        # Not compacted: the coordinator deletes what its snapshots have replaced.
+        partitions = config.share_coordinator_state_topic_num_partitions
+        replicas = config.share_coordinator_state_topic_replication_factor
+        settings = {
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "min.insync.replicas": str(config.share_coordinator_state_topic_min_isr),
+            "retention.ms": "-1",
+            "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
+        }
     else:
         partitions = replicas = _BROKER_DEFAULT
         settings = {}
@@ -100,6 +112,7 @@ def _topic(config: NodeConfig, name: str) -> CreatableTopic:
 _REPLICATION_FACTOR_KEYS = {
     CONSUMER_OFFSETS_TOPIC: ("group", "offsets.topic.replication.factor"),
     TRANSACTION_STATE_TOPIC: ("transaction", "transaction.state.log.replication.factor"),
+    SHARE_GROUP_STATE_TOPIC: ("share group", "share.coordinator.state.topic.replication.factor"),
 }
 """What needs the topic, and the key that says how many brokers its creation waits for."""
 

@@ -1,8 +1,7 @@
 """FindCoordinator (api key 10, v0-v6): find the broker that coordinates a group or a transactional id.
 
-v1 key type, error message, throttle time; v3 flexible; v4 several keys (KIP-699); v6 share partitions (KIP-932).
-``__consumer_offsets`` and ``__transaction_state`` are created when they are first needed; COORDINATOR_NOT_AVAILABLE
-meanwhile, as in Kafka. Not done: a share partition gets INVALID_REQUEST, as from a Kafka with share groups disabled.
+v1 key type, error message, throttle time; v3 flexible; v4 several keys (KIP-699); v6 share-partitions (KIP-932), for
+brokers. The internal topics are created when they are first needed; COORDINATOR_NOT_AVAILABLE meanwhile, as in Kafka.
 Source: FindCoordinatorRequest.json; KafkaApis.getCoordinator of Apache Kafka 4.3.
 """
 
@@ -13,12 +12,22 @@ from ottla.handlers.advertised import advertised_endpoint
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.auto_create import create_internal_topic
 from ottla.purgatory.steps import Steps, map_in_steps
-from ottla.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Endpoint, NodeId, TopicPartition
+from ottla.share_state.coordinator import parse_coordinator_key
+from ottla.share_state.messages import message_of
+from ottla.types import (
+    CONSUMER_OFFSETS_TOPIC,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    Endpoint,
+    NodeId,
+    TopicPartition,
+)
 from ottla.wire.acl_codes import Operation, ResourceType
 from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 _GROUP, _TRANSACTION, _SHARE = range(3)
 _FIRST_VERSION_WITH_KEYS = 4
+_FIRST_VERSION_WITH_SHARE = 6
 _NO_NODE = -1
 _MESSAGES = {
     **MESSAGES,
@@ -37,9 +46,11 @@ def find_coordinator(
     if context.api_version >= _FIRST_VERSION_WITH_KEYS:
         return _find_each(context, request)
     found = _find(context, request.key_type, request.key)
+    error = ErrorCode(found.error_code)
+    message = message_of(error) if request.key_type == _SHARE else _MESSAGES[error]
     return FindCoordinatorResponse(
         error_code=found.error_code,
-        error_message=_MESSAGES[ErrorCode(found.error_code)],
+        error_message=message,
         node_id=found.node_id,
         host=found.host,
         port=found.port,
@@ -54,6 +65,9 @@ def _find_each(context: RequestContext, request: FindCoordinatorRequest) -> Step
 def _find(context: RequestContext, key_type: int, key: str) -> Coordinator:
     found: tuple[NodeId, Endpoint] | None = None
     error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    share_partition = None
+    if key_type == _SHARE and context.api_version >= _FIRST_VERSION_WITH_SHARE:
+        share_partition = parse_coordinator_key(key)
     denied = _authorization_error(context, key_type, key)
     if denied is not None:
         error = denied
@@ -61,6 +75,9 @@ def _find(context: RequestContext, key_type: int, key: str) -> Coordinator:
         found = _leader(context, CONSUMER_OFFSETS_TOPIC, context.services.groups.partition_for(key))
     elif key_type == _TRANSACTION:
         found = _leader(context, TRANSACTION_STATE_TOPIC, context.services.transactions.partition_for(key))
+    elif share_partition is not None:
+        number = context.services.share_coordinator.partition_for(share_partition)
+        found = _leader(context, SHARE_GROUP_STATE_TOPIC, number)
     else:
         error = ErrorCode.INVALID_REQUEST
     if found is not None:
@@ -77,6 +94,9 @@ def _authorization_error(context: RequestContext, key_type: int, key: str) -> Er
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
     if key_type == _TRANSACTION and not context.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    is_share = key_type == _SHARE and context.api_version >= _FIRST_VERSION_WITH_SHARE
+    if is_share and not context.may_on_cluster(Operation.CLUSTER_ACTION):
+        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     return None
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ottla.security.delegation_tokens import DelegationTokens
     from ottla.security.denials import Denials
     from ottla.security.quotas.client_quotas import ClientQuotas
+    from ottla.share_state.coordinator import ShareCoordinator
     from ottla.transactions.coordinator import TransactionCoordinator
     from ottla.transactions.producer_ids import ProducerIds
     from ottla.transactions.verifier import TransactionVerifier
@@ -48,6 +49,7 @@ class Services:
     groups: "GroupCoordinator"
     transactions: "TransactionCoordinator"
     transaction_verifier: "TransactionVerifier"
+    share_coordinator: "ShareCoordinator"
     producer_ids: "ProducerIds"
     authorizer: "Authorizer"
     denials: "Denials"

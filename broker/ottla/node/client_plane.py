@@ -7,6 +7,7 @@ from ottla.client_metrics.manager import ClientMetricsManager
 from ottla.config.node_config import NodeConfig
 from ottla.config.sasl_settings import read_sasl_listeners
 from ottla.errors import ConfigurationError
+from ottla.handlers.auto_create import create_internal_topic
 from ottla.handlers.services import Services
 from ottla.network.connection_manager import ConnectionLimits, ConnectionManager
 from ottla.node import settings
@@ -19,7 +20,7 @@ from ottla.replication.sessions.fetch_session_cache import FetchSessionCache
 from ottla.security.authorizer import Authorizer
 from ottla.security.denials import Denials
 from ottla.security.quotas.client_quotas import ClientQuotas
-from ottla.types import NodeId, Offset
+from ottla.types import SHARE_GROUP_STATE_TOPIC, NodeId, Offset
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +73,7 @@ class ClientPlane:
             groups=data_plane.groups,
             transactions=data_plane.transactions,
             transaction_verifier=data_plane.transaction_verifier,
+            share_coordinator=data_plane.share_coordinator,
             producer_ids=data_plane.producer_ids,
             authorizer=authorizer,
             denials=Denials(clock),
@@ -80,6 +82,7 @@ class ClientPlane:
             delegation_tokens=metadata_plane.delegation_tokens,
             client_metrics=_new_client_metrics(config, clock, random),
         )
+        data_plane.persister.on_missing_topic = lambda: create_internal_topic(self.services, SHARE_GROUP_STATE_TOPIC)
         self.connections = ConnectionManager(
             services=self.services,
             network=network,

@@ -17,18 +17,23 @@ from ottla.ports import BackgroundTasks, Clock, Disk, Random
 from ottla.purgatory import Delayed
 from ottla.replication.peer_brokers import PeerBrokers
 from ottla.replication.replica_manager import ReplicaManager
+from ottla.share_state.client import PersisterClient
+from ottla.share_state.coordinator import ShareCoordinator
 from ottla.transactions.coordinator import TransactionCoordinator
 from ottla.transactions.offset_verification import OffsetCommitVerifier
 from ottla.transactions.producer_ids import ProducerIds
 from ottla.transactions.verifier import TransactionVerifier
-from ottla.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Offset
+from ottla.types import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC, Offset
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsResponse
 
 
 class DataPlane:
-    """Log manager, replica manager, group and transaction coordinator.
+    """Log manager, replica manager, group, transaction and share coordinator.
 
     The constructor locks the log directories, loads every log and recovers those that were not closed cleanly.
+
+    Attributes:
+        persister: the state of share-partitions, for leaders and the group coordinator.
 
     Args of the constructor:
         broker_epoch: returns the epoch of the broker's registration.
@@ -89,6 +94,19 @@ class DataPlane:
         )
         self.producer_ids = ProducerIds(allocate_block=allocate_producer_ids)
         self._create_coordinators(config, clock, random, peers, metadata, verifies_transactions)
+        share_log = self._create_share_coordinator(config, clock, peers, metadata)
+        self.coordinators = (
+            self.groups,
+            self.transactions,
+            self.transaction_verifier,
+            self.share_coordinator,
+            self.persister,
+        )
+        self.coordinator_publishers = (
+            CoordinatorPublisher(node_id=config.node_id, log=self._offsets_log, coordinator=self.groups),
+            CoordinatorPublisher(node_id=config.node_id, log=self._transactions_log, coordinator=self.transactions),
+            CoordinatorPublisher(node_id=config.node_id, log=share_log, coordinator=self.share_coordinator),
+        )
 
     def _create_coordinators(
         self,
@@ -99,11 +117,11 @@ class DataPlane:
         metadata: MetadataCache,
         verifies_transactions: Callable[[], bool],
     ) -> None:
-        transactions_log = ReplicatedCoordinatorLog(TRANSACTION_STATE_TOPIC, self.replicas)
+        self._transactions_log = ReplicatedCoordinatorLog(TRANSACTION_STATE_TOPIC, self.replicas)
         self.transactions = TransactionCoordinator(
             config=settings.transaction_config(config),
             clock=clock,
-            log=transactions_log,
+            log=self._transactions_log,
             channel=peers,
             leaders=metadata,
             listener=config.inter_broker_listener_name,
@@ -127,18 +145,41 @@ class DataPlane:
             clock=clock,
             find=self.replicas.find,
         )
-        offsets_log = ReplicatedCoordinatorLog(
+        self._offsets_log = ReplicatedCoordinatorLog(
             CONSUMER_OFFSETS_TOPIC, self.replicas, lambda: verifier.verify if verifies_transactions() else None
         )
         self.groups = GroupCoordinator(
             config=settings.group_config(config),
             clock=clock,
             random=random,
-            log=offsets_log,
+            log=self._offsets_log,
             metadata=metadata,
         )
-        self.coordinators = (self.groups, self.transactions, self.transaction_verifier)
-        self.coordinator_publishers = (
-            CoordinatorPublisher(node_id=config.node_id, log=offsets_log, coordinator=self.groups),
-            CoordinatorPublisher(node_id=config.node_id, log=transactions_log, coordinator=self.transactions),
+
+    def _create_share_coordinator(
+        self,
+        config: NodeConfig,
+        clock: Clock,
+        peers: PeerClient,
+        metadata: MetadataCache,
+    ) -> ReplicatedCoordinatorLog:
+        """Create the share coordinator and the client of all share coordinators; return the coordinator's log."""
+        log = ReplicatedCoordinatorLog(SHARE_GROUP_STATE_TOPIC, self.replicas)
+        self.share_coordinator = ShareCoordinator(
+            config=settings.share_state_config(config),
+            clock=clock,
+            log=log,
+            topics=metadata,
+            partition_count=lambda: metadata.partition_count(SHARE_GROUP_STATE_TOPIC),
         )
+        self.persister = PersisterClient(
+            node_id=config.node_id,
+            own=self.share_coordinator,
+            channel=peers,
+            clock=clock,
+            metadata=metadata,
+            partition_for=self.share_coordinator.partition_for,
+            listener=config.inter_broker_listener_name,
+            timeout_ms=config.request_timeout_ms,
+        )
+        return log

@@ -40,6 +40,7 @@ from ottla.security.authorizer import AclAuthorizer, AllowEveryone, Authorizer
 from ottla.security.principal_mapping import PrincipalMapping
 from ottla.security.quotas.client_quotas import QuotaConfig
 from ottla.security.quotas.throttles import BROKER_CONNECTION_RATE
+from ottla.share_state.config import ShareStateConfig
 from ottla.transactions.config import TransactionConfig
 from ottla.types import ZERO_UUID
 from ottla.wire.acl_codes import ANONYMOUS_PRINCIPAL
@@ -215,6 +216,15 @@ def transaction_config(config: NodeConfig) -> TransactionConfig:
         max_timeout_ms=config.transaction_max_timeout_ms,
         id_expiration_ms=config.transactional_id_expiration_ms,
         expiry_check_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+    )
+
+
+def share_state_config(config: NodeConfig) -> ShareStateConfig:
+    return ShareStateConfig(
+        update_records_per_snapshot=config.share_coordinator_snapshot_update_records_per_snapshot,
+        cold_snapshot_interval_ms=config.share_coordinator_cold_partition_snapshot_interval_ms,
+        prune_interval_ms=config.share_coordinator_state_topic_prune_interval_ms,
+        write_timeout_ms=config.share_coordinator_write_timeout_ms,
     )
 
 

@@ -7,7 +7,7 @@ nothing.
 Source: Persister, PersisterStateBatch of Apache Kafka 4.3.1; KIP-932.
 """
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from ottla.errors import ErrorCode
 from ottla.purgatory import Delayed
@@ -20,7 +20,7 @@ UNKNOWN_COUNT = -1
 
 
 class SharePartitionKey(NamedTuple):
-    """What the state is of."""
+    """A partition as one share group consumes it."""
 
     group_id: str
     topic_id: Uuid
@@ -38,6 +38,10 @@ class StateBatch(NamedTuple):
     last_offset: Offset
     delivery_state: int
     delivery_count: int
+
+    @property
+    def unknown_tags(self) -> None:
+        """Return None: messages are encoded with these batches in place of their structs, which have equal fields."""
 
 
 class StateResult(NamedTuple):
@@ -58,7 +62,7 @@ class ReadState(NamedTuple):
 
 
 class StateSummary(NamedTuple):
-    """What is listed of a share-partition; only the error and its message mean something if there is an error."""
+    """The part of the state that is listed; only the error and its message mean something if there is an error."""
 
     error: ErrorCode
     message: str | None = None
@@ -66,6 +70,9 @@ class StateSummary(NamedTuple):
     leader_epoch: LeaderEpoch = 0
     start_offset: Offset = UNINITIALIZED_OFFSET
     delivery_complete_count: int = UNKNOWN_COUNT
+
+
+Result: TypeAlias = StateResult | ReadState | StateSummary
 
 
 class Persister(Protocol):

@@ -157,6 +157,13 @@ class MemoryCoordinatorLog:
     def is_leadership_confirmed(self, partition: int) -> bool:
         return self.is_confirmed
 
+    def end_offset(self, partition: int) -> int:
+        batches = self.batches.get(partition)
+        return batches[-1].next_offset if batches else 0
+
+    def delete_before(self, partition: int, offset: int) -> None:
+        self.batches[partition] = [it for it in self.batches.get(partition, ()) if it.next_offset > offset]
+
     def read_again(self, partition: int) -> list[RecordBatch]:
         return list(self.batches.get(partition, []))
 

@@ -209,6 +209,12 @@ CLIENTS_ROWS = (
             ]
         ),
     ),
+    *(
+        Row(
+            api_key=key, name="", values=always(group_id=READERS, topics=[{"topic_id": NO_SUCH_ID, "partitions": [{}]}])
+        )
+        for key in (_A(api_key) for api_key in range(83, 88))  # InitializeShareGroupState to ReadShareGroupStateSummary
+    ),
     Row(
         api_key=_A.OFFSET_FOR_LEADER_EPOCH,
         name="",

@@ -74,30 +74,30 @@ group.streams.num.standby.replicas INT 0 0.. - read-only known
 group.streams.session.timeout.ms INT 45000 1.. ms read-only known
     Silence after which a streams group member is removed.
 share.coordinator.append.linger.ms INT -1 -1.. ms read-only known
-    How long the share coordinator gathers records.
+    How long the share coordinator gathers records; ours writes at once.
 share.coordinator.cached.buffer.max.bytes INT 1048588 524288.. bytes cluster-wide known
     Largest buffer that the share coordinator keeps.
-share.coordinator.cold.partition.snapshot.interval.ms INT 300000 1.. ms read-only known unlisted
+share.coordinator.cold.partition.snapshot.interval.ms INT 300000 1.. ms read-only acted-on unlisted
     How often quiet share-partitions are snapshotted.
 share.coordinator.load.buffer.size INT 5242880 1.. bytes read-only known
     Read size of the share coordinator when it loads.
-share.coordinator.snapshot.update.records.per.snapshot INT 500 0..500 - read-only known
+share.coordinator.snapshot.update.records.per.snapshot INT 500 0..500 - read-only acted-on
     Updates between snapshots of share state.
 share.coordinator.state.topic.compression.codec INT 0 - - read-only known
     Codec of __share_group_state.
-share.coordinator.state.topic.min.isr SHORT 2 1.. - read-only known
+share.coordinator.state.topic.min.isr SHORT 2 1.. - read-only acted-on
     In-sync replicas that __share_group_state needs.
-share.coordinator.state.topic.num.partitions INT 50 1.. - read-only known
+share.coordinator.state.topic.num.partitions INT 50 1.. - read-only acted-on
     Partitions of __share_group_state.
-share.coordinator.state.topic.prune.interval.ms INT 300000 1.. ms read-only known unlisted
+share.coordinator.state.topic.prune.interval.ms INT 300000 1.. ms read-only acted-on unlisted
     How often old share state is dropped.
-share.coordinator.state.topic.replication.factor SHORT 3 1.. - read-only known
+share.coordinator.state.topic.replication.factor SHORT 3 1.. - read-only acted-on
     Replicas of __share_group_state.
-share.coordinator.state.topic.segment.bytes INT 104857600 1.. bytes read-only known
+share.coordinator.state.topic.segment.bytes INT 104857600 1.. bytes read-only acted-on
     Segment size of __share_group_state.
 share.coordinator.threads INT 1 1.. - read-only known
     Threads of the share coordinator.
-share.coordinator.write.timeout.ms INT 5000 1.. ms read-only known
+share.coordinator.write.timeout.ms INT 5000 1.. ms read-only acted-on
     How long the share coordinator waits for its replicas.
 share.fetch.purgatory.purge.interval.requests INT 1000 - - read-only known
     Kafka's purgatory housekeeping.

@@ -1,0 +1,269 @@
+"""`PersisterClient`: a node's requests to share coordinators, for its leaders of partitions and group coordinators.
+
+To each coordinator's node goes one request at a time, with the share-partitions of one group that wait for it; calls of
+the same kind for other share-partitions of the group go with it. The node's own coordinator is called directly. A call
+that fails because the coordinator moved, loads or did not respond is repeated after a back-off. Calls for one
+share-partition are carried out one after the other, and each is repeated before the next one begins.
+
+A repeated call does no harm: a write merges the same batches again, and an older epoch is rejected.
+
+Source: PersisterStateManager of Apache Kafka 4.3; its back-off begins at a second and ends after five tries.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from ottla.errors import ErrorCode
+from ottla.peers.channel import PeerChannel, PeerFailure, PeerResult
+from ottla.ports import Clock
+from ottla.purgatory import Delayed
+from ottla.share_state.messages import message_of
+from ottla.share_state.persister import (
+    Persister,
+    ReadState,
+    Result,
+    SharePartitionKey,
+    StateBatch,
+    StateResult,
+    StateSummary,
+)
+from ottla.share_state.requests import DELETE, INITIALIZE, READ, READ_SUMMARY, WRITE, StateRequest
+from ottla.types import SHARE_GROUP_STATE_TOPIC, Endpoint, LeaderEpoch, NodeId, Offset, TopicPartition, Uuid
+
+PURPOSE: Final = "share-state"
+PARTITIONS_PER_REQUEST: Final = 100
+TRIES_MAX: Final = 8
+RETRY_BACKOFF_MS: Final = 100
+"""Before the second try; doubled for each further one, so that the last one is after 12.7 s."""
+_REPEATED: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.REQUEST_TIMED_OUT,
+    }
+)
+"""UNKNOWN_TOPIC_OR_PARTITION: the coordinator's metadata may be older than the caller's."""
+_FAILURES: Final = {
+    PeerFailure.UNSUPPORTED_VERSION: ErrorCode.UNSUPPORTED_VERSION,
+    PeerFailure.TIMED_OUT: ErrorCode.REQUEST_TIMED_OUT,
+}
+
+
+class CoordinatorLookup(Protocol):
+    """The cluster's metadata, as far as the client needs it: `metadata.cache.MetadataCache`."""
+
+    def leader_id(self, topic_partition: TopicPartition) -> NodeId | None:
+        """Return the leader of a partition, -1 while it has none; None when the partition does not exist."""
+
+    def broker_endpoint(self, broker_id: NodeId, listener: str) -> Endpoint | None:
+        """Return the address of a broker that is alive."""
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    """One call of `Persister`, until it has a result; ``fields`` are its arguments besides the key."""
+
+    kind: StateRequest
+    key: SharePartitionKey
+    fields: dict[str, Any]
+    result: Delayed[Any] = field(default_factory=Delayed)
+    tries: int = 0
+
+
+@dataclass(slots=True)
+class _Node:
+    """The calls that wait for one node, by kind and group; in the order in which they came."""
+
+    waiting: dict[tuple[StateRequest, str], deque[_Call]] = field(default_factory=dict)
+    is_busy: bool = False
+
+
+class PersisterClient:
+    """See the module, and `Persister`; a part of a node.
+
+    Attributes:
+        on_missing_topic: requests the creation of ``__share_group_state``; the node sets it once it can.
+
+    Args of the constructor:
+        node_id: of this node.
+        own: the share coordinator of this node.
+        partition_for: returns the partition of ``__share_group_state`` that holds a key; None without that topic.
+        listener: name of the listener between brokers.
+        timeout_ms: of a request.
+    """
+
+    def __init__(
+        self,
+        *,
+        node_id: NodeId,
+        own: Persister,
+        channel: PeerChannel,
+        clock: Clock,
+        metadata: CoordinatorLookup,
+        partition_for: Callable[[SharePartitionKey], int | None],
+        listener: str,
+        timeout_ms: int,
+    ) -> None:
+        self._node_id = node_id
+        self._own = own
+        self._channel = channel
+        self._clock = clock
+        self._metadata = metadata
+        self._partition_for = partition_for
+        self.on_missing_topic: Callable[[], None] = lambda: None
+        self._listener = listener
+        self._timeout_ms = timeout_ms
+        self._queues: dict[SharePartitionKey, deque[_Call]] = {}
+        """The calls for each share-partition; the first one is being carried out."""
+        self._nodes: dict[NodeId, _Node] = {}
+        self._retries: dict[int, list[_Call]] = {}
+        """By the time when they are repeated."""
+
+    # Persister
+
+    def initialize(self, key: SharePartitionKey, *, state_epoch: int, start_offset: Offset) -> Delayed[StateResult]:
+        return self._call(INITIALIZE, key, {"state_epoch": state_epoch, "start_offset": start_offset})
+
+    def read(self, key: SharePartitionKey, *, leader_epoch: LeaderEpoch) -> Delayed[ReadState]:
+        return self._call(READ, key, {"leader_epoch": leader_epoch})
+
+    def read_summary(self, key: SharePartitionKey, *, leader_epoch: LeaderEpoch) -> Delayed[StateSummary]:
+        return self._call(READ_SUMMARY, key, {"leader_epoch": leader_epoch})
+
+    def write(
+        self,
+        key: SharePartitionKey,
+        *,
+        state_epoch: int,
+        leader_epoch: LeaderEpoch,
+        start_offset: Offset,
+        delivery_complete_count: int,
+        batches: tuple[StateBatch, ...],
+    ) -> Delayed[StateResult]:
+        fields = {
+            "state_epoch": state_epoch,
+            "leader_epoch": leader_epoch,
+            "start_offset": start_offset,
+            "delivery_complete_count": delivery_complete_count,
+            "batches": batches,
+        }
+        return self._call(WRITE, key, fields)
+
+    def delete(self, key: SharePartitionKey) -> Delayed[StateResult]:
+        return self._call(DELETE, key, {})
+
+    # Time
+
+    def tick(self, now_ms: int) -> int | None:
+        """Repeat what has failed, once its back-off is over."""
+        due_ms = self.next_deadline_ms()
+        if due_ms is None or now_ms < due_ms:
+            return due_ms
+        for call in self._retries.pop(due_ms):
+            self._try(call)
+        return now_ms
+
+    def next_deadline_ms(self) -> int | None:
+        return min(self._retries, default=None)
+
+    # Calls
+
+    def _call(self, kind: StateRequest, key: SharePartitionKey, fields: dict[str, Any]) -> Delayed[Any]:
+        call = _Call(kind, key, fields)
+        queue = self._queues.get(key)
+        if queue is None:
+            self._queues[key] = deque((call,))
+            self._try(call)
+        else:
+            queue.append(call)
+        return call.result
+
+    def _try(self, call: _Call) -> None:
+        call.tries += 1
+        partition = self._partition_for(call.key)
+        if partition is None:
+            self.on_missing_topic()
+            self._retry(call, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
+        node_id = self._metadata.leader_id(TopicPartition(SHARE_GROUP_STATE_TOPIC, partition))
+        if node_id == self._node_id:
+            method = getattr(self._own, call.kind.method)
+            method(call.key, **call.fields).on_complete(lambda result: self._on_result(call, result))
+        elif node_id is None or self._metadata.broker_endpoint(node_id, self._listener) is None:
+            self._retry(call, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        else:
+            node = self._nodes.setdefault(node_id, _Node())
+            node.waiting.setdefault((call.kind, call.key.group_id), deque()).append(call)
+            self._send_next(node_id)
+
+    def _on_result(self, call: _Call, result: Result) -> None:
+        if result.error in _REPEATED and call.tries < TRIES_MAX:
+            self._back_off(call)
+        else:
+            self._finish(call, result)
+
+    def _retry(self, call: _Call, error: ErrorCode) -> None:
+        self._on_result(call, call.kind.result(error, message_of(error)))
+
+    def _back_off(self, call: _Call) -> None:
+        due_ms = self._clock.monotonic_ms() + RETRY_BACKOFF_MS * 2 ** (call.tries - 1)
+        self._retries.setdefault(due_ms, []).append(call)
+
+    def _finish(self, call: _Call, result: Result) -> None:
+        queue = self._queues[call.key]
+        queue.popleft()
+        # Before the result is reported: it may cause the next call.
+        if queue:
+            self._try(queue[0])
+        else:
+            del self._queues[call.key]
+        call.result.complete(result)
+
+    # Requests
+
+    def _send_next(self, node_id: NodeId) -> None:
+        node = self._nodes[node_id]
+        if node.is_busy:
+            return
+        if not node.waiting:
+            del self._nodes[node_id]
+            return
+        kind, group_id = next(iter(node.waiting))
+        waiting = node.waiting.pop((kind, group_id))
+        sent = [waiting.popleft() for _ in range(min(len(waiting), PARTITIONS_PER_REQUEST))]
+        if waiting:
+            # Behind the others: a group with thousands of partitions must not keep them waiting.
+            node.waiting[kind, group_id] = waiting
+        node.is_busy = True
+        endpoint = self._metadata.broker_endpoint(node_id, self._listener)
+        if endpoint is None:
+            self._on_response(node_id, sent, PeerFailure.DISCONNECTED)
+            return
+        partitions: dict[Uuid, list[Any]] = {}
+        for call in sent:
+            partition = kind.to_partition(call.key.partition, call.fields)
+            partitions.setdefault(call.key.topic_id, []).append(partition)
+        request = kind.build(group_id, partitions)
+        result = self._channel.send(endpoint, self._listener, request, timeout_ms=self._timeout_ms, purpose=PURPOSE)
+        result.on_complete(lambda response: self._on_response(node_id, sent, response))
+
+    def _on_response(self, node_id: NodeId, sent: list[_Call], response: PeerResult) -> None:
+        kind = sent[0].kind
+        results: dict[tuple[Uuid, int], Any] = {}
+        if isinstance(response, PeerFailure):
+            error = _FAILURES.get(response, ErrorCode.NETWORK_EXCEPTION)
+        else:
+            assert isinstance(response, kind.response), response
+            results = kind.results(response)
+            error = ErrorCode.UNKNOWN_SERVER_ERROR
+        self._nodes[node_id].is_busy = False
+        for call in sent:
+            result = results.get((call.key.topic_id, call.key.partition))
+            self._on_result(call, kind.result(error, message_of(error)) if result is None else result)
+        if node_id in self._nodes:
+            self._send_next(node_id)

@@ -1,0 +1,314 @@
+"""`ShareCoordinator`: the share-partitions whose partition of ``__share_group_state`` this node leads.
+
+It has the interface of `Persister`: the client of the same node calls it directly.
+
+Source: ShareCoordinatorService, ShareCoordinatorShard of Apache Kafka 4.3.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+from ottla.coordinator.log import CoordinatorLog
+from ottla.coordinator.result import CoordinatorResult
+from ottla.coordinator.runtime import CoordinatorRuntime
+from ottla.coordinator.settings import CoordinatorSettings
+from ottla.coordinator.shard import CoordinatorPartition
+from ottla.errors import ErrorCode, KafkaError
+from ottla.metadata.delta import MetadataDelta
+from ottla.ports import Clock
+from ottla.purgatory import Delayed
+from ottla.share_state.config import ShareStateConfig
+from ottla.share_state.log import SHARE_RECORD_SERDE, ShareRecord, ShareSnapshot, ShareState
+from ottla.share_state.messages import message_of
+from ottla.share_state.persister import (
+    UNINITIALIZED_OFFSET,
+    UNKNOWN_COUNT,
+    ReadState,
+    Result,
+    SharePartitionKey,
+    StateBatch,
+    StateResult,
+    StateSummary,
+)
+from ottla.share_state.shard import NO_EPOCH, ShareShard, Topics
+from ottla.types import SHARE_GROUP_STATE_TOPIC, LeaderEpoch, Offset, format_uuid, parse_uuid
+from ottla.wire.records import RecordBatch
+
+BATCHES_PER_WRITE_MAX: Final = 20_000
+"""Twice the largest ``group.share.partition.max.record.locks``: no leader has more records in flight."""
+
+_COORDINATOR_KEY: Final = re.compile(
+    r"(?P<group>.+):(?P<topic>[A-Za-z0-9_-]{22}(==)?):(?P<partition>[+-]?[0-9]+)", re.ASCII | re.DOTALL
+)
+_Change: TypeAlias = CoordinatorResult[ShareRecord, StateResult]
+_DONE: Final = StateResult(ErrorCode.NONE)
+
+
+@lru_cache(maxsize=65_536)
+def coordinator_key(key: SharePartitionKey) -> str:
+    """Return the text whose hash selects the partition of ``__share_group_state``."""
+    return f"{key.group_id}:{format_uuid(key.topic_id)}:{key.partition}"
+
+
+def parse_coordinator_key(text: str) -> SharePartitionKey | None:
+    """Return the key that a FindCoordinator request has as text; None if it is none. A group id may have colons.
+
+    Source: SharePartitionKey.getInstance of Apache Kafka 4.3, which drops colons at the end.
+    """
+    found = _COORDINATOR_KEY.fullmatch(text.rstrip(":"))
+    if found is None or not found["group"].strip():
+        return None
+    partition = int(found["partition"])
+    if not -(2**31) <= partition < 2**31:
+        return None
+    return SharePartitionKey(found["group"], parse_uuid(found["topic"]), partition)
+
+
+class ShareCoordinator:
+    """The share coordinator of one node; a part of it, and a user of `CoordinatorPublisher`.
+
+    Args of the constructor:
+        topics: the cluster's topics.
+        partition_count: returns the number of partitions of ``__share_group_state``; None while it does not exist.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: ShareStateConfig,
+        clock: Clock,
+        log: CoordinatorLog,
+        topics: Topics,
+        partition_count: Callable[[], int | None],
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._log = log
+        self._next_prune_ms = clock.monotonic_ms() + config.prune_interval_ms
+
+        def build_shard(partition: CoordinatorPartition[ShareRecord]) -> ShareShard:
+            return ShareShard(config=config, clock=clock, partition=partition, topics=topics)
+
+        settings = CoordinatorSettings(
+            topic_name=SHARE_GROUP_STATE_TOPIC,
+            partition_count=partition_count,
+            serde=SHARE_RECORD_SERDE,
+            build_shard=build_shard,
+            write_timeout_ms=config.write_timeout_ms,
+        )
+        self._runtime = CoordinatorRuntime(settings=settings, clock=clock, log=log)
+
+    # The node's side
+
+    def partition_for(self, key: SharePartitionKey) -> int | None:
+        """Return the partition of ``__share_group_state`` that holds the key; None while there is no such topic."""
+        return self._runtime.partition_for(coordinator_key(key))
+
+    def on_elected(self, partition: int, leader_epoch: LeaderEpoch, batches: Iterable[RecordBatch]) -> None:
+        """See `CoordinatorRuntime.on_elected`."""
+        self._runtime.on_elected(partition, leader_epoch, batches)
+
+    def on_resigned(self, partition: int, leader_epoch: LeaderEpoch | None = None) -> None:
+        """See `CoordinatorRuntime.on_resigned`."""
+        self._runtime.on_resigned(partition, leader_epoch)
+
+    def on_metadata_update(self, delta: MetadataDelta) -> None:
+        """Remove the state of topics that are gone."""
+        deleted = delta.topics.deleted_topics
+        if deleted:
+            for shard in self._runtime.active_shards():
+                shard.delete_topics(deleted)
+
+    def tick(self, now_ms: int) -> int | None:
+        """Do what is due, and return when the next call is due."""
+        if now_ms >= self._next_prune_ms:
+            self._next_prune_ms = now_ms + self._config.prune_interval_ms
+            self._prune()
+        due_ms = self._runtime.tick(now_ms)
+        return self._or_prune(due_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        return self._or_prune(self._runtime.next_deadline_ms())
+
+    def _or_prune(self, due_ms: int | None) -> int | None:
+        """Return when the next call is due; a node that leads no partition has nothing to prune."""
+        if not self._runtime.active_shards():
+            return due_ms
+        return self._next_prune_ms if due_ms is None else min(due_ms, self._next_prune_ms)
+
+    def _prune(self) -> None:
+        """Delete what the snapshots in the log have replaced, once these are committed."""
+        for context in self._runtime.active_contexts():
+            partition, offset = context.partition, context.shard.redundant_before
+
+            def delete(error: ErrorCode, partition: int = partition, offset: Offset = offset) -> None:
+                if error is ErrorCode.NONE:
+                    self._log.delete_before(partition, offset)
+
+            context.when_committed().on_complete(delete)
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether a partition is being loaded."""
+        return self._runtime.is_loading
+
+    # Persister
+
+    def initialize(self, key: SharePartitionKey, *, state_epoch: int, start_offset: Offset) -> Delayed[StateResult]:
+        def decide(shard: ShareShard) -> _Change:
+            _check_partition(key)
+            found = shard.partitions.get(key)
+            if found is not None and state_epoch != NO_EPOCH and found.state_epoch > state_epoch:
+                raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, message_of(ErrorCode.FENCED_STATE_EPOCH))
+            _require_partition(shard, key)
+            now_ms = shard.clock.wall_ms()
+            state = ShareState(
+                0 if found is None else found.state.snapshot_epoch + 1,
+                state_epoch,
+                0,
+                start_offset,
+                UNKNOWN_COUNT if start_offset == UNINITIALIZED_OFFSET else 0,
+                create_ms=now_ms,
+                write_ms=now_ms,
+            )
+            return CoordinatorResult(records=[ShareSnapshot(key, state)], response=_DONE)
+
+        return self._write(key, decide, StateResult, "initialize share group state")
+
+    def read(self, key: SharePartitionKey, *, leader_epoch: LeaderEpoch) -> Delayed[ReadState]:
+        def decide(shard: ShareShard) -> CoordinatorResult[ShareRecord, ReadState]:
+            _check_partition(key)
+            found = shard.partitions.get(key)
+            if found is None:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, "Read operation on uninitialized share partition not allowed."
+                )
+            if leader_epoch != NO_EPOCH and found.leader_epoch > leader_epoch:
+                raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, message_of(ErrorCode.FENCED_LEADER_EPOCH))
+            _require_partition(shard, key)
+            state = found.state
+            response = ReadState(ErrorCode.NONE, None, state.state_epoch, state.start_offset, state.batches)
+            if leader_epoch in (NO_EPOCH, found.leader_epoch):
+                return CoordinatorResult(response=response)
+            record = shard.change(
+                key,
+                leader_epoch=leader_epoch,
+                start_offset=state.start_offset,
+                delivery_complete_count=state.delivery_complete_count,
+                batches=(),
+            )
+            return CoordinatorResult(records=[record], response=response)
+
+        return self._write(key, decide, ReadState, "read share group state", is_read=True)
+
+    def read_summary(self, key: SharePartitionKey, *, leader_epoch: LeaderEpoch) -> Delayed[StateSummary]:
+        """Read without batches; Kafka compares ``leader_epoch`` with nothing."""
+
+        def read(shard: ShareShard) -> CoordinatorResult[ShareRecord, StateSummary]:
+            _check_partition(key)
+            _require_partition(shard, key)
+            found = shard.partitions.get(key)
+            if found is None:
+                return CoordinatorResult(response=StateSummary(ErrorCode.NONE))
+            state = found.state
+            response = StateSummary(
+                ErrorCode.NONE,
+                None,
+                state.state_epoch,
+                state.leader_epoch,
+                state.start_offset,
+                state.delivery_complete_count,
+            )
+            return CoordinatorResult(response=response)
+
+        return self._write(key, read, StateSummary, "read share group state summary", is_read=True)
+
+    def write(
+        self,
+        key: SharePartitionKey,
+        *,
+        state_epoch: int,
+        leader_epoch: LeaderEpoch,
+        start_offset: Offset,
+        delivery_complete_count: int,
+        batches: tuple[StateBatch, ...],
+    ) -> Delayed[StateResult]:
+        def decide(shard: ShareShard) -> _Change:
+            _check_partition(key)
+            found = shard.partitions.get(key)
+            if found is None:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, "Write operation on uninitialized share partition not allowed."
+                )
+            if leader_epoch != NO_EPOCH and found.leader_epoch > leader_epoch:
+                raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, message_of(ErrorCode.FENCED_LEADER_EPOCH))
+            if state_epoch != NO_EPOCH and found.state_epoch > state_epoch:
+                raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, message_of(ErrorCode.FENCED_STATE_EPOCH))
+            _require_partition(shard, key)
+            if len(batches) > BATCHES_PER_WRITE_MAX:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"A write has at most {BATCHES_PER_WRITE_MAX} state batches of a partition, not {len(batches)}.",
+                )
+            record = shard.change(
+                key,
+                leader_epoch=found.state.leader_epoch,
+                start_offset=start_offset,
+                delivery_complete_count=delivery_complete_count,
+                batches=batches,
+            )
+            return CoordinatorResult(records=[record], response=_DONE)
+
+        return self._write(key, decide, StateResult, "write share group state")
+
+    def delete(self, key: SharePartitionKey) -> Delayed[StateResult]:
+        def decide(shard: ShareShard) -> _Change:
+            _check_partition(key)
+            _require_partition(shard, key)
+            records: list[ShareRecord] = [ShareSnapshot(key, None)] if key in shard.partitions else []
+            return CoordinatorResult(records=records, response=_DONE)
+
+        return self._write(key, decide, StateResult, "delete share group state")
+
+    def _write(
+        self,
+        key: SharePartitionKey,
+        decide: Callable[[ShareShard], CoordinatorResult[ShareRecord, Any]],
+        result: Callable[..., Result],
+        operation: str,
+        *,
+        is_read: bool = False,
+    ) -> Delayed[Any]:
+        """Run an operation; an error of the shard has its own message, one of the runtime says what has failed.
+
+        A read must be the latest: a replaced coordinator does not know of its successor.
+        """
+
+        def decide_or_fail(shard: ShareShard) -> CoordinatorResult[ShareRecord, Any]:
+            try:
+                return decide(shard)
+            except KafkaError as error:
+                return CoordinatorResult(response=result(error.code, error.message))
+
+        def on_error(error: ErrorCode) -> Result:
+            return result(error, f"Unable to {operation}: {message_of(error)}")
+
+        text = coordinator_key(key)
+        if is_read:
+            try:
+                self._runtime.context_for(text).require_confirmed_leadership()
+            except KafkaError as error:
+                return Delayed.of(on_error(error.code))
+        return self._runtime.run_write_operation(text, decide_or_fail, on_error)
+
+
+def _check_partition(key: SharePartitionKey) -> None:
+    if key.partition < 0:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "The partition id cannot be a negative number.")
+
+
+def _require_partition(shard: ShareShard, key: SharePartitionKey) -> None:
+    if not shard.has_partition(key):
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
