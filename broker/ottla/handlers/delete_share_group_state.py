@@ -30,7 +30,6 @@ def delete_share_group_state(context: RequestContext, request: DeleteShareGroupS
         call=call,
         to_result=lambda partition, _: PartitionResult(partition=partition),
         to_error=PartitionResult,
-        to_response=lambda results: DeleteShareGroupStateResponse(
-            results=[DeleteStateResult(topic_id=topic_id, partitions=partitions) for topic_id, partitions in results]
-        ),
+        to_topic=DeleteStateResult,
+        to_response=DeleteShareGroupStateResponse,
     )

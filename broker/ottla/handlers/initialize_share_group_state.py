@@ -35,9 +35,6 @@ def initialize_share_group_state(
         to_result=lambda partition, _: PartitionResult(partition=partition),
         to_error=PartitionResult,
         ignores_empty_topics=True,
-        to_response=lambda results: InitializeShareGroupStateResponse(
-            results=[
-                InitializeStateResult(topic_id=topic_id, partitions=partitions) for topic_id, partitions in results
-            ]
-        ),
+        to_topic=InitializeStateResult,
+        to_response=InitializeShareGroupStateResponse,
     )

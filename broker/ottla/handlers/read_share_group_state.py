@@ -39,7 +39,6 @@ def read_share_group_state(context: RequestContext, request: ReadShareGroupState
         call=call,
         to_result=to_result,
         to_error=PartitionResult,
-        to_response=lambda results: ReadShareGroupStateResponse(
-            results=[ReadStateResult(topic_id=topic_id, partitions=partitions) for topic_id, partitions in results]
-        ),
+        to_topic=ReadStateResult,
+        to_response=ReadShareGroupStateResponse,
     )

@@ -42,9 +42,6 @@ def read_share_group_state_summary(
         call=call,
         to_result=to_result,
         to_error=PartitionResult,
-        to_response=lambda results: ReadShareGroupStateSummaryResponse(
-            results=[
-                ReadStateSummaryResult(topic_id=topic_id, partitions=partitions) for topic_id, partitions in results
-            ]
-        ),
+        to_topic=ReadStateSummaryResult,
+        to_response=ReadShareGroupStateSummaryResponse,
     )

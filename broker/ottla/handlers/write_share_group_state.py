@@ -4,10 +4,12 @@ v1 the number of records that are delivered (KIP-1226).
 Source: WriteShareGroupStateRequest.json; KafkaApis.handleWriteShareGroupStateRequest of Apache Kafka 4.3.
 """
 
+from typing import Final, cast
+
 from ottla.handlers.api import HandlerResult, RequestContext, serves
 from ottla.handlers.share_group_state import serve_partitions
 from ottla.purgatory import Delayed
-from ottla.purgatory.steps import Steps
+from ottla.purgatory.steps import Steps, map_in_steps
 from ottla.share_state.persister import SharePartitionKey, StateBatch, StateResult
 from ottla.wire.messages.write_share_group_state import (
     PartitionData,
@@ -16,6 +18,9 @@ from ottla.wire.messages.write_share_group_state import (
     WriteShareGroupStateResponse,
     WriteStateResult,
 )
+from ottla.wire.messages.write_share_group_state import StateBatch as StateBatchStruct
+
+_BATCHES_PER_STEP: Final = 256
 
 
 @serves(api_key=85, versions=range(0, 2))
@@ -29,19 +34,26 @@ def write_share_group_state(context: RequestContext, request: WriteShareGroupSta
             leader_epoch=each.leader_epoch,
             start_offset=each.start_offset,
             delivery_complete_count=each.delivery_complete_count,
-            batches=tuple(
-                StateBatch(it.first_offset, it.last_offset, it.delivery_state, it.delivery_count)
-                for it in each.state_batches
-            ),
+            batches=tuple(cast("list[StateBatch]", each.state_batches)),
         )
 
     return serve_partitions(
         context,
         request,
+        prepare=_convert_batches,
         call=call,
         to_result=lambda partition, _: PartitionResult(partition=partition),
         to_error=PartitionResult,
-        to_response=lambda results: WriteShareGroupStateResponse(
-            results=[WriteStateResult(topic_id=topic_id, partitions=partitions) for topic_id, partitions in results]
-        ),
+        to_topic=WriteStateResult,
+        to_response=WriteShareGroupStateResponse,
     )
+
+
+def _convert_batches(partition: PartitionData) -> Steps[None]:
+    """Replace the structs of a partition by the values that the coordinator merges."""
+    converted = yield from map_in_steps(_to_state_batch, partition.state_batches, per_step=_BATCHES_PER_STEP)
+    partition.state_batches = converted  # type: ignore[assignment]
+
+
+def _to_state_batch(batch: StateBatchStruct) -> StateBatch:
+    return StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)

@@ -11,10 +11,10 @@ Source: PersisterStateBatchCombiner of Apache Kafka 4.3.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from itertools import pairwise
-from operator import attrgetter
+from operator import itemgetter
 from typing import TypeAlias
 
 from ottla.share_state.persister import UNINITIALIZED_OFFSET, StateBatch
@@ -23,8 +23,8 @@ from ottla.types import Offset
 Batches: TypeAlias = tuple[StateBatch, ...]
 """Disjoint, ordered by offset, adjacent ones in different states."""
 
-_first_offset = attrgetter("first_offset")
-_last_offset = attrgetter("last_offset")
+_first_offset: Callable[[StateBatch], Offset] = itemgetter(0)
+_last_offset: Callable[[StateBatch], Offset] = itemgetter(1)
 
 
 def combine(stored: Batches, written: Iterable[StateBatch], start_offset: Offset) -> Batches:
@@ -70,6 +70,10 @@ def _flatten(batches: list[StateBatch]) -> list[StateBatch]:
     batches.sort(key=_first_offset)
     if _are_disjoint(batches):
         return _join(batches)
+    # Nearly always the write has the same batches as what is stored, in another state.
+    batches = _without_equal_offsets(batches)
+    if _are_disjoint(batches):
+        return _join(batches)
     flat: list[StateBatch] = []
     open_batches: list[tuple[int, int, Offset]] = []
     index = 0
@@ -92,8 +96,20 @@ def _flatten(batches: list[StateBatch]) -> list[StateBatch]:
     return _join(flat)
 
 
+def _without_equal_offsets(batches: list[StateBatch]) -> list[StateBatch]:
+    """Return ordered batches; of successive ones with the same offsets only the one that counts."""
+    kept = batches[:1]
+    for batch in batches[1:]:
+        first, last, state, count = kept[-1]
+        if batch[0] != first or batch[1] != last:
+            kept.append(batch)
+        elif (batch[3], batch[2]) > (count, state):
+            kept[-1] = batch
+    return kept
+
+
 def _are_disjoint(batches: Sequence[StateBatch]) -> bool:
-    return all(batch.last_offset < following.first_offset for batch, following in pairwise(batches))
+    return all(batch[1] < following[0] for batch, following in pairwise(batches))
 
 
 def _join(batches: list[StateBatch]) -> list[StateBatch]:
@@ -101,7 +117,7 @@ def _join(batches: list[StateBatch]) -> list[StateBatch]:
     joined = batches[:1]
     for batch in batches[1:]:
         before = joined[-1]
-        if before.last_offset + 1 == batch.first_offset and before[2:] == batch[2:]:
+        if before[1] + 1 == batch[0] and before[2:] == batch[2:]:
             joined[-1] = before._replace(last_offset=batch.last_offset)
         else:
             joined.append(batch)

@@ -36,8 +36,8 @@ from ottla.share_state.shard import NO_EPOCH, ShareShard, Topics
 from ottla.types import SHARE_GROUP_STATE_TOPIC, LeaderEpoch, Offset, format_uuid, parse_uuid
 from ottla.wire.records import RecordBatch
 
-BATCHES_PER_WRITE_MAX: Final = 20_000
-"""Twice the largest ``group.share.partition.max.record.locks``: no leader has more records in flight."""
+BATCHES_PER_WRITE_MAX: Final = 10_000
+"""The largest ``group.share.partition.max.record.locks``: no leader has more records in flight."""
 
 _COORDINATOR_KEY: Final = re.compile(
     r"(?P<group>.+):(?P<topic>[A-Za-z0-9_-]{22}(==)?):(?P<partition>[+-]?[0-9]+)", re.ASCII | re.DOTALL

@@ -7,7 +7,7 @@ from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerFailure
 from ottla.share_state.client import PARTITIONS_PER_REQUEST, RETRY_BACKOFF_MS, TRIES_MAX, PersisterClient
 from ottla.share_state.persister import Persister, SharePartitionKey, StateBatch, StateResult
-from ottla.types import SHARE_GROUP_STATE_TOPIC, TopicPartition, Uuid
+from ottla.types import SHARE_GROUP_STATE_TOPIC, TopicPartition
 from ottla.wire.messages import read_share_group_state as read_messages
 from ottla.wire.messages import write_share_group_state as write_messages
 from transaction_node import ScriptedPeers, Sent
@@ -287,4 +287,3 @@ def test_result_may_cause_the_next_call(client: Client) -> None:
     client.advance(RETRY_BACKOFF_MS)
 
     assert done == [StateResult(ErrorCode.NONE)]
-    assert Uuid(TOPIC_ID) not in {record_key.topic_id for record_key in client.client._queues}
