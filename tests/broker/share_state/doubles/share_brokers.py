@@ -53,8 +53,11 @@ class ShareBroker(ABC):
         self.topics = Topics({_TOPIC: created.topics[0].topic_id})
         find = FindCoordinatorRequest(key_type=2, coordinator_keys=["g:AAAAAAAAAAAAAAAAAAAAAA:0"])
         self._repeat(find, 6, lambda response: response.coordinators[0].error_code == ErrorCode.NONE)
+        self.wait_until_loaded()
+
+    def wait_until_loaded(self) -> None:
+        """Wait for the coordinators of all partitions of the internal topic, and until they know the topic."""
         for group in range(10):
-            # Until the coordinators of all partitions of the internal topic are loaded, and know the topic.
             request, version = to_request(f"delete v0 warm-up-{group} t 0; t 1", self.topics)
             self._repeat(request, version, lambda response: to_lines(response, self.topics) == ["t 0 NONE", "t 1 NONE"])
 
