@@ -212,6 +212,8 @@ MESSAGES: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.INVALID_GROUP_ID: "The group id is invalid.",
+    ErrorCode.NON_EMPTY_GROUP: "The group is not empty.",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
     ErrorCode.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
 }

@@ -11,6 +11,9 @@ from ottla.config.table import read_table
 CONSUMER_ASSIGNMENT_INTERVAL: Final = "consumer.assignment.interval.ms"
 CONSUMER_HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
 CONSUMER_SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
+SHARE_ASSIGNMENT_INTERVAL: Final = "share.assignment.interval.ms"
+SHARE_HEARTBEAT_INTERVAL: Final = "share.heartbeat.interval.ms"
+SHARE_SESSION_TIMEOUT: Final = "share.session.timeout.ms"
 
 GROUP_ROWS = """
 consumer.assignment.interval.ms INT 1000 0.. ms cluster-wide acted-on
@@ -19,13 +22,13 @@ consumer.heartbeat.interval.ms INT 5000 1.. ms cluster-wide acted-on
     Heartbeat interval of members (KIP-848).
 consumer.session.timeout.ms INT 45000 1.. ms cluster-wide acted-on
     Silence after which a member is removed (KIP-848).
-share.assignment.interval.ms INT 1000 0.. ms cluster-wide known
+share.assignment.interval.ms INT 1000 0.. ms cluster-wide acted-on
     Rest between assignments.
 share.auto.offset.reset STRING latest offset-reset - cluster-wide known
     Where a new share group starts.
 share.delivery.count.limit INT 5 2.. - cluster-wide known
     How often a record is delivered.
-share.heartbeat.interval.ms INT 5000 1.. ms cluster-wide known
+share.heartbeat.interval.ms INT 5000 1.. ms cluster-wide acted-on
     Heartbeat interval of members.
 share.isolation.level STRING read_uncommitted read_committed|read_uncommitted - cluster-wide known
     Whether records of open and aborted transactions are delivered.
@@ -35,7 +38,7 @@ share.record.lock.duration.ms INT 30000 1000.. ms cluster-wide known
     How long a member may hold a record.
 share.renew.acknowledge.enable BOOLEAN true - - cluster-wide known
     Whether members may renew their lock of a record.
-share.session.timeout.ms INT 45000 1.. ms cluster-wide known
+share.session.timeout.ms INT 45000 1.. ms cluster-wide acted-on
     Silence after which a member is removed.
 streams.assignment.interval.ms INT 1000 0.. ms cluster-wide known
     Rest between assignments.

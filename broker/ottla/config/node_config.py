@@ -189,6 +189,18 @@ class NodeConfig:
     group_consumer_min_assignment_interval_ms: int
     group_consumer_max_assignment_interval_ms: int
     group_consumer_regex_refresh_interval_ms: int
+    group_share_assignors: tuple[str, ...]
+    group_share_max_size: int
+    group_share_session_timeout_ms: int
+    group_share_min_session_timeout_ms: int
+    group_share_max_session_timeout_ms: int
+    group_share_heartbeat_interval_ms: int
+    group_share_min_heartbeat_interval_ms: int
+    group_share_max_heartbeat_interval_ms: int
+    group_share_assignment_interval_ms: int
+    group_share_min_assignment_interval_ms: int
+    group_share_max_assignment_interval_ms: int
+    group_share_initialize_retry_interval_ms: int
     offset_metadata_max_bytes: int
     offsets_commit_timeout_ms: int
     offsets_retention_minutes: int

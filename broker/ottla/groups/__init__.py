@@ -20,13 +20,17 @@ topics; the coordinator computes a *target assignment*, and leads each member to
 `consumer/heartbeat.py`        the steps of one heartbeat; `consumer/reconciliation.py` is the last of them
 `consumer/group.py`            members, epochs, target and owners of one group, as its records say
 `consumer/target.py`           target assignments, by the assignors
+`modern/`                      what consumer groups and share groups have in common
+`share/service.py`             ShareGroupHeartbeat, ShareGroupDescribe; the initialization of share-partitions
+`share/heartbeat.py`           the steps of one heartbeat of a member of a share group
+`share/offset_service.py`      start offsets of share groups
 `offsets/service.py`           offsets, also those in transactions; `offsets/expiry.py` removes old offsets
 `administration.py`            ListGroups, DescribeGroups, DeleteGroups
 `shard.py`                     the state of one ``__consumer_offsets`` partition, replayed from its records
 `log.py`                       those records, as bytes
 ============================== =========================================================================================
 
-A new protocol (share groups, streams groups) is a folder next to `classic/` and `consumer/` with a service, a route in
+A new protocol (streams groups) is a folder next to `classic/`, `consumer/` and `share/` with a service, a route in
 `coordinator.py`, its records in `log.py`, and its state in `shard.py`. A group id belongs to one protocol.
 
 **Invariants.** Those of `coordinator/`, and:

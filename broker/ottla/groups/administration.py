@@ -18,6 +18,10 @@ from ottla.groups.deletion import deletion_records
 from ottla.groups.log import GroupRecord
 from ottla.groups.offsets.delete import tombstone
 from ottla.groups.shard import GroupCoordinatorShard
+from ottla.groups.share import describe as share
+from ottla.groups.share.group import ShareGroup
+from ottla.groups.share.offset_service import ShareOffsetService
+from ottla.groups.share.state import ShareGroupState
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
 from ottla.wire.messages.delete_groups import DeletableGroupResult
@@ -31,8 +35,12 @@ _STATE_LENGTH_MAX: Final = 32
 class GroupAdministration:
     """Administration of groups: list, describe and delete."""
 
-    def __init__(self, *, runtime: CoordinatorRuntime[GroupCoordinatorShard]) -> None:
+    def __init__(
+        self, *, runtime: CoordinatorRuntime[GroupCoordinatorShard], share_offsets: ShareOffsetService | None
+    ) -> None:
+        """``share_offsets``: None where share groups are not served."""
         self._runtime = runtime
+        self._share_offsets = share_offsets
 
     def list_groups(self, request: ListGroupsRequest) -> Steps[ListGroupsResponse]:
         """Return the groups of all partitions that this node leads; none at all while one of them is being loaded."""
@@ -40,17 +48,19 @@ class GroupAdministration:
             error = int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             return ListGroupsResponse(error_code=error)
         response = ListGroupsResponse()
-        known = {state.lower() for state in (*ClassicGroupState, *ConsumerGroupState)}
+        known = {state.lower() for state in (*ClassicGroupState, *ConsumerGroupState, *ShareGroupState)}
         states = yield from _known_in(request.states_filter, known)
-        types = {classic.GROUP_TYPE, consumer.GROUP_TYPE}
+        types = {classic.GROUP_TYPE, consumer.GROUP_TYPE, share.GROUP_TYPE}
         if request.types_filter:
             types = yield from _known_in(request.types_filter, types)
         for shard in self._runtime.active_shards():
-            groups: list[ClassicGroup | ConsumerGroup] = []
+            groups: list[ClassicGroup | ConsumerGroup | ShareGroup] = []
             if classic.GROUP_TYPE in types:
                 groups += shard.rebalancer.groups.values()
             if consumer.GROUP_TYPE in types:
                 groups += shard.consumers.groups.values()
+            if share.GROUP_TYPE in types:
+                groups += shard.shares.groups.values()
             for number, group in enumerate(groups, 1):
                 if not request.states_filter or group.state.lower() in states:
                     response.groups.append(_list_entry(group))
@@ -64,7 +74,7 @@ class GroupAdministration:
             shard = self._runtime.context_for(group_id).shard
             group = shard.rebalancer.groups.get(group_id)
             if group is None:
-                is_other = group_id in shard.consumers.groups
+                is_other = group_id in shard.consumers.groups or group_id in shard.shares.groups
                 reason = "is not a classic group" if is_other else "not found"
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {reason}.")
         except KafkaError as error:
@@ -75,12 +85,26 @@ class GroupAdministration:
         return classic.describe(group)
 
     def delete_group(self, group_id: str) -> Delayed[DeletableGroupResult]:
-        """Delete a group without members, and its offsets."""
-        return self._runtime.run_write_operation(
-            group_id,
-            lambda shard: _delete_group(shard, group_id),
-            lambda error: DeletableGroupResult(group_id=group_id, error_code=int(error)),
+        """Delete a group without members, and its offsets; of a share group, the states of its partitions first."""
+
+        def failed(error: ErrorCode) -> DeletableGroupResult:
+            return DeletableGroupResult(group_id=group_id, error_code=int(error))
+
+        def delete() -> Delayed[DeletableGroupResult]:
+            return self._runtime.run_write_operation(group_id, lambda shard: _delete_group(shard, group_id), failed)
+
+        if self._share_offsets is None:
+            return delete()
+        deleted = self._share_offsets.delete_states_of_group(group_id)
+        if deleted.is_complete:
+            return delete() if deleted.value is ErrorCode.NONE else Delayed.of(failed(deleted.value))
+        responded: Delayed[DeletableGroupResult] = Delayed()
+        deleted.on_complete(
+            lambda error: (Delayed.of(failed(error)) if error is not ErrorCode.NONE else delete()).on_complete(
+                responded.complete
+            )
         )
+        return responded
 
 
 def _delete_group(shard: GroupCoordinatorShard, group_id: str) -> CoordinatorResult[GroupRecord, DeletableGroupResult]:
@@ -89,7 +113,7 @@ def _delete_group(shard: GroupCoordinatorShard, group_id: str) -> CoordinatorRes
     Raises:
         KafkaError: GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP: it has members.
     """
-    group = shard.consumers.of_any_protocol(group_id)
+    group = shard.consumers.of_any_protocol(group_id) or shard.shares.groups.get(group_id)
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
     if not group.is_empty:
@@ -100,7 +124,9 @@ def _delete_group(shard: GroupCoordinatorShard, group_id: str) -> CoordinatorRes
     )
 
 
-def _list_entry(group: ClassicGroup | ConsumerGroup) -> ListedGroup:
+def _list_entry(group: ClassicGroup | ConsumerGroup | ShareGroup) -> ListedGroup:
+    if isinstance(group, ShareGroup):
+        return share.list_entry(group)
     return consumer.list_entry(group) if isinstance(group, ConsumerGroup) else classic.list_entry(group)
 
 

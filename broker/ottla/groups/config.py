@@ -47,3 +47,19 @@ class GroupConfig:
     """``group.consumer.min.assignment.interval.ms`` and its maximum."""
     consumer_regex_refresh_interval_ms: int = 600_000
     """``group.consumer.regex.refresh.interval.ms``"""
+    share_max_size: int = 200
+    """``group.share.max.size``: members of one share group."""
+    share_session_timeout_ms: int = 45_000
+    """``group.share.session.timeout.ms``; a group may have its own, as of the next two."""
+    share_heartbeat_interval_ms: int = 5_000
+    """``group.share.heartbeat.interval.ms``"""
+    share_assignment_interval_ms: int = 1_000
+    """``group.share.assignment.interval.ms``: least time from one target assignment to the next."""
+    share_session_timeout_bounds_ms: tuple[int, int] = (45_000, 60_000)
+    """``group.share.min.session.timeout.ms`` and its maximum: bounds of a group's own value."""
+    share_heartbeat_interval_bounds_ms: tuple[int, int] = (5_000, 15_000)
+    """``group.share.min.heartbeat.interval.ms`` and its maximum."""
+    share_assignment_interval_bounds_ms: tuple[int, int] = (0, 15_000)
+    """``group.share.min.assignment.interval.ms`` and its maximum."""
+    share_initialize_retry_interval_ms: int = 30_000
+    """``group.share.initialize.retry.interval.ms``: after which the state of share-partitions is created again."""

@@ -19,15 +19,19 @@ from ottla.groups.consumer.reconciliation import OwnedPartitions
 from ottla.groups.consumer.regex_resolution import MayDescribe
 from ottla.groups.consumer.service import ConsumerGroupService
 from ottla.groups.consumer.settings import ConsumerGroupSettings
-from ottla.groups.consumer.topics import ClusterTopics
 from ottla.groups.log import GROUP_RECORD_SERDE, GroupRecord
+from ottla.groups.modern.topics import ClusterTopics
 from ottla.groups.offsets.service import OffsetService
 from ottla.groups.shard import GroupCoordinatorShard
+from ottla.groups.share.offset_service import ShareOffsetService
+from ottla.groups.share.service import ShareGroupService
+from ottla.groups.share.settings import ShareGroupSettings
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.delta import MetadataDelta
 from ottla.ports import Clock, Random
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
+from ottla.share_state.persister import Persister
 from ottla.types import CONSUMER_OFFSETS_TOPIC, LeaderEpoch
 from ottla.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -60,15 +64,18 @@ class GroupCoordinator:
         random: Random,
         log: CoordinatorLog,
         metadata: MetadataCache,
+        persister: Persister | None = None,
     ) -> None:
-        """Start with no partition led."""
+        """Start with no partition led; ``persister``: of the state of share-partitions, None without share groups."""
         self._topics = ClusterTopics(metadata)
         self._consumer_settings = ConsumerGroupSettings(config, metadata.group_config)
+        self._share_settings = ShareGroupSettings(config, metadata.group_config)
 
         def build_shard(timer: CoordinatorTimer[GroupRecord]) -> GroupCoordinatorShard:
             return GroupCoordinatorShard(
                 config=config,
                 consumer_settings=self._consumer_settings,
+                share_settings=self._share_settings,
                 topics=self._topics,
                 clock=clock,
                 random=random,
@@ -86,13 +93,21 @@ class GroupCoordinator:
         self._classic = ClassicGroupService(runtime=self._runtime, config=config)
         self._consumer = ConsumerGroupService(runtime=self._runtime, settings=self._consumer_settings)
         self._offsets = OffsetService(runtime=self._runtime)
-        self._administration = GroupAdministration(runtime=self._runtime)
+        self._share: ShareGroupService | None = None
+        self._share_offsets: ShareOffsetService | None = None
+        if persister is not None:
+            self._share = ShareGroupService(runtime=self._runtime, persister=persister)
+            self._share_offsets = ShareOffsetService(
+                runtime=self._runtime, persister=persister, topics=self._topics, members=self._share
+            )
+        self._administration = GroupAdministration(runtime=self._runtime, share_offsets=self._share_offsets)
 
     # The node's side
 
     def use_config(self, config: GroupConfig) -> None:
-        """Apply what changes while the node runs: group.consumer.assignment.interval.ms."""
+        """Apply what changes while the node runs: the assignment intervals of consumer and share groups."""
         self._consumer_settings.config = config
+        self._share_settings.config = config
 
     def partition_for(self, group_id: str) -> int | None:
         """Return the partition of ``__consumer_offsets`` that holds the group; None while there is no such topic."""
@@ -111,6 +126,8 @@ class GroupCoordinator:
         deleted = [topic.name for topic in delta.topics.deleted_topics.values()]
         if deleted:
             self._offsets.on_topics_deleted(deleted)
+            if self._share_offsets is not None:
+                self._share_offsets.on_topics_deleted(delta.topics.deleted_topics)
         self._topics.on_metadata_update(delta)
 
     def tick(self, now_ms: int) -> int | None:
@@ -148,6 +165,18 @@ class GroupCoordinator:
         may_describe: MayDescribe,
     ) -> Delayed[ConsumerGroupHeartbeatResponse]:
         return self._consumer.heartbeat(client, api_version, request, owned, may_describe)
+
+    @property
+    def share(self) -> ShareGroupService:
+        """Members of share groups; only with a persister."""
+        assert self._share is not None, "share groups are not served"
+        return self._share
+
+    @property
+    def share_offsets(self) -> ShareOffsetService:
+        """Start offsets of share groups; only with a persister."""
+        assert self._share_offsets is not None, "share groups are not served"
+        return self._share_offsets
 
     # Offsets
 

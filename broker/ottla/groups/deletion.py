@@ -7,10 +7,14 @@ from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.records import group_tombstones
 from ottla.groups.log import GroupRecord, group_metadata_record
+from ottla.groups.share.group import ShareGroup
+from ottla.groups.share.records import group_tombstones as share_group_tombstones
 
 
-def deletion_records(group: ClassicGroup | ConsumerGroup) -> list[GroupRecord]:
+def deletion_records(group: ClassicGroup | ConsumerGroup | ShareGroup) -> list[GroupRecord]:
     """Return the tombstones of a group without members."""
     if isinstance(group, ConsumerGroup):
         return group_tombstones(group)
+    if isinstance(group, ShareGroup):
+        return share_group_tombstones(group)
     return [group_metadata_record(group.group_id, None)]

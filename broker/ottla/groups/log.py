@@ -13,6 +13,7 @@ from typing import Final
 from ottla.coordinator.serde import RecordSerde
 from ottla.errors import ProtocolError
 from ottla.wire.codec import Message
+from ottla.wire.messages import share_group_log as share
 from ottla.wire.messages.group_log import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -49,13 +50,19 @@ _VALUE_TYPES: dict[type[Message], type[Message]] = {
     ConsumerGroupTargetAssignmentMemberKey: ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupCurrentMemberAssignmentKey: ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupRegularExpressionKey: ConsumerGroupRegularExpressionValue,
+    share.ShareGroupMemberMetadataKey: share.ShareGroupMemberMetadataValue,
+    share.ShareGroupMetadataKey: share.ShareGroupMetadataValue,
+    share.ShareGroupTargetAssignmentMetadataKey: share.ShareGroupTargetAssignmentMetadataValue,
+    share.ShareGroupTargetAssignmentMemberKey: share.ShareGroupTargetAssignmentMemberValue,
+    share.ShareGroupCurrentMemberAssignmentKey: share.ShareGroupCurrentMemberAssignmentValue,
+    share.ShareGroupStatePartitionMetadataKey: share.ShareGroupStatePartitionMetadataValue,
 }
 _KEY_TYPES = {key_type.api_key: key_type for key_type in _VALUE_TYPES}
 OFFSET_COMMIT_VALUE_VERSION: Final = 4
 EXPIRING_OFFSET_COMMIT_VALUE_VERSION: Final = 1
 """The only version that has ``expire_timestamp``: written for clients that request a retention time."""
 GROUP_METADATA_VALUE_VERSION: Final = 3
-_CONSUMER_GROUP_VALUE_VERSION: Final = 0
+_MODERN_GROUP_VALUE_VERSION: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +93,7 @@ def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
 
 
 def decode(key: bytes, value: bytes | None) -> GroupRecord | None:
-    """Return the record, or None when its type is one that this release does not keep (share and streams groups).
+    """Return the record, or None when its type is one that this release does not keep (streams groups).
 
     Raises:
         ProtocolError: the bytes are not such a record, or of a version that Kafka 4.3 does not know.
@@ -119,7 +126,7 @@ def _value_version(value: Message) -> int:
     if isinstance(value, OffsetCommitValue):
         is_expiring = value.expire_timestamp != -1
         return EXPIRING_OFFSET_COMMIT_VALUE_VERSION if is_expiring else OFFSET_COMMIT_VALUE_VERSION
-    return GROUP_METADATA_VALUE_VERSION if isinstance(value, GroupMetadataValue) else _CONSUMER_GROUP_VALUE_VERSION
+    return GROUP_METADATA_VALUE_VERSION if isinstance(value, GroupMetadataValue) else _MODERN_GROUP_VALUE_VERSION
 
 
 GROUP_RECORD_SERDE: Final = RecordSerde(encode=encode, decode=decode)

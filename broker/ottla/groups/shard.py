@@ -17,11 +17,13 @@ from ottla.groups.config import GroupConfig
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.groups import ConsumerGroups
 from ottla.groups.consumer.settings import ConsumerGroupSettings
-from ottla.groups.consumer.topics import ClusterTopics
 from ottla.groups.log import GroupRecord
+from ottla.groups.modern.topics import ClusterTopics
 from ottla.groups.offsets.expiry import expire_offsets
 from ottla.groups.offsets.store import OffsetKey, OffsetStore
 from ottla.groups.result import GroupResult
+from ottla.groups.share.groups import ShareGroups
+from ottla.groups.share.settings import ShareGroupSettings
 from ottla.ports import Clock, Random
 from ottla.types import ProducerId
 from ottla.wire.messages.group_log import (
@@ -41,6 +43,7 @@ class GroupCoordinatorShard:
         *,
         config: GroupConfig,
         consumer_settings: ConsumerGroupSettings,
+        share_settings: ShareGroupSettings,
         topics: ClusterTopics,
         clock: Clock,
         random: Random,
@@ -55,6 +58,14 @@ class GroupCoordinatorShard:
             random=random,
             timer=timer,
             classic=self.rebalancer,
+            is_share_group=lambda group_id: group_id in self.shares.groups,
+        )
+        self.shares = ShareGroups(
+            settings=share_settings,
+            topics=topics,
+            clock=clock,
+            timer=timer,
+            is_of_other_protocol=lambda group_id: self.consumers.of_any_protocol(group_id) is not None,
         )
         self._config = config
         self._clock = clock
@@ -63,19 +74,21 @@ class GroupCoordinatorShard:
     def on_loaded(self) -> Iterable[GroupResult]:
         self._schedule_expiry()
         self.consumers.start()
+        self.shares.start()
         return self.rebalancer.start()
 
     def on_unloaded(self) -> None:
         self.rebalancer.stop()
+        self.shares.jobs.stop()
 
     def describe_contents(self) -> str:
-        return f"{len(self.rebalancer.groups) + len(self.consumers.groups)} groups"
+        return f"{len(self.rebalancer.groups) + len(self.consumers.groups) + len(self.shares.groups)} groups"
 
     # State
 
     def replay(self, record: GroupRecord, producer_id: ProducerId) -> None:
         key, value = record.key, record.value
-        if self.consumers.replay(record):
+        if self.consumers.replay(record) or self.shares.replay(record):
             return
         if isinstance(key, OffsetCommitKey):
             assert value is None or isinstance(value, OffsetCommitValue), "log.decode pairs keys and values"
@@ -87,13 +100,14 @@ class GroupCoordinatorShard:
             self.rebalancer.discard_group(key.group)
             if group is not None:
                 self.consumers.discard_group(key.group)
+                self.shares.discard_group(key.group)
                 self.rebalancer.groups[key.group] = group
 
     def _replay_offset(self, key: OffsetKey, value: OffsetCommitValue | None, producer_id: ProducerId) -> None:
         if value is None:
             self.offsets.remove(key)
             return
-        if key.group_id not in self.consumers.groups:
+        if key.group_id not in self.consumers.groups and key.group_id not in self.shares.groups:
             # A group that only commits offsets has no record of its own.
             self.rebalancer.get_or_create(key.group_id)
         if producer_id == NO_PRODUCER_ID:

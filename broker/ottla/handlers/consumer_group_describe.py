@@ -4,19 +4,21 @@ v1 the type of each member (KIP-1099).
 Source: ConsumerGroupDescribeRequest.json; KafkaApis.handleConsumerGroupDescribe of Apache Kafka 4.3.
 """
 
+from collections.abc import Iterator
+
 from ottla.errors import ErrorCode
 from ottla.handlers.api import HandlerResult, RequestContext, serves
 from ottla.handlers.consumer_protocol import is_consumer_protocol_enabled
+from ottla.handlers.hidden_topics import HIDDEN_TOPIC, has_hidden_topic
 from ottla.handlers.permissions import authorized_operations
-from ottla.purgatory.steps import ITEMS_PER_STEP, Steps, map_in_steps, split_in_steps
+from ottla.purgatory.steps import Steps, map_in_steps, split_in_steps
 from ottla.wire.acl_codes import Operation, ResourceType
 from ottla.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     DescribedGroup,
+    Member,
 )
-
-_HIDDEN_TOPIC = "The group has described topic(s) that the client is not authorized to describe."
 
 
 @serves(api_key=69, versions=range(0, 2))
@@ -33,31 +35,21 @@ def consumer_group_describe(context: RequestContext, request: ConsumerGroupDescr
         group = yield from context.services.groups.describe_consumer_group(group_id)
         if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
             group.authorized_operations = authorized_operations(context, ResourceType.GROUP, group_id)
-        described.append((yield from _without_hidden_topics(context, group)))
+        if (yield from has_hidden_topic(context, group.members, _topics_of)):
+            group = DescribedGroup(
+                group_id=group_id,
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                error_message=HIDDEN_TOPIC,
+            )
+        described.append(group)
         yield None
     return ConsumerGroupDescribeResponse(groups=described)
 
 
-def _without_hidden_topics(context: RequestContext, group: DescribedGroup) -> Steps[DescribedGroup]:
-    """Return the group, or an error if a member has a topic that the client may not see."""
-    if not context.services.authorizer.is_enabled:
-        return group
-    is_visible: dict[str, bool] = {}
-    for number, member in enumerate(group.members, 1):
-        for assignment in (member.assignment, member.target_assignment):
-            for topic in assignment.topic_partitions:
-                name = topic.topic_name
-                if name not in is_visible:
-                    is_visible[name] = context.may_on_topic(Operation.DESCRIBE, name)
-                if not is_visible[name]:
-                    return DescribedGroup(
-                        group_id=group.group_id,
-                        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-                        error_message=_HIDDEN_TOPIC,
-                    )
-        if number % ITEMS_PER_STEP == 0:
-            yield None
-    return group
+def _topics_of(member: Member) -> Iterator[str]:
+    for assignment in (member.assignment, member.target_assignment):
+        for topic in assignment.topic_partitions:
+            yield topic.topic_name
 
 
 def _hidden(group_id: str) -> DescribedGroup:

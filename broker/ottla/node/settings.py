@@ -208,6 +208,23 @@ def group_config(config: NodeConfig) -> GroupConfig:
             config.group_consumer_max_assignment_interval_ms,
         ),
         consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
+        share_max_size=config.group_share_max_size,
+        share_session_timeout_ms=config.group_share_session_timeout_ms,
+        share_heartbeat_interval_ms=config.group_share_heartbeat_interval_ms,
+        share_assignment_interval_ms=config.group_share_assignment_interval_ms,
+        share_session_timeout_bounds_ms=(
+            config.group_share_min_session_timeout_ms,
+            config.group_share_max_session_timeout_ms,
+        ),
+        share_heartbeat_interval_bounds_ms=(
+            config.group_share_min_heartbeat_interval_ms,
+            config.group_share_max_heartbeat_interval_ms,
+        ),
+        share_assignment_interval_bounds_ms=(
+            config.group_share_min_assignment_interval_ms,
+            config.group_share_max_assignment_interval_ms,
+        ),
+        share_initialize_retry_interval_ms=config.group_share_initialize_retry_interval_ms,
     )
 
 

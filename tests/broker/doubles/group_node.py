@@ -10,6 +10,14 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.config import GroupConfig
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.coordinator import GroupCoordinator
+from ottla.groups.share.group import ShareGroup
+from ottla.handlers import (  # noqa: F401 - they are registered, and have no rows in the catalog yet
+    alter_share_group_offsets,
+    delete_share_group_offsets,
+    describe_share_group_offsets,
+    share_group_describe,
+    share_group_heartbeat,
+)
 from ottla.handlers.api import RequestContext
 from ottla.handlers.catalog import find
 from ottla.log.producer_state import ProducerState, read_marker
@@ -19,11 +27,12 @@ from ottla.metadata.cluster import BrokerRegistration, ClusterImage, Listener
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.features import FeaturesImage
 from ottla.metadata.image import MetadataImage, Provenance
-from ottla.metadata.metadata_version import GROUP_VERSION
+from ottla.metadata.metadata_version import GROUP_VERSION, SHARE_VERSION
 from ottla.metadata.topics import PartitionRegistration, TopicImage, TopicsImage
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import run_to_end
 from ottla.security.authorizer import AllowEveryone
+from ottla.share_state.persister import Persister
 from ottla.simulator.world.clock import SimulatedClock
 from ottla.simulator.world.random_source import SeededRandom
 from ottla.simulator.world.single_node import anonymous_client
@@ -190,8 +199,14 @@ class GroupNode:
 
     PARTITIONS = 4
 
-    def __init__(self, config: GroupConfig | None = None, topics: dict[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        config: GroupConfig | None = None,
+        topics: dict[str, int] | None = None,
+        persister: Persister | None = None,
+    ) -> None:
         self.config = config or GroupConfig(min_session_timeout_ms=100, initial_rebalance_delay_ms=500)
+        self.persister = persister
         self.clock = SimulatedClock()
         self.random = SeededRandom(1)
         self.log = MemoryCoordinatorLog()
@@ -234,7 +249,7 @@ class GroupNode:
         self.metadata.image = MetadataImage(
             topics=TopicsImage({topic.topic_id: topic for topic in by_name.values()}, by_name),
             cluster=ClusterImage(brokers={1: broker}),
-            features=FeaturesImage({GROUP_VERSION: 1}),
+            features=FeaturesImage({GROUP_VERSION: 1, SHARE_VERSION: 1}),
         )
 
     def publish(self, *records: Message) -> None:
@@ -279,6 +294,7 @@ class GroupNode:
             random=self.random,
             log=self.log,
             metadata=self.metadata,
+            persister=self.persister,
         )
 
     def elect(self, leader_epoch: int = 0) -> None:
@@ -394,6 +410,10 @@ class GroupNode:
     def consumer_group(self, group: str = "g") -> ConsumerGroup | None:
         shard = self.groups._runtime.context_for(group).shard
         return shard.consumers.groups.get(group)
+
+    def share_group(self, group: str = "g") -> ShareGroup | None:
+        shard = self.groups._runtime.context_for(group).shard
+        return shard.shares.groups.get(group)
 
     def write_log(self, group: str, records: list[tuple[bytes, bytes | None]]) -> None:
         """Append records to the log of the group's partition without the coordinator."""

@@ -13,7 +13,7 @@ from ottla.groups.config import GroupConfig
 from ottla.groups.consumer.groups import ASSIGNMENT_JOB
 from ottla.groups.consumer.member import MemberState
 from ottla.groups.consumer.state import ConsumerGroupState
-from ottla.groups.consumer.target import IN_PLACE_SIZE_MAX
+from ottla.groups.modern.assignment import IN_PLACE_SIZE_MAX
 from ottla.metadata.metadata_version import GROUP_VERSION
 from ottla.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.wire.messages.consumer_group_heartbeat import (

@@ -99,10 +99,9 @@ def test_oldest_key_type_is_decoded_as_the_newer_one() -> None:
 
 
 def test_records_of_newer_group_types_are_skipped() -> None:
-    key = b"\0\x0b" + ShareGroupMetadataKey(group_id="g").encode(0)
+    streams_group = b"\0\x11" + ShareGroupMetadataKey(group_id="g").encode(0)
 
-    assert decode(key, b"\0\0" + ShareGroupMetadataValue(epoch=1).encode(0)) is None
-    assert decode(b"\x7f\xff???", None) is None
+    assert decode(streams_group, b"\0\0" + ShareGroupMetadataValue(epoch=1).encode(0)) is None
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """Requests and responses of a group coordinator, recorded from JVM Kafka 4.3.1 and compared with ours.
 
-``scenarios/*.txt``: a comment (and ``config KEY=VALUE``), then blocks of commands, ``----``, and all responses that
-result. A command is a client's name, an API and ``key=value`` pairs; ``$a`` stands for the newest member id of client a
-(in responses: for its first one; then come ``$a'``, ``$a''``), ``-`` for an empty string. ``advance MS`` advances the
-clock.
+``scenarios/*.txt``: a comment (and ``config KEY=VALUE``, ``topic NAME ID``), then blocks of commands, ``----``, and all
+responses that result. A command is a client's name, an API and ``key=value`` pairs; ``$a`` stands for the newest member
+id of client a (in responses: for its first one; then come ``$a'``, ``$a''``), ``-`` for an empty string. ``advance MS``
+advances the clock. With a topic's id Kafka's hash tables have the recorded order.
 
 To rewrite the responses with ours: OTTLA_SCENARIOS=rewrite. To record them from a Kafka that runs with
 group.initial.rebalance.delay.ms=500, group.min.session.timeout.ms=100, offsets.topic.num.partitions=4,
@@ -22,6 +22,7 @@ import pytest
 from group_drivers import CoordinatorDriver, KafkaDriver
 from group_requests import REQUESTS, Command
 from group_responses import show
+from ottla.types import Uuid
 from ottla.wire.messages import (
     join_group,
 )
@@ -72,6 +73,8 @@ def test_responses_are_those_of_kafka(path: Path, new_group_node: Callable[..., 
         driver: Any = KafkaDriver(BOOTSTRAP, path.stem)
     else:
         driver = CoordinatorDriver(new_group_node, options)
+        for name, topic_id in re.findall(r"^topic (\S+) (\S+)$", header, re.MULTILINE):
+            driver.set_topic_id(name, Uuid(bytes.fromhex(topic_id)))
     actual_blocks = []
     for commands, expected in blocks(body):
         responses = run_block(commands, driver)
@@ -80,5 +83,11 @@ def test_responses_are_those_of_kafka(path: Path, new_group_node: Callable[..., 
             assert responses == expected.rstrip(), "\n".join(commands)
     driver.close()
     if REWRITE:
+        header = re.sub(
+            r"^topic (\S+) .*$",
+            lambda line: f"topic {line[1]} {driver.names.topic_ids[line[1]].hex()}",
+            header,
+            flags=re.MULTILINE,
+        )
         path.write_text(header + "\n\n" + "\n\n".join(actual_blocks) + "\n")
     assert actual_blocks

@@ -56,11 +56,13 @@ class GroupSpec:
         members: in any order; Kafka orders them by hash, and the given order counts among equal hashes only.
         subscription_type: selects the algorithm.
         partition_counts: number of partitions of every topic that a member subscribes to, at least.
+        assignable: the partitions that may be assigned; None for all. Only `simple` considers it.
     """
 
     members: Sequence[MemberSubscription]
     subscription_type: SubscriptionType
     partition_counts: Mapping[Uuid, int]
+    assignable: Mapping[Uuid, frozenset[int]] | None = None
 
 
 class Assignor(Protocol):

@@ -106,7 +106,8 @@ def _join(shard: ClassicGroupShard, joining: Join) -> GroupResult | None:
     """Join a classic group; an empty consumer group becomes a classic one, and keeps its offsets."""
     group_id = joining.request.group_id
     consumer_group = shard.consumers.groups.get(group_id)
-    if consumer_group is not None and not consumer_group.is_empty:
+    has_consumers = consumer_group is not None and not consumer_group.is_empty
+    if has_consumers or shard.consumers.is_share_group(group_id):
         joining.reject(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, NO_MEMBER_ID)
         return None
     if consumer_group is None or joining.request.member_id != NO_MEMBER_ID:

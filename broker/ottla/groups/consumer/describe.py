@@ -9,7 +9,7 @@ from typing import Final
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.member import NO_ASSIGNMENT, ConsumerMember
 from ottla.groups.consumer.member import Assignment as GroupAssignment
-from ottla.groups.consumer.topics import ClusterTopics
+from ottla.groups.modern.topics import ClusterTopics
 from ottla.purgatory.steps import Steps, map_in_steps
 from ottla.types import Uuid
 from ottla.wire.messages.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions

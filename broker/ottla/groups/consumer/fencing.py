@@ -6,12 +6,12 @@ Source: GroupMetadataManager.consumerGroupFenceMembers, maybeDeleteResolvedRegul
 from collections import Counter
 from collections.abc import Sequence
 
-from ottla.groups.consumer.counts import ResolvedRegex
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.member import ConsumerMember
 from ottla.groups.consumer.records import epoch_record, member_tombstones, regex_record
-from ottla.groups.consumer.topics import ClusterTopics
 from ottla.groups.log import GroupRecord
+from ottla.groups.modern.counts import ResolvedRegex
+from ottla.groups.modern.topics import ClusterTopics
 
 
 def removal_records(

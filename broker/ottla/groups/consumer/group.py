@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.groups.consumer.counts import SubscriptionCounts, add_count
 from ottla.groups.consumer.member import (
     NO_ASSIGNMENT,
     Assignment,
@@ -19,12 +18,12 @@ from ottla.groups.consumer.member import (
     MemberState,
 )
 from ottla.groups.consumer.state import ConsumerGroupState
-from ottla.groups.consumer.topics import ClusterTopics
+from ottla.groups.modern.counts import SubscriptionCounts, add_count
+from ottla.groups.modern.topic_check import TopicCheck
+from ottla.groups.modern.topics import ClusterTopics
 from ottla.types import Uuid
 
 FIRST_EPOCH: Final = 1
-METADATA_REFRESH_INTERVAL_MS: Final = 2**31 - 1
-"""The time after which a group compares its topics with their hash without a change of them (Kafka's constant)."""
 
 
 class ConsumerGroup:
@@ -41,10 +40,8 @@ class ConsumerGroup:
 
     __slots__ = (
         "_owners",
-        "_refresh_change",
-        "_refresh_deadline_ms",
-        "_refresh_epoch",
         "_stable_by_epoch",
+        "_topic_check",
         "assigned_at_ms",
         "assignment_epoch",
         "assignors",
@@ -78,9 +75,7 @@ class ConsumerGroup:
         self.has_partition_metadata = False
         self._owners: dict[Uuid, dict[int, str]] = {}
         self._stable_by_epoch: Counter[int] = Counter()
-        self._refresh_deadline_ms = 0
-        self._refresh_epoch = 0
-        self._refresh_change = 0
+        self._topic_check = TopicCheck()
 
     # State
 
@@ -203,16 +198,8 @@ class ConsumerGroup:
 
     def has_stale_topics(self, topics: ClusterTopics, now_ms: int) -> bool:
         """Return whether the topics must be compared with `metadata_hash` again; ``now_ms`` is monotonic."""
-        if now_ms >= self._refresh_deadline_ms or self.epoch < self._refresh_epoch:
-            return True
-        if self._refresh_change != topics.change_count:
-            if topics.have_changed_since(self._refresh_change, self.subscriptions):
-                return True
-            self._refresh_change = topics.change_count
-        return False
+        return self._topic_check.is_due(topics, self.subscriptions, now_ms, self.epoch)
 
     def note_refresh(self, topics: ClusterTopics, now_ms: int, epoch: int) -> None:
         """Compare again when topics change, after a long time, or when ``epoch``, which is being written, is lost."""
-        self._refresh_deadline_ms = now_ms + METADATA_REFRESH_INTERVAL_MS
-        self._refresh_epoch = epoch
-        self._refresh_change = topics.change_count
+        self._topic_check.note(topics, now_ms, epoch)

@@ -16,13 +16,14 @@ from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.classic.rebalance import Rebalancer
 from ottla.groups.consumer.fencing import removal_records
 from ottla.groups.consumer.group import ConsumerGroup
-from ottla.groups.consumer.jobs import GroupJobs
 from ottla.groups.consumer.member import ConsumerMember, MemberState
 from ottla.groups.consumer.replay import is_consumer_group_record, replay_record
 from ottla.groups.consumer.settings import ConsumerGroupSettings
 from ottla.groups.consumer.state import ConsumerGroupState
-from ottla.groups.consumer.topics import ClusterTopics
 from ottla.groups.log import GroupRecord
+from ottla.groups.modern.jobs import GroupJobs
+from ottla.groups.modern.timers import RemovalTimers
+from ottla.groups.modern.topics import ClusterTopics
 from ottla.groups.result import GroupResult
 from ottla.ports import Clock, Random
 from ottla.quoting import quoted
@@ -31,8 +32,6 @@ log = logging.getLogger(__name__)
 
 ASSIGNMENT_JOB: Final = "assignment"
 REGEX_JOB: Final = "regex"
-RETRY_MS: Final = 500
-"""After which the removal of a member is written again, if it could not be (Kafka's constant)."""
 
 ResponseT = TypeVar("ResponseT")
 
@@ -49,15 +48,17 @@ class ConsumerGroups:
         random: Random,
         timer: CoordinatorTimer[GroupRecord],
         classic: Rebalancer,
+        is_share_group: Callable[[str], bool],
     ) -> None:
         self.settings = settings
         self.topics = topics
         self.clock = clock
         self.random = random
         self.classic = classic
+        self.is_share_group = is_share_group
         self.jobs = GroupJobs(timer)
         self.groups: dict[str, ConsumerGroup] = {}
-        self._timer = timer
+        self._timers = RemovalTimers(timer)
 
     # Groups
 
@@ -70,13 +71,22 @@ class ConsumerGroups:
         group = self.groups.get(group_id)
         if group is not None:
             return group
-        if group_id in self.classic.groups:
+        if group_id in self.classic.groups or self.is_share_group(group_id):
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
 
     def of_any_protocol(self, group_id: str) -> ConsumerGroup | ClassicGroup | None:
-        """Return the group with this id, of whichever protocol."""
+        """Return the group with this id, of whichever protocol has offsets: share groups have none."""
         return self.groups.get(group_id) or self.classic.groups.get(group_id)
+
+    def require_offsets(self, group_id: str) -> None:
+        """Reject commits to a share group: the state of its partitions is kept by the share coordinators.
+
+        Raises:
+            KafkaError: GROUP_ID_NOT_FOUND.
+        """
+        if self.is_share_group(group_id):
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
 
     def replay(self, record: GroupRecord) -> bool:
         """Change the group that a record belongs to; return False for a record of another kind."""
@@ -129,7 +139,7 @@ class ConsumerGroups:
 
     def renew_session(self, group_id: str, member_id: str) -> None:
         """Start a member's session again."""
-        self._schedule_removal(
+        self._timers.schedule(
             ("consumer-session", group_id, member_id),
             self.settings.session_timeout_ms(group_id),
             lambda: self._fence(group_id, member_id, "its session timed out"),
@@ -146,24 +156,13 @@ class ConsumerGroups:
                 return None
             return self._fence(group_id, member_id, f"it did not leave epoch {epoch} within its rebalance timeout")
 
-        self._schedule_removal(("consumer-rebalance", group_id, member_id), member.rebalance_timeout_ms, expire)
-
-    def _schedule_removal(self, key: tuple[str, ...], delay_ms: int, remove: Callable[[], GroupResult | None]) -> None:
-        """Call ``remove`` after a time, and again for as long as what it returns cannot be written."""
-
-        def run() -> GroupResult | None:
-            result = remove()
-            if result is not None:
-                self._timer.schedule(key, RETRY_MS, run)
-            return result
-
-        self._timer.schedule(key, delay_ms, run)
+        self._timers.schedule(("consumer-rebalance", group_id, member_id), member.rebalance_timeout_ms, expire)
 
     def end_revocation(self, group_id: str, member_id: str) -> None:
-        self._timer.cancel(("consumer-rebalance", group_id, member_id))
+        self._timers.cancel(("consumer-rebalance", group_id, member_id))
 
     def _cancel_timers(self, group_id: str, member_id: str) -> None:
-        self._timer.cancel(("consumer-session", group_id, member_id))
+        self._timers.cancel(("consumer-session", group_id, member_id))
         self.end_revocation(group_id, member_id)
 
     # Removal of members

@@ -9,10 +9,10 @@ Source: GroupCoordinatorRecordHelpers, Utils.assignmentFromTopicPartitions of Ap
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from ottla.groups.consumer.counts import ResolvedRegex
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.member import Assignment, ConsumerMember, EpochAssignment, MemberState
 from ottla.groups.log import GroupRecord
+from ottla.groups.modern.counts import ResolvedRegex
 from ottla.types import Uuid
 from ottla.wire.messages import group_log as log
 

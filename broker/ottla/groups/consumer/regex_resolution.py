@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from typing import Final, TypeAlias
 
-from ottla.groups.consumer.counts import ResolvedRegex
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.groups import REGEX_JOB, ConsumerGroups
-from ottla.groups.consumer.jobs import GroupJob, in_job
 from ottla.groups.consumer.member import ConsumerMember
 from ottla.groups.consumer.records import epoch_record, regex_record
 from ottla.groups.log import GroupRecord
+from ottla.groups.modern.counts import ResolvedRegex
+from ottla.groups.modern.jobs import GroupJob, in_job
 from ottla.groups.regex import check_pattern, resolve
 from ottla.purgatory.steps import sorted_in_steps
 from ottla.quoting import quoted

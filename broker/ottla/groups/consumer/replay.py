@@ -9,11 +9,11 @@ Source: GroupMetadataManager.replay of Apache Kafka 4.3.
 from collections.abc import Callable
 from typing import Any, Final
 
-from ottla.groups.consumer.counts import ResolvedRegex
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.member import LEAVE_EPOCH, NO_PARTITIONS, ConsumerMember, MemberState
 from ottla.groups.consumer.records import target_of_record, with_current_assignment, with_subscription
 from ottla.groups.log import GroupRecord
+from ottla.groups.modern.counts import ResolvedRegex
 from ottla.wire.codec import Message
 from ottla.wire.messages import group_log as log
 

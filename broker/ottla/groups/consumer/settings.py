@@ -9,10 +9,9 @@ from ottla.config.group_keys import (
     CONSUMER_ASSIGNMENT_INTERVAL,
     CONSUMER_HEARTBEAT_INTERVAL,
     CONSUMER_SESSION_TIMEOUT,
-    GROUP_KEYS,
 )
-from ottla.config.key import InvalidConfigError, parse_value
 from ottla.groups.config import GroupConfig
+from ottla.groups.modern.settings import own_value
 
 
 class ConsumerGroupSettings:
@@ -48,14 +47,4 @@ class ConsumerGroupSettings:
         return self._own(group_id, CONSUMER_ASSIGNMENT_INTERVAL, config.consumer_assignment_interval_ms, bounds_ms)
 
     def _own(self, group_id: str, key: str, default: int, bounds_ms: tuple[int, int]) -> int:
-        """Return the group's own value, within the bounds that the node has now."""
-        text = self._overrides(group_id).get(key)
-        if text is None:
-            return default
-        try:
-            value = parse_value(GROUP_KEYS[key], text)
-        except InvalidConfigError:
-            # The controller has validated it; another release may have written something else.
-            return default
-        assert isinstance(value, int)
-        return min(max(value, bounds_ms[0]), bounds_ms[1])
+        return own_value(self._overrides(group_id), key, default, bounds_ms)

@@ -10,7 +10,7 @@ Source: GroupMetadataManager.maybeUpdateTargetAssignment, TargetAssignmentBuilde
 """
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,10 +19,11 @@ from ottla.groups.assignors.types import Assignor, GroupSpec, MemberSubscription
 from ottla.groups.assignors.uniform_assignor import UniformAssignor
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.groups import ASSIGNMENT_JOB, ConsumerGroups
-from ottla.groups.consumer.jobs import GroupJob, in_job
 from ottla.groups.consumer.member import Assignment, ConsumerMember
 from ottla.groups.consumer.records import target_assignment_record, target_epoch_record
 from ottla.groups.log import GroupRecord
+from ottla.groups.modern.assignment import IN_PLACE_SIZE_MAX, TOPICS_PER_STEP, is_due, target_batches
+from ottla.groups.modern.jobs import GroupJob, in_job
 from ottla.purgatory.steps import Steps, run_to_end
 from ottla.quoting import quoted
 from ottla.types import Uuid
@@ -30,11 +31,6 @@ from ottla.types import Uuid
 log = logging.getLogger(__name__)
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = {each.name: each for each in (UniformAssignor(), RangeAssignor())}
-IN_PLACE_SIZE_MAX: Final = 200
-"""Members and partitions of a group whose target is computed at once: in about a millisecond."""
-_TOPICS_PER_STEP: Final = 256
-"""Entries of members' assignments; a member without any counts for one."""
-_RECORDS_PER_BATCH: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +84,7 @@ def _is_large(groups: ConsumerGroups, members: int, topics: Collection[str]) -> 
 
 
 def _is_due(groups: ConsumerGroups, group: ConsumerGroup) -> bool:
-    """Return whether the interval since the last assignment is over, or that is not known for sure."""
-    interval_ms = groups.settings.assignment_interval_ms(group.group_id)
-    age_ms = groups.clock.wall_ms() - group.assigned_at_ms
-    # The clock of a former coordinator may have been ahead by hours: no group waits for that.
-    return group.assigned_at_ms == 0 or not 0 <= age_ms < interval_ms
+    return is_due(groups.clock, group.assigned_at_ms, groups.settings.assignment_interval_ms(group.group_id))
 
 
 def _compute(
@@ -117,7 +109,7 @@ def _compute(
             )
         )
         topics += 1 + len(subscriptions[-1].assigned)
-        if topics >= _TOPICS_PER_STEP:
+        if topics >= TOPICS_PER_STEP:
             topics = 0
             yield None
     spec = GroupSpec(members=subscriptions, subscription_type=_type_of(known_ids), partition_counts=counts)
@@ -171,7 +163,12 @@ def _assign_in_slices(groups: ConsumerGroups, group_id: str) -> GroupJob:
     members = dict(group.members)
     yield None
     computed = yield from in_job(_compute(groups, group, assignor, members))
-    yield from _batches(group, computed)
+    yield from target_batches(
+        group.members,
+        group.target,
+        computed,
+        lambda member_id, assignment: target_assignment_record(group_id, member_id, assignment),
+    )
     yield [target_epoch_record(group_id, epoch, groups.clock.wall_ms())]
     log.info(
         "Group %s has a target assignment for epoch %d by %s, of %d members in %d ms",
@@ -181,17 +178,3 @@ def _assign_in_slices(groups: ConsumerGroups, group_id: str) -> GroupJob:
         len(computed),
         groups.clock.monotonic_ms() - started_ms,
     )
-
-
-def _batches(group: ConsumerGroup, computed: Mapping[str, Assignment]) -> Iterator[list[GroupRecord]]:
-    """Yield the records of members that are still there and get another target."""
-    records: list[GroupRecord] = []
-    topics = 0
-    for member_id, assignment in computed.items():
-        if member_id in group.members and assignment != group.target.get(member_id):
-            records.append(target_assignment_record(group.group_id, member_id, assignment))
-        topics += 1 + len(assignment)
-        if len(records) >= _RECORDS_PER_BATCH or topics >= _TOPICS_PER_STEP:
-            yield records
-            records, topics = [], 0
-    yield records

@@ -50,13 +50,13 @@ class OffsetService:
 
     def commit_offsets(self, request: OffsetCommitRequest, api_version: int) -> Delayed[OffsetCommitResponse]:
         """Store offsets; every partition in ``request`` exists, with its topic's name and id (see the handler)."""
-        return self._runtime.run_write_operation(
-            request.group_id,
-            lambda shard: commit_offsets(
-                shard.rebalancer, shard.consumers.groups.get(request.group_id), request, api_version
-            ),
-            lambda error: failed_commit(request, error),
-        )
+
+        def commit(shard: OffsetShard) -> CoordinatorResult[GroupRecord, OffsetCommitResponse]:
+            shard.consumers.require_offsets(request.group_id)
+            consumer_group = shard.consumers.groups.get(request.group_id)
+            return commit_offsets(shard.rebalancer, consumer_group, request, api_version)
+
+        return self._runtime.run_write_operation(request.group_id, commit, lambda error: failed_commit(request, error))
 
     def commit_transactional_offsets(
         self, request: TxnOffsetCommitRequest, api_version: int

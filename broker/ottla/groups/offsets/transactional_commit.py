@@ -33,8 +33,10 @@ def commit_transactional_offsets(
     """Return the records that store the request's offsets, and the response for when they are committed.
 
     Raises:
-        KafkaError: nothing may be committed: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or ILLEGAL_GENERATION.
+        KafkaError: nothing may be committed: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or
+            ILLEGAL_GENERATION.
     """
+    consumers.require_offsets(request.group_id)
     consumer_group = consumers.groups.get(request.group_id)
     if consumer_group is not None:
         return _commit_of_consumer_group(rebalancer.config, consumers, consumer_group, request, api_version)

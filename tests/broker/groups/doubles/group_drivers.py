@@ -10,6 +10,7 @@ from typing import Any
 from group_requests import Names
 from ottla.groups.config import GroupConfig
 from ottla.purgatory import Delayed
+from ottla.types import Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest
 from ottla.wire.messages.create_topics import CreateTopicsRequest
@@ -17,6 +18,7 @@ from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 from ottla.wire.messages.headers import RequestHeader, ResponseHeader
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.messages.registry import ApiKey, request_header_version, response_header_version, response_type
+from recording_persister import RecordingPersister
 
 SETTLE_S = 0.1
 ORDER_S = 0.03
@@ -37,12 +39,23 @@ class CoordinatorDriver:
             "consumer_heartbeat_interval_ms": 500,
             "consumer_settling_heartbeat_interval_ms": 0,
             "consumer_assignment_interval_ms": 0,
+            "share_session_timeout_ms": 2000,
+            "share_heartbeat_interval_ms": 500,
+            "share_assignment_interval_ms": 0,
+            "share_initialize_retry_interval_ms": 1000,
             **options,
         }
-        self.node = new_group_node(config=GroupConfig(**settings))
+        self.node = new_group_node(config=GroupConfig(**settings), persister=RecordingPersister())
         self.names = Names()
         self.names.topic_ids = {name: self.node.metadata.topic_id(name) for name in ("t", "u")}
         self._responses: list[tuple[str, Any]] = []
+
+    def set_topic_id(self, name: str, topic_id: Uuid) -> None:
+        """Create a topic again with another id."""
+        count = self.node.metadata.partition_count(name)
+        self.node.delete_topic(name)
+        self.node.add_partitions(name, range(count), topic_id)
+        self.names.topic_ids[name] = topic_id
 
     def send(self, client: str, request: Message, version: int) -> None:
         if isinstance(request, CreateTopicsRequest | CreatePartitionsRequest | DeleteTopicsRequest):

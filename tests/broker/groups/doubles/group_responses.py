@@ -6,17 +6,22 @@ from typing import Any
 from group_requests import Names
 from ottla.errors import ErrorCode
 from ottla.wire.messages import (
+    alter_share_group_offsets,
     consumer_group_describe,
     consumer_group_heartbeat,
     create_topics,
     delete_groups,
+    delete_share_group_offsets,
     describe_groups,
+    describe_share_group_offsets,
     join_group,
     leave_group,
     list_groups,
     offset_commit,
     offset_delete,
     offset_fetch,
+    share_group_describe,
+    share_group_heartbeat,
     sync_group,
     txn_offset_commit,
     write_txn_markers,
@@ -201,6 +206,70 @@ def show_topics(response: Any, names: Names) -> list[str]:
     return [" ".join(f"{topic.name} {code(topic.error_code)}" for topic in topics)]
 
 
+def message_of(response: Any) -> str:
+    return f" message={response.error_message!r}" if response.error_message else ""
+
+
+def show_share_beat(response: share_group_heartbeat.ShareGroupHeartbeatResponse, names: Names) -> list[str]:
+    if response.error_code:
+        return [f"{code(response.error_code)}{message_of(response)}"]
+    assigned = ""
+    if response.assignment is not None:
+        assigned = f" assignment={partitions_of(response.assignment, names) or '-'}"
+    return [f"NONE member={names.shown(response.member_id or '')} epoch={response.member_epoch}{assigned}"]
+
+
+def show_share_describe(response: share_group_describe.ShareGroupDescribeResponse, names: Names) -> list[str]:
+    lines = [f"{len(response.groups)} groups"]
+    for group in sorted(response.groups, key=lambda one: one.group_id):
+        lines.append(
+            f"{group.group_id or '-'} {code(group.error_code)} state={group.group_state or '-'} "
+            f"epoch={group.group_epoch} assignment_epoch={group.assignment_epoch} assignor={group.assignor_name or '-'}"
+            f"{message_of(group)}"
+        )
+        lines += sorted(
+            f"  {names.shown(member.member_id)} rack={member.rack_id} epoch={member.member_epoch} "
+            f"client={member.client_id} host={member.client_host} "
+            f"topics={'+'.join(sorted(member.subscribed_topic_names)) or '-'} "
+            f"assignment={partitions_of(member.assignment, names) or '-'}"
+            for member in group.members
+        )
+    return lines
+
+
+def show_share_offsets(response: describe_share_group_offsets.DescribeShareGroupOffsetsResponse, _: Names) -> list[str]:
+    (group,) = response.groups
+    lines = [f"{group.group_id or '-'} {code(group.error_code)}{message_of(group)}"]
+    for topic in sorted(group.topics, key=lambda each: each.topic_name):
+        lines += [
+            f"  {topic.topic_name} id={topic.topic_id != bytes(16)} {part.partition_index} start={part.start_offset} "
+            f"leader_epoch={part.leader_epoch} {code(part.error_code)}{message_of(part)}"
+            for part in sorted(topic.partitions, key=lambda each: each.partition_index)
+        ]
+    return lines
+
+
+def show_share_alter(response: alter_share_group_offsets.AlterShareGroupOffsetsResponse, _: Names) -> list[str]:
+    lines = [f"{code(response.error_code)}{message_of(response)}"]
+    for topic in sorted(response.responses, key=lambda each: each.topic_name):
+        lines += [
+            f"  {topic.topic_name} id={topic.topic_id != bytes(16)} {part.partition_index} {code(part.error_code)}"
+            f"{message_of(part)}"
+            for part in sorted(topic.partitions, key=lambda each: each.partition_index)
+        ]
+    return lines
+
+
+def show_share_delete(response: delete_share_group_offsets.DeleteShareGroupOffsetsResponse, _: Names) -> list[str]:
+    return [
+        f"{code(response.error_code)}{message_of(response)}",
+        *(
+            f"  {topic.topic_name} id={topic.topic_id != bytes(16)} {code(topic.error_code)}{message_of(topic)}"
+            for topic in sorted(response.responses, key=lambda each: each.topic_name)
+        ),
+    ]
+
+
 SHOW: dict[str, Callable[[Any, Names], list[str]]] = {
     "JoinGroup": show_join,
     "SyncGroup": show_sync,
@@ -216,6 +285,11 @@ SHOW: dict[str, Callable[[Any, Names], list[str]]] = {
     "OffsetDelete": show_delete_offsets,
     "ConsumerGroupHeartbeat": show_consumer_beat,
     "ConsumerGroupDescribe": show_consumer_describe,
+    "ShareGroupHeartbeat": show_share_beat,
+    "ShareGroupDescribe": show_share_describe,
+    "DescribeShareGroupOffsets": show_share_offsets,
+    "AlterShareGroupOffsets": show_share_alter,
+    "DeleteShareGroupOffsets": show_share_delete,
     "CreateTopics": show_create,
     "CreatePartitions": show_topics,
     "DeleteTopics": show_topics,

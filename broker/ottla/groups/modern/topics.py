@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Collection, Iterable, Set
 from typing import Final
 
-from ottla.groups.consumer.counts import SubscriptionCounts
-from ottla.groups.consumer.metadata_hash import group_hash, topic_hash
+from ottla.groups.modern.counts import SubscriptionCounts
+from ottla.groups.modern.metadata_hash import group_hash, topic_hash
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.topics import PartitionRegistration, TopicImage

@@ -43,6 +43,7 @@ class GroupJobs:
     def __init__(self, timer: CoordinatorTimer[GroupRecord]) -> None:
         self._timer = timer
         self._jobs: dict[tuple[str, str], GroupJob] = {}
+        self._started = 0
 
     def is_running(self, kind: str, group_id: str) -> bool:
         return (kind, group_id) in self._jobs
@@ -52,6 +53,17 @@ class GroupJobs:
         self.cancel(kind, group_id)
         self._jobs[kind, group_id] = job
         self._schedule(kind, group_id)
+
+    def start_another(self, kind: str, group_id: str, job: GroupJob) -> None:
+        """Run ``job`` next to those of its kind that the group has."""
+        self._started += 1
+        self.start(f"{kind}-{self._started}", group_id, job)
+
+    def stop(self) -> None:
+        """Close all jobs, when the shard is no longer served; its timers are cancelled already."""
+        jobs, self._jobs = self._jobs, {}
+        for job in jobs.values():
+            job.close()
 
     def cancel(self, kind: str, group_id: str) -> None:
         """Stop a job, if there is one."""

@@ -8,11 +8,21 @@ Source: ModernGroup.subscribedTopicNames, SubscriptionCount of Apache Kafka 4.3.
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
-
-from ottla.groups.consumer.member import ConsumerMember
+from typing import Protocol, TypeVar
 
 KeyT = TypeVar("KeyT", bound=Hashable)
+
+
+class Subscriber(Protocol):
+    """A member, as far as its subscription goes."""
+
+    @property
+    def subscribed_topic_names(self) -> tuple[str, ...]:
+        """Return sorted names, each once."""
+
+    @property
+    def subscribed_topic_regex(self) -> str:
+        """Return a regular expression; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +64,13 @@ class SubscriptionCounts:
     def __contains__(self, topic: str) -> bool:
         return topic in self._by_name or topic in self._by_regex
 
-    def regex_given_up(self, old: ConsumerMember, new: ConsumerMember) -> str | None:
+    def regex_given_up(self, old: Subscriber, new: Subscriber) -> str | None:
         """Return the expression that goes with its last member, if ``new`` instead of ``old`` has another or none."""
         before = old.subscribed_topic_regex
         is_last = before != new.subscribed_topic_regex and self.regexes[before] == 1
         return before if is_last else None
 
-    def replace(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
+    def replace(self, old: Subscriber | None, new: Subscriber | None) -> None:
         """Count ``new`` instead of ``old``."""
         before = old.subscribed_topic_names if old is not None else ()
         after = new.subscribed_topic_names if new is not None else ()
@@ -85,8 +95,8 @@ class SubscriptionCounts:
 
     def topics_after(
         self,
-        removed: Collection[ConsumerMember],
-        added: ConsumerMember | None = None,
+        removed: Collection[Subscriber],
+        added: Subscriber | None = None,
         resolved: Mapping[str, ResolvedRegex | None] | None = None,
     ) -> set[str]:
         """Return `topics` as it will be without the members ``removed``, with ``added`` and with the expressions.
@@ -112,7 +122,7 @@ class SubscriptionCounts:
         topics.update(gained)
         return topics
 
-    def names_of(self, member: ConsumerMember) -> Collection[str]:
+    def names_of(self, member: Subscriber) -> Collection[str]:
         """Return the topics that ``member`` subscribes to; none for an expression that is not resolved yet."""
         resolved = self.resolved.get(member.subscribed_topic_regex) if member.subscribed_topic_regex else None
         if resolved is None:

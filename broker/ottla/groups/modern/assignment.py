@@ -1,0 +1,43 @@
+"""When a group gets a new target assignment, and how a large one is written.
+
+Source: GroupMetadataManager.canComputeNextTargetAssignment of Apache Kafka 4.3; KIP-1263.
+"""
+
+from collections.abc import Callable, Container, Iterator, Mapping
+from typing import Final
+
+from ottla.groups.assignors.types import MemberAssignment
+from ottla.groups.log import GroupRecord
+from ottla.ports import Clock
+
+IN_PLACE_SIZE_MAX: Final = 200
+"""Members and partitions of a group whose target is computed at once: in about a millisecond."""
+TOPICS_PER_STEP: Final = 256
+"""Entries of members' assignments; a member without any counts for one."""
+_RECORDS_PER_BATCH: Final = 64
+
+
+def is_due(clock: Clock, assigned_at_ms: int, interval_ms: int) -> bool:
+    """Return whether the interval since the last assignment (wall clock) is over, or that is not known for sure."""
+    age_ms = clock.wall_ms() - assigned_at_ms
+    # The clock of a former coordinator may have been ahead by hours: no group waits for that.
+    return assigned_at_ms == 0 or not 0 <= age_ms < interval_ms
+
+
+def target_batches(
+    members: Container[str],
+    target: Mapping[str, MemberAssignment],
+    computed: Mapping[str, MemberAssignment],
+    record_of: Callable[[str, MemberAssignment], GroupRecord],
+) -> Iterator[list[GroupRecord]]:
+    """Yield the records of ``members`` that are still there and get another target than ``target`` has."""
+    records: list[GroupRecord] = []
+    topics = 0
+    for member_id, assignment in computed.items():
+        if member_id in members and assignment != target.get(member_id):
+            records.append(record_of(member_id, assignment))
+        topics += 1 + len(assignment)
+        if len(records) >= _RECORDS_PER_BATCH or topics >= TOPICS_PER_STEP:
+            yield records
+            records, topics = [], 0
+    yield records

@@ -1,0 +1,35 @@
+"""`RemovalTimers`: timers whose end removes a member of a group.
+
+Source: GroupMetadataManager of Apache Kafka 4.3 (scheduleConsumerGroupSessionTimeout and the like).
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from ottla.coordinator.shard import CoordinatorTimer
+from ottla.groups.log import GroupRecord
+from ottla.groups.result import GroupResult
+
+RETRY_MS: Final = 500
+"""After which the removal of a member is written again, if it could not be (Kafka's constant)."""
+
+
+class RemovalTimers:
+    """The timers of one shard's members, by key."""
+
+    def __init__(self, timer: CoordinatorTimer[GroupRecord]) -> None:
+        self._timer = timer
+
+    def schedule(self, key: tuple[str, ...], delay_ms: int, remove: Callable[[], GroupResult | None]) -> None:
+        """Call ``remove`` after a time, and again for as long as what it returns cannot be written."""
+
+        def run() -> GroupResult | None:
+            result = remove()
+            if result is not None:
+                self._timer.schedule(key, RETRY_MS, run)
+            return result
+
+        self._timer.schedule(key, delay_ms, run)
+
+    def cancel(self, key: tuple[str, ...]) -> None:
+        self._timer.cancel(key)

@@ -1,0 +1,283 @@
+"""`ShareOffsetService`: Describe-, Alter- and DeleteShareGroupOffsets, and the states of a group that is deleted.
+
+Source: GroupCoordinatorService of Apache Kafka 4.3 (describeShareGroupOffsets, alterShareGroupOffsets,
+deleteShareGroupOffsets, deleteShareGroups).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeVar
+
+from ottla.coordinator.runtime import CoordinatorRuntime
+from ottla.errors import MESSAGES, ErrorCode, KafkaError
+from ottla.groups.modern.topics import ClusterTopics
+from ottla.groups.share.offsets import (
+    Alteration,
+    Deletion,
+    alter_offsets,
+    finish_deletion,
+    start_deletion,
+    start_deletion_of_group,
+    without_deleted_topics,
+)
+from ottla.groups.share.persistence import delete_in_slices, initialize_in_slices
+from ottla.groups.share.service import ShareGroupService, ShareGroupShard
+from ottla.purgatory import Delayed
+from ottla.purgatory.steps import ITEMS_PER_STEP, Steps, values_in_steps
+from ottla.share_state.persister import UNINITIALIZED_OFFSET, Persister, SharePartitionKey, StateResult, StateSummary
+from ottla.types import Uuid
+from ottla.wire.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse
+from ottla.wire.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsResponseTopic,
+)
+from ottla.wire.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
+
+_ANY_LEADER: Final = -1
+_UNEXPECTED: Final = "The server experienced an unexpected error when processing the request."
+
+ResponseT = TypeVar("ResponseT")
+
+
+class ShareOffsetService:
+    """Operations on the start offsets of share groups."""
+
+    def __init__(
+        self,
+        *,
+        runtime: CoordinatorRuntime[ShareGroupShard],
+        persister: Persister,
+        topics: ClusterTopics,
+        members: ShareGroupService,
+    ) -> None:
+        self._runtime = runtime
+        self._persister = persister
+        self._topics = topics
+        self._members = members
+
+    # Description
+
+    def describe_offsets(
+        self, request: DescribeShareGroupOffsetsRequestGroup
+    ) -> Steps[DescribeShareGroupOffsetsResponseGroup]:
+        """Return the start offsets of the partitions in ``request``, or of all that are initialized.
+
+        The group need not exist: partitions without state have the offset -1.
+        """
+        described = DescribeShareGroupOffsetsResponseGroup(group_id=request.group_id)
+        asked: list[tuple[Uuid, str, Iterable[int]]] = []
+        if request.topics is None:
+            try:
+                context = self._runtime.context_for(request.group_id)
+            except KafkaError as error:
+                return failed_description(request.group_id, error.code, MESSAGES.get(error.code))
+            group = context.shard.shares.groups.get(request.group_id)
+            state = None if group is None else group.state_partitions
+            committed = context.when_committed()
+            outcome = committed.value if committed.is_complete else (yield committed)
+            if outcome is not ErrorCode.NONE:
+                return failed_description(request.group_id, outcome, MESSAGES.get(outcome))
+            for topic_id, topic in ({} if state is None else state.initialized).items():
+                if self._topics.name_of(topic_id) is not None:
+                    asked.append((topic_id, topic.name, sorted(topic.partitions)))
+        else:
+            for wanted in request.topics:
+                topic_id_or_none = self._topics.id_of(wanted.topic_name)
+                if topic_id_or_none is None:
+                    described.topics.append((yield from _unknown_topic(wanted.topic_name, wanted.partitions)))
+                else:
+                    asked.append((topic_id_or_none, wanted.topic_name, wanted.partitions))
+        if asked and not request.group_id:
+            return failed_description("", ErrorCode.UNKNOWN_SERVER_ERROR, _UNEXPECTED)
+        for topic_id, name, partitions in asked:
+            described.topics.append((yield from self._describe_topic(request.group_id, topic_id, name, partitions)))
+        return described
+
+    def _describe_topic(
+        self, group_id: str, topic_id: Uuid, name: str, partitions: Iterable[int]
+    ) -> Steps[DescribeShareGroupOffsetsResponseTopic]:
+        indices = list(partitions)
+        sent: list[Delayed[StateSummary]] = []
+        for number, index in enumerate(indices, 1):
+            key = SharePartitionKey(group_id, topic_id, index)
+            sent.append(self._persister.read_summary(key, leader_epoch=_ANY_LEADER))
+            if number % ITEMS_PER_STEP == 0:
+                yield None
+        summaries = yield from values_in_steps(sent)
+        topic = DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic_id)
+        for number, (index, summary) in enumerate(zip(indices, summaries, strict=True), 1):
+            topic.partitions.append(_describe_partition(index, summary))
+            if number % ITEMS_PER_STEP == 0:
+                yield None
+        return topic
+
+    # Changes
+
+    def alter_offsets(self, request: AlterShareGroupOffsetsRequest) -> Delayed[AlterShareGroupOffsetsResponse]:
+        """Set start offsets of a group without members."""
+
+        def failed(error: ErrorCode, message: str | None = None) -> Delayed[AlterShareGroupOffsetsResponse]:
+            return Delayed.of(
+                AlterShareGroupOffsetsResponse(error_code=int(error), error_message=message or MESSAGES.get(error))
+            )
+
+        if not request.group_id:
+            return failed(ErrorCode.INVALID_GROUP_ID)
+        try:
+            context = self._runtime.context_for(request.group_id)
+            groups = context.shard.shares
+            result = alter_offsets(groups, request)
+        except KafkaError as error:
+            return failed(error.code, error.message)
+        alteration = result.response
+        return _after(
+            context.write(result),
+            lambda: initialize_in_slices(
+                groups.jobs,
+                self._persister,
+                request.group_id,
+                list(alteration.offsets.items()),
+                state_epoch=alteration.state_epoch,
+            ),
+            lambda results: Delayed.of(self._finish_alteration(request.group_id, alteration, results)),
+            failed,
+        )
+
+    def _finish_alteration(
+        self, group_id: str, alteration: Alteration, results: Sequence[StateResult]
+    ) -> AlterShareGroupOffsetsResponse:
+        response = alteration.response
+        failures = {key: each for key, each in zip(alteration.offsets, results, strict=True) if each.error}
+        if not failures:
+            self._members.finish_initialization(group_id, alteration.topics, ErrorCode.NONE)
+            return response
+        # As in Kafka they stay initializing: the retry of a heartbeat initializes them again.
+        for topic in response.responses:
+            for partition in topic.partitions:
+                failure = failures.get(SharePartitionKey(group_id, topic.topic_id, partition.partition_index))
+                if failure is not None:
+                    partition.error_code, partition.error_message = int(failure.error), failure.message
+        return response
+
+    def delete_offsets(self, request: DeleteShareGroupOffsetsRequest) -> Delayed[DeleteShareGroupOffsetsResponse]:
+        """Delete the states of topics of a group without members."""
+
+        def failed(error: ErrorCode, message: str | None = None) -> Delayed[DeleteShareGroupOffsetsResponse]:
+            return Delayed.of(
+                DeleteShareGroupOffsetsResponse(error_code=int(error), error_message=message or MESSAGES.get(error))
+            )
+
+        if not request.group_id:
+            return failed(ErrorCode.INVALID_GROUP_ID)
+        try:
+            context = self._runtime.context_for(request.group_id)
+            groups = context.shard.shares
+            result = start_deletion(groups, request)
+        except KafkaError as error:
+            return failed(error.code, error.message)
+        deletion = result.response
+        return _after(
+            context.write(result),
+            lambda: delete_in_slices(groups.jobs, self._persister, request.group_id, deletion.keys),
+            lambda results: self._finish_deletion(request.group_id, deletion, results),
+            failed,
+        )
+
+    def _finish_deletion(
+        self, group_id: str, deletion: Deletion, results: Sequence[StateResult]
+    ) -> Delayed[DeleteShareGroupOffsetsResponse]:
+        failures: dict[Uuid, StateResult] = {}
+        for key, each in zip(deletion.keys, results, strict=True):
+            if each.error:
+                failures.setdefault(key.topic_id, each)
+        topics = list(deletion.rejected)
+        for topic_id, name in deletion.names.items():
+            topic = DeleteShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic_id)
+            if failure := failures.get(topic_id):
+                topic.error_code, topic.error_message = int(failure.error), failure.message
+            topics.append(topic)
+        response = DeleteShareGroupOffsetsResponse(responses=topics)
+        deleted = deletion.names.keys() - failures.keys()
+        if not deleted:
+            return Delayed.of(response)
+        return self._runtime.run_write_operation(
+            group_id,
+            lambda shard: finish_deletion(shard.shares, group_id, deleted).with_response(response),
+            lambda error: DeleteShareGroupOffsetsResponse(error_code=int(error)),
+        )
+
+    def delete_states_of_group(self, group_id: str) -> Delayed[ErrorCode]:
+        """Delete the states of a share group without members, before the group; NONE also for another kind of group."""
+
+        def failed(error: ErrorCode, _: str | None = None) -> Delayed[ErrorCode]:
+            return Delayed.of(error)
+
+        try:
+            context = self._runtime.context_for(group_id)
+            groups = context.shard.shares
+            if group_id not in groups.groups:
+                return Delayed.of(ErrorCode.NONE)
+            result = start_deletion_of_group(groups, group_id)
+        except KafkaError as error:
+            return failed(error.code)
+        return _after(
+            context.write(result),
+            lambda: delete_in_slices(groups.jobs, self._persister, group_id, result.response),
+            lambda results: failed(next((each.error for each in results if each.error), ErrorCode.NONE)),
+            failed,
+        )
+
+    def on_topics_deleted(self, topic_ids: Iterable[Uuid]) -> None:
+        """Remove deleted topics from the records of all groups."""
+        deleted = frozenset(topic_ids)
+        self._runtime.write_to_all(lambda shard: without_deleted_topics(shard.shares, deleted))
+
+
+def failed_description(
+    group_id: str, error: ErrorCode, message: str | None = None
+) -> DescribeShareGroupOffsetsResponseGroup:
+    return DescribeShareGroupOffsetsResponseGroup(group_id=group_id, error_code=int(error), error_message=message)
+
+
+def _describe_partition(index: int, summary: StateSummary) -> DescribeShareGroupOffsetsResponsePartition:
+    if summary.error is not ErrorCode.NONE:
+        # Kafka hides the error: a client sees a share-partition without state.
+        return DescribeShareGroupOffsetsResponsePartition(partition_index=index, start_offset=UNINITIALIZED_OFFSET)
+    return DescribeShareGroupOffsetsResponsePartition(
+        partition_index=index, start_offset=summary.start_offset, leader_epoch=summary.leader_epoch
+    )
+
+
+def _unknown_topic(name: str, partitions: Sequence[int]) -> Steps[DescribeShareGroupOffsetsResponseTopic]:
+    topic = DescribeShareGroupOffsetsResponseTopic(topic_name=name)
+    for number, index in enumerate(partitions, 1):
+        topic.partitions.append(
+            DescribeShareGroupOffsetsResponsePartition(partition_index=index, start_offset=UNINITIALIZED_OFFSET)
+        )
+        if number % ITEMS_PER_STEP == 0:
+            yield None
+    return topic
+
+
+def _after(
+    written: Delayed[ErrorCode],
+    send: Callable[[], Delayed[list[StateResult]]],
+    finish: Callable[[list[StateResult]], Delayed[ResponseT]],
+    failed: Callable[[ErrorCode], Delayed[ResponseT]],
+) -> Delayed[ResponseT]:
+    """Return what ``finish`` returns for the results of ``send``, which is called once the records are committed."""
+    responded: Delayed[ResponseT] = Delayed()
+
+    def on_written(error: ErrorCode) -> None:
+        if error is not ErrorCode.NONE:
+            failed(error).on_complete(responded.complete)
+            return
+        send().on_complete(lambda results: finish(results).on_complete(responded.complete))
+
+    written.on_complete(on_written)
+    return responded

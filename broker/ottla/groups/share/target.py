@@ -1,0 +1,128 @@
+"""The target assignment of a share group: computed by `simple` when the group's epoch is newer.
+
+That of a small group is computed within the heartbeat that finds it out of date, as in Kafka. That of a larger one is a
+job (`modern.jobs`): members get the last target until it is done.
+
+Source: GroupMetadataManager.maybeUpdateTargetAssignment, TargetAssignmentBuilder of Apache Kafka 4.3.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.groups.assignors.simple_assignor import SimpleAssignor
+from ottla.groups.assignors.types import Assignor, GroupSpec, MemberSubscription, SubscriptionType
+from ottla.groups.log import GroupRecord
+from ottla.groups.modern.assignment import IN_PLACE_SIZE_MAX, TOPICS_PER_STEP, is_due, target_batches
+from ottla.groups.modern.jobs import GroupJob, in_job
+from ottla.groups.share.group import ShareGroup
+from ottla.groups.share.groups import ASSIGNMENT_JOB, ShareGroups
+from ottla.groups.share.member import NO_ASSIGNMENT, Assignment, ShareMember
+from ottla.groups.share.records import target_assignment_record, target_epoch_record
+from ottla.purgatory.steps import Steps, run_to_end
+from ottla.quoting import quoted
+from ottla.types import Uuid
+
+log = logging.getLogger(__name__)
+
+ASSIGNOR: Final[Assignor] = SimpleAssignor()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A member's target assignment, and the epoch that it belongs to."""
+
+    epoch: int
+    assignment: Assignment
+
+
+def target_for(
+    groups: ShareGroups, group: ShareGroup, epoch: int, new: ShareMember, records: list[GroupRecord]
+) -> Target:
+    """Return the target of ``new``; add the records of a new assignment.
+
+    ``epoch`` is the group's, which this heartbeat may have incremented.
+    """
+    last = Target(group.assignment_epoch, group.target.get(new.member_id, NO_ASSIGNMENT))
+    interval_ms = groups.settings.assignment_interval_ms(group.group_id)
+    is_computing = groups.jobs.is_running(ASSIGNMENT_JOB, group.group_id)
+    if group.assignment_epoch >= epoch or is_computing or not is_due(groups.clock, group.assigned_at_ms, interval_ms):
+        return last
+    state = group.state_partitions
+    partitions = 0 if state is None else sum(len(topic.partitions) for topic in state.initialized.values())
+    if len(group.members) + len(new.subscribed_topic_names) + partitions > IN_PLACE_SIZE_MAX:
+        # The job reads the members from the group, which has this one when the records are replayed.
+        groups.jobs.start(ASSIGNMENT_JOB, group.group_id, _assign_in_slices(groups, group.group_id))
+        return last
+    members = {**group.members, new.member_id: new}
+    computed = run_to_end(_compute(groups, group, members))
+    for member_id, assignment in computed.items():
+        if assignment != group.target.get(member_id):
+            records.append(target_assignment_record(group.group_id, member_id, assignment))
+    records.append(target_epoch_record(group.group_id, epoch, groups.clock.wall_ms()))
+    log.info("Group %s has a target assignment for epoch %d", quoted(group.group_id), epoch)
+    return Target(epoch, computed[new.member_id])
+
+
+def _compute(
+    groups: ShareGroups, group: ShareGroup, members: Mapping[str, ShareMember]
+) -> Steps[dict[str, Assignment]]:
+    """Return the new target of each of ``members``."""
+    subscriptions: list[MemberSubscription] = []
+    counts: dict[Uuid, int] = {}
+    known_ids: dict[tuple[str, ...], frozenset[Uuid]] = {}
+    topics = 0
+    for member in members.values():
+        names = member.subscribed_topic_names
+        topic_ids = known_ids.get(names)
+        if topic_ids is None:
+            topic_ids = known_ids[names] = groups.topics.ids_of(names)
+        for topic_id in topic_ids - counts.keys():
+            counts[topic_id] = groups.topics.partition_count_of(topic_id)
+        assigned = group.target.get(member.member_id, NO_ASSIGNMENT)
+        subscriptions.append(
+            MemberSubscription(member_id=member.member_id, instance_id=None, topic_ids=topic_ids, assigned=assigned)
+        )
+        topics += 1 + len(assigned)
+        if topics >= TOPICS_PER_STEP:
+            topics = 0
+            yield None
+    is_same = len(known_ids) <= 1
+    state = group.state_partitions
+    spec = GroupSpec(
+        members=subscriptions,
+        subscription_type=SubscriptionType.HOMOGENEOUS if is_same else SubscriptionType.HETEROGENEOUS,
+        partition_counts=counts,
+        assignable={}
+        if state is None
+        else {topic_id: topic.partitions for topic_id, topic in state.initialized.items()},
+    )
+    computed = yield from ASSIGNOR.assign(spec)
+    return {member_id: computed.get(member_id, NO_ASSIGNMENT) for member_id in members}
+
+
+def _assign_in_slices(groups: ShareGroups, group_id: str) -> GroupJob:
+    """Compute and write the target of a group that is too large for one heartbeat."""
+    # Members that come and go meanwhile have a newer epoch; they get their target by the next assignment.
+    group = groups.groups.get(group_id)
+    if group is None:
+        return
+    epoch, started_ms = group.epoch, groups.clock.monotonic_ms()
+    members = dict(group.members)
+    yield None
+    computed = yield from in_job(_compute(groups, group, members))
+    yield from target_batches(
+        group.members,
+        group.target,
+        computed,
+        lambda member_id, assignment: target_assignment_record(group_id, member_id, assignment),
+    )
+    yield [target_epoch_record(group_id, epoch, groups.clock.wall_ms())]
+    log.info(
+        "Group %s has a target assignment for epoch %d, of %d members in %d ms",
+        quoted(group_id),
+        epoch,
+        len(computed),
+        groups.clock.monotonic_ms() - started_ms,
+    )

@@ -1,0 +1,38 @@
+"""ShareGroupHeartbeat (api key 76, v1): join, stay in and leave a share group (KIP-932).
+
+Source: ShareGroupHeartbeatRequest.json; KafkaApis.handleShareGroupHeartbeat of Apache Kafka 4.3.
+"""
+
+from ottla.errors import ErrorCode
+from ottla.groups.client import Client
+from ottla.groups.share.service import error_response
+from ottla.handlers.api import HandlerResult, RequestContext, serves
+from ottla.handlers.share_protocol import are_share_groups_enabled
+from ottla.purgatory.steps import ITEMS_PER_STEP, Steps, sorted_in_steps, unique_in_steps
+from ottla.wire.acl_codes import Operation
+from ottla.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+
+_MEMBER_ID_LENGTH_MAX = 36
+
+
+@serves(api_key=76, versions=range(1, 2))
+def share_group_heartbeat(context: RequestContext, request: ShareGroupHeartbeatRequest) -> Steps[HandlerResult]:
+    """Check the permissions on group and topics; forward to the coordinator."""
+    if not are_share_groups_enabled(context):
+        return error_response(ErrorCode.UNSUPPORTED_VERSION)
+    if not context.may_on_group(Operation.READ, request.group_id):
+        return error_response(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if not 0 < len(request.member_id.encode("utf-16-le", "surrogatepass")) // 2 <= _MEMBER_ID_LENGTH_MAX:
+        return error_response(ErrorCode.INVALID_REQUEST)
+    if request.subscribed_topic_names:
+        names = list((yield from unique_in_steps(request.subscribed_topic_names)))
+        for number, name in enumerate(names, 1):
+            if not context.may_on_topic(Operation.DESCRIBE, name):
+                return error_response(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            if number % ITEMS_PER_STEP == 0:
+                yield None
+        request.subscribed_topic_names = yield from sorted_in_steps(names)
+    members = context.services.groups.share
+    yield from members.prepare(request)
+    client = Client(client_id=context.client_id or "", host=f"/{context.connection.host}")
+    return members.heartbeat(client, request)

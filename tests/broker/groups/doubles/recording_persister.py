@@ -1,0 +1,77 @@
+"""A persister that keeps start offsets in memory, and records its calls; its results may be held back."""
+
+from dataclasses import dataclass, field
+
+from ottla.errors import ErrorCode
+from ottla.purgatory import Delayed
+from ottla.share_state.persister import ReadState, SharePartitionKey, StateBatch, StateResult, StateSummary
+from ottla.types import LeaderEpoch, Offset
+
+
+@dataclass
+class RecordingPersister:
+    """`Persister` of the tests of share groups.
+
+    Attributes:
+        states: state epoch and start offset of each share-partition.
+        calls: name and key, in order.
+        error: of each request; the state does not change.
+        is_held: whether results wait for `release`.
+    """
+
+    states: dict[SharePartitionKey, tuple[int, Offset]] = field(default_factory=dict)
+    calls: list[tuple[str, SharePartitionKey]] = field(default_factory=list)
+    error: ErrorCode = ErrorCode.NONE
+    is_held: bool = False
+    _held: list[tuple[Delayed[StateResult], StateResult]] = field(default_factory=list)
+
+    def initialize(self, key: SharePartitionKey, *, state_epoch: int, start_offset: Offset) -> Delayed[StateResult]:
+        self.calls.append(("initialize", key))
+        if self.error is ErrorCode.NONE:
+            self.states[key] = (state_epoch, start_offset)
+        return self._result()
+
+    def delete(self, key: SharePartitionKey) -> Delayed[StateResult]:
+        self.calls.append(("delete", key))
+        if self.error is ErrorCode.NONE:
+            self.states.pop(key, None)
+        return self._result()
+
+    def read_summary(self, key: SharePartitionKey, *, leader_epoch: LeaderEpoch) -> Delayed[StateSummary]:
+        self.calls.append(("read_summary", key))
+        if self.error is not ErrorCode.NONE:
+            return Delayed.of(StateSummary(self.error))
+        state = self.states.get(key)
+        if state is None:
+            return Delayed.of(StateSummary(ErrorCode.NONE))
+        return Delayed.of(StateSummary(ErrorCode.NONE, None, state[0], 0, state[1]))
+
+    def read(self, key: SharePartitionKey, *, leader_epoch: LeaderEpoch) -> Delayed[ReadState]:
+        raise AssertionError("the group coordinator reads no states")
+
+    def write(
+        self,
+        key: SharePartitionKey,
+        *,
+        state_epoch: int,
+        leader_epoch: LeaderEpoch,
+        start_offset: Offset,
+        delivery_complete_count: int,
+        batches: tuple[StateBatch, ...],
+    ) -> Delayed[StateResult]:
+        raise AssertionError("the group coordinator writes no states")
+
+    def release(self) -> None:
+        """Deliver the results that were held back, and hold no more."""
+        self.is_held = False
+        held, self._held = self._held, []
+        for delayed, result in held:
+            delayed.complete(result)
+
+    def _result(self) -> Delayed[StateResult]:
+        result = StateResult(self.error)
+        if not self.is_held:
+            return Delayed.of(result)
+        delayed: Delayed[StateResult] = Delayed()
+        self._held.append((delayed, result))
+        return delayed
