@@ -13,17 +13,19 @@ import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.NoSuchElementException;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.kafka.common.Uuid;
-import org.apache.kafka.coordinator.group.api.assignor.ConsumerGroupPartitionAssignor;
 import org.apache.kafka.coordinator.group.api.assignor.GroupSpec;
 import org.apache.kafka.coordinator.group.api.assignor.MemberAssignment;
+import org.apache.kafka.coordinator.group.api.assignor.PartitionAssignor;
 import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
 import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
 import org.apache.kafka.coordinator.group.assignor.RangeAssignor;
+import org.apache.kafka.coordinator.group.assignor.SimpleAssignor;
 import org.apache.kafka.coordinator.group.assignor.UniformAssignor;
 import org.apache.kafka.coordinator.group.modern.Assignment;
 import org.apache.kafka.coordinator.group.modern.GroupSpecImpl;
@@ -31,8 +33,8 @@ import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignment
 
 public class AssignGroups {
     private static final ObjectMapper JSON = new ObjectMapper();
-    private static final Map<String, ConsumerGroupPartitionAssignor> ASSIGNORS =
-        Map.of("uniform", new UniformAssignor(), "range", new RangeAssignor());
+    private static final Map<String, PartitionAssignor> ASSIGNORS =
+        Map.of("uniform", new UniformAssignor(), "range", new RangeAssignor(), "simple", new SimpleAssignor());
 
     public static void main(String[] arguments) throws Exception {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -69,12 +71,29 @@ public class AssignGroups {
                 new Assignment(assigned)));
         }
         GroupSpec spec = new GroupSpecImpl(
-            Collections.unmodifiableMap(members), SubscriptionType.valueOf(group.get("type").asText()), owners, Optional.empty());
-        ConsumerGroupPartitionAssignor assignor = ASSIGNORS.get(group.get("assignor").asText());
+            Collections.unmodifiableMap(members), SubscriptionType.valueOf(group.get("type").asText()), owners,
+            Optional.ofNullable(group.get("assignable")).map(each -> assignable(each, topics)));
+        PartitionAssignor assignor = ASSIGNORS.get(group.get("assignor").asText());
         long started = System.nanoTime();
-        Map<String, MemberAssignment> target = assignor.assign(spec, new Topics(counts)).members();
+        Map<String, MemberAssignment> target;
+        try {
+            target = assignor.assign(spec, new Topics(counts)).members();
+        } catch (NoSuchElementException error) {
+            // SimpleAssignor of 4.3.1 fails when the last member that has too few partitions is filled in mid-round.
+            return "0 null";
+        }
         long elapsed = System.nanoTime() - started;
         return elapsed + " " + JSON.writeValueAsString(result(group, topics, target));
+    }
+
+    private static Map<Uuid, Set<Integer>> assignable(JsonNode partitions, List<Uuid> topics) {
+        Map<Uuid, Set<Integer>> assignable = new HashMap<>();
+        partitions.fields().forEachRemaining(entry -> {
+            Set<Integer> numbers = new HashSet<>();
+            entry.getValue().forEach(number -> numbers.add(number.asInt()));
+            assignable.put(topics.get(Integer.parseInt(entry.getKey())), numbers);
+        });
+        return assignable;
     }
 
     private static Set<Uuid> subscribed(JsonNode indices, List<Uuid> topics) {

@@ -11,13 +11,6 @@ from ottla.groups.config import GroupConfig
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.groups.share.group import ShareGroup
-from ottla.handlers import (  # noqa: F401 - they are registered, and have no rows in the catalog yet
-    alter_share_group_offsets,
-    delete_share_group_offsets,
-    describe_share_group_offsets,
-    share_group_describe,
-    share_group_heartbeat,
-)
 from ottla.handlers.api import RequestContext
 from ottla.handlers.catalog import find
 from ottla.log.producer_state import ProducerState, read_marker

@@ -6,105 +6,54 @@ OTTLA_SCENARIOS_LOG_DIR=its directory of logs.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from group_drivers import CoordinatorDriver, KafkaDriver
-from group_requests import REQUESTS, Command
+from group_drivers import CoordinatorDriver
 from ottla.groups.consumer.state import ConsumerGroupState
 from ottla.groups.log import decode, encode
-from ottla.types import CONSUMER_OFFSETS_TOPIC, Uuid
 from ottla.wire.messages import group_log as log
-from ottla.wire.records import parse_batch, read_records
+from record_files import GROUP, driver_with_topics, record, run, sections
 
 FILE = Path(__file__).with_name("consumer_records.txt")
 LOG_DIR = os.environ.get("OTTLA_SCENARIOS_LOG_DIR")
-GROUP = "stored"
-
-
-def sections() -> tuple[list[str], list[str], list[tuple[bytes, bytes | None]]]:
-    """Return the lines of topics, the commands, and the records."""
-    topics, commands, records = FILE.read_text().split("\n\n")[1:]
-    parsed = []
-    for line in records.strip().splitlines():
-        key, value = line.split()
-        parsed.append((bytes.fromhex(key), None if value == "-" else bytes.fromhex(value)))
-    return topics.splitlines(), commands.splitlines(), parsed
-
-
-def run(driver: Any, commands: list[str]) -> None:
-    for line in commands:
-        if line.startswith("advance "):
-            driver.advance(int(line.split()[1]))
-            continue
-        command = Command(line)
-        request, version = REQUESTS[command.api](command, driver.names)
-        driver.send(command.client, request, version)
-        assert not any(getattr(response, "error_code", 0) for _, response in driver.responses()), line
-
-
-def records_of_kafka() -> Iterator[tuple[bytes, bytes | None]]:
-    """Yield the records of the group in the logs of the Kafka that has just served it."""
-    assert LOG_DIR is not None, "only for recording"
-    for path in sorted(Path(LOG_DIR).glob(f"{CONSUMER_OFFSETS_TOPIC}-*/*.log")):
-        data, position = bytearray(path.read_bytes()), 0
-        while position + 12 <= len(data) and (size := int.from_bytes(data[position + 8 : position + 12])):
-            batch = parse_batch(data[position : position + 12 + size])
-            for record in () if batch.is_control else read_records(batch, size_bytes_max=1 << 20):
-                decoded = decode(record.key or b"", record.value)
-                if decoded is not None and getattr(decoded.key, "group_id", "").startswith(GROUP):
-                    yield record.key or b"", record.value
-            position += 12 + size
 
 
 @pytest.mark.skipif(LOG_DIR is None, reason="only for recording")
 def test_record() -> None:
-    head, _, commands, _ = FILE.read_text().split("\n\n")
-    driver = KafkaDriver(os.environ["OTTLA_SCENARIOS_BOOTSTRAP"], "records")
-    driver.names.group_suffix = ""
-    run(driver, commands.splitlines())
-    driver.close()
-    topics = [f"{name} {count} {driver.names.topic_ids[name].hex()}" for name, count in (("t", 3), ("u", 1))]
-    records = [f"{key.hex()} {'-' if value is None else value.hex()}" for key, value in records_of_kafka()]
-    FILE.write_text("\n\n".join([head, "\n".join(topics), commands, "\n".join(records)]) + "\n")
+    assert LOG_DIR is not None, "only for recording"
+    record(FILE, os.environ["OTTLA_SCENARIOS_BOOTSTRAP"], LOG_DIR)
 
 
-@pytest.mark.parametrize(("key", "value"), sections()[2])
+@pytest.mark.parametrize(("key", "value"), sections(FILE)[2])
 def test_records_are_written_with_the_bytes_that_were_read(key: bytes, value: bytes | None) -> None:
-    record = decode(key, value)
+    decoded = decode(key, value)
 
-    assert record is not None
-    assert encode(record) == (key, value)
+    assert decoded is not None
+    assert encode(decoded) == (key, value)
 
 
 @pytest.fixture
 def driver(new_group_node: Callable[..., Any]) -> CoordinatorDriver:
     """A coordinator with the topics of the recorded Kafka."""
-    driver = CoordinatorDriver(new_group_node, {})
-    driver.node.delete_topic("t")
-    driver.node.delete_topic("u")
-    for line in sections()[0]:
-        name, count, topic_id = line.split()
-        driver.node.add_partitions(name, range(int(count)), Uuid(bytes.fromhex(topic_id)))
-        driver.names.topic_ids[name] = bytes.fromhex(topic_id)
-    return driver
+    return driver_with_topics(new_group_node, FILE)
 
 
 def test_same_requests_write_the_same_records(driver: CoordinatorDriver) -> None:
-    _, commands, recorded = sections()
+    _, commands, recorded = sections(FILE)
 
     run(driver, commands)
 
-    written = [(record.key, record.value) for record in driver.node.log.records()]
+    written = [(each.key, each.value) for each in driver.node.log.records()]
     assert sorted(map(comparable, written)) == sorted(map(comparable, recorded))
 
 
-def comparable(record: tuple[bytes, bytes | None]) -> str:
+def comparable(stored: tuple[bytes, bytes | None]) -> str:
     """Return a record without times and offsets; lists whose order Java's hash maps decide are sorted."""
-    decoded = decode(*record)
+    decoded = decode(*stored)
     assert decoded is not None
     value = decoded.value
     if isinstance(value, log.ConsumerGroupTargetAssignmentMetadataValue):
@@ -121,7 +70,7 @@ def comparable(record: tuple[bytes, bytes | None]) -> str:
 
 
 def test_loaded_log_of_kafka_goes_on(driver: CoordinatorDriver) -> None:
-    recorded = sections()[2]
+    recorded = sections(FILE)[2]
     departure = next(number for number, (key, value) in enumerate(recorded) if value is None and b"m2" in key)
     driver.node.write_log(GROUP, recorded[:departure])
     driver.node.restart()
@@ -139,7 +88,7 @@ def test_loaded_log_of_kafka_goes_on(driver: CoordinatorDriver) -> None:
 
 
 def test_loaded_deletion_leaves_nothing(driver: CoordinatorDriver) -> None:
-    driver.node.write_log(GROUP, sections()[2])
+    driver.node.write_log(GROUP, sections(FILE)[2])
 
     driver.node.restart()
 

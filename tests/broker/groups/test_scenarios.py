@@ -20,13 +20,14 @@ from typing import Any
 import pytest
 
 from group_drivers import CoordinatorDriver, KafkaDriver
-from group_requests import REQUESTS, Command
+from group_requests import Command
 from group_responses import show
 from ottla.types import Uuid
 from ottla.wire.messages import (
     join_group,
 )
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from share_requests import ALL_REQUESTS
 
 SCENARIOS = sorted(Path(__file__).parent.glob("scenarios/*.txt"))
 BOOTSTRAP = os.environ.get("OTTLA_SCENARIOS_BOOTSTRAP")
@@ -49,7 +50,7 @@ def run_block(commands: list[str], driver: Any) -> str:
             driver.advance(int(line.split()[1]))
         else:
             command = Command(line)
-            request, version = REQUESTS[command.api](command, driver.names)
+            request, version = ALL_REQUESTS[command.api](command, driver.names)
             driver.send(command.client, request, version)
     responses = sorted(driver.responses(), key=lambda response: response[0])
     for client, response in responses:

@@ -58,7 +58,8 @@ class _Table(Generic[KeyT]):
         buckets = self._buckets
         while len(self.sets) > buckets * 3 // 4:
             buckets *= 2
-        keys = yield from in_hash_order(list(self.sets), self._hash_of, buckets)
+        # HashMap.computeIfAbsent, which Kafka uses for it, puts new entries at the head of a bucket.
+        keys = yield from in_hash_order(list(reversed(self.sets)), self._hash_of, buckets)
         return [(key, self.sets[key]) for key in keys]
 
 

@@ -64,5 +64,8 @@ def _in_slices(
                 results.complete([StateResult(ErrorCode.NOT_COORDINATOR)] * len(items))
         when_all(sent).on_complete(results.complete)
 
-    jobs.start_another("share-persister", group_id, job())
+    started = job()
+    # A generator that has not started yet would be closed without its `finally`.
+    next(started)
+    jobs.start_another("share-persister", group_id, started)
     return results

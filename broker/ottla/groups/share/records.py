@@ -66,7 +66,9 @@ def with_current_assignment(member: ShareMember, value: log.ShareGroupCurrentMem
         member,
         member_epoch=value.member_epoch,
         previous_member_epoch=value.previous_member_epoch,
-        assigned={topic.topic_id: frozenset(topic.partitions) for topic in value.assigned_partitions},
+        assigned={
+            topic.topic_id: frozenset(topic.partitions) for topic in value.assigned_partitions if topic.partitions
+        },
     )
 
 
@@ -83,7 +85,8 @@ def target_assignment_record(group_id: str, member_id: str, target: Assignment) 
 
 
 def target_of_record(value: log.ShareGroupTargetAssignmentMemberValue) -> Assignment:
-    return {topic.topic_id: frozenset(topic.partitions) for topic in value.topic_partitions}
+    # Kafka keeps topics of which the member has no partition any more.
+    return {topic.topic_id: frozenset(topic.partitions) for topic in value.topic_partitions if topic.partitions}
 
 
 def target_epoch_record(group_id: str, epoch: int, assigned_at_ms: int) -> GroupRecord:

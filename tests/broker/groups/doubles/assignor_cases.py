@@ -2,7 +2,7 @@
 
 A line is ``{"assignor", "type", "topics": [[id, partitions]], "members": [[id, instance id, topics, assigned]]}``.
 Topics of members are indices in ``topics``, and ``assigned`` maps such an index to partitions. A result is a list of
-such maps, in the order of ``members``.
+such maps, in the order of ``members``. Cases of the assignor of share groups also have ``"assignable"``, such a map.
 """
 
 import random
@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ottla.groups.assignors.range_assignor import RangeAssignor
+from ottla.groups.assignors.simple_assignor import SimpleAssignor
 from ottla.groups.assignors.types import Assignment, Assignor, GroupSpec, MemberSubscription, SubscriptionType
 from ottla.groups.assignors.uniform_assignor import UniformAssignor
 from ottla.purgatory.steps import run_to_end
 from ottla.types import Uuid, format_uuid, parse_uuid
 
 ASSIGNORS: Final[dict[str, Assignor]] = {each.name: each for each in (UniformAssignor(), RangeAssignor())}
+_ALL: Final[dict[str, Assignor]] = {**ASSIGNORS, SimpleAssignor.name: SimpleAssignor()}
 
 Case = dict[str, Any]
 Result = list[dict[str, list[int]]]
@@ -23,6 +25,7 @@ Result = list[dict[str, list[int]]]
 
 def spec_of(case: Case) -> GroupSpec:
     topics = [parse_uuid(topic_id) for topic_id, _ in case["topics"]]
+    assignable = case.get("assignable")
     return GroupSpec(
         members=[
             MemberSubscription(
@@ -35,6 +38,9 @@ def spec_of(case: Case) -> GroupSpec:
         ],
         subscription_type=SubscriptionType[case["type"]],
         partition_counts={topic_id: count for topic_id, (_, count) in zip(topics, case["topics"], strict=True)},
+        assignable=None
+        if assignable is None
+        else {topics[int(index)]: frozenset(partitions) for index, partitions in assignable.items()},
     )
 
 
@@ -43,14 +49,16 @@ def result_of(case: Case, assignment: Assignment) -> Result:
     return [
         {
             indices[topic_id]: sorted(partitions)
-            for topic_id, partitions in sorted(assignment[member_id].items(), key=lambda item: int(indices[item[0]]))
+            for topic_id, partitions in sorted(
+                assignment.get(member_id, {}).items(), key=lambda item: int(indices[item[0]])
+            )
         }
         for member_id, *_ in case["members"]
     ]
 
 
 def assign(case: Case) -> Result:
-    return result_of(case, run_to_end(ASSIGNORS[case["assignor"]].assign(spec_of(case))))
+    return result_of(case, run_to_end(_ALL[case["assignor"]].assign(spec_of(case))))
 
 
 class ChangingGroup:
@@ -152,3 +160,26 @@ class ChangingGroup:
             for partition in range(count):
                 if source.random() < 0.8:
                     source.choice(some)[3].setdefault(str(topic), []).append(partition)
+
+
+class ChangingShareGroup(ChangingGroup):
+    """A share group, of whose partitions some are not initialized."""
+
+    def __init__(self, source: random.Random, *, members_max: int, topics_max: int, partitions_max: int) -> None:
+        super().__init__(source, members_max=members_max, topics_max=topics_max, partitions_max=partitions_max)
+        self._assignor = SimpleAssignor.name
+
+    def _case(self) -> Case:
+        source = self._source
+        share = source.choice([1.0, 1.0, 0.7])
+        assignable = {
+            str(index): [partition for partition in range(count) if source.random() < share]
+            for index, (_, count) in enumerate(self._topics)
+        }
+        for member in self._members:
+            member[1] = None
+        return super()._case() | {"assignable": assignable}
+
+    def _switch(self) -> None:
+        super()._switch()
+        self._assignor = SimpleAssignor.name

@@ -9,16 +9,13 @@ from ottla.coordinator.partitioner import partition_for_key
 from ottla.types import CONSUMER_OFFSETS_TOPIC
 from ottla.wire.codec import Message
 from ottla.wire.messages import (
-    alter_share_group_offsets,
     consumer_group_describe,
     consumer_group_heartbeat,
     create_partitions,
     create_topics,
     delete_groups,
-    delete_share_group_offsets,
     delete_topics,
     describe_groups,
-    describe_share_group_offsets,
     heartbeat,
     join_group,
     leave_group,
@@ -26,8 +23,6 @@ from ottla.wire.messages import (
     offset_commit,
     offset_delete,
     offset_fetch,
-    share_group_describe,
-    share_group_heartbeat,
     sync_group,
     txn_offset_commit,
     write_txn_markers,
@@ -362,69 +357,6 @@ def drop_topic(command: Command, names: Names) -> tuple[Message, int]:
     return delete_topics.DeleteTopicsRequest(topics=topics, timeout_ms=10_000), 6
 
 
-def share_beat(command: Command, names: Names) -> tuple[Message, int]:
-    """Send a heartbeat; without ``topics`` and ``rack`` it says that these have not changed."""
-    topics = None
-    if "topics" in command.options:
-        topics = [topic for topic in command.text("topics").split("+") if topic]
-    return share_group_heartbeat.ShareGroupHeartbeatRequest(
-        group_id=group_of(command, names),
-        member_id=names.member_id(command.get("member", f"${command.client}")),
-        member_epoch=int(command.get("epoch", "0")),
-        rack_id=command.text("rack") if "rack" in command.options else None,
-        subscribed_topic_names=topics,
-    ), 1
-
-
-def share_describe(command: Command, names: Names) -> tuple[Message, int]:
-    groups = [group + names.group_suffix if group else "" for group in command.text("groups").split(",")]
-    return share_group_describe.ShareGroupDescribeRequest(group_ids=groups), 1
-
-
-def share_offsets(command: Command, names: Names) -> tuple[Message, int]:
-    """Describe offsets of ``topics`` (``t:0:1,u:0``), or of all."""
-    topics = None
-    if "topics" in command.options:
-        topics = [
-            describe_share_group_offsets.DescribeShareGroupOffsetsRequestTopic(
-                topic_name=topic, partitions=[int(index) for index in rest.split(":") if index]
-            )
-            for topic, rest in command.pairs("topics")
-        ]
-    group = describe_share_group_offsets.DescribeShareGroupOffsetsRequestGroup(
-        group_id=group_of(command, names), topics=topics
-    )
-    return describe_share_group_offsets.DescribeShareGroupOffsetsRequest(groups=[group]), command.version(1)
-
-
-def share_alter(command: Command, names: Names) -> tuple[Message, int]:
-    """Set offsets: ``t:0=5:1=7,u:0=1``."""
-    topics = [
-        alter_share_group_offsets.AlterShareGroupOffsetsRequestTopic(
-            topic_name=topic,
-            partitions=[
-                alter_share_group_offsets.AlterShareGroupOffsetsRequestPartition(
-                    partition_index=int(part.partition("=")[0]), start_offset=int(part.partition("=")[2])
-                )
-                for part in rest.split(":")
-                if part
-            ],
-        )
-        for topic, rest in command.pairs("topics")
-    ]
-    group_id = group_of(command, names)
-    return alter_share_group_offsets.AlterShareGroupOffsetsRequest(group_id=group_id, topics=topics), 0
-
-
-def share_delete(command: Command, names: Names) -> tuple[Message, int]:
-    topics = [
-        delete_share_group_offsets.DeleteShareGroupOffsetsRequestTopic(topic_name=topic)
-        for topic, _ in command.pairs("topics")
-    ]
-    group_id = group_of(command, names)
-    return delete_share_group_offsets.DeleteShareGroupOffsetsRequest(group_id=group_id, topics=topics), 0
-
-
 REQUESTS: dict[str, Callable[[Command, Names], tuple[Message, int]]] = {
     "join": join,
     "sync": sync,
@@ -440,11 +372,6 @@ REQUESTS: dict[str, Callable[[Command, Names], tuple[Message, int]]] = {
     "delete_offsets": delete_offsets,
     "consumer_heartbeat": consumer_beat,
     "consumer_describe": consumer_describe,
-    "share_heartbeat": share_beat,
-    "share_describe": share_describe,
-    "share_offsets": share_offsets,
-    "share_alter": share_alter,
-    "share_delete": share_delete,
     "create": create_topic,
     "grow": grow_topic,
     "drop": drop_topic,

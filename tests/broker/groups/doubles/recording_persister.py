@@ -1,4 +1,4 @@
-"""A persister that keeps start offsets in memory, and records its calls; its results may be held back."""
+"""A persister that keeps start offsets in memory, and records its calls; its results may be delayed."""
 
 from dataclasses import dataclass, field
 
@@ -62,7 +62,7 @@ class RecordingPersister:
         raise AssertionError("the group coordinator writes no states")
 
     def release(self) -> None:
-        """Deliver the results that were held back, and hold no more."""
+        """Deliver the delayed results, and delay no more."""
         self.is_held = False
         held, self._held = self._held, []
         for delayed, result in held:

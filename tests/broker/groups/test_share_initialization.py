@@ -1,0 +1,173 @@
+"""Share-partitions are assigned only when their state exists; failures and elections in between repeat its creation."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from group_drivers import CoordinatorDriver
+from group_requests import Command
+from ottla.errors import ErrorCode
+from ottla.groups.share.persistence import IN_PLACE_MAX
+from recording_persister import RecordingPersister
+from share_requests import ALL_REQUESTS
+
+
+@pytest.fixture
+def driver(new_group_node: Callable[..., Any]) -> CoordinatorDriver:
+    return CoordinatorDriver(new_group_node, {})
+
+
+def send(driver: CoordinatorDriver, line: str) -> Any:
+    """Send one request; return its response, None if it is delayed."""
+    command = Command(line)
+    request, version = ALL_REQUESTS[command.api](command, driver.names)
+    driver.send(command.client, request, version)
+    responses = driver.responses()
+    return responses[0][1] if responses else None
+
+
+def join(driver: CoordinatorDriver, topics: str = "t") -> int:
+    return int(send(driver, f"a share_heartbeat group=g member=m topics={topics}").member_epoch)
+
+
+def beat(driver: CoordinatorDriver, epoch: int) -> Any:
+    response = send(driver, f"a share_heartbeat group=g member=m epoch={epoch}")
+    assert response.error_code == 0, response.error_message
+    return response
+
+
+def persister_of(driver: CoordinatorDriver) -> RecordingPersister:
+    persister: RecordingPersister = driver.node.persister
+    return persister
+
+
+def assigned(driver: CoordinatorDriver) -> int:
+    """Return how many partitions the member has."""
+    member = driver.node.share_group().members["m"]
+    return sum(map(len, member.assigned.values()))
+
+
+def test_state_is_created_before_partitions_are_assigned(driver: CoordinatorDriver) -> None:
+    persister_of(driver).is_held = True
+    epoch = join(driver)
+
+    assert [name for name, _ in persister_of(driver).calls] == ["initialize"] * 3
+    assert {state for state, _ in persister_of(driver).states.values()} == {epoch}
+    assert beat(driver, epoch).assignment is None
+
+    persister_of(driver).release()
+    assert len(beat(driver, epoch).assignment.topic_partitions[0].partitions) == 3
+
+
+def test_heartbeats_do_not_repeat_a_recent_initialization(driver: CoordinatorDriver) -> None:
+    persister_of(driver).is_held = True
+    epoch = join(driver)
+
+    driver.advance(900)
+    beat(driver, epoch)
+    assert len(persister_of(driver).calls) == 3
+
+    driver.advance(200)
+    beat(driver, epoch)
+    assert len(persister_of(driver).calls) == 6
+
+
+def test_failed_initialization_is_repeated_by_the_next_heartbeat(driver: CoordinatorDriver) -> None:
+    persister_of(driver).error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    epoch = join(driver)
+    assert driver.node.share_group().state_partitions.initializing == {}
+
+    persister_of(driver).error = ErrorCode.NONE
+    epoch = beat(driver, epoch).member_epoch
+    beat(driver, epoch)
+
+    assert assigned(driver) == 3
+
+
+def test_next_coordinator_repeats_an_initialization_that_was_lost(driver: CoordinatorDriver) -> None:
+    persister_of(driver).is_held = True
+    epoch = join(driver)
+    driver.node.restart()
+    persister_of(driver).is_held = False
+
+    driver.advance(1_001)
+    epoch = beat(driver, epoch).member_epoch
+    beat(driver, epoch)
+
+    assert assigned(driver) == 3
+
+
+def test_no_state_is_created_for_records_that_are_not_committed(driver: CoordinatorDriver) -> None:
+    driver.node.log.is_held = True
+    send(driver, "a share_heartbeat group=g member=m topics=t")
+    assert persister_of(driver).calls == []
+
+    driver.node.log.commit(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert persister_of(driver).calls == []
+
+
+def test_topic_that_is_deleted_meanwhile_is_not_recorded_again(driver: CoordinatorDriver) -> None:
+    persister_of(driver).is_held = True
+    join(driver)
+
+    driver.node.delete_topic("t")
+    persister_of(driver).release()
+
+    state = driver.node.share_group().state_partitions
+    assert (state.initializing, state.initialized) == ({}, {})
+
+
+def test_group_with_a_state_that_cannot_be_deleted_stays(driver: CoordinatorDriver) -> None:
+    epoch = join(driver)
+    send(driver, "a share_heartbeat group=g member=m epoch=-1")
+    persister_of(driver).error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    (rejected,) = send(driver, "a delete groups=g").results
+    persister_of(driver).error = ErrorCode.NONE
+    (deleted,) = send(driver, "a delete groups=g").results
+
+    assert (rejected.error_code, deleted.error_code) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, 0)
+    assert persister_of(driver).states == {}
+    assert driver.node.share_group() is None
+    assert epoch == 2
+
+
+def test_failed_deletion_of_offsets_can_be_repeated(driver: CoordinatorDriver) -> None:
+    join(driver)
+    send(driver, "a share_heartbeat group=g member=m epoch=-1")
+    persister_of(driver).error = ErrorCode.REQUEST_TIMED_OUT
+
+    (rejected,) = send(driver, "a share_delete group=g topics=t").responses
+    persister_of(driver).error = ErrorCode.NONE
+    (deleted,) = send(driver, "a share_delete group=g topics=t").responses
+
+    assert (rejected.error_code, deleted.error_code) == (ErrorCode.REQUEST_TIMED_OUT, 0)
+    assert driver.node.share_group().state_partitions.deleting == {}
+
+
+def test_many_share_partitions_are_initialized_and_assigned_in_slices(driver: CoordinatorDriver) -> None:
+    driver.node.add_partitions("large", range(10 * IN_PLACE_MAX))
+    epoch = join(driver, "large")
+    assert len(persister_of(driver).calls) < IN_PLACE_MAX
+
+    driver.advance(1_000)
+    assert len(persister_of(driver).calls) == 10 * IN_PLACE_MAX
+    beat(driver, epoch)
+    driver.advance(1_000)
+    beat(driver, epoch)
+
+    assert assigned(driver) == 10 * IN_PLACE_MAX
+
+
+def test_deletion_in_slices_ends_with_the_shard(driver: CoordinatorDriver) -> None:
+    driver.node.add_partitions("large", range(10 * IN_PLACE_MAX))
+    join(driver, "large")
+    driver.advance(1_000)
+    send(driver, "a share_heartbeat group=g member=m epoch=-1")
+    deleted = driver.node.groups.delete_group("g")
+    assert not deleted.is_complete
+
+    driver.node.groups.on_resigned(driver.node.groups.partition_for("g"))
+
+    assert deleted.value.error_code == ErrorCode.NOT_COORDINATOR
