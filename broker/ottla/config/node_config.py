@@ -189,7 +189,6 @@ class NodeConfig:
     group_consumer_min_assignment_interval_ms: int
     group_consumer_max_assignment_interval_ms: int
     group_consumer_regex_refresh_interval_ms: int
-    group_share_assignors: tuple[str, ...]
     group_share_max_size: int
     group_share_session_timeout_ms: int
     group_share_min_session_timeout_ms: int

@@ -3,7 +3,7 @@
 ROWS = """
 group.share.assignment.interval.ms INT 1000 0.. ms cluster-wide acted-on
     Rest between assignments of a share group.
-group.share.assignors LIST simple list+ - read-only acted-on
+group.share.assignors LIST simple list+ - read-only known
     Server-side assignors of share groups.
 group.share.delivery.count.limit INT 5 2..10 - read-only known
     How often a record is tried.
