@@ -24,19 +24,19 @@ consumer.session.timeout.ms INT 45000 1.. ms cluster-wide acted-on
     Silence after which a member is removed (KIP-848).
 share.assignment.interval.ms INT 1000 0.. ms cluster-wide acted-on
     Rest between assignments.
-share.auto.offset.reset STRING latest offset-reset - cluster-wide known
+share.auto.offset.reset STRING latest offset-reset - cluster-wide acted-on
     Where a new share group starts.
-share.delivery.count.limit INT 5 2.. - cluster-wide known
+share.delivery.count.limit INT 5 2.. - cluster-wide acted-on
     How often a record is delivered.
 share.heartbeat.interval.ms INT 5000 1.. ms cluster-wide acted-on
     Heartbeat interval of members.
-share.isolation.level STRING read_uncommitted read_committed|read_uncommitted - cluster-wide known
+share.isolation.level STRING read_uncommitted read_committed|read_uncommitted - cluster-wide acted-on
     Whether records of open and aborted transactions are delivered.
-share.partition.max.record.locks INT 2000 100.. - cluster-wide known
+share.partition.max.record.locks INT 2000 100.. - cluster-wide acted-on
     Records in flight of one share-partition.
-share.record.lock.duration.ms INT 30000 1000.. ms cluster-wide known
+share.record.lock.duration.ms INT 30000 1000.. ms cluster-wide acted-on
     How long a member may hold a record.
-share.renew.acknowledge.enable BOOLEAN true - - cluster-wide known
+share.renew.acknowledge.enable BOOLEAN true - - cluster-wide acted-on
     Whether members may renew their lock of a record.
 share.session.timeout.ms INT 45000 1.. ms cluster-wide acted-on
     Silence after which a member is removed.

@@ -177,6 +177,16 @@ class NodeConfig:
     group_max_session_timeout_ms: int
     group_max_size: int
     group_coordinator_rebalance_protocols: tuple[str, ...]
+    group_share_delivery_count_limit: int
+    group_share_min_delivery_count_limit: int
+    group_share_max_delivery_count_limit: int
+    group_share_partition_max_record_locks: int
+    group_share_min_partition_max_record_locks: int
+    group_share_max_partition_max_record_locks: int
+    group_share_record_lock_duration_ms: int
+    group_share_min_record_lock_duration_ms: int
+    group_share_max_record_lock_duration_ms: int
+    group_share_max_share_sessions: int
     group_consumer_assignors: tuple[str, ...]
     group_consumer_max_size: int
     group_consumer_session_timeout_ms: int

@@ -1,11 +1,15 @@
 """The new leader of a partition in a response, so that the client need not request metadata first (KIP-951)."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from ottla.handlers.advertised import advertised_endpoint
 from ottla.handlers.api import RequestContext
 from ottla.types import TopicPartition
-from ottla.wire.messages import fetch, produce
+from ottla.wire.messages import fetch, produce, share_acknowledge, share_fetch
+from ottla.wire.messages.registry import ApiKey
+
+_MODULES = {ApiKey.PRODUCE: produce, ApiKey.SHARE_FETCH: share_fetch, ApiKey.SHARE_ACKNOWLEDGE: share_acknowledge}
+"""Each response has an endpoint type of its own; Fetch's is the default."""
 
 
 class LeaderIdAndEpoch(Protocol):
@@ -18,7 +22,7 @@ class LeaderIdAndEpoch(Protocol):
 def add_moved_leader(
     context: RequestContext,
     current_leader: LeaderIdAndEpoch,
-    node_endpoints: "list[produce.NodeEndpoint] | list[fetch.NodeEndpoint]",
+    node_endpoints: list[Any],
     topic: str,
     partition: int,
 ) -> None:
@@ -33,7 +37,8 @@ def add_moved_leader(
         return
     endpoint = advertised_endpoint(context, broker)
     if endpoint is not None:
-        made = (produce if context.api_key == 0 else fetch).NodeEndpoint(
+        module: Any = _MODULES.get(ApiKey(context.api_key), fetch)
+        made = module.NodeEndpoint(
             node_id=registration.leader, host=endpoint.host, port=endpoint.port, rack=broker.rack
         )
         node_endpoints.append(made)

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ottla.ports import Background, Clock, Random
+from ottla.ports import Background, Clock, ConnectionId, Random
+from ottla.types import Uuid
 
 if TYPE_CHECKING:
     from ottla.client_metrics.manager import ClientMetricsManager
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ottla.security.denials import Denials
     from ottla.security.quotas.client_quotas import ClientQuotas
     from ottla.share_state.coordinator import ShareCoordinator
+    from ottla.share_partitions.manager import SharePartitionManager
     from ottla.transactions.coordinator import TransactionCoordinator
     from ottla.transactions.producer_ids import ProducerIds
     from ottla.transactions.verifier import TransactionVerifier
@@ -56,7 +58,15 @@ class Services:
     quotas: "ClientQuotas"
     client_metrics: "ClientMetricsManager"
     delegation_tokens: "DelegationTokens"
+    share_partitions: "SharePartitionManager | None" = None
+    """None while ShareFetch and ShareAcknowledge are not served."""
     topics_in_flight: set[str] = field(default_factory=set)
     """Topics whose automatic creation has been requested from the controller, without a response so far."""
     check_tls: Callable[[Mapping[str, str]], None] = lambda _: None
     """Raises ConfigurationError if the certificates in these properties cannot be used."""
+
+    def on_connection_ended(self, connection: ConnectionId, client_instance_id: Uuid | None) -> None:
+        """Remove what parts of the node keep of a client's connection."""
+        self.client_metrics.remove_instance_of(connection, client_instance_id)
+        if self.share_partitions is not None:
+            self.share_partitions.on_connection_ended(connection)

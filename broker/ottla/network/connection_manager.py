@@ -443,7 +443,7 @@ class ConnectionManager:
         self._per_ip[state.info.peer.host] -= 1
         if not self._per_ip[state.info.peer.host]:
             del self._per_ip[state.info.peer.host]
-        self._services.client_metrics.remove_instance_of(state.info.connection, state.info.client_instance_id)
+        self._services.on_connection_ended(state.info.connection, state.info.client_instance_id)
         if state.info.heartbeats_of is not None:
             self._on_heartbeats_ended(*state.info.heartbeats_of)
         if state.info.follower_id is not None:

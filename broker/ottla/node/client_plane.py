@@ -81,6 +81,7 @@ class ClientPlane:
             quotas=self.quotas,
             delegation_tokens=metadata_plane.delegation_tokens,
             client_metrics=_new_client_metrics(config, clock, random),
+            share_partitions=data_plane.share_partitions,
         )
         data_plane.persister.on_missing_topic = lambda: create_internal_topic(self.services, SHARE_GROUP_STATE_TOPIC)
         self.connections = ConnectionManager(

@@ -9,7 +9,7 @@ from ottla.errors import StorageError
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.log.manager import LogManager
 from ottla.metadata.cache import MetadataCache
-from ottla.metadata.metadata_version import TRANSACTION_VERSION
+from ottla.metadata.metadata_version import SHARE_VERSION, TRANSACTION_VERSION
 from ottla.node import settings
 from ottla.node.metadata_plane import MetadataPlane
 from ottla.peers.client import PeerClient
@@ -17,8 +17,10 @@ from ottla.ports import BackgroundTasks, Clock, Disk, Random
 from ottla.purgatory import Delayed
 from ottla.replication.peer_brokers import PeerBrokers
 from ottla.replication.replica_manager import ReplicaManager
+from ottla.share_partitions.manager import SharePartitionManager
 from ottla.share_state.client import PersisterClient
 from ottla.share_state.coordinator import ShareCoordinator
+from ottla.share_state.persister import Persister
 from ottla.transactions.coordinator import TransactionCoordinator
 from ottla.transactions.offset_verification import OffsetCommitVerifier
 from ottla.transactions.producer_ids import ProducerIds
@@ -39,6 +41,7 @@ class DataPlane:
         broker_epoch: returns the epoch of the broker's registration.
         allocate_producer_ids: requests a block of producer ids from the controller.
         on_directory_failure: receives the path of a failed log directory, and the error.
+        share_state: keeps the state of share-partitions; None: this node serves no share groups.
         verifies_transactions: returns whether transactional appends are verified now, which is a dynamic setting.
 
     Raises of the constructor:
@@ -61,6 +64,7 @@ class DataPlane:
         allocate_producer_ids: Callable[[], Delayed[AllocateProducerIdsResponse]],
         on_directory_failure: Callable[[str, StorageError], None],
         verifies_transactions: Callable[[], bool],
+        share_state: Persister | None = None,
     ) -> None:
         metadata = metadata_plane.cache
         topic_config = settings.topic_log_config(config, metadata)
@@ -107,6 +111,16 @@ class DataPlane:
             CoordinatorPublisher(node_id=config.node_id, log=self._transactions_log, coordinator=self.transactions),
             CoordinatorPublisher(node_id=config.node_id, log=share_log, coordinator=self.share_coordinator),
         )
+        self.share_partitions: SharePartitionManager | None = None
+        if share_state is not None:
+            self.share_partitions = SharePartitionManager(
+                config=settings.share_partitions_config(config),
+                clock=clock,
+                replicas=self.replicas,
+                persister=share_state,
+                group_config=metadata.group_config,
+                share_version=lambda: metadata.feature_level(SHARE_VERSION),
+            )
 
     def _create_coordinators(
         self,

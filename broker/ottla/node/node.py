@@ -196,6 +196,8 @@ class Node:
         """
         config = self.config
         self._parts = [self.replicas, self.raft, self.peers, self.channel, *self._coordinators, self._snapshots]
+        if self.services.share_partitions is not None:
+            self._parts.append(self.services.share_partitions)
         publishers: list[MetadataPublisher] = [self.metadata, DynamicConfigPublisher(config, self._use_config)]
         if isinstance(self.authorizer, AclAuthorizer):
             publishers.insert(0, self.authorizer)

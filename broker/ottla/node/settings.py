@@ -41,6 +41,7 @@ from ottla.security.principal_mapping import PrincipalMapping
 from ottla.security.quotas.client_quotas import QuotaConfig
 from ottla.security.quotas.throttles import BROKER_CONNECTION_RATE
 from ottla.share_state.config import ShareStateConfig
+from ottla.share_partitions.settings import SharePartitionsConfig
 from ottla.transactions.config import TransactionConfig
 from ottla.types import ZERO_UUID
 from ottla.wire.acl_codes import ANONYMOUS_PRINCIPAL
@@ -225,6 +226,27 @@ def group_config(config: NodeConfig) -> GroupConfig:
             config.group_share_max_assignment_interval_ms,
         ),
         share_initialize_retry_interval_ms=config.group_share_initialize_retry_interval_ms,
+    )
+
+
+def share_partitions_config(config: NodeConfig) -> SharePartitionsConfig:
+    return SharePartitionsConfig(
+        record_lock_duration_ms=config.group_share_record_lock_duration_ms,
+        record_lock_duration_bounds_ms=(
+            config.group_share_min_record_lock_duration_ms,
+            config.group_share_max_record_lock_duration_ms,
+        ),
+        delivery_count_limit=config.group_share_delivery_count_limit,
+        delivery_count_limit_bounds=(
+            config.group_share_min_delivery_count_limit,
+            config.group_share_max_delivery_count_limit,
+        ),
+        partition_max_record_locks=config.group_share_partition_max_record_locks,
+        partition_max_record_locks_bounds=(
+            config.group_share_min_partition_max_record_locks,
+            config.group_share_max_partition_max_record_locks,
+        ),
+        share_sessions_max=config.group_share_max_share_sessions,
     )
 
 

@@ -20,7 +20,7 @@ UNKNOWN_COUNT = -1
 
 
 class SharePartitionKey(NamedTuple):
-    """A partition as one share group consumes it."""
+    """The share-partition that a state belongs to."""
 
     group_id: str
     topic_id: Uuid
@@ -30,7 +30,7 @@ class SharePartitionKey(NamedTuple):
 class StateBatch(NamedTuple):
     """Records from ``first_offset`` to ``last_offset``, both included, in one state.
 
-    ``delivery_state`` is 0 available, 2 acknowledged, 3 archived, 4 archiving as in Kafka; acquired records are kept as
+    ``delivery_state`` is 0 available, 2 acknowledged, 3 archiving, 4 archived as in Kafka; acquired records are kept as
     available. ``delivery_count`` is how often they were delivered.
     """
 
@@ -62,7 +62,7 @@ class ReadState(NamedTuple):
 
 
 class StateSummary(NamedTuple):
-    """The part of the state that is listed; only the error and its message mean something if there is an error."""
+    """Summary of a share-partition for lists; only the error and its message mean something if there is an error."""
 
     error: ErrorCode
     message: str | None = None

@@ -5,7 +5,7 @@ group.share.assignment.interval.ms INT 1000 0.. ms cluster-wide acted-on
     Rest between assignments of a share group.
 group.share.assignors LIST simple list+ - read-only known
     Server-side assignors of share groups.
-group.share.delivery.count.limit INT 5 2..10 - read-only known
+group.share.delivery.count.limit INT 5 2..10 - read-only acted-on
     How often a record is tried.
 group.share.heartbeat.interval.ms INT 5000 1.. ms read-only acted-on
     Heartbeat of share group members.
@@ -13,37 +13,37 @@ group.share.initialize.retry.interval.ms INT 30000 1.. ms read-only acted-on unl
     Rest before share state is initialized again.
 group.share.max.assignment.interval.ms INT 15000 0.. ms read-only acted-on
     Upper bound of a group's own value.
-group.share.max.delivery.count.limit INT 10 5..25 - read-only known
+group.share.max.delivery.count.limit INT 10 5..25 - read-only acted-on
     Upper bound of a group's own value.
 group.share.max.heartbeat.interval.ms INT 15000 1.. ms read-only acted-on
     Upper bound of a group's own value.
-group.share.max.partition.max.record.locks INT 4000 2000..10000 - read-only known
+group.share.max.partition.max.record.locks INT 4000 2000..10000 - read-only acted-on
     Upper bound of a group's own value.
-group.share.max.record.lock.duration.ms INT 60000 30000..3600000 ms read-only known
+group.share.max.record.lock.duration.ms INT 60000 30000..3600000 ms read-only acted-on
     Upper bound of a group's own value.
 group.share.max.session.timeout.ms INT 60000 1.. ms read-only acted-on
     Upper bound of a group's own value.
-group.share.max.share.sessions INT 2000 1.. - read-only known
+group.share.max.share.sessions INT 2000 1.. - read-only acted-on
     Share sessions that a broker remembers.
 group.share.max.size INT 200 1..1000 - read-only acted-on
     Members of one share group.
 group.share.min.assignment.interval.ms INT 0 0.. ms read-only acted-on
     Lower bound of a group's own value.
-group.share.min.delivery.count.limit INT 2 2..5 - read-only known
+group.share.min.delivery.count.limit INT 2 2..5 - read-only acted-on
     Lower bound of a group's own value.
 group.share.min.heartbeat.interval.ms INT 5000 1.. ms read-only acted-on
     Lower bound of a group's own value.
-group.share.min.partition.max.record.locks INT 100 100..2000 - read-only known
+group.share.min.partition.max.record.locks INT 100 100..2000 - read-only acted-on
     Lower bound of a group's own value.
-group.share.min.record.lock.duration.ms INT 15000 1000..30000 ms read-only known
+group.share.min.record.lock.duration.ms INT 15000 1000..30000 ms read-only acted-on
     Lower bound of a group's own value.
 group.share.min.session.timeout.ms INT 45000 1.. ms read-only acted-on
     Lower bound of a group's own value.
-group.share.partition.max.record.locks INT 2000 100..10000 - read-only known
+group.share.partition.max.record.locks INT 2000 100..10000 - read-only acted-on
     Records in flight of one share-partition.
 group.share.persister.class.name STRING org.apache.kafka.server.share.persister.DefaultStatePersister - - read-only known unlisted
     A Java class that keeps share state.
-group.share.record.lock.duration.ms INT 30000 1000..3600000 ms read-only known
+group.share.record.lock.duration.ms INT 30000 1000..3600000 ms read-only acted-on
     How long a member may hold a record.
 group.share.session.timeout.ms INT 45000 1.. ms read-only acted-on
     Silence after which a share group member is removed.

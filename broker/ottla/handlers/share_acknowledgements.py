@@ -1,0 +1,165 @@
+"""Acknowledgements in ShareFetch and ShareAcknowledge: checked, applied, and collected when they are written.
+
+Source: KafkaApis.handleAcknowledgements, validateAcknowledgementBatches of Apache Kafka 4.3.1.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.handlers.api import RequestContext
+from ottla.purgatory import Delayed
+from ottla.purgatory.steps import Steps
+from ottla.replication.partition import Partition
+from ottla.share_partitions.manager import SharePartitionManager
+from ottla.share_partitions.share_partition import AcknowledgementBatch
+from ottla.share_partitions.share_session_cache import SharedTopicPartition
+from ottla.share_state.persister import SharePartitionKey, StateResult
+from ottla.types import TopicPartition, Uuid
+from ottla.wire.acl_codes import Operation
+
+MEMBER_ID_MAX: Final = 36
+_RENEW: Final = 4
+_FIRST_VERSION_WITH_RENEW: Final = 2
+_TYPES_PER_STEP: Final = 256
+
+
+class SentBatch(Protocol):
+    """An acknowledgement batch of either request."""
+
+    first_offset: int
+    last_offset: int
+    acknowledge_types: list[int]
+
+
+class SentPartition(Protocol):
+    """A partition of either request."""
+
+    partition_index: int
+
+    @property
+    def acknowledgement_batches(self) -> Sequence[SentBatch]: ...
+
+
+class SentTopic(Protocol):
+    """A topic of either request."""
+
+    topic_id: Uuid
+
+    @property
+    def partitions(self) -> Sequence[SentPartition]: ...
+
+
+class SharedPartition(NamedTuple):
+    """A partition of this node with the key of what a group has of it."""
+
+    partition: Partition
+    key: SharePartitionKey
+
+
+Acknowledged = dict[SharedTopicPartition, Delayed[StateResult]]
+
+
+def require_manager(context: RequestContext) -> SharePartitionManager:
+    """Return the manager of a node that serves share groups.
+
+    Raises:
+        KafkaError: UNSUPPORTED_VERSION, share.version is 0.
+    """
+    manager = context.services.share_partitions
+    if manager is None or not manager.is_enabled:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    return manager
+
+
+def require_member(context: RequestContext, group_id: str | None, member_id: str | None) -> None:
+    """Check the fields that each request has.
+
+    Raises:
+        KafkaError: INVALID_REQUEST, GROUP_AUTHORIZATION_FAILED.
+    """
+    if group_id is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    context.require_on_group(Operation.READ, group_id)
+    if not member_id or len(member_id) > MEMBER_ID_MAX:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+
+
+def find_partition(context: RequestContext, group_id: str, wanted: SharedTopicPartition) -> SharedPartition:
+    """Return the partition that a client names by topic id.
+
+    Raises:
+        KafkaError: UNKNOWN_TOPIC_ID, TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER.
+    """
+    services = context.services
+    topic = services.metadata.topic_name(wanted.topic_id)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+    if not context.may_on_topic(Operation.READ, topic):
+        raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if services.metadata.partition(TopicPartition(topic, wanted.partition)) is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    partition = services.replicas.get(topic, wanted.partition)
+    return SharedPartition(partition, SharePartitionKey(group_id, *wanted))
+
+
+def acknowledge(
+    context: RequestContext, group_id: str, member_id: str, topics: Sequence[SentTopic], *, is_renew: bool
+) -> Steps[Acknowledged]:
+    """Apply the acknowledgements of each partition, in slices."""
+    results: Acknowledged = {}
+    supports_renew = context.api_version >= _FIRST_VERSION_WITH_RENEW
+    for topic in topics:
+        for sent in topic.partitions:
+            if not sent.acknowledgement_batches:
+                continue
+            wanted = SharedTopicPartition(topic.topic_id, sent.partition_index)
+            try:
+                batches = yield from _checked(
+                    sent.acknowledgement_batches, supports_renew=supports_renew, allows_renew=is_renew
+                )
+                results[wanted] = yield from _acknowledge_partition(context, group_id, member_id, wanted, batches)
+            except KafkaError as error:
+                results[wanted] = Delayed.of(StateResult(error.code, error.message))
+            yield None
+    return results
+
+
+def _acknowledge_partition(
+    context: RequestContext,
+    group_id: str,
+    member_id: str,
+    wanted: SharedTopicPartition,
+    batches: list[AcknowledgementBatch],
+) -> Steps[Delayed[StateResult]]:
+    partition, key = find_partition(context, group_id, wanted)
+    partition.require_leadership(-1)
+    share_partition = require_manager(context).find(key, partition)
+    if share_partition is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    now_ms = context.services.clock.monotonic_ms()
+    return (yield from share_partition.acknowledge(member_id, batches, now_ms=now_ms))
+
+
+def _checked(
+    sent: Sequence[SentBatch], *, supports_renew: bool, allows_renew: bool
+) -> Steps[list[AcknowledgementBatch]]:
+    """Return the batches of a partition.
+
+    Raises:
+        KafkaError: INVALID_REQUEST: ranges out of order, or types that do not fit them or do not exist.
+    """
+    type_max = _RENEW if supports_renew else _RENEW - 1
+    previous_last, batches = -1, []
+    for number, batch in enumerate(sent, 1):
+        types, size = batch.acknowledge_types, batch.last_offset - batch.first_offset + 1
+        is_in_order = batch.first_offset <= batch.last_offset and batch.first_offset >= previous_last
+        if not is_in_order or not types or (len(types) > 1 and len(types) != size):
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        if min(types) < 0 or max(types) > type_max or (not allows_renew and _RENEW in types):
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        previous_last = batch.last_offset
+        batches.append(AcknowledgementBatch(batch.first_offset, batch.last_offset, bytes(types)))
+        if number % _TYPES_PER_STEP == 0:
+            yield None
+    return batches

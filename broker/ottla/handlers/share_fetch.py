@@ -1,0 +1,252 @@
+"""ShareFetch (api key 78, v1-v2): acquire records for a member of a share group (KIP-932).
+
+v1 acknowledgements with the fetch; v2 acquire modes, and renewal of acquisition locks. Epoch 0 opens a share session,
+-1 closes it. Not implemented: fetch quotas delay no ShareFetch.
+Source: ShareFetchRequest.json; KafkaApis.handleShareFetchRequest of Apache Kafka 4.3.1.
+"""
+
+import re
+from typing import Any, Final
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.handlers.api import HandlerResult, RequestContext, serves
+from ottla.handlers.moved_leader import add_moved_leader
+from ottla.handlers.share_acknowledgements import (
+    Acknowledged,
+    acknowledge,
+    find_partition,
+    require_manager,
+    require_member,
+)
+from ottla.purgatory import Delayed
+from ottla.purgatory.delayed import when_all
+from ottla.purgatory.steps import Steps
+from ottla.replication.partition import Partition
+from ottla.share_partitions.manager import SharePartitionManager
+from ottla.share_partitions.share_fetch_round import FetchedShare, ShareFetchLimits, ShareFetchRound
+from ottla.share_partitions.share_partition import SharePartition
+from ottla.share_partitions.share_session_cache import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    SharedTopicPartition,
+    ShareSession,
+    ShareSessionKey,
+)
+from ottla.share_state.persister import StateResult
+from ottla.types import Offset
+from ottla.wire.messages.share_fetch import (
+    AcquiredRecords,
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+
+_FIRST_VERSION_WITH_MODES: Final = 2
+_RECORD_LIMIT: Final = 1
+_MOVED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+_NOTHING: Final = FetchedShare()
+_DURATION: Final = re.compile(
+    r"by_duration:P(?:([0-9]+)D)?(?:T(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+)(?:\.([0-9]+))?S)?)?", re.IGNORECASE
+)
+
+
+@serves(api_key=78, versions=range(1, 3))
+def share_fetch(context: RequestContext, request: ShareFetchRequest) -> Steps[HandlerResult]:
+    """Apply the acknowledgements, then acquire; respond when both are done."""
+    key = ShareSessionKey(request.group_id or "", request.member_id or "")
+    try:
+        manager = require_manager(context)
+        require_member(context, request.group_id, request.member_id)
+        has_acknowledgements = any(
+            part.acknowledgement_batches for topic in request.topics for part in topic.partitions
+        )
+        _check_renewal(context, request)
+        session = _open_session(context, manager, key, request, has_acknowledgements=has_acknowledgements)
+    except KafkaError as error:
+        if error.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED:
+            return _after_wait(context, request, ShareFetchResponse(error_code=error.code))
+        return ShareFetchResponse(error_code=error.code)
+    if request.share_acquire_mode not in (0, _RECORD_LIMIT):
+        return ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+    acknowledged: Acknowledged = {}
+    if has_acknowledgements:
+        acknowledged = yield from acknowledge(context, *key, request.topics, is_renew=request.is_renew_ack)
+    waiting: list[Delayed[Any]] = list(acknowledged.values())
+    fetch = None
+    if request.share_session_epoch == FINAL_EPOCH:
+        manager.sessions.close(key)
+        waiting += yield from manager.release(session)
+    elif not _is_renewal(context, request):
+        yield from _create_missing(context, manager, key.group_id, session)
+        fetch = _new_round(context, manager, request, session)
+        waiting.append((yield from fetch.start(context.received_at_ms + request.max_wait_ms)))
+    result = when_all(waiting).then(lambda _: _response(context, manager, request, session, acknowledged, fetch))
+
+    def abandon() -> None:
+        for each in waiting:
+            each.abandon()
+
+    result.on_abandon = abandon
+    return result
+
+
+def _is_renewal(context: RequestContext, request: ShareFetchRequest) -> bool:
+    return context.api_version >= _FIRST_VERSION_WITH_MODES and request.is_renew_ack
+
+
+def _check_renewal(context: RequestContext, request: ShareFetchRequest) -> None:
+    """Reject a renewal that would also fetch."""
+    wants_records = request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms
+    if _is_renewal(context, request) and wants_records:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+
+
+def _open_session(
+    context: RequestContext,
+    manager: SharePartitionManager,
+    key: ShareSessionKey,
+    request: ShareFetchRequest,
+    *,
+    has_acknowledgements: bool,
+) -> ShareSession:
+    """Return the session of the request, updated by it."""
+    sessions, epoch = manager.sessions, request.share_session_epoch
+    if epoch == FINAL_EPOCH:
+        return sessions.require(key)
+    added = [
+        SharedTopicPartition(topic.topic_id, part.partition_index)
+        for topic in request.topics
+        for part in topic.partitions
+    ]
+    if epoch == INITIAL_EPOCH:
+        if has_acknowledgements:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        session = sessions.open(key, context.connection.connection)
+        session.update(added, ())
+        return session
+    session = sessions.advance(key, epoch)
+    removed = [
+        SharedTopicPartition(topic.topic_id, part)
+        for topic in request.forgotten_topics_data
+        for part in topic.partitions
+    ]
+    session.update(added, removed)
+    return session
+
+
+def _after_wait(context: RequestContext, request: ShareFetchRequest, response: ShareFetchResponse) -> HandlerResult:
+    """Delay an error that the client would provoke again at once."""
+    return context.services.replicas.fetch_purgatory.watch(
+        (),
+        deadline_ms=context.received_at_ms + max(request.max_wait_ms, 0),
+        try_complete=lambda: None,
+        on_deadline=lambda: response,
+        is_tried=True,
+    )
+
+
+def _create_missing(
+    context: RequestContext, manager: SharePartitionManager, group_id: str, session: ShareSession
+) -> Steps[None]:
+    """Create share-partitions that no member has fetched yet in this leader epoch."""
+    for number, wanted in enumerate(list(session.partitions), 1):
+        try:
+            partition, key = find_partition(context, group_id, wanted)
+        except KafkaError:
+            continue
+        if partition.is_leader and manager.find(key, partition) is None:
+            reset = manager.settings.auto_offset_reset(group_id)
+            initial_offset = None
+            if reset.startswith("by_duration"):
+                initial_offset = yield from _offset_of_duration(context, partition, reset)
+            if partition.is_leader and manager.find(key, partition) is None:
+                manager.create(key, partition, initial_offset)
+        if number % 8 == 0:
+            yield None
+
+
+def _offset_of_duration(context: RequestContext, partition: Partition, reset: str) -> Steps[Offset]:
+    match = _DURATION.fullmatch(reset)
+    days, hours, minutes, seconds = (int(each or 0) for each in match.groups()[:4]) if match else (0, 0, 0, 0)
+    back_ms = (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1_000
+    found = yield from partition.log.offset_for_timestamp(
+        context.services.clock.wall_ms() - back_ms, context.off_loop()
+    )
+    return partition.log.high_watermark if found is None else min(found.offset, partition.log.high_watermark)
+
+
+def _new_round(
+    context: RequestContext, manager: SharePartitionManager, request: ShareFetchRequest, session: ShareSession
+) -> ShareFetchRound:
+    group_id, member_id = session.key
+    services = context.services
+
+    def find(wanted: SharedTopicPartition) -> tuple[Partition, SharePartition]:
+        partition, key = find_partition(context, group_id, wanted)
+        share_partition = manager.find(key, partition)
+        if share_partition is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return partition, share_partition
+
+    partitions = list(session.partitions)
+    first = request.share_session_epoch % len(partitions) if partitions else 0
+    limits = ShareFetchLimits(
+        member_id=member_id,
+        min_bytes=request.min_bytes,
+        max_bytes=min(request.max_bytes, services.config.fetch_max_bytes),
+        records_max=request.max_records,
+        batch_size=request.batch_size,
+        is_record_limit=request.share_acquire_mode == _RECORD_LIMIT,
+        reads_committed=manager.settings.reads_committed(group_id),
+    )
+    return ShareFetchRound(
+        services.replicas, limits, partitions[first:] + partitions[:first], find, services.clock.monotonic_ms
+    )
+
+
+def _response(
+    context: RequestContext,
+    manager: SharePartitionManager,
+    request: ShareFetchRequest,
+    session: ShareSession,
+    acknowledged: Acknowledged,
+    fetch: ShareFetchRound | None,
+) -> ShareFetchResponse:
+    response = ShareFetchResponse(
+        acquisition_lock_timeout_ms=manager.settings.record_lock_duration_ms(session.key.group_id)
+    )
+    fetched = {} if fetch is None else fetch.fetched
+    listed = dict.fromkeys((*acknowledged, *fetched))
+    if request.share_session_epoch == INITIAL_EPOCH and request.max_records > 0 and request.max_bytes > 0:
+        listed |= session.partitions
+    topics: dict[bytes, ShareFetchableTopicResponse] = {}
+    for wanted in listed:
+        topic = topics.get(wanted.topic_id)
+        if topic is None:
+            topic = topics[wanted.topic_id] = ShareFetchableTopicResponse(topic_id=wanted.topic_id)
+            response.responses.append(topic)
+        result = acknowledged.get(wanted)
+        data = _partition_data(
+            wanted, fetched.get(wanted, _NOTHING), StateResult(ErrorCode.NONE) if result is None else result.value
+        )
+        name = context.services.metadata.topic_name(wanted.topic_id)
+        if name is not None and (data.error_code in _MOVED or data.acknowledge_error_code in _MOVED):
+            add_moved_leader(context, data.current_leader, response.node_endpoints, name, wanted.partition)
+        topic.partitions.append(data)
+    return response
+
+
+def _partition_data(wanted: SharedTopicPartition, found: FetchedShare, acknowledged: StateResult) -> PartitionData:
+    return PartitionData(
+        partition_index=wanted.partition,
+        error_code=found.error,
+        error_message=found.message,
+        acknowledge_error_code=acknowledged.error,
+        acknowledge_error_message=acknowledged.message,
+        records=b"" if found.records is None else found.records,
+        acquired_records=[
+            AcquiredRecords(first_offset=first, last_offset=last, delivery_count=count)
+            for first, last, count in found.acquired
+        ],
+    )

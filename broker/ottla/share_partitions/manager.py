@@ -1,0 +1,184 @@
+"""`SharePartitionManager`: the share-partitions of this node, the share sessions, and what is due by time.
+
+A share-partition belongs to one leader epoch of its partition: it is dropped when this node leads the partition no more
+or in another epoch, when the topic is deleted, and when a write is fenced. Members then fetch from the new leader.
+
+Source: SharePartitionManager, SharePartitionCache of Apache Kafka 4.3.1.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.ports import Clock, ConnectionId
+from ottla.purgatory import Delayed
+from ottla.purgatory.steps import Steps
+from ottla.replication.partition import Partition
+from ottla.replication.replica_manager import ReplicaManager
+from ottla.share_partitions.settings import ShareGroupSettings, SharePartitionsConfig
+from ottla.share_partitions.share_partition import SharePartition
+from ottla.share_partitions.share_session_cache import ShareSession, ShareSessionCache, ShareSessionKey
+from ottla.share_state.persister import Persister, SharePartitionKey, StateResult
+from ottla.types import Offset
+
+_CHECK_INTERVAL_MS: Final = 100
+"""How late a lock may time out; locks are of a second at least."""
+_CHECKED_PER_TICK: Final = 256
+_STEPS_PER_TICK: Final = 4
+_PARTITIONS_PER_STEP: Final = 32
+
+
+class SharePartitionManager:
+    """See the module.
+
+    Args of the constructor:
+        group_config: returns a group's own settings.
+        share_version: returns the finalized level of share.version.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: SharePartitionsConfig,
+        clock: Clock,
+        replicas: ReplicaManager,
+        persister: Persister,
+        group_config: Callable[[str], Mapping[str, str]],
+        share_version: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._replicas = replicas
+        self._persister = persister
+        self._share_version = share_version
+        self.settings = ShareGroupSettings(lambda: self._config, group_config)
+        self.sessions = ShareSessionCache(lambda: self._config.share_sessions_max)
+        self._share_partitions: dict[SharePartitionKey, tuple[SharePartition, Partition]] = {}
+        self._to_check: dict[SharePartitionKey, None] = {}
+        """Share-partitions in the order in which their leadership and log start are checked."""
+        self._releases: deque[Steps[object]] = deque()
+        self._left_to_check = 0
+        self._next_check_ms = 0
+
+    def __len__(self) -> int:
+        """Return the number of share-partitions."""
+        return len(self._share_partitions)
+
+    def use_config(self, config: SharePartitionsConfig) -> None:
+        """Apply settings that were changed while the node runs."""
+        self._config = config
+
+    @property
+    def is_enabled(self) -> bool:
+        return self._share_version() >= 1
+
+    # --- share-partitions
+
+    def find(self, key: SharePartitionKey, partition: Partition) -> SharePartition | None:
+        """Return the share-partition of this leader epoch; one of an older epoch is dropped."""
+        found = self._share_partitions.get(key)
+        if found is None:
+            return None
+        share_partition, led = found
+        if led is not partition or share_partition.leader_epoch != partition.leader_epoch or not partition.is_leader:
+            self._drop(share_partition)
+            return None
+        share_partition.on_log_start(partition.log.log_start_offset)
+        return share_partition
+
+    def create(self, key: SharePartitionKey, partition: Partition, initial_offset: Offset | None) -> SharePartition:
+        """Create the share-partition and read its state; ``initial_offset`` for a start by duration."""
+        share_partition = SharePartition(
+            key,
+            leader_epoch=partition.leader_epoch,
+            persister=self._persister,
+            settings=self.settings,
+            initial_offset=lambda reset: _initial_offset(partition, reset, initial_offset),
+            on_available=self._wake,
+            on_fenced=self._drop,
+        )
+        self._share_partitions[key] = share_partition, partition
+        self._to_check[key] = None
+        share_partition.initialize().on_complete(lambda _: self._wake(key))
+        return share_partition
+
+    def _drop(self, share_partition: SharePartition) -> None:
+        found = self._share_partitions.get(share_partition.key)
+        if found is not None and found[0] is share_partition:
+            del self._share_partitions[share_partition.key]
+        share_partition.fence()
+        self._wake(share_partition.key)
+
+    def _wake(self, key: SharePartitionKey) -> None:
+        self._replicas.fetch_purgatory.check(key)
+
+    # --- members
+
+    def release(self, session: ShareSession) -> Steps[list[Delayed[StateResult]]]:
+        """Release what a session's member has acquired, in slices."""
+        return self._release_member(session.key, session)
+
+    def _release_member(self, key: ShareSessionKey, session: ShareSession) -> Steps[list[Delayed[StateResult]]]:
+        written = []
+        for number, each in enumerate(session.partitions, 1):
+            found = self._share_partitions.get(SharePartitionKey(key.group_id, *each))
+            if found is not None:
+                written.append((yield from found[0].release_member(key.member_id)))
+            if number % _PARTITIONS_PER_STEP == 0:
+                yield None
+        return written
+
+    def on_connection_ended(self, connection: ConnectionId) -> None:
+        """Close the connection's sessions; their records are released in slices at the next ticks."""
+        for session in self.sessions.close_connection(connection):
+            self._releases.append(self.release(session))
+
+    # --- time
+
+    def tick(self, now_ms: int) -> int | None:
+        """Release timed out records, and check some share-partitions; return when to be called again."""
+        for _ in range(_STEPS_PER_TICK):
+            if not self._releases:
+                break
+            try:
+                next(self._releases[0])
+            except StopIteration:
+                self._releases.popleft()
+        if now_ms >= self._next_check_ms and not self._left_to_check:
+            self._left_to_check = len(self._to_check)
+            self._next_check_ms = now_ms + _CHECK_INTERVAL_MS
+        for _ in range(min(self._left_to_check, _CHECKED_PER_TICK)):
+            self._left_to_check -= 1
+            key = next(iter(self._to_check))
+            del self._to_check[key]
+            self._check(key, now_ms)
+        return self.next_deadline_ms()
+
+    def _check(self, key: SharePartitionKey, now_ms: int) -> None:
+        """Drop a share-partition that this node does not lead any more, release its timed out records."""
+        found = self._share_partitions.get(key)
+        if found is None:
+            return
+        share_partition, partition = found
+        if not self._replicas.holds(partition) or self.find(key, partition) is not share_partition:
+            self._drop(share_partition)
+            return
+        self._to_check[key] = None
+        if share_partition.due_ms() <= now_ms:
+            self._releases.append(share_partition.expire_locks(now_ms))
+
+    def next_deadline_ms(self) -> int | None:
+        if self._releases or self._left_to_check:
+            return self._clock.monotonic_ms()
+        return self._next_check_ms if self._share_partitions else None
+
+
+def _initial_offset(partition: Partition, reset: str, by_duration: Offset | None) -> Offset:
+    if reset == "earliest":
+        return partition.log.log_start_offset
+    if by_duration is not None:
+        return by_duration
+    if not partition.is_leader:
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return partition.log.high_watermark

@@ -1,0 +1,112 @@
+"""`ShareSessionCache`: the partitions that each member of a share group fetches, and the epoch of its next request.
+
+Epoch 0 opens a session and replaces an older one of the member, -1 closes it. A session ends with its connection.
+
+Source: ShareSessionCache, SharePartitionManager.newContext, acknowledgeSessionUpdate of Apache Kafka 4.3.1.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.ports import ConnectionId
+from ottla.types import Uuid
+
+INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+_EPOCH_MAX: Final = 2**31 - 1
+
+
+class ShareSessionKey(NamedTuple):
+    """Whose session it is."""
+
+    group_id: str
+    member_id: str
+
+
+class SharedTopicPartition(NamedTuple):
+    """A partition of a session."""
+
+    topic_id: Uuid
+    partition: int
+
+
+class ShareSession:
+    """The session of one member; ``epoch`` is that of its next request."""
+
+    __slots__ = ("connection", "epoch", "key", "partitions")
+
+    def __init__(self, key: ShareSessionKey, connection: ConnectionId) -> None:
+        self.key = key
+        self.connection = connection
+        self.epoch = 1
+        self.partitions: dict[SharedTopicPartition, None] = {}
+
+    def update(self, added: Iterable[SharedTopicPartition], removed: Iterable[SharedTopicPartition]) -> None:
+        self.partitions.update(dict.fromkeys(added))
+        for each in removed:
+            self.partitions.pop(each, None)
+
+
+class ShareSessionCache:
+    """See the module; ``sessions_max`` returns group.share.max.share.sessions."""
+
+    def __init__(self, sessions_max: Callable[[], int]) -> None:
+        self._sessions_max = sessions_max
+        self._sessions: dict[ShareSessionKey, ShareSession] = {}
+        self._by_connection: dict[ConnectionId, dict[ShareSessionKey, None]] = {}
+
+    def __len__(self) -> int:
+        """Return the number of sessions."""
+        return len(self._sessions)
+
+    def open(self, key: ShareSessionKey, connection: ConnectionId) -> ShareSession:
+        """Open a session.
+
+        Raises:
+            KafkaError: SHARE_SESSION_LIMIT_REACHED.
+        """
+        self.close(key)
+        if len(self._sessions) >= self._sessions_max():
+            raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+        session = self._sessions[key] = ShareSession(key, connection)
+        self._by_connection.setdefault(connection, {})[key] = None
+        return session
+
+    def require(self, key: ShareSessionKey) -> ShareSession:
+        """Return the session.
+
+        Raises:
+            KafkaError: SHARE_SESSION_NOT_FOUND.
+        """
+        session = self._sessions.get(key)
+        if session is None:
+            raise KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND)
+        return session
+
+    def advance(self, key: ShareSessionKey, epoch: int) -> ShareSession:
+        """Return the session of a request with this epoch, and expect the next one.
+
+        Raises:
+            KafkaError: SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH.
+        """
+        session = self.require(key)
+        if session.epoch != epoch:
+            raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+        session.epoch = 1 if epoch == _EPOCH_MAX else epoch + 1
+        return session
+
+    def close(self, key: ShareSessionKey) -> ShareSession | None:
+        """Remove and return the session."""
+        session = self._sessions.pop(key, None)
+        if session is not None:
+            keys = self._by_connection[session.connection]
+            del keys[key]
+            if not keys:
+                del self._by_connection[session.connection]
+        return session
+
+    def close_connection(self, connection: ConnectionId) -> list[ShareSession]:
+        """Remove and return the sessions of a connection that has ended."""
+        closed = [self.close(key) for key in list(self._by_connection.get(connection, ()))]
+        return [session for session in closed if session is not None]

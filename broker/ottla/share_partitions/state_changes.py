@@ -1,0 +1,301 @@
+"""`StateChanges`: changes of records in flight that become final once the share coordinator has them.
+
+Source: SharePartition.acknowledgeBatchRecords, rollbackOrProcessStateUpdates of Apache Kafka 4.3.1.
+"""
+
+import re
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.share_partitions.acquisition_locks import NO_LOCK, AcquisitionLock
+from ottla.share_partitions.in_flight_batch import InFlightBatch
+from ottla.share_partitions.in_flight_window import InFlightWindow
+from ottla.share_partitions.record_state import (
+    ACQUIRED,
+    FINISH,
+    IS_COMPLETE,
+    IS_PENDING,
+    ROLL_BACK,
+    RUNS,
+    STATE_MASK,
+    STATES,
+    WRITTEN,
+    AcknowledgeType,
+    change_table,
+    release_table,
+)
+from ottla.share_state.persister import StateBatch
+from ottla.types import Offset
+
+_RUNS_PER_PART: Final = 256
+_RENEW: Final = int(AcknowledgeType.RENEW)
+_IS_TYPE: Final = tuple(bytes(255 if value == wanted else 0 for value in range(256)) for wanted in range(5))
+_IS_ACQUIRED: Final = bytes(255 if value & STATE_MASK == ACQUIRED else 0 for value in range(256))
+_HELD_RUNS: Final = re.compile(rb"\xff+")
+
+NOT_ACQUIRED: Final = "The batch cannot be acknowledged. The batch is not in the acquired state."
+SUBSET_NOT_ACQUIRED: Final = "The batch cannot be acknowledged. The subset batch is not in the acquired state."
+OFFSET_NOT_ACQUIRED: Final = "The offset cannot be acknowledged. The offset is not acquired."
+NOT_OWNER: Final = "Member is not the owner of batch record"
+NOT_OWNER_OF_OFFSET: Final = "Member is not the owner of offset"
+
+
+def _rejected(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD_STATE, message)
+
+
+class StateChanges:
+    """See the module: the changes of one request; `finish` or `roll_back` ends them."""
+
+    def __init__(self, window: InFlightWindow, delivery_count_limit: int) -> None:
+        self._window = window
+        self._limit = delivery_count_limit
+        self._ranges: list[tuple[Offset, Offset]] = []
+
+    def __len__(self) -> int:
+        """Return the number of changed ranges."""
+        return len(self._ranges)
+
+    def acknowledge(
+        self, batch: InFlightBatch, member_id: str, first_offset: Offset, last_offset: Offset, types: bytes
+    ) -> list[tuple[Offset, Offset]]:
+        """Change the batch's records in this range, whose acknowledge types are ``types``, one for all or one for each.
+
+        Returns:
+            The ranges whose lock is to be renewed, which have not changed.
+
+        Raises:
+            KafkaError: INVALID_RECORD_STATE, a record is not acquired by this member.
+        """
+        start, stop = batch.indexes(max(first_offset, self._window.start_offset), last_offset)
+        if start >= stop:
+            return []
+        is_whole = start == 0 and stop == len(batch)
+        if batch.cells is None:
+            self._require_batch(batch, member_id)
+        if batch.cells is None and is_whole and len(types) == 1:
+            return self._change(batch, 0, stop, types[0])
+        self._require_offsets(batch, member_id, start, stop)
+        if len(types) == 1:
+            return self._change(batch, start, stop, types[0])
+        from_type = batch.first_offset + start - first_offset
+        return self._change_each(batch, start, stop, types[from_type : from_type + stop - start])
+
+    def release(self, batch: InFlightBatch, lock: AcquisitionLock) -> None:
+        """Release what the lock still has of this batch, once that is written."""
+        self._change_held(batch, lock, change_table(AcknowledgeType.RELEASE, self._limit))
+
+    def expire(self, batch: InFlightBatch, lock: AcquisitionLock) -> None:
+        """Release what an ended lock still has, for good: nothing waits for the write."""
+        # The locks that the cells name are not found any more, which is as good as none.
+        self._change_held(batch, lock, release_table(self._limit))
+
+    def _change_held(self, batch: InFlightBatch, lock: AcquisitionLock, table: bytes) -> None:
+        start, stop = batch.indexes(max(lock.first_offset, self._window.start_offset), lock.last_offset)
+        if start >= stop:
+            return
+        if batch.cells is None or batch.locks is None:
+            if batch.lock != lock.number or batch.cell & STATE_MASK != ACQUIRED:
+                return
+            self._window.complete_count += batch.change(start, stop, table)
+            self._note(batch.first_offset + start, batch.first_offset + stop - 1)
+            return
+        old = bytes(batch.cells[start:stop])
+        locks, number = batch.locks[start:stop], lock.number
+        if locks.count(number) == len(locks):
+            owned = b"\xff" * len(locks)
+        else:
+            owned = bytes(255 if each == number else 0 for each in locks)
+        mask = _and(old.translate(_IS_ACQUIRED), owned)
+        changed = _select(mask, old.translate(table), old)
+        self._window.complete_count += changed.translate(IS_COMPLETE).count(1) - old.translate(IS_COMPLETE).count(1)
+        batch.cells[start:stop] = changed
+        base = batch.first_offset + start
+        for run in _HELD_RUNS.finditer(mask):
+            self._note(base + run.start(), base + run.end() - 1)
+
+    def writes(self) -> Iterator[tuple["StateChanges", tuple[StateBatch, ...]]]:
+        """Yield the changes in parts that are written one by one, each with its records as they will be.
+
+        The parts are small: each is finished or rolled back in one go, when the share coordinator responds.
+        """
+        part, found = StateChanges(self._window, self._limit), []
+        for first_offset, last_offset in self._ranges:
+            for batch in self._window.overlapping(first_offset, last_offset):
+                base = max(first_offset, batch.first_offset)
+                # Runs are found in a copy: between two parts the window may change.
+                for run in RUNS.finditer(batch.cells_between(base, last_offset).translate(WRITTEN)):
+                    value, first, last = run[1][0], base + run.start(), base + run.end() - 1
+                    found.append(StateBatch(first, last, value & STATE_MASK, value >> 3))
+                    part._note(first, last)
+                    if len(found) >= _RUNS_PER_PART:
+                        yield part, tuple(found)
+                        part, found = StateChanges(self._window, self._limit), []
+        if found:
+            yield part, tuple(found)
+
+    def drop_locks(self, batch: InFlightBatch, start: int, stop: int) -> None:
+        """End the locks of these records."""
+        self._release_locks(batch, start, stop)
+
+    def renew(self, batch: InFlightBatch, start: int, stop: int, member_id: str, deadline_ms: int) -> None:
+        """Replace the locks of these records with one that ends later."""
+        self._release_locks(batch, start, stop)
+        first_offset, last_offset = batch.first_offset + start, batch.first_offset + stop - 1
+        lock = self._window.locks.add(member_id, deadline_ms, first_offset, last_offset, stop - start)
+        if batch.locks is None and stop - start < len(batch):
+            batch.split()
+        _set_locks(batch, start, stop, lock)
+
+    def finish(self) -> None:
+        """Make the changes final."""
+        for batch, start, stop in self._changed():
+            batch.change(start, stop, FINISH)
+            self._release_locks(batch, start, stop)
+        self._window.is_next_in_window = True
+        self._ranges.clear()
+
+    def roll_back(self) -> None:
+        """Undo the changes; records whose lock has ended meanwhile are released."""
+        for batch, start, stop in self._changed():
+            self._window.complete_count += batch.change(start, stop, ROLL_BACK)
+            for lock in _distinct_locks(batch, start, stop):
+                if self._window.locks.find(lock) is None:
+                    self._release_ended(batch, start, stop, lock)
+        self._ranges.clear()
+
+    def _note(self, first_offset: Offset, last_offset: Offset) -> None:
+        """Note a changed range; it continues the last one if it follows it."""
+        if self._ranges and self._ranges[-1][1] + 1 == first_offset:
+            self._ranges[-1] = (self._ranges[-1][0], last_offset)
+        else:
+            self._ranges.append((first_offset, last_offset))
+
+    def _changed(self) -> Iterator[tuple[InFlightBatch, int, int]]:
+        """Yield batch, start and stop of what has been changed and is still in the window."""
+        for first_offset, last_offset in self._ranges:
+            for batch in self._window.overlapping(first_offset, last_offset):
+                start, stop = batch.indexes(max(first_offset, self._window.start_offset), last_offset)
+                if start < stop:
+                    yield batch, start, stop
+
+    def _require_batch(self, batch: InFlightBatch, member_id: str) -> None:
+        lock = self._window.locks.find(batch.lock)
+        if batch.cell & STATE_MASK != ACQUIRED or lock is None:
+            raise _rejected(NOT_ACQUIRED)
+        if lock.member_id != member_id:
+            raise _rejected(NOT_OWNER)
+
+    def _require_offsets(self, batch: InFlightBatch, member_id: str, start: int, stop: int) -> None:
+        if batch.cells is None or batch.locks is None:
+            return
+        states = batch.cells[start:stop].translate(STATES)
+        find = self._window.locks.find
+        owned = {
+            number for number in set(batch.locks[start:stop]) if (lock := find(number)) and lock.member_id == member_id
+        }
+        if states.count(ACQUIRED) == stop - start and owned >= set(batch.locks[start:stop]):
+            return
+        for index in range(start, stop):
+            if states[index - start] != ACQUIRED:
+                raise _rejected(OFFSET_NOT_ACQUIRED)
+            if batch.locks[index] not in owned:
+                raise _rejected(NOT_OWNER_OF_OFFSET)
+
+    def _change(
+        self, batch: InFlightBatch, start: int, stop: int, acknowledge_type: int
+    ) -> list[tuple[Offset, Offset]]:
+        first_offset, last_offset = batch.first_offset + start, batch.first_offset + stop - 1
+        if acknowledge_type == _RENEW:
+            return [(first_offset, last_offset)]
+        self._window.complete_count += batch.change(start, stop, change_table(acknowledge_type, self._limit))
+        self._note(first_offset, last_offset)
+        return []
+
+    def _change_each(self, batch: InFlightBatch, start: int, stop: int, types: bytes) -> list[tuple[Offset, Offset]]:
+        """Change each record by its own type, all at once, by masks over integers."""
+        cells, _ = batch.split()
+        old = bytes(cells[start:stop])
+        changed = 0
+        for acknowledge_type in set(types):
+            is_renew = acknowledge_type == _RENEW
+            new = old if is_renew else old.translate(change_table(acknowledge_type, self._limit))
+            mask = types.translate(_IS_TYPE[acknowledge_type])
+            changed |= int.from_bytes(new, "little") & int.from_bytes(mask, "little")
+        before = batch.complete_count(batch.first_offset + start, batch.first_offset + stop - 1)
+        cells[start:stop] = changed.to_bytes(stop - start, "little")
+        after = batch.complete_count(batch.first_offset + start, batch.first_offset + stop - 1)
+        self._window.complete_count += after - before
+        base = batch.first_offset + start
+        is_renewed = types.translate(_IS_TYPE[_RENEW])
+        if not any(is_renewed):
+            self._note(base, base + stop - start - 1)
+            return []
+        renewed: list[tuple[Offset, Offset]] = []
+        for run in RUNS.finditer(is_renewed):
+            first, last = base + run.start(), base + run.end() - 1
+            if run[1][0]:
+                renewed.append((first, last))
+            else:
+                self._note(first, last)
+        return renewed
+
+    def _release_locks(self, batch: InFlightBatch, start: int, stop: int) -> None:
+        locks = self._window.locks
+        if batch.locks is None and stop - start == len(batch):
+            locks.release(batch.lock, stop - start)
+            batch.lock = NO_LOCK
+            return
+        batch.split()
+        assert batch.locks is not None
+        section = batch.locks[start:stop]
+        if section.count(section[0]) == len(section):
+            locks.release(section[0], len(section))
+        else:
+            for number, count in Counter(section).items():
+                locks.release(number, count)
+        _set_locks(batch, start, stop, NO_LOCK)
+
+    def _release_ended(self, batch: InFlightBatch, start: int, stop: int, number: int) -> None:
+        table = release_table(self._limit)
+        window = self._window
+        if batch.locks is None:
+            window.complete_count += batch.change(0, len(batch), table)
+            batch.lock = NO_LOCK
+        else:
+            for index in range(start, stop):
+                if batch.locks[index] == number:
+                    window.complete_count += batch.change(index, index + 1, table)
+                    batch.locks[index] = NO_LOCK
+        window.is_next_in_window = True
+
+    def is_pending(self) -> bool:
+        """Return whether a record of the window awaits a write; for checks of invariants."""
+        return any(
+            any(batch.cells_between(batch.first_offset, batch.last_offset).translate(IS_PENDING))
+            for batch in self._window
+        )
+
+
+def _distinct_locks(batch: InFlightBatch, start: int, stop: int) -> set[int]:
+    return {batch.lock} if batch.locks is None else set(batch.locks[start:stop])
+
+
+def _and(left: bytes, right: bytes) -> bytes:
+    return (int.from_bytes(left, "little") & int.from_bytes(right, "little")).to_bytes(len(left), "little")
+
+
+def _select(mask: bytes, chosen: bytes, others: bytes) -> bytes:
+    """Return the bytes of ``chosen`` where ``mask`` is 255, of ``others`` where it is 0."""
+    both, base = int.from_bytes(mask, "little"), int.from_bytes(others, "little")
+    return (base ^ ((base ^ int.from_bytes(chosen, "little")) & both)).to_bytes(len(mask), "little")
+
+
+def _set_locks(batch: InFlightBatch, start: int, stop: int, lock: int) -> None:
+    if batch.locks is None:
+        batch.lock = lock
+    else:
+        batch.locks[start:stop] = array("I", (lock,)) * (stop - start)
