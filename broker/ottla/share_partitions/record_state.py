@@ -83,7 +83,6 @@ ROLL_BACK: Final = _table(dict.fromkeys(_PENDING_STATES, ACQUIRED))
 STATES: Final = bytes(value & STATE_MASK for value in range(256))
 """Leave the delivery counts out."""
 IS_COMPLETE: Final = bytes(1 if value & STATE_MASK in _COMPLETE else 0 for value in range(256))
-IS_PENDING: Final = bytes(1 if value & STATE_MASK in _PENDING_STATES else 0 for value in range(256))
 ACQUIRE: Final = bytes(
     cell(ACQUIRED, count_of(value) + 1) if value & STATE_MASK == AVAILABLE else value for value in range(256)
 )

@@ -17,7 +17,6 @@ from ottla.share_partitions.record_state import (
     ACQUIRED,
     FINISH,
     IS_COMPLETE,
-    IS_PENDING,
     ROLL_BACK,
     RUNS,
     STATE_MASK,
@@ -271,13 +270,6 @@ class StateChanges:
                     window.complete_count += batch.change(index, index + 1, table)
                     batch.locks[index] = NO_LOCK
         window.is_next_in_window = True
-
-    def is_pending(self) -> bool:
-        """Return whether a record of the window awaits a write; for checks of invariants."""
-        return any(
-            any(batch.cells_between(batch.first_offset, batch.last_offset).translate(IS_PENDING))
-            for batch in self._window
-        )
 
 
 def _distinct_locks(batch: InFlightBatch, start: int, stop: int) -> set[int]:

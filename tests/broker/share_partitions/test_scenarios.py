@@ -9,72 +9,15 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 
-from ottla.handlers.catalog import CATALOG, Row
-from ottla.log.partition_log import AppendOrigin
-from ottla.share_partitions.manager import SharePartitionManager
-from ottla.share_partitions.settings import SharePartitionsConfig
-from ottla.wire.messages.registry import ApiKey, request_type
-from ottla.wire.records import Record, build_batch
-from recorded_persister import RecordedPersister
-from scenario_broker import SimulatedDriver, api_key_of
-from scenario_file import response_line
-from scenario_messages import Names, message_of, plain
+from share_driver import ShareDriver, serve_share_groups
 
 SCENARIOS = sorted(Path(__file__).parent.glob("scenarios/*.txt"))
-RECORD_TIME_MS = 1_700_000_000_000
-VERSION = 1
-
-
-class ShareDriver(SimulatedDriver):
-    """A simulated broker whose share-partitions keep their state in a double."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        node = self._place.node
-        self.names = Names("")
-        self.persister = RecordedPersister(is_immediate=True)
-        self.group_configs: dict[str, dict[str, str]] = {}
-        self.manager = node.services.share_partitions = SharePartitionManager(
-            config=SharePartitionsConfig(),
-            clock=node.clock,
-            replicas=node.replicas,
-            persister=self.persister,
-            group_config=lambda group_id: self.group_configs.get(group_id, {}),
-            share_version=lambda: VERSION,
-        )
-        node._parts.append(self.manager)
-
-    def topics(self, *topics: str) -> None:
-        self._create_topics({name: int(count) for name, count in (each.split("=") for each in topics)}, self.names)
-
-    def group(self, name: str, *configs: str) -> None:
-        self.group_configs[name] = dict(each.split("=", 1) for each in configs)
-
-    def member(self, group_id: str, member_id: str) -> None:
-        """Do nothing: the double has every state."""
-
-    def produce(self, topic: str, partition: str, count: str) -> None:
-        batch = build_batch([Record(index, RECORD_TIME_MS, None, b"v%d" % index) for index in range(int(count))])
-        replicas = self._place.node.replicas
-        found = replicas.get(topic, int(partition))
-        replicas.append(found, bytearray(batch), origin=AppendOrigin.CLIENT, required_acks=-1)
-        replicas.announce_appends()
-
-    def respond(self, line: str) -> str:
-        match = re.fullmatch(r"> (\w+) v(\d+) (.*)", line)
-        assert match is not None, line
-        version, data = int(match[2]), yaml.safe_load(match[3])
-        request = message_of(request_type(api_key_of(match[1])), data, self.names)
-        return response_line(plain(self.send(request, version), version, self.names))
 
 
 @pytest.fixture(autouse=True)
 def _serve_share_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(CATALOG, ApiKey.SHARE_FETCH, Row("share_fetch", 1, 2))
-    monkeypatch.setitem(CATALOG, ApiKey.SHARE_ACKNOWLEDGE, Row("share_acknowledge", 1, 2))
-    monkeypatch.setattr("scenario_messages.LEFT_OUT", {"throttle_time_ms", "node_endpoints", "session_id"})
+    serve_share_groups(monkeypatch)
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)

@@ -36,7 +36,7 @@ class RecordedPersister:
         self.state_epoch = 1
         self.start_offset: Offset = UNINITIALIZED_OFFSET
         self.records: dict[Offset, tuple[int, int]] = {}
-        self.read_error = ErrorCode.NONE
+        self.read_error = self.error = ErrorCode.NONE
         self.written: list[StateBatch] = []
 
     def initialize(self, key: SharePartitionKey, *, state_epoch: int, start_offset: Offset) -> Delayed[StateResult]:
@@ -80,7 +80,7 @@ class RecordedPersister:
         write = Write(key, start_offset, delivery_complete_count, batches)
         self.writes.append(write)
         if self.is_immediate:
-            self.complete(self.writes.pop())
+            self.complete(self.writes.pop(), self.error)
         return write.result
 
     def complete(self, write: Write, error: ErrorCode = ErrorCode.NONE) -> None:

@@ -1,0 +1,175 @@
+"""ShareFetch that waits, records that return to the group, and failures of the share coordinator."""
+
+from typing import Any
+
+import pytest
+
+from ottla.errors import ErrorCode
+from ottla.log.partition_log import AppendOrigin
+from ottla.simulator.world.single_node import Client
+from ottla.wire.messages.share_acknowledge import (
+    AcknowledgementBatch,
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+)
+from ottla.wire.messages.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest, ShareFetchResponse
+from ottla.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from ottla.wire.records import Record, build_batch
+from share_driver import RECORD_TIME_MS, ShareDriver, serve_share_groups
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> ShareDriver:
+    serve_share_groups(monkeypatch)
+    driver = ShareDriver()
+    driver.topics("t=1")
+    driver.group("g", "share.auto.offset.reset=earliest", "share.record.lock.duration.ms=15000")
+    return driver
+
+
+def fetch_request(driver: ShareDriver, member_id: str, epoch: int = 0, wait_ms: int = 60_000) -> ShareFetchRequest:
+    topics = [FetchTopic(topic_id=driver.names.topic_ids["t"], partitions=[FetchPartition()])] if epoch == 0 else []
+    return ShareFetchRequest(
+        group_id="g",
+        member_id=member_id,
+        share_session_epoch=epoch,
+        max_wait_ms=wait_ms,
+        min_bytes=1,
+        max_bytes=1_000_000,
+        max_records=100,
+        batch_size=100,
+        topics=topics,
+    )
+
+
+def acquired_by(client: Client, request: ShareFetchRequest) -> list[tuple[int, int, int]]:
+    return ranges(client.ask(request, ShareFetchResponse, 2))
+
+
+def ranges(response: Any) -> list[tuple[int, int, int]]:
+    return [
+        (each.first_offset, each.last_offset, each.delivery_count)
+        for topic in response.responses
+        for partition in topic.partitions
+        for each in partition.acquired_records
+    ]
+
+
+def acknowledge(driver: ShareDriver, client: Client, epoch: int, first: int, last: int, kind: int) -> ErrorCode:
+    batch = AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=[kind])
+    topic = AcknowledgeTopic(
+        topic_id=driver.names.topic_ids["t"], partitions=[AcknowledgePartition(acknowledgement_batches=[batch])]
+    )
+    request = ShareAcknowledgeRequest(group_id="g", member_id="a", share_session_epoch=epoch, topics=[topic])
+    response = client.ask(request, ShareAcknowledgeResponse, 2)
+    return ErrorCode(response.responses[0].partitions[0].error_code)
+
+
+def test_waiting_fetch_is_completed_by_an_append(driver: ShareDriver) -> None:
+    client = driver.connect()
+    request = fetch_request(driver, "a")
+    client.send(request, 2)
+    driver.pause(0.1)
+    assert client.response_to(request, 2) is None
+
+    driver.produce("t", "0", "3")
+    driver.pause(0.01)
+
+    assert ranges(client.response_to(request, 2)) == [(0, 2, 1)]
+
+
+def test_records_of_a_closed_connection_go_to_the_next_member(driver: ShareDriver) -> None:
+    first, second = driver.connect(), driver.connect()
+    driver.produce("t", "0", "3")
+    assert acquired_by(first, fetch_request(driver, "a")) == [(0, 2, 1)]
+    request = fetch_request(driver, "b")
+    second.send(request, 2)
+    driver.pause(0.1)
+
+    driver._place.node.closed(first.peer.connection, "closed by the client")
+    driver.pause(0.1)
+
+    assert ranges(second.response_to(request, 2)) == [(0, 2, 2)]
+
+
+def test_timed_out_records_wake_a_waiting_fetch(driver: ShareDriver) -> None:
+    first, second = driver.connect(), driver.connect()
+    driver.produce("t", "0", "3")
+    assert acquired_by(first, fetch_request(driver, "a")) == [(0, 2, 1)]
+
+    assert acquired_by(second, fetch_request(driver, "b")) == [(0, 2, 2)]
+
+
+def test_record_is_archived_after_its_last_delivery(driver: ShareDriver) -> None:
+    client = driver.connect()
+    driver.produce("t", "0", "1")
+    assert acquired_by(client, fetch_request(driver, "a")) == [(0, 0, 1)]
+    for delivery in range(2, 6):
+        assert acknowledge(driver, client, 2 * delivery - 3, 0, 0, 2) == ErrorCode.NONE
+        assert acquired_by(client, fetch_request(driver, "a", 2 * delivery - 2)) == [(0, 0, delivery)]
+
+    assert acknowledge(driver, client, 9, 0, 0, 2) == ErrorCode.NONE
+
+    assert driver.persister.records[0] == (4, 5)
+    assert acquired_by(client, fetch_request(driver, "a", 10, wait_ms=100)) == []
+
+
+def test_failed_write_leaves_the_records_with_the_member(driver: ShareDriver) -> None:
+    client = driver.connect()
+    driver.produce("t", "0", "3")
+    acquired_by(client, fetch_request(driver, "a"))
+    driver.persister.error = ErrorCode.NOT_COORDINATOR
+
+    assert acknowledge(driver, client, 1, 0, 2, 1) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    driver.persister.error = ErrorCode.NONE
+    assert acknowledge(driver, client, 2, 0, 2, 1) == ErrorCode.NONE
+
+
+def test_fenced_write_drops_the_share_partition(driver: ShareDriver) -> None:
+    client = driver.connect()
+    driver.produce("t", "0", "3")
+    acquired_by(client, fetch_request(driver, "a"))
+    driver.persister.error = ErrorCode.FENCED_STATE_EPOCH
+
+    assert acknowledge(driver, client, 1, 0, 2, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    assert len(driver.manager) == 0
+    driver.persister.error = ErrorCode.NONE
+    assert acquired_by(client, fetch_request(driver, "a", 2)) == [(0, 2, 1)]
+
+
+def test_without_share_version_requests_are_rejected(driver: ShareDriver) -> None:
+    driver.share_version = 0
+
+    response = driver.connect().ask(fetch_request(driver, "a"), ShareFetchResponse, 2)
+
+    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_session_above_the_limit_is_rejected_after_the_wait(driver: ShareDriver) -> None:
+    driver.manager.settings._config().share_sessions_max = 0
+
+    response = driver.connect().ask(fetch_request(driver, "a", wait_ms=500), ShareFetchResponse, 2)
+
+    assert response.error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+
+
+def test_records_of_aborted_transactions_are_archived_with_read_committed(driver: ShareDriver) -> None:
+    driver.group_configs["g"]["share.isolation.level"] = "read_committed"
+    client = driver.connect()
+    partition = driver._place.node.replicas.get("t", 0)
+    records = [Record(index, RECORD_TIME_MS, None, b"v") for index in range(2)]
+    batch = build_batch(records, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    driver._place.node.replicas.append(partition, bytearray(batch), origin=AppendOrigin.CLIENT, required_acks=-1)
+    driver.produce("t", "0", "1")
+    marker = WritableTxnMarker(
+        producer_id=7, producer_epoch=0, topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])]
+    )
+    assert acquired_by(client, fetch_request(driver, "a", wait_ms=100)) == []
+
+    driver.send(WriteTxnMarkersRequest(markers=[marker]), 1)
+
+    assert acquired_by(client, fetch_request(driver, "a", 1)) == [(2, 3, 1)]
