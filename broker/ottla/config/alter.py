@@ -51,6 +51,11 @@ _KEYS: dict[ConfigResourceType, dict[str, ConfigKey]] = {
 }
 
 INTERVAL_MS_MIN, INTERVAL_MS_MAX = 100, 3_600_000
+_BOUNDED_OF_SHARE_GROUPS = (
+    "share.delivery.count.limit",
+    "share.partition.max.record.locks",
+    "share.record.lock.duration.ms",
+)
 _BOUNDED_OF_GROUPS = (CONSUMER_HEARTBEAT_INTERVAL, CONSUMER_SESSION_TIMEOUT, CONSUMER_ASSIGNMENT_INTERVAL)
 
 
@@ -285,8 +290,20 @@ def validate_group_config(values: Mapping[str, str], layers: BrokerLayers) -> No
             raise InvalidConfigError(f"{name} must be greater than or equal to {least}")
         if number > int(layers.text(most) or 0):
             raise InvalidConfigError(f"{name} must be less than or equal to {most}")
+    for name in _BOUNDED_OF_SHARE_GROUPS:
+        if name in values:
+            _check_share_bounds(name, int(values[name]), layers)
     if numbers[CONSUMER_SESSION_TIMEOUT] <= numbers[CONSUMER_HEARTBEAT_INTERVAL]:
         raise InvalidConfigError(f"{CONSUMER_SESSION_TIMEOUT} must be greater than {CONSUMER_HEARTBEAT_INTERVAL}")
+
+
+def _check_share_bounds(name: str, number: int, layers: BrokerLayers) -> None:
+    setting = name.removeprefix("share.")
+    least, most = f"group.share.min.{setting}", f"group.share.max.{setting}"
+    if number < int(layers.text(least) or 0):
+        raise InvalidConfigError(f"{name} must be greater than or equal to {least}")
+    if number > int(layers.text(most) or 0):
+        raise InvalidConfigError(f"{name} must be less than or equal to {most}")
 
 
 def validate_client_metrics_config(values: Mapping[str, str]) -> None:

@@ -182,6 +182,26 @@ def test_unknown_group_config_is_rejected() -> None:
         ({"consumer.heartbeat.interval.ms": "4999"}, "must be greater than or equal to group.consumer.min.heartbeat"),
         ({"consumer.heartbeat.interval.ms": "15001"}, "must be less than or equal to group.consumer.max.heartbeat"),
         ({"consumer.assignment.interval.ms": "15001"}, "must be less than or equal to group.consumer.max.assignment"),
+        pytest.param(
+            {"share.record.lock.duration.ms": "60001"},
+            "share.record.lock.duration.ms must be less than or equal to group.share.max.record.lock.duration.ms",
+            id="share.record.lock.duration.ms-60001",
+        ),
+        pytest.param(
+            {"share.record.lock.duration.ms": "14999"},
+            "share.record.lock.duration.ms must be greater than or equal to group.share.min.record.lock.duration.ms",
+            id="share.record.lock.duration.ms-14999",
+        ),
+        pytest.param(
+            {"share.delivery.count.limit": "11"},
+            "share.delivery.count.limit must be less than or equal to group.share.max.delivery.count.limit",
+            id="share.delivery.count.limit-11",
+        ),
+        pytest.param(
+            {"share.partition.max.record.locks": "5000"},
+            "share.partition.max.record.locks must be less than or equal to group.share.max.partition.max.record.locks",
+            id="share.partition.max.record.locks-5000",
+        ),
     ],
 )
 def test_group_config_out_of_the_brokers_bounds_is_rejected(values: dict[str, str], message: str) -> None:
