@@ -137,8 +137,6 @@ def test_members_are_listed_with_their_partitions(bootstrap: str, topic: str, un
     asyncio.run(run())
 
 
-# Ottla does not serve share groups.
-@pytest.mark.parametrize("bootstrap", ["kafka"], indirect=True, scope="module")
 def test_share_group_is_described_and_deleted(bootstrap: str, topic: str, unique: Callable[[str], str]) -> None:
     group, member_id = unique("group"), format_uuid(Uuid(os.urandom(16)))
 
@@ -182,8 +180,6 @@ async def poll_all(members: list[ShareConsumer], values: set[bytes | None], coun
                 values |= new
 
 
-# Ottla does not serve share groups.
-@pytest.mark.parametrize("bootstrap", ["kafka"], indirect=True, scope="module")
 def test_members_of_a_share_group_share_the_records(bootstrap: str, topic: str, unique: Callable[[str], str]) -> None:
     group = unique("group")
 
@@ -204,7 +200,6 @@ def test_members_of_a_share_group_share_the_records(bootstrap: str, topic: str, 
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("bootstrap", ["kafka"], indirect=True, scope="module")
 def test_released_records_are_delivered_again_and_rejected_ones_are_not(
     bootstrap: str, topic: str, unique: Callable[[str], str]
 ) -> None:
@@ -232,7 +227,6 @@ def test_released_records_are_delivered_again_and_rejected_ones_are_not(
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("bootstrap", ["kafka"], indirect=True, scope="module")
 def test_records_that_a_command_does_not_show_stay_for_the_next_one(
     bootstrap: str, topic: str, unique: Callable[[str], str]
 ) -> None:

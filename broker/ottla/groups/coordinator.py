@@ -54,7 +54,12 @@ from ottla.wire.records import RecordBatch
 
 
 class GroupCoordinator:
-    """The group coordinator of one node: all groups whose ``__consumer_offsets`` partition it leads."""
+    """The group coordinator of one node: all groups whose ``__consumer_offsets`` partition it leads.
+
+    Attributes:
+        share: members of share groups.
+        share_offsets: start offsets of share groups.
+    """
 
     def __init__(
         self,
@@ -64,9 +69,9 @@ class GroupCoordinator:
         random: Random,
         log: CoordinatorLog,
         metadata: MetadataCache,
-        persister: Persister | None = None,
+        persister: Persister,
     ) -> None:
-        """Start with no partition led; ``persister``: of the state of share-partitions, None without share groups."""
+        """Start with no partition led; ``persister`` keeps the state of share-partitions."""
         self._topics = ClusterTopics(metadata)
         self._consumer_settings = ConsumerGroupSettings(config, metadata.group_config)
         self._share_settings = ShareGroupSettings(config, metadata.group_config)
@@ -93,14 +98,11 @@ class GroupCoordinator:
         self._classic = ClassicGroupService(runtime=self._runtime, config=config)
         self._consumer = ConsumerGroupService(runtime=self._runtime, settings=self._consumer_settings)
         self._offsets = OffsetService(runtime=self._runtime)
-        self._share: ShareGroupService | None = None
-        self._share_offsets: ShareOffsetService | None = None
-        if persister is not None:
-            self._share = ShareGroupService(runtime=self._runtime, persister=persister)
-            self._share_offsets = ShareOffsetService(
-                runtime=self._runtime, persister=persister, topics=self._topics, members=self._share
-            )
-        self._administration = GroupAdministration(runtime=self._runtime, share_offsets=self._share_offsets)
+        self.share = ShareGroupService(runtime=self._runtime, persister=persister)
+        self.share_offsets = ShareOffsetService(
+            runtime=self._runtime, persister=persister, topics=self._topics, members=self.share
+        )
+        self._administration = GroupAdministration(runtime=self._runtime, share_offsets=self.share_offsets)
 
     # The node's side
 
@@ -126,8 +128,7 @@ class GroupCoordinator:
         deleted = [topic.name for topic in delta.topics.deleted_topics.values()]
         if deleted:
             self._offsets.on_topics_deleted(deleted)
-            if self._share_offsets is not None:
-                self._share_offsets.on_topics_deleted(delta.topics.deleted_topics)
+            self.share_offsets.on_topics_deleted(delta.topics.deleted_topics)
         self._topics.on_metadata_update(delta)
 
     def tick(self, now_ms: int) -> int | None:
@@ -165,18 +166,6 @@ class GroupCoordinator:
         may_describe: MayDescribe,
     ) -> Delayed[ConsumerGroupHeartbeatResponse]:
         return self._consumer.heartbeat(client, api_version, request, owned, may_describe)
-
-    @property
-    def share(self) -> ShareGroupService:
-        """Members of share groups; only with a persister."""
-        assert self._share is not None, "share groups are not served"
-        return self._share
-
-    @property
-    def share_offsets(self) -> ShareOffsetService:
-        """Start offsets of share groups; only with a persister."""
-        assert self._share_offsets is not None, "share groups are not served"
-        return self._share_offsets
 
     # Offsets
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ottla.security.delegation_tokens import DelegationTokens
     from ottla.security.denials import Denials
     from ottla.security.quotas.client_quotas import ClientQuotas
-    from ottla.share_state.coordinator import ShareCoordinator
     from ottla.share_partitions.manager import SharePartitionManager
+    from ottla.share_state.coordinator import ShareCoordinator
     from ottla.transactions.coordinator import TransactionCoordinator
     from ottla.transactions.producer_ids import ProducerIds
     from ottla.transactions.verifier import TransactionVerifier
@@ -58,8 +58,7 @@ class Services:
     quotas: "ClientQuotas"
     client_metrics: "ClientMetricsManager"
     delegation_tokens: "DelegationTokens"
-    share_partitions: "SharePartitionManager | None" = None
-    """None while ShareFetch and ShareAcknowledge are not served."""
+    share_partitions: "SharePartitionManager"
     topics_in_flight: set[str] = field(default_factory=set)
     """Topics whose automatic creation has been requested from the controller, without a response so far."""
     check_tls: Callable[[Mapping[str, str]], None] = lambda _: None
@@ -68,5 +67,4 @@ class Services:
     def on_connection_ended(self, connection: ConnectionId, client_instance_id: Uuid | None) -> None:
         """Remove what parts of the node keep of a client's connection."""
         self.client_metrics.remove_instance_of(connection, client_instance_id)
-        if self.share_partitions is not None:
-            self.share_partitions.on_connection_ended(connection)
+        self.share_partitions.on_connection_ended(connection)

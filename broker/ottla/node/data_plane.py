@@ -20,7 +20,6 @@ from ottla.replication.replica_manager import ReplicaManager
 from ottla.share_partitions.manager import SharePartitionManager
 from ottla.share_state.client import PersisterClient
 from ottla.share_state.coordinator import ShareCoordinator
-from ottla.share_state.persister import Persister
 from ottla.transactions.coordinator import TransactionCoordinator
 from ottla.transactions.offset_verification import OffsetCommitVerifier
 from ottla.transactions.producer_ids import ProducerIds
@@ -41,7 +40,6 @@ class DataPlane:
         broker_epoch: returns the epoch of the broker's registration.
         allocate_producer_ids: requests a block of producer ids from the controller.
         on_directory_failure: receives the path of a failed log directory, and the error.
-        share_state: keeps the state of share-partitions; None: this node serves no share groups.
         verifies_transactions: returns whether transactional appends are verified now, which is a dynamic setting.
 
     Raises of the constructor:
@@ -64,7 +62,6 @@ class DataPlane:
         allocate_producer_ids: Callable[[], Delayed[AllocateProducerIdsResponse]],
         on_directory_failure: Callable[[str, StorageError], None],
         verifies_transactions: Callable[[], bool],
-        share_state: Persister | None = None,
     ) -> None:
         metadata = metadata_plane.cache
         topic_config = settings.topic_log_config(config, metadata)
@@ -97,8 +94,8 @@ class DataPlane:
             config=settings.replication_config(config),
         )
         self.producer_ids = ProducerIds(allocate_block=allocate_producer_ids)
-        self._create_coordinators(config, clock, random, peers, metadata, verifies_transactions)
         share_log = self._create_share_coordinator(config, clock, peers, metadata)
+        self._create_coordinators(config, clock, random, peers, metadata, verifies_transactions)
         self.coordinators = (
             self.groups,
             self.transactions,
@@ -111,16 +108,14 @@ class DataPlane:
             CoordinatorPublisher(node_id=config.node_id, log=self._transactions_log, coordinator=self.transactions),
             CoordinatorPublisher(node_id=config.node_id, log=share_log, coordinator=self.share_coordinator),
         )
-        self.share_partitions: SharePartitionManager | None = None
-        if share_state is not None:
-            self.share_partitions = SharePartitionManager(
-                config=settings.share_partitions_config(config),
-                clock=clock,
-                replicas=self.replicas,
-                persister=share_state,
-                group_config=metadata.group_config,
-                share_version=lambda: metadata.feature_level(SHARE_VERSION),
-            )
+        self.share_partitions = SharePartitionManager(
+            config=settings.share_partitions_config(config),
+            clock=clock,
+            replicas=self.replicas,
+            persister=self.persister,
+            group_config=metadata.group_config,
+            share_version=lambda: metadata.feature_level(SHARE_VERSION),
+        )
 
     def _create_coordinators(
         self,
@@ -168,6 +163,7 @@ class DataPlane:
             random=random,
             log=self._offsets_log,
             metadata=metadata,
+            persister=self.persister,
         )
 
     def _create_share_coordinator(

@@ -195,9 +195,8 @@ class Node:
             StorageError: the disk failed.
         """
         config = self.config
-        self._parts = [self.replicas, self.raft, self.peers, self.channel, *self._coordinators, self._snapshots]
-        if self.services.share_partitions is not None:
-            self._parts.append(self.services.share_partitions)
+        self._parts = [self.replicas, self.raft, self.peers, self.channel, *self._coordinators]
+        self._parts += [self._snapshots, self.services.share_partitions]
         publishers: list[MetadataPublisher] = [self.metadata, DynamicConfigPublisher(config, self._use_config)]
         if isinstance(self.authorizer, AclAuthorizer):
             publishers.insert(0, self.authorizer)

@@ -40,8 +40,8 @@ from ottla.security.authorizer import AclAuthorizer, AllowEveryone, Authorizer
 from ottla.security.principal_mapping import PrincipalMapping
 from ottla.security.quotas.client_quotas import QuotaConfig
 from ottla.security.quotas.throttles import BROKER_CONNECTION_RATE
-from ottla.share_state.config import ShareStateConfig
 from ottla.share_partitions.settings import SharePartitionsConfig
+from ottla.share_state.config import ShareStateConfig
 from ottla.transactions.config import TransactionConfig
 from ottla.types import ZERO_UUID
 from ottla.wire.acl_codes import ANONYMOUS_PRINCIPAL

@@ -22,15 +22,8 @@ SERVED_TO_CLIENTS = {
 RECORDED = Path(__file__).parent / "kafka_4_3_apis.txt"
 NOT_SERVED_YET = {
     ApiKey.ALTER_REPLICA_LOG_DIRS,
-    ApiKey.SHARE_GROUP_HEARTBEAT,
-    ApiKey.SHARE_GROUP_DESCRIBE,
-    ApiKey.SHARE_FETCH,
-    ApiKey.SHARE_ACKNOWLEDGE,
     ApiKey.STREAMS_GROUP_HEARTBEAT,
     ApiKey.STREAMS_GROUP_DESCRIBE,
-    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
-    ApiKey.ALTER_SHARE_GROUP_OFFSETS,
-    ApiKey.DELETE_SHARE_GROUP_OFFSETS,
 }
 """All that Kafka announces and Ottla does not: a key that is served must go from here."""
 

@@ -14,11 +14,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from math import ceil
 from typing import Final, Generic, TypeVar
 
-from ottla.groups.assignors.hash_order import in_hash_order, partitions_in_hash_order
 from ottla.groups.assignors.subscriptions import partition_count, subscribers_by_topic
 from ottla.groups.assignors.target import target_assignment
 from ottla.groups.assignors.types import Assignment, GroupSpec, MemberSubscription, SubscriptionType
 from ottla.java_hashes import bucket_of, buckets_of_grown, string_hash, uuid_hash
+from ottla.purgatory.hash_order import in_hash_order, partitions_in_hash_order
 from ottla.purgatory.steps import Steps
 from ottla.types import Uuid
 

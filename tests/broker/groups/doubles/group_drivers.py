@@ -9,13 +9,6 @@ from typing import Any
 
 from group_requests import Names
 from ottla.groups.config import GroupConfig
-from ottla.handlers import (  # noqa: F401 - they are registered, and have no rows in the catalog yet
-    alter_share_group_offsets,
-    delete_share_group_offsets,
-    describe_share_group_offsets,
-    share_group_describe,
-    share_group_heartbeat,
-)
 from ottla.purgatory import Delayed
 from ottla.types import Uuid
 from ottla.wire.codec import Message
