@@ -21,6 +21,7 @@ from ottla.wire.messages.share_acknowledge import (
     ShareAcknowledgeTopicResponse,
 )
 
+_LISTED_PER_STEP: Final = 32
 _MOVED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -40,8 +41,8 @@ def share_acknowledge(context: RequestContext, request: ShareAcknowledgeRequest)
         session = manager.sessions.close(key)
         if session is not None:
             released = yield from manager.release(session)
-    waiting = when_all([*results.values(), *released])
-    return waiting.then(lambda _: _response(context, manager, key.group_id, results))
+    yield when_all([*results.values(), *released])
+    return (yield from _response(context, manager, key.group_id, results))
 
 
 def _check_session(manager: SharePartitionManager, key: ShareSessionKey, epoch: int) -> None:
@@ -55,10 +56,10 @@ def _check_session(manager: SharePartitionManager, key: ShareSessionKey, epoch: 
 
 def _response(
     context: RequestContext, manager: SharePartitionManager, group_id: str, results: Acknowledged
-) -> ShareAcknowledgeResponse:
+) -> Steps[ShareAcknowledgeResponse]:
     response = ShareAcknowledgeResponse(acquisition_lock_timeout_ms=manager.settings.record_lock_duration_ms(group_id))
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
-    for wanted, result in results.items():
+    for number, (wanted, result) in enumerate(results.items(), 1):
         topic = topics.get(wanted.topic_id)
         if topic is None:
             topic = topics[wanted.topic_id] = ShareAcknowledgeTopicResponse(topic_id=wanted.topic_id)
@@ -69,4 +70,6 @@ def _response(
         if error in _MOVED and name is not None:
             add_moved_leader(context, data.current_leader, response.node_endpoints, name, wanted.partition)
         topic.partitions.append(data)
+        if number % _LISTED_PER_STEP == 0:
+            yield None
     return response

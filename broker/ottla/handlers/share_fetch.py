@@ -6,7 +6,7 @@ Source: ShareFetchRequest.json; KafkaApis.handleShareFetchRequest of Apache Kafk
 """
 
 import re
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.api import HandlerResult, RequestContext, serves
@@ -20,7 +20,7 @@ from ottla.handlers.share_acknowledgements import (
 )
 from ottla.purgatory import Delayed
 from ottla.purgatory.delayed import when_all
-from ottla.purgatory.steps import Steps
+from ottla.purgatory.steps import Steps, batches
 from ottla.replication.partition import Partition
 from ottla.share_partitions.manager import SharePartitionManager
 from ottla.share_partitions.share_fetch_round import FetchedShare, ShareFetchLimits, ShareFetchRound
@@ -43,6 +43,8 @@ from ottla.wire.messages.share_fetch import (
 )
 
 _FIRST_VERSION_WITH_MODES: Final = 2
+_PARTITIONS_PER_STEP: Final = 256
+_LISTED_PER_STEP: Final = 32
 _RECORD_LIMIT: Final = 1
 _MOVED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _NOTHING: Final = FetchedShare()
@@ -58,11 +60,10 @@ def share_fetch(context: RequestContext, request: ShareFetchRequest) -> Steps[Ha
     try:
         manager = require_manager(context)
         require_member(context, request.group_id, request.member_id)
-        has_acknowledgements = any(
-            part.acknowledgement_batches for topic in request.topics for part in topic.partitions
-        )
         _check_renewal(context, request)
-        session = _open_session(context, manager, key, request, has_acknowledgements=has_acknowledgements)
+        sent = yield from _sent_partitions(request)
+        session = _find_session(context, manager, key, request, has_acknowledgements=sent.has_acknowledgements)
+        yield from _update_session(session, request, sent.partitions)
     except KafkaError as error:
         if error.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED:
             return _after_wait(context, request, ShareFetchResponse(error_code=error.code))
@@ -70,7 +71,7 @@ def share_fetch(context: RequestContext, request: ShareFetchRequest) -> Steps[Ha
     if request.share_acquire_mode not in (0, _RECORD_LIMIT):
         return ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
     acknowledged: Acknowledged = {}
-    if has_acknowledgements:
+    if sent.has_acknowledgements:
         acknowledged = yield from acknowledge(context, *key, request.topics, is_renew=request.is_renew_ack)
     waiting: list[Delayed[Any]] = list(acknowledged.values())
     fetch = None
@@ -81,14 +82,33 @@ def share_fetch(context: RequestContext, request: ShareFetchRequest) -> Steps[Ha
         yield from _create_missing(context, manager, key.group_id, session)
         fetch = _new_round(context, manager, request, session)
         waiting.append((yield from fetch.start(context.received_at_ms + request.max_wait_ms)))
-    result = when_all(waiting).then(lambda _: _response(context, manager, request, session, acknowledged, fetch))
+    done = when_all(waiting)
+    try:
+        yield done
+    finally:
+        if not done.is_complete:
+            # The connection has ended.
+            for each in waiting:
+                each.abandon()
+    return (yield from _response(context, manager, request, session, acknowledged, fetch))
 
-    def abandon() -> None:
-        for each in waiting:
-            each.abandon()
 
-    result.on_abandon = abandon
-    return result
+class _SentPartitions(NamedTuple):
+    """The partitions of the request."""
+
+    partitions: list[SharedTopicPartition]
+    has_acknowledgements: bool
+
+
+def _sent_partitions(request: ShareFetchRequest) -> Steps[_SentPartitions]:
+    partitions: list[SharedTopicPartition] = []
+    has_acknowledgements = False
+    for topic in request.topics:
+        for batch in batches(topic.partitions, _PARTITIONS_PER_STEP):
+            partitions += [SharedTopicPartition(topic.topic_id, part.partition_index) for part in batch]
+            has_acknowledgements = has_acknowledgements or any(part.acknowledgement_batches for part in batch)
+            yield None
+    return _SentPartitions(partitions, has_acknowledgements)
 
 
 def _is_renewal(context: RequestContext, request: ShareFetchRequest) -> bool:
@@ -102,7 +122,7 @@ def _check_renewal(context: RequestContext, request: ShareFetchRequest) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
 
 
-def _open_session(
+def _find_session(
     context: RequestContext,
     manager: SharePartitionManager,
     key: ShareSessionKey,
@@ -110,29 +130,31 @@ def _open_session(
     *,
     has_acknowledgements: bool,
 ) -> ShareSession:
-    """Return the session of the request, updated by it."""
+    """Return the session of the request: a new one for the initial epoch."""
     sessions, epoch = manager.sessions, request.share_session_epoch
     if epoch == FINAL_EPOCH:
         return sessions.require(key)
-    added = [
-        SharedTopicPartition(topic.topic_id, part.partition_index)
-        for topic in request.topics
-        for part in topic.partitions
-    ]
     if epoch == INITIAL_EPOCH:
         if has_acknowledgements:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        session = sessions.open(key, context.connection.connection)
-        session.update(added, ())
-        return session
-    session = sessions.advance(key, epoch)
-    removed = [
-        SharedTopicPartition(topic.topic_id, part)
-        for topic in request.forgotten_topics_data
-        for part in topic.partitions
-    ]
-    session.update(added, removed)
-    return session
+        return sessions.open(key, context.connection.connection)
+    return sessions.advance(key, epoch)
+
+
+def _update_session(
+    session: ShareSession, request: ShareFetchRequest, added: list[SharedTopicPartition]
+) -> Steps[None]:
+    if request.share_session_epoch == FINAL_EPOCH:
+        return
+    for batch in batches(added, _PARTITIONS_PER_STEP):
+        session.update(batch, ())
+        yield None
+    if request.share_session_epoch == INITIAL_EPOCH:
+        return
+    for topic in request.forgotten_topics_data:
+        for numbers in batches(topic.partitions, _PARTITIONS_PER_STEP):
+            session.update((), [SharedTopicPartition(topic.topic_id, number) for number in numbers])
+            yield None
 
 
 def _after_wait(context: RequestContext, request: ShareFetchRequest, response: ShareFetchResponse) -> HandlerResult:
@@ -212,7 +234,7 @@ def _response(
     session: ShareSession,
     acknowledged: Acknowledged,
     fetch: ShareFetchRound | None,
-) -> ShareFetchResponse:
+) -> Steps[ShareFetchResponse]:
     response = ShareFetchResponse(
         acquisition_lock_timeout_ms=manager.settings.record_lock_duration_ms(session.key.group_id)
     )
@@ -221,7 +243,7 @@ def _response(
     if request.share_session_epoch == INITIAL_EPOCH and request.max_records > 0 and request.max_bytes > 0:
         listed |= session.partitions
     topics: dict[bytes, ShareFetchableTopicResponse] = {}
-    for wanted in listed:
+    for number, wanted in enumerate(listed, 1):
         topic = topics.get(wanted.topic_id)
         if topic is None:
             topic = topics[wanted.topic_id] = ShareFetchableTopicResponse(topic_id=wanted.topic_id)
@@ -234,6 +256,8 @@ def _response(
         if name is not None and (data.error_code in _MOVED or data.acknowledge_error_code in _MOVED):
             add_moved_leader(context, data.current_leader, response.node_endpoints, name, wanted.partition)
         topic.partitions.append(data)
+        if number % _LISTED_PER_STEP == 0:
+            yield None
     return response
 
 

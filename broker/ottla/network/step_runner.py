@@ -8,6 +8,7 @@ generators have one at least every 200 us.
 import logging
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from ottla.ports import Clock
@@ -26,7 +27,7 @@ logger = logging.getLogger(__name__)
 class _Run(Generic[T]):
     """One started generator; ``value`` is sent to it next."""
 
-    __slots__ = ("is_canceled", "is_running", "on_slice", "result", "steps", "value")
+    __slots__ = ("is_canceled", "is_running", "is_waiting", "on_slice", "result", "steps", "value")
 
     def __init__(self, steps: Steps[T], on_slice: Callable[[int], object] | None) -> None:
         self.steps = steps
@@ -35,6 +36,7 @@ class _Run(Generic[T]):
         self.value: object = None
         self.is_canceled = False
         self.is_running = False
+        self.is_waiting = False
 
     def cancel(self) -> None:
         """Close the generator; one that cancels itself ends at its next slice point."""
@@ -76,7 +78,7 @@ class StepRunner:
         run = _Run(steps, on_slice)
         self._run_slice(run, self._clock.monotonic_ns() + _SLICE_NS)
         if not run.result.is_complete:
-            run.result.on_abandon = run.cancel
+            run.result.on_abandon = partial(self._cancel, run)
         return run.result
 
     def run_slices(self) -> bool:
@@ -121,6 +123,7 @@ class StepRunner:
             self._ready.append(run)
         else:
             self._waiting += 1
+            run.is_waiting = True
             wait.on_complete(lambda value: self._resume(run, value))
 
     def _advance(self, run: "_Run[Any]", until_ns: int) -> "Delayed[Any] | None":
@@ -141,7 +144,17 @@ class StepRunner:
                 return None
 
     def _resume(self, run: "_Run[Any]", value: object) -> None:
-        self._waiting -= 1
-        if not run.is_canceled:
+        if run.is_waiting:
+            self._stop_waiting(run)
             run.value = value
             self._ready.append(run)
+
+    def _cancel(self, run: "_Run[Any]") -> None:
+        if run.is_waiting:
+            # What it waits for may be abandoned with it, and never come.
+            self._stop_waiting(run)
+        run.cancel()
+
+    def _stop_waiting(self, run: "_Run[Any]") -> None:
+        run.is_waiting = False
+        self._waiting -= 1

@@ -101,12 +101,15 @@ def test_abandoned_work_is_closed_and_never_continues(clock: TickingClock, waits
 
     result = runner.start(steps())
     result.abandon()
+    if waits:
+        assert len(runner) == 0
     event.complete(None)
 
     assert ended == ["closed"]
     while runner.run_slices():
         pass
     assert ended == ["closed"]
+    assert len(runner) == 0
 
 
 def test_work_that_abandons_itself_ends_at_its_next_slice_point(clock: TickingClock) -> None:

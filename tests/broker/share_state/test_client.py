@@ -128,9 +128,11 @@ def test_share_partitions_of_a_group_wait_for_one_request(client: Client) -> Non
 
     respond(first)
 
+    client.advance(0)
     (second,) = client.peers.take()
     assert offsets(second) == [("group", 1, 1), ("group", 2, 2)]
     respond(second)
+    client.advance(0)
     (third,) = client.peers.take()
     assert offsets(third) == [("other", 0, 9)]
 
@@ -162,9 +164,11 @@ def test_calls_for_a_share_partition_are_carried_out_in_order(client: Client) ->
     (repeated,) = client.peers.take()
     assert offsets(repeated) == [("group", 0, 1)]
     respond(repeated)
+    client.advance(0)
     (second,) = client.peers.take()
     assert offsets(second) == [("group", 0, 2)]
     respond(second)
+    client.advance(0)
     (third,) = client.peers.take()
     assert isinstance(third.request, read_messages.ReadShareGroupStateRequest)
     partition = read_messages.PartitionResult(
@@ -179,6 +183,7 @@ def test_calls_for_a_share_partition_are_carried_out_in_order(client: Client) ->
         )
     )
     assert read.value == (ErrorCode.NONE, None, 5, 6, (StateBatch(6, 9, 2, 1),))
+    client.advance(0)
     (fourth,) = client.peers.take()
     assert offsets(fourth) == [("group", 0, 3)]
     assert client.done == [(1, ErrorCode.NONE), (2, ErrorCode.NONE)]
