@@ -4,6 +4,8 @@ v2 flexible; v3 top-level error; v4 total and usable bytes (KIP-827); v5 cordone
 Source: DescribeLogDirsRequest.json; ReplicaManager.describeLogDirs of Apache Kafka 4.3.
 """
 
+from typing import TypeAlias
+
 from ottla.errors import ErrorCode, StorageError
 from ottla.handlers.api import RequestContext, serves
 from ottla.log.partition_log import PartitionLog
@@ -19,6 +21,10 @@ from ottla.wire.messages.describe_log_dirs import (
 )
 
 _PARTITIONS_PER_STEP = 32
+
+_Described: TypeAlias = tuple[PartitionLog, PartitionLog | None]
+"""A log; or the copy of a log that is being moved here, with that log."""
+_ByDirectory: TypeAlias = dict[str, list[_Described]]
 
 
 @serves(api_key=35, versions=range(1, 6))
@@ -38,7 +44,7 @@ def describe_log_dirs(context: RequestContext, request: DescribeLogDirsRequest) 
             log_dir=path,
             total_bytes=space.total_bytes,
             usable_bytes=space.usable_bytes,
-            is_cordoned=logs.is_cordoned(path),
+            is_cordoned=logs.choice.is_cordoned(path),
         )
         result.topics = yield from _describe(by_directory.get(path, []))
         response.results.append(result)
@@ -47,8 +53,8 @@ def describe_log_dirs(context: RequestContext, request: DescribeLogDirsRequest) 
     return response
 
 
-def _wanted_logs(context: RequestContext, request: DescribeLogDirsRequest) -> Steps[dict[str, list[PartitionLog]]]:
-    """Return the requested logs, all if none is named, by directory."""
+def _wanted_logs(context: RequestContext, request: DescribeLogDirsRequest) -> Steps[_ByDirectory]:
+    """Return the requested logs, all if none is named, by directory; a copy with the log that is being moved."""
     logs = context.services.logs
     wanted: dict[TopicPartition, PartitionLog] = {}
     if request.topics is None:
@@ -61,9 +67,12 @@ def _wanted_logs(context: RequestContext, request: DescribeLogDirsRequest) -> St
                 wanted[log.topic_partition] = log
             if number % _PARTITIONS_PER_STEP == 0:
                 yield None
-    by_directory: dict[str, list[PartitionLog]] = {}
-    for number, (_, log) in enumerate(sorted(wanted.items(), key=_partition_of), 1):
-        by_directory.setdefault(log.directory.rpartition("/")[0], []).append(log)
+    by_directory: _ByDirectory = {}
+    for number, (partition, log) in enumerate(sorted(wanted.items(), key=_partition_of), 1):
+        by_directory.setdefault(log.directory.rpartition("/")[0], []).append((log, None))
+        future = logs.futures.get(partition)
+        if future is not None:
+            by_directory.setdefault(future.directory.rpartition("/")[0], []).append((future, log))
         if number % _PARTITIONS_PER_STEP == 0:
             yield None
     return by_directory
@@ -73,10 +82,11 @@ def _partition_of(found: tuple[TopicPartition, PartitionLog]) -> TopicPartition:
     return found[0]
 
 
-def _describe(logs: list[PartitionLog]) -> Steps[list[DescribeLogDirsTopic]]:
+def _describe(logs: list[_Described]) -> Steps[list[DescribeLogDirsTopic]]:
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for number, log in enumerate(logs, 1):
+    for number, (log, original) in enumerate(logs, 1):
         topic, partition = log.topic_partition
+        target = log.high_watermark if original is None else original.log_end_offset
         described = topics.get(topic)
         if described is None:
             described = topics[topic] = DescribeLogDirsTopic(name=topic)
@@ -84,7 +94,8 @@ def _describe(logs: list[PartitionLog]) -> Steps[list[DescribeLogDirsTopic]]:
             DescribeLogDirsPartition(
                 partition_index=partition,
                 partition_size=log.size_bytes,
-                offset_lag=max(0, log.high_watermark - log.log_end_offset),
+                offset_lag=max(0, target - log.log_end_offset),
+                is_future_key=original is not None,
             )
         )
         if number % _PARTITIONS_PER_STEP == 0:

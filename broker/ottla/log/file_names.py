@@ -33,9 +33,12 @@ SWAP_SUFFIX = ".swap"
 
 DELETE_DIRECTORY_SUFFIX = "-delete"
 STRAY_DIRECTORY_SUFFIX = "-stray"
+FUTURE_DIRECTORY_SUFFIX = "-future"
+"""A copy of a log that is being moved to another log directory."""
 
 _DIRECTORY = re.compile(r"^(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)$")
 _MARKED_DIRECTORY = re.compile(r"^.+-\d+\.[0-9a-zA-Z_-]+-(?P<mark>delete|future|stray)$")
+_FUTURE_DIRECTORY = re.compile(r"^(?P<log>.+-\d+)\.[0-9a-zA-Z_-]+-future$")
 _BASE_OFFSET_DIGITS = 20
 DIRECTORY_NAME_LENGTH_MAX = 255
 
@@ -64,6 +67,12 @@ def directory_mark(name: str) -> str | None:
     """Return "delete", "future" or "stray" for a directory with such a suffix, else None."""
     match = _MARKED_DIRECTORY.match(name)
     return None if match is None else match["mark"]
+
+
+def parse_future_directory(name: str) -> TopicPartition | None:
+    """Return the partition whose log is being moved to a directory of this name; None when it is no such directory."""
+    match = _FUTURE_DIRECTORY.match(name)
+    return None if match is None else parse_log_directory(match["log"])
 
 
 def marked_directory_name(topic_partition: TopicPartition, unique: str, suffix: str) -> str:

@@ -141,6 +141,13 @@ class LeaderEpochCache:
         first = EpochEntry(self._entries[count - 1].epoch, start_offset)
         self._replace((first, *self._entries[count:]))
 
+    def replace_entries(self, entries: tuple[EpochEntry, ...]) -> bool:
+        """Use the entries of the log that this one is a copy of; return whether they differed."""
+        if entries == self._entries:
+            return False
+        self._replace(entries)
+        return True
+
     def clear(self) -> None:
         """Drop all epochs."""
         if self._entries:

@@ -182,6 +182,11 @@ class LocalLog:
         self._start_segment(base_offset, now_ms)
         self.flush_later(_ignore)
 
+    def skip_to(self, offset: Offset, now_ms: int) -> None:
+        """Start a segment at ``offset``, above the log end: compaction has left no records in between."""
+        self.log_end_offset = self.producers.end_offset = offset
+        self.roll(offset, now_ms)
+
     def write_snapshot(self) -> None:
         """Write a snapshot of the producers' state at the log end; an empty log has none."""
         if self.producers.end_offset > self.segments.first.base_offset and self.snapshots.write(self.producers):
@@ -329,6 +334,10 @@ class LocalLog:
         """Close every file without writing anything."""
         for segment in self.segments:
             segment.discard()
+
+    def report_sync_errors_to(self, on_sync_error: Callable[[StorageError], None]) -> None:
+        """Report failures of syncs, also of those under way, to another owner of these files."""
+        self._on_sync_error = on_sync_error
 
     def rename_directory(self, directory: str) -> None:
         """Move everything to ``directory``, on the same file system."""

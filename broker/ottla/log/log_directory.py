@@ -24,9 +24,9 @@ from ottla.log.checkpoint import (
     write_text,
     write_text_later,
 )
-from ottla.log.file_names import directory_mark, parse_log_directory
+from ottla.log.file_names import directory_mark, parse_future_directory, parse_log_directory
 from ottla.log.partition_log import PartitionLog
-from ottla.ports import Disk
+from ottla.ports import Disk, DiskSpace
 from ottla.types import CLUSTER_METADATA_TOPIC, Offset, TopicPartition, Uuid
 
 logger = logging.getLogger(__name__)
@@ -45,6 +45,7 @@ class LogDirectory:
         path: as configured.
         directory_id: from meta.properties; None before it is read.
         logs: its online logs, by partition.
+        futures: unfinished copies of logs that are being moved here, by partition.
         was_clean_shutdown: whether the marker was there when the directory was opened.
         previous_broker_epoch: in that marker; -1 without one.
         failure: why the directory is offline; None while it works.
@@ -55,6 +56,7 @@ class LogDirectory:
         self.path = path
         self.directory_id: Uuid | None = None
         self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.futures: dict[TopicPartition, PartitionLog] = {}
         self.was_clean_shutdown = False
         self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
         self.failure: StorageError | None = None
@@ -128,8 +130,8 @@ class LogDirectory:
         except OSError as error:
             raise StorageError(f"cannot remove {path}: {error}") from error
 
-    def find_logs(self) -> tuple[list[TopicPartition], list[str]]:
-        """Return the partitions whose logs are here, and the names of directories that are to be deleted.
+    def find_logs(self) -> tuple[list[TopicPartition], dict[str, TopicPartition], list[str]]:
+        """Return the partitions whose logs are here, unfinished copies by name, and the directories to be deleted.
 
         Raises:
             StorageError: an I/O error.
@@ -141,7 +143,20 @@ class LogDirectory:
         deleted = [name for name in names if directory_mark(name) == "delete"]
         found = (parse_log_directory(name) for name in names if directory_mark(name) is None)
         # The quorum opens the metadata log by itself.
-        return [log for log in found if log is not None and log.topic != CLUSTER_METADATA_TOPIC], deleted
+        logs = [log for log in found if log is not None and log.topic != CLUSTER_METADATA_TOPIC]
+        futures = {name: partition for name in names if (partition := parse_future_directory(name)) is not None}
+        return logs, futures, deleted
+
+    def read_space(self) -> DiskSpace:
+        """Return size and usable bytes of the file system.
+
+        Raises:
+            StorageError: an I/O error.
+        """
+        try:
+            return self._disk.space(self.path)
+        except OSError as error:
+            raise StorageError(f"cannot read the free space of {self.path}: {error}") from error
 
     # --- checkpoints
 
@@ -159,7 +174,10 @@ class LogDirectory:
         self._write_later(RECOVERY_POINT_CHECKPOINT, self._recovery_points, on_error)
 
     def _recovery_points(self) -> dict[TopicPartition, Offset]:
-        return {partition: log.recovery_point for partition, log in self.logs.items()}
+        return {partition: log.recovery_point for partition, log in self._all_logs()}
+
+    def _all_logs(self) -> Iterable[tuple[TopicPartition, PartitionLog]]:
+        return (*self.logs.items(), *self.futures.items())
 
     def checkpoint_log_start_offsets(self, on_error: Callable[[StorageError], None]) -> None:
         """Write likewise the log start offsets that are above the base offset of the first segment."""
@@ -180,12 +198,21 @@ class LogDirectory:
         self._write_later(CLEANER_OFFSET_CHECKPOINT, self._first_dirty_offsets, on_error)
 
     def _first_dirty_offsets(self) -> dict[TopicPartition, Offset]:
-        return {partition: log.first_dirty_offset for partition, log in self.logs.items() if log.may_have_gaps}
+        return {partition: log.first_dirty_offset for partition, log in self._all_logs() if log.may_have_gaps}
 
     def is_known_to_have_gaps(self, log: PartitionLog) -> bool:
         """Return whether the file of `checkpoint_first_dirty_offsets` has an entry for ``log``, on stable storage."""
         written = self._written.get(CLEANER_OFFSET_CHECKPOINT, self.first_dirty_offsets)
         return log.topic_partition in written
+
+    def is_ready_for_copy(self, future: PartitionLog) -> bool:
+        """Return whether the checkpoints of the directory allow recovery of what is copied to ``future``.
+
+        An older log of its name may have left a recovery point there, which would hide the copy from recovery.
+        """
+        written = self._written.get(RECOVERY_POINT_CHECKPOINT, {}).get(future.topic_partition)
+        is_low_enough = written is not None and written <= future.recovery_point
+        return is_low_enough and (not future.may_have_gaps or self.is_known_to_have_gaps(future))
 
     def _raised_log_starts(self) -> dict[TopicPartition, Offset]:
         return {
@@ -234,7 +261,7 @@ class LogDirectory:
             StorageError: an I/O error; no marker is written.
         """
         self._is_closed = True
-        open_logs = list(self.logs.values())
+        open_logs = [log for _, log in self._all_logs()]
         for first in range(0, len(open_logs), LOGS_CLOSED_AT_ONCE):
             self._close_logs(open_logs[first : first + LOGS_CLOSED_AT_ONCE])
         checkpoints: Iterable[tuple[str, dict[TopicPartition, Offset]]] = (

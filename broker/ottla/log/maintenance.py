@@ -169,6 +169,14 @@ class LogMaintenance:
     def checkpoint_recovery_points(self, directory: LogDirectory) -> None:
         directory.checkpoint_recovery_points(lambda error: self._fail(directory, error))
 
+    def checkpoint_moved(self, *directories: LogDirectory) -> None:
+        """Write all checkpoints of directories between which a log was moved."""
+        for directory in directories:
+            self.checkpoint_recovery_points(directory)
+            self.checkpoint_first_dirty_offsets(directory)
+            self._checkpoint_log_start_offsets(directory)
+            self._checkpoint_high_watermarks(directory)
+
     def checkpoint_first_dirty_offsets(self, directory: LogDirectory) -> None:
         directory.checkpoint_first_dirty_offsets(lambda error: self._fail(directory, error))
 

@@ -8,11 +8,13 @@ Source: LogManager, MetaPropertiesEnsemble and LogDirFailureChannel of Apache Ka
 import logging
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 from ottla.errors import ShortageError, StorageError
 from ottla.log.config import LogConfig
+from ottla.log.directory_choice import DirectoryChoice
 from ottla.log.file_names import DELETE_DIRECTORY_SUFFIX, STRAY_DIRECTORY_SUFFIX, marked_directory_name
+from ottla.log.future_logs import FutureLogs
 from ottla.log.log_directory import UNKNOWN_BROKER_EPOCH, LogDirectory
 from ottla.log.maintenance import LogMaintenance, LogManagerConfig
 from ottla.log.meta_properties import MetaProperties, read_meta_properties, verify_meta_properties
@@ -39,6 +41,8 @@ class LogManager:
 
     Attributes:
         maintenance: the periodic work; the node calls its ``tick``.
+        choice: where new logs are created.
+        futures: copies of logs that are being moved to another directory.
     """
 
     def __init__(
@@ -85,7 +89,16 @@ class LogManager:
         self._duplicates: dict[TopicPartition, list[PartitionLog]] = {}
         """Logs that exist in several directories: none is used until `get_or_create` receives the directory id."""
         self._corrupt: dict[TopicPartition, tuple[LogDirectory, CorruptLogError]] = {}
-        self._cordoned: frozenset[str] = frozenset()
+        self.choice = DirectoryChoice(self._directories)
+        self.futures = FutureLogs(
+            disk=disk,
+            clock=clock,
+            random=random,
+            directories=self._directories,
+            maintenance=self.maintenance,
+            open_log=self._open_at,
+            fail=self._fail,
+        )
 
     # --- starting
 
@@ -122,11 +135,12 @@ class LogManager:
 
     def _load(self, directory: LogDirectory, config_of_topic: Callable[[str], LogConfig]) -> None:
         directory.open()
-        partitions, deleted = directory.find_logs()
+        partitions, futures, deleted = directory.find_logs()
         for name in deleted:
             self.maintenance.remove_later(directory, f"{directory.path}/{name}", self._clock.monotonic_ms())
         try:
             self._load_logs(directory, partitions, config_of_topic)
+            self.futures.load(directory, futures, config_of_topic)
         except StorageError:
             for partition in partitions:
                 self._lost_from.setdefault(partition, (directory.path, None))
@@ -138,11 +152,9 @@ class LogManager:
         partitions: Iterable[TopicPartition],
         config_of_topic: Callable[[str], LogConfig],
     ) -> None:
-        configs: dict[str, LogConfig] = {}
+        cached_config = cache(config_of_topic)
         for partition in partitions:
-            config = configs.get(partition.topic)
-            if config is None:
-                config = configs[partition.topic] = config_of_topic(partition.topic)
+            config = cached_config(partition.topic)
             try:
                 log = self._open_log(directory, partition, config, was_clean_shutdown=directory.was_clean_shutdown)
             except CorruptLogError as error:
@@ -162,21 +174,9 @@ class LogManager:
     def _open_log(
         self, directory: LogDirectory, partition: TopicPartition, config: LogConfig, *, was_clean_shutdown: bool
     ) -> PartitionLog:
-        log = PartitionLog.open(
-            disk=self._disk,
-            directory=f"{directory.path}/{partition}",
-            topic_partition=partition,
-            config=self._with_jitter(config),
-            clock=self._clock,
-            recovery_point=directory.recovery_points.get(partition, 0),
-            log_start_offset=directory.log_start_offsets.get(partition, 0),
-            was_clean_shutdown=was_clean_shutdown,
-            producer_id_expiration_ms=self.maintenance.producer_id_expiration_ms,
-            may_have_gaps=partition in directory.first_dirty_offsets,
-            open_files=self._open_files,
-            on_storage_error=self._on_storage_error[directory.path],
-            on_truncated=self._on_truncated[directory.path],
-        )
+        path = f"{directory.path}/{partition}"
+        config = self._with_jitter(config)
+        log = self._open_at(directory, path, partition, config, is_clean=was_clean_shutdown)
         directory.logs[partition] = log
         other = self._logs.pop(partition, None)
         if other is not None:
@@ -186,6 +186,25 @@ class LogManager:
         else:
             self._logs[partition] = log
         return log
+
+    def _open_at(
+        self, directory: LogDirectory, path: str, partition: TopicPartition, config: LogConfig, *, is_clean: bool
+    ) -> PartitionLog:
+        return PartitionLog.open(
+            disk=self._disk,
+            directory=path,
+            topic_partition=partition,
+            config=config,
+            clock=self._clock,
+            recovery_point=directory.recovery_points.get(partition, 0),
+            log_start_offset=directory.log_start_offsets.get(partition, 0),
+            was_clean_shutdown=is_clean,
+            producer_id_expiration_ms=self.maintenance.producer_id_expiration_ms,
+            may_have_gaps=partition in directory.first_dirty_offsets,
+            open_files=self._open_files,
+            on_storage_error=self._on_storage_error[directory.path],
+            on_truncated=self._on_truncated[directory.path],
+        )
 
     def _with_jitter(self, config: LogConfig) -> LogConfig:
         """Draw this log's own jitter below the topic's segment.jitter.ms."""
@@ -230,7 +249,7 @@ class LogManager:
             self._resolve_duplicates(topic_partition, topic_id, directory_id)
         log = self._logs.get(topic_partition)
         if log is None:
-            directory = self._choose_directory(topic_partition, directory_id)
+            directory = self.choice.choose(topic_partition, directory_id)
             directory.drop_checkpoints_of(topic_partition)
             try:
                 log = self._open_log(directory, topic_partition, config, was_clean_shutdown=True)
@@ -267,20 +286,6 @@ class LogManager:
             )
             log.release()
 
-    def _choose_directory(self, topic_partition: TopicPartition, directory_id: Uuid | None) -> LogDirectory:
-        for directory in self._directories.values():
-            if directory_id is not None and directory.directory_id == directory_id:
-                if directory.failure is not None:
-                    raise StorageError(f"{directory.path}, which is to hold {topic_partition}, is offline")
-                return directory
-        for directory in self._directories.values():
-            if directory_id is not None and directory.directory_id is None and directory.failure is not None:
-                # It may be the wanted one: a log created elsewhere would be empty, and its records would seem lost.
-                raise StorageError(f"{directory.path}, which may hold {topic_partition}, has been offline all the time")
-        self._require_online_directory()
-        open_ones = [directory for directory in self._online() if directory.path not in self._cordoned]
-        return min(open_ones or self._online(), key=lambda directory: len(directory.logs))
-
     def logs(self) -> Iterator[PartitionLog]:
         """Yield every online log, by topic and partition; logs that are deleted meanwhile are skipped."""
         return (log for partition in sorted(self._logs) if (log := self._logs.get(partition)) is not None)
@@ -291,6 +296,7 @@ class LogManager:
         Raises:
             StorageError: an I/O error.
         """
+        self.futures.remove(topic_partition)
         log = self._logs.get(topic_partition)
         if log is None:
             return
@@ -349,21 +355,11 @@ class LogManager:
         for partition, log in self._logs.items():
             if partition.topic == topic:
                 log.update_config(self._with_jitter(config))
+        self.futures.update_config(topic, config)
         for directory in self._online() if config.is_compacted else ():
             self.maintenance.checkpoint_first_dirty_offsets(directory)
 
     # --- directories
-
-    def cordon(self, paths: Iterable[str]) -> None:
-        """Put no new log into the directories ``paths`` while there are others."""
-        self._cordoned = frozenset(paths)
-
-    def is_cordoned(self, path: str) -> bool:
-        return path in self._cordoned
-
-    def cordoned_directory_ids(self) -> list[Uuid]:
-        """directory.id of each online directory that is cordoned: for the broker's heartbeats."""
-        return sorted(directory_id for path, directory_id in self.directory_ids().items() if self.is_cordoned(path))
 
     def directory_ids(self) -> Mapping[str, Uuid]:
         """directory.id of each online directory, by path: what a broker registration carries."""
@@ -389,13 +385,11 @@ class LogManager:
         Raises:
             StorageError: an I/O error; the directory is offline now.
         """
-        directory = self._directories[path]
         try:
-            return self._disk.space(path)
-        except OSError as error:
-            failure = StorageError(f"cannot read the free space of {path}: {error}")
-            self._fail(directory, failure)
-            raise failure from error
+            return self._directories[path].read_space()
+        except StorageError as error:
+            self._fail(self._directories[path], error)
+            raise
 
     def previous_broker_epoch(self) -> int:
         """The epoch in the clean-shutdown markers, -1 when any directory was not closed cleanly (KIP-966)."""
@@ -426,6 +420,7 @@ class LogManager:
             log.failure = log.failure or error
             log.release()
         directory.logs = {}
+        self.futures.on_directory_failure(directory, error)
         logger.error(
             "log directory %s is offline with %d logs: %s", directory.path, len(self._lost[directory.path]), error
         )
@@ -439,6 +434,7 @@ class LogManager:
 
         A directory that fails meanwhile gets no marker, so that the next start recovers it.
         """
+        self.futures.close()
         for directory in self._online():
             try:
                 self._attempt(directory, partial(directory.close, broker_epoch))

@@ -244,6 +244,31 @@ class PartitionLog(AppendableLog):
         """Put a cleaned segment, whose files are in the log's directory, in the place of neighbouring segments."""
         self._guarded(lambda: self._local.replace_segments(cleaned, replaced, due_ms=self._deletion_due_ms()))
 
+    def skip_to(self, offset: Offset) -> None:
+        """Raise the log end of a copy to ``offset``: compaction has left no records in between."""
+        self._guarded(lambda: self._local.skip_to(offset, self._clock.wall_ms()))
+
+    def copy_epochs_of(self, original: "PartitionLog") -> bool:
+        """Use the leader epochs of the log that this one is a complete copy of; return whether they differed.
+
+        Those in the copied batches are not enough: compaction may have removed the first batches of an epoch.
+        """
+        return self._guarded(lambda: self._local.epochs.replace_entries(original._local.epochs.entries))
+
+    def exchange_files(self, copy: "PartitionLog") -> None:
+        """Continue with the files of ``copy``, which ends where this log does; it gets the files of this log.
+
+        The state of the producers stays: it has verifications, and producers whose records were deleted.
+        """
+        mine, theirs = self._local, copy._local
+        assert mine.log_end_offset == theirs.log_end_offset, "the copy is not complete"
+        mine.producers, theirs.producers = theirs.producers, mine.producers
+        mine.report_sync_errors_to(copy._note_failure)
+        theirs.report_sync_errors_to(self._note_failure)
+        self._local, copy._local = theirs, mine
+        self._on_storage_error, copy._on_storage_error = copy._on_storage_error, self._on_storage_error
+        self._on_truncated, copy._on_truncated = copy._on_truncated, self._on_truncated
+
     def truncate_to(self, offset: Offset) -> bool:
         """Remove records from ``offset`` on; return whether there were any.
 

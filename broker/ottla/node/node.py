@@ -176,7 +176,7 @@ class Node:
             metadata_offset=lambda: self._loader.applied_offset,
             directory_ids=lambda: sorted(self.logs.directory_ids().values()),
             offline_directory_ids=self.logs.offline_directory_ids,
-            cordoned_directory_ids=self.logs.cordoned_directory_ids,
+            cordoned_directory_ids=self.logs.choice.cordoned_directory_ids,
             previous_broker_epoch=self.logs.previous_broker_epoch(),
             config=settings.lifecycle_config(config),
             on_state=self._on_broker_state,
@@ -275,7 +275,7 @@ class Node:
 
     def _use_config(self, config: NodeConfig) -> None:
         """Apply settings that were changed while the node runs."""
-        self.logs.cordon(config.cordoned_directories)
+        self.logs.choice.cordon(config.cordoned_directories)
         if self._lifecycle is not None:
             self._lifecycle.on_directories_changed()
         self._on_config(config)

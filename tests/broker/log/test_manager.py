@@ -113,15 +113,15 @@ def test_new_log_is_not_created_in_a_cordoned_directory(
     node: Any, cordoned: tuple[str, ...], directories: list[str]
 ) -> None:
     manager = node.start()
-    manager.cordon(cordoned)
+    manager.choice.cordon(cordoned)
 
     assert [node.create(manager, partition=partition).directory for partition in range(2)] == directories
-    assert manager.cordoned_directory_ids() == [{"/a": A_ID, "/b": B_ID}[path] for path in cordoned]
+    assert manager.choice.cordoned_directory_ids() == [{"/a": A_ID, "/b": B_ID}[path] for path in cordoned]
 
 
 def test_cordoned_directory_accepts_a_log_that_the_metadata_assigns_to_it(node: Any) -> None:
     manager = node.start()
-    manager.cordon(["/a"])
+    manager.choice.cordon(["/a"])
 
     assert node.create(manager, directory_id=A_ID).directory == "/a/topic-0"
 
