@@ -29,6 +29,7 @@ ADVERTISED = [
     "OffsetForLeaderEpoch(23): 2 to 4",
     "DescribeConfigs(32): 1 to 4",
     "AlterConfigs(33): 0 to 2",
+    "AlterReplicaLogDirs(34): 1 to 2",
     "DescribeLogDirs(35): 1 to 5",
     "CreatePartitions(37): 0 to 3",
     "CreateDelegationToken(38): 1 to 3",

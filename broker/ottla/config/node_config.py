@@ -126,6 +126,10 @@ class NodeConfig:
     replica_selector_class: str | None
     num_replica_fetchers: int
     leader_replication_throttled_rate: int
+    replica_alter_log_dirs_io_max_bytes_per_second: int
+    num_replica_alter_log_dirs_threads: int | None
+    alter_log_dirs_replication_quota_window_num: int
+    alter_log_dirs_replication_quota_window_size_seconds: int
     follower_replication_throttled_rate: int
     replication_quota_window_num: int
     replication_quota_window_size_seconds: int

@@ -62,6 +62,7 @@ CATALOG: dict[ApiKey, Row] = {
     ApiKey.DESCRIBE_TRANSACTIONS: Row("describe_transactions", 0, 0),
     ApiKey.LIST_TRANSACTIONS: Row("list_transactions", 0, 2),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Row("offset_for_leader_epoch", 2, 4),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: Row("alter_replica_log_dirs", 1, 2),
     ApiKey.DESCRIBE_LOG_DIRS: Row("describe_log_dirs", 1, 5),
     ApiKey.DESCRIBE_PRODUCERS: Row("describe_producers", 0, 0),
     ApiKey.SASL_AUTHENTICATE: Row("sasl_authenticate", 0, 2),

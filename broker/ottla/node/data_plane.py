@@ -76,7 +76,7 @@ class DataPlane:
             on_directory_failure=on_directory_failure,
             background=background,
         )
-        self.logs.cordon(config.cordoned_directories)
+        self.logs.choice.cordon(config.cordoned_directories)
         self.logs.start(config_of_topic=topic_config)
         if config.metadata_log_dir in self.logs.offline_directories():
             raise StorageError(f"log directory {config.metadata_log_dir} failed, and with it the metadata log")
@@ -91,6 +91,7 @@ class DataPlane:
                 send_to_controller=metadata_plane.channel.send,
                 broker_epoch=broker_epoch,
             ),
+            background=background,
             config=settings.replication_config(config),
         )
         self.producer_ids = ProducerIds(allocate_block=allocate_producer_ids)

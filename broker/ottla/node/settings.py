@@ -347,6 +347,10 @@ def replication_config(config: NodeConfig) -> ReplicationConfig:
         selector_class=config.replica_selector_class or "",
         leader_throttled_rate=config.leader_replication_throttled_rate,
         follower_throttled_rate=config.follower_replication_throttled_rate,
+        directory_move_threads=config.num_replica_alter_log_dirs_threads or 0,
+        directory_move_rate=config.replica_alter_log_dirs_io_max_bytes_per_second,
+        directory_move_window_count=config.alter_log_dirs_replication_quota_window_num,
+        directory_move_window_size_seconds=config.alter_log_dirs_replication_quota_window_size_seconds,
         quota_window_count=config.replication_quota_window_num,
         quota_window_size_seconds=config.replication_quota_window_size_seconds,
     )

@@ -28,6 +28,10 @@ class ReplicationConfig:
         selector_class: replica.selector.class; empty, or Kafka's RackAwareReplicaSelector.
         leader_throttled_rate: leader.replication.throttled.rate in bytes/s; dynamic.
         follower_throttled_rate: follower.replication.throttled.rate in bytes/s; dynamic.
+        directory_move_threads: num.replica.alter.log.dirs.threads, how many moves run; 0: one per directory.
+        directory_move_rate: replica.alter.log.dirs.io.max.bytes.per.second; dynamic.
+        directory_move_window_count: alter.log.dirs.replication.quota.window.num.
+        directory_move_window_size_seconds: alter.log.dirs.replication.quota.window.size.seconds.
         quota_window_count: replication.quota.window.num.
         quota_window_size_seconds: replication.quota.window.size.seconds.
     """
@@ -46,6 +50,10 @@ class ReplicationConfig:
     selector_class: str = ""
     leader_throttled_rate: int = RATE_UNLIMITED
     follower_throttled_rate: int = RATE_UNLIMITED
+    directory_move_threads: int = 0
+    directory_move_rate: int = RATE_UNLIMITED
+    directory_move_window_count: int = 11
+    directory_move_window_size_seconds: int = 1
     quota_window_count: int = 11
     quota_window_size_seconds: int = 1
 

@@ -50,6 +50,10 @@ class DirectoryAssignments:
         self._wanted[topic_id, partition] = directory_id
         self._plan()
 
+    def is_pending(self, topic_id: Uuid, partition: int) -> bool:
+        """Return whether the controller has yet to acknowledge a report about the replica."""
+        return (topic_id, partition) in self._wanted
+
     def cancel(self, topic_id: Uuid, partition: int) -> None:
         """Drop the report: the controller knows it, or the replica is removed."""
         self._wanted.pop((topic_id, partition), None)

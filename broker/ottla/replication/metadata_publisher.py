@@ -15,7 +15,6 @@ from ottla.config.resource_type import ConfigResourceType
 from ottla.errors import ShortageError
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
-from ottla.log.partition_log import PartitionLog
 from ottla.log_lines import LineLimit
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
@@ -145,10 +144,17 @@ class ReplicaMetadataPublisher:
 
     def remove_strays(self) -> list[TopicPartition]:
         """Move aside the logs that the metadata assigns to other nodes; to be called once, after the first image."""
-        return self._logs.move_aside_strays(self._is_stray)
+        self._roles.remove_stray_copies(self._is_stray)
+        return self._logs.move_aside_strays(lambda log: self._is_stray(log.topic_partition))
 
-    def _is_stray(self, log: PartitionLog) -> bool:
-        return log.topic_partition not in self.partitions and log.topic_partition not in self._unassigned
+    def _is_stray(self, topic_partition: TopicPartition) -> bool:
+        return topic_partition not in self.partitions and topic_partition not in self._unassigned
+
+    def compare_directory(self, partition: Partition) -> None:
+        """Report the directory of a partition's log to the controller, if the metadata has another one."""
+        registration = self.image.topics.partition(partition.topic_partition)
+        if registration is not None and self.partitions.get(partition.topic_partition) is partition:
+            self._opener.compare_directory(partition, LocalReplica(partition.topic_id, registration))
 
     def assign_some(self) -> None:
         """Create the logs of the next few new partitions; the others are created by later ticks or on request."""
@@ -177,6 +183,7 @@ class ReplicaMetadataPublisher:
             self._roles.lead(partition, local.partition)
         else:
             self._roles.follow(partition, local.partition, is_new=is_new)
+        self._roles.continue_move(partition)
         self._opener.compare_directory(partition, local)
         self._changed[topic_partition] = None
         self._roles.sync(partition)

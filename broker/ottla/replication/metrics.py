@@ -47,6 +47,9 @@ class ReplicationSample(NamedTuple):
     failed_partitions: int
     silent_followers: int
     is_isolated: bool
+    moves: int
+    moves_max_lag: int
+    failed_moves: int
 
 
 class FetchSessionSample(NamedTuple):
@@ -79,6 +82,9 @@ def sample_replication(replicas: ReplicaManager) -> ReplicationSample:
         fetchers.failed_count,
         len(isr.followers.silent),
         replicas.is_isolated,
+        len(replicas.moves),
+        replicas.moves.max_lag,
+        len(replicas.moves.failed),
     )
 
 
@@ -147,6 +153,17 @@ REPLICATION_ROWS: Final[Rows[ReplicationSample]] = (
         "Partitions that are not fetched any more until their leadership changes.",
         lambda it: it.failed_partitions,
     ),
+    gauge(
+        "kafka_server_replicaalterlogdirsmanager_maxlag",
+        "Records that the slowest copy in another log directory here still lacks.",
+        lambda it: it.moves_max_lag,
+    ),
+    gauge(
+        "kafka_server_replicaalterlogdirsmanager_failedpartitionscount",
+        "Replicas whose move to another log directory failed.",
+        lambda it: it.failed_moves,
+    ),
+    gauge("ottla_log_directory_moves", "Replicas being moved to another log directory.", lambda it: it.moves),
     gauge(
         "ottla_silent_followers",
         "Brokers in sync with a partition of this one that do not fetch from it any more.",

@@ -26,7 +26,8 @@ logger = logging.getLogger(__name__)
 class PartitionOpener:
     """See the module.
 
-    ``config_of_topic`` returns the resolved configuration of a topic's logs from the current metadata.
+    ``config_of_topic`` returns the resolved configuration of a topic's logs from the current metadata;
+    ``is_reported_by_move`` whether `DirectoryMoves` reports the directory that a log is being moved to.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class PartitionOpener:
         directories: DirectoryAssignments,
         config: Callable[[], ReplicationConfig],
         config_of_topic: Callable[[str], LogConfig],
+        is_reported_by_move: Callable[[TopicPartition], bool],
     ) -> None:
         self._node_id = node_id
         self._logs = logs
@@ -45,6 +47,7 @@ class PartitionOpener:
         self._directories = directories
         self._config = config
         self._config_of_topic = config_of_topic
+        self._is_reported_by_move = is_reported_by_move
 
     def open(self, topic_partition: TopicPartition, local: LocalReplica) -> Partition | None:
         """Return the partition with its log opened; None when the disk fails.
@@ -100,6 +103,8 @@ class PartitionOpener:
         index = partition.topic_partition.partition
         if partition.corrupt_offset is not None and partition.is_leader:
             return  # the directory stays reported as lost until another replica leads
+        if self._is_reported_by_move(partition.topic_partition):
+            return
         if directory_id is None or directory_id == local.partition.directory_of(self._node_id):
             self._directories.cancel(local.topic_id, index)
         else:

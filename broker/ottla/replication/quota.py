@@ -7,7 +7,7 @@ Source: ReplicationQuotaManager of Apache Kafka 4.3; KIP-73.
 """
 
 from ottla.metrics.rate import WindowedRate
-from ottla.replication.config import RATE_UNLIMITED
+from ottla.replication.config import RATE_UNLIMITED, ReplicationConfig
 from ottla.types import NodeId, TopicPartition
 
 ALL_REPLICAS = "*"
@@ -50,3 +50,12 @@ class ReplicationQuota:
         """Return whether more than ``rate`` bytes per second went through in the window."""
         elapsed_ms = self._measured.simple_elapsed_ms(now_ms)
         return self._measured.total(now_ms) * 1000 > self.rate * elapsed_ms
+
+
+def new_quotas(config: ReplicationConfig) -> tuple[ReplicationQuota, ReplicationQuota]:
+    """Return the quota of the leader and that of the follower."""
+    window_count, window_size_seconds = config.quota_window_count, config.quota_window_size_seconds
+    leader = ReplicationQuota(window_count=window_count, window_size_seconds=window_size_seconds)
+    follower = ReplicationQuota(window_count=window_count, window_size_seconds=window_size_seconds)
+    leader.rate, follower.rate = config.leader_throttled_rate, config.follower_throttled_rate
+    return leader, follower

@@ -10,7 +10,7 @@ Source: kafka.server.ReplicaManager of Apache Kafka 4.3.
 import logging
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeAlias
 
 from ottla.errors import ErrorCode, KafkaError, StorageError
 from ottla.log.config import LogConfig
@@ -19,11 +19,12 @@ from ottla.log.partition_log import AppendOrigin, AppendResult, CheckedBatch
 from ottla.log.verifications import VerificationGuard
 from ottla.metadata.cluster import DIRECTORY_LOST
 from ottla.metrics.traffic import TopicTraffic, Traffic
-from ottla.ports import Buffer, Clock
+from ottla.ports import Background, Buffer, Clock
 from ottla.purgatory import Delayed, Purgatory
 from ottla.replication.awaited_followers import AwaitedFollowers
 from ottla.replication.config import ReplicationConfig
 from ottla.replication.directory_assignments import DirectoryAssignments
+from ottla.replication.directory_moves import DirectoryMoves
 from ottla.replication.disconnected_leaders import DisconnectedLeaders
 from ottla.replication.isr_manager import IsrManager
 from ottla.replication.leader_syncs import LeaderSyncs
@@ -32,7 +33,7 @@ from ottla.replication.partition import Partition
 from ottla.replication.partition_opener import PartitionOpener
 from ottla.replication.partition_roles import PartitionRoles
 from ottla.replication.peer_brokers import Brokers, PeerBrokers
-from ottla.replication.quota import ReplicationQuota
+from ottla.replication.quota import new_quotas
 from ottla.replication.replica_fetcher import ReplicaFetcher
 from ottla.replication.replica_fetcher_manager import ReplicaFetcherManager
 from ottla.replication.sessions.partition_watchers import PartitionWatchers
@@ -41,6 +42,8 @@ from ottla.wire.codec import Message
 from ottla.wire.messages.delete_records import DeleteRecordsPartitionResult
 
 logger = logging.getLogger(__name__)
+
+_Waits: TypeAlias = Purgatory[Any] | DirectoryAssignments | DirectoryMoves | LeaderSyncs
 
 COMMIT_TIMEOUT_MS = 5_000
 """How long a coordinator waits for its records to be committed (offsets.commit.timeout.ms)."""
@@ -55,6 +58,7 @@ class ReplicaManager:
         isr_manager: manages the ISRs of partitions that this node leads.
         awaited_followers: followers that have yet to fetch partitions which it has just started to lead.
         fetchers: copy the partitions that it follows.
+        moves: moves replicas between the log directories.
         disconnected_leaders: lost leaders of those, and the responses that wait for their successors.
         leader_quota, follower_quota: replication throttles.
         replication_bytes_out: record bytes sent to followers.
@@ -69,6 +73,7 @@ class ReplicaManager:
         clock: Clock,
         config_of_topic: Callable[[str], LogConfig],
         peer_brokers: PeerBrokers,
+        background: Background,
         config: ReplicationConfig | None = None,
     ) -> None:
         self.node_id = node_id
@@ -92,31 +97,24 @@ class ReplicaManager:
         self._clock = clock
         self._appended: dict[TopicPartition, None] = {}
         self._syncs = LeaderSyncs(clock, self._on_synced)
-        self._create_quotas()
+        self.leader_quota, self.follower_quota = new_quotas(self.config)
         logs.maintenance.on_log_start_raised = self.on_log_start_raised
-        self._create_managers(peer_brokers)
+        self._create_managers(peer_brokers, background)
         self.metadata_publisher = self._new_publisher(config_of_topic)
         self._partitions = self.metadata_publisher.partitions
+        self.moves.report = self.metadata_publisher.compare_directory
 
-    def _create_quotas(self) -> None:
-        config = self.config
-        self.leader_quota, self.follower_quota = (
-            ReplicationQuota(
-                window_count=config.quota_window_count, window_size_seconds=config.quota_window_size_seconds
-            )
-            for _ in range(2)
-        )
-        self.leader_quota.rate = config.leader_throttled_rate
-        self.follower_quota.rate = config.follower_throttled_rate
-
-    def _create_managers(self, peer_brokers: PeerBrokers) -> None:
+    def _create_managers(self, peer_brokers: PeerBrokers, background: Background) -> None:
         """Create the managers of the partitions' roles."""
         self._directories = DirectoryAssignments(node_id=self.node_id, peer_brokers=peer_brokers, clock=self._clock)
-        self._with_deadlines: tuple[Purgatory[Any] | DirectoryAssignments | LeaderSyncs, ...] = (
-            *self._purgatories,
-            self._directories,
-            self._syncs,
+        self.moves = DirectoryMoves(
+            logs=self._logs,
+            clock=self._clock,
+            background=background,
+            assignments=self._directories,
+            config=lambda: self.config,
         )
+        self._with_deadlines: tuple[_Waits, ...] = (*self._purgatories, self._directories, self.moves, self._syncs)
         self.awaited_followers = AwaitedFollowers(self.fetch_purgatory.check)
         self.isr_manager = IsrManager(
             node_id=self.node_id,
@@ -155,6 +153,7 @@ class ReplicaManager:
                 directories=self._directories,
                 config=lambda: self.config,
                 config_of_topic=config_of_topic,
+                is_reported_by_move=self.moves.is_reported,
             ),
             roles=PartitionRoles(
                 clock=self._clock,
@@ -163,6 +162,7 @@ class ReplicaManager:
                 fetchers=self.fetchers,
                 syncs=self._syncs,
                 directories=self._directories,
+                moves=self.moves,
             ),
             leader_quota=self.leader_quota,
             follower_quota=self.follower_quota,
@@ -410,7 +410,7 @@ class ReplicaManager:
         self.fetchers.tick(self._clock.monotonic_ms())
         self.disconnected_leaders.check_waiting()
 
-    # --- time ----------------------------------------------------------------------------------------------------
+    # --- time
 
     def tick(self, now_ms: int) -> int | None:
         """Expire waiting requests; fetch, and check the in-sync sets."""
@@ -427,6 +427,7 @@ class ReplicaManager:
         self.fetchers.tick(now_ms)
         self.disconnected_leaders.tick(now_ms)
         self.isr_manager.tick(now_ms)
+        self.moves.tick(now_ms)
         self._directories.tick(now_ms)
         self._syncs.tick(now_ms)
         return now_ms

@@ -21,7 +21,6 @@ SERVED_TO_CLIENTS = {
 
 RECORDED = Path(__file__).parent / "kafka_4_3_apis.txt"
 NOT_SERVED_YET = {
-    ApiKey.ALTER_REPLICA_LOG_DIRS,
     ApiKey.STREAMS_GROUP_HEARTBEAT,
     ApiKey.STREAMS_GROUP_DESCRIBE,
 }

@@ -230,6 +230,11 @@ CLIENTS_ROWS = (
         ),
     ),
     Row(
+        api_key=_A.ALTER_REPLICA_LOG_DIRS,
+        name="",
+        values=always(dirs=[{"path": "/nowhere", "topics": [{"name": ORDERS, "partitions": [0]}]}]),
+    ),
+    Row(
         api_key=_A.DESCRIBE_LOG_DIRS,
         name="",
         versions=(1, 2),

@@ -121,8 +121,8 @@ num.partitions INT 1 1.. - read-only acted-on
     Partitions of a topic that is created without a number of partitions.
 num.recovery.threads.per.data.dir INT 2 1.. - cluster-wide known
     Kafka's recovery threads; ours recovers on one.
-num.replica.alter.log.dirs.threads INT - - - read-only known
-    Threads that move replicas between directories.
+num.replica.alter.log.dirs.threads INT - - - read-only acted-on
+    Replicas that are moved between log directories at a time; by default one per directory.
 num.replica.fetchers INT 1 1.. - cluster-wide acted-on
     Connections to each leader that a follower fetches on.
 producer.id.expiration.check.interval.ms INT 600000 1.. ms read-only acted-on unlisted

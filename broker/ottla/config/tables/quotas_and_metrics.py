@@ -29,7 +29,7 @@ quota.window.num INT 11 1.. - read-only acted-on
     Samples of a client quota.
 quota.window.size.seconds INT 1 1.. s read-only acted-on
     Length of one such sample.
-replica.alter.log.dirs.io.max.bytes.per.second LONG 9223372036854775807 0.. bytes/s cluster-wide known unlisted
+replica.alter.log.dirs.io.max.bytes.per.second LONG 9223372036854775807 0.. bytes/s cluster-wide acted-on unlisted
     Speed limit of moves between directories.
 replication.quota.window.num INT 11 1.. - read-only acted-on
     Samples of the replication quota.

@@ -29,7 +29,7 @@ from ottla.simulator.world.background import SimulatedBackground
 from ottla.simulator.world.clock import SimulatedClock
 from ottla.simulator.world.disk import SimulatedDisk
 from ottla.simulator.world.random_source import SeededRandom
-from ottla.types import Endpoint
+from ottla.types import Endpoint, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -37,6 +37,7 @@ from ottla.wire.messages.registry import ApiKey
 from ottla.wire.records import Record, RecordBatch, build_batch, iterate_batches, read_records
 from scripted_controller import DIRECTORY_ID, Controller
 
+DIRECTORIES = {"/data": DIRECTORY_ID, "/data2": Uuid(b"e" * 16), "/data3": Uuid(b"f" * 16)}
 VERSIONS = {ApiKey.FETCH: 18, ApiKey.LIST_OFFSETS: 10, ApiKey.PRODUCE: 11}
 
 
@@ -49,10 +50,11 @@ class Broker:
         self.log_config = config
         self.replication = replication
         self.disk = SimulatedDisk()
-        self.disk.make_directory("/data")
-        write_meta_properties(
-            self.disk, "/data", MetaProperties(cluster_id="cluster", node_id=node_id, directory_id=DIRECTORY_ID)
-        )
+        for path, directory_id in DIRECTORIES.items():
+            self.disk.make_directory(path)
+            write_meta_properties(
+                self.disk, path, MetaProperties(cluster_id="cluster", node_id=node_id, directory_id=directory_id)
+            )
         self.is_up = False
         self.lives = 0
         self.applied = 0
@@ -69,7 +71,7 @@ class Broker:
             disk=self.disk,
             clock=cluster.clock,
             random=cluster.random,
-            log_directories=["/data"],
+            log_directories=list(DIRECTORIES)[: self.cluster.directory_count],
             node_id=self.node_id,
             cluster_id="cluster",
             on_directory_failure=lambda path, _: self.replicas.metadata_publisher.on_directory_failure(
@@ -77,6 +79,7 @@ class Broker:
             ),
         )
         self.logs.start(config_of_topic=self.config_of)
+        self.background = SimulatedBackground()
         peer_brokers = PeerBrokers(
             channel=Channel(cluster, self),
             endpoint_of=lambda node_id: self.cache.broker_endpoint(node_id, "PLAINTEXT"),
@@ -89,11 +92,12 @@ class Broker:
             clock=cluster.clock,
             config_of_topic=self.config_of,
             peer_brokers=peer_brokers,
+            background=self.background,
             config=self.replication,
         )
         self.services: Any = SimpleNamespace(
             clock=cluster.clock,
-            background=SimulatedBackground(),
+            background=self.background,
             work_memory=MemoryBudget(1 << 26),
             config=SimpleNamespace(fetch_max_bytes=57671680, ottla_advertise_dialled_address=False),
             metadata=self.cache,
@@ -239,9 +243,11 @@ class Cluster:
         config: LogConfig | None = None,
         replication: ReplicationConfig | None = None,
         racks: dict[int, str] | None = None,
+        directory_count: int = 1,
         serve: Callable[..., Delayed[Any]],
     ) -> None:
         self.serve = serve
+        self.directory_count = directory_count
         self.clock = SimulatedClock()
         self.random = SeededRandom(7)
         self.controller = Controller()
@@ -278,6 +284,7 @@ class Cluster:
         for _ in range(10_000):
             self.learn()
             for broker in self.up():
+                broker.background.complete_work()
                 if broker.node_id not in self.slow_disks:
                     broker.disk.complete_syncs()
                 broker.replicas.tick(self.clock.monotonic_ms())
@@ -289,6 +296,7 @@ class Cluster:
         """Deliver at most ``count`` requests and responses; no broker learns new metadata by that."""
         for _ in range(count):
             for broker in self.up():
+                broker.background.complete_work()
                 if broker.node_id not in self.slow_disks:
                     broker.disk.complete_syncs()
                 broker.replicas.tick(self.clock.monotonic_ms())

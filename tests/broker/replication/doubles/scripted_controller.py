@@ -3,6 +3,7 @@
 from typing import Any
 
 from ottla.errors import ErrorCode
+from ottla.metadata.cluster import RESERVED_DIRECTORIES_END
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, Provenance
 from ottla.metadata.topics import PartitionRegistration
@@ -120,6 +121,7 @@ class Controller:
     def decide(self, request: Message) -> Message:
         if isinstance(request, AssignReplicasToDirsRequest):
             self.assigned_directories.append(request)
+            self._record_directories(request)
             return _all_assigned(request)
         assert isinstance(request, AlterPartitionRequest)
         self.requests.append(request)
@@ -141,6 +143,20 @@ class Controller:
                     data.isr, data.partition_epoch = list(now.isr), now.partition_epoch
             response.topics.append(AlterPartitionResponseTopicData(topic_id=topic.topic_id, partitions=partitions))
         return response
+
+    def _record_directories(self, request: AssignReplicasToDirsRequest) -> None:
+        for directory in request.directories:
+            if directory.id < RESERVED_DIRECTORIES_END:
+                continue  # a lost one: the tests decide about the next leader
+            for topic in directory.topics:
+                name = self.image.topics.by_id[topic.topic_id].name
+                for each in topic.partitions:
+                    known = self.partition(each.partition_index, name)
+                    directories = [
+                        directory.id if replica == request.broker_id else known.directory_of(replica)
+                        for replica in known.replicas
+                    ]
+                    self.change(each.partition_index, name, directories=directories)
 
     def _check(self, topic_id: Uuid, index: int, wanted: Any, broker_id: int, isr: list[tuple[int, int]]) -> ErrorCode:
         rejection = self.rejects_with.pop(index, None)
