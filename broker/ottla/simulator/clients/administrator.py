@@ -18,6 +18,11 @@ from ottla.wire.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from ottla.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from ottla.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -87,6 +92,19 @@ class Administrator:
         )
         request = AlterPartitionReassignmentsRequest(topics=[wanted], timeout_ms=TIMEOUT_MS)
         self._send(request, f"move {name}-{partition} to {chosen}")
+
+    def move_directory(self, name: str, paths: list[str]) -> None:
+        """Move the leader's replica of one partition to one of the log directories ``paths``."""
+        random = self._host.random
+        count = self._host.partition_count(name)
+        partition = random.randrange(count) if count else 0
+        path = paths[random.randrange(len(paths))]
+        target = self._host.target(name, partition)
+        if target is None:
+            return
+        topic = AlterReplicaLogDirTopic(name=name, partitions=[partition])
+        request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=[topic])])
+        self._send(request, f"move {name}-{partition} to {path} on its leader", at=target.endpoint)
 
     def elect_preferred(self) -> None:
         request = ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=None, timeout_ms=TIMEOUT_MS)

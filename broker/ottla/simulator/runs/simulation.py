@@ -290,6 +290,7 @@ class Simulation:
             self._delete_passing_topic,
             lambda: administrator.reassign(topic.name, topic.replicas),
             administrator.elect_preferred,
+            lambda: administrator.move_directory(topic.name, self.cluster.overrides["log.dirs"].split(",")),
             lambda: self._delete_records(topic.name),
             lambda: administrator.add_partition(topic.name),
             lambda: administrator.set_topic_config(topic.name, "segment.ms", str(1_000 + random.randrange(5_000))),
