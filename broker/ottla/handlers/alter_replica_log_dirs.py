@@ -58,7 +58,7 @@ def _move(context: RequestContext, topic_partition: TopicPartition, path: str) -
     try:
         _start(context, topic_partition, path)
     except KafkaError as error:
-        logger.warning("%s cannot be moved to %s: %s", topic_partition, path, error)
+        logger.debug("%s cannot be moved to %s: %s", topic_partition, path, error)
         return error.code
     return ErrorCode.NONE
 
