@@ -96,7 +96,8 @@ class MoveModel(RuleBasedStateMachine):
     def truncate(self, share: float) -> None:
         """As a follower does that has diverged; the next leader has another epoch.
 
-        It is synced: else a power cut may bring the records back, which replication repairs.
+        It is synced: else a power cut may bring the records back, which replication repairs. So is the lower recovery
+        point, which is written off the loop: a kill before that, and a power cut later, lose unsynced records.
         """
         log = self.log
         offset = log.log_start_offset + int((log.log_end_offset - log.log_start_offset) * share)
@@ -105,7 +106,16 @@ class MoveModel(RuleBasedStateMachine):
         self.durable_end = min(self.durable_end, log.log_end_offset)
         self.log_start = log.log_start_offset
         self.sync()
+        self.broker.disk.complete_syncs()
         self.next_epoch()
+
+    @rule(path=st.sampled_from(PATHS), steps=st.integers(1, 12), share=st.floats(0, 1), count=st.integers(1, 30))
+    def truncate_while_moving(self, path: str, steps: int, share: float, count: int) -> None:
+        self.append(count, 100)
+        self.move(path)
+        self.pass_time(steps, True)
+        self.truncate(share)
+        self.append(count, 100)
 
     @rule(share=st.floats(0, 1), deletes=st.booleans())
     def raise_log_start(self, share: float, deletes: bool) -> None:
