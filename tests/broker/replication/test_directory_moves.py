@@ -336,7 +336,7 @@ def test_new_log_is_created_in_the_directory_that_was_requested_before(cluster: 
     ],
 )
 def test_errors_are_those_of_kafka(cluster: Cluster, path: str, topic: str, index: int, code: ErrorCode) -> None:
-    """Recorded from JVM Kafka 4.3.1, except for ``on-other-nodes``: there it needs a second node."""
+    """Recorded from JVM Kafka 4.3.1: one node with three directories, and two nodes for ``on-other-nodes``."""
     cluster.controller.create_topic("other", (2,))
     cluster.settle()
     cluster[1].logs.choice.cordon(["/data3"])
