@@ -15,6 +15,7 @@ from ottla.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopic,
 )
 from ottla.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from ottla.wire.records import Record, build_batch
 from replicating_brokers import DIRECTORIES, Broker, Cluster
 
 T0 = TopicPartition("t", 0)
@@ -373,3 +374,28 @@ def test_directory_of_the_metadata_is_used_after_a_crash_at_the_replacement(clus
 
     assert directory(cluster[1]) == "/data2/t-0"
     assert cluster[1].values() == values
+
+
+def test_end_and_epochs_without_records_are_copied(new_cluster: Callable[..., Cluster]) -> None:
+    """Compaction may remove the last records before a roll, and the first ones of an epoch."""
+    cluster = new_cluster(1, directory_count=2, config=LogConfig(cleanup_policy=frozenset({"compact"})))
+    cluster.controller.create_topic("t", (1,))
+    cluster.settle()
+    for _ in range(4):
+        cluster.controller.change(leader=1)
+    cluster.settle()
+    log, now_ms = cluster[1].partition().log, cluster.clock.wall_ms()
+    log.append_as_leader(bytearray(build_batch([Record(0, now_ms, b"k", b"v")])), leader_epoch=0, now_ms=now_ms)
+    log.assign_epoch_start_offset(3, 5)
+    log.skip_to(10)
+    log.assign_epoch_start_offset(4, 10)
+    log.skip_to(20)
+
+    move(cluster[1], "/data2")
+    cluster.run(2_000)
+    assert (log.directory, log.log_end_offset) == ("/data2/t-0", 20)
+    assert log.offset_for_leader_epoch(3) == (10, 3)
+    restart(cluster, 1, is_clean=True)
+
+    assert cluster[1].partition().log.log_end_offset == 20
+    assert cluster[1].partition().log.offset_for_leader_epoch(3) == (10, 3)
