@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from group_node import GroupNode, MemoryCoordinatorLog, serve
+from group_node import GroupNode, serve
+from memory_coordinator_log import MemoryCoordinatorLog
 from ottla.purgatory import Delayed
 from ottla.simulator.world.single_node import RunningNode, World
 

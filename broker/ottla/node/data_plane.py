@@ -10,7 +10,7 @@ from ottla.groups.coordinator import GroupCoordinator
 from ottla.log.manager import LogManager
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.metadata_version import SHARE_VERSION, TRANSACTION_VERSION
-from ottla.node import settings
+from ottla.node import coordinator_settings, settings
 from ottla.node.metadata_plane import MetadataPlane
 from ottla.peers.client import PeerClient
 from ottla.ports import BackgroundTasks, Clock, Disk, Random
@@ -110,7 +110,7 @@ class DataPlane:
             CoordinatorPublisher(node_id=config.node_id, log=share_log, coordinator=self.share_coordinator),
         )
         self.share_partitions = SharePartitionManager(
-            config=settings.share_partitions_config(config),
+            config=coordinator_settings.share_partitions_config(config),
             clock=clock,
             replicas=self.replicas,
             persister=self.persister,
@@ -129,7 +129,7 @@ class DataPlane:
     ) -> None:
         self._transactions_log = ReplicatedCoordinatorLog(TRANSACTION_STATE_TOPIC, self.replicas)
         self.transactions = TransactionCoordinator(
-            config=settings.transaction_config(config),
+            config=coordinator_settings.transaction_config(config),
             clock=clock,
             log=self._transactions_log,
             channel=peers,
@@ -159,7 +159,7 @@ class DataPlane:
             CONSUMER_OFFSETS_TOPIC, self.replicas, lambda: verifier.verify if verifies_transactions() else None
         )
         self.groups = GroupCoordinator(
-            config=settings.group_config(config),
+            config=coordinator_settings.group_config(config),
             clock=clock,
             random=random,
             log=self._offsets_log,
@@ -177,7 +177,7 @@ class DataPlane:
         """Create the share coordinator and the client of all share coordinators; return the coordinator's log."""
         log = ReplicatedCoordinatorLog(SHARE_GROUP_STATE_TOPIC, self.replicas)
         self.share_coordinator = ShareCoordinator(
-            config=settings.share_state_config(config),
+            config=coordinator_settings.share_state_config(config),
             clock=clock,
             log=log,
             topics=metadata,

@@ -19,7 +19,7 @@ from ottla.metadata.loader import MetadataPublisher
 from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.tls import TlsMetrics
 from ottla.network.memory_guard import guard_memory
-from ottla.node import settings
+from ottla.node import coordinator_settings, settings
 from ottla.node.client_plane import ClientPlane
 from ottla.node.data_plane import DataPlane
 from ottla.node.dynamic_config import DynamicConfigPublisher
@@ -281,7 +281,7 @@ class Node:
         self._on_config(config)
         self._clients.use_config(config)
         self.replicas.update_config(settings.replication_config(config))
-        self.groups.use_config(settings.group_config(config))
+        self.groups.use_config(coordinator_settings.group_config(config))
         self.logs.maintenance.use_config(settings.log_manager_config(config))
 
     def _become_ready(self) -> None:

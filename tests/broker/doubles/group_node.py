@@ -1,20 +1,18 @@
 """A node of consumer groups in memory, as clients see it: codec, handlers, coordinator, and the coordinator's log."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from ottla.coordinator.transactions import TransactionalProducer, Verification
-from ottla.errors import ErrorCode, KafkaError
+from memory_coordinator_log import MemoryCoordinatorLog
+from ottla.errors import ErrorCode
 from ottla.groups.config import GroupConfig
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.groups.share.group import ShareGroup
 from ottla.handlers.api import RequestContext
 from ottla.handlers.catalog import find
-from ottla.log.producer_state import ProducerState, read_marker
-from ottla.log.replay import replay_batch
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.cluster import BrokerRegistration, ClusterImage, Listener
 from ottla.metadata.delta import MetadataDelta
@@ -29,7 +27,7 @@ from ottla.share_state.persister import Persister
 from ottla.simulator.world.clock import SimulatedClock
 from ottla.simulator.world.random_source import SeededRandom
 from ottla.simulator.world.single_node import anonymous_client
-from ottla.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, ZERO_UUID, TopicPartition, Uuid
+from ottla.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, ZERO_UUID, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from ottla.wire.messages.create_partitions import (
@@ -52,7 +50,7 @@ from ottla.wire.messages.offset_commit import (
 from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.wire.messages.registry import ApiKey, request_type, response_type
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from ottla.wire.records import Record, RecordBatch, RecordBatchBuilder, parse_batch, read_records
+from ottla.wire.records import RecordBatchBuilder
 
 
 def serve(services: Any, request: Message, version: int, *, client_id: str | None = None) -> Delayed[Any]:
@@ -95,84 +93,6 @@ def _over_the_wire(api_key: ApiKey, response: object, version: int) -> object:
 def subscription(*topics: str) -> bytes:
     """Return the encoded subscription of a consumer to ``topics``."""
     return b"\0\0" + ConsumerProtocolSubscription(topics=list(topics)).encode(0)
-
-
-class MemoryCoordinatorLog:
-    """`CoordinatorLog` in memory: commits at once, or, while ``is_held``, when the test calls `commit`."""
-
-    def __init__(self) -> None:
-        self.batches: dict[int, list[RecordBatch]] = {}
-        self.is_held = False
-        self.is_confirmed = True
-        self.append_error = ErrorCode.NONE
-        self.verification = Delayed.of(Verification())
-        """The result of each verification."""
-        self.verified: list[tuple[int, TransactionalProducer, int]] = []
-        self.transaction_versions: list[int] = []
-        self.guards: list[object | None] = []
-        self._producers: dict[int, ProducerState] = {}
-        self._held: list[Delayed[ErrorCode]] = []
-
-    def append(
-        self, partition: int, batch: bytes, *, transaction_version: int = 0, guard: object | None = None
-    ) -> Delayed[ErrorCode]:
-        if self.append_error is not ErrorCode.NONE:
-            return Delayed.of(self.append_error)
-        self.transaction_versions.append(transaction_version)
-        self.guards.append(guard)
-        parsed = parse_batch(bytearray(batch))
-        parsed.check_crc()
-        written = self.batches.setdefault(partition, [])
-        parsed.patch(written[-1].next_offset if written else 0, 0)
-        producers = self._producers.setdefault(partition, ProducerState(TopicPartition("log", partition), 1 << 40))
-        try:
-            self._check_producer(producers, parsed, transaction_version)
-        except KafkaError as error:
-            return Delayed.of(error.code)
-        replay_batch(producers, parsed, None)
-        written.append(parsed)
-        if not self.is_held:
-            return Delayed.of(ErrorCode.NONE)
-        self._held.append(Delayed())
-        return self._held[-1]
-
-    @staticmethod
-    def _check_producer(producers: ProducerState, batch: RecordBatch, transaction_version: int) -> None:
-        marker = read_marker(batch) if batch.is_control else None
-        if marker is None:
-            producers.check_data(batch, offset=batch.base_offset, check_sequence=False)
-        else:
-            producers.check_marker(batch, marker, offset=batch.base_offset, transaction_version=transaction_version)
-
-    def verify_transaction(
-        self, partition: int, producer: TransactionalProducer, api_version: int
-    ) -> Delayed[Verification]:
-        self.verified.append((partition, producer, api_version))
-        return self.verification
-
-    def commit(self, error: ErrorCode = ErrorCode.NONE) -> None:
-        """Raise the high watermark to the end, or fail everything above it."""
-        held, self._held = self._held, []
-        for appended in held:
-            appended.complete(error)
-
-    def is_leadership_confirmed(self, partition: int) -> bool:
-        return self.is_confirmed
-
-    def end_offset(self, partition: int) -> int:
-        batches = self.batches.get(partition)
-        return batches[-1].next_offset if batches else 0
-
-    def delete_before(self, partition: int, offset: int) -> None:
-        self.batches[partition] = [it for it in self.batches.get(partition, ()) if it.next_offset > offset]
-
-    def read_again(self, partition: int) -> list[RecordBatch]:
-        return list(self.batches.get(partition, []))
-
-    def records(self) -> Iterator[Record]:
-        for _, batches in sorted(self.batches.items()):
-            for batch in batches:
-                yield from read_records(batch, size_bytes_max=1 << 20)
 
 
 @dataclass(kw_only=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from group_node import MemoryCoordinatorLog
+from memory_coordinator_log import MemoryCoordinatorLog
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE
 from ottla.metadata.topics import TopicImage

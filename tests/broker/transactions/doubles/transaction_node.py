@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from group_node import MemoryCoordinatorLog
+from memory_coordinator_log import MemoryCoordinatorLog
 from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerFailure, PeerResult
 from ottla.purgatory import Delayed
