@@ -9,12 +9,18 @@ from ottla.wire.messages.registry import ApiKey
 _A = ApiKey
 _BOB = dict(zip(("principal_type", "principal_name"), OWNER.split(":"), strict=True))
 
+_INSTANCE = Uuid(b"a client's ident")
+"""One client: JVM Kafka keeps every instance that a connection has named, Ottla keeps the last one.
+
+A request for the subscription after a push that failed for it is not throttled, so the rows can be repeated.
+"""
+
 CLIENT_METRICS_ROWS = (
-    Row(api_key=_A.GET_TELEMETRY_SUBSCRIPTIONS, name="", values=always(client_instance_id=Uuid(b"a client's ident"))),
+    Row(api_key=_A.GET_TELEMETRY_SUBSCRIPTIONS, name="", values=always(client_instance_id=_INSTANCE)),
     Row(
         api_key=_A.PUSH_TELEMETRY,
         name="for a subscription that does not exist",
-        values=always(client_instance_id=Uuid(b"another client's"), subscription_id=1, metrics=b""),
+        values=always(client_instance_id=_INSTANCE, subscription_id=1, metrics=b""),
     ),
 )
 
