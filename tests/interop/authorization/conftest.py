@@ -157,6 +157,7 @@ def _properties(host: str, broker_port: int, controller_port: int, data: Path) -
         "transaction.state.log.num.partitions": "1",
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
+        "share.coordinator.state.topic.num.partitions": "1",
     }
 
 

@@ -50,6 +50,7 @@ from permission_row import (
     TXN,
     Row,
 )
+from permission_share_groups import SHARE_GROUP_ROWS
 
 from ottla.errors import ErrorCode
 from ottla.wire.acl_codes import PatternType
@@ -215,6 +216,7 @@ CLIENTS_ROWS = (
         )
         for key in (_A(api_key) for api_key in range(83, 88))  # InitializeShareGroupState to ReadShareGroupStateSummary
     ),
+    *SHARE_GROUP_ROWS,
     Row(
         api_key=_A.OFFSET_FOR_LEADER_EPOCH,
         name="",

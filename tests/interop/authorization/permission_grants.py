@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from permission_row import DOOMED, NEW, ORDERS, OWNER, READERS, TXN
+from permission_row import DOOMED, NEW, ORDERS, OWNER, READERS, SHARERS, TXN
 
 from ottla.wire.acl_codes import CLUSTER_NAME, Acl, Operation, PatternType, PermissionType, ResourceType
 
@@ -13,7 +13,7 @@ _BY_TYPE = {
         (_O.READ, _O.WRITE, _O.CREATE, _O.DELETE, _O.ALTER, _O.DESCRIBE, _O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS, _O.ALL),
     ),
     ResourceType.GROUP: (
-        (READERS,),
+        (READERS, SHARERS),
         (_O.READ, _O.DELETE, _O.DESCRIBE, _O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS, _O.ALL),
     ),
     ResourceType.CLUSTER: (
@@ -70,11 +70,11 @@ def _grants() -> Iterator[tuple[str, Grant]]:
 
 def _together() -> Iterator[tuple[str, Grant]]:
     """Yield permissions that only work together with another one."""
-    read_group = _allow(ResourceType.GROUP, READERS, _O.READ)
+    read_groups = tuple(_allow(ResourceType.GROUP, name, _O.READ) for name in (READERS, SHARERS))
     for operation in (_O.READ, _O.DESCRIBE, _O.DELETE):
-        yield f"group-READ-and-topic-{operation.name}", (read_group, _allow(ResourceType.TOPIC, ORDERS, operation))
-    delete_group = _allow(ResourceType.GROUP, READERS, _O.DELETE)
-    yield "group-DELETE-and-topic-READ", (delete_group, _allow(ResourceType.TOPIC, ORDERS, _O.READ))
+        yield f"group-READ-and-topic-{operation.name}", (*read_groups, _allow(ResourceType.TOPIC, ORDERS, operation))
+    delete_groups = tuple(_allow(ResourceType.GROUP, name, _O.DELETE) for name in (READERS, SHARERS))
+    yield "group-DELETE-and-topic-READ", (*delete_groups, _allow(ResourceType.TOPIC, ORDERS, _O.READ))
     create = _allow(ResourceType.CLUSTER, CLUSTER_NAME, _O.CREATE)
     for operation in (_O.DESCRIBE, _O.DESCRIBE_CONFIGS, _O.DELETE):
         orders = _prefixed(ResourceType.TOPIC, "orders", operation)

@@ -1,7 +1,8 @@
 """A row of the permission matrix: a request of plain values, so that it can be sent to any server.
 
 The names: topics `orders`, `orders-doomed` and `other` exist, `orders-new` and `nothing` do not; grants by name speak
-of those that begin with `orders`. Of the groups, `readers` has offsets, `strangers` does not exist.
+of those that begin with `orders`. Of the groups, `readers` has offsets, `readers-shared` is a share
+group with start offsets, `strangers` does not exist.
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from ottla.wire.messages.registry import ApiKey, request_type
 ORDERS, DOOMED, OTHER, NEW, NOTHING = "orders", "orders-doomed", "other", "orders-new", "nothing"
 EXISTING = (ORDERS, DOOMED, OTHER)
 ASKED = (ORDERS, OTHER, NEW, NOTHING)
-READERS, STRANGERS = "readers", "strangers"
+READERS, SHARERS, STRANGERS = "readers", "readers-shared", "strangers"
 AUTO = "orders-auto"
 NO_BROKER = 99
 """The id of no broker."""
@@ -37,6 +38,8 @@ class TargetServer(Protocol):
     def restore_topics(self) -> None: ...
 
     def restore_offsets(self) -> None: ...
+
+    def restore_share_offsets(self) -> None: ...
 
     def drop_auto_created(self) -> None: ...
 
@@ -59,6 +62,9 @@ class Row:
     undone_after: ErrorCode = ErrorCode.NONE
     compares_errors_only: bool = False
     """Compare authorization errors only: this release does not serve the request in full."""
+
+    ignored: frozenset[str] = frozenset()
+    """Fields of the response that are not compared, besides those that no row compares."""
 
     @property
     def title(self) -> str:

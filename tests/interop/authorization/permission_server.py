@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from permission_requests import acl_filter
-from permission_row import AUTO, EXISTING, OTHER, READERS, Row, build, request_of
+from permission_row import AUTO, EXISTING, ORDERS, OTHER, READERS, SHARERS, Row, build, request_of
 
 from ottla.errors import ErrorCode
 from ottla.types import Uuid
@@ -171,6 +171,8 @@ class Server:
         eventually(self._is_ready)
         self.restore_topics()
         eventually(self._has_offsets)
+        eventually(self._has_share_group)
+        eventually(self._has_share_offsets)
         eventually(lambda: not self._admin(ApiKey.INIT_PRODUCER_ID, 5, transactional_id=None).error_code)
 
     def close(self) -> None:
@@ -208,7 +210,7 @@ class Server:
         response = connection.ask(request, version)
         if response is None:
             return CLOSED
-        shown = self._shown(response)
+        shown = self._shown(response, _IGNORED | row.ignored)
         if row.undo is not None and row.undone_after in _error_codes(shown):
             row.undo(self)
         if row.compares_errors_only:
@@ -229,6 +231,10 @@ class Server:
         """Have offset 0 committed for one topic, and for no other."""
         eventually(self._has_offsets)
 
+    def restore_share_offsets(self) -> None:
+        """Have start offset 0 of the share group for two topics, and for no other."""
+        eventually(self._has_share_offsets)
+
     def drop_auto_created(self) -> None:
         eventually(lambda: AUTO in self._learn_topics())
         self._admin(ApiKey.DELETE_TOPICS, 6, topics=[{"name": AUTO}], timeout_ms=5000)
@@ -244,6 +250,22 @@ class Server:
         self._admin(ApiKey.FIND_COORDINATOR, 6, key_type=0, coordinator_keys=[READERS])
         topics = [{"name": name, "partitions": partitions} for name in ("orders", OTHER)]
         made = self._admin(ApiKey.OFFSET_COMMIT, 9, group_id=READERS, topics=topics)
+        return not any(_error_codes(self._shown(made)))
+
+    def _has_share_group(self) -> bool:
+        """Have a member join and leave the share group."""
+        self._admin(ApiKey.FIND_COORDINATOR, 6, key_type=0, coordinator_keys=[SHARERS])
+        member = {"group_id": SHARERS, "member_id": "m"}
+        joined = self._admin(
+            ApiKey.SHARE_GROUP_HEARTBEAT, 1, **member, member_epoch=0, subscribed_topic_names=[ORDERS, OTHER]
+        )
+        left = self._admin(ApiKey.SHARE_GROUP_HEARTBEAT, 1, **member, member_epoch=-1)
+        return not joined.error_code and not left.error_code
+
+    def _has_share_offsets(self) -> bool:
+        partitions = [{"partition_index": 0, "start_offset": 0}]
+        topics = [{"topic_name": name, "partitions": partitions} for name in (ORDERS, OTHER)]
+        made = self._admin(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, group_id=SHARERS, topics=topics)
         return not any(_error_codes(self._shown(made)))
 
     def _learn_topics(self) -> dict[str, Uuid]:
@@ -262,14 +284,17 @@ class Server:
         response = self._connections["probe", on_controller].ask(build(request_type(api_key), values), version)
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED not in set(_error_codes(self._shown(response)))
 
-    def _shown(self, value: Any) -> Any:
+    def _shown(self, value: Any, ignored: frozenset[str] = _IGNORED) -> Any:
         """Return a value as plain ones, without fields that may differ; lists sorted, ids as names."""
         if isinstance(value, Struct):
-            fields = {key: getattr(value, key) for key in value.fields if key not in _IGNORED}
-            return {key: _worded(each) if key == "error_message" else self._shown(each) for key, each in fields.items()}
+            fields = {key: getattr(value, key) for key in value.fields if key not in ignored}
+            return {
+                key: _worded(each) if key == "error_message" else self._shown(each, ignored)
+                for key, each in fields.items()
+            }
         if isinstance(value, list):
             # This release has no transactions, and no topic for them.
-            shown = (self._shown(each) for each in value)
+            shown = (self._shown(each, ignored) for each in value)
             return sorted((each for each in shown if "'__transaction_state'" not in repr(each)), key=repr)
         if isinstance(value, bytes | memoryview):
             names = [name for name, topic_id in self.topic_ids.items() if topic_id == value]
