@@ -23,6 +23,7 @@ from ottla.groups.log import GROUP_RECORD_SERDE, GroupRecord
 from ottla.groups.modern.topics import ClusterTopics
 from ottla.groups.offsets.service import OffsetService
 from ottla.groups.shard import GroupCoordinatorShard
+from ottla.groups.share.end_offsets import EndOffsets
 from ottla.groups.share.offset_service import ShareOffsetService
 from ottla.groups.share.service import ShareGroupService
 from ottla.groups.share.settings import ShareGroupSettings
@@ -70,8 +71,9 @@ class GroupCoordinator:
         log: CoordinatorLog,
         metadata: MetadataCache,
         persister: Persister,
+        end_offsets: EndOffsets,
     ) -> None:
-        """Start with no partition led; ``persister`` keeps the state of share-partitions."""
+        """Start with no partition led; ``persister`` keeps the state of share-partitions, leaders have their ends."""
         self._topics = ClusterTopics(metadata)
         self._consumer_settings = ConsumerGroupSettings(config, metadata.group_config)
         self._share_settings = ShareGroupSettings(config, metadata.group_config)
@@ -100,7 +102,11 @@ class GroupCoordinator:
         self._offsets = OffsetService(runtime=self._runtime)
         self.share = ShareGroupService(runtime=self._runtime, persister=persister)
         self.share_offsets = ShareOffsetService(
-            runtime=self._runtime, persister=persister, topics=self._topics, members=self.share
+            runtime=self._runtime,
+            persister=persister,
+            end_offsets=end_offsets,
+            topics=self._topics,
+            members=self.share,
         )
         self._administration = GroupAdministration(runtime=self._runtime, share_offsets=self.share_offsets)
 

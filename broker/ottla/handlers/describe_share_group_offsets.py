@@ -1,6 +1,6 @@
 """DescribeShareGroupOffsets (api key 90, v0-v1): start offsets of share groups (KIP-932).
 
-v1 the lag (KIP-1226). Not done: the lag is always -1, which means unknown.
+v1 the lag (KIP-1226): records from the start offset to the end of the partition, without those delivered completely.
 Source: DescribeShareGroupOffsetsRequest.json; KafkaApis.handleDescribeShareGroupOffsetsRequest of Apache Kafka 4.3.
 """
 

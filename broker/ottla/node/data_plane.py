@@ -7,6 +7,7 @@ from ottla.coordinator.publisher import CoordinatorPublisher
 from ottla.coordinator.replicated_log import ReplicatedCoordinatorLog
 from ottla.errors import StorageError
 from ottla.groups.coordinator import GroupCoordinator
+from ottla.groups.share.end_offsets import EndOffsetClient
 from ottla.log.manager import LogManager
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.metadata_version import SHARE_VERSION, TRANSACTION_VERSION
@@ -103,6 +104,7 @@ class DataPlane:
             self.transaction_verifier,
             self.share_coordinator,
             self.persister,
+            self._end_offsets,
         )
         self.coordinator_publishers = (
             CoordinatorPublisher(node_id=config.node_id, log=self._offsets_log, coordinator=self.groups),
@@ -158,6 +160,13 @@ class DataPlane:
         self._offsets_log = ReplicatedCoordinatorLog(
             CONSUMER_OFFSETS_TOPIC, self.replicas, lambda: verifier.verify if verifies_transactions() else None
         )
+        self._end_offsets = EndOffsetClient(
+            channel=peers,
+            clock=clock,
+            metadata=metadata,
+            listener=config.inter_broker_listener_name,
+            timeout_ms=config.request_timeout_ms,
+        )
         self.groups = GroupCoordinator(
             config=coordinator_settings.group_config(config),
             clock=clock,
@@ -165,6 +174,7 @@ class DataPlane:
             log=self._offsets_log,
             metadata=metadata,
             persister=self.persister,
+            end_offsets=self._end_offsets,
         )
 
     def _create_share_coordinator(

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from memory_coordinator_log import MemoryCoordinatorLog
+from memory_end_offsets import MemoryEndOffsets
 from ottla.errors import ErrorCode
 from ottla.groups.config import GroupConfig
 from ottla.groups.consumer.group import ConsumerGroup
@@ -139,6 +140,7 @@ class GroupNode:
             request_timeout_ms=30_000,
             group_coordinator_rebalance_protocols=("classic", "consumer", "streams"),
         )
+        self.end_offsets = MemoryEndOffsets()
         self.groups = self.new_coordinator()
         self.elect()
 
@@ -208,6 +210,7 @@ class GroupNode:
             log=self.log,
             metadata=self.metadata,
             persister=self.persister,
+            end_offsets=self.end_offsets,
         )
 
     def elect(self, leader_epoch: int = 0) -> None:

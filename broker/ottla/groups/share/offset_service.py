@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.errors import MESSAGES, ErrorCode, KafkaError
 from ottla.groups.modern.topics import ClusterTopics
+from ottla.groups.share.end_offsets import EndOffset, EndOffsets
 from ottla.groups.share.offsets import (
     Alteration,
     Deletion,
@@ -22,9 +23,16 @@ from ottla.groups.share.offsets import (
 from ottla.groups.share.persistence import delete_in_slices, initialize_in_slices
 from ottla.groups.share.service import ShareGroupService, ShareGroupShard
 from ottla.purgatory import Delayed
-from ottla.purgatory.steps import ITEMS_PER_STEP, Steps, values_in_steps
-from ottla.share_state.persister import UNINITIALIZED_OFFSET, Persister, SharePartitionKey, StateResult, StateSummary
-from ottla.types import Uuid
+from ottla.purgatory.steps import ITEMS_PER_STEP, Steps, batches, values_in_steps
+from ottla.share_state.persister import (
+    UNINITIALIZED_OFFSET,
+    UNKNOWN_COUNT,
+    Persister,
+    SharePartitionKey,
+    StateResult,
+    StateSummary,
+)
+from ottla.types import TopicPartition, Uuid
 from ottla.wire.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse
 from ottla.wire.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
@@ -39,6 +47,7 @@ from ottla.wire.messages.describe_share_group_offsets import (
 )
 
 _ANY_LEADER: Final = -1
+_ENDS_PER_STEP: Final = 50
 _UNEXPECTED: Final = "The server experienced an unexpected error when processing the request."
 
 ResponseT = TypeVar("ResponseT")
@@ -52,11 +61,13 @@ class ShareOffsetService:
         *,
         runtime: CoordinatorRuntime[ShareGroupShard],
         persister: Persister,
+        end_offsets: EndOffsets,
         topics: ClusterTopics,
         members: ShareGroupService,
     ) -> None:
         self._runtime = runtime
         self._persister = persister
+        self._end_offsets = end_offsets
         self._topics = topics
         self._members = members
 
@@ -65,7 +76,7 @@ class ShareOffsetService:
     def describe_offsets(
         self, request: DescribeShareGroupOffsetsRequestGroup
     ) -> Steps[DescribeShareGroupOffsetsResponseGroup]:
-        """Return the start offsets of the partitions in ``request``, or of all that are initialized.
+        """Return start offset and lag of the partitions in ``request``, or of all that are initialized.
 
         The group need not exist: partitions without state have the offset -1.
         """
@@ -109,9 +120,15 @@ class ShareOffsetService:
             if number % ITEMS_PER_STEP == 0:
                 yield None
         summaries = yield from values_in_steps(sent)
+        with_lag = [index for index, summary in zip(indices, summaries, strict=True) if _has_lag(summary)]
+        asked: list[Delayed[EndOffset]] = []
+        for some in batches(with_lag, _ENDS_PER_STEP):
+            asked += self._end_offsets.list_latest(TopicPartition(name, index) for index in some)
+            yield None
+        ends = dict(zip(with_lag, (yield from values_in_steps(asked)), strict=True))
         topic = DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic_id)
         for number, (index, summary) in enumerate(zip(indices, summaries, strict=True), 1):
-            topic.partitions.append(_describe_partition(index, summary))
+            topic.partitions.append(_describe_partition(index, summary, ends.get(index)))
             if number % ITEMS_PER_STEP == 0:
                 yield None
         return topic
@@ -244,13 +261,30 @@ def failed_description(
     return DescribeShareGroupOffsetsResponseGroup(group_id=group_id, error_code=int(error), error_message=message)
 
 
-def _describe_partition(index: int, summary: StateSummary) -> DescribeShareGroupOffsetsResponsePartition:
+def _has_lag(summary: StateSummary) -> bool:
+    return (
+        summary.error is ErrorCode.NONE
+        and summary.start_offset != UNINITIALIZED_OFFSET
+        and summary.delivery_complete_count != UNKNOWN_COUNT
+    )
+
+
+def _describe_partition(
+    index: int, summary: StateSummary, end: EndOffset | None
+) -> DescribeShareGroupOffsetsResponsePartition:
     if summary.error is not ErrorCode.NONE:
         # Kafka hides the error: a client sees a share-partition without state.
         return DescribeShareGroupOffsetsResponsePartition(partition_index=index, start_offset=UNINITIALIZED_OFFSET)
-    return DescribeShareGroupOffsetsResponsePartition(
+    if end is not None and end.error is not ErrorCode.NONE:
+        return DescribeShareGroupOffsetsResponsePartition(
+            partition_index=index, error_code=int(end.error), error_message=MESSAGES.get(end.error)
+        )
+    described = DescribeShareGroupOffsetsResponsePartition(
         partition_index=index, start_offset=summary.start_offset, leader_epoch=summary.leader_epoch
     )
+    if end is not None:
+        described.lag = end.offset - summary.start_offset - summary.delivery_complete_count
+    return described
 
 
 def _unknown_topic(name: str, partitions: Sequence[int]) -> Steps[DescribeShareGroupOffsetsResponseTopic]:

@@ -4,7 +4,14 @@ from dataclasses import dataclass, field
 
 from ottla.errors import ErrorCode
 from ottla.purgatory import Delayed
-from ottla.share_state.persister import ReadState, SharePartitionKey, StateBatch, StateResult, StateSummary
+from ottla.share_state.persister import (
+    UNKNOWN_COUNT,
+    ReadState,
+    SharePartitionKey,
+    StateBatch,
+    StateResult,
+    StateSummary,
+)
 from ottla.types import LeaderEpoch, Offset
 
 
@@ -17,12 +24,14 @@ class RecordingPersister:
         calls: name and key, in order.
         error: of each request; the state does not change.
         is_held: whether results wait for `release`.
+        complete_count: delivery complete count of each summary.
     """
 
     states: dict[SharePartitionKey, tuple[int, Offset]] = field(default_factory=dict)
     calls: list[tuple[str, SharePartitionKey]] = field(default_factory=list)
     error: ErrorCode = ErrorCode.NONE
     is_held: bool = False
+    complete_count: int = UNKNOWN_COUNT
     _held: list[tuple[Delayed[StateResult], StateResult]] = field(default_factory=list)
 
     def initialize(self, key: SharePartitionKey, *, state_epoch: int, start_offset: Offset) -> Delayed[StateResult]:
@@ -44,7 +53,7 @@ class RecordingPersister:
         state = self.states.get(key)
         if state is None:
             return Delayed.of(StateSummary(ErrorCode.NONE))
-        return Delayed.of(StateSummary(ErrorCode.NONE, None, state[0], 0, state[1]))
+        return Delayed.of(StateSummary(ErrorCode.NONE, None, state[0], 0, state[1], self.complete_count))
 
     def read(self, key: SharePartitionKey, *, leader_epoch: LeaderEpoch) -> Delayed[ReadState]:
         raise AssertionError("the group coordinator reads no states")
