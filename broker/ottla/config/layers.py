@@ -220,7 +220,11 @@ def describe_group(layers: BrokerLayers, overrides: Mapping[str, str]) -> list[D
     described = []
     for name in sorted(GROUP_KEYS):
         key = GROUP_KEYS[name]
-        synonyms = layers.synonyms((GROUP_SYNONYMS[name],) if name in GROUP_SYNONYMS else ())
+        if name in GROUP_SYNONYMS:
+            synonyms = layers.synonyms((GROUP_SYNONYMS[name],))
+        else:
+            # Kafka lists the default of a key that the broker does not have under the group's name.
+            synonyms = (ConfigSynonym(name, _shown(key, ()), ConfigSource.DEFAULT_CONFIG),)
         if name in overrides:
             synonyms = (ConfigSynonym(name, overrides[name], ConfigSource.GROUP_CONFIG), *synonyms)
         described.append(_describe(key, _shown(key, synonyms), False, synonyms))

@@ -128,6 +128,15 @@ def test_group_inherits_from_the_broker() -> None:
     assert (line.value, line.source) == ("50000", ConfigSource.STATIC_BROKER_CONFIG)
 
 
+def test_group_key_without_a_broker_key_lists_its_default() -> None:
+    line = one(describe_group(BrokerLayers({}), {"share.auto.offset.reset": "earliest"}), "share.auto.offset.reset")
+
+    assert [(each.name, each.value, each.source) for each in line.synonyms] == [
+        ("share.auto.offset.reset", "earliest", ConfigSource.GROUP_CONFIG),
+        ("share.auto.offset.reset", "latest", ConfigSource.DEFAULT_CONFIG),
+    ]
+
+
 def test_client_metrics_show_what_was_set() -> None:
     line = one(describe_client_metrics({"interval.ms": "100"}), "interval.ms")
 
