@@ -1,7 +1,8 @@
 """`SharePartitionManager`: the share-partitions of this node, the share sessions, and what is due by time.
 
 A share-partition belongs to one leader epoch of its partition: it is dropped when this node leads the partition no more
-or in another epoch, when the topic is deleted, and when a write is fenced. Members then fetch from the new leader.
+or in another epoch, when the topic is deleted, and when a write is fenced. Members then fetch from the new leader. It
+is also dropped when the group's last session on this node ends: the start offset may be reset while there is no member.
 
 Source: SharePartitionManager, SharePartitionCache of Apache Kafka 4.3.1.
 """
@@ -55,6 +56,7 @@ class SharePartitionManager:
         self.settings = ShareGroupSettings(lambda: self._config, group_config)
         self.sessions = ShareSessionCache(lambda: self._config.share_sessions_max)
         self._share_partitions: dict[SharePartitionKey, tuple[SharePartition, Partition]] = {}
+        self._by_group: dict[str, dict[SharePartitionKey, None]] = {}
         self._to_check: dict[SharePartitionKey, None] = {}
         """Share-partitions in the order in which their leadership and log start are checked."""
         self._releases: deque[Steps[object]] = deque()
@@ -99,6 +101,7 @@ class SharePartitionManager:
             on_fenced=self._drop,
         )
         self._share_partitions[key] = share_partition, partition
+        self._by_group.setdefault(key.group_id, {})[key] = None
         self._to_check[key] = None
         share_partition.initialize().on_complete(lambda _: self._wake(key))
         return share_partition
@@ -107,6 +110,10 @@ class SharePartitionManager:
         found = self._share_partitions.get(share_partition.key)
         if found is not None and found[0] is share_partition:
             del self._share_partitions[share_partition.key]
+            keys = self._by_group[share_partition.key.group_id]
+            del keys[share_partition.key]
+            if not keys:
+                del self._by_group[share_partition.key.group_id]
         share_partition.fence()
         self._wake(share_partition.key)
 
@@ -127,7 +134,19 @@ class SharePartitionManager:
                 written.append((yield from found[0].release_member(key.member_id)))
             if number % _PARTITIONS_PER_STEP == 0:
                 yield None
+        yield from self._drop_without_members(key.group_id)
         return written
+
+    def _drop_without_members(self, group_id: str) -> Steps[None]:
+        # Writes that are under way finish: the next share-partition's read waits for them in the persister.
+        for number, key in enumerate(list(self._by_group.get(group_id, ())), 1):
+            if self.sessions.has_group(group_id):
+                return
+            found = self._share_partitions.get(key)
+            if found is not None:
+                self._drop(found[0])
+            if number % _PARTITIONS_PER_STEP == 0:
+                yield None
 
     def on_connection_ended(self, connection: ConnectionId) -> None:
         """Close the connection's sessions; their records are released in slices at the next ticks."""

@@ -55,10 +55,16 @@ class ShareSessionCache:
         self._sessions_max = sessions_max
         self._sessions: dict[ShareSessionKey, ShareSession] = {}
         self._by_connection: dict[ConnectionId, dict[ShareSessionKey, None]] = {}
+        self._counts: dict[str, int] = {}
+        """Sessions of each group."""
 
     def __len__(self) -> int:
         """Return the number of sessions."""
         return len(self._sessions)
+
+    def has_group(self, group_id: str) -> bool:
+        """Return whether a member of the group has a session."""
+        return group_id in self._counts
 
     def open(self, key: ShareSessionKey, connection: ConnectionId) -> ShareSession:
         """Open a session.
@@ -71,6 +77,7 @@ class ShareSessionCache:
             raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
         session = self._sessions[key] = ShareSession(key, connection)
         self._by_connection.setdefault(connection, {})[key] = None
+        self._counts[key.group_id] = self._counts.get(key.group_id, 0) + 1
         return session
 
     def require(self, key: ShareSessionKey) -> ShareSession:
@@ -104,6 +111,9 @@ class ShareSessionCache:
             del keys[key]
             if not keys:
                 del self._by_connection[session.connection]
+            self._counts[key.group_id] -= 1
+            if not self._counts[key.group_id]:
+                del self._counts[key.group_id]
         return session
 
     def close_connection(self, connection: ConnectionId) -> list[ShareSession]:

@@ -141,6 +141,32 @@ def test_fenced_write_drops_the_share_partition(driver: ShareDriver) -> None:
     assert acquired_by(client, fetch_request(driver, "a", 2)) == [(0, 2, 1)]
 
 
+def test_start_offset_that_is_reset_without_members_is_where_the_next_member_starts(driver: ShareDriver) -> None:
+    driver.produce("t", "0", "4")
+    client = driver.connect()
+    acquired_by(client, fetch_request(driver, "a"))
+    assert acknowledge(driver, client, 1, 0, 1, 1) is ErrorCode.NONE
+    client.ask(fetch_request(driver, "a", epoch=-1), ShareFetchResponse, 2)
+    assert len(driver.manager) == 0
+
+    driver.persister.start_offset, driver.persister.records = 0, {}
+
+    assert acquired_by(driver.connect(), fetch_request(driver, "b")) == [(0, 3, 1)]
+
+
+def test_share_partition_is_kept_while_another_member_has_a_session(driver: ShareDriver) -> None:
+    driver.produce("t", "0", "1")
+    first, second = driver.connect(), driver.connect()
+    acquired_by(first, fetch_request(driver, "a"))
+    acquired_by(second, fetch_request(driver, "b", wait_ms=0))
+
+    first.ask(fetch_request(driver, "a", epoch=-1), ShareFetchResponse, 2)
+    assert len(driver.manager) == 1
+
+    second.ask(fetch_request(driver, "b", epoch=-1), ShareFetchResponse, 2)
+    assert len(driver.manager) == 0
+
+
 def test_without_share_version_requests_are_rejected(driver: ShareDriver) -> None:
     driver.share_version = 0
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from ottla.errors import ErrorCode
 from ottla.purgatory import Delayed
+from ottla.share_state.batches import combine
 from ottla.share_state.persister import (
     UNINITIALIZED_OFFSET,
     ReadState,
@@ -49,11 +50,8 @@ class RecordedPersister:
         raise NotImplementedError
 
     def read(self, key: SharePartitionKey, *, leader_epoch: LeaderEpoch) -> Delayed[ReadState]:
-        batches = tuple(
-            StateBatch(offset, offset, state, count)
-            for offset, (state, count) in sorted(self.records.items())
-            if offset >= self.start_offset
-        )
+        written = [StateBatch(offset, offset, *each) for offset, each in sorted(self.records.items())]
+        batches = tuple(StateBatch(*each) for each in combine((), written, self.start_offset))
         result: Delayed[ReadState] = Delayed()
         self.reads.append(result)
         if self.is_immediate:
