@@ -9,7 +9,7 @@ import click
 from ottla.cli.exit_codes import NotFoundError
 from ottla.cli.lazy import ExampleCommand
 from ottla.cli.named_partitions import choose_partitions
-from ottla.cli.offset_reset import parse_target, plan_reset, require_no_members
+from ottla.cli.offset_reset import PlannedReset, parse_target, plan_reset, require_no_members
 from ottla.cli.options import ask_brokers, bootstrap_option, dry_run_option, timeout_option, yes_option
 from ottla.cli.output import (
     Column,
@@ -22,11 +22,14 @@ from ottla.cli.output import (
     output_option,
     talk,
 )
+from ottla.errors import OttlaError
 
 if TYPE_CHECKING:
     from ottla.client.admin import AdminClient
     from ottla.client.results import GroupDescription, MemberDescription
     from ottla.types import TopicPartition
+
+SHARE = "share"
 
 
 @click.group()
@@ -68,7 +71,11 @@ def list_(*, states: tuple[str, ...], output: str, bootstrap: str, timeout_s: fl
 @bootstrap_option
 @timeout_option
 def describe(*, names: tuple[str, ...], output: str, bootstrap: str, timeout_s: float) -> None:
-    """Describe groups: the member and the lag of each partition."""
+    """Describe groups: the member and the lag of each partition.
+
+    Of a share group: the start offset and the lag of each partition. The start is the oldest record that the group may
+    still deliver; the lag leaves out records after it that were accepted or rejected.
+    """
 
     async def conversation(admin: "AdminClient") -> list[dict[str, Any]]:
         return [await _describe(admin, description) for description in await _find(admin, names)]
@@ -143,13 +150,20 @@ def reset(
     bootstrap: str,
     timeout_s: float,
 ) -> None:
-    """Set the committed offsets of a group without members."""
+    """Set the committed offsets of a group without members.
+
+    Of a share group it sets the start offsets (AlterShareGroupOffsets): the group delivers each record from there on
+    again, also those that it has accepted or rejected, and none before.
+    """
     target = parse_target(to, shift, file, now_ms=time.time_ns() // 1_000_000)
     if (file is not None) + all_topics + bool(scope) != 1:
         raise click.UsageError("name the partitions: topics or TOPIC-N, --all-topics, or those of --file")
-    planned = ask_brokers(
-        bootstrap, timeout_s, lambda admin: plan_reset(admin, name, scope, target, takes_all=all_topics)
-    )
+
+    async def plan(admin: "AdminClient") -> "tuple[bool, list[PlannedReset]]":
+        is_share = await _is_share(admin, name)
+        return is_share, await plan_reset(admin, name, scope, target, takes_all=all_topics, is_share=is_share)
+
+    is_share, planned = ask_brokers(bootstrap, timeout_s, plan)
     rows = [
         {
             "name": str(it.partition),
@@ -167,8 +181,14 @@ def reset(
     confirm(f"Reset {len(planned)} offset(s) of group {name}?", yes=yes)
     from ottla.client.results import CommittedOffset
 
-    offsets = {it.partition: CommittedOffset(offset=it.new) for it in planned}
-    ask_brokers(bootstrap, timeout_s, lambda admin: admin.alter_group_offsets(name, offsets))
+    async def set_offsets(admin: "AdminClient") -> None:
+        if is_share:
+            await admin.alter_share_group_offsets(name, {it.partition: it.new for it in planned})
+        else:
+            offsets = {it.partition: CommittedOffset(offset=it.new) for it in planned}
+            await admin.alter_group_offsets(name, offsets)
+
+    ask_brokers(bootstrap, timeout_s, set_offsets)
     talk(f"{len(planned)} offset(s) reset")
 
 
@@ -206,18 +226,39 @@ def delete(*, names: tuple[str, ...], yes: bool, dry_run: bool, bootstrap: str, 
 def delete_offsets(
     *, name: str, scope: tuple[str, ...], yes: bool, dry_run: bool, bootstrap: str, timeout_s: float
 ) -> None:
-    """Delete committed offsets of topics that a group no longer reads."""
+    """Delete committed offsets of topics that a group no longer reads.
 
-    async def find(admin: "AdminClient") -> "list[TopicPartition]":
-        await _find(admin, (name,))
-        committed = await admin.group_offsets(name)
-        return choose_partitions(scope, committed, missing=f"group {name} has no committed offset of {{}}")
+    Of a share group without members it deletes the start offsets and the states of whole topics.
+    """
 
-    chosen = ask_brokers(bootstrap, timeout_s, find)
+    async def find(admin: "AdminClient") -> "tuple[bool, list[TopicPartition]]":
+        (described,) = await _find(admin, (name,))
+        is_share = described.type == SHARE
+        known = await (admin.share_group_offsets if is_share else admin.group_offsets)(name)
+        kind = "state" if is_share else "committed offset"
+        found = choose_partitions(scope, known, missing=f"group {name} has no {kind} of {{}}")
+        topics = {partition.topic for partition in found}
+        if is_share and any(partition.topic in topics and partition not in found for partition in known):
+            raise OttlaError(f"group {name} is a share group: name topics, of which it deletes all partitions")
+        return is_share, found
+
+    is_share, chosen = ask_brokers(bootstrap, timeout_s, find)
     question = f"Delete {len(chosen)} offset(s) of group {name}?"
     if confirm_deletion([f"offset of {partition}" for partition in chosen], question, yes=yes, dry_run=dry_run):
-        ask_brokers(bootstrap, timeout_s, lambda admin: admin.delete_group_offsets(name, chosen))
+
+        async def delete_all(admin: "AdminClient") -> None:
+            if is_share:
+                await admin.delete_share_group_offsets(name, sorted({partition.topic for partition in chosen}))
+            else:
+                await admin.delete_group_offsets(name, chosen)
+
+        ask_brokers(bootstrap, timeout_s, delete_all)
         talk(f"{len(chosen)} offset(s) deleted")
+
+
+async def _is_share(admin: "AdminClient", name: str) -> bool:
+    described = (await admin.describe_groups((name,))).get(name)
+    return described is not None and described.type == SHARE
 
 
 async def _find(admin: "AdminClient", names: tuple[str, ...]) -> "list[GroupDescription]":
@@ -242,13 +283,11 @@ def _member(member: "MemberDescription") -> dict[str, Any]:
 async def _describe(admin: "AdminClient", description: "GroupDescription") -> dict[str, Any]:
     from ottla.client.admin_topics import LATEST
 
-    is_share = description.type == "share"
-    committed = await (admin.share_group_offsets if is_share else admin.group_offsets)(description.group_id)
+    if description.type == SHARE:
+        return await _describe_share(admin, description)
+    committed = await admin.group_offsets(description.group_id)
     owners = {partition: member for member in description.members for partition in member.assignment}
     wanted = sorted({*committed, *owners})
-    if is_share:
-        # Several members share each partition: ottla group members lists them.
-        owners = {}
     existing = await admin.describe_topics(sorted({partition.topic for partition in wanted}))
     led = [
         partition
@@ -261,6 +300,25 @@ async def _describe(admin: "AdminClient", description: "GroupDescription") -> di
         current = committed[partition].offset if partition in committed else None
         end = ends[partition].offset if partition in ends else None
         rows.append(_row(partition, current, end, owners.get(partition)))
+    return _with_partitions(description, rows)
+
+
+async def _describe_share(admin: "AdminClient", description: "GroupDescription") -> dict[str, Any]:
+    """Return the description without a member for each partition, which several members share."""
+    offsets = await admin.share_group_offsets(description.group_id)
+    rows = [
+        {
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "startOffset": offsets[partition].start_offset,
+            "lag": offsets[partition].lag,
+        }
+        for partition in sorted(offsets)
+    ]
+    return _with_partitions(description, rows)
+
+
+def _with_partitions(description: "GroupDescription", rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "name": description.group_id,
         "state": description.state,
@@ -302,9 +360,12 @@ def _show(described: dict[str, Any], *, wide: bool) -> None:
     )
     if described["partitions"]:
         click.echo()
-        columns = [
-            Column("TOPIC", "topic"),
-            Column("PARTITION", "partition"),
+        columns = [Column("TOPIC", "topic"), Column("PARTITION", "partition")]
+        if described["type"] == SHARE:
+            columns += [Column("START", "startOffset"), Column("LAG", "lag")]
+            emit_table(described["partitions"], columns, wide=wide)
+            return
+        columns += [
             Column("CURRENT", "currentOffset"),
             Column("END", "endOffset"),
             Column("LAG", "lag"),

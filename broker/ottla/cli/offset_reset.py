@@ -1,4 +1,4 @@
-"""Resets of a group's committed offsets: what `ottla group reset` plans.
+"""Resets of a group's committed offsets, or of a share group's start offsets: what `ottla group reset` plans.
 
 A target is one of: a position (`offset_range`), ``current``, a shift of the committed offsets, or a file of offsets. As
 in kafka-consumer-groups, an offset outside of its partition becomes the nearest one in it, and ``current`` of a
@@ -24,7 +24,6 @@ from ottla.errors import OttlaError
 
 if TYPE_CHECKING:
     from ottla.client.admin import AdminClient
-    from ottla.client.results import CommittedOffset
     from ottla.types import Offset, TopicPartition
 
 CURRENT = "current"
@@ -82,19 +81,19 @@ def _read_offsets(file: Path) -> "dict[TopicPartition, Offset]":
 
 
 async def plan_reset(
-    admin: "AdminClient", group_id: str, scope: Sequence[str], target: ResetTarget, *, takes_all: bool
+    admin: "AdminClient", group_id: str, scope: Sequence[str], target: ResetTarget, *, takes_all: bool, is_share: bool
 ) -> list[PlannedReset]:
     """Return the new offset of each partition in scope, sorted.
 
     The group need not exist: clients of a new group then start at these offsets. With ``takes_all`` the scope is every
-    partition with a committed offset.
+    partition with a committed offset, or a start offset of a share group.
 
     Raises:
         NotFoundError: a partition does not exist, or the group has no committed offset.
         OttlaError: the group has members, or a partition without a committed offset is to be shifted.
     """
     await require_no_members(admin, (group_id,), "its offsets can be reset")
-    committed = await admin.group_offsets(group_id)
+    committed = await current_offsets(admin, group_id, is_share=is_share)
     known = await described_partitions(admin)
     if target.offsets is not None:
         where = choose_partitions([str(partition) for partition in target.offsets], known)
@@ -111,21 +110,28 @@ async def plan_reset(
         new = positions.get(partition)
         if new is None:
             new = bounds[partition].clamp(_new_offset(partition, committed.get(partition), bounds[partition], target))
-        current = committed[partition].offset if partition in committed else None
-        planned.append(PlannedReset(partition=partition, current=current, new=new))
+        planned.append(PlannedReset(partition=partition, current=committed.get(partition), new=new))
     return planned
 
 
 def _new_offset(
-    partition: "TopicPartition", committed: "CommittedOffset | None", bounds: Bounds, target: ResetTarget
+    partition: "TopicPartition", committed: "Offset | None", bounds: Bounds, target: ResetTarget
 ) -> "Offset":
     if target.offsets is not None:
         return target.offsets[partition]
     if target.shift is None:
-        return bounds.end if committed is None else committed.offset
+        return bounds.end if committed is None else committed
     if committed is None:
         raise OttlaError(f"{partition} has no committed offset to shift; use --to, or leave it out")
-    return committed.offset + target.shift
+    return committed + target.shift
+
+
+async def current_offsets(admin: "AdminClient", group_id: str, *, is_share: bool) -> "dict[TopicPartition, Offset]":
+    """Return a group's committed offsets, or the start offsets of a share group; partitions without one are absent."""
+    if is_share:
+        started = await admin.share_group_offsets(group_id)
+        return {at: each.start_offset for at, each in started.items() if each.start_offset is not None}
+    return {at: each.offset for at, each in (await admin.group_offsets(group_id)).items()}
 
 
 async def require_no_members(admin: "AdminClient", group_ids: Sequence[str], what: str) -> None:

@@ -7,12 +7,23 @@ from typing import Any
 from ottla.client.admin_base import AdminBase
 from ottla.client.errors import UnsupportedApiError, kafka_error, raise_for
 from ottla.client.group_descriptions import classic_group, consumer_group, share_group, streams_group
-from ottla.client.results import CommittedOffset, GroupDescription, GroupListing
+from ottla.client.results import CommittedOffset, GroupDescription, GroupListing, ShareOffset
 from ottla.errors import ErrorCode
-from ottla.types import Endpoint, NodeId, TopicPartition
+from ottla.types import Endpoint, NodeId, Offset, TopicPartition
 from ottla.wire.codec import Message
+from ottla.wire.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+    AlterShareGroupOffsetsResponse,
+)
 from ottla.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from ottla.wire.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+    DeleteShareGroupOffsetsResponse,
+)
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
@@ -122,10 +133,8 @@ class GroupAdmin(AdminBase):
         raise_for(group.error_code, group.error_message)
         return classic_group(group, await self.cluster.coordinator(group_id))
 
-    async def share_group_offsets(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
-        """Return the start offsets of a share group: the oldest records that it may still deliver.
-
-        Partitions of which it has delivered none yet are absent.
+    async def share_group_offsets(self, group_id: str) -> dict[TopicPartition, ShareOffset]:
+        """Return start offset and lag of each partition that a share group has the state of.
 
         Raises:
             KafkaError: the error of the group or of the first partition that has one.
@@ -134,7 +143,7 @@ class GroupAdmin(AdminBase):
             groups=[DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=None)]
         )
 
-        async def attempt() -> dict[TopicPartition, CommittedOffset]:
+        async def attempt() -> dict[TopicPartition, ShareOffset]:
             response = await self.cluster.send_to_coordinator(group_id, request, DescribeShareGroupOffsetsResponse)
             (group,) = response.groups
             raise_for(group.error_code, group.error_message)
@@ -142,13 +151,57 @@ class GroupAdmin(AdminBase):
             for topic in group.topics:
                 for entry in topic.partitions:
                     raise_for(entry.error_code, f"partition {topic.topic_name}-{entry.partition_index}")
-                    if entry.start_offset >= 0:
-                        offsets[TopicPartition(topic.topic_name, entry.partition_index)] = CommittedOffset(
-                            offset=entry.start_offset, leader_epoch=entry.leader_epoch
-                        )
+                    offsets[TopicPartition(topic.topic_name, entry.partition_index)] = ShareOffset(
+                        start_offset=None if entry.start_offset < 0 else entry.start_offset,
+                        leader_epoch=entry.leader_epoch,
+                        lag=None if entry.lag < 0 else entry.lag,
+                    )
             return offsets
 
         return await self.cluster.retry(attempt, group_id=group_id)
+
+    async def alter_share_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, Offset]) -> None:
+        """Set the start offsets of a share group without members; it is created if it does not exist.
+
+        The group delivers all records from there on, also those that it has accepted before.
+
+        Raises:
+            KafkaError: NON_EMPTY_GROUP while the group has members, or the first partition's error.
+        """
+        topics: dict[str, AlterShareGroupOffsetsRequestTopic] = {}
+        for partition, start_offset in offsets.items():
+            topic = topics.setdefault(partition.topic, AlterShareGroupOffsetsRequestTopic(topic_name=partition.topic))
+            topic.partitions.append(
+                AlterShareGroupOffsetsRequestPartition(partition_index=partition.partition, start_offset=start_offset)
+            )
+        request = AlterShareGroupOffsetsRequest(group_id=group_id, topics=list(topics.values()))
+
+        async def attempt() -> None:
+            response = await self.cluster.send_to_coordinator(group_id, request, AlterShareGroupOffsetsResponse)
+            raise_for(response.error_code, response.error_message)
+            for result in response.responses:
+                for entry in result.partitions:
+                    raise_for(entry.error_code, f"partition {result.topic_name}-{entry.partition_index}")
+
+        await self.cluster.retry(attempt, group_id=group_id)
+
+    async def delete_share_group_offsets(self, group_id: str, topics: Iterable[str]) -> None:
+        """Delete what a share group without members has of topics: start offsets and states of records.
+
+        Raises:
+            KafkaError: NON_EMPTY_GROUP while the group has members, GROUP_ID_NOT_FOUND, or the first topic's error.
+        """
+        request = DeleteShareGroupOffsetsRequest(
+            group_id=group_id, topics=[DeleteShareGroupOffsetsRequestTopic(topic_name=topic) for topic in topics]
+        )
+
+        async def attempt() -> None:
+            response = await self.cluster.send_to_coordinator(group_id, request, DeleteShareGroupOffsetsResponse)
+            raise_for(response.error_code, response.error_message)
+            for result in response.responses:
+                raise_for(result.error_code, f"topic {result.topic_name}")
+
+        await self.cluster.retry(attempt, group_id=group_id)
 
     async def group_offsets(
         self,

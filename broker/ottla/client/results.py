@@ -193,6 +193,20 @@ class CommittedOffset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShareOffset:
+    """The start offset of a share-partition: the oldest record that the group may still deliver.
+
+    Attributes:
+        start_offset: None while the group has read nothing of the partition.
+        lag: records that the group has not accepted, rejected or given up yet; None if the broker does not know it.
+    """
+
+    start_offset: Offset | None
+    leader_epoch: LeaderEpoch = -1
+    lag: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumReplica:
     """One voter or observer, as the leader sees it; times are milliseconds since 1970, -1 if unknown."""
 

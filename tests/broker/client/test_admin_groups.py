@@ -8,10 +8,16 @@ import pytest
 
 from ottla.client.admin import AdminClient
 from ottla.client.group_descriptions import parse_assignment
-from ottla.client.results import CommittedOffset
+from ottla.client.results import CommittedOffset, ShareOffset
 from ottla.errors import KafkaError
 from ottla.types import TopicPartition
 from ottla.wire.messages import share_group_describe, streams_group_describe
+from ottla.wire.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+)
 from ottla.wire.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,
@@ -21,6 +27,10 @@ from ottla.wire.messages.consumer_group_describe import (
 )
 from ottla.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from ottla.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from ottla.wire.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+)
 from ottla.wire.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -222,10 +232,10 @@ class TestGroups:
 
         assert (group.type, group.members[0].assignment) == ("streams", (T0, T1, TopicPartition("u", 2)))
 
-    def test_start_offsets_of_a_share_group_are_those_that_exist(self, broker: Any) -> None:
+    def test_partition_that_a_share_group_has_not_read_has_no_start_offset(self, broker: Any) -> None:
         serve_group(broker)
         partitions = [
-            DescribeShareGroupOffsetsResponsePartition(partition_index=0, start_offset=5, leader_epoch=2),
+            DescribeShareGroupOffsetsResponsePartition(partition_index=0, start_offset=5, leader_epoch=2, lag=3),
             DescribeShareGroupOffsetsResponsePartition(partition_index=1, start_offset=-1),
         ]
         topic = DescribeShareGroupOffsetsResponseTopic(topic_name="t", partitions=partitions)
@@ -235,7 +245,40 @@ class TestGroups:
 
         offsets = call_admin(broker, lambda admin: admin.share_group_offsets("g"))
 
-        assert offsets == {T0: CommittedOffset(offset=5, leader_epoch=2)}
+        assert offsets == {
+            T0: ShareOffset(start_offset=5, leader_epoch=2, lag=3),
+            T1: ShareOffset(start_offset=None, leader_epoch=0, lag=None),
+        }
+
+    def test_start_offsets_of_a_share_group_are_set(self, broker: Any) -> None:
+        serve_group(broker)
+        broker.scripts[AlterShareGroupOffsetsRequest] = lambda _: AlterShareGroupOffsetsResponse()
+
+        call_admin(broker, lambda admin: admin.alter_share_group_offsets("g", {T0: 5, T1: 0}))
+
+        (request,) = broker.sent(AlterShareGroupOffsetsRequest)
+        (topic,) = request.topics
+        assert (request.group_id, topic.topic_name) == ("g", "t")
+        assert [(each.partition_index, each.start_offset) for each in topic.partitions] == [(0, 5), (1, 0)]
+
+    def test_start_offset_that_is_rejected_is_an_error(self, broker: Any) -> None:
+        serve_group(broker)
+        rejected = AlterShareGroupOffsetsResponsePartition(partition_index=0, error_code=68)
+        broker.scripts[AlterShareGroupOffsetsRequest] = lambda _: AlterShareGroupOffsetsResponse(
+            responses=[AlterShareGroupOffsetsResponseTopic(topic_name="t", partitions=[rejected])]
+        )
+
+        with pytest.raises(KafkaError, match="t-0"):
+            call_admin(broker, lambda admin: admin.alter_share_group_offsets("g", {T0: 5}))
+
+    def test_states_of_topics_of_a_share_group_are_deleted(self, broker: Any) -> None:
+        serve_group(broker)
+        broker.scripts[DeleteShareGroupOffsetsRequest] = lambda _: DeleteShareGroupOffsetsResponse()
+
+        call_admin(broker, lambda admin: admin.delete_share_group_offsets("g", ["t", "u"]))
+
+        (request,) = broker.sent(DeleteShareGroupOffsetsRequest)
+        assert [topic.topic_name for topic in request.topics] == ["t", "u"]
 
     def test_offsets_that_were_never_committed_are_absent(self, broker: Any) -> None:
         serve_group(broker)
