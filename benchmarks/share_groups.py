@@ -15,6 +15,7 @@ import subprocess
 from benchmarks import measure
 from benchmarks.measure import Figure
 from confluent_kafka import Producer
+
 from ottla.client.admin import AdminClient
 from ottla.config.resource_type import ConfigResourceType
 
