@@ -13,6 +13,7 @@ from ottla.metadata.cache import MetadataCache
 from ottla.metadata.metadata_version import SHARE_VERSION, TRANSACTION_VERSION
 from ottla.node import coordinator_settings, settings
 from ottla.node.metadata_plane import MetadataPlane
+from ottla.node.part import Part
 from ottla.peers.client import PeerClient
 from ottla.ports import BackgroundTasks, Clock, Disk, Random
 from ottla.purgatory import Delayed
@@ -98,14 +99,8 @@ class DataPlane:
         self.producer_ids = ProducerIds(allocate_block=allocate_producer_ids)
         share_log = self._create_share_coordinator(config, clock, peers, metadata)
         self._create_coordinators(config, clock, random, peers, metadata, verifies_transactions)
-        self.coordinators = (
-            self.groups,
-            self.transactions,
-            self.transaction_verifier,
-            self.share_coordinator,
-            self.persister,
-            self._end_offsets,
-        )
+        self.coordinators: list[Part] = [self.groups, self.transactions, self.transaction_verifier]
+        self.coordinators += [self.share_coordinator, self.persister, self._end_offsets]
         self.coordinator_publishers = (
             CoordinatorPublisher(node_id=config.node_id, log=self._offsets_log, coordinator=self.groups),
             CoordinatorPublisher(node_id=config.node_id, log=self._transactions_log, coordinator=self.transactions),

@@ -168,9 +168,11 @@ class PersisterClient:
         due_ms = min(self._retries, default=None)
         if due_ms is not None and due_ms <= now_ms:
             self._due.extend(self._retries.pop(due_ms))
+        if not self._due:
+            return due_ms
         for _ in range(min(len(self._due), _CALLS_PER_TICK)):
             self._try(self._due.popleft())
-        return self.next_deadline_ms()
+        return now_ms
 
     def next_deadline_ms(self) -> int | None:
         return self._clock.monotonic_ms() if self._due else min(self._retries, default=None)

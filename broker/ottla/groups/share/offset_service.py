@@ -120,15 +120,19 @@ class ShareOffsetService:
             if number % ITEMS_PER_STEP == 0:
                 yield None
         summaries = yield from values_in_steps(sent)
-        with_lag = [index for index, summary in zip(indices, summaries, strict=True) if _has_lag(summary)]
-        asked: list[Delayed[EndOffset]] = []
-        for some in batches(with_lag, _ENDS_PER_STEP):
-            asked += self._end_offsets.list_latest(TopicPartition(name, index) for index in some)
+        ends: dict[int, Delayed[EndOffset]] = {}
+        for some in batches(zip(indices, summaries, strict=True), _ENDS_PER_STEP):
+            # Once for each: a request may name a partition again.
+            missing = list(dict.fromkeys(index for index, it in some if index not in ends and _has_lag(it)))
+            partitions_of_step = [TopicPartition(name, index) for index in missing]
+            ends.update(zip(missing, self._end_offsets.list_latest(partitions_of_step), strict=True))
             yield None
-        ends = dict(zip(with_lag, (yield from values_in_steps(asked)), strict=True))
         topic = DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic_id)
         for number, (index, summary) in enumerate(zip(indices, summaries, strict=True), 1):
-            topic.partitions.append(_describe_partition(index, summary, ends.get(index)))
+            end = ends.get(index)
+            if end is not None and not end.is_complete:
+                yield end
+            topic.partitions.append(_describe_partition(index, summary, None if end is None else end.value))
             if number % ITEMS_PER_STEP == 0:
                 yield None
         return topic
