@@ -10,6 +10,7 @@ from ottla.errors import ErrorCode, KafkaError, StorageError
 from ottla.handlers.api import RequestContext, serves
 from ottla.log.future_logs import is_name_too_long
 from ottla.purgatory.steps import Steps
+from ottla.quoting import one_line
 from ottla.types import TopicPartition
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.alter_replica_log_dirs import (
@@ -58,7 +59,7 @@ def _move(context: RequestContext, topic_partition: TopicPartition, path: str) -
     try:
         _start(context, topic_partition, path)
     except KafkaError as error:
-        logger.debug("%s cannot be moved to %s: %s", topic_partition, path, error)
+        logger.debug("%s", one_line(f"{topic_partition} cannot be moved to {path}: {error}"))
         return error.code
     return ErrorCode.NONE
 
