@@ -60,6 +60,8 @@ class Plan:
     """Whether clients are denied topics now and then."""
     consumer_group_members: int = 0
     """Members of a group of the consumer protocol (KIP-848), which read the first topic."""
+    share_group_members: int = 0
+    """Members of a share group (KIP-932), which share the records of the first topic."""
     overrides: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -105,6 +107,16 @@ is one more from which compaction removes records, transactions run beside them,
 records."""
 _CONSUMER_GROUP = 12
 """As above: a group of the consumer protocol."""
+_SHARE_GROUP = 4
+"""As above: a share group."""
+_SHORT_LOCKS = {
+    "group.share.min.session.timeout.ms": "6000",
+    "group.share.session.timeout.ms": "6000",
+    "group.share.min.heartbeat.interval.ms": "300",
+    "group.share.heartbeat.interval.ms": "300",
+    "group.share.min.record.lock.duration.ms": "1000",
+    "group.share.record.lock.duration.ms": "1000",
+}
 _SHORT_SESSIONS = {
     "group.consumer.min.session.timeout.ms": str(SESSION_TIMEOUT_MS),
     "group.consumer.session.timeout.ms": str(SESSION_TIMEOUT_MS),
@@ -156,12 +168,14 @@ def draw_plan(seed: int) -> Plan:
         transaction_versions=_TRANSACTION_VERSIONS[seed // 16 % 6] if seed % 16 == _COPIES else (2,),
         denies=denies,
         consumer_group_members=2 + seed // 16 % 3 if seed % 16 == _CONSUMER_GROUP else 0,
+        share_group_members=2 + seed // 16 % 3 if seed % 16 == _SHARE_GROUP else 0,
         overrides={
             **_draw_overrides(random, brokers),
             **(OVERRIDES if denies else {}),
             # Lost data would excuse the offsets, the copies and the decisions about both in most runs.
-            **(ACKS_FSYNC if seed % 16 in (_SYNCED_NODES, _COPIES, _CONSUMER_GROUP) else {}),
+            **(ACKS_FSYNC if seed % 16 in (_SYNCED_NODES, _COPIES, _CONSUMER_GROUP, _SHARE_GROUP) else {}),
             **(_SHORT_SESSIONS if seed % 16 == _CONSUMER_GROUP else {}),
+            **(_SHORT_LOCKS if seed % 16 == _SHARE_GROUP else {}),
             **(_EAGER_CLEANER if seed % 16 in (_COMPACTED_TOPICS, _KEYED_TOPIC) else {}),
         },
     )
@@ -211,6 +225,9 @@ def _draw_overrides(random: SeededRandom, brokers: int) -> dict[str, str]:
         "transaction.state.log.replication.factor": str(min(brokers, 3)),
         "transaction.state.log.min.isr": str(max(1, min(brokers, 3) - 1)),
         "transaction.state.log.num.partitions": "2",
+        "share.coordinator.state.topic.replication.factor": str(min(brokers, 3)),
+        "share.coordinator.state.topic.min.isr": str(max(1, min(brokers, 3) - 1)),
+        "share.coordinator.state.topic.num.partitions": "2",
         "replica.lag.time.max.ms": str((2_000, 10_000)[random.randrange(2)]),
         "broker.session.timeout.ms": str((3_000, 9_000)[random.randrange(2)]),
         "broker.heartbeat.interval.ms": "1000",

@@ -1,0 +1,109 @@
+"""Invariants of share groups (KIP-932): no record is lost, delivered after it was finished, or delivered too often.
+
+A record is finished once the leader has confirmed a member's acceptance or rejection: that is in the share state by
+then, with all in-sync replicas. A record that was acquired may be acquired again by another member at any time, if its
+lock times out or its leader changes: acquisitions are not stored.
+"""
+
+from collections.abc import Iterable
+
+from ottla.client.acknowledgements import AcknowledgeType
+from ottla.client.share_session import SharePartition
+from ottla.ports import Clock
+from ottla.simulator.invariants.ledger import InvariantViolation
+from ottla.simulator.invariants.state_observer import StateObserver
+from ottla.types import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, Offset
+
+DELIVERY_COUNT_LIMIT = 5
+"""``group.share.delivery.count.limit``, Kafka's default."""
+
+Decisions = dict[Offset, AcknowledgeType]
+_STATE_TOPICS = (CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC)
+_FINAL = (AcknowledgeType.ACCEPT, AcknowledgeType.REJECT)
+
+
+class _Deliveries:
+    """What members know of one partition as their group consumes it."""
+
+    def __init__(self) -> None:
+        self.delivery_counts: dict[Offset, int] = {}
+        """Of the last time that each record was delivered."""
+        self.in_doubt: set[Offset] = set()
+        """Accepted or rejected, without a response so far, and not delivered again."""
+        self.finished_ms: dict[Offset, int] = {}
+        """When the response came that confirmed it."""
+
+
+class ShareGroupInvariants:
+    """Called by the members; raises `InvariantViolation`."""
+
+    def __init__(self, state_observer: StateObserver, clock: Clock) -> None:
+        self._state_observer = state_observer
+        self._clock = clock
+        self._partitions: dict[tuple[str, SharePartition], _Deliveries] = {}
+
+    def on_acquired(
+        self,
+        group: str,
+        where: SharePartition,
+        offsets: Iterable[Offset],
+        *,
+        delivery_count: int,
+        sent_ms: int,
+    ) -> None:
+        """A response to a request of ``sent_ms`` gives records to a member."""
+        partition = self._partition(group, where)
+        if not self._is_excused(where):
+            if not 1 <= delivery_count <= DELIVERY_COUNT_LIMIT:
+                raise InvariantViolation(
+                    f"DeliveredWithinTheLimit: {group} is given records of partition {where.partition} for the "
+                    f"{delivery_count}th time"
+                )
+            for offset in offsets:
+                finished_ms = partition.finished_ms.get(offset)
+                if finished_ms is not None and finished_ms <= sent_ms:
+                    raise InvariantViolation(
+                        f"FinishedRecordsAreNotDelivered: {group} is given offset {offset} of partition "
+                        f"{where.partition} by a request of {sent_ms} ms; it was finished at {finished_ms} ms"
+                    )
+        for offset in offsets:
+            partition.delivery_counts[offset] = delivery_count
+            partition.in_doubt.discard(offset)
+
+    def on_acknowledgements_sent(self, group: str, where: SharePartition, decisions: Decisions) -> None:
+        """A member sends these decisions."""
+        partition = self._partition(group, where)
+        partition.in_doubt.update(offset for offset, kind in decisions.items() if kind in _FINAL)
+
+    def on_acknowledged(self, group: str, where: SharePartition, decisions: Decisions) -> None:
+        """A leader has confirmed these decisions."""
+        partition = self._partition(group, where)
+        now_ms = self._clock.monotonic_ms()
+        for offset, kind in decisions.items():
+            if kind in _FINAL:
+                partition.finished_ms.setdefault(offset, now_ms)
+
+    def unfinished(self, group: str, where: SharePartition) -> list[Offset]:
+        """Return the committed offsets that are still to be delivered; none if the group may have lost something."""
+        ledger = self._state_observer.ledger.find(*where)
+        if ledger is None or self._is_excused(where):
+            return []
+        partition = self._partition(group, where)
+        return [
+            offset
+            for offset in range(ledger.deleted_to, ledger.end)
+            if offset not in partition.finished_ms
+            and offset not in partition.in_doubt
+            and partition.delivery_counts.get(offset, 0) < DELIVERY_COUNT_LIMIT
+        ]
+
+    def _partition(self, group: str, where: SharePartition) -> _Deliveries:
+        return self._partitions.setdefault((group, where), _Deliveries())
+
+    def _is_excused(self, where: SharePartition) -> bool:
+        """Whether the groups, the share state or the records may have lost something: a new group begins again."""
+        return any(
+            ledger.is_excused
+            for ledger in self._state_observer.ledger.partitions()
+            if ledger.key.topic in _STATE_TOPICS or (ledger.key.topic_id, ledger.key.partition) == where
+        )
