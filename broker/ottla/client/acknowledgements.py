@@ -24,7 +24,10 @@ class AcknowledgeType(IntEnum):
 
 
 class Acknowledgements:
-    """The acquired records of one partition, by offset; each is accepted unless something else is said about it."""
+    """The acquired records of one partition, by offset.
+
+    A record is released unless something else is decided: what the application never got must not be accepted.
+    """
 
     def __init__(self) -> None:
         self._types: dict[Offset, AcknowledgeType] = {}
@@ -38,7 +41,7 @@ class Acknowledgements:
     def acquire(self, offsets: Iterable[Offset], delivered: Iterable[Offset]) -> None:
         """Add acquired offsets; those without a record in ``delivered`` are gaps."""
         self._types.update(dict.fromkeys(offsets, AcknowledgeType.GAP))
-        self._types.update(dict.fromkeys(delivered, AcknowledgeType.ACCEPT))
+        self._types.update(dict.fromkeys(delivered, AcknowledgeType.RELEASE))
 
     def decide(self, offset: Offset, kind: AcknowledgeType) -> None:
         self._types[offset] = kind

@@ -57,8 +57,8 @@ class ShareConsumer(ClusterUser):
 
     Attributes:
         group_id: the group.
-        rejected: why leaders rejected acknowledgements of the last `poll`, by partition; the records are delivered
-            again.
+        rejected: why leaders rejected acknowledgements of the last `poll`, or may not have got them, by partition; the
+            records may be delivered again.
     """
 
     def __init__(
@@ -128,18 +128,22 @@ class ShareConsumer(ClusterUser):
         if not self._membership.is_member:
             await self._sender.join()
         wanted = await self.cluster.retry(self._by_leader)
+        self.rejected = {}
         await self._acknowledge_elsewhere(wanted)
         if not wanted:
             await asyncio.sleep(max_wait_ms / 1000)
             return []
-        self.rejected = {}
         fetched = await asyncio.gather(
             *(self._fetch_from(leader, partitions, max_wait_ms) for leader, partitions in wanted.items())
         )
-        return [record for records in fetched for record in records]
+        records = [record for of_leader in fetched for record in of_leader]
+        # Not before: a call that raises, or is canceled, returns none of what it has acquired.
+        for record in records:
+            self.acknowledge(record, AcknowledgeType.ACCEPT)
+        return records
 
     def acknowledge(self, record: ConsumedRecord, kind: AcknowledgeType) -> None:
-        """Say what becomes of a record of the last `poll`; accepted is what nothing is said about."""
+        """Decide about a record of the last `poll`; records without a decision are accepted."""
         for acquired in self._acquired.values():
             for where, acknowledgements in acquired.items():
                 is_there = (self._names[where.topic_id], where.partition) == (record.topic, record.partition)
@@ -195,6 +199,7 @@ class ShareConsumer(ClusterUser):
             if not self._failing.may_recover(leader):
                 raise
             session.on_lost()
+            self._note_all_rejected(acknowledged, ErrorCode.NETWORK_EXCEPTION)
             for where in wanted:
                 self.cluster.invalidate_topic(self._names[where.topic_id])
             await asyncio.sleep(BACKOFF_FIRST_S)
@@ -202,6 +207,7 @@ class ShareConsumer(ClusterUser):
         self._failing.on_response(leader)
         if response.error_code in _LOST_SESSION:
             session.on_lost()
+            self._note_all_rejected(acknowledged, response.error_code)
             await asyncio.sleep(BACKOFF_FIRST_S)
             return []
         raise_for(response.error_code, response.error_message or f"group {self.group_id}")
@@ -250,6 +256,10 @@ class ShareConsumer(ClusterUser):
         )
         return records
 
+    def _note_all_rejected(self, acknowledged: Iterable[SharePartition], code: int) -> None:
+        for where in acknowledged:
+            self._note_rejected(self._names[where.topic_id], where.partition, code)
+
     def _note_rejected(self, topic: str, partition: int, code: int) -> None:
         if code:
             self.rejected[TopicPartition(topic, partition)] = ErrorCode(code)
@@ -277,11 +287,11 @@ class ShareConsumer(ClusterUser):
             response = await self.cluster.send_to_node(leader, request, ShareAcknowledgeResponse)
         except _NO_RESPONSE:
             session.on_lost()
+            self._note_all_rejected(acknowledged, ErrorCode.NETWORK_EXCEPTION)
             return
         if response.error_code:
             session.on_lost()
-            for where in acknowledged:
-                self._note_rejected(self._names[where.topic_id], where.partition, response.error_code)
+            self._note_all_rejected(acknowledged, response.error_code)
             return
         session.on_success()
         for topic in response.responses:

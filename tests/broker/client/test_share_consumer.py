@@ -42,6 +42,7 @@ class Leader:
         """Errors of the next fetches."""
         self.partition_codes: list[int] = []
         self.acknowledge_codes: list[int] = []
+        self.other_partition_code = 0
         broker.serve_topic("t", [1])
         metadata = broker.scripts[MetadataRequest]
 
@@ -86,7 +87,10 @@ class Leader:
             records = [Record(first - 1 + number, 0, None, b"%d" % (first - 1 + number)) for number in range(4)]
             entry.records = build_batch([each for each in records if each.offset >= 0], base_offset=max(0, first - 1))
             entry.acquired_records = [AcquiredRecords(first_offset=first, last_offset=first + 1, delivery_count=1)]
-        return ShareFetchResponse(responses=[ShareFetchableTopicResponse(topic_id=ID, partitions=[entry])])
+        entries = [entry]
+        if self.other_partition_code:
+            entries.append(PartitionData(partition_index=1, error_code=self.other_partition_code, records=b""))
+        return ShareFetchResponse(responses=[ShareFetchableTopicResponse(topic_id=ID, partitions=entries)])
 
 
 def member_of(broker: Any) -> ShareConsumer:
@@ -180,6 +184,23 @@ def test_rejected_acknowledgements_are_listed(broker: Any) -> None:
             assert member.rejected == {}
 
     asyncio.run(run())
+
+
+def test_records_that_no_poll_returned_are_released(broker: Any) -> None:
+    leader = Leader(broker)
+
+    async def run() -> None:
+        async with broker, member_of(broker) as member:
+            await member.poll()
+            leader.other_partition_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            with pytest.raises(KafkaError):
+                await member.poll()
+
+    asyncio.run(run())
+
+    # The first two were returned; the next two were acquired beside a partition whose error was raised.
+    assert acknowledged(broker.sent(ShareFetchRequest)[1]) == [(0, 1, [1])]
+    assert acknowledged(broker.sent(ShareAcknowledgeRequest)[0]) == [(2, 3, [2])]
 
 
 def test_fatal_error_of_a_partition_is_raised(broker: Any) -> None:
