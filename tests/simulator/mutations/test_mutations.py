@@ -5,6 +5,7 @@ import pytest
 import catalog
 import consumer_group_mutations
 import offset_mutations
+import share_group_mutations
 import transaction_mutations
 from hunting import hunt
 
@@ -22,3 +23,4 @@ def test_there_are_enough_mutations() -> None:
     of_offsets = [each for each in catalog.MUTATIONS if each.apply.__module__ == offset_mutations.__name__]
     assert len(of_offsets) >= 9
     assert sum(each.apply.__module__ == consumer_group_mutations.__name__ for each in catalog.MUTATIONS) >= 3
+    assert sum(each.apply.__module__ == share_group_mutations.__name__ for each in catalog.MUTATIONS) >= 4
