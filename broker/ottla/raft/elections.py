@@ -3,6 +3,10 @@
 A replica that loses an election backs off for a random time that doubles with every loss. Connection refused
 at a voter's address counts as a rejected vote: waiting for that voter would only delay the next attempt.
 
+A replica requests votes once its whole log is on stable storage. With records that it may still lose it could win a
+vote for them, lose them in a crash, and be elected without them by the same vote: a voter grants it again to the same
+candidate in the same epoch.
+
 Source: KafkaRaftClient of Apache Kafka (handleVoteRequest, handleVoteResponse, pollProspective, pollCandidate).
 """
 
@@ -35,6 +39,7 @@ class Elections:
         self._on_elected = on_elected
         self._requests = PeerRequests(replica)
         self._losses = 0
+        self._is_syncing = False
 
     # --- candidacy
 
@@ -51,17 +56,30 @@ class Elections:
             self._win(state)
         elif now_ms >= state.election_deadline_ms:
             self._give_up(state, now_ms)
-        elif isinstance(state, ProspectiveState) or not state.is_backing_off:
+        elif (isinstance(state, ProspectiveState) or not state.is_backing_off) and self._is_log_synced():
             self._request_votes(state, now_ms)
+
+    def _is_log_synced(self) -> bool:
+        """Return whether no record of the log can be lost; otherwise sync it, after which there is another `poll`."""
+        log = self._replica.log.log
+        if log.recovery_point >= log.log_end_offset:
+            return True
+        if not self._is_syncing:
+            self._is_syncing = True
+            self._replica.sync(self._on_synced)
+        return False
+
+    def _on_synced(self) -> None:
+        self._is_syncing = False
 
     def deadline_ms(self) -> int:
         state = self._replica.quorum.state
         assert isinstance(state, ProspectiveState | CandidateState), f"{state} stands in no election"
         retry_ms = self._requests.next_retry_ms(state.votes.unrecorded_voters)
         is_waiting = isinstance(state, CandidateState) and state.is_backing_off
-        return (
-            state.election_deadline_ms if retry_ms is None or is_waiting else min(state.election_deadline_ms, retry_ms)
-        )
+        if retry_ms is None or is_waiting or self._is_syncing:
+            return state.election_deadline_ms
+        return min(state.election_deadline_ms, retry_ms)
 
     def backoff_ms(self) -> int:
         """Return the backoff after one more lost election."""

@@ -1,5 +1,7 @@
 """Known election scenarios of Raft, with KRaft: which candidates get votes, and when leaders step down."""
 
+from collections.abc import Callable
+
 import pytest
 
 from ottla.raft.follower import FollowerState
@@ -71,6 +73,30 @@ def test_candidate_with_an_older_log_is_never_elected(seed: int) -> None:
     quorum.run_until(quorum.has_working_leader, within_ms=20_000)
 
     assert quorum.leader() is up_to_date
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_candidate_requests_votes_once_its_log_is_synced(seed: int) -> None:
+    """With records that a power cut takes it would be elected, in the same epoch, without them."""
+    quorum, leader = at_work(seed)
+    behind, longer = followers_of(leader)
+    quorum.cut([behind.node_id], quorum.replicas)
+    syncs: list[Callable[[], None]] = []
+    longer.disk.schedule_syncs(syncs.append)
+    before = longer.client.log_end_offset
+    quorum.append()
+    quorum.run_until(lambda: longer.client.log_end_offset > before, within_ms=1_000)
+
+    quorum.kill(leader.node_id)
+    quorum.heal()
+    quorum.run(10_000)
+
+    assert quorum.leader() is None
+    longer.disk.schedule_syncs(lambda perform: perform())
+    while syncs:
+        syncs.pop(0)()
+    quorum.run_until(quorum.has_working_leader, within_ms=20_000)
+    assert quorum.leader() is longer
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -233,6 +233,10 @@ class SimulatedDisk:
 
     # --- called by tests and the simulator
 
+    def schedule_syncs(self, schedule: Callable[[Callable[[], None]], object]) -> None:
+        """Pass each further `sync_later` to ``schedule``, as to the constructor."""
+        self._schedule = schedule
+
     def complete_syncs(self) -> int:
         """Perform every waiting `sync_later`, also those that their completions start; return how many."""
         count = 0
