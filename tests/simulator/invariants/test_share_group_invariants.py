@@ -8,7 +8,11 @@ import pytest
 from ottla.client.acknowledgements import AcknowledgeType
 from ottla.client.share_session import SharePartition
 from ottla.simulator.invariants.ledger import InvariantViolation, PartitionKey, PartitionLedger
-from ottla.simulator.invariants.share_group_invariants import DELIVERY_COUNT_LIMIT, ShareGroupInvariants
+from ottla.simulator.invariants.share_group_invariants import (
+    DELIVERY_COUNT_LIMIT,
+    LOCK_DURATION_MS,
+    ShareGroupInvariants,
+)
 from ottla.simulator.world.clock import SimulatedClock
 from ottla.types import SHARE_GROUP_STATE_TOPIC, Uuid
 
@@ -49,7 +53,7 @@ def test_record_that_was_finished_before_the_request_is_a_violation(
 ) -> None:
     acquire(invariants, 0)
     clock.advance(10)
-    invariants.on_acknowledged("g", WHERE, {0: ACCEPT})
+    invariants.on_acknowledged("g", WHERE, {0: ACCEPT}, acquired_ms=clock.monotonic_ms())
     now_ms = clock.monotonic_ms()
 
     acquire(invariants, 0, count=2, sent_ms=now_ms - 1)
@@ -59,7 +63,7 @@ def test_record_that_was_finished_before_the_request_is_a_violation(
 
 def test_released_record_is_delivered_again(invariants: ShareGroupInvariants, clock: SimulatedClock) -> None:
     acquire(invariants, 0)
-    invariants.on_acknowledged("g", WHERE, {0: RELEASE})
+    invariants.on_acknowledged("g", WHERE, {0: RELEASE}, acquired_ms=0)
     clock.advance(10)
 
     acquire(invariants, 0, count=2, sent_ms=clock.monotonic_ms())
@@ -73,7 +77,7 @@ def test_impossible_delivery_count_is_a_violation(invariants: ShareGroupInvarian
 
 def test_lost_share_state_excuses_everything(invariants: ShareGroupInvariants, state_ledger: PartitionLedger) -> None:
     acquire(invariants, 0)
-    invariants.on_acknowledged("g", WHERE, {0: ACCEPT})
+    invariants.on_acknowledged("g", WHERE, {0: ACCEPT}, acquired_ms=0)
     state_ledger.is_excused = True
 
     acquire(invariants, 0, count=99, sent_ms=1_000)
@@ -86,7 +90,7 @@ def test_records_are_unfinished_until_they_are_decided_or_tried_often_enough(
     assert invariants.unfinished("g", WHERE) == [0, 1, 2, 3]
     acquire(invariants, 0, 1, 2)
     acquire(invariants, 3, count=DELIVERY_COUNT_LIMIT)
-    invariants.on_acknowledged("g", WHERE, {0: ACCEPT, 1: RELEASE})
+    invariants.on_acknowledged("g", WHERE, {0: ACCEPT, 1: RELEASE}, acquired_ms=0)
     assert invariants.unfinished("g", WHERE) == [1, 2]
 
     invariants.on_acknowledgements_sent("g", WHERE, {2: ACCEPT})
@@ -96,3 +100,22 @@ def test_records_are_unfinished_until_they_are_decided_or_tried_often_enough(
 
     ledger.deleted_to = 2
     assert invariants.unfinished("g", WHERE) == [2]
+
+
+def test_late_confirmation_does_not_count(invariants: ShareGroupInvariants, clock: SimulatedClock) -> None:
+    acquire(invariants, 0)
+    invariants.on_acknowledgements_sent("g", WHERE, {0: ACCEPT})
+    clock.advance(LOCK_DURATION_MS)
+    invariants.on_acknowledged("g", WHERE, {0: ACCEPT}, acquired_ms=0)
+
+    acquire(invariants, 0, count=2, sent_ms=clock.monotonic_ms())
+
+
+def test_deliveries_may_be_in_lost_responses(invariants: ShareGroupInvariants) -> None:
+    acquire(invariants, 0, 1, count=3)
+    invariants.on_response_lost("g", WHERE)
+    assert invariants.unfinished("g", WHERE) == [0, 1, 2, 3]
+
+    invariants.on_response_lost("g", WHERE)
+
+    assert invariants.unfinished("g", WHERE) == [2, 3]

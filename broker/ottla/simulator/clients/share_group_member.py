@@ -40,6 +40,8 @@ class _Leader:
         self.session = ShareSession()
         self.acquired: dict[SharePartition, Acknowledgements] = {}
         self.decisions: dict[SharePartition, Decisions] = {}
+        self.acquired_ms = 0
+        """When they were requested."""
 
 
 class ShareGroupMember(GroupClient):
@@ -130,6 +132,7 @@ class ShareGroupMember(GroupClient):
         if leader.session.epoch != FIRST_EPOCH:
             decisions, leader.decisions = leader.decisions, {}
             acknowledged = {where: each.take() for where, each in leader.acquired.items()}
+        acquired_ms = leader.acquired_ms
         for where, decided in decisions.items():
             self._invariants.on_acknowledgements_sent(self.group, where, decided)
         leader.acquired, leader.decisions = {}, {}
@@ -146,19 +149,27 @@ class ShareGroupMember(GroupClient):
             topics=topics,
             forgotten_topics_data=removed,
         )
-        sent_ms = self._host.cluster.clock.monotonic_ms()
+        leader.acquired_ms = self._host.cluster.clock.monotonic_ms()
+        wanted = by_leader.get(endpoint, set())
         self._send(
             endpoint,
             request,
             f"{self.name}-share",
-            lambda response: self._on_fetched(leader, decisions, sent_ms, response),
+            lambda response: self._on_fetched(leader, wanted, decisions, acquired_ms, response),
         )
 
     def _on_fetched(
-        self, leader: _Leader, decisions: dict[SharePartition, Decisions], sent_ms: int, response: PeerResult
+        self,
+        leader: _Leader,
+        wanted: set[SharePartition],
+        decisions: dict[SharePartition, Decisions],
+        acquired_ms: int,
+        response: PeerResult,
     ) -> None:
         if not isinstance(response, ShareFetchResponse):
             leader.session.on_lost()
+            for where in wanted:
+                self._invariants.on_response_lost(self.group, where)
             self._host.refresh()
             self._run_later(self._continue)
             return
@@ -172,18 +183,18 @@ class ShareGroupMember(GroupClient):
                 where = SharePartition(topic.topic_id, entry.partition_index)
                 decided = decisions.get(where)
                 if decided is not None and entry.acknowledge_error_code == ErrorCode.NONE:
-                    self._invariants.on_acknowledged(self.group, where, decided)
-                self._take(leader, where, sent_ms, entry)
+                    self._invariants.on_acknowledged(self.group, where, decided, acquired_ms=acquired_ms)
+                self._take(leader, where, entry)
         self._continue()
 
-    def _take(self, leader: _Leader, where: SharePartition, sent_ms: int, entry: PartitionData) -> None:
+    def _take(self, leader: _Leader, where: SharePartition, entry: PartitionData) -> None:
         if entry.error_code != ErrorCode.NONE:
             self._host.refresh()
             return
         for acquired in entry.acquired_records:
             offsets = range(acquired.first_offset, acquired.last_offset + 1)
             self._invariants.on_acquired(
-                self.group, where, offsets, delivery_count=acquired.delivery_count, sent_ms=sent_ms
+                self.group, where, offsets, delivery_count=acquired.delivery_count, sent_ms=leader.acquired_ms
             )
             acknowledgements = leader.acquired.setdefault(where, Acknowledgements())
             acknowledgements.acquire(offsets, offsets)

@@ -1,8 +1,9 @@
 """Invariants of share groups (KIP-932): no record is lost, delivered after it was finished, or delivered too often.
 
-A record is finished once the leader has confirmed a member's acceptance or rejection: that is in the share state by
-then, with all in-sync replicas. A record that was acquired may be acquired again by another member at any time, if its
-lock times out or its leader changes: acquisitions are not stored.
+A record is finished once the leader has confirmed a member's acceptance or rejection, before the member's lock could
+time out: that is in the share state by then, with all in-sync replicas. (Kafka confirms a late one, too, if the record
+was delivered as often as the limit allows, and does not wait until that is stored.) A record that was acquired may be
+acquired again by another member, if its lock times out or its leader changes: acquisitions are not stored.
 """
 
 from collections.abc import Iterable
@@ -16,6 +17,10 @@ from ottla.types import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, Offset
 
 DELIVERY_COUNT_LIMIT = 5
 """``group.share.delivery.count.limit``, Kafka's default."""
+LOCK_DURATION_MS = 2_000
+"""``group.share.record.lock.duration.ms`` of the nodes."""
+CLOCK_ERROR_MS = 50
+"""What a lock may be shorter by the clocks of nodes."""
 
 Decisions = dict[Offset, AcknowledgeType]
 _STATE_TOPICS = (CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC)
@@ -32,6 +37,12 @@ class _Deliveries:
         """Accepted or rejected, without a response so far, and not delivered again."""
         self.finished_ms: dict[Offset, int] = {}
         """When the response came that confirmed it."""
+        self.lost_responses = 0
+
+    def may_be_tried_enough(self, offset: Offset) -> bool:
+        """Return whether the record may have been delivered as often as the limit allows."""
+        count = self.delivery_counts.get(offset, 0)
+        return count > 0 and count + self.lost_responses >= DELIVERY_COUNT_LIMIT
 
 
 class ShareGroupInvariants:
@@ -75,10 +86,16 @@ class ShareGroupInvariants:
         partition = self._partition(group, where)
         partition.in_doubt.update(offset for offset, kind in decisions.items() if kind in _FINAL)
 
-    def on_acknowledged(self, group: str, where: SharePartition, decisions: Decisions) -> None:
-        """A leader has confirmed these decisions."""
+    def on_response_lost(self, group: str, where: SharePartition) -> None:
+        """A request for records had no response: some may have been acquired for it."""
+        self._partition(group, where).lost_responses += 1
+
+    def on_acknowledged(self, group: str, where: SharePartition, decisions: Decisions, *, acquired_ms: int) -> None:
+        """A leader has confirmed these decisions about records that were requested at ``acquired_ms``."""
         partition = self._partition(group, where)
         now_ms = self._clock.monotonic_ms()
+        if now_ms - acquired_ms >= LOCK_DURATION_MS - CLOCK_ERROR_MS:
+            return
         for offset, kind in decisions.items():
             if kind in _FINAL:
                 partition.finished_ms.setdefault(offset, now_ms)
@@ -94,7 +111,7 @@ class ShareGroupInvariants:
             for offset in range(ledger.deleted_to, ledger.end)
             if offset not in partition.finished_ms
             and offset not in partition.in_doubt
-            and partition.delivery_counts.get(offset, 0) < DELIVERY_COUNT_LIMIT
+            and not partition.may_be_tried_enough(offset)
         ]
 
     def _partition(self, group: str, where: SharePartition) -> _Deliveries:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from ottla.simulator.invariants.consumer_group_invariants import SESSION_TIMEOUT_MS
 from ottla.simulator.invariants.permission_invariants import OVERRIDES
+from ottla.simulator.invariants.share_group_invariants import LOCK_DURATION_MS
 from ottla.simulator.world.random_source import SeededRandom
 
 
@@ -115,7 +116,7 @@ _SHORT_LOCKS = {
     "group.share.min.heartbeat.interval.ms": "300",
     "group.share.heartbeat.interval.ms": "300",
     "group.share.min.record.lock.duration.ms": "1000",
-    "group.share.record.lock.duration.ms": "1000",
+    "group.share.record.lock.duration.ms": str(LOCK_DURATION_MS),
 }
 _SHORT_SESSIONS = {
     "group.consumer.min.session.timeout.ms": str(SESSION_TIMEOUT_MS),
