@@ -178,6 +178,8 @@ class AppendableLog(LogState):
             batch.set_max_timestamp(TimestampType.LOG_APPEND_TIME, now_ms)
         else:
             batch.set_max_timestamp(TimestampType.CREATE_TIME, checked.newest_timestamp_ms)
+        if self.awaited_checkpoint is not None:
+            self._write_awaited_checkpoint(self.awaited_checkpoint)
         base_offset = self.log_end_offset
         batch.patch(base_offset, leader_epoch)
         try:
@@ -212,6 +214,8 @@ class AppendableLog(LogState):
         batches = check_assigned_batches(records, self.log_end_offset, self.topic_partition, leader_epoch_max)
         if not batches:
             return AppendResult(NO_OFFSET, NO_OFFSET, NO_TIMESTAMP, self.log_start_offset)
+        if self.awaited_checkpoint is not None:
+            self._write_awaited_checkpoint(self.awaited_checkpoint)
         size_bytes = batches[-1].end_position
         try:
             if size_bytes <= self.config.segment_bytes:

@@ -102,10 +102,18 @@ def write_text(disk: Disk, path: str, text: str, *, sync: bool = True) -> None:
         raise disk_error(f"cannot write {path}", error) from error
 
 
-def write_text_later(disk: Disk, path: str, text: str, done: Callable[[KafkaError | None], None]) -> None:
+def write_text_later(
+    disk: Disk,
+    path: str,
+    text: str,
+    done: Callable[[KafkaError | None], None],
+    *,
+    is_obsolete: Callable[[], bool] = lambda: False,
+) -> None:
     """Replace the file's text like `write_text`, with the sync off the loop; then call ``done`` with the error or None.
 
-    One call at a time per path: the temporary file has one name.
+    One call at a time per path: the temporary file has one name. If `write_text` has replaced the file meanwhile,
+    ``is_obsolete`` must return True: the newer text stays.
     """
     temporary = path + TEMPORARY_SUFFIX
     try:
@@ -121,7 +129,8 @@ def write_text_later(disk: Disk, path: str, text: str, done: Callable[[KafkaErro
             file.close()
             if error is not None:
                 raise error
-            disk.rename(temporary, path)
+            if not is_obsolete():
+                disk.rename(temporary, path)
         except OSError as caught:
             done(disk_error(f"cannot write {path}", caught))
         else:

@@ -157,6 +157,7 @@ class FutureLogs:
         if log.topic_id is not None:
             future.assign_topic_id(log.topic_id)
         directory.futures[partition] = future
+        directory.compare_recovery_point(future)
         self.checkpoint(future)
         return future
 

@@ -10,6 +10,7 @@ Source: LogManager and CleanShutdownFileHandler of Kafka; KIP-966 (broker epoch)
 import json
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from ottla.errors import ConfigurationError, KafkaError, ShortageError, StorageError
 from ottla.log.checkpoint import (
@@ -65,10 +66,9 @@ class LogDirectory:
         self.high_watermarks: dict[TopicPartition, Offset] = {}
         self.first_dirty_offsets: dict[TopicPartition, Offset] = {}
         self._written: dict[str, dict[TopicPartition, Offset]] = {}
-        self._being_written: set[str] = set()
+        self._being_written: dict[str, dict[TopicPartition, Offset]] = {}
         self._stale: set[str] = set()
         """The checkpoints that must be written again once the write under way has ended."""
-        self._is_closed = False
 
     def __repr__(self) -> str:
         state = "offline" if self.failure else "online"
@@ -103,6 +103,7 @@ class LogDirectory:
         """
         self._take_clean_shutdown_marker()
         self.recovery_points = self._read(RECOVERY_POINT_CHECKPOINT)
+        self._written[RECOVERY_POINT_CHECKPOINT] = self.recovery_points.copy()
         self.log_start_offsets = self._read(LOG_START_OFFSET_CHECKPOINT)
         self.high_watermarks = self._read(HIGH_WATERMARK_CHECKPOINT)
         try:
@@ -168,10 +169,60 @@ class LogDirectory:
     def checkpoint_recovery_points(self, on_error: Callable[[StorageError], None]) -> None:
         """Write the recovery points off the loop, unless they are unchanged; ``on_error`` is called with a failure.
 
-        Must be called at once when a log was truncated: a recovery point above its end would hide the next appends
-        from recovery. A call during a write makes another write follow it.
+        A call during a write makes another write follow it.
         """
         self._write_later(RECOVERY_POINT_CHECKPOINT, self._recovery_points, on_error)
+
+    def checkpoint_truncation(self, log: PartitionLog, on_error: Callable[[StorageError], None]) -> None:
+        """Write the recovery points likewise, after ``log`` was truncated."""
+        self.compare_recovery_point(log)
+        self.checkpoint_recovery_points(on_error)
+
+    def compare_recovery_point(self, log: PartitionLog) -> None:
+        """Let ``log`` wait for the checkpoint if its recovery point there is, or may soon be, above the log end.
+
+        That would hide the next appends from recovery: if the log rolled a segment, and a power cut lost the end of the
+        one before, recovery would start at the new segment and leave a hole below it.
+        """
+        partition = log.topic_partition
+        checkpoints = (self._written, self._being_written)
+        offsets = (each.get(RECOVERY_POINT_CHECKPOINT, {}).get(partition, 0) for each in checkpoints)
+        is_above = max(offsets) > log.log_end_offset
+        log.awaited_checkpoint = self.write_recovery_points if is_above else None
+
+    def _release_logs(self) -> None:
+        for _, log in self._all_logs():
+            if log.awaited_checkpoint is not None:
+                self.compare_recovery_point(log)
+
+    def write_recovery_points(self) -> None:
+        """Write the recovery points before returning, instead of a write that is under way.
+
+        Raises:
+            StorageError: an I/O error.
+            ShortageError: the process is out of file descriptors.
+        """
+        name, offsets = RECOVERY_POINT_CHECKPOINT, self._recovery_points()
+        self._being_written.pop(name, None)  # first: if this write fails, its part of the temporary file is not used
+        write_text(self._disk, f"{self.path}/{name}", format_offsets(offsets))
+        self._stale.discard(name)
+        self._written[name] = offsets
+        self._release_logs()
+
+    def lower_recovery_points(self) -> None:
+        """Write the recovery points before returning if any is above the end of its log, which has just been loaded.
+
+        Without descriptors, the first append of such a log writes them.
+
+        Raises:
+            StorageError: an I/O error.
+        """
+        loaded = [log for _, log in self._all_logs()]
+        for log in loaded:
+            self.compare_recovery_point(log)
+        if any(log.awaited_checkpoint is not None for log in loaded):
+            with suppress(ShortageError):
+                self.write_recovery_points()
 
     def _recovery_points(self) -> dict[TopicPartition, Offset]:
         return {partition: log.recovery_point for partition, log in self._all_logs()}
@@ -233,12 +284,15 @@ class LogDirectory:
         offsets = take_offsets()
         if self._written.get(name) == offsets:
             return
-        self._being_written.add(name)
+        self._being_written[name] = offsets
+
+        def is_obsolete() -> bool:
+            return self._being_written.get(name) is not offsets
 
         def written(error: KafkaError | None) -> None:
-            self._being_written.discard(name)
-            if self._is_closed:
-                return  # `close` has written the checkpoint meanwhile, through the same temporary file
+            if is_obsolete():
+                return  # `close` or `write_recovery_points` has written the checkpoint meanwhile
+            del self._being_written[name]
             if isinstance(error, ShortageError):
                 logger.warning("%s is written at the next interval: %s", name, error)
                 return
@@ -246,11 +300,12 @@ class LogDirectory:
                 on_error(error)
                 return
             self._written[name] = offsets
+            self._release_logs()
             if name in self._stale:
                 self._stale.discard(name)
                 self._write_later(name, take_offsets, on_error)
 
-        write_text_later(self._disk, f"{self.path}/{name}", format_offsets(offsets), written)
+        write_text_later(self._disk, f"{self.path}/{name}", format_offsets(offsets), written, is_obsolete=is_obsolete)
 
     # --- closing
 
@@ -260,7 +315,7 @@ class LogDirectory:
         Raises:
             StorageError: an I/O error; no marker is written.
         """
-        self._is_closed = True
+        self._being_written.clear()
         open_logs = [log for _, log in self._all_logs()]
         for first in range(0, len(open_logs), LOGS_CLOSED_AT_ONCE):
             self._close_logs(open_logs[first : first + LOGS_CLOSED_AT_ONCE])

@@ -33,6 +33,8 @@ class LogState:
             for lost writes.
         truncation_count: how often records were removed from the log end since the log was opened.
         truncated_bytes: how many bytes recovery truncated when the log was opened.
+        awaited_checkpoint: writes the recovery point to stable storage, where it may be above the log end, as after a
+            truncation; None while it is not. Set by the owner. The next append calls it, which blocks the loop.
         failure: the error that ended the log; None while it works.
     """
 
@@ -42,6 +44,7 @@ class LogState:
         "_local",
         "_on_storage_error",
         "_on_truncated",
+        "awaited_checkpoint",
         "config",
         "failure",
         "first_dirty_offset",
@@ -65,13 +68,14 @@ class LogState:
         open_files: OpenFiles,
         loaded: LoadedLog,
         on_storage_error: Callable[[StorageError], None] | None,
-        on_truncated: Callable[[], None] | None,
+        on_truncated: Callable[..., None] | None,
     ) -> None:
         """Use `PartitionLog.open`."""
         self._disk = disk
         self._clock = clock
         self._on_storage_error = on_storage_error
         self._on_truncated = on_truncated
+        self.awaited_checkpoint: Callable[[], None] | None = None
         self._local = LocalLog(
             disk, directory, open_files, loaded, monotonic_ms=clock.monotonic_ms, on_sync_error=self._note_failure
         )
@@ -179,6 +183,11 @@ class LogState:
     def _fail(self, error: StorageError) -> NoReturn:
         self._note_failure(error)
         raise error
+
+    def _write_awaited_checkpoint(self, write: Callable[[], None]) -> None:
+        """Write the recovery point before an append: recovery would not check the records that are below it."""
+        self._guarded(write)
+        assert self.awaited_checkpoint is None, "a recovery point above the log end was written"
 
     def end_with(self, error: StorageError) -> None:
         """End the log with an I/O error of work off the loop."""

@@ -169,6 +169,17 @@ class LogMaintenance:
     def checkpoint_recovery_points(self, directory: LogDirectory) -> None:
         directory.checkpoint_recovery_points(lambda error: self._fail(directory, error))
 
+    def checkpoint_truncation(self, directory: LogDirectory, log: PartitionLog) -> None:
+        directory.checkpoint_truncation(log, lambda error: self._fail(directory, error))
+
+    def checkpoint_created(self, directory: LogDirectory, log: PartitionLog) -> None:
+        """Write the checkpoints that a new log needs: those of a deleted log of its name do not apply to it."""
+        directory.compare_recovery_point(log)
+        if log.awaited_checkpoint is not None:
+            self.checkpoint_recovery_points(directory)
+        if log.may_have_gaps:
+            self.checkpoint_first_dirty_offsets(directory)
+
     def checkpoint_moved(self, *directories: LogDirectory) -> None:
         """Write all checkpoints of directories between which a log was moved."""
         for directory in directories:

@@ -80,7 +80,7 @@ class LogManager:
         # Shared by a directory's thousands of logs.
         self._on_storage_error = {path: partial(self._fail, each) for path, each in self._directories.items()}
         self._on_truncated = {
-            path: partial(self.maintenance.checkpoint_recovery_points, each) for path, each in self._directories.items()
+            path: partial(self.maintenance.checkpoint_truncation, each) for path, each in self._directories.items()
         }
         self._open_files = OpenFiles(config.open_files_max)
         self._lost: dict[str, tuple[TopicPartition, ...]] = {}
@@ -141,6 +141,7 @@ class LogManager:
         try:
             self._load_logs(directory, partitions, config_of_topic)
             self.futures.load(directory, futures, config_of_topic)
+            directory.lower_recovery_points()
         except StorageError:
             for partition in partitions:
                 self._lost_from.setdefault(partition, (directory.path, None))
@@ -256,8 +257,7 @@ class LogManager:
             except StorageError as error:
                 self._fail(directory, error)
                 raise
-            if log.may_have_gaps:
-                self.maintenance.checkpoint_first_dirty_offsets(directory)
+            self.maintenance.checkpoint_created(directory, log)
         log.assign_topic_id(topic_id)
         return log
 

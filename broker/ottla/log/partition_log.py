@@ -66,7 +66,7 @@ class PartitionLog(AppendableLog):
         may_have_gaps: bool = False,
         open_files: OpenFiles | None = None,
         on_storage_error: Callable[[StorageError], None] | None = None,
-        on_truncated: Callable[[], None] | None = None,
+        on_truncated: Callable[["PartitionLog"], None] | None = None,
     ) -> "PartitionLog":
         """Open the log in ``directory``, create it when it is missing, and recover it unless it was closed cleanly.
 
@@ -246,6 +246,8 @@ class PartitionLog(AppendableLog):
 
     def skip_to(self, offset: Offset) -> None:
         """Raise the log end of a copy to ``offset``: compaction has left no records in between."""
+        if self.awaited_checkpoint is not None:
+            self._write_awaited_checkpoint(self.awaited_checkpoint)
         self._guarded(lambda: self._local.skip_to(offset, self._clock.wall_ms()))
 
     def copy_epochs_of(self, original: "PartitionLog") -> bool:
@@ -268,6 +270,7 @@ class PartitionLog(AppendableLog):
         self._local, copy._local = theirs, mine
         self._on_storage_error, copy._on_storage_error = copy._on_storage_error, self._on_storage_error
         self._on_truncated, copy._on_truncated = copy._on_truncated, self._on_truncated
+        self.awaited_checkpoint, copy.awaited_checkpoint = copy.awaited_checkpoint, self.awaited_checkpoint
 
     def truncate_to(self, offset: Offset) -> bool:
         """Remove records from ``offset`` on; return whether there were any.
@@ -301,7 +304,7 @@ class PartitionLog(AppendableLog):
         self.truncation_count += 1
         self.update_high_watermark(self.high_watermark)
         if self._on_truncated is not None:
-            self._on_truncated()
+            self._on_truncated(self)
 
     # --- durability, periodic work, closing
 

@@ -90,7 +90,7 @@ def test_truncation_is_reported_to_the_owner(disk: SimulatedDisk, clock: Any, ma
         topic_partition=TopicPartition("topic", 0),
         config=LogConfig(),
         clock=clock,
-        on_truncated=lambda: reported.append(log.log_end_offset),
+        on_truncated=lambda log: reported.append(log.log_end_offset),
     )
     append(log, make_batch(4))
 
