@@ -8,6 +8,9 @@ A fetch confirms to the leader that everything below its offset is on this repli
 for that (ottla.acks.fsync, flush.messages), the next fetch is sent once they are: group commit, off the loop, one sync
 of each partition for everything in a response (decision 0008).
 
+A log that was truncated is not fetched for until its lower recovery point is on stable storage: the append would wait
+for that on the loop (`LogState.awaited_checkpoint`).
+
 A partition with an error backs off alone; at first for a moment, as after an election the leader may be the last node
 to learn of it, then longer each time, up to replica.fetch.backoff.ms. A partition whose disk failed, whose leader epoch
 is over, or whose data raised an unexpected exception has failed: it is not fetched until its metadata changes, and the
@@ -43,6 +46,7 @@ NAMED_MAX = 500
 """Partitions that a fetch names: after an election there are thousands, and the event loop needs 5 us for each. The
 next fetch, which is sent at once, names further ones."""
 _THROTTLED_RETRY_MS = 100
+_CHECKPOINT_RETRY_MS = 20
 _FIRST_BACKOFF_MS = 20
 _DOUBLINGS_MAX = 16
 _FAILURES_UNTIL_LOGGED = 2
@@ -210,7 +214,7 @@ class ReplicaFetcher:
             return
         wanted = self._fetch_partitions(named, now_ms)
         if not self._partitions.has_fetchable:
-            return  # the rest is throttled
+            return  # the rest is throttled, or waits for a checkpoint
         config = self._config()
         request = FetchRequest(
             replica_state=ReplicaState(replica_id=self._node_id, replica_epoch=self._peer_brokers.broker_epoch()),
@@ -234,6 +238,9 @@ class ReplicaFetcher:
                 partitions.delay(followed, _THROTTLED_RETRY_MS)
                 continue
             log = followed.partition.log
+            if log.awaited_checkpoint is not None:
+                partitions.delay(followed, _CHECKPOINT_RETRY_MS)
+                continue
             followed.sent = (log.log_end_offset, followed.leader_epoch, log.latest_epoch, log.log_start_offset)
             followed.is_in_session = True
             index = followed.partition.topic_partition.partition
