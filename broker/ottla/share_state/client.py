@@ -13,6 +13,7 @@ Source: PersisterStateManager of Apache Kafka 4.3; its back-off begins at a seco
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Protocol
 
 from ottla.errors import ErrorCode
@@ -31,6 +32,7 @@ from ottla.share_state.persister import (
 )
 from ottla.share_state.requests import DELETE, INITIALIZE, READ, READ_SUMMARY, WRITE, StateRequest
 from ottla.types import SHARE_GROUP_STATE_TOPIC, Endpoint, LeaderEpoch, NodeId, Offset, TopicPartition, Uuid
+from ottla.wire.codec import Message
 
 PURPOSE: Final = "share-state"
 PARTITIONS_PER_REQUEST: Final = 100
@@ -235,29 +237,32 @@ class PersisterClient:
         node = self._nodes[node_id]
         if node.is_busy:
             return
-        if not node.waiting:
-            del self._nodes[node_id]
-            return
-        kind, group_id = next(iter(node.waiting))
-        waiting = node.waiting.pop((kind, group_id))
-        sent = [waiting.popleft() for _ in range(min(len(waiting), PARTITIONS_PER_REQUEST))]
-        if waiting:
-            # Behind the others: a group with thousands of partitions must not keep them waiting.
-            node.waiting[kind, group_id] = waiting
         node.is_busy = True
-        endpoint = self._metadata.broker_endpoint(node_id, self._listener)
-        if endpoint is None:
-            self._on_response(node_id, sent, PeerFailure.DISCONNECTED)
-            return
-        partitions: dict[Uuid, list[Any]] = {}
-        for call in sent:
-            partition = kind.to_partition(call.key.partition, call.fields)
-            partitions.setdefault(call.key.topic_id, []).append(partition)
-        request = kind.build(group_id, partitions)
-        result = self._channel.send(endpoint, self._listener, request, timeout_ms=self._timeout_ms, purpose=PURPOSE)
-        result.on_complete(lambda response: self._on_response(node_id, sent, response))
+        # A loop: thousands of requests may fail at once, and each may cause further calls.
+        while node.waiting:
+            endpoint = self._metadata.broker_endpoint(node_id, self._listener)
+            if endpoint is None:
+                # `tick` finds the next coordinator for some of them at a time.
+                for waiting in node.waiting.values():
+                    self._due.extend(waiting)
+                break
+            sent = _take_for_one_request(node)
+            result = self._channel.send(
+                endpoint, self._listener, _request(sent), timeout_ms=self._timeout_ms, purpose=PURPOSE
+            )
+            if not result.is_complete:
+                result.on_complete(partial(self._on_response, node_id, sent))
+                return
+            self._finish_request(sent, result.value)
+        del self._nodes[node_id]
 
     def _on_response(self, node_id: NodeId, sent: list[_Call], response: PeerResult) -> None:
+        self._nodes[node_id].is_busy = False
+        self._finish_request(sent, response)
+        if node_id in self._nodes:
+            self._send_next(node_id)
+
+    def _finish_request(self, sent: list[_Call], response: PeerResult) -> None:
         kind = sent[0].kind
         results: dict[tuple[Uuid, int], Any] = {}
         if isinstance(response, PeerFailure):
@@ -266,9 +271,26 @@ class PersisterClient:
             assert isinstance(response, kind.response), response
             results = kind.results(response)
             error = ErrorCode.UNKNOWN_SERVER_ERROR
-        self._nodes[node_id].is_busy = False
         for call in sent:
             result = results.get((call.key.topic_id, call.key.partition))
             self._on_result(call, kind.result(error, message_of(error)) if result is None else result)
-        if node_id in self._nodes:
-            self._send_next(node_id)
+
+
+def _take_for_one_request(node: _Node) -> list[_Call]:
+    """Remove and return calls of one kind for one group."""
+    kind_and_group = next(iter(node.waiting))
+    waiting = node.waiting.pop(kind_and_group)
+    taken = [waiting.popleft() for _ in range(min(len(waiting), PARTITIONS_PER_REQUEST))]
+    if waiting:
+        # Behind the others: a group with thousands of partitions must not keep them waiting.
+        node.waiting[kind_and_group] = waiting
+    return taken
+
+
+def _request(calls: list[_Call]) -> Message:
+    kind = calls[0].kind
+    partitions: dict[Uuid, list[Any]] = {}
+    for call in calls:
+        partition = kind.to_partition(call.key.partition, call.fields)
+        partitions.setdefault(call.key.topic_id, []).append(partition)
+    return kind.build(calls[0].key.group_id, partitions)

@@ -10,6 +10,7 @@ Source: TransactionMarkerChannelManager and TransactionMarkerRequestCompletionHa
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Protocol
 
 from ottla.errors import ErrorCode
@@ -150,24 +151,25 @@ class MarkerSender:
             self._send_next(leader_id)
 
     def _send_next(self, leader_id: NodeId) -> None:
-        leader = self._by_leader[leader_id]
-        if leader.is_busy:
-            return
-        sent = list(self._take(leader))
-        if not sent:
-            del self._by_leader[leader_id]
-            return
-        endpoint = self._leaders.broker_endpoint(leader_id, self._listener)
-        if endpoint is None:
-            for unfinished, partition in sent:
-                self._retry_later(unfinished, partition)
-            self._send_next(leader_id)
+        leader = self._by_leader.get(leader_id)
+        if leader is None or leader.is_busy:
             return
         leader.is_busy = True
-        result = self._channel.send(
-            endpoint, self._listener, _request(sent), timeout_ms=self._timeout_ms, purpose=PURPOSE
-        )
-        result.on_complete(lambda response: self._on_response(leader_id, sent, response))
+        # A loop: thousands of requests may fail at once.
+        while sent := list(self._take(leader)):
+            endpoint = self._leaders.broker_endpoint(leader_id, self._listener)
+            if endpoint is None:
+                for unfinished, partition in sent:
+                    self._retry_later(unfinished, partition)
+                continue
+            result = self._channel.send(
+                endpoint, self._listener, _request(sent), timeout_ms=self._timeout_ms, purpose=PURPOSE
+            )
+            if not result.is_complete:
+                result.on_complete(partial(self._on_response, leader_id, sent))
+                return
+            self._finish_request(sent, result.value)
+        del self._by_leader[leader_id]
 
     def _take(self, leader: _Leader) -> Iterator[tuple[_Unfinished, TopicPartition]]:
         taken = 0
@@ -181,6 +183,11 @@ class MarkerSender:
     def _on_response(
         self, leader_id: NodeId, sent: list[tuple[_Unfinished, TopicPartition]], response: PeerResult
     ) -> None:
+        self._finish_request(sent, response)
+        self._by_leader[leader_id].is_busy = False
+        self._send_next(leader_id)
+
+    def _finish_request(self, sent: list[tuple[_Unfinished, TopicPartition]], response: PeerResult) -> None:
         errors: dict[tuple[ProducerId, TopicPartition], int] = {}
         if isinstance(response, WriteTxnMarkersResponse):
             for marker in response.markers:
@@ -192,8 +199,6 @@ class MarkerSender:
         for unfinished, partition in sent:
             if self._is_current(unfinished):
                 self._on_marker_result(unfinished, partition, errors.get((unfinished.metadata.producer_id, partition)))
-        self._by_leader[leader_id].is_busy = False
-        self._send_next(leader_id)
 
     def _on_marker_result(self, unfinished: _Unfinished, partition: TopicPartition, code: int | None) -> None:
         if code == ErrorCode.NONE:

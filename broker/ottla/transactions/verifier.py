@@ -11,6 +11,7 @@ Source: AddPartitionsToTxnManager of Apache Kafka 4.3; KIP-890.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Protocol, TypeAlias
 
 from ottla.errors import ErrorCode
@@ -154,27 +155,34 @@ class TransactionVerifier:
         return leader_id
 
     def _send_next(self, coordinator_id: NodeId) -> None:
-        coordinator = self._coordinators[coordinator_id]
-        if coordinator.is_busy:
-            return
-        if not coordinator.waiting:
-            del self._coordinators[coordinator_id]
-            return
-        sent = _take_for_one_request(coordinator)
-        endpoint = self._metadata.broker_endpoint(coordinator_id, self._listener)
-        if endpoint is None:
-            for each in sent:
-                _fail(each, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            self._send_next(coordinator_id)
+        coordinator = self._coordinators.get(coordinator_id)
+        if coordinator is None or coordinator.is_busy:
             return
         coordinator.is_busy = True
-        result = self._channel.send(
-            endpoint, self._listener, _request(sent), timeout_ms=self._timeout_ms, purpose=PURPOSE
-        )
-        result.on_complete(lambda response: self._on_response(coordinator_id, sent, response))
+        # A loop: thousands of requests may fail at once, and each may cause further verifications.
+        while coordinator.waiting:
+            endpoint = self._metadata.broker_endpoint(coordinator_id, self._listener)
+            if endpoint is None:
+                failed, coordinator.waiting = coordinator.waiting, []
+                for each in failed:
+                    _fail(each, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                continue
+            sent = _take_for_one_request(coordinator)
+            result = self._channel.send(
+                endpoint, self._listener, _request(sent), timeout_ms=self._timeout_ms, purpose=PURPOSE
+            )
+            if not result.is_complete:
+                result.on_complete(partial(self._on_response, coordinator_id, sent))
+                return
+            self._finish_request(sent, result.value)
+        del self._coordinators[coordinator_id]
 
     def _on_response(self, coordinator_id: NodeId, sent: list[Verification], response: PeerResult) -> None:
         self._coordinators[coordinator_id].is_busy = False
+        self._finish_request(sent, response)
+        self._send_next(coordinator_id)
+
+    def _finish_request(self, sent: list[Verification], response: PeerResult) -> None:
         if not isinstance(response, AddPartitionsToTxnResponse):
             # An unsupported version is a coordinator that cannot verify: it is an old JVM Kafka, which did not either.
             is_old = response is PeerFailure.UNSUPPORTED_VERSION
@@ -191,7 +199,6 @@ class TransactionVerifier:
                 each.result.complete(
                     {partition: found.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR) for partition in each.partitions}
                 )
-        self._send_next(coordinator_id)
 
 
 def _take_for_one_request(coordinator: _Coordinator) -> list[Verification]:

@@ -125,6 +125,21 @@ def test_lost_connection_is_repeated_to_the_next_leader(client: Client) -> None:
     assert (sent.endpoint.port, found) == (3, [EndOffset(ErrorCode.NONE, 7)])
 
 
+def test_failure_with_thousands_of_waiting_calls_does_not_recurse(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.groups.share.end_offsets.PARTITIONS_PER_REQUEST", 1)
+    partitions = [TopicPartition("t", index) for index in range(2_000)]
+    client.peers.leaders = dict.fromkeys(partitions, 1)
+    found = client.list_latest(*partitions)
+    client.peers.alive.remove(1)
+
+    client.peers.take()[0].result.complete(PeerFailure.DISCONNECTED)
+    client.advance(RETRY_BACKOFF_MS)
+
+    assert found == [EndOffset(ErrorCode.LEADER_NOT_AVAILABLE)] * 2_000
+
+
 def test_last_failure_is_the_error(client: Client) -> None:
     found = client.list_latest(T0)
     for number in range(TRIES_MAX):

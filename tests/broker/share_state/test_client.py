@@ -5,6 +5,7 @@ from share_node import KEY, TOPIC_ID, ShareNode
 
 from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerFailure
+from ottla.purgatory import Delayed
 from ottla.share_state.client import PARTITIONS_PER_REQUEST, RETRY_BACKOFF_MS, TRIES_MAX, PersisterClient
 from ottla.share_state.persister import Persister, SharePartitionKey, StateBatch, StateResult
 from ottla.types import SHARE_GROUP_STATE_TOPIC, TopicPartition
@@ -249,6 +250,31 @@ def test_coordinator_of_an_old_version_is_not_tried_again(client: Client) -> Non
     client.peers.take()[0].result.complete(PeerFailure.UNSUPPORTED_VERSION)
 
     assert client.done == [(7, ErrorCode.UNSUPPORTED_VERSION)]
+
+
+def test_failure_with_thousands_of_waiting_calls_does_not_recurse(client: Client) -> None:
+    """One request for each group: more than Python allows frames."""
+    for number in range(2_000):
+        client.write(number, key(0, f"group-{number}"))
+    client.peers.alive.remove(COORDINATOR)
+
+    client.peers.take()[0].result.complete(PeerFailure.DISCONNECTED)
+    client.advance(60_000)
+
+    assert len(client.done) == 2_000
+    assert {error for _, error in client.done} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+
+
+def test_failures_without_a_request_do_not_recurse(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(2_000):
+        client.write(number, key(0, f"group-{number}"))
+    (sent,) = client.peers.take()
+    failed = Delayed.of(PeerFailure.UNSUPPORTED_VERSION)
+    monkeypatch.setattr(client.peers, "send", lambda *_, **__: failed)
+
+    sent.result.complete(PeerFailure.UNSUPPORTED_VERSION)
+
+    assert len(client.done) == 2_000
 
 
 def test_missing_topic_is_created(client: Client) -> None:

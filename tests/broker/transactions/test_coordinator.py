@@ -97,6 +97,24 @@ def test_failed_marker_is_requested_again_from_the_leader_of_that_moment(
     assert node.state() is TransactionState.COMPLETE_COMMIT
 
 
+def test_lost_leader_with_thousands_of_waiting_markers_does_not_recurse(
+    node: TransactionNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.transactions.markers.PARTITIONS_PER_REQUEST", 1)
+    partitions = [TopicPartition("t", index) for index in range(1_500)]
+    node.peers.leaders = dict.fromkeys(partitions, 1)
+    node.begin(*partitions)
+    node.end()
+    (sent,) = node.peers.take()
+    node.peers.alive.clear()
+
+    sent.result.complete(PeerFailure.DISCONNECTED)
+    node.peers.leaders.clear()
+    node.advance(RETRY_BACKOFF_MS)
+
+    assert node.state() is TransactionState.COMPLETE_COMMIT
+
+
 def test_marker_waits_for_a_leader_that_is_alive(node: TransactionNode) -> None:
     node.begin(T0)
     node.peers.alive.clear()

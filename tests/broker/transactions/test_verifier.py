@@ -7,6 +7,7 @@ import pytest
 from ottla.errors import ErrorCode
 from ottla.handlers.produce_transaction import FIRST_VERSION_WITH_ABORTABLE, to_produce_error
 from ottla.peers.channel import PeerFailure
+from ottla.purgatory import Delayed
 from ottla.simulator.world.clock import SimulatedClock
 from ottla.transactions.known_errors import to_known_error
 from ottla.transactions.verifier import PARTITIONS_PER_REQUEST, TransactionVerifier, Verification
@@ -182,6 +183,24 @@ def test_failure_is_that_of_every_partition(
     sent.result.complete(failure)
 
     assert verification.result.value == {T0: error, T1: error}
+
+
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_failure_with_thousands_of_waiting_verifications_does_not_recurse(
+    verifier: Verifier, monkeypatch: pytest.MonkeyPatch, *, is_alive: bool
+) -> None:
+    """One request for each epoch of an id: more than Python allows frames."""
+    verifications = [verifier.verify(T0, producer_epoch=epoch) for epoch in range(1_200)]
+    (sent,) = verifier.peers.take()
+    if not is_alive:
+        verifier.peers.alive.clear()
+    failed = Delayed.of(PeerFailure.DISCONNECTED)
+    monkeypatch.setattr(verifier.peers, "send", lambda *_, **__: failed)
+
+    sent.result.complete(PeerFailure.DISCONNECTED)
+
+    error = ErrorCode.NETWORK_EXCEPTION if is_alive else ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert [each.result.value for each in verifications[1:]] == [{T0: error}] * 1_199
 
 
 def test_without_a_coordinator_nothing_is_sent(verifier: Verifier) -> None:

@@ -11,6 +11,7 @@ Source: NetworkPartitionMetadataClient of Apache Kafka 4.3; its back-off starts 
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from ottla.errors import ErrorCode
@@ -135,22 +136,29 @@ class EndOffsetClient:
         leader = self._leaders.get(leader_id)
         if leader is None or leader.is_busy:
             return
-        if not leader.waiting:
-            del self._leaders[leader_id]
-            return
-        sent = [leader.waiting.popleft() for _ in range(min(len(leader.waiting), PARTITIONS_PER_REQUEST))]
         leader.is_busy = True
-        endpoint = self._metadata.broker_endpoint(leader_id, self._listener)
-        if endpoint is None:
-            self._on_response(leader_id, sent, PeerFailure.DISCONNECTED)
-            return
-        result = self._channel.send(
-            endpoint, self._listener, _request(sent), timeout_ms=self._timeout_ms, purpose=PURPOSE
-        )
-        result.on_complete(lambda response: self._on_response(leader_id, sent, response))
+        # A loop: thousands of requests may fail at once, and each may cause further calls.
+        while leader.waiting:
+            sent = [leader.waiting.popleft() for _ in range(min(len(leader.waiting), PARTITIONS_PER_REQUEST))]
+            endpoint = self._metadata.broker_endpoint(leader_id, self._listener)
+            if endpoint is None:
+                self._finish_request(sent, PeerFailure.DISCONNECTED)
+                continue
+            result = self._channel.send(
+                endpoint, self._listener, _request(sent), timeout_ms=self._timeout_ms, purpose=PURPOSE
+            )
+            if not result.is_complete:
+                result.on_complete(partial(self._on_response, leader_id, sent))
+                return
+            self._finish_request(sent, result.value)
+        del self._leaders[leader_id]
 
     def _on_response(self, leader_id: NodeId, sent: list[_Call], response: PeerResult) -> None:
         self._leaders[leader_id].is_busy = False
+        self._finish_request(sent, response)
+        self._send_next(leader_id)
+
+    def _finish_request(self, sent: list[_Call], response: PeerResult) -> None:
         if isinstance(response, PeerFailure):
             error = _FAILURES.get(response, ErrorCode.NETWORK_EXCEPTION)
             for call in sent:
@@ -167,7 +175,6 @@ class EndOffsetClient:
             }
             for call in sent:
                 call.result.complete(ends.get(call.partition, EndOffset(ErrorCode.UNKNOWN_SERVER_ERROR)))
-        self._send_next(leader_id)
 
     def _back_off(self, call: _Call) -> None:
         due_ms = self._clock.monotonic_ms() + RETRY_BACKOFF_MS * 2 ** (call.tries - 1)
