@@ -3,7 +3,8 @@
 To each coordinator's node goes one request at a time, with the share-partitions of one group that wait for it; calls of
 the same kind for other share-partitions of the group go with it. The node's own coordinator is called directly. A call
 that fails because the coordinator moved, loads or did not respond is repeated after a back-off. Calls for one
-share-partition are carried out one after the other, and each is repeated before the next one begins.
+share-partition are carried out one after the other, and each is repeated before the next one begins; summaries are read
+at any time, so that nothing waits for them.
 
 A repeated call does no harm: a write merges the same batches again, and an older epoch is rejected.
 
@@ -46,12 +47,11 @@ _REPEATED: Final = frozenset(
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.NOT_COORDINATOR,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.NETWORK_EXCEPTION,
         ErrorCode.REQUEST_TIMED_OUT,
     }
 )
-"""UNKNOWN_TOPIC_OR_PARTITION: the coordinator's metadata may be older than the caller's."""
+"""As in Kafka. UNKNOWN_TOPIC_OR_PARTITION is not among them: the topic may have been deleted."""
 _FAILURES: Final = {
     PeerFailure.UNSUPPORTED_VERSION: ErrorCode.UNSUPPORTED_VERSION,
     PeerFailure.TIMED_OUT: ErrorCode.REQUEST_TIMED_OUT,
@@ -172,7 +172,10 @@ class PersisterClient:
             self._due.extend(self._retries.pop(due_ms))
         if not self._due:
             return due_ms
-        for _ in range(min(len(self._due), _CALLS_PER_TICK)):
+        for _ in range(_CALLS_PER_TICK):
+            # A call that has its result at once may be followed by the next one of its share-partition.
+            if not self._due:
+                break
             self._try(self._due.popleft())
         return now_ms
 
@@ -183,6 +186,9 @@ class PersisterClient:
 
     def _call(self, kind: StateRequest, key: SharePartitionKey, fields: dict[str, Any]) -> Delayed[Any]:
         call = _Call(kind, key, fields)
+        if kind is READ_SUMMARY:
+            self._try(call)
+            return call.result
         queue = self._queues.get(key)
         if queue is None:
             self._queues[key] = deque((call,))
@@ -223,12 +229,13 @@ class PersisterClient:
         self._retries.setdefault(due_ms, []).append(call)
 
     def _finish(self, call: _Call, result: Result) -> None:
-        queue = self._queues[call.key]
-        queue.popleft()
-        if queue:
-            self._due.append(queue[0])
-        else:
-            del self._queues[call.key]
+        if call.kind is not READ_SUMMARY:
+            queue = self._queues[call.key]
+            queue.popleft()
+            if queue:
+                self._due.append(queue[0])
+            else:
+                del self._queues[call.key]
         call.result.complete(result)
 
     # Requests

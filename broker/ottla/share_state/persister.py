@@ -80,7 +80,7 @@ class Persister(Protocol):
 
     A result may be an error of the coordinator (FENCED_STATE_EPOCH, FENCED_LEADER_EPOCH, UNKNOWN_TOPIC_OR_PARTITION,
     ...) or, after the last try, COORDINATOR_NOT_AVAILABLE or REQUEST_TIMED_OUT. Requests for one share-partition are
-    carried out in the order of the calls.
+    carried out in the order of the calls, apart from `read_summary`.
     """
 
     def initialize(self, key: SharePartitionKey, *, state_epoch: int, start_offset: Offset) -> Delayed[StateResult]:

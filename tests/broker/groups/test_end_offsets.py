@@ -196,6 +196,14 @@ def test_lag_is_unknown_without_a_count_of_delivered_records(driver: Coordinator
     assert (described.start_offset, described.lag) == (2, -1)
 
 
+def test_description_reads_each_existing_partition_once(driver: CoordinatorDriver) -> None:
+    (group,) = send(driver, "a share_offsets group=g topics=t:0:0:1:99:0").groups
+
+    described = [(it.partition_index, it.error_code, it.start_offset) for it in group.topics[0].partitions]
+    assert described == [(index, 0, -1) for index in (0, 0, 1, 99, 0)]
+    assert [key.partition for _, key in driver.node.persister.calls] == [0, 1]
+
+
 def test_unknown_end_is_the_error_of_the_partition(driver: CoordinatorDriver) -> None:
     send(driver, "a share_alter group=g topics=t:0=2")
     driver.node.persister.complete_count = 0

@@ -190,13 +190,38 @@ def test_calls_for_a_share_partition_are_carried_out_in_order(client: Client) ->
     assert client.done == [(1, ErrorCode.NONE), (2, ErrorCode.NONE)]
 
 
+def test_write_does_not_wait_for_summaries(client: Client) -> None:
+    for _ in range(3):
+        client.persister.read_summary(KEY, leader_epoch=-1)
+    (summary,) = client.peers.take()
+    client.peers.leaders[STATE_PARTITION] = NEXT
+
+    client.write(7)
+
+    assert [offsets(sent) for sent in client.peers.take()] == [[("group", 0, 7)]]
+    summary.result.complete(PeerFailure.DISCONNECTED)
+    assert len(client.peers.take()) == 1
+
+
+def test_calls_of_one_share_partition_share_a_tick(client: Client) -> None:
+    client.write(1)
+    client.write(2)
+    client.write(3)
+    client.peers.leaders[STATE_PARTITION] = OWN
+    client.own.initialize()
+    respond(client.peers.take()[0])
+
+    client.client.tick(client.clock.monotonic_ms())
+
+    assert client.done == [(1, ErrorCode.NONE), (2, ErrorCode.NONE), (3, ErrorCode.NONE)]
+
+
 @pytest.mark.parametrize(
     "error",
     [
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ],
 )
 def test_call_follows_a_coordinator_that_moves(client: Client, error: ErrorCode) -> None:
@@ -213,7 +238,13 @@ def test_call_follows_a_coordinator_that_moves(client: Client, error: ErrorCode)
 
 
 @pytest.mark.parametrize(
-    "error", [ErrorCode.FENCED_STATE_EPOCH, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.INVALID_REQUEST]
+    "error",
+    [
+        ErrorCode.FENCED_STATE_EPOCH,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ],
 )
 def test_rejected_call_is_not_repeated(client: Client, error: ErrorCode) -> None:
     client.write(7)

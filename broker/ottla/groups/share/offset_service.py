@@ -48,6 +48,7 @@ from ottla.wire.messages.describe_share_group_offsets import (
 
 _ANY_LEADER: Final = -1
 _ENDS_PER_STEP: Final = 50
+_UNKNOWN_PARTITION: Final = StateSummary(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 _UNEXPECTED: Final = "The server experienced an unexpected error when processing the request."
 
 ResponseT = TypeVar("ResponseT")
@@ -113,25 +114,29 @@ class ShareOffsetService:
         self, group_id: str, topic_id: Uuid, name: str, partitions: Iterable[int]
     ) -> Steps[DescribeShareGroupOffsetsResponseTopic]:
         indices = list(partitions)
-        sent: list[Delayed[StateSummary]] = []
+        count = self._topics.partition_count_of(topic_id)
+        sent: dict[int, Delayed[StateSummary]] = {}
         for number, index in enumerate(indices, 1):
-            key = SharePartitionKey(group_id, topic_id, index)
-            sent.append(self._persister.read_summary(key, leader_epoch=_ANY_LEADER))
+            # Once for each, and only for those that exist: a request may name any number a thousand times.
+            if index not in sent and 0 <= index < count:
+                key = SharePartitionKey(group_id, topic_id, index)
+                sent[index] = self._persister.read_summary(key, leader_epoch=_ANY_LEADER)
             if number % ITEMS_PER_STEP == 0:
                 yield None
-        summaries = yield from values_in_steps(sent)
+        values = yield from values_in_steps(list(sent.values()))
+        summaries = dict(zip(sent, values, strict=True))
         ends: dict[int, Delayed[EndOffset]] = {}
-        for some in batches(zip(indices, summaries, strict=True), _ENDS_PER_STEP):
-            # Once for each: a request may name a partition again.
-            missing = list(dict.fromkeys(index for index, it in some if index not in ends and _has_lag(it)))
-            partitions_of_step = [TopicPartition(name, index) for index in missing]
-            ends.update(zip(missing, self._end_offsets.list_latest(partitions_of_step), strict=True))
+        for some in batches(summaries.items(), _ENDS_PER_STEP):
+            with_lag = [index for index, it in some if _has_lag(it)]
+            partitions_of_step = [TopicPartition(name, index) for index in with_lag]
+            ends.update(zip(with_lag, self._end_offsets.list_latest(partitions_of_step), strict=True))
             yield None
         topic = DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic_id)
-        for number, (index, summary) in enumerate(zip(indices, summaries, strict=True), 1):
+        for number, index in enumerate(indices, 1):
             end = ends.get(index)
             if end is not None and not end.is_complete:
                 yield end
+            summary = summaries.get(index, _UNKNOWN_PARTITION)
             topic.partitions.append(_describe_partition(index, summary, None if end is None else end.value))
             if number % ITEMS_PER_STEP == 0:
                 yield None
