@@ -160,6 +160,39 @@ def test_many_share_partitions_are_initialized_and_assigned_in_slices(driver: Co
     assert assigned(driver) == 10 * IN_PLACE_MAX
 
 
+@pytest.mark.parametrize("count", [IN_PLACE_MAX, 10 * IN_PLACE_MAX])
+def test_initialization_waits_for_a_deletion_in_slices(driver: CoordinatorDriver, count: int) -> None:
+    driver.node.add_partitions("large", range(10 * IN_PLACE_MAX))
+    driver.node.add_partitions("z", range(count))
+    join(driver, "large+z")
+    driver.advance(1_000)
+    send(driver, "a share_heartbeat group=g member=m epoch=-1")
+    deleted = driver.node.groups.delete_group("g")
+
+    join(driver, "z")
+    driver.advance(1_000)
+
+    assert deleted.value.error_code == ErrorCode.NON_EMPTY_GROUP
+    (initialized,) = driver.node.share_group().state_partitions.initialized.values()
+    assert (initialized.name, len(initialized.partitions)) == ("z", count)
+    assert len(persister_of(driver).states) == count
+
+
+def test_waiting_initialization_ends_with_the_shard(driver: CoordinatorDriver) -> None:
+    driver.node.add_partitions("large", range(10 * IN_PLACE_MAX))
+    join(driver, "large")
+    driver.advance(1_000)
+    send(driver, "a share_heartbeat group=g member=m epoch=-1")
+    driver.node.groups.delete_group("g")
+    altered = send(driver, "a share_alter group=g topics=large:0=1")
+    assert altered is None
+
+    driver.node.groups.on_resigned(driver.node.groups.partition_for("g"))
+
+    ((_, response),) = driver.responses()
+    assert response.responses[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+
+
 def test_deletion_in_slices_ends_with_the_shard(driver: CoordinatorDriver) -> None:
     driver.node.add_partitions("large", range(10 * IN_PLACE_MAX))
     join(driver, "large")

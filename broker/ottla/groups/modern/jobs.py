@@ -6,7 +6,9 @@ members come and go, so it looks up what it needs again.
 Rejected: work in a thread. An assignment is made of small Python objects, for which a thread competes with the loop.
 """
 
+from collections import deque
 from collections.abc import Generator
+from itertools import chain
 from typing import Final, TypeAlias, TypeVar
 
 from ottla.coordinator.result import CoordinatorResult
@@ -38,12 +40,12 @@ def in_job(steps: Steps[T]) -> Generator[None, None, T]:
 
 
 class GroupJobs:
-    """The jobs of one shard, by kind and group; one of a kind per group."""
+    """The jobs of one shard, by kind and group; one of a kind per group runs at a time."""
 
     def __init__(self, timer: CoordinatorTimer[GroupRecord]) -> None:
         self._timer = timer
         self._jobs: dict[tuple[str, str], GroupJob] = {}
-        self._started = 0
+        self._waiting: dict[tuple[str, str], deque[GroupJob]] = {}
 
     def is_running(self, kind: str, group_id: str) -> bool:
         return (kind, group_id) in self._jobs
@@ -54,23 +56,40 @@ class GroupJobs:
         self._jobs[kind, group_id] = job
         self._schedule(kind, group_id)
 
-    def start_another(self, kind: str, group_id: str, job: GroupJob) -> None:
-        """Run ``job`` next to those of its kind that the group has."""
-        self._started += 1
-        self.start(f"{kind}-{self._started}", group_id, job)
+    def start_after_others(self, kind: str, group_id: str, job: GroupJob) -> None:
+        """Run ``job`` after those of its kind that the group has."""
+        if self.is_running(kind, group_id):
+            self._waiting.setdefault((kind, group_id), deque()).append(job)
+        else:
+            self.start(kind, group_id, job)
 
     def stop(self) -> None:
         """Close all jobs, when the shard is no longer served; its timers are cancelled already."""
-        jobs, self._jobs = self._jobs, {}
-        for job in jobs.values():
+        jobs = [*self._jobs.values(), *chain.from_iterable(self._waiting.values())]
+        self._jobs, self._waiting = {}, {}
+        for job in jobs:
             job.close()
 
     def cancel(self, kind: str, group_id: str) -> None:
-        """Stop a job, if there is one."""
+        """Stop a job, if there is one, and those that wait for it."""
         job = self._jobs.pop((kind, group_id), None)
+        waiting = self._waiting.pop((kind, group_id), ())
         if job is not None:
             job.close()
             self._timer.cancel((kind, group_id))
+        for each in waiting:
+            each.close()
+
+    def _end(self, kind: str, group_id: str) -> None:
+        """Remove a job that has ended, and run the next one."""
+        del self._jobs[kind, group_id]
+        waiting = self._waiting.get((kind, group_id))
+        if waiting is None:
+            return
+        self._jobs[kind, group_id] = waiting.popleft()
+        if not waiting:
+            del self._waiting[kind, group_id]
+        self._schedule(kind, group_id)
 
     def _schedule(self, kind: str, group_id: str) -> None:
         self._timer.schedule((kind, group_id), _DELAY_MS, lambda: self._run_slice(kind, group_id))
@@ -82,11 +101,11 @@ class GroupJobs:
             try:
                 records = next(job)
             except StopIteration:
-                del self._jobs[kind, group_id]
+                self._end(kind, group_id)
                 return None
             except BaseException:
                 # The event loop reports an error of the code. The next heartbeat may start the job again.
-                del self._jobs[kind, group_id]
+                self._end(kind, group_id)
                 raise
             if records:
                 # Written before the job goes on: it reads the state that they change.

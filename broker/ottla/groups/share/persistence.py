@@ -1,5 +1,8 @@
 """Requests to the persister for many share-partitions, in slices between the requests of other clients.
 
+Those of one group are sent one after the other: a state that is initialized while an older deletion is being sent would
+be deleted again.
+
 Source: GroupCoordinatorService of Apache Kafka 4.3, which sends them in one request.
 """
 
@@ -18,6 +21,7 @@ ItemT = TypeVar("ItemT")
 IN_PLACE_MAX: Final = 64
 """Requests that are sent at once."""
 _PER_STEP: Final = 8
+_JOB: Final = "share-persister"
 
 
 def initialize_in_slices(
@@ -47,13 +51,14 @@ def delete_in_slices(
 def _in_slices(
     jobs: GroupJobs, group_id: str, items: Sequence[ItemT], send: Callable[[ItemT], Delayed[StateResult]]
 ) -> Delayed[list[StateResult]]:
-    if len(items) <= IN_PLACE_MAX:
+    if len(items) <= IN_PLACE_MAX and not jobs.is_running(_JOB, group_id):
         return when_all([send(item) for item in items])
     results: Delayed[list[StateResult]] = Delayed()
 
     def job() -> GroupJob:
         sent: list[Delayed[StateResult]] = []
         try:
+            yield None
             for item in items:
                 sent.append(send(item))
                 if len(sent) % _PER_STEP == 0:
@@ -62,10 +67,11 @@ def _in_slices(
             if len(sent) < len(items):
                 # The shard is gone: what was not sent is repeated by its next coordinator.
                 results.complete([StateResult(ErrorCode.NOT_COORDINATOR)] * len(items))
-        when_all(sent).on_complete(results.complete)
+            else:
+                when_all(sent).on_complete(results.complete)
 
     started = job()
     # A generator that has not started yet would be closed without its `finally`.
     next(started)
-    jobs.start_another("share-persister", group_id, started)
+    jobs.start_after_others(_JOB, group_id, started)
     return results
