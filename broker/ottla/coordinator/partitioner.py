@@ -14,6 +14,10 @@ _WITHOUT_ABSOLUTE_VALUE: Final = 2**31
 
 
 def partition_for_key(key: str, partition_count: int) -> int:
-    """Return the partition, 0 <= n < ``partition_count``; the one hash without an absolute value counts as 0."""
-    code = string_hash(key)
+    """Return the partition, 0 <= n < ``partition_count``."""
+    return partition_for_hash(string_hash(key), partition_count)
+
+
+def partition_for_hash(code: int, partition_count: int) -> int:
+    """Return the partition for `string_hash` of a key; the one hash without an absolute value counts as 0."""
     return 0 if code == _WITHOUT_ABSOLUTE_VALUE else min(code, 2**32 - code) % partition_count

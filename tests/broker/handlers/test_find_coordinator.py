@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 from ottla.errors import ErrorCode
+from ottla.handlers.api import RequestContext
+from ottla.handlers.find_coordinator import find_coordinator
+from ottla.share_state.coordinator import parse_coordinator_key
 from ottla.share_state.messages import message_of
+from ottla.simulator.world.single_node import anonymous_client
 from ottla.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from ottla.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -35,6 +39,27 @@ def test_coordinators_of_several_keys_are_returned_in_order(group_node: Any, ver
     assert response.coordinators == [
         Coordinator(key=key, node_id=1, host="127.0.0.1", port=9092, error_message="") for key in ("g", "", "g")
     ]
+
+
+@pytest.mark.parametrize("key_type", [0, 1])
+def test_each_long_key_is_a_step(group_node: Any, key_type: int) -> None:
+    """To hash a key of 32 KiB takes 2.8 ms."""
+    keys = [f"{number}{'g' * 32_000}" for number in range(3)]
+    request = FindCoordinatorRequest(coordinator_keys=keys, key_type=key_type)
+    context = RequestContext(10, 6, 1, "c", anonymous_client(), group_node.services(), 0)
+    steps = find_coordinator(context, request)
+    assert not isinstance(steps, FindCoordinatorResponse)
+
+    assert list(steps) == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("partition", "is_key"),
+    [("0" * 5_000 + "1", True), ("+1", True), ("-2147483648", True), ("2147483648", False), ("9" * 5_000, False)],
+    ids=["zeros", "plus", "smallest", "too-large", "thousands-of-digits"],
+)
+def test_share_partition_is_an_int32_as_text(partition: str, *, is_key: bool) -> None:
+    assert (parse_coordinator_key(f"g:{'A' * 22}:{partition}") is not None) is is_key
 
 
 @pytest.mark.parametrize(

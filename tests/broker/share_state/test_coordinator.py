@@ -1,15 +1,19 @@
 """The share coordinator: commits, restarts, snapshots, pruning, deleted topics."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from share_node import KEY, OTHER_ID, TOPIC_ID, ShareNode
 
 from ottla.errors import ErrorCode
+from ottla.java_hashes import string_hash
 from ottla.share_state.config import ShareStateConfig
-from ottla.share_state.coordinator import BATCHES_PER_WRITE_MAX
+from ottla.share_state.coordinator import BATCHES_PER_WRITE_MAX, coordinator_hash
 from ottla.share_state.log import ShareSnapshot, ShareUpdate
 from ottla.share_state.persister import SharePartitionKey, StateBatch
+from ottla.types import format_uuid
 
 INTERVAL_MS = 1_000
 PRUNED = ShareStateConfig(
@@ -210,3 +214,24 @@ def test_state_of_a_topic_that_was_deleted_without_coordinator_is_removed() -> N
     node.advance(10)
 
     assert list(node.records())[-1] == ShareSnapshot(KEY, None)
+
+
+@pytest.mark.parametrize("group_id", ["g", "\N{GRINNING FACE}:", "g" * 128, "g" * 129, "\N{GRINNING FACE}" * 8_000])
+@pytest.mark.parametrize("partition", [0, 1, 2**31 - 1, -1])
+def test_hash_of_a_key_is_that_of_its_text(group_id: str, partition: int) -> None:
+    key = SharePartitionKey(group_id, TOPIC_ID, partition)
+
+    assert coordinator_hash(key) == string_hash(f"{group_id}:{format_uuid(TOPIC_ID)}:{partition}")
+
+
+def test_long_group_id_is_not_kept_for_each_partition(node: ShareNode) -> None:
+    group_id = "g" * 32_767
+    node.coordinator.partition_for(SharePartitionKey(group_id, TOPIC_ID, 0))
+
+    tracemalloc.start()
+    for partition in range(100):
+        node.coordinator.partition_for(SharePartitionKey(group_id, TOPIC_ID, partition))
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert kept < len(group_id)
