@@ -29,6 +29,9 @@ NO_EPOCH: Final = -1
 _CHECKED_PER_SLICE: Final = 500
 _DELETED_PER_SLICE: Final = 100
 """Encoding and replaying a record takes some 10 us."""
+_BYTES_PER_SLICE: Final = 50_000
+"""Of state batches and group ids: 10,000 batches take some 3 ms, and an append has a megabyte at most."""
+_BYTES_PER_BATCH: Final = 20
 
 
 class Topics(Protocol):
@@ -235,27 +238,31 @@ class ShareShard:
         self._timer.schedule(("cold",), delay_ms, self._snapshot_cold)
 
     def _snapshot_cold(self) -> Result:
-        """Return new snapshots of share-partitions whose last one is old, some hundred per slice.
+        """Return new snapshots of share-partitions whose last one is old, some per slice.
 
         Nothing if all are cold already: then nothing else is written either that could be pruned.
         """
         if self._checking is None:
             self._checking = iter(list(self.partitions) if self._hot_count else ())
-        checked = list(islice(self._checking, _CHECKED_PER_SLICE))
-        if len(checked) == _CHECKED_PER_SLICE:
-            self._schedule_check(0)
-        else:
-            self._checking = None
-            self._schedule_check(self.config.cold_snapshot_interval_ms)
         now_ms = self.clock.wall_ms()
         records: list[ShareRecord] = []
-        for key in checked:
+        checked = size = 0
+        for key in islice(self._checking, _CHECKED_PER_SLICE):
+            checked += 1
             found = self.partitions.get(key)
             if found is not None and now_ms - found.state.write_ms >= self.config.cold_snapshot_interval_ms:
                 state = found.state
                 records.append(
                     ShareSnapshot(key, state._replace(snapshot_epoch=state.snapshot_epoch + 1, write_ms=now_ms))
                 )
+                size += len(key.group_id) + _BYTES_PER_BATCH * len(state.batches)
+                if size >= _BYTES_PER_SLICE:
+                    break
+        if checked == _CHECKED_PER_SLICE or size >= _BYTES_PER_SLICE:
+            self._schedule_check(0)
+        else:
+            self._checking = None
+            self._schedule_check(self.config.cold_snapshot_interval_ms)
         return CoordinatorResult(records=records, response=None, is_atomic=False)
 
     # Deleted topics
@@ -271,11 +278,14 @@ class ShareShard:
 
     def _delete_some(self) -> Result:
         keys: list[SharePartitionKey] = []
-        while self._deleting and len(keys) < _DELETED_PER_SLICE:
-            some = list(islice(self._deleting[0], _DELETED_PER_SLICE - len(keys)))
-            keys += some
-            if len(keys) < _DELETED_PER_SLICE:
+        size = 0
+        while self._deleting and len(keys) < _DELETED_PER_SLICE and size < _BYTES_PER_SLICE:
+            key = next(self._deleting[0], None)
+            if key is None:
                 self._deleting.popleft()
+            else:
+                keys.append(key)
+                size += len(key.group_id)
         if self._deleting:
             self._timer.schedule(("deleted topics",), 0, self._delete_some)
         records: list[ShareRecord] = [ShareSnapshot(key, None) for key in keys if key in self.partitions]

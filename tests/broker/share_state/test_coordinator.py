@@ -190,6 +190,33 @@ def test_cold_share_partitions_are_not_snapshotted_again_and_again() -> None:
     assert snapshot.state.snapshot_epoch == 1
 
 
+def test_slice_of_cold_snapshots_ends_with_its_size() -> None:
+    node = ShareNode(PRUNED)
+    for partition in range(40):
+        node.initialize(KEY._replace(partition=partition))
+        written = node.write(
+            *((offset, offset, 2, offset % 2) for offset in range(1_000)), key=KEY._replace(partition=partition)
+        )
+        assert written.value.error is ErrorCode.NONE
+    node.advance(PRUNED.cold_snapshot_interval_ms + 100)
+
+    (batches,) = node.log.batches.values()
+    assert [batch.last_offset - batch.base_offset + 1 for batch in batches[80:]] == [3] * 13 + [1]
+
+
+def test_slice_of_deleted_states_ends_with_its_size() -> None:
+    node = ShareNode()
+    long_id = "g" * 30_000
+    for partition in range(10):
+        node.initialize(SharePartitionKey(long_id, TOPIC_ID, partition))
+
+    node.delete_topic(TOPIC_ID)
+    node.advance(10)
+
+    (batches,) = node.log.batches.values()
+    assert [batch.last_offset - batch.base_offset + 1 for batch in batches[10:]] == [2] * 5
+
+
 def test_deletion_of_a_topic_removes_its_state() -> None:
     node = ShareNode()
     other = KEY._replace(topic_id=OTHER_ID)
