@@ -19,6 +19,8 @@ from ottla.wire.records import ControlRecordType, Record, RecordBatch, parse_con
 
 LOADED_RECORDS_PER_SLICE: Final = 500
 """A few milliseconds of work: what one tick may take from the node's loop."""
+_BYTES_PER_RECORD: Final = 128
+"""So many bytes of a value are decoded in the time of a small record."""
 LOADED_BATCH_SIZE_BYTES_MAX: Final = 64 * 1024 * 1024
 """What a batch may decompress to. Kafka appends none above ``segment.bytes``; real ones are far below a megabyte."""
 
@@ -73,7 +75,7 @@ class CoordinatorLoader:
                 except (ProtocolError, CorruptRecordError) as error:
                     self.skipped.add(record.offset, record.offset, error)
                     self._end_transaction_of_lost_marker(batch)
-                yield 1
+                yield 1 + len(record.value or b"") // _BYTES_PER_RECORD
 
     def _replay(self, batch: RecordBatch, record: Record) -> None:
         if batch.is_control:

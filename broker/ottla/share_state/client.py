@@ -37,6 +37,10 @@ from ottla.wire.codec import Message
 
 PURPOSE: Final = "share-state"
 PARTITIONS_PER_REQUEST: Final = 100
+READS_PER_REQUEST: Final = 4
+"""A response has up to 10,000 state batches of each partition, and is decoded at once."""
+_BATCHES_PER_REQUEST: Final = 2_000
+"""State batches after which a request of writes gets no further partition."""
 TRIES_MAX: Final = 8
 RETRY_BACKOFF_MS: Final = 100
 """Before the second try; doubled for each further one, so that the last one is after 12.7 s."""
@@ -290,7 +294,12 @@ def _take_for_one_request(node: _Node) -> list[_Call]:
     """Remove and return calls of one kind for one group."""
     kind_and_group = next(iter(node.waiting))
     waiting = node.waiting.pop(kind_and_group)
-    taken = [waiting.popleft() for _ in range(min(len(waiting), PARTITIONS_PER_REQUEST))]
+    taken: list[_Call] = []
+    calls_max = READS_PER_REQUEST if kind_and_group[0] is READ else PARTITIONS_PER_REQUEST
+    batches = 0
+    while waiting and len(taken) < calls_max and batches < _BATCHES_PER_REQUEST:
+        taken.append(waiting.popleft())
+        batches += len(taken[-1].fields.get("batches", ()))
     if waiting:
         # Behind the others: a group with thousands of partitions must not keep them waiting.
         node.waiting[kind_and_group] = waiting

@@ -6,7 +6,13 @@ from share_node import KEY, TOPIC_ID, ShareNode
 from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerFailure
 from ottla.purgatory import Delayed
-from ottla.share_state.client import PARTITIONS_PER_REQUEST, RETRY_BACKOFF_MS, TRIES_MAX, PersisterClient
+from ottla.share_state.client import (
+    PARTITIONS_PER_REQUEST,
+    READS_PER_REQUEST,
+    RETRY_BACKOFF_MS,
+    TRIES_MAX,
+    PersisterClient,
+)
 from ottla.share_state.persister import Persister, SharePartitionKey, StateBatch, StateResult
 from ottla.types import SHARE_GROUP_STATE_TOPIC, TopicPartition
 from ottla.wire.messages import read_share_group_state as read_messages
@@ -188,6 +194,33 @@ def test_calls_for_a_share_partition_are_carried_out_in_order(client: Client) ->
     (fourth,) = client.peers.take()
     assert offsets(fourth) == [("group", 0, 3)]
     assert client.done == [(1, ErrorCode.NONE), (2, ErrorCode.NONE)]
+
+
+def test_response_to_reads_has_few_partitions(client: Client) -> None:
+    for partition in range(2 * READS_PER_REQUEST):
+        client.persister.read(key(partition), leader_epoch=1)
+    client.peers.take()[0].result.complete(read_messages.ReadShareGroupStateResponse(results=[]))
+
+    (sent,) = client.peers.take()
+
+    assert isinstance(sent.request, read_messages.ReadShareGroupStateRequest)
+    assert [len(topic.partitions) for topic in sent.request.topics] == [READS_PER_REQUEST]
+
+
+def test_request_of_writes_is_bounded_by_its_state_batches(client: Client) -> None:
+    batches = tuple(StateBatch(offset, offset, 2, 1) for offset in range(1_000))
+    for partition in range(5):
+        client.persister.write(
+            key(partition), state_epoch=1, leader_epoch=2, start_offset=0, delivery_complete_count=0, batches=batches
+        )
+
+    sizes = []
+    for _ in range(3):
+        (sent,) = client.peers.take()
+        sizes.append(len(offsets(sent)))
+        respond(sent)
+
+    assert sizes == [1, 2, 2]
 
 
 def test_write_does_not_wait_for_summaries(client: Client) -> None:

@@ -190,6 +190,20 @@ def test_cold_share_partitions_are_not_snapshotted_again_and_again() -> None:
     assert snapshot.state.snapshot_epoch == 1
 
 
+def test_large_records_are_loaded_in_small_slices(node: ShareNode) -> None:
+    node.initialize()
+    for _ in range(20):
+        node.write(*((offset, offset, 2, offset % 2) for offset in range(1_000)))
+
+    node.elect(1)
+    slices = 1
+    while node.coordinator.is_loading:
+        node.coordinator.tick(node.clock.monotonic_ms())
+        slices += 1
+
+    assert slices >= 5
+
+
 def test_slice_of_cold_snapshots_ends_with_its_size() -> None:
     node = ShareNode(PRUNED)
     for partition in range(40):

@@ -36,12 +36,16 @@ class ShareNode:
 
     def restart(self, leader_epoch: int) -> None:
         """End the process; a new one leads in ``leader_epoch`` and loads the log."""
+        self.elect(leader_epoch)
+        while self.coordinator.is_loading:
+            self.coordinator.tick(self.clock.monotonic_ms())
+
+    def elect(self, leader_epoch: int) -> None:
+        """Start to load the log in a new process."""
         self.coordinator = ShareCoordinator(
             config=self.config, clock=self.clock, log=self.log, topics=self, partition_count=lambda: 1
         )
         self.coordinator.on_elected(0, leader_epoch, self.log.read_again(0))
-        while self.coordinator.is_loading:
-            self.coordinator.tick(self.clock.monotonic_ms())
 
     def advance(self, milliseconds: int) -> None:
         """Let time pass, with every deadline met to the millisecond."""
