@@ -9,6 +9,7 @@ from ottla.handlers.share_protocol import are_share_groups_enabled
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
     DeleteShareGroupOffsetsResponse,
     DeleteShareGroupOffsetsResponseTopic,
 )
@@ -21,10 +22,15 @@ def delete_share_group_offsets(context: RequestContext, request: DeleteShareGrou
         return _error(ErrorCode.UNSUPPORTED_VERSION)
     if not context.may_on_group(Operation.DELETE, request.group_id):
         return _error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    hidden = [topic for topic in request.topics if not context.may_on_topic(Operation.READ, topic.topic_name)]
-    request.topics = [topic for topic in request.topics if topic not in hidden]
+    allowed: list[DeleteShareGroupOffsetsRequestTopic] = []
+    rejected: list[DeleteShareGroupOffsetsResponseTopic] = []
+    for topic in request.topics:
+        if context.may_on_topic(Operation.READ, topic.topic_name):
+            allowed.append(topic)
+        else:
+            rejected.append(_hidden(topic.topic_name))
+    request.topics = allowed
     deleted = context.services.groups.share_offsets.delete_offsets(request)
-    rejected = [_hidden(topic.topic_name) for topic in hidden]
     return deleted.then(lambda response: _with(response, rejected))
 
 
