@@ -8,6 +8,7 @@ import pytest
 from group_drivers import CoordinatorDriver
 from group_requests import Command
 from ottla.errors import ErrorCode
+from ottla.groups.share.heartbeat import GROUP_TOPICS_MAX
 from ottla.groups.share.persistence import IN_PLACE_MAX
 from recording_persister import RecordingPersister
 from share_requests import ALL_REQUESTS
@@ -46,6 +47,22 @@ def assigned(driver: CoordinatorDriver) -> int:
     """Return how many partitions the member has."""
     member = driver.node.share_group().members["m"]
     return sum(map(len, member.assigned.values()))
+
+
+def test_names_of_a_group_are_bounded(driver: CoordinatorDriver) -> None:
+    names = [f"n{number}" for number in range(GROUP_TOPICS_MAX + 1)]
+
+    def beat_with(member: str, topics: list[str], epoch: int = 0) -> Any:
+        return send(driver, f"a share_heartbeat group=g member={member} epoch={epoch} topics={'+'.join(topics)}")
+
+    joined = [beat_with("m1", names[:1_000]), beat_with("m2", names[1_000:2_000])]
+    rejected = beat_with("m3", names[2_000:])
+    changed = beat_with("m2", names[1_001:], joined[1].member_epoch)
+
+    assert [each.error_code for each in joined] == [0, 0]
+    assert rejected.error_code == ErrorCode.INVALID_REQUEST
+    assert "m3" not in driver.node.share_group().members
+    assert changed.error_code == 0
 
 
 def test_state_is_created_before_partitions_are_assigned(driver: CoordinatorDriver) -> None:

@@ -66,10 +66,14 @@ class ClusterTopics:
         topic = self._metadata.topic_by_id(topic_id)
         return 0 if topic is None else len(topic.partitions)
 
+    def existing(self, names: Set[str]) -> list[str]:
+        """Return those topics that exist, sorted: members may name thousands of others."""
+        return sorted(self._metadata.image.topics.by_name.keys() & names)
+
     def hash_of(self, names: Set[str]) -> int:
         """Return the hash of a group that subscribes to these topics; those that do not exist do not count."""
         by_name = self._metadata.image.topics.by_name
-        return group_hash(self._topic_hash(by_name[name]) for name in sorted(by_name.keys() & names))
+        return group_hash(self._topic_hash(by_name[name]) for name in self.existing(names))
 
     def prepare(self, names: Iterable[str]) -> Steps[None]:
         """Compute the hashes of these topics in slices, so that `hash_of` finds them."""

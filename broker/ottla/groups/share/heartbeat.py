@@ -6,9 +6,10 @@ Source: GroupMetadataManager.shareGroupHeartbeat, shareGroupLeave of Apache Kafk
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from ottla.coordinator.result import CoordinatorResult
-from ottla.errors import ErrorCode, KafkaError
+from ottla.errors import ErrorCode, InvalidRequestError, KafkaError
 from ottla.groups.client import Client
 from ottla.groups.log import GroupRecord
 from ottla.groups.share.group import ShareGroup
@@ -28,6 +29,9 @@ from ottla.wire.messages.share_group_heartbeat import (
 )
 
 log = logging.getLogger(__name__)
+
+GROUP_TOPICS_MAX: Final = 2_000
+"""Names of all members together (docs/limits.md): twice those with state, for members that change theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +68,8 @@ def heartbeat(
     """Add or keep a member; ``request.subscribed_topic_names`` is sorted, each once, or None for no change.
 
     Raises:
-        KafkaError: GROUP_ID_NOT_FOUND, GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH; nothing has
-            changed.
+        KafkaError: GROUP_ID_NOT_FOUND, GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, INVALID_REQUEST;
+            nothing has changed.
     """
     is_join = request.member_epoch == JOIN_EPOCH
     group = groups.group_to_join(request.group_id, is_join=is_join)
@@ -79,11 +83,13 @@ def heartbeat(
         client_id=client.client_id,
         client_host=client.host,
     )
+    has_new_names = updated.subscribed_topic_names != member.subscribed_topic_names
+    if has_new_names:
+        _check_topics(group, member, updated)
     records: list[GroupRecord] = []
     # A new member has a record even if it equals the one that a lost record would have left.
     if updated != member or member.member_id not in group.members:
         records.append(member_record(group.group_id, updated))
-    has_new_names = updated.subscribed_topic_names != member.subscribed_topic_names
     epoch = _update_epoch(groups, group, member, updated, records)
     target = target_for(groups, group, epoch, updated, records)
     updated = _reconcile(groups, group, updated, target, records, has_new_names=has_new_names)
@@ -117,6 +123,13 @@ def _check_size(groups: ShareGroups, group: ShareGroup, member_id: str) -> None:
             ErrorCode.GROUP_MAX_SIZE_REACHED,
             f"The share group has reached its maximum capacity of {size_max} members.",
         )
+
+
+def _check_topics(group: ShareGroup, old: ShareMember, new: ShareMember) -> None:
+    """Reject a subscription with which the group would have too many topics, existing or not."""
+    topics = len(group.subscriptions.topics_after([old], new))
+    if topics > max(GROUP_TOPICS_MAX, len(group.subscriptions.topics)):
+        raise InvalidRequestError(f"The members of a share group can't name more than {GROUP_TOPICS_MAX} topics.")
 
 
 def _member(group: ShareGroup, request: ShareGroupHeartbeatRequest) -> ShareMember:
@@ -155,7 +168,7 @@ def _to_initialize(groups: ShareGroups, group: ShareGroup, old: ShareMember, new
         return {}
     found = topics_to_initialize(
         group,
-        sorted(group.subscriptions.topics_after([old], new)),
+        groups.topics.existing(group.subscriptions.topics_after([old], new)),
         groups.topics,
         now_ms=groups.clock.monotonic_ms(),
         retry_ms=groups.settings.config.share_initialize_retry_interval_ms,
