@@ -8,6 +8,7 @@ import pytest
 from group_drivers import CoordinatorDriver
 from group_requests import Command
 from ottla.errors import ErrorCode
+from ottla.groups.modern.assignment import IN_PLACE_SIZE_MAX
 from ottla.groups.share.heartbeat import GROUP_TOPICS_MAX
 from ottla.groups.share.persistence import IN_PLACE_MAX
 from recording_persister import RecordingPersister
@@ -63,6 +64,19 @@ def test_names_of_a_group_are_bounded(driver: CoordinatorDriver) -> None:
     assert rejected.error_code == ErrorCode.INVALID_REQUEST
     assert "m3" not in driver.node.share_group().members
     assert changed.error_code == 0
+
+
+def test_target_of_many_topics_is_computed_in_slices(driver: CoordinatorDriver) -> None:
+    names = "+".join(f"n{number}" for number in range(IN_PLACE_SIZE_MAX))
+    send(driver, f"a share_heartbeat group=g member=many epoch=0 topics={names}")
+    driver.advance(1_000)
+
+    send(driver, "a share_heartbeat group=g member=few epoch=0 topics=t")
+
+    group = driver.node.share_group()
+    assert group.assignment_epoch < group.epoch
+    driver.advance(500)
+    assert group.assignment_epoch == group.epoch
 
 
 def test_state_is_created_before_partitions_are_assigned(driver: CoordinatorDriver) -> None:

@@ -22,7 +22,7 @@ from ottla.groups.consumer.groups import ASSIGNMENT_JOB, ConsumerGroups
 from ottla.groups.consumer.member import Assignment, ConsumerMember
 from ottla.groups.consumer.records import target_assignment_record, target_epoch_record
 from ottla.groups.log import GroupRecord
-from ottla.groups.modern.assignment import IN_PLACE_SIZE_MAX, TOPICS_PER_STEP, is_due, target_batches
+from ottla.groups.modern.assignment import TOPICS_PER_STEP, is_due, is_large, target_batches
 from ottla.groups.modern.jobs import GroupJob, in_job
 from ottla.purgatory.steps import Steps, run_to_end
 from ottla.quoting import quoted
@@ -60,7 +60,7 @@ def target_for(
     previous_id = group.static_members.get(new.instance_id) if new.instance_id is not None else None
     others = len(group.members) - (new.member_id in group.members or previous_id is not None)
     topics = group.subscriptions.topics_after([old], new)
-    if _is_large(groups, others + 1, topics):
+    if is_large(groups.topics, others + 1, topics):
         # The job reads the members from the group, which has this one when the records are replayed.
         groups.jobs.start(ASSIGNMENT_JOB, group.group_id, _assign_in_slices(groups, group.group_id))
         return last
@@ -74,13 +74,6 @@ def target_for(
     records.append(target_epoch_record(group.group_id, epoch, groups.clock.wall_ms()))
     log.info("Group %s has a target assignment for epoch %d by %s", quoted(group.group_id), epoch, quoted(assignor))
     return Target(epoch, computed[new.member_id])
-
-
-def _is_large(groups: ConsumerGroups, members: int, topics: Collection[str]) -> bool:
-    """Return whether members and partitions are more than is computed at once; names alone may be thousands."""
-    if members + len(topics) > IN_PLACE_SIZE_MAX:
-        return True
-    return members + sum(map(groups.topics.partition_count_of, groups.topics.ids_of(topics))) > IN_PLACE_SIZE_MAX
 
 
 def _is_due(groups: ConsumerGroups, group: ConsumerGroup) -> bool:

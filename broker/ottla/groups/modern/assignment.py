@@ -3,11 +3,12 @@
 Source: GroupMetadataManager.canComputeNextTargetAssignment of Apache Kafka 4.3; KIP-1263.
 """
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from typing import Final
 
 from ottla.groups.assignors.types import MemberAssignment
 from ottla.groups.log import GroupRecord
+from ottla.groups.modern.topics import ClusterTopics
 from ottla.ports import Clock
 
 IN_PLACE_SIZE_MAX: Final = 200
@@ -22,6 +23,16 @@ def is_due(clock: Clock, assigned_at_ms: int, interval_ms: int) -> bool:
     age_ms = clock.wall_ms() - assigned_at_ms
     # The clock of a former coordinator may have been ahead by hours: no group waits for that.
     return assigned_at_ms == 0 or not 0 <= age_ms < interval_ms
+
+
+def is_large(topics: ClusterTopics, members: int, names: Collection[str]) -> bool:
+    """Return whether a group of ``members`` that subscribe to ``names`` is too large for a computation in place.
+
+    Members and partitions count; names alone may be thousands.
+    """
+    if members + len(names) > IN_PLACE_SIZE_MAX:
+        return True
+    return members + sum(map(topics.partition_count_of, topics.ids_of(names))) > IN_PLACE_SIZE_MAX
 
 
 def target_batches(

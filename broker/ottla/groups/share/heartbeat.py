@@ -91,7 +91,7 @@ def heartbeat(
     if updated != member or member.member_id not in group.members:
         records.append(member_record(group.group_id, updated))
     epoch = _update_epoch(groups, group, member, updated, records)
-    target = target_for(groups, group, epoch, updated, records)
+    target = target_for(groups, group, epoch, member, updated, records)
     updated = _reconcile(groups, group, updated, target, records, has_new_names=has_new_names)
     groups.renew_session(group.group_id, updated.member_id)
     response = ShareGroupHeartbeatResponse(

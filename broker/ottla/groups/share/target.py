@@ -14,7 +14,7 @@ from typing import Final
 from ottla.groups.assignors.simple_assignor import SimpleAssignor
 from ottla.groups.assignors.types import Assignor, GroupSpec, MemberSubscription, SubscriptionType
 from ottla.groups.log import GroupRecord
-from ottla.groups.modern.assignment import IN_PLACE_SIZE_MAX, TOPICS_PER_STEP, is_due, target_batches
+from ottla.groups.modern.assignment import TOPICS_PER_STEP, is_due, is_large, target_batches
 from ottla.groups.modern.jobs import GroupJob, in_job
 from ottla.groups.share.group import ShareGroup
 from ottla.groups.share.groups import ASSIGNMENT_JOB, ShareGroups
@@ -38,9 +38,14 @@ class Target:
 
 
 def target_for(
-    groups: ShareGroups, group: ShareGroup, epoch: int, new: ShareMember, records: list[GroupRecord]
+    groups: ShareGroups,
+    group: ShareGroup,
+    epoch: int,
+    old: ShareMember,
+    new: ShareMember,
+    records: list[GroupRecord],
 ) -> Target:
-    """Return the target of ``new``; add the records of a new assignment.
+    """Return the target of ``new``, which replaces ``old`` in this heartbeat; add the records of a new assignment.
 
     ``epoch`` is the group's, which this heartbeat may have incremented.
     """
@@ -49,9 +54,8 @@ def target_for(
     is_computing = groups.jobs.is_running(ASSIGNMENT_JOB, group.group_id)
     if group.assignment_epoch >= epoch or is_computing or not is_due(groups.clock, group.assigned_at_ms, interval_ms):
         return last
-    state = group.state_partitions
-    partitions = 0 if state is None else sum(len(topic.partitions) for topic in state.initialized.values())
-    if len(group.members) + len(new.subscribed_topic_names) + partitions > IN_PLACE_SIZE_MAX:
+    members_after = len(group.members) + (new.member_id not in group.members)
+    if is_large(groups.topics, members_after, group.subscriptions.topics_after([old], new)):
         # The job reads the members from the group, which has this one when the records are replayed.
         groups.jobs.start(ASSIGNMENT_JOB, group.group_id, _assign_in_slices(groups, group.group_id))
         return last
