@@ -11,6 +11,7 @@ from ottla.errors import ErrorCode
 from ottla.groups.modern.assignment import IN_PLACE_SIZE_MAX
 from ottla.groups.share.heartbeat import GROUP_TOPICS_MAX
 from ottla.groups.share.persistence import IN_PLACE_MAX
+from ottla.groups.share.state_partitions import PARTITIONS_MAX
 from recording_persister import RecordingPersister
 from share_requests import ALL_REQUESTS
 
@@ -77,6 +78,45 @@ def test_target_of_many_topics_is_computed_in_slices(driver: CoordinatorDriver) 
     assert group.assignment_epoch < group.epoch
     driver.advance(500)
     assert group.assignment_epoch == group.epoch
+
+
+def test_initializing_partitions_count_for_the_limit(driver: CoordinatorDriver) -> None:
+    driver.node.add_partitions("large", range(PARTITIONS_MAX))
+    persister_of(driver).is_held = True
+    epoch = join(driver, "large")
+
+    send(driver, f"a share_heartbeat group=g member=m epoch={epoch} topics=large+t")
+
+    (initializing,) = driver.node.share_group().state_partitions.initializing.values()
+    assert (initializing.name, len(initializing.partitions)) == ("large", PARTITIONS_MAX)
+
+
+def test_known_partitions_count_once_for_the_limit(driver: CoordinatorDriver) -> None:
+    half = PARTITIONS_MAX // 2 + 1
+    driver.node.add_partitions("large", range(half))
+    epoch = join(driver, "large")
+    driver.advance(1_500)
+    assert len(persister_of(driver).states) == half
+    driver.node.add_partitions("large", range(half, PARTITIONS_MAX))
+
+    beat(driver, epoch)
+
+    (initializing,) = driver.node.share_group().state_partitions.initializing.values()
+    assert len(initializing.partitions) == PARTITIONS_MAX - half
+
+
+def test_altered_offsets_keep_the_limit(driver: CoordinatorDriver) -> None:
+    driver.node.add_partitions("large", range(PARTITIONS_MAX))
+    epoch = join(driver, "large")
+    driver.advance(1_900)
+    send(driver, f"a share_heartbeat group=g member=m epoch={epoch}")
+    send(driver, "a share_heartbeat group=g member=m epoch=-1")
+
+    rejected = send(driver, "a share_alter group=g topics=t:0=1")
+    altered = send(driver, "a share_alter group=g topics=large:0=1")
+
+    assert rejected.error_code == ErrorCode.INVALID_REQUEST
+    assert altered.error_code == 0
 
 
 def test_state_is_created_before_partitions_are_assigned(driver: CoordinatorDriver) -> None:

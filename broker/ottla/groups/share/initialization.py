@@ -12,7 +12,6 @@ GroupCoordinatorService.handlePersisterInitializeResponse of Apache Kafka 4.3.
 
 import logging
 from collections.abc import Iterable
-from typing import Final
 
 from ottla.coordinator.result import CoordinatorResult
 from ottla.errors import ErrorCode
@@ -21,15 +20,18 @@ from ottla.groups.modern.topics import ClusterTopics
 from ottla.groups.share.group import ShareGroup
 from ottla.groups.share.groups import ShareGroups
 from ottla.groups.share.records import state_partitions_record
-from ottla.groups.share.state_partitions import StatePartitions, StateTopic, TopicStates
+from ottla.groups.share.state_partitions import (
+    PARTITIONS_MAX,
+    TOPICS_MAX,
+    StatePartitions,
+    StateSize,
+    StateTopic,
+    TopicStates,
+)
 from ottla.quoting import quoted
 from ottla.types import Uuid
 
 log = logging.getLogger(__name__)
-
-TOPICS_MAX: Final = 1_000
-"""Topics of one share group: all are in one record, which is written with each change of them."""
-PARTITIONS_MAX: Final = 10_000
 
 
 def topics_to_initialize(
@@ -39,8 +41,7 @@ def topics_to_initialize(
     state = group.state_partitions or StatePartitions()
     is_recent = now_ms - state.recorded_ms < retry_ms
     found: dict[Uuid, StateTopic] = {}
-    known_topics = len(state.initialized.keys() | state.initializing.keys())
-    known_partitions = sum(len(topic.partitions) for topic in state.initialized.values())
+    size = StateSize(state)
     for name in names:
         topic_id = topics.id_of(name)
         if topic_id is None:
@@ -53,10 +54,8 @@ def topics_to_initialize(
         count = topics.partition_count_of(topic_id)
         if len(known) >= count:
             continue
-        is_new = topic_id not in state.initialized and topic_id not in state.initializing
-        known_topics += is_new
-        known_partitions += count
-        if known_topics > TOPICS_MAX or known_partitions > PARTITIONS_MAX:
+        missing = frozenset(range(count)) - known
+        if not size.add(topic_id, missing):
             log.warning(
                 "Group %s consumes more than %d topics or %d partitions; the others are not initialized",
                 quoted(group.group_id),
@@ -64,7 +63,7 @@ def topics_to_initialize(
                 PARTITIONS_MAX,
             )
             break
-        found[topic_id] = StateTopic(name, frozenset(range(count)) - known)
+        found[topic_id] = StateTopic(name, missing)
     return found
 
 

@@ -9,13 +9,20 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ottla.coordinator.result import CoordinatorResult
-from ottla.errors import MESSAGES, ErrorCode, KafkaError
+from ottla.errors import MESSAGES, ErrorCode, InvalidRequestError, KafkaError
 from ottla.groups.log import GroupRecord
 from ottla.groups.share.group import ShareGroup
 from ottla.groups.share.groups import ShareGroups
 from ottla.groups.share.initialization import initializing_record
 from ottla.groups.share.records import state_partitions_record
-from ottla.groups.share.state_partitions import StatePartitions, StateTopic, TopicStates
+from ottla.groups.share.state_partitions import (
+    PARTITIONS_MAX,
+    TOPICS_MAX,
+    StatePartitions,
+    StateSize,
+    StateTopic,
+    TopicStates,
+)
 from ottla.share_state.persister import SharePartitionKey
 from ottla.types import Offset, Uuid
 from ottla.wire.messages.alter_share_group_offsets import (
@@ -62,11 +69,13 @@ def alter_offsets(
     """Return the record of share-partitions that get a new state; a group that does not exist is created.
 
     Raises:
-        KafkaError: GROUP_ID_NOT_FOUND: it is of another protocol; NON_EMPTY_GROUP.
+        KafkaError: GROUP_ID_NOT_FOUND: it is of another protocol; NON_EMPTY_GROUP; INVALID_REQUEST: the group would
+            have too many topics or partitions.
     """
     group = groups.group_to_join(request.group_id, is_join=True)
     _require_empty(group)
-    topics: dict[Uuid, StateTopic] = {}
+    names: dict[Uuid, str] = {}
+    partitions: dict[Uuid, set[int]] = {}
     offsets: dict[SharePartitionKey, Offset] = {}
     response = AlterShareGroupOffsetsResponse()
     for topic in request.topics:
@@ -80,13 +89,19 @@ def alter_offsets(
             result = AlterShareGroupOffsetsResponsePartition(partition_index=index)
             if topic_id is not None and 0 <= index < count:
                 offsets[SharePartitionKey(request.group_id, topic_id, index)] = partition.start_offset
-                known = topics.get(topic_id, StateTopic(topic.topic_name, frozenset()))
-                topics[topic_id] = StateTopic(topic.topic_name, known.partitions | {index})
+                names[topic_id] = topic.topic_name
+                partitions.setdefault(topic_id, set()).add(index)
             else:
                 result.error_code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 result.error_message = MESSAGES[ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
             altered.partitions.append(result)
         response.responses.append(altered)
+    topics = {topic_id: StateTopic(names[topic_id], frozenset(partitions[topic_id])) for topic_id in names}
+    size = StateSize(group.state_partitions or StatePartitions())
+    if not all(size.add(topic_id, added.partitions) for topic_id, added in topics.items()):
+        raise InvalidRequestError(
+            f"A share group has offsets of {TOPICS_MAX} topics and {PARTITIONS_MAX} partitions at most."
+        )
     records = [initializing_record(group, topics)] if topics else []
     return CoordinatorResult(records=records, response=Alteration(response, group.epoch, topics, offsets))
 

@@ -5,9 +5,13 @@ Source: ShareGroupStatePartitionMetadataInfo, GroupMetadataManager.combineInitMa
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from ottla.types import Uuid
+
+TOPICS_MAX: Final = 1_000
+"""Topics of one share group: all are in one record, which is written with each change of them (docs/limits.md)."""
+PARTITIONS_MAX: Final = 10_000
 
 Partitions: TypeAlias = Mapping[Uuid, frozenset[int]]
 
@@ -83,6 +87,23 @@ class StatePartitions:
 
     def has_any_of(self, topic_ids: frozenset[Uuid]) -> bool:
         return any(not topic_ids.isdisjoint(part) for part in (self.initializing, self.initialized, self.deleting))
+
+
+class StateSize:
+    """How many topics and partitions of a group have a state, or are going to have one."""
+
+    def __init__(self, state: StatePartitions) -> None:
+        """Count those that are initialized or initializing."""
+        self._known = _union(state.initialized, state.initializing)
+        self._topics = len(self._known)
+        self._partitions = sum(len(topic.partitions) for topic in self._known.values())
+
+    def add(self, topic_id: Uuid, partitions: frozenset[int]) -> bool:
+        """Count further partitions of a topic, once for each topic; return whether the group may have so many."""
+        known = self._known.get(topic_id)
+        self._topics += known is None
+        self._partitions += len(partitions if known is None else partitions - known.partitions)
+        return self._topics <= TOPICS_MAX and self._partitions <= PARTITIONS_MAX
 
 
 def _union(first: TopicStates, second: TopicStates) -> TopicStates:
