@@ -134,7 +134,7 @@ class GroupCoordinator:
         deleted = [topic.name for topic in delta.topics.deleted_topics.values()]
         if deleted:
             self._offsets.on_topics_deleted(deleted)
-            self.share_offsets.on_topics_deleted(delta.topics.deleted_topics)
+            self.share_offsets.on_topics_deleted()
         self._topics.on_metadata_update(delta)
 
     def tick(self, now_ms: int) -> int | None:

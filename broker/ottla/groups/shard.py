@@ -22,6 +22,7 @@ from ottla.groups.modern.topics import ClusterTopics
 from ottla.groups.offsets.expiry import expire_offsets
 from ottla.groups.offsets.store import OffsetKey, OffsetStore
 from ottla.groups.result import GroupResult
+from ottla.groups.share.deleted_topics import remove_deleted_topics
 from ottla.groups.share.groups import ShareGroups
 from ottla.groups.share.settings import ShareGroupSettings
 from ottla.ports import Clock, Random
@@ -75,6 +76,8 @@ class GroupCoordinatorShard:
         self._schedule_expiry()
         self.consumers.start()
         self.shares.start()
+        # What a former coordinator has not removed.
+        remove_deleted_topics(self.shares)
         return self.rebalancer.start()
 
     def on_unloaded(self) -> None:

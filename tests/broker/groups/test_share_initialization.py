@@ -184,9 +184,42 @@ def test_topic_that_is_deleted_meanwhile_is_not_recorded_again(driver: Coordinat
 
     driver.node.delete_topic("t")
     persister_of(driver).release()
+    driver.advance(2)
 
     state = driver.node.share_group().state_partitions
     assert (state.initializing, state.initialized) == ({}, {})
+
+
+def test_deleted_topic_is_removed_from_many_groups_in_slices(driver: CoordinatorDriver) -> None:
+    driver.node.add_partitions("large", range(1_000))
+    for number in range(20):
+        send(driver, f"a share_heartbeat group=g{number} member=m epoch=0 topics=t+large")
+        driver.advance(50)
+    batches_before = {partition: len(batches) for partition, batches in driver.node.log.batches.items()}
+
+    driver.node.delete_topic("t")
+    driver.advance(20)
+
+    groups = [driver.node.share_group(f"g{number}") for number in range(20)]
+    assert [len(group.state_partitions.initialized) for group in groups] == [1] * 20
+    sizes = [
+        batch.last_offset - batch.base_offset + 1
+        for partition, batches in driver.node.log.batches.items()
+        for batch in batches[batches_before[partition] :]
+    ]
+    assert max(sizes) <= 2
+    assert sum(sizes) == 20
+
+
+def test_topic_that_was_deleted_without_coordinator_is_removed_from_groups(driver: CoordinatorDriver) -> None:
+    join(driver)
+    driver.node.groups.on_resigned(driver.node.groups.partition_for("g"))
+    driver.node.delete_topic("t")
+
+    driver.node.restart()
+    driver.advance(2)
+
+    assert driver.node.share_group().state_partitions.initialized == {}
 
 
 def test_group_with_a_state_that_cannot_be_deleted_stays(driver: CoordinatorDriver) -> None:

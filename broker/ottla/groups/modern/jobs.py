@@ -50,6 +50,10 @@ class GroupJobs:
     def is_running(self, kind: str, group_id: str) -> bool:
         return (kind, group_id) in self._jobs
 
+    def is_waiting(self, kind: str, group_id: str) -> bool:
+        """Return whether a job of the kind has not started yet, because another one is running."""
+        return (kind, group_id) in self._waiting
+
     def start(self, kind: str, group_id: str, job: GroupJob) -> None:
         """Run ``job`` instead of the one of its kind that the group has, if any."""
         self.cancel(kind, group_id)

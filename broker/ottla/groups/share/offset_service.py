@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.errors import MESSAGES, ErrorCode, KafkaError
 from ottla.groups.modern.topics import ClusterTopics
+from ottla.groups.share.deleted_topics import remove_deleted_topics
 from ottla.groups.share.end_offsets import EndOffset, EndOffsets
 from ottla.groups.share.offsets import (
     Alteration,
@@ -18,7 +19,6 @@ from ottla.groups.share.offsets import (
     finish_deletion,
     start_deletion,
     start_deletion_of_group,
-    without_deleted_topics,
 )
 from ottla.groups.share.persistence import delete_in_slices, initialize_in_slices
 from ottla.groups.share.service import ShareGroupService, ShareGroupShard
@@ -258,10 +258,10 @@ class ShareOffsetService:
             failed,
         )
 
-    def on_topics_deleted(self, topic_ids: Iterable[Uuid]) -> None:
+    def on_topics_deleted(self) -> None:
         """Remove deleted topics from the records of all groups."""
-        deleted = frozenset(topic_ids)
-        self._runtime.write_to_all(lambda shard: without_deleted_topics(shard.shares, deleted))
+        for shard in self._runtime.active_shards():
+            remove_deleted_topics(shard.shares)
 
 
 def failed_description(

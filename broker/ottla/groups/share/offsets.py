@@ -189,16 +189,3 @@ def start_deletion_of_group(
     )
     keys = [SharePartitionKey(group_id, topic_id, each) for topic_id in partitions for each in partitions[topic_id]]
     return CoordinatorResult(records=[record], response=keys)
-
-
-def without_deleted_topics(groups: ShareGroups, topic_ids: frozenset[Uuid]) -> CoordinatorResult[GroupRecord, None]:
-    """Return the records of all groups without topics that no longer exist: their states are removed without a request.
-
-    Source: GroupMetadataManager.maybeCleanupShareGroupState.
-    """
-    records = [
-        state_partitions_record(group.group_id, group.state_partitions.without_topics(topic_ids))
-        for group in groups.groups.values()
-        if group.state_partitions is not None and group.state_partitions.has_any_of(topic_ids)
-    ]
-    return CoordinatorResult(records=records, response=None, is_atomic=False)

@@ -85,8 +85,9 @@ class StatePartitions:
             deleting={key: name for key, name in self.deleting.items() if key not in topic_ids},
         )
 
-    def has_any_of(self, topic_ids: frozenset[Uuid]) -> bool:
-        return any(not topic_ids.isdisjoint(part) for part in (self.initializing, self.initialized, self.deleting))
+    def topic_ids(self) -> set[Uuid]:
+        """Return the topics that have a state in the record."""
+        return self.initializing.keys() | self.initialized.keys() | self.deleting.keys()
 
 
 class StateSize:
