@@ -6,7 +6,9 @@ that fails because the coordinator moved, loads or did not respond is repeated a
 share-partition are carried out one after the other, and each is repeated before the next one begins; summaries are read
 at any time, so that nothing waits for them.
 
-A repeated call does no harm: a write merges the same batches again, and an older epoch is rejected.
+A call whose response is lost may be carried out twice. A write merges the same batches again, and an older epoch is
+rejected. An initialization resets the state again, also with an equal state epoch: no member may use it before it has
+succeeded.
 
 Source: PersisterStateManager of Apache Kafka 4.3; its back-off begins at a second and ends after five tries.
 """

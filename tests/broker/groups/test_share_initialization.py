@@ -119,6 +119,23 @@ def test_altered_offsets_keep_the_limit(driver: CoordinatorDriver) -> None:
     assert altered.error_code == 0
 
 
+def test_failed_alteration_of_initialized_partitions_does_not_make_heartbeats_check_again(
+    driver: CoordinatorDriver,
+) -> None:
+    join(driver)
+    send(driver, "a share_heartbeat group=g member=m epoch=-1")
+    persister_of(driver).error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    send(driver, "a share_alter group=g topics=t:0=1")
+    persister_of(driver).error = ErrorCode.NONE
+    epoch = join(driver)
+
+    beat(driver, epoch)
+
+    group = driver.node.share_group()
+    assert group.initialized_checked is not None
+    assert assigned(driver) == 3
+
+
 def test_state_is_created_before_partitions_are_assigned(driver: CoordinatorDriver) -> None:
     persister_of(driver).is_held = True
     epoch = join(driver)

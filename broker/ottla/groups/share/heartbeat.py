@@ -173,8 +173,9 @@ def _to_initialize(groups: ShareGroups, group: ShareGroup, old: ShareMember, new
         now_ms=groups.clock.monotonic_ms(),
         retry_ms=groups.settings.config.share_initialize_retry_interval_ms,
     )
-    is_initializing = group.state_partitions is not None and bool(group.state_partitions.initializing)
-    if is_same and not found and not is_initializing:
+    # A failed AlterShareGroupOffsets leaves initialized partitions there: they are not initialized again.
+    awaits_state = group.state_partitions is not None and group.state_partitions.awaits_state()
+    if is_same and not found and not awaits_state:
         group.initialized_checked = checked
     return found
 

@@ -3,8 +3,9 @@
 A heartbeat records the partitions that have no state as initializing, in the batch of its own changes. When that is
 committed, the persister creates the state; then they are recorded as initialized, and the next heartbeat assigns them.
 After a failure they are no longer recorded, and the next heartbeat starts again. If the coordinator moves or fails in
-between, the record stays: partitions are initialized again after ``group.share.initialize.retry.interval.ms``, which
-changes nothing where the state exists already.
+between, the record stays: partitions are initialized again after ``group.share.initialize.retry.interval.ms``. That
+resets a state which exists already; it is not done with partitions that are recorded as initialized, which members may
+have.
 
 Source: GroupMetadataManager.subscribedTopicsChangeMap, initializeShareGroupState, uninitializeShareGroupState,
 GroupCoordinatorService.handlePersisterInitializeResponse of Apache Kafka 4.3.

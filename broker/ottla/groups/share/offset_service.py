@@ -182,7 +182,7 @@ class ShareOffsetService:
         if not failures:
             self._members.finish_initialization(group_id, alteration.topics, ErrorCode.NONE)
             return response
-        # As in Kafka they stay initializing: the retry of a heartbeat initializes them again.
+        # As in Kafka they stay initializing. A heartbeat initializes those again that had no state before.
         for topic in response.responses:
             for partition in topic.partitions:
                 failure = failures.get(SharePartitionKey(group_id, topic.topic_id, partition.partition_index))

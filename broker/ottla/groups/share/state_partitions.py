@@ -85,6 +85,10 @@ class StatePartitions:
             deleting={key: name for key, name in self.deleting.items() if key not in topic_ids},
         )
 
+    def awaits_state(self) -> bool:
+        """Return whether a partition is initializing that was not initialized before."""
+        return bool(self.initializing) and bool(_difference(self.initializing, self.initialized))
+
     def topic_ids(self) -> set[Uuid]:
         """Return the topics that have a state in the record."""
         return self.initializing.keys() | self.initialized.keys() | self.deleting.keys()
