@@ -138,6 +138,11 @@ class CoordinatorRuntime(Generic[ShardT_co]):
         """Whether a partition is being loaded."""
         return bool(self._loading)
 
+    @property
+    def is_serving(self) -> bool:
+        """Whether a partition is served."""
+        return any(context.state is ContextState.ACTIVE for context in self._contexts.values())
+
     def partition_for(self, key: str) -> int | None:
         """Return the partition of the internal topic that holds ``key``; None while there is no such topic."""
         count = self._settings.partition_count()

@@ -36,9 +36,8 @@ class GroupAdministration:
     """Administration of groups: list, describe and delete."""
 
     def __init__(
-        self, *, runtime: CoordinatorRuntime[GroupCoordinatorShard], share_offsets: ShareOffsetService | None
+        self, *, runtime: CoordinatorRuntime[GroupCoordinatorShard], share_offsets: ShareOffsetService
     ) -> None:
-        """``share_offsets``: None where share groups are not served."""
         self._runtime = runtime
         self._share_offsets = share_offsets
 
@@ -93,8 +92,6 @@ class GroupAdministration:
         def delete() -> Delayed[DeletableGroupResult]:
             return self._runtime.run_write_operation(group_id, lambda shard: _delete_group(shard, group_id), failed)
 
-        if self._share_offsets is None:
-            return delete()
         deleted = self._share_offsets.delete_states_of_group(group_id)
         if deleted.is_complete:
             return delete() if deleted.value is ErrorCode.NONE else Delayed.of(failed(deleted.value))

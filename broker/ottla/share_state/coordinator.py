@@ -153,7 +153,7 @@ class ShareCoordinator:
 
     def _or_prune(self, due_ms: int | None) -> int | None:
         """Return when the next call is due; a node that leads no partition has nothing to prune."""
-        if not self._runtime.active_shards():
+        if not self._runtime.is_serving:
             return due_ms
         return self._next_prune_ms if due_ms is None else min(due_ms, self._next_prune_ms)
 
