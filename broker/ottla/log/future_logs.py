@@ -158,7 +158,6 @@ class FutureLogs:
             future.assign_topic_id(log.topic_id)
         directory.futures[partition] = future
         directory.compare_recovery_point(future)
-        self.checkpoint(future)
         return future
 
     def checkpoint(self, future: PartitionLog) -> None:

@@ -104,6 +104,7 @@ class LogMaintenance:
     Attributes:
         cleaner: compacts logs; None without ``background``.
         due_ms: monotonic time of the next work; `tick` changes it, and a completed work of the cleaner.
+        is_being_moved: whether a partition's log is being copied to another log directory; set by replication.
         on_log_start_raised: called with a partition of which retention has deleted segments; set by replication.
         producer_id_expiration_ms: producer.id.expiration.ms; each log's next check uses it.
     """
@@ -127,6 +128,7 @@ class LogMaintenance:
         self._online_directories = online_directories
         self._fail = fail
         self._removals: deque[Removal] = deque()
+        self.is_being_moved: Callable[[TopicPartition], bool] = lambda _: False
         self.on_log_start_raised: Callable[[TopicPartition], None] | None = None
         self.producer_id_expiration_ms = config.producer_id_expiration_ms
         now_ms = clock.monotonic_ms()
@@ -139,6 +141,7 @@ class LogMaintenance:
                 logs=logs,
                 config=config.cleaner,
                 may_clean=self._may_clean,
+                is_being_moved=lambda log: self.is_being_moved(log.topic_partition),
                 on_cleaned=self._on_cleaned,
                 wake=self._wake,
             )
@@ -252,7 +255,13 @@ class LogMaintenance:
             self.checkpoint_first_dirty_offsets(directory)
 
     def _may_clean(self, log: PartitionLog) -> bool:
-        """The next start must know that the log may have gaps before it has one."""
+        """The next start must know that the log may have gaps before it has one.
+
+        A log that is being moved must not be cleaned: its copy would keep older records of keys whose tombstones are
+        removed. LogManager.abortAndPauseCleaning of Kafka.
+        """
+        if self.is_being_moved(log.topic_partition):
+            return False
         directory = self._directory_of(log)
         if directory is None or directory.is_known_to_have_gaps(log):
             return directory is not None

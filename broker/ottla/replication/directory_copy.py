@@ -59,6 +59,16 @@ def follow_log_start(log: PartitionLog, future: PartitionLog) -> bool:
     return False
 
 
+def prepare_copy(log: PartitionLog, future: PartitionLog) -> None:
+    """Truncate a copy that an earlier move has left to what it has in common with the log.
+
+    If the log is or was compacted, everything is copied again: it may have been cleaned since.
+    """
+    if log.may_have_gaps and future.log_end_offset > future.log_start_offset:
+        future.truncate_fully_and_start_at(log.log_start_offset)
+    truncate_to_common_prefix(log, future)
+
+
 def truncate_to_common_prefix(log: PartitionLog, future: PartitionLog) -> None:
     """Truncate the copy to the records that it has in common with the log, by their leader epochs.
 

@@ -11,8 +11,8 @@ off the loop and appended on it, a few batches per tick. A move has these stages
    `FutureLogs.promote` replaces the log.
 
 The copy has what the log has synced: the replacement takes no record back that was confirmed. If the log is truncated,
-the copy is truncated to the end of their common leader epochs. Compaction of the log may continue (JVM Kafka pauses
-it): it changes neither epochs nor the log end, and a cleaning that is under way at the replacement is given up.
+the copy is truncated to the end of their common leader epochs. The log is not compacted during its move, as with JVM
+Kafka: a copy with records from before a cleaning would bring deleted keys back once their tombstones are removed.
 
 Source: ReplicaAlterLogDirsThread, ReplicaAlterLogDirsManager, ReplicaManager.alterReplicaLogDirs of Apache Kafka 4.3.
 """
@@ -34,6 +34,7 @@ from ottla.replication.directory_copy import (
     TAIL_BYTES,
     append_some,
     follow_log_start,
+    prepare_copy,
     truncate_to_common_prefix,
 )
 from ottla.replication.partition import Partition
@@ -106,6 +107,7 @@ class DirectoryMoves:
             window_size_seconds=settings.directory_move_window_size_seconds,
         )
         self._moves: dict[TopicPartition, _Move] = {}
+        logs.maintenance.is_being_moved = self._moves.__contains__
         self.due_ms = NEVER_MS
         self.failed: set[TopicPartition] = set()
         self.completed = 0
@@ -134,7 +136,7 @@ class DirectoryMoves:
             may_create: whether all directories are online; else an offline one may have a copy already.
 
         Raises:
-            StorageError: the copy cannot be created.
+            StorageError: the copy cannot be created, or truncated.
         """
         topic_partition = partition.topic_partition
         future = self._logs.futures.get(topic_partition)
@@ -163,17 +165,16 @@ class DirectoryMoves:
             return
         try:
             future.assign_topic_id(partition.topic_id)
-            truncate_to_common_prefix(partition.log, future)
+            future.update_config(copy_config(partition.log.config))
+            self._add(partition, future)
         except (StorageError, ShortageError) as error:
             logger.error("%s: the copy in %s cannot be used: %s", topic_partition, future.directory, error)
-            return
-        future.update_config(copy_config(partition.log.config))
-        self._add(partition, future)
 
     def _add(self, partition: Partition, future: PartitionLog) -> None:
         topic_partition = partition.topic_partition
         if topic_partition in self._moves:
             return
+        prepare_copy(partition.log, future)
         now_ms = self._clock.monotonic_ms()
         self._moves[topic_partition] = _Move(
             partition,

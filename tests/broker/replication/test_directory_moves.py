@@ -1,10 +1,10 @@
 """Moves between the log directories of a node: led, followed, truncated and failing replicas, restarts, the quota."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
+from directory_move_steps import described, directory, fill, leftovers, move, restart, throttle
 from ottla.errors import ErrorCode
 from ottla.log.config import LogConfig
 from ottla.replication.config import ReplicationConfig
@@ -14,9 +14,8 @@ from ottla.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from ottla.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from ottla.wire.records import Record, build_batch
-from replicating_brokers import DIRECTORIES, Broker, Cluster
+from replicating_brokers import DIRECTORIES, Cluster
 
 T0 = TopicPartition("t", 0)
 
@@ -28,43 +27,6 @@ def cluster(new_cluster: Callable[..., Cluster]) -> Cluster:
     made.controller.create_topic("t", (1, 2))
     made.settle()
     return made
-
-
-def move(broker: Broker, path: str, *, topic: str = "t", index: int = 0) -> ErrorCode:
-    wanted = AlterReplicaLogDir(path=path, topics=[AlterReplicaLogDirTopic(name=topic, partitions=[index])])
-    (response,) = broker.ask(AlterReplicaLogDirsRequest(dirs=[wanted]), 2)
-    return ErrorCode(response.results[0].partitions[0].error_code)
-
-
-def described(broker: Broker, topic: str = "t") -> dict[str, list[tuple[bool, int]]]:
-    """Return, by log directory, whether a log there is a copy, and its lag."""
-    topics = [DescribableLogDirTopic(topic=topic, partitions=[0])]
-    (response,) = broker.ask(DescribeLogDirsRequest(topics=topics), 4)
-    return {
-        result.log_dir: [(each.is_future_key, each.offset_lag) for topic in result.topics for each in topic.partitions]
-        for result in response.results
-    }
-
-
-def directory(broker: Broker) -> str:
-    return broker.partition().log.directory
-
-
-def throttle(broker: Broker, rate: int = 1) -> None:
-    broker.replicas.update_config(replace(broker.replicas.config, directory_move_rate=rate))
-
-
-def fill(cluster: Cluster, count: int = 50, size_bytes: int = 500) -> list[bytes]:
-    values = [b"%d" % number * (size_bytes // len(b"%d" % number)) for number in range(count)]
-    for value in values:
-        cluster[1].produce(value)
-        cluster.settle()
-    return values
-
-
-def leftovers(broker: Broker) -> set[str]:
-    """Return the directories of t-0 on the disk."""
-    return {path.rpartition("/")[0] for path in broker.disk.paths() if "/t-0" in path}
 
 
 @pytest.mark.parametrize("node_id", [pytest.param(1, id="leader"), pytest.param(2, id="follower")])
@@ -212,15 +174,6 @@ def test_failure_of_the_source_keeps_the_copy_for_the_next_process(cluster: Clus
 
     assert directory(cluster[1]) == "/data2/t-0"
     assert cluster[1].values()[: len(values)] == values
-
-
-def restart(cluster: Cluster, node_id: int, *, is_clean: bool = False) -> None:
-    broker = cluster[node_id]
-    if is_clean:
-        broker.logs.close()
-    broker.disk.kill()
-    broker.start()
-    cluster.settle()
 
 
 @pytest.mark.parametrize("is_clean", [pytest.param(True, id="clean-stop"), pytest.param(False, id="kill")])

@@ -4,8 +4,9 @@ Every log.cleaner.backoff.ms all compacted logs are measured, a few per tick; af
 one above its min.cleanable.dirty.ratio is cleaned, or one with records older than max.compaction.lag.ms. As many are
 cleaned at a time as log.cleaner.threads allows, each as a task of `ports.BackgroundTasks`, slice by slice.
 
-A cleaning is given up if its log was truncated, deleted, moved, or is configured differently meanwhile. It cannot do
-harm then: until its segments are replaced, which is one step on the loop, the log does not depend on it.
+A cleaning is given up if its log was truncated, deleted, is being moved to another log directory, or is configured
+differently meanwhile. It cannot do harm then: until its segments are replaced, which is one step on the loop, the log
+does not depend on it.
 
 Source: LogCleaner and LogCleanerManager of Kafka.
 """
@@ -81,6 +82,7 @@ class LogCleaner:
     Args of the constructor:
         logs: the node's online logs; changes while work is under way.
         may_clean: whether a log's cleaning may start now; else it is measured again after the next backoff.
+        is_being_moved: whether a log is being copied to another log directory: it must not be cleaned meanwhile.
         on_cleaned: called with a log whose `first_dirty_offset` has changed, to write its checkpoint.
         wake: called with a monotonic time at which `run_slice` must be called; it may be called by a completion.
 
@@ -97,6 +99,7 @@ class LogCleaner:
         logs: Mapping[TopicPartition, PartitionLog],
         config: CleanerConfig,
         may_clean: Callable[[PartitionLog], bool],
+        is_being_moved: Callable[[PartitionLog], bool],
         on_cleaned: Callable[[PartitionLog], None],
         wake: Callable[[int], None],
     ) -> None:
@@ -106,6 +109,7 @@ class LogCleaner:
         self._logs = logs
         self.config = config
         self._may_clean = may_clean
+        self._is_being_moved = is_being_moved
         self._on_cleaned = on_cleaned
         self._wake = wake
         self._throttle = Throttle()
@@ -258,6 +262,8 @@ class LogCleaner:
             return "the log cleaner was turned off"
         if self._logs.get(log.topic_partition) is not log or log.directory != job.plan.directory:
             return "the log was deleted or moved"
+        if self._is_being_moved(log):
+            return "the log is being moved to another log directory"
         if log.truncation_count != job.truncation_count:
             return "the log was truncated"
         if _settings(log.config) != _settings(job.plan.config):

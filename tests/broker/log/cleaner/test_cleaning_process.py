@@ -47,6 +47,7 @@ class CleanedByProcess:
             logs={TOPIC_PARTITION: self.log},
             config=CleanerConfig(io_buffer_bytes=8),
             may_clean=lambda _: True,
+            is_being_moved=lambda _: False,
             on_cleaned=self._on_cleaned,
             wake=lambda _: None,
         )

@@ -67,6 +67,7 @@ class Broker:
         self.lives += 1
         self.applied = 0
         self.cache = MetadataCache(cluster.clock)
+        self.background = SimulatedBackground()
         self.logs = LogManager(
             disk=self.disk,
             clock=cluster.clock,
@@ -77,9 +78,9 @@ class Broker:
             on_directory_failure=lambda path, _: self.replicas.metadata_publisher.on_directory_failure(
                 self.logs.lost_partitions(path)
             ),
+            background=self.background,
         )
         self.logs.start(config_of_topic=self.config_of)
-        self.background = SimulatedBackground()
         peer_brokers = PeerBrokers(
             channel=Channel(cluster, self),
             endpoint_of=lambda node_id: self.cache.broker_endpoint(node_id, "PLAINTEXT"),

@@ -83,6 +83,7 @@ class CompactedLog:
             logs=self.logs,
             config=self.cleaner_config,
             may_clean=lambda _: True,
+            is_being_moved=lambda _: False,
             on_cleaned=lambda log: self.checkpoints.append(log.first_dirty_offset),
             wake=lambda _: None,
         )
