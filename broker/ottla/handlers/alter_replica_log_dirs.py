@@ -48,8 +48,8 @@ def alter_replica_log_dirs(
             code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             if is_allowed:
                 code = _move(context, TopicPartition(name, index), path)
-                yield None
             result.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code))
+            yield None
         yield None
     return response
 

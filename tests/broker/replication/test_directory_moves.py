@@ -1,11 +1,14 @@
 """Moves between the log directories of a node: led, followed, truncated and failing replicas, restarts, the quota."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from directory_move_steps import described, directory, fill, leftovers, move, restart, throttle
 from ottla.errors import ErrorCode
+from ottla.handlers.alter_replica_log_dirs import alter_replica_log_dirs
 from ottla.log.config import LogConfig
 from ottla.replication.config import ReplicationConfig
 from ottla.types import TopicPartition, Uuid
@@ -296,6 +299,18 @@ def test_errors_are_those_of_kafka(cluster: Cluster, path: str, topic: str, inde
     cluster[1].logs.choice.cordon(["/data3"])
 
     assert move(cluster[1], path, topic=topic, index=index) == code
+
+
+def test_rejected_request_is_served_in_steps() -> None:
+    """One of a client without rights may name a hundred thousand partitions too."""
+    count = 1_000
+    topics = [AlterReplicaLogDirTopic(name="t", partitions=list(range(count)))]
+    request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path="/data2", topics=topics)])
+    context: Any = SimpleNamespace(may_on_cluster=lambda _: False)
+
+    steps = alter_replica_log_dirs(context, request)
+
+    assert sum(1 for _ in steps) >= count
 
 
 def test_last_directory_of_a_partition_counts(cluster: Cluster) -> None:
