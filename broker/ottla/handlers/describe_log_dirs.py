@@ -69,10 +69,10 @@ def _wanted_logs(context: RequestContext, request: DescribeLogDirsRequest) -> St
                 yield None
     by_directory: _ByDirectory = {}
     for number, (partition, log) in enumerate(sorted(wanted.items(), key=_partition_of), 1):
-        by_directory.setdefault(log.directory.rpartition("/")[0], []).append((log, None))
+        by_directory.setdefault(log.parent_directory, []).append((log, None))
         future = logs.futures.get(partition)
         if future is not None:
-            by_directory.setdefault(future.directory.rpartition("/")[0], []).append((future, log))
+            by_directory.setdefault(future.parent_directory, []).append((future, log))
         if number % _PARTITIONS_PER_STEP == 0:
             yield None
     return by_directory

@@ -34,7 +34,7 @@ from ottla.log.maintenance import LogMaintenance
 from ottla.log.partition_log import PartitionLog
 from ottla.log.recovery import CorruptLogError
 from ottla.ports import Clock, Disk, Random
-from ottla.types import TopicPartition
+from ottla.types import TopicPartition, Uuid
 
 logger = logging.getLogger(__name__)
 
@@ -173,6 +173,35 @@ class FutureLogs:
         directory = self.directory_of(future.topic_partition)
         return directory is not None and directory.is_ready_for_copy(future)
 
+    def recover_abandoned(
+        self, topic_partition: TopicPartition, *, topic_id: Uuid, directory_id: Uuid | None
+    ) -> PartitionLog | None:
+        """Use a copy as the log, which is gone, if the metadata names the copy's directory; return it.
+
+        The copy was complete when the controller was notified of its directory. No copy is used while a directory is
+        offline, which may have the log. Source: LogManager.recoverAbandonedFutureLogs of Apache Kafka 4.3.
+
+        Raises:
+            StorageError: the copy's directory cannot be renamed; it is offline now.
+        """
+        directory = self.directory_of(topic_partition)
+        if directory is None or directory_id is None or directory.directory_id != directory_id:
+            return None
+        log = directory.futures[topic_partition]
+        if log.topic_id != topic_id or any(each.failure is not None for each in self._directories.values()):
+            return None
+        logger.warning("%s has no log: its copy in %s is used, as in the metadata", topic_partition, log.directory)
+        log.rename_directory(f"{directory.path}/{topic_partition}")
+        try:
+            self._disk.sync_directory(directory.path)
+        except OSError as error:
+            failure = StorageError(f"cannot sync {directory.path}: {error}")
+            self._fail(directory, failure)
+            raise failure from error
+        directory.logs[topic_partition] = directory.futures.pop(topic_partition)
+        self._maintenance.checkpoint_first_dirty_offsets(directory)
+        return log
+
     # --- the end of a move
 
     def can_promote(self, topic_partition: TopicPartition) -> bool:
@@ -189,7 +218,7 @@ class FutureLogs:
         target = self.directory_of(partition)
         assert target is not None, "there is no copy"
         assert self.can_promote(partition), "the replaced directory still has its name"
-        source = self._directories[log.directory.rpartition("/")[0]]
+        source = self._directories[log.parent_directory]
         future = target.futures[partition]
         future.rename_directory(f"{target.path}/{partition}")
         log.exchange_files(future)
@@ -214,9 +243,13 @@ class FutureLogs:
             del self._replaced[partition]
             self._fail(target, StorageError(f"cannot sync {target.path}: {error}"))
             return
-        self._delete_replaced(partition)
+        self.delete_replaced(partition)
 
-    def _delete_replaced(self, partition: TopicPartition) -> None:
+    def delete_replaced(self, partition: TopicPartition) -> None:
+        """Delete what a copy has replaced: the copy's name has been synced, or the log itself is being deleted.
+
+        Before that, a power cut may lose the copy's name: no directory would have the log's name then.
+        """
         found = self._replaced.pop(partition, None)
         if found is not None:
             with suppress(StorageError):  # its directory is offline then, and the next start finds two logs
@@ -234,12 +267,11 @@ class FutureLogs:
     # --- other ends
 
     def remove(self, topic_partition: TopicPartition) -> None:
-        """Delete the copy of a partition, if there is one, and what an earlier copy has replaced.
+        """Delete the copy of a partition, if there is one.
 
         Raises:
             StorageError: the directory cannot be renamed; it is offline now.
         """
-        self._delete_replaced(topic_partition)
         directory = self.directory_of(topic_partition)
         if directory is not None:
             self._delete(directory, directory.futures.pop(topic_partition), 0)
@@ -275,4 +307,4 @@ class FutureLogs:
             except OSError as error:
                 self._fail(replaced.promoted_to, StorageError(f"cannot sync {replaced.promoted_to.path}: {error}"))
             else:
-                self._delete_replaced(partition)
+                self.delete_replaced(partition)

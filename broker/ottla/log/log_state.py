@@ -100,6 +100,11 @@ class LogState:
         return self._local.directory
 
     @property
+    def parent_directory(self) -> str:
+        """The path of the log directory that the log is in."""
+        return self._local.directory.rpartition("/")[0]
+
+    @property
     def log_end_offset(self) -> Offset:
         """The offset that the next record gets."""
         return self._local.log_end_offset

@@ -218,9 +218,9 @@ class LogManager:
         return self._logs.get(topic_partition)
 
     def has_any_of(self, topic_partition: TopicPartition) -> bool:
-        """Return whether there is a log of the partition, or was in a failed directory: usable or not, one or more."""
+        """Return whether there is a log or a copy of it, or was in a failed directory: usable or not, one or more."""
         known: tuple[Container[TopicPartition], ...] = (self._logs, self._duplicates, self._corrupt, self._lost_from)
-        return any(topic_partition in logs for logs in known)
+        return any(topic_partition in logs for logs in known) or self.futures.get(topic_partition) is not None
 
     def get_or_create(
         self,
@@ -250,6 +250,11 @@ class LogManager:
             self._resolve_duplicates(topic_partition, topic_id, directory_id)
         log = self._logs.get(topic_partition)
         if log is None:
+            log = self.futures.recover_abandoned(topic_partition, topic_id=topic_id, directory_id=directory_id)
+            if log is not None:
+                log.update_config(self._with_jitter(config))
+                self._logs[topic_partition] = log
+        if log is None:
             directory = self.choice.choose(topic_partition, directory_id)
             directory.drop_checkpoints_of(topic_partition)
             try:
@@ -268,7 +273,7 @@ class LogManager:
         """
 
         def rank(log: PartitionLog) -> tuple[bool, bool, int, int]:
-            is_named = self._directory_of(log).directory_id == directory_id
+            is_named = self._directories[log.parent_directory].directory_id == directory_id
             return log.topic_id in (None, topic_id), is_named, log.latest_epoch, log.log_end_offset
 
         logs = sorted(self._duplicates.pop(topic_partition), key=rank)
@@ -297,6 +302,7 @@ class LogManager:
             StorageError: an I/O error.
         """
         self.futures.remove(topic_partition)
+        self.futures.delete_replaced(topic_partition)
         log = self._logs.get(topic_partition)
         if log is None:
             return
@@ -337,11 +343,8 @@ class LogManager:
             self._duplicates.pop(log.topic_partition, None)
         return [log.topic_partition for log in strays]
 
-    def _directory_of(self, log: PartitionLog) -> LogDirectory:
-        return self._directories[log.directory.rpartition("/")[0]]
-
     def _move_aside(self, log: PartitionLog, suffix: str) -> tuple[LogDirectory, str]:
-        directory = self._directory_of(log)
+        directory = self._directories[log.parent_directory]
         unique = self._random.uuid().hex()
         path = f"{directory.path}/{marked_directory_name(log.topic_partition, unique, suffix)}"
         log.rename_directory(path)

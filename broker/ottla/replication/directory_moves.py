@@ -26,6 +26,7 @@ from ottla.errors import CorruptRecordError, KafkaError, ShortageError, StorageE
 from ottla.log.future_logs import copy_config
 from ottla.log.manager import LogManager
 from ottla.log.partition_log import PartitionLog
+from ottla.metadata.cluster import DIRECTORY_LOST
 from ottla.ports import Background, Clock
 from ottla.replication.config import ReplicationConfig
 from ottla.replication.directory_assignments import DirectoryAssignments
@@ -140,11 +141,11 @@ class DirectoryMoves:
         """
         topic_partition = partition.topic_partition
         future = self._logs.futures.get(topic_partition)
-        if future is not None and _directory_of(future) != path:
+        if future is not None and future.parent_directory != path:
             self.cancel(topic_partition)
             future = None
         self.failed.discard(topic_partition)
-        if _directory_of(partition.log) == path:
+        if partition.log.parent_directory == path:
             return
         if future is None:
             if not may_create:
@@ -159,7 +160,7 @@ class DirectoryMoves:
         if future is None or topic_partition in self._moves or topic_partition in self.failed:
             return
         is_same_topic = future.topic_id in (None, partition.topic_id)
-        if not is_same_topic or _directory_of(future) == _directory_of(partition.log):
+        if not is_same_topic or future.parent_directory == partition.log.parent_directory:
             with suppress(StorageError):
                 self._logs.futures.remove(topic_partition)
             return
@@ -188,8 +189,8 @@ class DirectoryMoves:
         logger.info(
             "moving %s from %s to %s: %d records are to be copied",
             topic_partition,
-            _directory_of(partition.log),
-            _directory_of(future),
+            partition.log.parent_directory,
+            future.parent_directory,
             partition.log.log_end_offset - max(future.log_end_offset, partition.log.log_start_offset),
         )
         self._plan()
@@ -206,7 +207,7 @@ class DirectoryMoves:
             self._logs.futures.remove(topic_partition)
         finally:
             if move is not None:
-                logger.info("the move of %s to %s was cancelled", topic_partition, _directory_of(move.future))
+                logger.info("the move of %s to %s was cancelled", topic_partition, move.future.parent_directory)
                 if move.is_reported:
                     self.report(move.partition)
 
@@ -214,10 +215,13 @@ class DirectoryMoves:
         """End the move of a partition that left this node, or (``is_lost``) whose log directory failed."""
         topic_partition = partition.topic_partition
         self.failed.discard(topic_partition)
-        self._moves.pop(topic_partition, None)
+        move = self._moves.pop(topic_partition, None)
         self._plan()
         if is_lost:
             self._logs.futures.release(topic_partition)
+            if move is not None and move.is_reported:
+                # The controller has, or gets the other directory, whose replica would not fail with this one.
+                self._assignments.assign(partition.topic_id, topic_partition.partition, DIRECTORY_LOST)
 
     def remove_strays(self, is_stray: Callable[[TopicPartition], bool]) -> None:
         """Delete the copies of partitions that the metadata assigns to other nodes."""
@@ -231,7 +235,7 @@ class DirectoryMoves:
         topic_partition = move.partition.topic_partition
         del self._moves[topic_partition]
         self.failed.add(topic_partition)
-        logger.error("the move of %s to %s failed: %s", topic_partition, _directory_of(move.future), error)
+        logger.error("the move of %s to %s failed: %s", topic_partition, move.future.parent_directory, error)
         if move.is_reported:
             self.report(move.partition)
 
@@ -392,7 +396,7 @@ class DirectoryMoves:
         move.future.flush_later(flushed)
 
     def _report_target(self, move: _Move) -> None:
-        directory_id = self._logs.directory_ids().get(_directory_of(move.future))
+        directory_id = self._logs.directory_ids().get(move.future.parent_directory)
         move.is_reported = True
         if directory_id is not None:
             partition = move.partition
@@ -404,7 +408,7 @@ class DirectoryMoves:
 
     def _promote(self, move: _Move) -> None:
         log, topic_partition = move.log, move.partition.topic_partition
-        source = _directory_of(log)
+        source = log.parent_directory
         assert move.future.log_start_offset <= log.log_start_offset, "the copy starts too late"
         self._logs.futures.promote(log)
         del self._moves[topic_partition]
@@ -413,11 +417,7 @@ class DirectoryMoves:
             "moved %s from %s to %s: %d bytes copied in %d ms",
             topic_partition,
             source,
-            _directory_of(log),
+            log.parent_directory,
             move.copied_bytes,
             self._clock.monotonic_ms() - move.started_ms,
         )
-
-
-def _directory_of(log: PartitionLog) -> str:
-    return log.directory.rpartition("/")[0]

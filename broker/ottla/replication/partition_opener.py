@@ -98,8 +98,7 @@ class PartitionOpener:
 
     def compare_directory(self, partition: Partition, local: LocalReplica) -> None:
         """Report the log's directory to the controller when the metadata has another one."""
-        path = partition.log.directory.rpartition("/")[0]
-        directory_id = self._logs.directory_ids().get(path)
+        directory_id = self._logs.directory_ids().get(partition.log.parent_directory)
         index = partition.topic_partition.partition
         if partition.corrupt_offset is not None and partition.is_leader:
             return  # the directory stays reported as lost until another replica leads

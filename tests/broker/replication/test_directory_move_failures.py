@@ -7,9 +7,10 @@ import pytest
 from directory_move_steps import directory, fill, move, restart, throttle
 from ottla.errors import ErrorCode
 from ottla.log.config import LogConfig
+from ottla.metadata.cluster import DIRECTORY_LOST
 from ottla.types import TopicPartition
 from ottla.wire.records import Record, build_batch, read_records
-from replicating_brokers import Broker, Cluster
+from replicating_brokers import DIRECTORIES, Broker, Cluster
 
 T0 = TopicPartition("t", 0)
 COMPACTED = LogConfig(
@@ -187,3 +188,96 @@ def end_move(cluster: Cluster) -> None:
     """End the move as an error of a read does."""
     moves = cluster[1].replicas.moves
     moves._fail(moves._moves[T0], OSError("fault injected"))
+
+
+# --- copies without a log
+
+
+def stop_reported_move(cluster: Cluster) -> None:
+    """Kill the process after the metadata names /data2, before the copy there replaces the log in /data."""
+    broker = cluster[1]
+    move(broker, "/data2")
+    while not broker.replicas.moves.is_reported(T0):
+        cluster.clock.advance(25)
+        broker.background.complete_work()
+        broker.disk.complete_syncs()
+        broker.replicas.tick(cluster.clock.monotonic_ms())
+    cluster.controller.change(directories=[DIRECTORIES["/data2"]])
+    assert directory(broker) == "/data/t-0"
+    broker.disk.kill()
+
+
+def test_reported_copy_is_used_if_the_source_disk_was_replaced(cluster: Cluster) -> None:
+    values = fill(cluster)
+    stop_reported_move(cluster)
+    cluster[1].disk.remove_tree("/data/t-0")
+
+    restart(cluster, 1)
+
+    assert directory(cluster[1]) == "/data2/t-0"
+    assert cluster[1].values() == values
+    cluster[1].disk.crash()
+    restart(cluster, 1)
+    assert cluster[1].values() == values
+
+
+def test_reported_copy_of_another_topic_is_not_used(cluster: Cluster) -> None:
+    fill(cluster)
+    stop_reported_move(cluster)
+    cluster[1].disk.remove_tree("/data/t-0")
+    cluster.controller.delete_topic("t")
+    cluster.controller.create_topic("t", (1,))
+    cluster.controller.change(directories=[DIRECTORIES["/data2"]])
+
+    restart(cluster, 1)
+
+    assert cluster[1].values() == []
+    assert cluster[1].logs.futures.get(T0) is None
+
+
+def test_cancelled_move_keeps_the_replaced_log_until_the_new_name_is_synced(cluster: Cluster) -> None:
+    """Else a power cut leaves neither: the deletion in /data has been synced, the new name in /data2 has not."""
+    values = fill(cluster)
+    broker = cluster[1]
+    broker.partition().log.flush()
+    move(broker, "/data2")
+    while directory(broker) != "/data2/t-0":
+        broker.disk.complete_syncs()
+        cluster.clock.advance(25)
+        cluster.slow_disks.add(1)
+        cluster.settle()
+
+    assert move(broker, "/data3") == ErrorCode.NONE
+    assert move(broker, "/data2") == ErrorCode.NONE
+    assert broker.disk.exists("/data/t-0")
+    broker.disk.complete_syncs()
+
+    assert not broker.disk.exists("/data/t-0")
+    assert broker.values() == values
+
+
+# --- failing directories
+
+
+@pytest.mark.parametrize("is_acknowledged", [True, False])
+def test_failure_of_the_source_is_reported_after_the_target_was(cluster: Cluster, is_acknowledged: bool) -> None:
+    """The metadata names /data2, which works: the controller elects another leader only if the replica is lost."""
+    fill(cluster)
+    broker = cluster[1]
+    move(broker, "/data2")
+    copy_everything(cluster)
+    broker.disk.complete_syncs()
+    while not broker.replicas.moves.is_reported(T0):
+        cluster.clock.advance(25)
+        broker.replicas.tick(cluster.clock.monotonic_ms())
+    if is_acknowledged:
+        while cluster.step():
+            pass
+    assert directory(broker) == "/data/t-0"
+
+    broker.disk.break_directory("/data")
+    broker.produce(b"fails")
+    cluster.run(2_000)
+
+    request = cluster.controller.assigned_directories[-1]
+    assert [each.id for each in request.directories] == [DIRECTORY_LOST]

@@ -381,7 +381,7 @@ class LogCleaner:
     def sample(self, directory_paths: Iterable[str]) -> CleanerSample:
         uncleanable = {path: (0, 0) for path in directory_paths}
         for log in self._uncleanable.values():
-            path = log.directory.rpartition("/")[0]
+            path = log.parent_directory
             if path in uncleanable and self._logs.get(log.topic_partition) is log:
                 count, size_bytes = uncleanable[path]
                 uncleanable[path] = (count + 1, size_bytes + _dirty_bytes(log))
