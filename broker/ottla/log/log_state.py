@@ -180,9 +180,12 @@ class LogState:
     def _guarded_steps(self, steps: Steps[_Result]) -> Steps[_Result]:
         if self.failure is not None:
             raise self.failure
+        local = self._local
         try:
             return (yield from steps)
         except StorageError as error:
+            if self._local is not local:
+                raise  # the log has other files now: it was moved to another log directory
             self._fail(error)
 
     def _fail(self, error: StorageError) -> NoReturn:

@@ -72,7 +72,9 @@ class FollowerSyncs:
             self._end_one()
 
     def _on_synced(self, followed: Followed, error: StorageError | None) -> None:
-        if error is not None and self._partitions.is_current(followed):
+        failure = followed.partition.log.failure
+        # An error without a failure is one of files that the log has left: it was moved to another log directory.
+        if error is not None and failure is not None and self._partitions.is_current(followed):
             self._fail(followed, error)
         self._end_one()
 

@@ -50,10 +50,11 @@ class LeaderSyncs:
             return
         self._under_way[topic_partition] = partition
 
-        def done(error: StorageError | None) -> None:
+        def done(_: StorageError | None) -> None:
             if self._under_way.get(topic_partition) is partition:
                 del self._under_way[topic_partition]
-            if error is None and log.failure is None:
+            # After an error of files that the log has left, moved to another directory, another sync must start.
+            if log.failure is None:
                 self._synced(partition)
 
         try:
