@@ -46,6 +46,21 @@ class DirectoryChoice:
         if len(self._preferred) > PREFERENCES_MAX:
             del self._preferred[next(iter(self._preferred))]
 
+    def require_online(self, topic_partition: TopicPartition, directory_id: Uuid | None) -> None:
+        """Require that the directory that the metadata names is not an offline one: a log found elsewhere is older.
+
+        That is so if the log was moved, and the process ended before the files that it has left were deleted.
+
+        Raises:
+            StorageError: it is offline, or may be one that has been offline since the start.
+        """
+        directories = self._directories.values()
+        if directory_id is None or any(each.directory_id == directory_id and not each.failure for each in directories):
+            return
+        for each in directories:
+            if each.failure is not None and each.directory_id in (None, directory_id):
+                raise StorageError(f"{each.path}, which holds or may hold {topic_partition}, is offline")
+
     def choose(self, topic_partition: TopicPartition, directory_id: Uuid | None) -> LogDirectory:
         """Return the directory for a new log; ``directory_id`` is None while the metadata names none.
 

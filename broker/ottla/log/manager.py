@@ -254,6 +254,8 @@ class LogManager:
             if log is not None:
                 log.update_config(self._with_jitter(config))
                 self._logs[topic_partition] = log
+        else:
+            self.choice.require_online(topic_partition, directory_id)
         if log is None:
             directory = self.choice.choose(topic_partition, directory_id)
             directory.drop_checkpoints_of(topic_partition)
