@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from ottla.errors import StorageError
+from ottla.errors import StorageError, disk_error
 from ottla.log.config import LogConfig
 from ottla.log.file_names import (
     DELETE_DIRECTORY_SUFFIX,
@@ -33,7 +33,7 @@ from ottla.log.log_directory import LogDirectory
 from ottla.log.maintenance import LogMaintenance
 from ottla.log.partition_log import PartitionLog
 from ottla.log.recovery import CorruptLogError
-from ottla.ports import Clock, Disk, Random
+from ottla.ports import Clock, Disk, File, Random
 from ottla.types import TopicPartition, Uuid
 
 logger = logging.getLogger(__name__)
@@ -64,8 +64,8 @@ class _Replaced(NamedTuple):
 
 
 def copy_config(config: LogConfig) -> LogConfig:
-    """Return the configuration of a copy: only the log start deletes its segments."""
-    return replace(config, retention_ms=-1, retention_bytes=-1)
+    """Return the configuration of a copy: only the log start deletes its segments, which no client reads."""
+    return replace(config, retention_ms=-1, retention_bytes=-1, file_delete_delay_ms=0)
 
 
 def is_name_too_long(topic_partition: TopicPartition) -> bool:
@@ -213,6 +213,7 @@ class FutureLogs:
 
         Raises:
             StorageError: the copy's directory cannot be renamed; it is offline now, and ``log`` is as before.
+            ShortageError: no descriptor is free; nothing has changed.
         """
         partition = log.topic_partition
         target = self.directory_of(partition)
@@ -220,18 +221,28 @@ class FutureLogs:
         assert self.can_promote(partition), "the replaced directory still has its name"
         source = self._directories[log.parent_directory]
         future = target.futures[partition]
-        future.rename_directory(f"{target.path}/{partition}")
+        names = self._open_to_sync(target)
+        try:
+            future.rename_directory(f"{target.path}/{partition}")
+        except StorageError:
+            names.close()
+            raise
         log.exchange_files(future)
+        future.update_config(log.config)  # it has the replaced files now, which clients may be reading
         del target.futures[partition], source.logs[partition]
         target.logs[partition] = log
         self._replaced[partition] = _Replaced(future, source, target)
         self._maintenance.checkpoint_moved(source, target)
-        try:
-            names = self._disk.open(target.path, read_only=True)
-        except OSError as error:
-            self._fail(target, StorageError(f"cannot open {target.path} to sync it: {error}"))
-            return
         self._disk.sync_later([names], lambda error: self._on_name_synced(partition, future, target, error))
+
+    def _open_to_sync(self, directory: LogDirectory) -> File:
+        try:
+            return self._disk.open(directory.path, read_only=True)
+        except OSError as error:
+            failure = disk_error(f"cannot open {directory.path} to sync it", error)
+            if isinstance(failure, StorageError):
+                self._fail(directory, failure)
+            raise failure from error
 
     def _on_name_synced(
         self, partition: TopicPartition, replaced: PartitionLog, target: LogDirectory, error: OSError | None
@@ -240,7 +251,6 @@ class FutureLogs:
         if found is None or found.log is not replaced:
             return
         if error is not None:
-            del self._replaced[partition]
             self._fail(target, StorageError(f"cannot sync {target.path}: {error}"))
             return
         self.delete_replaced(partition)

@@ -261,8 +261,11 @@ class LogDirectory:
 
         An older log of its name may have left a recovery point there, which would hide the copy from recovery.
         """
-        written = self._written.get(RECOVERY_POINT_CHECKPOINT, {}).get(future.topic_partition)
-        is_low_enough = written is not None and written <= future.recovery_point
+        partition = future.topic_partition
+        written = self._written.get(RECOVERY_POINT_CHECKPOINT, {}).get(partition)
+        # A write under way may have been started before the copy was truncated.
+        next_written = self._being_written.get(RECOVERY_POINT_CHECKPOINT, {}).get(partition, 0)
+        is_low_enough = written is not None and max(written, next_written) <= future.recovery_point
         return is_low_enough and (not future.may_have_gaps or self.is_known_to_have_gaps(future))
 
     def _raised_log_starts(self) -> dict[TopicPartition, Offset]:

@@ -22,6 +22,9 @@ TAIL_BYTES = APPENDED_BYTES_MAX
 def append_some(future: PartitionLog, data: memoryview) -> memoryview:
     """Append the first batches in ``data`` to the copy; return the rest, which has no whole batch at its end.
 
+    A copy that must start at an earlier offset is truncated to it, and gets nothing: its checkpoint must be written
+    before the next call.
+
     Raises:
         CorruptRecordError: a CRC is wrong: the log is corrupt.
         StorageError: an I/O error.
@@ -39,6 +42,7 @@ def append_some(future: PartitionLog, data: memoryview) -> memoryview:
     if future.log_end_offset == future.log_start_offset and first.base_offset < future.log_end_offset:
         # The log start is within a batch, which is copied as a whole.
         future.truncate_fully_and_start_at(first.base_offset, future.log_start_offset)
+        return data
     future.append_as_follower(data[:size_bytes])
     return data[size_bytes:]
 

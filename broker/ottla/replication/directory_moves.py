@@ -40,7 +40,7 @@ from ottla.replication.directory_copy import (
 )
 from ottla.replication.partition import Partition
 from ottla.replication.quota import ReplicationQuota
-from ottla.types import NEVER_MS, TopicPartition
+from ottla.types import NEVER_MS, Offset, TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -52,13 +52,20 @@ EXPIRY_INTERVAL_MS = 600_000
 
 @dataclass(slots=True, eq=False)
 class _Move:
-    """One move. ``unappended`` are bytes that were read and are not appended yet; None while there are none."""
+    """One move.
+
+    ``unappended`` are bytes that were read and are not appended yet; None while there are none. The truncation counts
+    are those of the log that the copy has followed, and of the copy when its checkpoints were last known to be written.
+    ``tail_offset`` is where the log ended when a read off the loop was last started: what follows is in the page cache.
+    """
 
     partition: Partition
     future: PartitionLog
     started_ms: int
     due_ms: int
     truncation_count: int
+    copy_truncation_count: int
+    tail_offset: Offset
     expires_ms: int
     unappended: memoryview | None = None
     is_ready: bool = False
@@ -183,6 +190,8 @@ class DirectoryMoves:
             started_ms=now_ms,
             due_ms=now_ms,
             truncation_count=partition.log.truncation_count,
+            copy_truncation_count=future.truncation_count,
+            tail_offset=partition.log.log_end_offset,
             expires_ms=now_ms + EXPIRY_INTERVAL_MS,
         )
         self._logs.futures.checkpoint(future)
@@ -280,21 +289,21 @@ class DirectoryMoves:
 
     def _advance(self, move: _Move, now_ms: int) -> None:
         log, future = move.log, move.future
+        if future.has_deleted_files:
+            future.remove_deleted_files(now_ms)
         if move.is_reading:
             return
-        if log.may_have_gaps and not future.may_have_gaps:
-            future.may_have_gaps, move.is_ready = True, False
-            self._logs.futures.checkpoint(future)
-        if not move.is_ready:
-            move.is_ready = self._logs.futures.is_ready(future)
-            if not move.is_ready:
-                self._logs.futures.checkpoint(future)
-                return
+        if not self._is_ready(move):
+            return
         if move.truncation_count != log.truncation_count:
             move.truncation_count, move.unappended = log.truncation_count, None
             truncate_to_common_prefix(log, future)
-        if follow_log_start(log, future):
+        # Unless the log start is within a batch that is about to be appended.
+        is_in_order = move.unappended is None or future.log_end_offset >= future.log_start_offset
+        if is_in_order and follow_log_start(log, future):
             move.unappended = None
+        if move.copy_truncation_count != future.truncation_count:
+            return
         if move.unappended is not None:
             self._append(move)
             move.due_ms = now_ms
@@ -306,10 +315,24 @@ class DirectoryMoves:
             move.expires_ms = now_ms + EXPIRY_INTERVAL_MS
             future.expire_producers(self._clock.wall_ms())
 
+    def _is_ready(self, move: _Move) -> bool:
+        """Return whether records may be appended to the copy; else write the checkpoints that recovery needs first."""
+        log, future = move.log, move.future
+        if log.may_have_gaps and not future.may_have_gaps:
+            future.may_have_gaps, move.is_ready = True, False
+        if move.copy_truncation_count != future.truncation_count:
+            # Until its lower recovery point is written, the old one would hide what is appended from recovery.
+            move.copy_truncation_count, move.is_ready, move.is_synced = future.truncation_count, False, False
+        if not move.is_ready:
+            move.is_ready = self._logs.futures.is_ready(future)
+        if not move.is_ready:
+            self._logs.futures.checkpoint(future)
+        return move.is_ready
+
     def _append(self, move: _Move) -> None:
         assert move.unappended is not None
         left = append_some(move.future, move.unappended)
-        move.unappended = left if len(left) and len(left) < len(move.unappended) else None
+        move.unappended = left if len(left) else None
         move.future.update_high_watermark(move.log.high_watermark)
 
     # --- copying
@@ -325,7 +348,7 @@ class DirectoryMoves:
             move.due_ms = now_ms
             return
         self._quota.record(found.size_bytes, now_ms)
-        is_tail = move.copied_bytes > 0 and found.size_bytes <= TAIL_BYTES
+        is_tail = future.log_end_offset >= move.tail_offset and found.size_bytes <= TAIL_BYTES
         move.copied_bytes += found.size_bytes
         if is_tail:
             try:
@@ -338,6 +361,7 @@ class DirectoryMoves:
                 self._try_to_end(move)
             return
         move.is_reading = True
+        move.tail_offset = log.log_end_offset
         truncation_count = log.truncation_count
         self._background.run(found.read, lambda outcome: self._on_read(move, truncation_count, outcome))
 
@@ -381,8 +405,6 @@ class DirectoryMoves:
         self._promote(move)
 
     def _flush(self, move: _Move) -> None:
-        move.is_flushing = True
-
         def flushed(error: StorageError | None) -> None:
             move.is_flushing = False
             if self._moves.get(move.partition.topic_partition) is not move:
@@ -393,7 +415,12 @@ class DirectoryMoves:
             self._step(move, now_ms)
             self._plan()
 
-        move.future.flush_later(flushed)
+        move.is_flushing = True
+        try:
+            move.future.flush_later(flushed)
+        except KafkaError:  # no descriptors for now, or an error of the disk
+            move.is_flushing = False
+            raise
 
     def _report_target(self, move: _Move) -> None:
         directory_id = self._logs.directory_ids().get(move.future.parent_directory)
@@ -411,7 +438,7 @@ class DirectoryMoves:
         source = log.parent_directory
         assert move.future.log_start_offset <= log.log_start_offset, "the copy starts too late"
         self._logs.futures.promote(log)
-        del self._moves[topic_partition]
+        self._moves.pop(topic_partition, None)  # `on_ended` has removed it if the target has failed
         self.completed += 1
         logger.info(
             "moved %s from %s to %s: %d bytes copied in %d ms",
