@@ -1,8 +1,11 @@
 """Steps of the tests that move replicas between log directories: requests, records, restarts, and files on the disk."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from ottla.errors import ErrorCode
+from ottla.log.config import LogConfig
+from ottla.types import TopicPartition
 from ottla.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -10,6 +13,8 @@ from ottla.wire.messages.alter_replica_log_dirs import (
 )
 from ottla.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from replicating_brokers import Broker, Cluster
+
+T0 = TopicPartition("t", 0)
 
 
 def move(broker: Broker, path: str, *, topic: str = "t", index: int = 0) -> ErrorCode:
@@ -56,3 +61,29 @@ def restart(cluster: Cluster, node_id: int, *, is_clean: bool = False) -> None:
     broker.disk.kill()
     broker.start()
     cluster.settle()
+
+
+def single(new_cluster: Callable[..., Cluster], config: LogConfig) -> Cluster:
+    """Return one broker with three log directories; topic t has one partition, in /data."""
+    made: Cluster = new_cluster(1, directory_count=3, config=config)
+    made.controller.create_topic("t", (1,))
+    made.settle()
+    return made
+
+
+def copy_everything(cluster: Cluster) -> None:
+    """Let time pass until the copy in /data2 has all records, but none of its syncs complete."""
+    broker = cluster[1]
+    future = broker.logs.futures.get(T0)
+    assert future is not None
+    broker.disk.complete_syncs()
+    while future.log_end_offset < broker.partition().log.log_end_offset:
+        cluster.clock.advance(25)
+        broker.replicas.tick(cluster.clock.monotonic_ms())
+        broker.background.complete_work()
+
+
+def end_move(cluster: Cluster) -> None:
+    """End the move as an error of a read does."""
+    moves = cluster[1].replicas.moves
+    moves._fail(moves._moves[T0], OSError("fault injected"))
