@@ -17,6 +17,7 @@ from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
 from ottla.replication.partition import Partition
 from ottla.replication.replica_manager import ReplicaManager
+from ottla.share_partitions.key_queue import KeyQueue
 from ottla.share_partitions.settings import ShareGroupSettings, SharePartitionsConfig
 from ottla.share_partitions.share_partition import SharePartition
 from ottla.share_partitions.share_session_cache import ShareSession, ShareSessionCache, ShareSessionKey
@@ -27,6 +28,7 @@ _CHECK_INTERVAL_MS: Final = 100
 """How late a lock may time out; locks are of a second at least."""
 _CHECKED_PER_TICK: Final = 256
 _STEPS_PER_TICK: Final = 4
+_WOKEN_PER_TICK: Final = 32
 _PARTITIONS_PER_STEP: Final = 32
 
 
@@ -60,6 +62,7 @@ class SharePartitionManager:
         self._to_check: dict[SharePartitionKey, None] = {}
         """Share-partitions in the order in which their leadership and log start are checked."""
         self._releases: deque[Steps[object]] = deque()
+        self._to_wake: KeyQueue[SharePartitionKey] = KeyQueue()
         self._left_to_check = 0
         self._next_check_ms = 0
 
@@ -118,7 +121,8 @@ class SharePartitionManager:
         self._wake(share_partition.key)
 
     def _wake(self, key: SharePartitionKey) -> None:
-        self._replicas.fetch_purgatory.check(key)
+        # At the next tick: a ShareFetch that is tried again finds other stale share-partitions, and would recurse.
+        self._to_wake.append(key)
 
     # --- members
 
@@ -156,7 +160,9 @@ class SharePartitionManager:
     # --- time
 
     def tick(self, now_ms: int) -> int | None:
-        """Release timed out records, and check some share-partitions; return when to be called again."""
+        """Wake requests, release timed out records, check some share-partitions; return when to be called again."""
+        for _ in range(min(len(self._to_wake), _WOKEN_PER_TICK)):
+            self._replicas.fetch_purgatory.check(self._to_wake.pop())
         for _ in range(_STEPS_PER_TICK):
             if not self._releases:
                 break
@@ -188,7 +194,7 @@ class SharePartitionManager:
             self._releases.append(share_partition.expire_locks(now_ms))
 
     def next_deadline_ms(self) -> int | None:
-        if self._releases or self._left_to_check:
+        if self._releases or self._left_to_check or self._to_wake:
             return self._clock.monotonic_ms()
         return self._next_check_ms if self._share_partitions else None
 

@@ -71,7 +71,6 @@ class ShareFetchRound:
         self._partitions = partitions
         self._find = find
         self._now_ms = now_ms
-        self._errors = 0
         self._records = 0
         self._size_bytes = 0
 
@@ -104,7 +103,7 @@ class ShareFetchRound:
         return True
 
     def _is_enough(self) -> bool:
-        return self._records > 0 or self._errors == len(self._partitions)
+        return self._records > 0 or len(self.fetched) == len(self._partitions)
 
     def _keys(self) -> list[Hashable]:
         keys: list[Hashable] = []
@@ -154,7 +153,6 @@ class ShareFetchRound:
                 read_committed=self._limits.reads_committed,
             )
         except KafkaError as error:
-            self._errors += 1
             self.fetched[each] = FetchedShare(error.code, error.message)
             return None
         return None if log_slice.records is None else (partition, share_partition, log_slice)

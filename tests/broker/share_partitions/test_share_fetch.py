@@ -199,3 +199,29 @@ def test_records_of_aborted_transactions_are_archived_with_read_committed(driver
     driver.send(WriteTxnMarkersRequest(markers=[marker]), 1)
 
     assert acquired_by(client, fetch_request(driver, "a", 1)) == [(2, 3, 1)]
+
+
+def test_new_leader_epoch_of_many_partitions_drops_all_share_partitions(driver: ShareDriver) -> None:
+    driver.topics("many=150")
+    request = fetch_request(driver, "a", epoch=1)
+    request.share_session_epoch = 0
+    request.topics = [
+        FetchTopic(
+            topic_id=driver.names.topic_ids["many"],
+            partitions=[FetchPartition(partition_index=index) for index in range(150)],
+        )
+    ]
+    for number in range(3):
+        client, request.member_id = driver.connect(), f"m{number}"
+        # Each session waits for other partitions first.
+        request.topics[0].partitions = request.topics[0].partitions[50:] + request.topics[0].partitions[:50]
+        client.send(request, 2)
+        driver.pause(0.1)
+    partition = driver._place.node.replicas.get("many", 51)
+    for index in range(150):
+        driver._place.node.replicas.get("many", index).leader_epoch += 1
+
+    driver._place.node.replicas.fetch_purgatory.check(partition.topic_partition)
+    driver.pause(1)
+
+    assert len(driver.manager) == 0
