@@ -9,17 +9,19 @@ Source: SharePartition.acquire, acquireSubsetBatchRecords, createBatches of Apac
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, NamedTuple
 
 from ottla.share_partitions.acquisition_locks import NO_LOCK
-from ottla.share_partitions.in_flight_batch import InFlightBatch
+from ottla.share_partitions.in_flight_batch import RECORDS_MAX, InFlightBatch
 from ottla.share_partitions.in_flight_window import InFlightWindow
 from ottla.share_partitions.record_state import (
     ACQUIRE,
     ACQUIRED,
     AVAILABLE,
-    RUNS,
+    AVAILABLE_RUNS,
     STATE_MASK,
+    available_from,
     cell,
     count_of,
 )
@@ -28,7 +30,9 @@ from ottla.types import Offset
 _BATCHES_MAX: Final = 256
 """Batches in flight that one call looks at: 256 take half a millisecond."""
 _RANGES_MAX: Final = 1_000
-"""Ranges that one call acquires of a batch whose records differ: as many take 2 ms."""
+"""Ranges that one call acquires of batches whose records differ: as many take 2 ms."""
+_SPLIT_RECORDS_MAX: Final = 65_536
+"""Records with a state each that one call looks at."""
 _ALONE_ABOVE: Final = 2
 """With a limit of two deliveries no record is delivered alone."""
 
@@ -75,6 +79,7 @@ class Acquirer:
         self._batches = batches
         self._acquired: list[AcquiredRange] = []
         self._count = 0
+        self._split_records = 0
 
     def acquire(self, fetch_offset: Offset) -> list[AcquiredRange]:
         """Return what has been acquired, in order, of records that were read at ``fetch_offset``."""
@@ -99,9 +104,14 @@ class Acquirer:
         window = self._window
         expected = base_offset
         # Acquired records become batches of the window: take the list of those that are there now.
-        for index, batch in enumerate(window.overlapping(base_offset, last_offset)):
-            if self._count >= left or (index >= _BATCHES_MAX and self._count):
+        batches = chain.from_iterable(map(window.divide, window.overlapping(base_offset, last_offset)))
+        for index, batch in enumerate(batches):
+            if self._count >= left or (self._count and self._is_exhausted(index)):
                 return
+            if batch.last_offset < base_offset:
+                continue
+            if batch.first_offset > last_offset:
+                break
             if expected < batch.first_offset and expected <= window.loaded_until:
                 self._acquire_new(expected, batch.first_offset - 1, left - self._count)
                 if self._count >= left:
@@ -113,10 +123,19 @@ class Acquirer:
             # Between the window's end and the first batch above it there are no records.
             self._acquire_new(expected, last_offset, left - self._count)
 
+    def _is_exhausted(self, batches: int) -> bool:
+        """Return whether one call has done enough after so many batches."""
+        is_long = batches >= _BATCHES_MAX or self._split_records >= _SPLIT_RECORDS_MAX
+        return is_long or len(self._acquired) >= _RANGES_MAX
+
     def _acquire_batch(self, batch: InFlightBatch, base_offset: Offset, last_offset: Offset, left: int) -> bool:
         """Acquire what is available of a batch in flight; return whether more may be acquired after it."""
         if batch.cells is None and batch.cell & STATE_MASK != AVAILABLE:
             return True
+        if batch.cells is not None:
+            self._split_records += len(batch)
+            if batch.first_available(max(base_offset, self._window.start_offset)) is None:
+                return True
         wanted = self._wanted
         is_throttled = self._is_throttled(batch, base_offset, last_offset)
         if is_throttled and self._count:
@@ -136,8 +155,8 @@ class Acquirer:
         least = self._wanted.throttled_from
         if batch.cells is None:
             return count_of(batch.cell) >= least
-        cells = set(batch.cells_between(max(base_offset, self._window.start_offset), last_offset))
-        return any(value & STATE_MASK == AVAILABLE and count_of(value) >= least for value in cells)
+        start, stop = batch.indexes(max(base_offset, self._window.start_offset), last_offset)
+        return available_from(least).search(batch.cells, start, stop) is not None
 
     def _acquire_some(
         self, batch: InFlightBatch, base_offset: Offset, last_offset: Offset, left: int, *, is_throttled: bool
@@ -149,12 +168,10 @@ class Acquirer:
         taken, taken_max = 0, left - self._count if wanted.is_record_limit else stop - start
         is_limited = False
         cells, locks = batch.split()
-        lock, ranges = NO_LOCK, 0
+        lock = NO_LOCK
         # The cells change below; runs are found in a copy.
-        for run in RUNS.finditer(bytes(cells[start:stop])):
+        for run in AVAILABLE_RUNS.finditer(bytes(cells[start:stop])):
             value = run[1][0]
-            if value & STATE_MASK != AVAILABLE:
-                continue
             count = count_of(value)
             is_last = limit > _ALONE_ABOVE and count == limit - 1
             if is_last and taken:
@@ -165,17 +182,17 @@ class Acquirer:
             size = min(run.end() - run.start(), 1 if is_last else taken_max - taken)
             if size <= 0:
                 break
-            if lock == NO_LOCK:
-                lock = self._add_lock(batch.first_offset + start, batch.first_offset + stop - 1)
             at = start + run.start()
+            if lock == NO_LOCK:
+                lock = self._add_lock(batch.first_offset + at, batch.first_offset + at + size - 1)
+            else:
+                self._window.locks.extend(lock, batch.first_offset + at + size - 1, size)
             cells[at : at + size] = bytes((ACQUIRE[value],)) * size
             locks[at : at + size] = array("I", (lock,)) * size
             self._note(batch.first_offset + at, batch.first_offset + at + size - 1, count + 1)
-            taken, ranges = taken + size, ranges + 1
-            if is_last or taken >= taken_max or ranges == _RANGES_MAX:
+            taken += size
+            if is_last or taken >= taken_max or len(self._acquired) >= _RANGES_MAX:
                 break
-        if lock != NO_LOCK:
-            self._window.locks.set_held(lock, taken)
 
     def _take(self, batch: InFlightBatch) -> None:
         """Acquire all records of a batch, which are of one state."""
@@ -202,8 +219,9 @@ class Acquirer:
             else:
                 last_offset = min(self._end_of_batch(wanted_last), last_offset)
         for first, last in self._cut(first_offset, last_offset):
-            lock = self._add_lock(first, last)
-            window.add(InFlightBatch(first, last, cell(ACQUIRED, 1), lock))
+            for start in range(first, last + 1, RECORDS_MAX):
+                stop = min(start + RECORDS_MAX - 1, last)
+                window.add(InFlightBatch(start, stop, cell(ACQUIRED, 1), self._add_lock(start, stop)))
             self._note(first, last, 1)
 
     def _archive_hole(self, first_offset: Offset, last_offset: Offset) -> None:

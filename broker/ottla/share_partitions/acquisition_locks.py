@@ -64,9 +64,11 @@ class AcquisitionLocks:
     def of_member(self, member_id: str) -> list[AcquisitionLock]:
         return [self._by_number[number] for number in self._by_member.get(member_id, ())]
 
-    def set_held(self, number: int, held: int) -> None:
-        """Set how many records of its range the lock has."""
-        self._by_number[number].held = held
+    def extend(self, number: int, last_offset: Offset, count: int) -> None:
+        """Add ``count`` records to the lock, the last of them at ``last_offset``, above its others."""
+        lock = self._by_number[number]
+        lock.last_offset = last_offset
+        lock.held += count
 
     def release(self, number: int, count: int) -> None:
         """Note that ``count`` records of the lock have been released; with the last one it ends."""

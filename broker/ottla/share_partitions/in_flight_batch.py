@@ -16,6 +16,8 @@ from ottla.share_partitions.record_state import (
 )
 from ottla.types import Offset
 
+RECORDS_MAX: Final = 4_096
+"""Of a batch of which any record is acquired: work for each record of one batch takes 200 us at most."""
 _LOCKS: Final = "I"
 
 
@@ -42,6 +44,16 @@ class InFlightBatch:
             self.cells = bytearray((self.cell,)) * len(self)
             self.locks = array(_LOCKS, (self.lock,)) * len(self)
         return self.cells, self.locks
+
+    def cut_at(self, offset: Offset) -> "InFlightBatch":
+        """Remove and return the records from ``offset`` on."""
+        rest = InFlightBatch(offset, self.last_offset, self.cell, self.lock)
+        if self.cells is not None and self.locks is not None:
+            at = offset - self.first_offset
+            rest.cells, rest.locks = self.cells[at:], self.locks[at:]
+            del self.cells[at:], self.locks[at:]
+        self.last_offset = offset - 1
+        return rest
 
     def cells_between(self, first_offset: Offset, last_offset: Offset) -> bytes:
         """Return the cells of the batch's records in this range."""

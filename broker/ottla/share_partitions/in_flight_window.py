@@ -11,8 +11,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from ottla.share_partitions.acquisition_locks import AcquisitionLocks
-from ottla.share_partitions.in_flight_batch import InFlightBatch
-from ottla.share_partitions.record_state import ARCHIVE_AVAILABLE, ARCHIVED, cell
+from ottla.share_partitions.in_flight_batch import RECORDS_MAX, InFlightBatch
+from ottla.share_partitions.record_state import ARCHIVE_AVAILABLE, ARCHIVED, AVAILABLE, STATE_MASK, cell
 from ottla.types import Offset
 
 
@@ -104,6 +104,22 @@ class InFlightWindow:
         self._batches.insert(index, batch)
         self.complete_count += batch.complete_count(self.start_offset, batch.last_offset)
 
+    def divide(self, batch: InFlightBatch) -> Iterator[InFlightBatch]:
+        """Divide a batch into those of `RECORDS_MAX` records, and yield them one by one.
+
+        A batch that the share coordinator returned may have any size. None of its records is acquired: no other work
+        that is under way refers to it.
+        """
+        may_acquire = batch.cells is not None or batch.cell & STATE_MASK == AVAILABLE
+        while may_acquire and len(batch) > RECORDS_MAX:
+            rest = batch.cut_at(batch.first_offset + RECORDS_MAX)
+            index = bisect_left(self._firsts, rest.first_offset)
+            self._firsts.insert(index, rest.first_offset)
+            self._batches.insert(index, rest)
+            yield batch
+            batch = rest
+        yield batch
+
     def archive_missing(self, first_offset: Offset, last_offset: Offset) -> None:
         """Archive the available offsets and the holes of a range: a read has shown that the log has no records there.
 
@@ -160,7 +176,9 @@ class InFlightWindow:
         if done < len(self._batches):
             batch = self._batches[done]
             dropped = log_start_offset - max(self.start_offset, batch.first_offset)
-            if dropped > 0 and batch.first_available(self.start_offset) is not None:
+            if dropped > 0 and batch.cells is None and batch.cell & STATE_MASK == AVAILABLE:
+                batch.first_offset = self._firsts[done] = log_start_offset
+            elif dropped > 0 and batch.first_available(self.start_offset) is not None:
                 start, stop = batch.indexes(self.start_offset, log_start_offset - 1)
                 self.complete_count += batch.change(start, stop, ARCHIVE_AVAILABLE)
         self._remove_below(log_start_offset, done)

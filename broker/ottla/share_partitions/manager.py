@@ -28,6 +28,7 @@ _CHECK_INTERVAL_MS: Final = 100
 """How late a lock may time out; locks are of a second at least."""
 _CHECKED_PER_TICK: Final = 256
 _STEPS_PER_TICK: Final = 4
+_RELEASE_NS: Final = 500_000
 _WOKEN_PER_TICK: Final = 32
 _PARTITIONS_PER_STEP: Final = 32
 
@@ -102,6 +103,7 @@ class SharePartitionManager:
             initial_offset=lambda reset: _initial_offset(partition, reset, initial_offset),
             on_available=self._wake,
             on_fenced=self._drop,
+            run_later=self._releases.append,
         )
         self._share_partitions[key] = share_partition, partition
         self._by_group.setdefault(key.group_id, {})[key] = None
@@ -163,8 +165,9 @@ class SharePartitionManager:
         """Wake requests, release timed out records, check some share-partitions; return when to be called again."""
         for _ in range(min(len(self._to_wake), _WOKEN_PER_TICK)):
             self._replicas.fetch_purgatory.check(self._to_wake.pop())
+        until_ns = self._clock.monotonic_ns() + _RELEASE_NS
         for _ in range(_STEPS_PER_TICK):
-            if not self._releases:
+            if not self._releases or self._clock.monotonic_ns() > until_ns:
                 break
             try:
                 next(self._releases[0])

@@ -56,10 +56,6 @@ def cell(state: int, delivery_count: int) -> int:
     return state | min(delivery_count, COUNT_MAX) * COUNT_UNIT
 
 
-def state_of(value: int) -> int:
-    return value & STATE_MASK
-
-
 def count_of(value: int) -> int:
     return value >> 3
 
@@ -89,8 +85,16 @@ ACQUIRE: Final = bytes(
 FIRST_AVAILABLE: Final = re.compile(_states_class(frozenset({AVAILABLE})), re.DOTALL)
 FIRST_UNFINISHED: Final = re.compile(_states_class(frozenset(range(8)) - {ACKNOWLEDGED, ARCHIVED}), re.DOTALL)
 RUNS: Final = re.compile(rb"(.)\1*", re.DOTALL)
+AVAILABLE_RUNS: Final = re.compile(b"(" + _states_class(frozenset({AVAILABLE})) + rb")\1*", re.DOTALL)
 ARCHIVE_AVAILABLE: Final = _table({AVAILABLE: ARCHIVED})
 ARCHIVE_ACQUIRED: Final = _table({ACQUIRED: ARCHIVED})
+
+
+@cache
+def available_from(delivery_count: int) -> re.Pattern[bytes]:
+    """Return a regular expression of cells that are available and have been delivered at least so often."""
+    values = b"".join(re.escape(bytes((cell(AVAILABLE, count),))) for count in range(delivery_count, COUNT_MAX + 1))
+    return re.compile(b"[" + values + b"]", re.DOTALL)
 
 
 @cache

@@ -7,7 +7,7 @@ Source: SharePartition of Apache Kafka 4.3.1; KIP-932.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from functools import partial
 from typing import Final, NamedTuple
@@ -28,6 +28,7 @@ from ottla.share_partitions.record_state import (
 )
 from ottla.share_partitions.settings import ShareGroupSettings
 from ottla.share_partitions.state_changes import StateChanges
+from ottla.share_partitions.step_budget import StepBudget
 from ottla.share_state.persister import (
     UNINITIALIZED_OFFSET,
     Persister,
@@ -40,9 +41,7 @@ from ottla.types import LeaderEpoch, Offset
 
 logger = logging.getLogger(__name__)
 
-_BATCHES_PER_STEP: Final = 128
 _EXPIRED_PER_CALL: Final = 1_024
-_EXPIRED_PER_STEP: Final = 32
 _ARCHIVING: Final = 3
 _LOADED_STATES: Final = {AVAILABLE: AVAILABLE, ACKNOWLEDGED: ACKNOWLEDGED, _ARCHIVING: ARCHIVED, ARCHIVED: ARCHIVED}
 _NONE: Final = StateResult(ErrorCode.NONE)
@@ -89,6 +88,7 @@ class SharePartition:
         initial_offset: returns the start offset for a value of share.auto.offset.reset.
         on_available: called when records may have become available.
         on_fenced: called when this object must be dropped.
+        run_later: runs what remains to do for a request whose client is gone.
     """
 
     def __init__(
@@ -101,6 +101,7 @@ class SharePartition:
         initial_offset: Callable[[str], Offset],
         on_available: Callable[[SharePartitionKey], object],
         on_fenced: Callable[["SharePartition"], object],
+        run_later: Callable[[Steps[object]], object],
     ) -> None:
         self.key = key
         self.leader_epoch = leader_epoch
@@ -114,6 +115,7 @@ class SharePartition:
         self._initial_offset = initial_offset
         self._on_available = on_available
         self._on_fenced = on_fenced
+        self._run_later = run_later
 
     # --- lifecycle
 
@@ -231,29 +233,38 @@ class SharePartition:
         self, member_id: str, batches: Sequence[AcknowledgementBatch], *, now_ms: int
     ) -> Steps[Delayed[StateResult]]:
         """Apply all acknowledgements or none, in slices; the result is complete once they are written."""
-        changes, renewed = self._changes(), []
-        is_marked = False
+        changes, budget = self._changes(), StepBudget()
+        renewed: list[tuple[Offset, Offset]] = []
+        undo = changes.roll_back_in_steps()
+        is_ended = False
         try:
-            for index, each in enumerate(batches):
-                if index % _BATCHES_PER_STEP == _BATCHES_PER_STEP - 1:
+            try:
+                for each in batches:
+                    if budget.spend(0):
+                        yield None
+                    if each.last_offset >= self.window.start_offset:
+                        renewed += yield from self._acknowledge_batch(changes, member_id, each, budget)
+            except KafkaError as error:
+                for _ in undo:
                     yield None
-                if each.last_offset >= self.window.start_offset:
-                    renewed += yield from self._acknowledge_batch(changes, member_id, each)
-            is_marked = True
-        except KafkaError as error:
-            return Delayed.of(StateResult(error.code, error.message))
+                is_ended = True
+                return Delayed.of(StateResult(error.code, error.message))
+            is_ended = True
         finally:
-            if not is_marked:
-                changes.roll_back()
-        self._renew(member_id, renewed, now_ms)
-        return (yield from self._write(changes))
+            if not is_ended:
+                # The client is gone, and these steps with it.
+                self._run_later(_as_steps(undo))
+        written = yield from self._write(changes)
+        yield from self._renew(member_id, renewed, now_ms)
+        return written
 
     def _acknowledge_batch(
-        self, changes: StateChanges, member_id: str, each: AcknowledgementBatch
+        self, changes: StateChanges, member_id: str, each: AcknowledgementBatch, budget: StepBudget
     ) -> Steps[list[tuple[Offset, Offset]]]:
         renewed: list[tuple[Offset, Offset]] = []
-        for index, batch in enumerate(self._batches_of(each)):
-            if index % _BATCHES_PER_STEP == _BATCHES_PER_STEP - 1:
+        for batch in self._batches_of(each):
+            start, stop = batch.indexes(each.first_offset, each.last_offset)
+            if budget.spend(0 if batch.cells is None and len(each.types) == 1 else stop - start):
                 yield None
             if batch.last_offset < self.window.start_offset:
                 continue
@@ -286,21 +297,19 @@ class SharePartition:
             )
         return [batch for batch in found if batch.last_offset >= each.first_offset]
 
-    def _renew(self, member_id: str, ranges: list[tuple[Offset, Offset]], now_ms: int) -> None:
+    def _renew(self, member_id: str, ranges: list[tuple[Offset, Offset]], now_ms: int) -> Steps[None]:
         deadline_ms = now_ms + self._settings.record_lock_duration_ms(self.key.group_id)
+        changes = self._changes()
         for first_offset, last_offset in ranges:
-            for batch in self.window.overlapping(first_offset, last_offset):
-                start, stop = batch.indexes(max(first_offset, self.window.start_offset), last_offset)
-                if start < stop:
-                    self._changes().renew(batch, start, stop, member_id, deadline_ms)
+            yield from changes.renew(first_offset, last_offset, member_id, deadline_ms)
 
     def release_member(self, member_id: str) -> Steps[Delayed[StateResult]]:
         """Release what a member has acquired: it has left, or its session or connection has ended."""
-        changes = self._changes()
-        for index, lock in enumerate(self.window.locks.of_member(member_id), 1):
+        changes, budget = self._changes(), StepBudget()
+        for lock in self.window.locks.of_member(member_id):
             for batch in self.window.overlapping(lock.first_offset, lock.last_offset):
                 changes.release(batch, lock)
-            if index % _BATCHES_PER_STEP == 0:
+            if budget.spend(lock.last_offset - lock.first_offset + 1):
                 yield None
         return (yield from self._write(changes))
 
@@ -312,14 +321,14 @@ class SharePartition:
 
     def expire_locks(self, now_ms: int) -> Steps[None]:
         """Release records whose lock has timed out: some of them, and the others at the next call."""
-        changes, window = self._changes(), self.window
-        for number in range(1, _EXPIRED_PER_CALL + 1):
+        changes, window, budget = self._changes(), self.window, StepBudget()
+        for _ in range(_EXPIRED_PER_CALL):
             lock = window.locks.pop_expired(now_ms)
             if lock is None:
                 break
             for batch in window.overlapping(lock.first_offset, lock.last_offset):
                 changes.expire(batch, lock)
-            if number % _EXPIRED_PER_STEP == 0:
+            if budget.spend(lock.last_offset - lock.first_offset + 1):
                 yield None
         if not len(changes):
             return
@@ -350,15 +359,22 @@ class SharePartition:
         """Write the changes; each part becomes final, or is rolled back, when it has been written."""
         parts = changes.writes()
         written: list[Delayed[StateResult]] = []
+        is_ended = False
         try:
             for part, batches in parts:
                 written.append(self._write_part(part, batches))
                 yield None
+            is_ended = True
         finally:
-            # The client is gone, and these steps with it: what has been changed must become final all the same.
-            for part, batches in parts:
-                self._write_part(part, batches)
+            if not is_ended:
+                # The client is gone, and these steps with it: what has been changed must become final all the same.
+                self._run_later(self._write_rest(parts))
         return written[0] if len(written) == 1 else when_all(written).then(_first_error)
+
+    def _write_rest(self, parts: Iterator[tuple[StateChanges, tuple[StateBatch, ...]]]) -> Steps[None]:
+        for part, batches in parts:
+            self._write_part(part, batches)
+            yield None
 
     def _write_part(self, part: StateChanges, batches: tuple[StateBatch, ...]) -> Delayed[StateResult]:
         done: Delayed[StateResult] = Delayed()
@@ -390,6 +406,11 @@ class SharePartition:
     def _fence_if(self, result: StateResult) -> None:
         if _COORDINATOR_ERRORS.get(result.error, result.error) in FENCING_ERRORS:
             self._on_fenced(self)
+
+
+def _as_steps(steps: Iterator[None]) -> Steps[None]:
+    for _ in steps:
+        yield None
 
 
 def _first_error(results: list[StateResult]) -> StateResult:

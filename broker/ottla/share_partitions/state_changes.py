@@ -5,11 +5,12 @@ Source: SharePartition.acknowledgeBatchRecords, rollbackOrProcessStateUpdates of
 
 import re
 from array import array
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from typing import Final
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.purgatory.steps import Steps
 from ottla.share_partitions.acquisition_locks import NO_LOCK, AcquisitionLock
 from ottla.share_partitions.in_flight_batch import InFlightBatch
 from ottla.share_partitions.in_flight_window import InFlightWindow
@@ -26,14 +27,19 @@ from ottla.share_partitions.record_state import (
     change_table,
     release_table,
 )
+from ottla.share_partitions.step_budget import StepBudget
 from ottla.share_state.persister import StateBatch
 from ottla.types import Offset
 
 _RUNS_PER_PART: Final = 256
+_RECORDS_PER_PART: Final = 16_384
+"""Of batches whose records differ: to find the runs of so many takes 200 us."""
 _RENEW: Final = int(AcknowledgeType.RENEW)
 _IS_TYPE: Final = tuple(bytes(255 if value == wanted else 0 for value in range(256)) for wanted in range(5))
 _IS_ACQUIRED: Final = bytes(255 if value & STATE_MASK == ACQUIRED else 0 for value in range(256))
+_IS_OWNED: Final = bytes((0,)) + bytes((255,)) * 255
 _HELD_RUNS: Final = re.compile(rb"\xff+")
+_OWNED_RUNS: Final = re.compile(rb"\x01+")
 
 NOT_ACQUIRED: Final = "The batch cannot be acknowledged. The batch is not in the acquired state."
 SUBSET_NOT_ACQUIRED: Final = "The batch cannot be acknowledged. The subset batch is not in the acquired state."
@@ -52,7 +58,11 @@ class StateChanges:
     def __init__(self, window: InFlightWindow, delivery_count_limit: int) -> None:
         self._window = window
         self._limit = delivery_count_limit
-        self._ranges: list[tuple[Offset, Offset]] = []
+        self._ranges: deque[tuple[Offset, Offset]] = deque()
+        """Removed one by one as they are written or ended: to free 100,000 at once takes 5 ms."""
+        self._budget = StepBudget()
+        self._renewed: int | None = None
+        """The lock of the records that were renewed last."""
 
     def __len__(self) -> int:
         """Return the number of changed ranges."""
@@ -103,11 +113,7 @@ class StateChanges:
             self._note(batch.first_offset + start, batch.first_offset + stop - 1)
             return
         old = bytes(batch.cells[start:stop])
-        locks, number = batch.locks[start:stop], lock.number
-        if locks.count(number) == len(locks):
-            owned = b"\xff" * len(locks)
-        else:
-            owned = bytes(255 if each == number else 0 for each in locks)
+        owned = bytes(map(lock.number.__eq__, batch.locks[start:stop])).translate(_IS_OWNED)
         mask = _and(old.translate(_IS_ACQUIRED), owned)
         changed = _select(mask, old.translate(table), old)
         self._window.complete_count += changed.translate(IS_COMPLETE).count(1) - old.translate(IS_COMPLETE).count(1)
@@ -117,22 +123,22 @@ class StateChanges:
             self._note(base + run.start(), base + run.end() - 1)
 
     def writes(self) -> Iterator[tuple["StateChanges", tuple[StateBatch, ...]]]:
-        """Yield the changes in parts that are written one by one, each with its records as they will be.
+        """Remove the changes; yield them in parts that are written one by one, each with its records as they will be.
 
         The parts are small: each is finished or rolled back in one go, when the share coordinator responds.
         """
-        part, found = StateChanges(self._window, self._limit), []
-        for first_offset, last_offset in self._ranges:
+        part, found, records = StateChanges(self._window, self._limit), [], 0
+        while self._ranges:
+            first_offset, last_offset = self._ranges.popleft()
             for batch in self._window.overlapping(first_offset, last_offset):
                 base = max(first_offset, batch.first_offset)
-                # Runs are found in a copy: between two parts the window may change.
-                for run in RUNS.finditer(batch.cells_between(base, last_offset).translate(WRITTEN)):
-                    value, first, last = run[1][0], base + run.start(), base + run.end() - 1
+                for first, last, value in _written_runs(batch, base, min(last_offset, batch.last_offset)):
                     found.append(StateBatch(first, last, value & STATE_MASK, value >> 3))
                     part._note(first, last)
-                    if len(found) >= _RUNS_PER_PART:
+                    records += 0 if batch.cells is None else last - first + 1
+                    if len(found) >= _RUNS_PER_PART or records >= _RECORDS_PER_PART:
                         yield part, tuple(found)
-                        part, found = StateChanges(self._window, self._limit), []
+                        part, found, records = StateChanges(self._window, self._limit), [], 0
         if found:
             yield part, tuple(found)
 
@@ -140,14 +146,37 @@ class StateChanges:
         """End the locks of these records."""
         self._release_locks(batch, start, stop)
 
-    def renew(self, batch: InFlightBatch, start: int, stop: int, member_id: str, deadline_ms: int) -> None:
-        """Replace the locks of these records with one that ends later."""
+    def renew(self, first_offset: Offset, last_offset: Offset, member_id: str, deadline_ms: int) -> Steps[None]:
+        """Replace the locks of these records with others that end later; those of one batch get one lock."""
+        for batch in self._window.overlapping(first_offset, last_offset):
+            start, stop = batch.indexes(max(first_offset, self._window.start_offset), last_offset)
+            if start < stop and self._is_held(batch, start, stop, member_id):
+                self._renew_batch(batch, start, stop, member_id, deadline_ms)
+            if self._budget.spend(stop - start):
+                yield None
+
+    def _renew_batch(self, batch: InFlightBatch, start: int, stop: int, member_id: str, deadline_ms: int) -> None:
         self._release_locks(batch, start, stop)
-        first_offset, last_offset = batch.first_offset + start, batch.first_offset + stop - 1
-        lock = self._window.locks.add(member_id, deadline_ms, first_offset, last_offset, stop - start)
+        locks, first_offset, last_offset = self._window.locks, batch.first_offset + start, batch.first_offset + stop - 1
         if batch.locks is None and stop - start < len(batch):
             batch.split()
-        _set_locks(batch, start, stop, lock)
+        renewed = None if self._renewed is None else locks.find(self._renewed)
+        if renewed is not None and batch.first_offset <= renewed.first_offset <= renewed.last_offset < first_offset:
+            locks.extend(renewed.number, last_offset, stop - start)
+        else:
+            self._renewed = locks.add(member_id, deadline_ms, first_offset, last_offset, stop - start)
+        assert self._renewed is not None
+        _set_locks(batch, start, stop, self._renewed)
+
+    def _is_held(self, batch: InFlightBatch, start: int, stop: int, member_id: str) -> bool:
+        try:
+            if batch.cells is None:
+                self._require_batch(batch, member_id)
+            else:
+                self._require_offsets(batch, member_id, start, stop)
+        except KafkaError:
+            return False  # the lock has ended since the acknowledgement was checked
+        return True
 
     def finish(self) -> None:
         """Make the changes final."""
@@ -155,16 +184,21 @@ class StateChanges:
             batch.change(start, stop, FINISH)
             self._release_locks(batch, start, stop)
         self._window.is_next_in_window = True
-        self._ranges.clear()
 
     def roll_back(self) -> None:
         """Undo the changes; records whose lock has ended meanwhile are released."""
+        for _ in self.roll_back_in_steps():
+            pass
+
+    def roll_back_in_steps(self) -> Iterator[None]:
+        """Do the same in slices: a request may have changed tens of thousands of ranges."""
         for batch, start, stop in self._changed():
             self._window.complete_count += batch.change(start, stop, ROLL_BACK)
-            for lock in _distinct_locks(batch, start, stop):
-                if self._window.locks.find(lock) is None:
-                    self._release_ended(batch, start, stop, lock)
-        self._ranges.clear()
+            ended = {lock for lock in _distinct_locks(batch, start, stop) if self._window.locks.find(lock) is None}
+            if ended:
+                self._release_ended(batch, start, stop, ended)
+            if self._budget.spend(stop - start):
+                yield None
 
     def _note(self, first_offset: Offset, last_offset: Offset) -> None:
         """Note a changed range; it continues the last one if it follows it."""
@@ -174,8 +208,9 @@ class StateChanges:
             self._ranges.append((first_offset, last_offset))
 
     def _changed(self) -> Iterator[tuple[InFlightBatch, int, int]]:
-        """Yield batch, start and stop of what has been changed and is still in the window."""
-        for first_offset, last_offset in self._ranges:
+        """Remove what has been changed; yield batch, start and stop of it if it is still in the window."""
+        while self._ranges:
+            first_offset, last_offset = self._ranges.popleft()
             for batch in self._window.overlapping(first_offset, last_offset):
                 start, stop = batch.indexes(max(first_offset, self._window.start_offset), last_offset)
                 if start < stop:
@@ -258,22 +293,34 @@ class StateChanges:
                 locks.release(number, count)
         _set_locks(batch, start, stop, NO_LOCK)
 
-    def _release_ended(self, batch: InFlightBatch, start: int, stop: int, number: int) -> None:
+    def _release_ended(self, batch: InFlightBatch, start: int, stop: int, ended: set[int]) -> None:
         table = release_table(self._limit)
         window = self._window
         if batch.locks is None:
             window.complete_count += batch.change(0, len(batch), table)
             batch.lock = NO_LOCK
         else:
-            for index in range(start, stop):
-                if batch.locks[index] == number:
-                    window.complete_count += batch.change(index, index + 1, table)
-                    batch.locks[index] = NO_LOCK
+            owned = bytes(map(ended.__contains__, batch.locks[start:stop]))
+            for run in _OWNED_RUNS.finditer(owned):
+                first, end = start + run.start(), start + run.end()
+                window.complete_count += batch.change(first, end, table)
+                _set_locks(batch, first, end, NO_LOCK)
         window.is_next_in_window = True
 
 
 def _distinct_locks(batch: InFlightBatch, start: int, stop: int) -> set[int]:
     return {batch.lock} if batch.locks is None else set(batch.locks[start:stop])
+
+
+def _written_runs(batch: InFlightBatch, first_offset: Offset, last_offset: Offset) -> Iterator[tuple[int, int, int]]:
+    """Yield first offset, last offset and cell of the runs in a range, as the share coordinator keeps them."""
+    if batch.cells is None:
+        if first_offset <= last_offset:
+            yield first_offset, last_offset, WRITTEN[batch.cell]
+        return
+    # Runs are found in a copy: between two parts the window may change.
+    for run in RUNS.finditer(batch.cells_between(first_offset, last_offset).translate(WRITTEN)):
+        yield first_offset + run.start(), first_offset + run.end() - 1, run[1][0]
 
 
 def _and(left: bytes, right: bytes) -> bytes:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from ottla.purgatory.steps import run_to_end
+from ottla.purgatory.steps import Steps, run_to_end
 from ottla.share_partitions.acquisition import AcquiredRange, LogBatch
 from ottla.share_partitions.settings import ShareGroupSettings, SharePartitionsConfig
 from ottla.share_partitions.share_partition import AcknowledgementBatch, SharePartition
@@ -20,6 +20,7 @@ def new_share_partition(
     start_offset: int = 0,
     on_available: Callable[[SharePartitionKey], object] = lambda _: None,
     on_fenced: Callable[[SharePartition], object] = lambda _: None,
+    run_later: Callable[[Steps[object]], object] = run_to_end,
 ) -> SharePartition:
     """Return one that has begun to read its state."""
     config = SharePartitionsConfig(record_lock_duration_ms=LOCK_MS, delivery_count_limit_bounds=(2, 25))
@@ -32,6 +33,7 @@ def new_share_partition(
         initial_offset=lambda _: start_offset,
         on_available=on_available,
         on_fenced=on_fenced,
+        run_later=run_later,
     )
     share_partition.initialize()
     return share_partition
