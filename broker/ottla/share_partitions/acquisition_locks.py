@@ -19,7 +19,10 @@ _NUMBER_MAX: Final = 2**31
 
 @dataclass(slots=True)
 class AcquisitionLock:
-    """A range that ``member_id`` has acquired until ``deadline_ms``; ``held``: how many of its records it still has."""
+    """A range that ``member_id`` has acquired until ``deadline_ms``; ``held``: how many of its records it still has.
+
+    ``generation`` tells locks of a session that has ended from those that the member has acquired since.
+    """
 
     number: int
     member_id: str
@@ -27,14 +30,17 @@ class AcquisitionLock:
     first_offset: Offset
     last_offset: Offset
     held: int
+    generation: int
 
 
 class AcquisitionLocks:
     """See the module."""
 
-    __slots__ = ("_by_member", "_by_number", "_deadlines", "_next_number")
+    __slots__ = ("_by_member", "_by_number", "_deadlines", "_next_number", "generation")
 
     def __init__(self) -> None:
+        self.generation = 0
+        """Of locks that are added now."""
         self._by_number: dict[int, AcquisitionLock] = {}
         self._by_member: dict[str, dict[int, None]] = {}
         self._deadlines: list[tuple[int, int]] = []
@@ -50,7 +56,9 @@ class AcquisitionLocks:
         while number in self._by_number:
             number = number % _NUMBER_MAX + 1
         self._next_number = number % _NUMBER_MAX + 1
-        self._by_number[number] = AcquisitionLock(number, member_id, deadline_ms, first_offset, last_offset, held)
+        self._by_number[number] = AcquisitionLock(
+            number, member_id, deadline_ms, first_offset, last_offset, held, self.generation
+        )
         self._by_member.setdefault(member_id, {})[number] = None
         heapq.heappush(self._deadlines, (deadline_ms, number))
         if len(self._deadlines) > max(_PURGE_AT_LEAST, 2 * len(self._by_number)):

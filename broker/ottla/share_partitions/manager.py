@@ -9,7 +9,7 @@ Source: SharePartitionManager, SharePartitionCache of Apache Kafka 4.3.1.
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.ports import Clock, ConnectionId
@@ -23,6 +23,8 @@ from ottla.share_partitions.share_partition import SharePartition
 from ottla.share_partitions.share_session_cache import ShareSession, ShareSessionCache, ShareSessionKey
 from ottla.share_state.persister import Persister, SharePartitionKey, StateResult
 from ottla.types import Offset
+
+T = TypeVar("T")
 
 _CHECK_INTERVAL_MS: Final = 100
 """How late a lock may time out; locks are of a second at least."""
@@ -66,6 +68,8 @@ class SharePartitionManager:
         self._to_wake: KeyQueue[SharePartitionKey] = KeyQueue()
         self._left_to_check = 0
         self._next_check_ms = 0
+        self._lock_generation = 0
+        """Raised whenever a session ends: it is released later, and its member may have returned by then."""
 
     def __len__(self) -> int:
         """Return the number of share-partitions."""
@@ -104,6 +108,7 @@ class SharePartitionManager:
             on_available=self._wake,
             on_fenced=self._drop,
             run_later=self._releases.append,
+            lock_generation=lambda: self._lock_generation,
         )
         self._share_partitions[key] = share_partition, partition
         self._by_group.setdefault(key.group_id, {})[key] = None
@@ -130,14 +135,35 @@ class SharePartitionManager:
 
     def release(self, session: ShareSession) -> Steps[list[Delayed[StateResult]]]:
         """Release what a session's member has acquired, in slices."""
-        return self._release_member(session.key, session)
+        return self._finish_later(self._release_member(session))
 
-    def _release_member(self, key: ShareSessionKey, session: ShareSession) -> Steps[list[Delayed[StateResult]]]:
+    def _finish_later(self, steps: Steps[T]) -> Steps[T]:
+        """Run the steps, which wait for nothing; those that are left when the client is gone, in the ticks."""
+        is_ended = False
+        try:
+            while True:
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    is_ended = True
+                    return end.value  # type: ignore[no-any-return]
+                yield None
+        finally:
+            if not is_ended:
+                self._releases.append(steps)
+
+    def _release_member(self, session: ShareSession) -> Steps[list[Delayed[StateResult]]]:
+        self._lock_generation += 1
+        return self._release_older(session.key, session, self._lock_generation)
+
+    def _release_older(
+        self, key: ShareSessionKey, session: ShareSession, generation: int
+    ) -> Steps[list[Delayed[StateResult]]]:
         written = []
         for number, each in enumerate(session.partitions, 1):
             found = self._share_partitions.get(SharePartitionKey(key.group_id, *each))
             if found is not None:
-                written.append((yield from found[0].release_member(key.member_id)))
+                written.append((yield from found[0].release_member(key.member_id, older_than=generation)))
             if number % _PARTITIONS_PER_STEP == 0:
                 yield None
         yield from self._drop_without_members(key.group_id)
@@ -157,7 +183,7 @@ class SharePartitionManager:
     def on_connection_ended(self, connection: ConnectionId) -> None:
         """Close the connection's sessions; their records are released in slices at the next ticks."""
         for session in self.sessions.close_connection(connection):
-            self._releases.append(self.release(session))
+            self._releases.append(self._release_member(session))
 
     # --- time
 

@@ -89,6 +89,7 @@ class SharePartition:
         on_available: called when records may have become available.
         on_fenced: called when this object must be dropped.
         run_later: runs what remains to do for a request whose client is gone.
+        lock_generation: returns the generation of the locks of an acquisition or renewal.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class SharePartition:
         on_available: Callable[[SharePartitionKey], object],
         on_fenced: Callable[["SharePartition"], object],
         run_later: Callable[[Steps[object]], object],
+        lock_generation: Callable[[], int] = lambda: 0,
     ) -> None:
         self.key = key
         self.leader_epoch = leader_epoch
@@ -116,6 +118,7 @@ class SharePartition:
         self._on_available = on_available
         self._on_fenced = on_fenced
         self._run_later = run_later
+        self._lock_generation = lock_generation
 
     # --- lifecycle
 
@@ -216,6 +219,7 @@ class SharePartition:
             delivery_count_limit=settings.delivery_count_limit(group_id),
             is_record_limit=is_record_limit,
         )
+        self.window.locks.generation = self._lock_generation()
         return Acquirer(self.window, wanted, batches).acquire(fetch_offset)
 
     def archive_acquired(self, first_offset: Offset, last_offset: Offset) -> None:
@@ -301,12 +305,18 @@ class SharePartition:
         deadline_ms = now_ms + self._settings.record_lock_duration_ms(self.key.group_id)
         changes = self._changes()
         for first_offset, last_offset in ranges:
+            self.window.locks.generation = self._lock_generation()
             yield from changes.renew(first_offset, last_offset, member_id, deadline_ms)
 
-    def release_member(self, member_id: str) -> Steps[Delayed[StateResult]]:
-        """Release what a member has acquired: it has left, or its session or connection has ended."""
+    def release_member(self, member_id: str, *, older_than: int) -> Steps[Delayed[StateResult]]:
+        """Release what a member has acquired: it has left, or its session or connection has ended.
+
+        The member may have returned meanwhile: its locks of generation ``older_than`` and above stay.
+        """
         changes, budget = self._changes(), StepBudget()
         for lock in self.window.locks.of_member(member_id):
+            if lock.generation >= older_than:
+                continue
             for batch in self.window.overlapping(lock.first_offset, lock.last_offset):
                 changes.release(batch, lock)
             if budget.spend(lock.last_offset - lock.first_offset + 1):

@@ -6,6 +6,8 @@ import pytest
 
 from ottla.errors import ErrorCode
 from ottla.log.partition_log import AppendOrigin
+from ottla.purgatory.steps import run_to_end
+from ottla.share_partitions.share_session_cache import ShareSessionKey
 from ottla.simulator.world.single_node import Client
 from ottla.wire.messages.share_acknowledge import (
     AcknowledgementBatch,
@@ -223,5 +225,35 @@ def test_new_leader_epoch_of_many_partitions_drops_all_share_partitions(driver: 
 
     driver._place.node.replicas.fetch_purgatory.check(partition.topic_partition)
     driver.pause(1)
+
+    assert len(driver.manager) == 0
+
+
+def test_deferred_release_keeps_the_records_of_a_member_that_has_returned(driver: ShareDriver) -> None:
+    first, again = driver.connect(), driver.connect()
+    driver.produce("t", "0", "3")
+    assert acquired_by(first, fetch_request(driver, "a")) == [(0, 2, 1)]
+    session = driver.manager.sessions.require(ShareSessionKey("g", "a"))
+    driver.manager.sessions.close(session.key)
+    release = driver.manager.release(session)
+    driver.produce("t", "0", "2")
+    assert acquired_by(again, fetch_request(driver, "a")) == [(3, 4, 1)]
+
+    run_to_end(release)
+
+    assert acquired_by(driver.connect(), fetch_request(driver, "b")) == [(0, 2, 2)]
+
+
+def test_release_goes_on_when_the_client_is_gone(driver: ShareDriver) -> None:
+    client = driver.connect()
+    driver.produce("t", "0", "3")
+    assert acquired_by(client, fetch_request(driver, "a")) == [(0, 2, 1)]
+    session = driver.manager.sessions.require(ShareSessionKey("g", "a"))
+    driver.manager.sessions.close(session.key)
+    release = driver.manager.release(session)
+    next(release)
+
+    release.close()
+    driver.pause(0.1)
 
     assert len(driver.manager) == 0

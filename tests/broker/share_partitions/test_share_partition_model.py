@@ -173,7 +173,7 @@ class Model:
     def leave(self) -> None:
         member = self.random.choice(MEMBERS)
         before = len(self.persister.writes)
-        run_to_end(self.partition.release_member(member))
+        run_to_end(self.partition.release_member(member, older_than=1))
         offsets = [
             o for o, r in self.records.items() if r.state == ACQUIRED and r.member == member and r.pending is None
         ]
