@@ -81,7 +81,7 @@ def share_fetch(context: RequestContext, request: ShareFetchRequest) -> Steps[Ha
     elif not _is_renewal(context, request):
         yield from _create_missing(context, manager, key.group_id, session)
         fetch = _new_round(context, manager, request, session)
-        waiting.append((yield from fetch.start(context.received_at_ms + request.max_wait_ms)))
+        yield from fetch.run(context.received_at_ms + request.max_wait_ms)
     done = when_all(waiting)
     try:
         yield done
@@ -223,7 +223,12 @@ def _new_round(
         reads_committed=manager.settings.reads_committed(group_id),
     )
     return ShareFetchRound(
-        services.replicas, limits, partitions[first:] + partitions[:first], find, services.clock.monotonic_ms
+        services.replicas,
+        manager.waiters,
+        limits,
+        partitions[first:] + partitions[:first],
+        find,
+        services.clock.monotonic_ms,
     )
 
 

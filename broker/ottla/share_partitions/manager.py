@@ -17,10 +17,10 @@ from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
 from ottla.replication.partition import Partition
 from ottla.replication.replica_manager import ReplicaManager
-from ottla.share_partitions.key_queue import KeyQueue
 from ottla.share_partitions.settings import ShareGroupSettings, SharePartitionsConfig
 from ottla.share_partitions.share_partition import SharePartition
 from ottla.share_partitions.share_session_cache import ShareSession, ShareSessionCache, ShareSessionKey
+from ottla.share_partitions.share_waiters import ShareWaiters
 from ottla.share_state.persister import Persister, SharePartitionKey, StateResult
 from ottla.types import Offset
 
@@ -65,7 +65,7 @@ class SharePartitionManager:
         self._to_check: dict[SharePartitionKey, None] = {}
         """Share-partitions in the order in which their leadership and log start are checked."""
         self._releases: deque[Steps[object]] = deque()
-        self._to_wake: KeyQueue[SharePartitionKey] = KeyQueue()
+        self.waiters = ShareWaiters(replicas.fetch_purgatory, self._is_available)
         self._left_to_check = 0
         self._next_check_ms = 0
         self._lock_generation = 0
@@ -105,7 +105,7 @@ class SharePartitionManager:
             persister=self._persister,
             settings=self.settings,
             initial_offset=lambda reset: _initial_offset(partition, reset, initial_offset),
-            on_available=self._wake,
+            on_available=self.waiters.note_change,
             on_fenced=self._drop,
             run_later=self._releases.append,
             lock_generation=lambda: self._lock_generation,
@@ -113,7 +113,7 @@ class SharePartitionManager:
         self._share_partitions[key] = share_partition, partition
         self._by_group.setdefault(key.group_id, {})[key] = None
         self._to_check[key] = None
-        share_partition.initialize().on_complete(lambda _: self._wake(key))
+        share_partition.initialize().on_complete(lambda _: self.waiters.note_change(key))
         return share_partition
 
     def _drop(self, share_partition: SharePartition) -> None:
@@ -125,11 +125,17 @@ class SharePartitionManager:
             if not keys:
                 del self._by_group[share_partition.key.group_id]
         share_partition.fence()
-        self._wake(share_partition.key)
+        self.waiters.note_change(share_partition.key)
 
-    def _wake(self, key: SharePartitionKey) -> None:
-        # At the next tick: a ShareFetch that is tried again finds other stale share-partitions, and would recurse.
-        self._to_wake.append(key)
+    def _is_available(self, key: SharePartitionKey) -> bool | None:
+        """Return whether a share-partition has anything to acquire; None if members must find that it is gone."""
+        found = self._share_partitions.get(key)
+        if found is None:
+            return None
+        share_partition, partition = found
+        if not partition.is_leader or share_partition.leader_epoch != partition.leader_epoch:
+            return None
+        return share_partition.can_acquire() and share_partition.next_fetch_offset() < partition.log.high_watermark
 
     # --- members
 
@@ -189,8 +195,7 @@ class SharePartitionManager:
 
     def tick(self, now_ms: int) -> int | None:
         """Wake requests, release timed out records, check some share-partitions; return when to be called again."""
-        for _ in range(min(len(self._to_wake), _WOKEN_PER_TICK)):
-            self._replicas.fetch_purgatory.check(self._to_wake.pop())
+        self.waiters.wake_some(_WOKEN_PER_TICK)
         until_ns = self._clock.monotonic_ns() + _RELEASE_NS
         for _ in range(_STEPS_PER_TICK):
             if not self._releases or self._clock.monotonic_ns() > until_ns:
@@ -223,7 +228,7 @@ class SharePartitionManager:
             self._releases.append(share_partition.expire_locks(now_ms))
 
     def next_deadline_ms(self) -> int | None:
-        if self._releases or self._left_to_check or self._to_wake:
+        if self._releases or self._left_to_check or self.waiters.is_due:
             return self._clock.monotonic_ms()
         return self._next_check_ms if self._share_partitions else None
 

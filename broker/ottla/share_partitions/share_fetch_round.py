@@ -1,14 +1,15 @@
 """`ShareFetchRound`: reads and acquires for one ShareFetch, now or when something becomes available.
 
-Partitions are tried from another one each time, so that a small max_bytes starves none. While it waits, it tries up to
-`TRIED_MAX` partitions at each wake-up; a session with more of them is served by its next request at the latest.
+Partitions are tried from another one each time, so that a small max_bytes starves none. While it waits, up to
+`TRIED_MAX` partitions wake it (`ShareWaiters`), each is tried alone; a session with more of them is served by its next
+request at the latest.
 
 Source: DelayedShareFetch, ShareFetchUtils.processFetchResponse of Apache Kafka 4.3.1.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.log_reader import LogSlice
@@ -21,11 +22,14 @@ from ottla.share_partitions.aborted_batches import aborted_ranges
 from ottla.share_partitions.acquisition import AcquiredRange, LogBatch
 from ottla.share_partitions.share_partition import SharePartition, SharePartitionState
 from ottla.share_partitions.share_session_cache import SharedTopicPartition
+from ottla.share_partitions.share_waiters import ShareWaiters
+from ottla.share_state.persister import SharePartitionKey
 from ottla.types import Offset
 from ottla.wire.records import RecordBatch, iterate_batches
 
 TRIED_MAX: Final = 64
 _PER_STEP: Final = 8
+_ARCHIVED_PER_STEP: Final = 32
 _READ_BYTES_MAX: Final = 1024 * 1024
 """Of one partition: its batches' headers are read in one go."""
 _ROUND_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -60,6 +64,7 @@ class ShareFetchRound:
     def __init__(
         self,
         replicas: ReplicaManager,
+        waiters: ShareWaiters,
         limits: ShareFetchLimits,
         partitions: list[SharedTopicPartition],
         find: Callable[[SharedTopicPartition], tuple[Partition, SharePartition]],
@@ -67,76 +72,107 @@ class ShareFetchRound:
     ) -> None:
         self.fetched: dict[SharedTopicPartition, FetchedShare] = {}
         self._replicas = replicas
+        self._waiters = waiters
         self._limits = limits._replace(max_bytes=min(limits.max_bytes, _ROUND_BYTES_MAX))
         self._partitions = partitions
         self._find = find
         self._now_ms = now_ms
         self._records = 0
         self._size_bytes = 0
+        self._readable: dict[SharedTopicPartition, int] = {}
+        """Bytes of what could be acquired, while that is below min_bytes."""
+        self._watched: dict[SharedTopicPartition, SharePartitionKey] = {}
+        self._woken: dict[SharedTopicPartition, None] = {}
 
-    def start(self, deadline_ms: int) -> Steps[Delayed[bool]]:
-        """Try all partitions in slices; the result is complete when there is something, or at the deadline."""
+    def run(self, deadline_ms: int) -> Steps[None]:
+        """Try all partitions in slices, then those that change, until there is something, or until the deadline."""
         if not self._partitions or self._limits.records_max <= 0 or self._limits.max_bytes <= 0:
-            return Delayed.of(True)
-        is_late = self._now_ms() >= deadline_ms
-        for start in range(0, len(self._partitions), _PER_STEP):
-            if start:
+            return
+        wanted: list[SharedTopicPartition] = self._partitions
+        try:
+            while True:
+                is_late = self._now_ms() >= deadline_ms
+                yield from self._try(wanted, is_late=is_late)
+                if self._is_enough() or is_late:
+                    return
+                yield from self._watch(wanted[:TRIED_MAX])
+                yield from self._wait(deadline_ms)
+                wanted = list(self._woken)
+                self._woken.clear()
+        finally:
+            for key in self._watched.values():
+                self._waiters.remove(key, self)
+
+    def wake(self, key: SharePartitionKey) -> None:
+        """Try a partition that has changed."""
+        self._woken[SharedTopicPartition(key.topic_id, key.partition)] = None
+        self._replicas.fetch_purgatory.check(self)
+
+    def _watch(self, wanted: list[SharedTopicPartition]) -> Steps[None]:
+        for number, each in enumerate(wanted, 1):
+            is_watched = each in self._watched and self._waiters.watches(self._watched[each], self)
+            if each not in self.fetched and not is_watched:
+                try:
+                    partition, share_partition = self._find(each)
+                except KafkaError:
+                    self._woken[each] = None  # since it has been tried
+                else:
+                    self._watched[each] = share_partition.key
+                    if self._waiters.watch(share_partition.key, partition.topic_partition, self):
+                        self._woken[each] = None
+            if number % _PER_STEP == 0:
                 yield None
-            self._try(self._partitions[start : start + _PER_STEP], is_late=is_late)
-        if self._is_enough() or is_late:
-            return Delayed.of(True)
-        return self._replicas.fetch_purgatory.watch(
-            self._keys(),
+
+    def _wait(self, deadline_ms: int) -> Steps[None]:
+        delayed: Delayed[Any] = self._replicas.fetch_purgatory.watch(
+            (self,),
             deadline_ms=deadline_ms,
-            try_complete=self._retry,
-            on_deadline=self._try_late,
-            is_tried=True,
+            try_complete=lambda: True if self._woken else None,
+            on_deadline=lambda: True,
         )
-
-    def _retry(self) -> bool | None:
-        self._try(self._partitions[:TRIED_MAX], is_late=False)
-        return True if self._is_enough() else None
-
-    def _try_late(self) -> bool:
-        if not self._is_enough():
-            self._try(self._partitions[:TRIED_MAX], is_late=True)
-        return True
+        try:
+            yield delayed
+        finally:
+            delayed.abandon()  # the connection has ended
 
     def _is_enough(self) -> bool:
         return self._records > 0 or len(self.fetched) == len(self._partitions)
 
-    def _keys(self) -> list[Hashable]:
-        keys: list[Hashable] = []
-        for each in self._partitions[:TRIED_MAX]:
-            try:
-                partition, share_partition = self._find(each)
-            except KafkaError:
-                continue
-            keys += (partition.topic_partition, share_partition.key)
-        return keys
+    def _try(self, wanted: list[SharedTopicPartition], *, is_late: bool) -> Steps[None]:
+        """Acquire of these, unless that is below min_bytes with those before."""
+        needs_size = self._limits.min_bytes > 1 and not is_late
+        if needs_size:
+            yield from self._measure(wanted)
+            if sum(self._readable.values()) < self._limits.min_bytes:
+                self._note_tried(wanted)
+                return
+        for each in dict.fromkeys((*self._readable, *wanted)):
+            if each not in self.fetched and not self._is_full():
+                yield from self._acquire(each)
+                yield None
+        self._readable.clear()
+        self._note_tried(wanted)
 
-    def _try(self, partitions: list[SharedTopicPartition], *, is_late: bool) -> None:
-        """Read and acquire of these, unless that is below min_bytes."""
-        limits = self._limits
-        found: list[tuple[SharedTopicPartition, Partition, SharePartition, LogSlice]] = []
-        size_bytes = 0
-        for each in partitions:
-            if self._records >= limits.records_max or (self._size_bytes + size_bytes >= limits.max_bytes and found):
-                break
-            if each in self.fetched:
-                continue
-            read = self._read(each, limits.max_bytes - self._size_bytes - size_bytes, is_first=not found)
+    def _note_tried(self, wanted: list[SharedTopicPartition]) -> None:
+        if self._watched:
+            for each in wanted:
+                if each in self._watched:
+                    self._waiters.note_tried(self._watched[each], self)
+
+    def _is_full(self) -> bool:
+        return self._records >= self._limits.records_max or self._size_bytes >= self._limits.max_bytes
+
+    def _measure(self, wanted: list[SharedTopicPartition]) -> Steps[None]:
+        """Note how much could be read of each."""
+        for number, each in enumerate(wanted, 1):
+            self._readable.pop(each, None)
+            read = None if each in self.fetched else self._read(each)
             if read is not None:
-                found.append((each, *read))
-                size_bytes += read[2].size_bytes
-        if size_bytes + self._size_bytes < limits.min_bytes and not is_late:
-            return
-        for each, partition, share_partition, log_slice in found:
-            self._acquire(each, partition, share_partition, log_slice)
+                self._readable[each] = read[2].size_bytes
+            if number % _PER_STEP == 0:
+                yield None
 
-    def _read(
-        self, each: SharedTopicPartition, size_bytes_max: int, *, is_first: bool
-    ) -> tuple[Partition, SharePartition, LogSlice] | None:
+    def _read(self, each: SharedTopicPartition) -> tuple[Partition, SharePartition, LogSlice] | None:
         try:
             partition, share_partition = self._find(each)
             partition.require_leadership(-1)
@@ -148,8 +184,8 @@ class ShareFetchRound:
                 return None
             log_slice = partition.read_for_consumer(
                 share_partition.next_fetch_offset(),
-                size_bytes_max=min(max(size_bytes_max, 0), _READ_BYTES_MAX),
-                at_least_one=is_first and not self._size_bytes,
+                size_bytes_max=min(max(self._limits.max_bytes - self._size_bytes, 0), _READ_BYTES_MAX),
+                at_least_one=not self._size_bytes,
                 read_committed=self._limits.reads_committed,
             )
         except KafkaError as error:
@@ -157,13 +193,11 @@ class ShareFetchRound:
             return None
         return None if log_slice.records is None else (partition, share_partition, log_slice)
 
-    def _acquire(
-        self,
-        each: SharedTopicPartition,
-        partition: Partition,
-        share_partition: SharePartition,
-        log_slice: LogSlice,
-    ) -> None:
+    def _acquire(self, each: SharedTopicPartition) -> Steps[None]:
+        read = self._read(each)
+        if read is None:
+            return
+        partition, share_partition, log_slice = read
         limits = self._limits
         assert log_slice.records is not None
         batches = list(islice(iterate_batches(log_slice.records.read()), _BATCHES_MAX))
@@ -177,7 +211,7 @@ class ShareFetchRound:
             now_ms=self._now_ms(),
         )
         if log_slice.aborted_transactions and acquired:
-            acquired = self._archive_aborted(share_partition, batches, log_slice, acquired)
+            acquired = yield from self._archive_aborted(share_partition, batches, log_slice, acquired)
         if not acquired:
             return
         records = _cut(log_slice.records, batches, acquired[0].first_offset, acquired[-1].last_offset)
@@ -194,12 +228,20 @@ class ShareFetchRound:
         batches: list[RecordBatch],
         log_slice: LogSlice,
         acquired: list[AcquiredRange],
-    ) -> list[AcquiredRange]:
+    ) -> Steps[list[AcquiredRange]]:
         """Archive records of aborted transactions at once; the member does not see them."""
-        kept = acquired
-        for first, last in aborted_ranges(batches, log_slice.aborted_transactions or ()):
+        kept: list[AcquiredRange] = []
+        # The ranges that are left, the first one last.
+        left = acquired[::-1]
+        for number, (first, last) in enumerate(aborted_ranges(batches, log_slice.aborted_transactions or ()), 1):
             share_partition.archive_acquired(max(first, acquired[0].first_offset), min(last, acquired[-1].last_offset))
-            kept = [part for each in kept for part in _without(each, first, last)]
+            while left and left[-1].first_offset <= last:
+                parts = _without(left.pop(), first, last)
+                kept += [part for part in parts if part.last_offset < first]
+                left += [part for part in parts if part.last_offset > last]
+            if number % _ARCHIVED_PER_STEP == 0:
+                yield None
+        kept += left[::-1]
         share_partition.window.advance_start()
         return kept
 
