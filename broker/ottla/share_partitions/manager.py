@@ -17,6 +17,7 @@ from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
 from ottla.replication.partition import Partition
 from ottla.replication.replica_manager import ReplicaManager
+from ottla.share_partitions.key_queue import KeyQueue
 from ottla.share_partitions.settings import ShareGroupSettings, SharePartitionsConfig
 from ottla.share_partitions.share_partition import SharePartition
 from ottla.share_partitions.share_session_cache import ShareSession, ShareSessionCache, ShareSessionKey
@@ -62,8 +63,10 @@ class SharePartitionManager:
         self.sessions = ShareSessionCache(lambda: self._config.share_sessions_max)
         self._share_partitions: dict[SharePartitionKey, tuple[SharePartition, Partition]] = {}
         self._by_group: dict[str, dict[SharePartitionKey, None]] = {}
-        self._to_check: dict[SharePartitionKey, None] = {}
+        self._to_check: KeyQueue[SharePartitionKey] = KeyQueue()
         """Share-partitions in the order in which their leadership and log start are checked."""
+        self._expiring: set[SharePartitionKey] = set()
+        """Share-partitions whose timed out records are being released."""
         self._releases: deque[Steps[object]] = deque()
         self.waiters = ShareWaiters(replicas.fetch_purgatory, self._is_available)
         self._left_to_check = 0
@@ -112,7 +115,7 @@ class SharePartitionManager:
         )
         self._share_partitions[key] = share_partition, partition
         self._by_group.setdefault(key.group_id, {})[key] = None
-        self._to_check[key] = None
+        self._to_check.append(key)
         share_partition.initialize().on_complete(lambda _: self.waiters.note_change(key))
         return share_partition
 
@@ -209,9 +212,7 @@ class SharePartitionManager:
             self._next_check_ms = now_ms + _CHECK_INTERVAL_MS
         for _ in range(min(self._left_to_check, _CHECKED_PER_TICK)):
             self._left_to_check -= 1
-            key = next(iter(self._to_check))
-            del self._to_check[key]
-            self._check(key, now_ms)
+            self._check(self._to_check.pop(), now_ms)
         return self.next_deadline_ms()
 
     def _check(self, key: SharePartitionKey, now_ms: int) -> None:
@@ -223,9 +224,16 @@ class SharePartitionManager:
         if not self._replicas.holds(partition) or self.find(key, partition) is not share_partition:
             self._drop(share_partition)
             return
-        self._to_check[key] = None
-        if share_partition.due_ms() <= now_ms:
-            self._releases.append(share_partition.expire_locks(now_ms))
+        self._to_check.append(key)
+        if share_partition.due_ms() <= now_ms and key not in self._expiring:
+            self._expiring.add(key)
+            self._releases.append(self._expire_locks(share_partition, now_ms))
+
+    def _expire_locks(self, share_partition: SharePartition, now_ms: int) -> Steps[None]:
+        try:
+            yield from share_partition.expire_locks(now_ms)
+        finally:
+            self._expiring.discard(share_partition.key)
 
     def next_deadline_ms(self) -> int | None:
         if self._releases or self._left_to_check or self.waiters.is_due:

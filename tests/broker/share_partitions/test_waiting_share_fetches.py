@@ -158,3 +158,17 @@ def test_waiting_fetch_of_a_closed_connection_leaves_nothing(driver: ShareDriver
     driver.pause(0.1)
 
     assert len(driver._place.node.replicas.fetch_purgatory) == 0
+
+
+def test_expiry_is_queued_once_for_a_share_partition(driver: ShareDriver) -> None:
+    driver.produce("t", "0", "1")
+    client, request = wait_for(driver, "a", 1, min_bytes=100_000)
+    driver.pause(61)
+    assert acquired(client, request) == [(0, 0, 0)]
+    manager, now_ms = driver.manager, driver._place.node.clock.monotonic_ms() + 60_000
+
+    for _ in range(3):
+        for key in list(manager._share_partitions):
+            manager._check(key, now_ms)
+
+    assert len(manager._releases) == 1
