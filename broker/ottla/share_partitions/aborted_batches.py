@@ -34,5 +34,6 @@ def aborted_ranges(
 
 
 def _is_abort(batch: RecordBatch) -> bool:
-    record = next(iter(read_records(batch, size_bytes_max=_MARKER_BYTES_MAX)))
-    return parse_control_key(record.key) is ControlRecordType.ABORT
+    # Compaction may have removed the marker of a batch, which is then empty.
+    records = read_records(batch, size_bytes_max=_MARKER_BYTES_MAX)
+    return any(parse_control_key(record.key) is ControlRecordType.ABORT for record in records)
