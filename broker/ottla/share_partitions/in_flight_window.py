@@ -20,6 +20,7 @@ class InFlightWindow:
     """See the module."""
 
     __slots__ = (
+        "_available_from",
         "_batches",
         "_firsts",
         "complete_count",
@@ -41,6 +42,8 @@ class InFlightWindow:
         self.is_next_in_window = False
         """Whether records of the window may be available: else the next fetch is at its end."""
         self.locks = AcquisitionLocks()
+        self._available_from: Offset = start_offset
+        """No record below it is available, so that the next search starts here."""
         self._batches: list[InFlightBatch] = []
         self._firsts: list[Offset] = []
 
@@ -65,17 +68,27 @@ class InFlightWindow:
         if not self.is_next_in_window or not self._batches:
             self.is_next_in_window = False
             return self.next_new_offset
-        expected = self.start_offset
-        for batch in self._batches:
+        index = max(bisect_right(self._firsts, self._available_from) - 1, 0)
+        expected = self._firsts[index] if index else self.start_offset
+        for index in range(index, len(self._batches)):
+            batch = self._batches[index]
             if batch.first_offset > expected and expected <= self.loaded_until:
+                self._available_from = expected
                 return expected
             found = batch.first_available(self.start_offset)
             if found is not None:
+                self._available_from = found
                 return found
             expected = batch.last_offset + 1
+        self._available_from = expected
         self.is_next_in_window = False
         self.loaded_until = -1
         return self.next_new_offset
+
+    def note_available(self, offset: Offset) -> None:
+        """Note that records from ``offset`` on may have become available."""
+        self.is_next_in_window = True
+        self._available_from = min(self._available_from, offset)
 
     def floor(self, offset: Offset) -> InFlightBatch | None:
         """Return the last batch that starts at or below ``offset``."""

@@ -101,6 +101,7 @@ class StateChanges:
         """Release what an ended lock still has, for good: nothing waits for the write."""
         # The locks that the cells name are not found any more, which is as good as none.
         self._change_held(batch, lock, release_table(self._limit))
+        self._window.note_available(lock.first_offset)
 
     def _change_held(self, batch: InFlightBatch, lock: AcquisitionLock, table: bytes) -> None:
         start, stop = batch.indexes(max(lock.first_offset, self._window.start_offset), lock.last_offset)
@@ -183,7 +184,7 @@ class StateChanges:
         for batch, start, stop in self._changed():
             batch.change(start, stop, FINISH)
             self._release_locks(batch, start, stop)
-        self._window.is_next_in_window = True
+            self._window.note_available(batch.first_offset + start)
 
     def roll_back(self) -> None:
         """Undo the changes; records whose lock has ended meanwhile are released."""
@@ -305,7 +306,7 @@ class StateChanges:
                 first, end = start + run.start(), start + run.end()
                 window.complete_count += batch.change(first, end, table)
                 _set_locks(batch, first, end, NO_LOCK)
-        window.is_next_in_window = True
+        window.note_available(batch.first_offset + start if batch.cells is not None else batch.first_offset)
 
 
 def _distinct_locks(batch: InFlightBatch, start: int, stop: int) -> set[int]:

@@ -216,6 +216,8 @@ class Model:
                         assert cell & STATE_MASK == expected.state, offset
                 if lock:
                     locked[lock] = locked.get(lock, 0) + 1
+        if self.random.random() < 0.5:
+            assert window.next_fetch_offset() == self.first_available()
         assert window.complete_count == complete
         assert window.in_flight_count == (window.end_offset - window.start_offset + 1 if len(window) else 0)
         for number, count in locked.items():
@@ -224,6 +226,19 @@ class Model:
         for offset, record in self.records.items():
             if self.log_start <= offset < window.start_offset:
                 assert record.state in (ACKNOWLEDGED, ARCHIVED) or not self.is_in_log(offset), offset
+
+    def first_available(self) -> int:
+        """Search the whole window."""
+        window = self.partition.window
+        expected = window.start_offset
+        for batch in window:
+            if batch.first_offset > expected and expected <= window.loaded_until:
+                return expected
+            for offset in range(max(batch.first_offset, window.start_offset), batch.last_offset + 1):
+                if batch.cells_between(offset, offset)[0] & STATE_MASK == AVAILABLE:
+                    return offset
+            expected = batch.last_offset + 1
+        return window.next_new_offset
 
     def is_in_log(self, offset: int) -> bool:
         return any(first <= offset <= last for first, last in self.log)
