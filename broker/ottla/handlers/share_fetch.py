@@ -32,7 +32,7 @@ from ottla.share_partitions.share_session_cache import (
     ShareSession,
     ShareSessionKey,
 )
-from ottla.share_state.persister import StateResult
+from ottla.share_state.persister import SharePartitionKey, StateResult
 from ottla.types import Offset
 from ottla.wire.messages.share_fetch import (
     AcquiredRecords,
@@ -79,8 +79,8 @@ def share_fetch(context: RequestContext, request: ShareFetchRequest) -> Steps[Ha
         manager.sessions.close(key)
         waiting += yield from manager.release(session)
     elif not _is_renewal(context, request):
-        yield from _create_missing(context, manager, key.group_id, session)
-        fetch = _new_round(context, manager, request, session)
+        known = yield from _create_missing(context, manager, key.group_id, session)
+        fetch = _new_round(context, manager, request, session, known)
         yield from fetch.run(context.received_at_ms + request.max_wait_ms)
     done = when_all(waiting)
     try:
@@ -170,8 +170,9 @@ def _after_wait(context: RequestContext, request: ShareFetchRequest, response: S
 
 def _create_missing(
     context: RequestContext, manager: SharePartitionManager, group_id: str, session: ShareSession
-) -> Steps[None]:
-    """Create share-partitions that no member has fetched yet in this leader epoch."""
+) -> Steps[dict[SharePartitionKey, SharePartition]]:
+    """Create and return share-partitions that no member has fetched yet in this leader epoch."""
+    created: dict[SharePartitionKey, SharePartition] = {}
     for number, wanted in enumerate(list(session.partitions), 1):
         try:
             partition, key = find_partition(context, group_id, wanted)
@@ -183,9 +184,10 @@ def _create_missing(
             if reset.startswith("by_duration"):
                 initial_offset = yield from _offset_of_duration(context, partition, reset)
             if partition.is_leader and manager.find(key, partition) is None:
-                manager.create(key, partition, initial_offset)
+                created[key] = manager.create(key, partition, initial_offset)
         if number % 8 == 0:
             yield None
+    return created
 
 
 def _offset_of_duration(context: RequestContext, partition: Partition, reset: str) -> Steps[Offset]:
@@ -199,8 +201,13 @@ def _offset_of_duration(context: RequestContext, partition: Partition, reset: st
 
 
 def _new_round(
-    context: RequestContext, manager: SharePartitionManager, request: ShareFetchRequest, session: ShareSession
+    context: RequestContext,
+    manager: SharePartitionManager,
+    request: ShareFetchRequest,
+    session: ShareSession,
+    known: dict[SharePartitionKey, SharePartition],
 ) -> ShareFetchRound:
+    """Return the round; ``known`` are share-partitions whose failure it reports after they have been dropped."""
     group_id, member_id = session.key
     services = context.services
 
@@ -208,7 +215,12 @@ def _new_round(
         partition, key = find_partition(context, group_id, wanted)
         share_partition = manager.find(key, partition)
         if share_partition is None:
+            seen = known.get(key)
+            failed = seen.loaded.value if seen is not None and seen.loaded.is_complete else None
+            if failed is not None and failed.error:
+                raise KafkaError(ErrorCode(failed.error), failed.message)
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        known[key] = share_partition
         return partition, share_partition
 
     partitions = list(session.partitions)

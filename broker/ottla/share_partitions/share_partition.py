@@ -136,8 +136,9 @@ class SharePartition:
         self.state = SharePartitionState.FAILED if result.error else SharePartitionState.ACTIVE
         if result.error:
             logger.warning("cannot read the state of share-partition %s: %s %s", self._label, *result)
-            self._on_fenced(self)
         self.loaded.complete(result)
+        if result.error:
+            self._on_fenced(self)
 
     def _load(self, read: ReadState) -> StateResult:
         if read.error:
@@ -342,7 +343,6 @@ class SharePartition:
                 yield None
         if not len(changes):
             return
-        window.is_next_in_window = True
         for _, batches in changes.writes():
             self._send(batches).on_complete(self._on_expiry_written)
             yield None

@@ -7,12 +7,15 @@ alone. The next one is woken when it has tried and has left something. None trie
 from collections import OrderedDict
 from collections.abc import Callable
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ottla.purgatory import Delayed, Purgatory
 from ottla.share_partitions.key_queue import KeyQueue
 from ottla.share_state.persister import SharePartitionKey
 from ottla.types import NEVER_MS, TopicPartition
+
+_WOKEN_AT_ONCE: Final = 16
+"""Waiters of a share-partition that is gone: there may be thousands."""
 
 
 class Waiter(Protocol):
@@ -102,15 +105,20 @@ class ShareWaiters:
         """Wake some waiters of share-partitions that are gone, and remove them."""
         while self._gone and waiters_max > 0:
             key = self._gone.pop()
-            watched = self._watched.get(key)
-            if watched is None:
-                continue
-            for waiter in list(islice(watched.tried, waiters_max)):
-                waiters_max -= 1
-                self.remove(key, waiter)
-                waiter.wake(key)
-            if watched.tried:
-                self._gone.append(key)
+            if key in self._watched:
+                waiters_max -= self._wake_all(key, waiters_max)
+
+    def _wake_all(self, key: SharePartitionKey, waiters_max: int) -> int:
+        """Wake and remove all waiters, but the tick those above ``waiters_max``; return how many."""
+        watched = self._watched[key]
+        watched.trying = None
+        waiters = list(islice(watched.tried, waiters_max))
+        for waiter in waiters:
+            self.remove(key, waiter)
+            waiter.wake(key)
+        if watched.tried:
+            self._gone.append(key)
+        return len(waiters)
 
     def _wake_next(self, key: SharePartitionKey) -> None:
         watched = self._watched.get(key)
@@ -118,7 +126,7 @@ class ShareWaiters:
             return
         is_available = self._is_available(key)
         if is_available is None:
-            self._gone.append(key)  # for the tick: there may be thousands of waiters
+            self._wake_all(key, _WOKEN_AT_ONCE)
         elif is_available and watched.trying is None:
             waiter, changes = next(iter(watched.tried.items()))
             if changes < watched.changes:

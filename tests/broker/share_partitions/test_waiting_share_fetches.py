@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from ottla.errors import ErrorCode
 from ottla.purgatory.steps import Steps
 from ottla.replication.partition import Partition
 from ottla.share_partitions.share_fetch_round import ShareFetchRound
+from ottla.share_state.persister import ReadState
 from ottla.simulator.world.single_node import Client
 from ottla.wire.messages.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
 from share_driver import ShareDriver, serve_share_groups
@@ -35,10 +37,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-def wait_for(driver: ShareDriver, member_id: str, partitions: int, min_bytes: int = 1) -> tuple[Client, Any]:
-    client = driver.connect()
+def share_fetch(member_id: str, driver: ShareDriver, partitions: int, min_bytes: int = 1) -> ShareFetchRequest:
     listed = [FetchPartition(partition_index=index) for index in range(partitions)]
-    request = ShareFetchRequest(
+    return ShareFetchRequest(
         group_id="g",
         member_id=member_id,
         share_session_epoch=0,
@@ -49,6 +50,10 @@ def wait_for(driver: ShareDriver, member_id: str, partitions: int, min_bytes: in
         batch_size=100,
         topics=[FetchTopic(topic_id=driver.names.topic_ids["t"], partitions=listed)],
     )
+
+
+def wait_for(driver: ShareDriver, member_id: str, partitions: int, min_bytes: int = 1) -> tuple[Client, Any]:
+    client, request = driver.connect(), share_fetch(member_id, driver, partitions, min_bytes)
     client.send(request, 2)
     driver.pause(0.1)
     assert client.response_to(request, 2) is None
@@ -134,16 +139,7 @@ def test_append_between_the_slices_of_a_fetch_is_not_missed(
 
     monkeypatch.setattr(ShareFetchRound, "_watch", append_and_watch)
     client = driver.connect()
-    request = ShareFetchRequest(
-        group_id="g",
-        member_id="a",
-        max_wait_ms=60_000,
-        min_bytes=1,
-        max_bytes=1_000_000,
-        max_records=100,
-        batch_size=100,
-        topics=[FetchTopic(topic_id=driver.names.topic_ids["t"], partitions=[FetchPartition()])],
-    )
+    request = share_fetch("a", driver, 1)
     client.send(request, 2)
     driver.pause(0.1)
 
@@ -172,3 +168,32 @@ def test_expiry_is_queued_once_for_a_share_partition(driver: ShareDriver) -> Non
             manager._check(key, now_ms)
 
     assert len(manager._releases) == 1
+
+
+@pytest.mark.parametrize("is_immediate", [True, False])
+def test_failure_to_read_the_state_is_reported(driver: ShareDriver, is_immediate: bool) -> None:
+    driver.persister.is_immediate = is_immediate
+    driver.persister.read_error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    client = driver.connect()
+    request = share_fetch("a", driver, 1)
+    client.send(request, 2)
+    driver.pause(0.1)
+    if not is_immediate:
+        assert client.response_to(request, 2) is None
+        driver.persister.reads[0].complete(ReadState(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+        driver.pause(0.2)
+
+    response: Any = client.response_to(request, 2)
+
+    assert response.responses[0].partitions[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_all_members_that_wait_for_a_dropped_share_partition_are_notified(driver: ShareDriver) -> None:
+    waiting = [wait_for(driver, f"m{number}", 1) for number in range(40)]
+    driver._place.node.replicas.get("t", 0).leader_epoch += 1
+
+    driver.pause(0.5)
+
+    for client, request in waiting:
+        response: Any = client.response_to(request, 2)
+        assert response.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
