@@ -10,8 +10,7 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.api import HandlerResult, RequestContext, serves
 from ottla.handlers.moved_leader import add_moved_leader
 from ottla.handlers.share_acknowledgements import Acknowledged, acknowledge, require_manager, require_member
-from ottla.purgatory.delayed import when_all
-from ottla.purgatory.steps import Steps
+from ottla.purgatory.steps import Steps, values_in_steps
 from ottla.share_partitions.manager import SharePartitionManager
 from ottla.share_partitions.share_session_cache import FINAL_EPOCH, INITIAL_EPOCH, ShareSessionKey
 from ottla.wire.messages.share_acknowledge import (
@@ -41,7 +40,7 @@ def share_acknowledge(context: RequestContext, request: ShareAcknowledgeRequest)
         session = manager.sessions.close(key)
         if session is not None:
             released = yield from manager.release(session)
-    yield when_all([*results.values(), *released])
+    yield from values_in_steps([*results.values(), *released])
     return (yield from _response(context, manager, key.group_id, results))
 
 

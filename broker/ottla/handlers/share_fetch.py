@@ -19,8 +19,7 @@ from ottla.handlers.share_acknowledgements import (
     require_member,
 )
 from ottla.purgatory import Delayed
-from ottla.purgatory.delayed import when_all
-from ottla.purgatory.steps import Steps, batches
+from ottla.purgatory.steps import Steps, batches, values_in_steps
 from ottla.replication.partition import Partition
 from ottla.share_partitions.manager import SharePartitionManager
 from ottla.share_partitions.share_fetch_round import FetchedShare, ShareFetchLimits, ShareFetchRound
@@ -63,9 +62,10 @@ def share_fetch(context: RequestContext, request: ShareFetchRequest) -> Steps[Ha
         _check_renewal(context, request)
         sent = yield from _sent_partitions(request)
         session = _find_session(context, manager, key, request, has_acknowledgements=sent.has_acknowledgements)
-        yield from _update_session(session, request, sent.partitions)
+        yield from _update_session(manager, session, request, sent.partitions)
     except KafkaError as error:
         if error.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED:
+            manager.close_session(key)
             return _after_wait(context, request, ShareFetchResponse(error_code=error.code))
         return ShareFetchResponse(error_code=error.code)
     if request.share_acquire_mode not in (0, _RECORD_LIMIT):
@@ -82,14 +82,7 @@ def share_fetch(context: RequestContext, request: ShareFetchRequest) -> Steps[Ha
         known = yield from _create_missing(context, manager, key.group_id, session)
         fetch = _new_round(context, manager, request, session, known)
         yield from fetch.run(context.received_at_ms + request.max_wait_ms)
-    done = when_all(waiting)
-    try:
-        yield done
-    finally:
-        if not done.is_complete:
-            # The connection has ended.
-            for each in waiting:
-                each.abandon()
+    yield from values_in_steps(waiting)
     return (yield from _response(context, manager, request, session, acknowledged, fetch))
 
 
@@ -137,23 +130,26 @@ def _find_session(
     if epoch == INITIAL_EPOCH:
         if has_acknowledgements:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        return sessions.open(key, context.connection.connection)
+        return manager.open_session(key, context.connection.connection)
     return sessions.advance(key, epoch)
 
 
 def _update_session(
-    session: ShareSession, request: ShareFetchRequest, added: list[SharedTopicPartition]
+    manager: SharePartitionManager,
+    session: ShareSession,
+    request: ShareFetchRequest,
+    added: list[SharedTopicPartition],
 ) -> Steps[None]:
     if request.share_session_epoch == FINAL_EPOCH:
         return
     for batch in batches(added, _PARTITIONS_PER_STEP):
-        session.update(batch, ())
+        manager.sessions.update(session, batch)
         yield None
     if request.share_session_epoch == INITIAL_EPOCH:
         return
     for topic in request.forgotten_topics_data:
         for numbers in batches(topic.partitions, _PARTITIONS_PER_STEP):
-            session.update((), [SharedTopicPartition(topic.topic_id, number) for number in numbers])
+            manager.sessions.update(session, (), [SharedTopicPartition(topic.topic_id, number) for number in numbers])
             yield None
 
 

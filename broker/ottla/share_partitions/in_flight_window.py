@@ -68,9 +68,9 @@ class InFlightWindow:
         if not self.is_next_in_window or not self._batches:
             self.is_next_in_window = False
             return self.next_new_offset
-        index = max(bisect_right(self._firsts, self._available_from) - 1, 0)
-        expected = self._firsts[index] if index else self.start_offset
-        for index in range(index, len(self._batches)):
+        start = max(bisect_right(self._firsts, self._available_from) - 1, 0)
+        expected = self._firsts[start] if start else self.start_offset
+        for index in range(start, len(self._batches)):
             batch = self._batches[index]
             if batch.first_offset > expected and expected <= self.loaded_until:
                 self._available_from = expected

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from ottla.errors import ErrorCode, KafkaError
 from ottla.ports import Clock, ConnectionId
 from ottla.purgatory import Delayed
-from ottla.purgatory.steps import Steps
+from ottla.purgatory.steps import Steps, clear_in_steps
 from ottla.replication.partition import Partition
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.share_partitions.key_queue import KeyQueue
@@ -34,6 +34,7 @@ _STEPS_PER_TICK: Final = 4
 _RELEASE_NS: Final = 500_000
 _WOKEN_PER_TICK: Final = 256
 _PARTITIONS_PER_STEP: Final = 32
+_CLEARED_PER_STEP: Final = 256
 
 
 class SharePartitionManager:
@@ -175,6 +176,7 @@ class SharePartitionManager:
                 written.append((yield from found[0].release_member(key.member_id, older_than=generation)))
             if number % _PARTITIONS_PER_STEP == 0:
                 yield None
+        yield from clear_in_steps(session.partitions, _CLEARED_PER_STEP)
         yield from self._drop_without_members(key.group_id)
         return written
 
@@ -188,6 +190,23 @@ class SharePartitionManager:
                 self._drop(found[0])
             if number % _PARTITIONS_PER_STEP == 0:
                 yield None
+
+    def open_session(self, key: ShareSessionKey, connection: ConnectionId) -> ShareSession:
+        """Open a session instead of an older one of the member.
+
+        Raises:
+            KafkaError: SHARE_SESSION_LIMIT_REACHED.
+        """
+        replaced = self.sessions.close(key)
+        if replaced is not None:
+            self._releases.append(clear_in_steps(replaced.partitions, _CLEARED_PER_STEP))
+        return self.sessions.open(key, connection)
+
+    def close_session(self, key: ShareSessionKey) -> None:
+        """Close the session, if there is one; its records are released in slices at the next ticks."""
+        session = self.sessions.close(key)
+        if session is not None:
+            self._releases.append(self._release_member(session))
 
     def on_connection_ended(self, connection: ConnectionId) -> None:
         """Close the connection's sessions; their records are released in slices at the next ticks."""

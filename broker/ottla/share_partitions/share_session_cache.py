@@ -5,7 +5,7 @@ Epoch 0 opens a session and replaces an older one of the member, -1 closes it. A
 Source: ShareSessionCache, SharePartitionManager.newContext, acknowledgeSessionUpdate of Apache Kafka 4.3.1.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
@@ -15,10 +15,14 @@ from ottla.types import Uuid
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 _EPOCH_MAX: Final = 2**31 - 1
+_PARTITIONS_MAX: Final = 20_000
+"""Of one session."""
+_ALL_PARTITIONS_MAX: Final = 200_000
+"""Of all sessions: they take 250 bytes each."""
 
 
 class ShareSessionKey(NamedTuple):
-    """Whose session it is."""
+    """Group and member of a share session."""
 
     group_id: str
     member_id: str
@@ -42,11 +46,6 @@ class ShareSession:
         self.epoch = 1
         self.partitions: dict[SharedTopicPartition, None] = {}
 
-    def update(self, added: Iterable[SharedTopicPartition], removed: Iterable[SharedTopicPartition]) -> None:
-        self.partitions.update(dict.fromkeys(added))
-        for each in removed:
-            self.partitions.pop(each, None)
-
 
 class ShareSessionCache:
     """See the module; ``sessions_max`` returns group.share.max.share.sessions."""
@@ -57,6 +56,8 @@ class ShareSessionCache:
         self._by_connection: dict[ConnectionId, dict[ShareSessionKey, None]] = {}
         self._counts: dict[str, int] = {}
         """Sessions of each group."""
+        self._partitions = 0
+        """Partitions of all sessions."""
 
     def __len__(self) -> int:
         """Return the number of sessions."""
@@ -67,12 +68,11 @@ class ShareSessionCache:
         return group_id in self._counts
 
     def open(self, key: ShareSessionKey, connection: ConnectionId) -> ShareSession:
-        """Open a session.
+        """Open a session; the caller has closed an older one of the member.
 
         Raises:
             KafkaError: SHARE_SESSION_LIMIT_REACHED.
         """
-        self.close(key)
         if len(self._sessions) >= self._sessions_max():
             raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
         session = self._sessions[key] = ShareSession(key, connection)
@@ -103,10 +103,36 @@ class ShareSessionCache:
         session.epoch = 1 if epoch == _EPOCH_MAX else epoch + 1
         return session
 
+    def update(
+        self,
+        session: ShareSession,
+        added: Collection[SharedTopicPartition],
+        removed: Iterable[SharedTopicPartition] = (),
+    ) -> None:
+        """Change the partitions of a session.
+
+        Raises:
+            KafkaError: SHARE_SESSION_NOT_FOUND, the session was closed meanwhile; SHARE_SESSION_LIMIT_REACHED, it or
+                all sessions have too many partitions.
+        """
+        if self._sessions.get(session.key) is not session:
+            raise KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND)
+        partitions = session.partitions
+        before = len(partitions)
+        if before + len(added) > _PARTITIONS_MAX or self._partitions + len(added) > _ALL_PARTITIONS_MAX:
+            added = [each for each in dict.fromkeys(added) if each not in partitions]
+            if before + len(added) > _PARTITIONS_MAX or self._partitions + len(added) > _ALL_PARTITIONS_MAX:
+                raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+        partitions.update(dict.fromkeys(added))
+        for each in removed:
+            partitions.pop(each, None)
+        self._partitions += len(partitions) - before
+
     def close(self, key: ShareSessionKey) -> ShareSession | None:
         """Remove and return the session."""
         session = self._sessions.pop(key, None)
         if session is not None:
+            self._partitions -= len(session.partitions)
             keys = self._by_connection[session.connection]
             del keys[key]
             if not keys:

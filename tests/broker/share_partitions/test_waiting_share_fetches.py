@@ -7,10 +7,11 @@ import pytest
 from ottla.errors import ErrorCode
 from ottla.purgatory.steps import Steps
 from ottla.replication.partition import Partition
+from ottla.share_partitions import share_session_cache
 from ottla.share_partitions.share_fetch_round import ShareFetchRound
 from ottla.share_state.persister import ReadState
 from ottla.simulator.world.single_node import Client
-from ottla.wire.messages.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
+from ottla.wire.messages.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest, ShareFetchResponse
 from share_driver import ShareDriver, serve_share_groups
 
 
@@ -197,3 +198,21 @@ def test_all_members_that_wait_for_a_dropped_share_partition_are_notified(driver
     for client, request in waiting:
         response: Any = client.response_to(request, 2)
         assert response.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_partitions_of_sessions_are_limited(driver: ShareDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_session_cache, "_PARTITIONS_MAX", 20)
+    monkeypatch.setattr(share_session_cache, "_ALL_PARTITIONS_MAX", 30)
+    wait_for(driver, "a", 20)
+
+    for partitions in (21, 11):
+        request = share_fetch("b", driver, partitions)
+        request.max_wait_ms = 0
+        response = driver.connect().ask(request, ShareFetchResponse, 2)
+        assert response.error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+        assert len(driver.manager.sessions) == 1
+
+    wait_for(driver, "b", 10)
+    for _ in range(2):
+        wait_for(driver, "a", 20)
+    assert driver.manager.sessions._partitions == 30
