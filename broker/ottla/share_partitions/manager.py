@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.log_lines import LineLimit
 from ottla.ports import Clock, ConnectionId
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps, clear_in_steps
@@ -72,6 +73,7 @@ class SharePartitionManager:
         self.waiters = ShareWaiters(replicas.fetch_purgatory, self._is_available)
         self._left_to_check = 0
         self._next_check_ms = 0
+        self._line_limit = LineLimit(clock)
         self._lock_generation = 0
         """Raised whenever a session ends: it is released later, and its member may have returned by then."""
 
@@ -113,6 +115,7 @@ class SharePartitionManager:
             on_fenced=self._drop,
             run_later=self._releases.append,
             lock_generation=lambda: self._lock_generation,
+            may_log=self._line_limit.take_permit,
         )
         self._share_partitions[key] = share_partition, partition
         self._by_group.setdefault(key.group_id, {})[key] = None

@@ -16,6 +16,7 @@ from ottla.errors import MESSAGES, ErrorCode, KafkaError
 from ottla.purgatory import Delayed
 from ottla.purgatory.delayed import when_all
 from ottla.purgatory.steps import Steps
+from ottla.quoting import one_line, quoted
 from ottla.share_partitions.acquisition import AcquiredRange, Acquirer, Acquisition, LogBatch
 from ottla.share_partitions.in_flight_batch import InFlightBatch
 from ottla.share_partitions.in_flight_window import InFlightWindow
@@ -90,6 +91,7 @@ class SharePartition:
         on_fenced: called when this object must be dropped.
         run_later: runs what remains to do for a request whose client is gone.
         lock_generation: returns the generation of the locks of an acquisition or renewal.
+        may_log: returns whether a line may be logged now.
     """
 
     def __init__(
@@ -104,6 +106,7 @@ class SharePartition:
         on_fenced: Callable[["SharePartition"], object],
         run_later: Callable[[Steps[object]], object],
         lock_generation: Callable[[], int] = lambda: 0,
+        may_log: Callable[[], bool] = lambda: True,
     ) -> None:
         self.key = key
         self.leader_epoch = leader_epoch
@@ -119,6 +122,7 @@ class SharePartition:
         self._on_fenced = on_fenced
         self._run_later = run_later
         self._lock_generation = lock_generation
+        self._may_log = may_log
 
     # --- lifecycle
 
@@ -135,7 +139,7 @@ class SharePartition:
         result = self._load(read)
         self.state = SharePartitionState.FAILED if result.error else SharePartitionState.ACTIVE
         if result.error:
-            logger.warning("cannot read the state of share-partition %s: %s %s", self._label, *result)
+            self._warn("cannot read the state", result)
         self.loaded.complete(result)
         if result.error:
             self._on_fenced(self)
@@ -152,7 +156,8 @@ class SharePartition:
         window = InFlightWindow(start_offset)
         for batch in read.batches:
             if batch.first_offset < start_offset or batch.last_offset < batch.first_offset:
-                logger.error("invalid state of share-partition %s: %s below start %d", self._label, batch, start_offset)
+                if self._may_log():
+                    logger.error("invalid state of share-partition %s: %s, start %d", self._label, batch, start_offset)
                 return StateResult(
                     ErrorCode.UNKNOWN_SERVER_ERROR, f"Failed to initialize the share partition {self._label}"
                 )
@@ -180,7 +185,12 @@ class SharePartition:
 
     @property
     def _label(self) -> str:
-        return f"{self.key.group_id}-{self.key.topic_id.hex()}-{self.key.partition}"
+        return f"{quoted(self.key.group_id)}-{self.key.topic_id.hex()}-{self.key.partition}"
+
+    def _warn(self, event: str, result: StateResult) -> None:
+        if self._may_log():
+            message = one_line(result.message or "")
+            logger.warning("%s of share-partition %s: %s %s", event, self._label, ErrorCode(result.error).name, message)
 
     # --- acquisition
 
@@ -352,7 +362,7 @@ class SharePartition:
     def _on_expiry_written(self, result: StateResult) -> None:
         if result.error:
             # The coordinator still has the records as available, with a lower delivery count.
-            logger.warning("cannot write timed out records of share-partition %s: %s %s", self._label, *result)
+            self._warn("cannot write timed out records", result)
             self._fence_if(result)
 
     def on_log_start(self, log_start_offset: Offset) -> None:

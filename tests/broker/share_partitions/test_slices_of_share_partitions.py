@@ -1,5 +1,7 @@
 """Work for large batches and many ranges: in slices, also when the client is gone."""
 
+import pytest
+
 from ottla.errors import ErrorCode
 from ottla.purgatory.steps import Steps, run_to_end
 from ottla.share_partitions.in_flight_batch import RECORDS_MAX
@@ -70,3 +72,14 @@ def test_acknowledgement_of_a_client_that_is_gone_is_undone_later() -> None:
     run_to_end(later.pop())
     assert partition.window.complete_count == 0
     assert acknowledge(partition, "a", (0, 999, 1)) == (ErrorCode.NONE, None)
+
+
+def test_log_lines_about_share_partitions_are_limited_and_quoted(caplog: pytest.LogCaptureFixture) -> None:
+    persister = RecordedPersister(is_immediate=True)
+    persister.read_error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    new_share_partition(persister, group_id="a\nb", may_log=lambda: False)
+    assert not caplog.records
+
+    new_share_partition(persister, group_id="a\nb")
+
+    assert r"'a\nb'" in caplog.text

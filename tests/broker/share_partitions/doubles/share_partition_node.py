@@ -21,12 +21,14 @@ def new_share_partition(
     on_available: Callable[[SharePartitionKey], object] = lambda _: None,
     on_fenced: Callable[[SharePartition], object] = lambda _: None,
     run_later: Callable[[Steps[object]], object] = run_to_end,
+    may_log: Callable[[], bool] = lambda: True,
+    group_id: str = KEY.group_id,
 ) -> SharePartition:
     """Return one that has begun to read its state."""
     config = SharePartitionsConfig(record_lock_duration_ms=LOCK_MS, delivery_count_limit_bounds=(2, 25))
     config.partition_max_record_locks_bounds = (1, 10_000)
     share_partition = SharePartition(
-        KEY,
+        KEY._replace(group_id=group_id),
         leader_epoch=3,
         persister=persister,
         settings=ShareGroupSettings(lambda: config, lambda _: own or {}),
@@ -34,6 +36,7 @@ def new_share_partition(
         on_available=on_available,
         on_fenced=on_fenced,
         run_later=run_later,
+        may_log=may_log,
     )
     share_partition.initialize()
     return share_partition
