@@ -418,7 +418,7 @@ class DirectoryMoves:
         move.is_flushing = True
         try:
             move.future.flush_later(flushed)
-        except KafkaError:  # no descriptors for now, or an error of the disk
+        except KafkaError:  # no descriptors at the moment, or an error of the disk
             move.is_flushing = False
             raise
 

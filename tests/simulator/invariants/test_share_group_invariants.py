@@ -68,6 +68,8 @@ def test_released_record_is_delivered_again(invariants: ShareGroupInvariants, cl
 
     acquire(invariants, 0, count=2, sent_ms=clock.monotonic_ms())
 
+    assert 0 in invariants.unfinished("g", WHERE)
+
 
 @pytest.mark.parametrize("count", [0, DELIVERY_COUNT_LIMIT + 1])
 def test_impossible_delivery_count_is_a_violation(invariants: ShareGroupInvariants, count: int) -> None:
@@ -109,6 +111,8 @@ def test_late_confirmation_does_not_count(invariants: ShareGroupInvariants, cloc
     invariants.on_acknowledged("g", WHERE, {0: ACCEPT}, acquired_ms=0)
 
     acquire(invariants, 0, count=2, sent_ms=clock.monotonic_ms())
+
+    assert 0 in invariants.unfinished("g", WHERE)
 
 
 def test_deliveries_may_be_in_lost_responses(invariants: ShareGroupInvariants) -> None:
