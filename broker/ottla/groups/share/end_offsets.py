@@ -31,6 +31,8 @@ PARTITIONS_PER_REQUEST: Final = 100
 TRIES_MAX: Final = 6
 RETRY_BACKOFF_MS: Final = 100
 """Before the second try; doubled for each further one, so that the last one is after 3.1 s."""
+_CALLS_PER_TICK: Final = 500
+"""Calls that are repeated at once."""
 _CONSUMER: Final = -1
 _LATEST: Final = -1
 _FAILURES: Final = {
@@ -110,7 +112,10 @@ class EndOffsetClient:
         due_ms = self.next_deadline_ms()
         if due_ms is None or now_ms < due_ms:
             return due_ms
-        self._try(self._retries.pop(due_ms))
+        calls = self._retries.pop(due_ms)
+        if len(calls) > _CALLS_PER_TICK:
+            self._retries[due_ms] = calls[_CALLS_PER_TICK:]
+        self._try(calls[:_CALLS_PER_TICK])
         return now_ms
 
     def next_deadline_ms(self) -> int | None:
@@ -139,11 +144,12 @@ class EndOffsetClient:
         leader.is_busy = True
         # A loop: thousands of requests may fail at once, and each may cause further calls.
         while leader.waiting:
-            sent = [leader.waiting.popleft() for _ in range(min(len(leader.waiting), PARTITIONS_PER_REQUEST))]
             endpoint = self._metadata.broker_endpoint(leader_id, self._listener)
             if endpoint is None:
-                self._finish_request(sent, PeerFailure.DISCONNECTED)
-                continue
+                due_ms = self._clock.monotonic_ms() + RETRY_BACKOFF_MS
+                self._retries.setdefault(due_ms, []).extend(leader.waiting)
+                break
+            sent = [leader.waiting.popleft() for _ in range(min(len(leader.waiting), PARTITIONS_PER_REQUEST))]
             result = self._channel.send(
                 endpoint, self._listener, _request(sent), timeout_ms=self._timeout_ms, purpose=PURPOSE
             )
