@@ -136,6 +136,25 @@ def test_failed_alteration_of_initialized_partitions_does_not_make_heartbeats_ch
     assert assigned(driver) == 3
 
 
+def test_heartbeat_keeps_the_offsets_that_an_alteration_has_set(driver: CoordinatorDriver) -> None:
+    persister_of(driver).failing = {1}
+    altered = send(driver, "a share_alter group=g topics=t:0=5:1=6")
+    persister_of(driver).failing = set()
+
+    driver.advance(1_100)
+    beat(driver, join(driver))
+
+    assert [it.error_code for topic in altered.responses for it in topic.partitions] == [
+        0,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ]
+    assert sorted((key.partition, offset) for key, (_, offset) in persister_of(driver).states.items()) == [
+        (0, 5),
+        (1, -1),
+        (2, -1),
+    ]
+
+
 def test_state_is_created_before_partitions_are_assigned(driver: CoordinatorDriver) -> None:
     persister_of(driver).is_held = True
     epoch = join(driver)

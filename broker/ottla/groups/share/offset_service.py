@@ -22,6 +22,7 @@ from ottla.groups.share.offsets import (
 )
 from ottla.groups.share.persistence import delete_in_slices, initialize_in_slices
 from ottla.groups.share.service import ShareGroupService, ShareGroupShard
+from ottla.groups.share.state_partitions import StateTopic
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import ITEMS_PER_STEP, Steps, batches, values_in_steps
 from ottla.share_state.persister import (
@@ -182,7 +183,19 @@ class ShareOffsetService:
         if not failures:
             self._members.finish_initialization(group_id, alteration.topics, ErrorCode.NONE)
             return response
-        # As in Kafka they stay initializing. A heartbeat initializes those again that had no state before.
+        # Kafka records none of them as initialized: a heartbeat would reset those that have succeeded, too.
+        succeeded: dict[Uuid, set[int]] = {}
+        for key in alteration.offsets.keys() - failures.keys():
+            succeeded.setdefault(key.topic_id, set()).add(key.partition)
+        self._members.finish_initialization(
+            group_id,
+            {
+                topic_id: StateTopic(alteration.topics[topic_id].name, frozenset(partitions))
+                for topic_id, partitions in succeeded.items()
+            },
+            ErrorCode.NONE,
+        )
+        # The others stay initializing. A heartbeat initializes those again that had no state before.
         for topic in response.responses:
             for partition in topic.partitions:
                 failure = failures.get(SharePartitionKey(group_id, topic.topic_id, partition.partition_index))

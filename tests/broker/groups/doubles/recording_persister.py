@@ -23,6 +23,7 @@ class RecordingPersister:
         states: state epoch and start offset of each share-partition.
         calls: name and key, in order.
         error: of each request; the state does not change.
+        failing: partitions that cannot be initialized.
         is_held: whether results wait for `release`.
         complete_count: delivery complete count of each summary.
     """
@@ -30,12 +31,15 @@ class RecordingPersister:
     states: dict[SharePartitionKey, tuple[int, Offset]] = field(default_factory=dict)
     calls: list[tuple[str, SharePartitionKey]] = field(default_factory=list)
     error: ErrorCode = ErrorCode.NONE
+    failing: set[int] = field(default_factory=set)
     is_held: bool = False
     complete_count: int = UNKNOWN_COUNT
     _held: list[tuple[Delayed[StateResult], StateResult]] = field(default_factory=list)
 
     def initialize(self, key: SharePartitionKey, *, state_epoch: int, start_offset: Offset) -> Delayed[StateResult]:
         self.calls.append(("initialize", key))
+        if key.partition in self.failing:
+            return Delayed.of(StateResult(ErrorCode.COORDINATOR_NOT_AVAILABLE))
         if self.error is ErrorCode.NONE:
             self.states[key] = (state_epoch, start_offset)
         return self._result()
