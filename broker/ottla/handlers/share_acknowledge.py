@@ -4,12 +4,17 @@ v2 renewal of acquisition locks, and their time-out in the response. Epoch -1 cl
 Source: ShareAcknowledgeRequest.json; KafkaApis.handleShareAcknowledgeRequest of Apache Kafka 4.3.1.
 """
 
-from typing import Final
-
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.api import HandlerResult, RequestContext, serves
 from ottla.handlers.moved_leader import add_moved_leader
-from ottla.handlers.share_acknowledgements import Acknowledged, acknowledge, require_manager, require_member
+from ottla.handlers.share_acknowledgements import (
+    LISTED_PER_STEP,
+    MOVED,
+    Acknowledged,
+    acknowledge,
+    require_manager,
+    require_member,
+)
 from ottla.purgatory.steps import Steps, values_in_steps
 from ottla.share_partitions.manager import SharePartitionManager
 from ottla.share_partitions.share_session_cache import FINAL_EPOCH, INITIAL_EPOCH, ShareSessionKey
@@ -19,9 +24,6 @@ from ottla.wire.messages.share_acknowledge import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
-
-_LISTED_PER_STEP: Final = 32
-_MOVED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 @serves(api_key=79, versions=range(1, 3))
@@ -66,9 +68,9 @@ def _response(
         error, message = result.value
         data = PartitionData(partition_index=wanted.partition, error_code=error, error_message=message)
         name = context.services.metadata.topic_name(wanted.topic_id)
-        if error in _MOVED and name is not None:
+        if error in MOVED and name is not None:
             add_moved_leader(context, data.current_leader, response.node_endpoints, name, wanted.partition)
         topic.partitions.append(data)
-        if number % _LISTED_PER_STEP == 0:
+        if number % LISTED_PER_STEP == 0:
             yield None
     return response

@@ -19,6 +19,10 @@ from ottla.types import TopicPartition, Uuid
 from ottla.wire.acl_codes import Operation
 
 MEMBER_ID_MAX: Final = 36
+LISTED_PER_STEP: Final = 32
+"""Partitions of a response."""
+MOVED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+"""Errors with which a response names the leader."""
 _RENEW: Final = 4
 _FIRST_VERSION_WITH_RENEW: Final = 2
 _TYPES_PER_STEP: Final = 256

@@ -12,6 +12,8 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.api import HandlerResult, RequestContext, serves
 from ottla.handlers.moved_leader import add_moved_leader
 from ottla.handlers.share_acknowledgements import (
+    LISTED_PER_STEP,
+    MOVED,
     Acknowledged,
     acknowledge,
     find_partition,
@@ -43,9 +45,7 @@ from ottla.wire.messages.share_fetch import (
 
 _FIRST_VERSION_WITH_MODES: Final = 2
 _PARTITIONS_PER_STEP: Final = 256
-_LISTED_PER_STEP: Final = 32
 _RECORD_LIMIT: Final = 1
-_MOVED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _NOTHING: Final = FetchedShare()
 _DURATION: Final = re.compile(
     r"by_duration:P(?:([0-9]+)D)?(?:T(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+)(?:\.([0-9]+))?S)?)?", re.IGNORECASE
@@ -266,10 +266,10 @@ def _response(
             wanted, fetched.get(wanted, _NOTHING), StateResult(ErrorCode.NONE) if result is None else result.value
         )
         name = context.services.metadata.topic_name(wanted.topic_id)
-        if name is not None and (data.error_code in _MOVED or data.acknowledge_error_code in _MOVED):
+        if name is not None and (data.error_code in MOVED or data.acknowledge_error_code in MOVED):
             add_moved_leader(context, data.current_leader, response.node_endpoints, name, wanted.partition)
         topic.partitions.append(data)
-        if number % _LISTED_PER_STEP == 0:
+        if number % LISTED_PER_STEP == 0:
             yield None
     return response
 

@@ -1,4 +1,4 @@
-"""`acquire`: makes records that were read from the log a member's, for a while.
+"""`Acquirer`: acquires records that were read from the log for a member, for a while.
 
 Records in flight that are available come first, then new ones. A record that has been delivered often is delivered with
 few others, and on its last attempt alone: a member that fails at it then releases no healthy records with it.

@@ -21,7 +21,7 @@ _NUMBER_MAX: Final = 2**31
 class AcquisitionLock:
     """A range that ``member_id`` has acquired until ``deadline_ms``; ``held``: how many of its records it still has.
 
-    ``generation`` tells locks of a session that has ended from those that the member has acquired since.
+    ``generation`` distinguishes locks of an ended session from those that the member has acquired since.
     """
 
     number: int

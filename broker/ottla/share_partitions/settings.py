@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from ottla.groups.modern.settings import own_value
+
 AUTO_OFFSET_RESET: Final = "share.auto.offset.reset"
 ISOLATION_LEVEL: Final = "share.isolation.level"
 DELIVERY_COUNT_LIMIT: Final = "share.delivery.count.limit"
@@ -44,25 +46,26 @@ class ShareGroupSettings:
         self._config = config
         self._group_config = group_config
 
-    @property
-    def share_sessions_max(self) -> int:
-        return self._config().share_sessions_max
-
     def record_lock_duration_ms(self, group_id: str) -> int:
         config = self._config()
         bounds = config.record_lock_duration_bounds_ms
-        return self._own(group_id, RECORD_LOCK_DURATION, config.record_lock_duration_ms, bounds)
+        return own_value(self._group_config(group_id), RECORD_LOCK_DURATION, config.record_lock_duration_ms, bounds)
 
     def delivery_count_limit(self, group_id: str) -> int:
         config = self._config()
-        return self._own(
-            group_id, DELIVERY_COUNT_LIMIT, config.delivery_count_limit, config.delivery_count_limit_bounds
+        return own_value(
+            self._group_config(group_id),
+            DELIVERY_COUNT_LIMIT,
+            config.delivery_count_limit,
+            config.delivery_count_limit_bounds,
         )
 
     def partition_max_record_locks(self, group_id: str) -> int:
         config = self._config()
         bounds = config.partition_max_record_locks_bounds
-        return self._own(group_id, PARTITION_MAX_RECORD_LOCKS, config.partition_max_record_locks, bounds)
+        return own_value(
+            self._group_config(group_id), PARTITION_MAX_RECORD_LOCKS, config.partition_max_record_locks, bounds
+        )
 
     def is_renew_enabled(self, group_id: str) -> bool:
         return self._group_config(group_id).get(RENEW_ENABLE, "true").lower() == "true"
@@ -73,7 +76,3 @@ class ShareGroupSettings:
     def auto_offset_reset(self, group_id: str) -> str:
         """Return ``latest``, ``earliest`` or ``by_duration:`` with an ISO 8601 duration."""
         return self._group_config(group_id).get(AUTO_OFFSET_RESET, "latest")
-
-    def _own(self, group_id: str, name: str, default: int, bounds: tuple[int, int]) -> int:
-        own = self._group_config(group_id).get(name)
-        return default if own is None else min(max(int(own), bounds[0]), bounds[1])

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from share_driver import ShareDriver, serve_share_groups
+from share_driver import ShareDriver, leave_out_fields
 
 SCENARIOS = sorted(Path(__file__).parent.glob("scenarios/*.txt"))
 
 
 @pytest.fixture(autouse=True)
-def _serve_share_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    serve_share_groups(monkeypatch)
+def _leave_out_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_out_fields(monkeypatch)
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)

@@ -19,12 +19,12 @@ from ottla.wire.messages.share_acknowledge import (
 from ottla.wire.messages.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest, ShareFetchResponse
 from ottla.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from ottla.wire.records import Record, build_batch
-from share_driver import RECORD_TIME_MS, ShareDriver, serve_share_groups
+from share_driver import RECORD_TIME_MS, ShareDriver, leave_out_fields
 
 
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> ShareDriver:
-    serve_share_groups(monkeypatch)
+    leave_out_fields(monkeypatch)
     driver = ShareDriver()
     driver.topics("t=1")
     driver.group("g", "share.auto.offset.reset=earliest", "share.record.lock.duration.ms=15000")

@@ -12,12 +12,12 @@ from ottla.share_partitions.share_fetch_round import ShareFetchRound
 from ottla.share_state.persister import ReadState
 from ottla.simulator.world.single_node import Client
 from ottla.wire.messages.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest, ShareFetchResponse
-from share_driver import ShareDriver, serve_share_groups
+from share_driver import ShareDriver, leave_out_fields
 
 
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> ShareDriver:
-    serve_share_groups(monkeypatch)
+    leave_out_fields(monkeypatch)
     driver = ShareDriver()
     driver.topics("t=64")
     driver.group("g", "share.auto.offset.reset=earliest")

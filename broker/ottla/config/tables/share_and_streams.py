@@ -1,4 +1,4 @@
-"""Share and streams groups: known, not served in this release. The format of the rows is `ottla.config.table`'s."""
+"""Share groups, and streams groups, which are not served in this release. The format: `ottla.config.table`."""
 
 ROWS = """
 group.share.assignment.interval.ms INT 1000 0.. ms cluster-wide acted-on

@@ -5,13 +5,12 @@ import re
 import pytest
 import yaml
 
-from ottla.handlers.catalog import CATALOG, Row
 from ottla.log.partition_log import AppendOrigin
 from ottla.share_partitions.manager import SharePartitionManager
 from ottla.share_partitions.settings import SharePartitionsConfig
 from ottla.simulator.world.single_node import Client
 from ottla.types import Endpoint
-from ottla.wire.messages.registry import ApiKey, request_type
+from ottla.wire.messages.registry import request_type
 from ottla.wire.records import Record, build_batch
 from recorded_persister import RecordedPersister
 from scenario_broker import SimulatedDriver, api_key_of
@@ -72,8 +71,6 @@ class ShareDriver(SimulatedDriver):
         return Client(self._place, peer)
 
 
-def serve_share_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Serve the two APIs, which are not in the catalog."""
-    monkeypatch.setitem(CATALOG, ApiKey.SHARE_FETCH, Row("share_fetch", 1, 2))
-    monkeypatch.setitem(CATALOG, ApiKey.SHARE_ACKNOWLEDGE, Row("share_acknowledge", 1, 2))
+def leave_out_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out of compared responses what differs from Kafka's."""
     monkeypatch.setattr("scenario_messages.LEFT_OUT", {"throttle_time_ms", "node_endpoints", "session_id"})
