@@ -205,7 +205,7 @@ def _expand_to_fenced(set_attribute: SetAttribute) -> None:
     set_attribute(AlterPartitionControl, "_is_ineligible", lambda self, replica: False)
 
 
-@mutation("followers join the in-sync set before they have caught up", seeds_max=60, known_seed=26)
+@mutation("followers join the in-sync set before they have caught up", seeds_max=160, known_seed=101)
 def _expand_early(set_attribute: SetAttribute) -> None:
     def propose(self: PartitionIsr, *, own_broker_epoch: int, **what_is_known: Any) -> Any:
         outside = [broker for broker in self.remote if broker not in self.in_sync]
