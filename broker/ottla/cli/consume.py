@@ -97,8 +97,7 @@ def consume(*, topics: tuple[str, ...], bootstrap: str, **options: Any) -> None:
             "share.isolation.level, which kafka-configs --entity-type groups sets"
         )
     member = _new_member(topics, chosen, bootstrap, options)
-    generation_name = "generation" if options["group_protocol"] == CLASSIC else "epoch"
-    asyncio.run(_consume_as_member(member, generation_name, printer))
+    asyncio.run(_consume_as_member(member, options["group_protocol"], printer))
 
 
 def _format(options: dict[str, Any]) -> str:
@@ -223,20 +222,40 @@ def _new_member(
     )
 
 
-async def _consume_as_member(member: "GroupReader | ShareConsumer", generation_name: str, printer: _Printer) -> None:
+async def _consume_as_member(member: "GroupReader | ShareConsumer", protocol: str, printer: _Printer) -> None:
+    import asyncio
+    import signal
+
+    # As Ctrl-C: a member that leaves hands over at once, not after its session.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
     async with member:
         await member.cluster.reach(timeout_s=FIRST_RESPONSE_S)
+        if protocol == SHARE:
+            await _explain_where_it_begins(member.cluster, member.group_id)
         known: tuple[int, list[TopicPartition]] = (-1, [])
         while not printer.is_done:
             records = await member.poll(max_wait_ms=POLL_MS)
             if known != (member.generation, member.assignment):
                 known = member.generation, member.assignment
                 mine = ", ".join(str(partition) for partition in member.assignment) or "nothing"
-                talk(f"member of {member.group_id}, {generation_name} {member.generation}: {mine}")
+                name = "generation" if protocol == CLASSIC else "epoch"
+                talk(f"member of {member.group_id}, {name} {member.generation}: {mine}")
             shown = printer.show(records)
             if shown < len(records):
                 # Records that were fetched but not shown stay uncommitted, or are released, for the next reader.
                 member.rewind(records[shown:])
+
+
+async def _explain_where_it_begins(cluster: "Cluster", share_group: str) -> None:
+    """Explain it for a share group that has read nothing so far: groups of other protocols begin at the start."""
+    from ottla.client.admin_groups import GroupAdmin
+
+    offsets = await GroupAdmin(cluster).share_group_offsets(share_group)
+    if all(offset.start_offset is None for offset in offsets.values()):
+        talk(
+            f"share group {share_group} has read nothing yet: it begins at the end of its topics, unless its "
+            "share.auto.offset.reset is earliest; without members, ottla group reset --share sets where it begins"
+        )
 
 
 def json_line(record: "ConsumedRecord", _: int) -> bytes:

@@ -114,6 +114,7 @@ def members(*, name: str, output: str, bootstrap: str, timeout_s: float) -> None
         "ottla group reset audit --all-topics --to @-1h --yes       # an hour ago",
         "ottla group reset audit --all-topics --shift -100",
         "ottla group reset audit --file offsets.csv                 # lines of topic,partition,offset",
+        "ottla group reset workers jobs --share --to start          # a share group that does not exist yet",
     ],
 )
 @click.argument("name", metavar="GROUP")
@@ -131,6 +132,7 @@ def members(*, name: str, output: str, bootstrap: str, timeout_s: float) -> None
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="CSV of topic, partition, offset.",
 )
+@click.option("--share", is_flag=True, help="A group that does not exist becomes a share group.")
 @yes_option
 @dry_run_option
 @output_option()
@@ -144,6 +146,7 @@ def reset(
     to: str | None,
     shift: int | None,
     file: Path | None,
+    share: bool,
     yes: bool,
     dry_run: bool,
     output: str,
@@ -160,7 +163,7 @@ def reset(
         raise click.UsageError("name the partitions: topics or TOPIC-N, --all-topics, or those of --file")
 
     async def plan(admin: "AdminClient") -> "tuple[bool, list[PlannedReset]]":
-        is_share = await _is_share(admin, name)
+        is_share = await _is_share(admin, name, is_new_share=share)
         return is_share, await plan_reset(admin, name, scope, target, takes_all=all_topics, is_share=is_share)
 
     is_share, planned = ask_brokers(bootstrap, timeout_s, plan)
@@ -256,9 +259,10 @@ def delete_offsets(
         talk(f"{len(chosen)} offset(s) deleted")
 
 
-async def _is_share(admin: "AdminClient", name: str) -> bool:
+async def _is_share(admin: "AdminClient", name: str, *, is_new_share: bool = False) -> bool:
+    """Return whether the group is a share group; ``is_new_share`` if it does not exist."""
     described = (await admin.describe_groups((name,))).get(name)
-    return described is not None and described.type == SHARE
+    return is_new_share if described is None else described.type == SHARE
 
 
 async def _find(admin: "AdminClient", names: tuple[str, ...]) -> "list[GroupDescription]":

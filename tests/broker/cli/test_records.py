@@ -141,6 +141,35 @@ def test_topics_of_expressions_are_read(ottla: Any, filled: str) -> None:
     assert consumed(ottla, f"{filled[:-1]}.", *options, "-n", "10") == [str(value) for value in range(10)]
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer", "share"])
+def test_terminated_member_leaves_its_group(ottla: Any, node: str, filled: str, protocol: str) -> None:
+    group = f"{protocol}-group-of-{filled}"[-200:]
+    command = ["consume", filled, "-g", group, "--group-protocol", protocol, "-b", node]
+    with subprocess.Popen([sys.executable, "-m", "ottla", *command], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        joined = next(line for line in process.stderr if f"{filled}-0" in line)
+        process.terminate()
+        process.wait(30)
+
+    described = json.loads(ottla("group", "describe", group, "-o", "json").out)
+    described = described[0] if isinstance(described, list) else described
+    assert group in joined
+    assert described["members"] == 0
+
+
+def test_share_group_says_where_it_begins_until_it_has_read(ottla: Any, filled: str) -> None:
+    group, hint = f"share-group-of-{filled}", "begins at the end of its topics"
+    consume = ("consume", filled, "-g", group, "--group-protocol", "share")
+
+    new = ottla(*consume, "-n", "0")
+    ottla("group", "reset", group, filled, "--share", "--to", "start", "--yes")
+    known = ottla(*consume, "-n", "10")
+
+    assert (new.code, hint in new.err) == (0, True)
+    assert (known.code, hint in known.err) == (0, False)
+    assert sorted(map(int, known.out.splitlines())) == list(range(10))
+
+
 def test_options_of_the_consumer_protocol_need_it(ottla: Any, filled: str) -> None:
     ran = ottla("consume", filled, "-g", "g", "--regex")
 
