@@ -16,8 +16,7 @@ from ottla.errors import ErrorCode
 from ottla.types import Endpoint, NodeId, Offset, TopicPartition
 from ottla.wire.codec.message import Records
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from ottla.wire.records import Header, RecordBatch, iterate_batches, read_records
-from ottla.wire.records.control import ControlRecordType, parse_control_key
+from ottla.wire.records import AbortedTransactions, Header, iterate_batches, read_records
 
 if TYPE_CHECKING:
     from ottla.client.security import ClientSecurity
@@ -204,15 +203,15 @@ class Consumer(ClusterUser):
         self, partition: TopicPartition, entry: PartitionData, data: Records, records: list[ConsumedRecord]
     ) -> None:
         position = self.positions[partition]
-        aborted = _AbortedTransactions(entry) if self._read_committed else None
+        aborted = AbortedTransactions(entry.aborted_transactions or ()) if self._read_committed else None
         assert isinstance(data, memoryview | bytes | bytearray)
         for batch in iterate_batches(data):
             if batch.last_offset < position:
                 continue
             batch.check_crc()
             position = batch.next_offset
-            is_hidden = aborted is not None and aborted.hides(batch)
-            if batch.is_control or is_hidden:
+            is_aborted = aborted is not None and aborted.includes(batch)
+            if batch.is_control or is_aborted:
                 continue
             records.extend(
                 ConsumedRecord(
@@ -228,28 +227,3 @@ class Consumer(ClusterUser):
                 if record.offset >= self.positions[partition]
             )
         self.positions[partition] = position
-
-
-class _AbortedTransactions:
-    """The batches of one response that belong to aborted transactions; batches must be passed by ascending offset."""
-
-    def __init__(self, entry: PartitionData) -> None:
-        self._starting = sorted(
-            ((aborted.first_offset, aborted.producer_id) for aborted in entry.aborted_transactions or ()), reverse=True
-        )
-        self._open: set[int] = set()
-
-    def hides(self, batch: RecordBatch) -> bool:
-        """Return whether a reader of committed records skips ``batch``."""
-        while self._starting and self._starting[-1][0] <= batch.last_offset:
-            self._open.add(self._starting.pop()[1])
-        if batch.is_control:
-            if batch.producer_id in self._open and _is_abort(batch):
-                self._open.discard(batch.producer_id)
-            return True
-        return batch.is_transactional and batch.producer_id in self._open
-
-
-def _is_abort(batch: RecordBatch) -> bool:
-    first = read_records(batch, size_bytes_max=DECOMPRESSED_SIZE_BYTES_MAX)[0]
-    return parse_control_key(first.key) is ControlRecordType.ABORT

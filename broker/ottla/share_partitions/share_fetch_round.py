@@ -18,14 +18,13 @@ from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
 from ottla.replication.partition import Partition
 from ottla.replication.replica_manager import ReplicaManager
-from ottla.share_partitions.aborted_batches import aborted_ranges
 from ottla.share_partitions.acquisition import AcquiredRange, LogBatch
 from ottla.share_partitions.share_partition import SharePartition, SharePartitionState
 from ottla.share_partitions.share_session_cache import SharedTopicPartition
 from ottla.share_partitions.share_waiters import ShareWaiters
 from ottla.share_state.persister import SharePartitionKey
 from ottla.types import Offset
-from ottla.wire.records import RecordBatch, iterate_batches
+from ottla.wire.records import AbortedTransactions, RecordBatch, iterate_batches
 
 TRIED_MAX: Final = 64
 _PER_STEP: Final = 8
@@ -233,7 +232,9 @@ class ShareFetchRound:
         kept: list[AcquiredRange] = []
         # The ranges that are left, the first one last.
         left = acquired[::-1]
-        for number, (first, last) in enumerate(aborted_ranges(batches, log_slice.aborted_transactions or ()), 1):
+        aborted = AbortedTransactions(log_slice.aborted_transactions or ())
+        for number, batch in enumerate(filter(aborted.includes, batches), 1):
+            first, last = batch.base_offset, batch.last_offset
             share_partition.archive_acquired(max(first, acquired[0].first_offset), min(last, acquired[-1].last_offset))
             while left and left[-1].first_offset <= last:
                 parts = _without(left.pop(), first, last)

@@ -24,7 +24,14 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from ottla.wire.messages.metadata import MetadataRequest
-from ottla.wire.records import ControlRecordType, Record, build_batch, build_end_transaction_marker
+from ottla.wire.records import (
+    ControlRecordType,
+    Record,
+    build_batch,
+    build_empty_batch,
+    build_end_transaction_marker,
+    parse_batch,
+)
 
 T0 = TopicPartition("t", 0)
 
@@ -112,6 +119,20 @@ def test_aborted_transaction_is_hidden_from_readers_of_committed_records(broker:
 
     assert fetch(broker, read_committed=True) == ([b"other", b"later"], 4)
     assert fetch(broker, read_committed=False) == ([b"aborted", b"other", b"later"], 4)
+
+
+def test_batch_whose_marker_was_compacted_ends_no_aborted_transaction(broker: Any) -> None:
+    commit = build_end_transaction_marker(
+        ControlRecordType.COMMIT, base_offset=0, timestamp_ms=0, producer_id=7, producer_epoch=0, coordinator_epoch=0
+    )
+    response = data(
+        build_empty_batch(parse_batch(commit)),
+        batch(1, b"aborted", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True),
+        aborted_transactions=[AbortedTransaction(producer_id=7, first_offset=0)],
+    )
+    serve(broker, response)
+
+    assert fetch(broker, read_committed=True) == ([], 2)
 
 
 def test_corrupt_batch_is_an_error(broker: Any) -> None:

@@ -1,10 +1,12 @@
 """Record batches, the contents of a log: parsed in place, walked, read, built and compressed.
 
 `batch` is the broker's hot path (a view on a header); `record` reads the records inside; `builder` and `control`
-write; `record_keys` is for compaction; `compression` and `crc32c` serve them; `legacy` reads the formats before it.
+write; `record_keys` is for compaction, `aborted_transactions` for readers of committed records; `compression` and
+`crc32c` serve them; `legacy` reads the formats before it.
 Errors are `ottla.errors.CorruptRecordError` and, for records that contradict their batch, `InvalidRecordError`.
 """
 
+from ottla.wire.records.aborted_transactions import AbortedTransactions
 from ottla.wire.records.batch import (
     HEADER_SIZE_BYTES,
     LOG_OVERHEAD_BYTES,
@@ -58,6 +60,7 @@ __all__ = [
     "NO_SEQUENCE",
     "NO_TIMESTAMP",
     "PRODUCER_EPOCH_MAX",
+    "AbortedTransactions",
     "Compression",
     "ControlRecordType",
     "Header",

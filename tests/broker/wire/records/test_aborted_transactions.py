@@ -1,8 +1,7 @@
-"""Ranges of aborted transactions in a slice of the log."""
+"""Batches of aborted transactions in a part of the log."""
 
 from ottla.log.transaction_index import AbortedTransaction
-from ottla.share_partitions.aborted_batches import aborted_ranges
-from ottla.wire.records import Record, build_batch, build_empty_batch, iterate_batches
+from ottla.wire.records import AbortedTransactions, Record, build_batch, build_empty_batch, iterate_batches
 
 
 def test_empty_control_batch_is_no_abort_marker() -> None:
@@ -11,6 +10,7 @@ def test_empty_control_batch_is_no_abort_marker() -> None:
     )
     data = build_batch([Record(1, 0, None, b"v")], base_offset=1, producer_id=7, is_transactional=True)
     batches = list(iterate_batches(build_empty_batch(marker) + data))
+    aborted = AbortedTransactions([AbortedTransaction(7, 0, 2, 3)])
 
     assert batches[0].is_control
-    assert aborted_ranges(batches, [AbortedTransaction(7, 0, 2, 3)]) == [(1, 1)]
+    assert [aborted.includes(batch) for batch in batches] == [False, True]
