@@ -4,7 +4,7 @@ Source: KafkaConsumer, AbstractFetch, CompletedFetch (Kafka 4.3).
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ottla.client.admin_topics import EARLIEST, LATEST, TopicAdmin
@@ -16,7 +16,7 @@ from ottla.errors import ErrorCode
 from ottla.types import Endpoint, NodeId, Offset, TopicPartition
 from ottla.wire.codec.message import Records
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from ottla.wire.records import AbortedTransactions, Header, iterate_batches, read_records
+from ottla.wire.records import AbortedTransactions, Header, RecordBatch, iterate_batches, read_records
 
 if TYPE_CHECKING:
     from ottla.client.security import ClientSecurity
@@ -52,6 +52,12 @@ class ConsumedRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...]
+
+
+def consumed_records(partition: TopicPartition, batch: RecordBatch) -> Iterator[ConsumedRecord]:
+    """Yield the records of a fetched batch."""
+    for record in read_records(batch, size_bytes_max=DECOMPRESSED_SIZE_BYTES_MAX):
+        yield ConsumedRecord(*partition, record.offset, record.timestamp_ms, record.key, record.value, record.headers)
 
 
 class Consumer(ClusterUser):
@@ -214,16 +220,6 @@ class Consumer(ClusterUser):
             if batch.is_control or is_aborted:
                 continue
             records.extend(
-                ConsumedRecord(
-                    partition.topic,
-                    partition.partition,
-                    record.offset,
-                    record.timestamp_ms,
-                    record.key,
-                    record.value,
-                    record.headers,
-                )
-                for record in read_records(batch, size_bytes_max=DECOMPRESSED_SIZE_BYTES_MAX)
-                if record.offset >= self.positions[partition]
+                record for record in consumed_records(partition, batch) if record.offset >= self.positions[partition]
             )
         self.positions[partition] = position

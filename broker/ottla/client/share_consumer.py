@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from ottla.client.acknowledgements import Acknowledgements, AcknowledgeType
 from ottla.client.cluster import BACKOFF_FIRST_S, Cluster
 from ottla.client.cluster_user import ClusterUser
-from ottla.client.consumer import DECOMPRESSED_SIZE_BYTES_MAX, FETCH_SIZE_BYTES_MAX, ConsumedRecord
+from ottla.client.consumer import FETCH_SIZE_BYTES_MAX, ConsumedRecord, consumed_records
 from ottla.client.errors import BrokerUnreachableError, ClientError, ConnectionLostError, RequestTimeoutError, raise_for
 from ottla.client.failing_leaders import FailingLeaders
 from ottla.client.heartbeats import Heartbeats
@@ -26,7 +26,7 @@ from ottla.types import Endpoint, NodeId, TopicPartition, Uuid, format_uuid
 from ottla.wire.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 from ottla.wire.messages.share_fetch import AcknowledgementBatch, PartitionData, ShareFetchRequest, ShareFetchResponse
 from ottla.wire.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
-from ottla.wire.records import iterate_batches, read_records
+from ottla.wire.records import iterate_batches
 
 if TYPE_CHECKING:
     from ottla.client.security import ClientSecurity
@@ -228,32 +228,18 @@ class ShareConsumer(ClusterUser):
         raise_for(entry.error_code, entry.error_message or f"partition {name}-{where.partition}")
         if entry.records is None or not entry.acquired_records:
             return []
-        acquired = [range(each.first_offset, each.last_offset + 1) for each in entry.acquired_records]
+        acquired = {
+            offset for each in entry.acquired_records for offset in range(each.first_offset, each.last_offset + 1)
+        }
         assert isinstance(entry.records, memoryview | bytes | bytearray)
+        partition = TopicPartition(name, where.partition)
         records: list[ConsumedRecord] = []
         for batch in iterate_batches(entry.records):
             batch.check_crc()
-            if batch.is_control or not any(
-                offsets.start <= batch.last_offset and batch.base_offset < offsets.stop for offsets in acquired
-            ):
-                continue
-            records += [
-                ConsumedRecord(
-                    name,
-                    where.partition,
-                    record.offset,
-                    record.timestamp_ms,
-                    record.key,
-                    record.value,
-                    record.headers,
-                )
-                for record in read_records(batch, size_bytes_max=DECOMPRESSED_SIZE_BYTES_MAX)
-                if any(record.offset in offsets for offsets in acquired)
-            ]
+            if not batch.is_control and not acquired.isdisjoint(range(batch.base_offset, batch.next_offset)):
+                records += [record for record in consumed_records(partition, batch) if record.offset in acquired]
         acknowledgements = self._acquired.setdefault(leader, {}).setdefault(where, Acknowledgements())
-        acknowledgements.acquire(
-            (offset for offsets in acquired for offset in offsets), (record.offset for record in records)
-        )
+        acknowledgements.acquire(acquired, (record.offset for record in records))
         return records
 
     def _note_all_rejected(self, acknowledged: Iterable[SharePartition], code: int) -> None:
