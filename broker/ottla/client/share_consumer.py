@@ -92,6 +92,8 @@ class ShareConsumer(ClusterUser):
         self._sessions: dict[NodeId, ShareSession] = {}
         self._acquired: dict[NodeId, dict[SharePartition, Acknowledgements]] = {}
         """By the leader that they were acquired from; no other one knows them."""
+        self._polled: dict[TopicPartition, Acknowledgements] = {}
+        """Those of `_acquired` that the last `poll` added."""
         self._names: dict[Uuid, str] = {}
         self._failing = FailingLeaders(self.cluster)
 
@@ -133,6 +135,7 @@ class ShareConsumer(ClusterUser):
         if not wanted:
             await asyncio.sleep(max_wait_ms / 1000)
             return []
+        self._polled = {}
         fetched = await asyncio.gather(
             *(self._fetch_from(leader, partitions, max_wait_ms) for leader, partitions in wanted.items())
         )
@@ -144,11 +147,9 @@ class ShareConsumer(ClusterUser):
 
     def acknowledge(self, record: ConsumedRecord, kind: AcknowledgeType) -> None:
         """Decide about a record of the last `poll`; records without a decision are accepted."""
-        for acquired in self._acquired.values():
-            for where, acknowledgements in acquired.items():
-                is_there = (self._names[where.topic_id], where.partition) == (record.topic, record.partition)
-                if is_there and record.offset in acknowledgements:
-                    acknowledgements.decide(record.offset, kind)
+        acknowledgements = self._polled.get(TopicPartition(record.topic, record.partition))
+        if acknowledgements is not None and record.offset in acknowledgements:
+            acknowledgements.decide(record.offset, kind)
 
     def rewind(self, records: Iterable[ConsumedRecord]) -> None:
         """Release ``records``, which the last `poll` returned: any member may get them."""
@@ -239,6 +240,7 @@ class ShareConsumer(ClusterUser):
             if not batch.is_control and not acquired.isdisjoint(range(batch.base_offset, batch.next_offset)):
                 records += [record for record in consumed_records(partition, batch) if record.offset in acquired]
         acknowledgements = self._acquired.setdefault(leader, {}).setdefault(where, Acknowledgements())
+        self._polled[partition] = acknowledgements
         acknowledgements.acquire(acquired, (record.offset for record in records))
         return records
 
