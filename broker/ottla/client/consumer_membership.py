@@ -89,14 +89,7 @@ class ConsumerMembership(Membership[ConsumerGroupHeartbeatRequest, ConsumerGroup
     def on_response(self, request: ConsumerGroupHeartbeatRequest, response: ConsumerGroupHeartbeatResponse) -> None:
         if request.topic_partitions is not None:
             self._reported = {each.topic_id: frozenset(each.partitions) for each in request.topic_partitions}
-        if request.subscribed_topic_names == self._topics:
-            self._must_describe = False
-        self._take(
-            member_id=response.member_id,
-            epoch=response.member_epoch,
-            heartbeat_interval_ms=response.heartbeat_interval_ms,
-            assigned=None if response.assignment is None else response.assignment.topic_partitions,
-        )
+        super().on_response(request, response)
 
     def on_fenced(self) -> None:
         super().on_fenced()

@@ -5,7 +5,7 @@ What members of consumer groups (KIP-848) and of share groups (KIP-932) have in 
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 
 from ottla.errors import ErrorCode
 from ottla.types import Uuid
@@ -18,12 +18,6 @@ LEAVE_EPOCH: Final = -1
 FENCED_CODES: Final = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 
 Partitions = Mapping[Uuid, frozenset[int]]
-
-
-class _AssignedTopic(Protocol):
-    topic_id: Uuid
-    partitions: list[int]
-
 
 RequestT = TypeVar("RequestT", bound=ConsumerGroupHeartbeatRequest | ShareGroupHeartbeatRequest)
 ResponseT = TypeVar("ResponseT", bound=ConsumerGroupHeartbeatResponse | ShareGroupHeartbeatResponse)
@@ -58,9 +52,15 @@ class Membership(ABC, Generic[RequestT, ResponseT]):
     def next_heartbeat(self) -> RequestT:
         """Return the heartbeat that is due; `on_response` or `on_failure` must be called before the next one."""
 
-    @abstractmethod
     def on_response(self, request: RequestT, response: ResponseT) -> None:
         """Take over a response without an error code."""
+        if request.subscribed_topic_names == self._topics:
+            self._must_describe = False
+        self.member_id = response.member_id or self.member_id
+        self.epoch = response.member_epoch
+        self.heartbeat_interval_ms = response.heartbeat_interval_ms
+        if response.assignment is not None:
+            self.assigned = {each.topic_id: frozenset(each.partitions) for each in response.assignment.topic_partitions}
 
     @abstractmethod
     def leave_heartbeat(self) -> RequestT:
@@ -80,18 +80,3 @@ class Membership(ABC, Generic[RequestT, ResponseT]):
         """Replace the subscription; the next heartbeat names it."""
         self._topics = list(topics)
         self._must_describe = True
-
-    def _take(
-        self,
-        *,
-        member_id: str | None,
-        epoch: int,
-        heartbeat_interval_ms: int,
-        assigned: Sequence[_AssignedTopic] | None,
-    ) -> None:
-        """Take over the fields of a response; ``assigned`` is None while the assignment stays."""
-        self.member_id = member_id or self.member_id
-        self.epoch = epoch
-        self.heartbeat_interval_ms = heartbeat_interval_ms
-        if assigned is not None:
-            self.assigned = {each.topic_id: frozenset(each.partitions) for each in assigned}

@@ -18,15 +18,5 @@ class ShareMembership(Membership[ShareGroupHeartbeatRequest, ShareGroupHeartbeat
             request.subscribed_topic_names = list(self._topics)
         return request
 
-    def on_response(self, request: ShareGroupHeartbeatRequest, response: ShareGroupHeartbeatResponse) -> None:
-        if request.subscribed_topic_names == self._topics:
-            self._must_describe = False
-        self._take(
-            member_id=response.member_id,
-            epoch=response.member_epoch,
-            heartbeat_interval_ms=response.heartbeat_interval_ms,
-            assigned=None if response.assignment is None else response.assignment.topic_partitions,
-        )
-
     def leave_heartbeat(self) -> ShareGroupHeartbeatRequest:
         return ShareGroupHeartbeatRequest(group_id=self._group_id, member_id=self.member_id, member_epoch=LEAVE_EPOCH)
