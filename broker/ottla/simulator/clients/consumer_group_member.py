@@ -11,16 +11,13 @@ Source: ConsumerHeartbeatRequestManager, ConsumerMembershipManager of Apache Kaf
 from typing import Final
 
 from ottla.client.consumer_membership import ConsumerMembership
-from ottla.client.membership import FENCED_CODES
 from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerResult
 from ottla.simulator.clients.client_host import ClientHost
-from ottla.simulator.clients.group_client import GroupClient
+from ottla.simulator.clients.group_client import REMOVED_CODES, GroupClient
 from ottla.simulator.clients.requests import offset_commit_request
-from ottla.simulator.clients.restartable_client import GROUP_KEY
 from ottla.simulator.invariants.consumer_group_invariants import ConsumerGroupInvariants
 from ottla.simulator.invariants.group_invariants import GroupInvariants
-from ottla.types import Endpoint
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.wire.messages.offset_commit import OffsetCommitResponse
 from ottla.wire.messages.offset_fetch import (
@@ -35,8 +32,6 @@ REBALANCE_TIMEOUT_MS: Final = 60_000
 HEARTBEAT_INTERVAL_MS: Final = 300
 _MISCHIEF_ONE_IN: Final = 60
 _PAUSE_MS_MAX: Final = 12_000
-_REMOVED: Final = FENCED_CODES | {ErrorCode.GROUP_ID_NOT_FOUND}
-"""A group is gone once the sessions of all its members are over and no offset is left."""
 
 
 class ConsumerGroupMember(GroupClient):
@@ -90,15 +85,7 @@ class ConsumerGroupMember(GroupClient):
             rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
         )
 
-    def _find(self) -> None:
-        if self._host.partition_count(self.topic) == 0:
-            self._host.refresh()
-            self._run_later(self._find)
-            return
-        self._find_coordinator(GROUP_KEY, self.group, self._on_found)
-
-    def _on_found(self, endpoint: Endpoint) -> None:
-        self._coordinator = endpoint
+    def _on_coordinator(self) -> None:
         # After a failure the coordinator may or may not know what the member sent last.
         self._membership.on_failure()
         self._beat()
@@ -124,7 +111,7 @@ class ConsumerGroupMember(GroupClient):
 
     def _on_heartbeat(self, response: ConsumerGroupHeartbeatResponse) -> None:
         code = response.error_code
-        if code in _REMOVED:
+        if code in REMOVED_CODES:
             self._release_all()
             self._run_later(self._beat)
             return

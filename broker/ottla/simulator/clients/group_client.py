@@ -1,16 +1,22 @@
 """Base of simulated members of groups: what a member of either protocol has, and its requests to the coordinator."""
 
 from abc import abstractmethod
+from typing import Final
 
+from ottla.client.membership import FENCED_CODES
+from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerResult
 from ottla.simulator.clients.client_host import ClientHost
-from ottla.simulator.clients.restartable_client import RestartableClient
+from ottla.simulator.clients.restartable_client import GROUP_KEY, RestartableClient
 from ottla.types import ZERO_UUID, Endpoint, Offset, Uuid
 from ottla.wire.codec import Message
 
+REMOVED_CODES: Final = FENCED_CODES | {ErrorCode.GROUP_ID_NOT_FOUND}
+"""A group is gone once the sessions of all its members are over and no offset is left."""
+
 
 class GroupClient(RestartableClient):
-    """See the module. A subclass finds the coordinator, joins, and reacts to the responses."""
+    """See the module. A subclass joins, and reacts to the responses."""
 
     retry_backoff_ms = 200
 
@@ -21,6 +27,22 @@ class GroupClient(RestartableClient):
         self.owned: dict[int, Offset] = {}
         """The offsets that it would commit next, by partition."""
         self._coordinator: Endpoint | None = None
+
+    def _find(self) -> None:
+        """Wait for the topic, then find the coordinator."""
+        if self._host.partition_count(self.topic) == 0:
+            self._host.refresh()
+            self._run_later(self._find)
+            return
+        self._find_coordinator(GROUP_KEY, self.group, self._on_found)
+
+    def _on_found(self, endpoint: Endpoint) -> None:
+        self._coordinator = endpoint
+        self._on_coordinator()
+
+    @abstractmethod
+    def _on_coordinator(self) -> None:
+        """Send the first request to a coordinator that was found."""
 
     def _ask(self, request: Message) -> None:
         assert self._coordinator is not None, "the coordinator was found"

@@ -10,9 +10,7 @@ from ottla.peers.channel import PeerResult
 from ottla.simulator.clients.client_host import ClientHost
 from ottla.simulator.clients.group_client import GroupClient
 from ottla.simulator.clients.requests import offset_commit_request
-from ottla.simulator.clients.restartable_client import GROUP_KEY
 from ottla.simulator.invariants.group_invariants import GroupInvariants
-from ottla.types import Endpoint
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from ottla.wire.messages.offset_commit import OffsetCommitResponse
@@ -50,20 +48,14 @@ class GroupMember(GroupClient):
         """Start: find the coordinator."""
         self.generation = -1
         self.owned = {}
-        self._coordinator = None
-        if self._host.partition_count(self.topic) == 0:
-            self._host.refresh()
-            self._run_later(self.start)
-            return
-        self._find_coordinator(GROUP_KEY, self.group, self._on_found)
+        self._find()
 
     @property
     def is_settled(self) -> bool:
         """Whether it is a member of a generation of the group."""
         return self.generation >= 0
 
-    def _on_found(self, endpoint: Endpoint) -> None:
-        self._coordinator = endpoint
+    def _on_coordinator(self) -> None:
         self._join()
 
     def _on_response(self, response: PeerResult) -> None:
@@ -168,7 +160,7 @@ class GroupMember(GroupClient):
         self._run_later(self._beat, HEARTBEAT_INTERVAL_MS)
 
     def _beat(self) -> None:
-        if self._coordinator is None or self.generation < 0:
+        if self.generation < 0:
             return
         self._ask(HeartbeatRequest(group_id=self.group, generation_id=self.generation, member_id=self._member_id))
 

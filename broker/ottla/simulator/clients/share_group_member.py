@@ -10,14 +10,12 @@ Source: ShareConsumeRequestManager, ShareHeartbeatRequestManager of Apache Kafka
 from typing import Final
 
 from ottla.client.acknowledgements import Acknowledgements, AcknowledgeType
-from ottla.client.membership import FENCED_CODES
 from ottla.client.share_membership import ShareMembership
 from ottla.client.share_session import FIRST_EPOCH, SharePartition, ShareSession
 from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerResult
 from ottla.simulator.clients.client_host import ClientHost
-from ottla.simulator.clients.group_client import GroupClient
-from ottla.simulator.clients.restartable_client import GROUP_KEY
+from ottla.simulator.clients.group_client import REMOVED_CODES, GroupClient
 from ottla.simulator.invariants.share_group_invariants import Decisions, ShareGroupInvariants
 from ottla.types import Endpoint, Offset
 from ottla.wire.messages.share_fetch import PartitionData, ShareFetchRequest, ShareFetchResponse
@@ -30,7 +28,6 @@ _MISCHIEF_ONE_IN: Final = 80
 _POISONED_ONE_IN: Final = 16
 """A record that is always released, until it was delivered as often as the limit allows."""
 _PAUSE_MS_MAX: Final = 12_000
-_REMOVED: Final = FENCED_CODES | {ErrorCode.GROUP_ID_NOT_FOUND}
 
 
 class _Leader:
@@ -70,15 +67,7 @@ class ShareGroupMember(GroupClient):
     def _new_membership(self) -> ShareMembership:
         return ShareMembership(group_id=self.group, member_id=f"{self.name}-{self._incarnation}", topics=[self.topic])
 
-    def _find(self) -> None:
-        if self._host.partition_count(self.topic) == 0:
-            self._host.refresh()
-            self._run_later(self._find)
-            return
-        self._find_coordinator(GROUP_KEY, self.group, self._on_found)
-
-    def _on_found(self, endpoint: Endpoint) -> None:
-        self._coordinator = endpoint
+    def _on_coordinator(self) -> None:
         self._membership.on_failure()
         self._beat()
 
@@ -91,7 +80,7 @@ class ShareGroupMember(GroupClient):
     def _on_response(self, response: PeerResult) -> None:
         if not isinstance(response, ShareGroupHeartbeatResponse):
             self._run_later(self._find)
-        elif response.error_code in _REMOVED:
+        elif response.error_code in REMOVED_CODES:
             self._membership.on_fenced()
             self._run_later(self._beat)
         elif response.error_code != ErrorCode.NONE:
