@@ -84,6 +84,13 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+class TopicIdPartition(NamedTuple):
+    """One partition by its topic's id."""
+
+    topic_id: Uuid
+    partition: int
+
+
 class OffsetAndEpoch(NamedTuple):
     """A position in a log together with the leader epoch that it belongs to."""
 

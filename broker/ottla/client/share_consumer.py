@@ -20,9 +20,9 @@ from ottla.client.errors import BrokerUnreachableError, ClientError, ConnectionL
 from ottla.client.failing_leaders import FailingLeaders
 from ottla.client.heartbeats import Heartbeats
 from ottla.client.share_membership import ShareMembership
-from ottla.client.share_session import FINAL_EPOCH, FIRST_EPOCH, SharePartition, ShareSession, acknowledge_topics
+from ottla.client.share_session import FINAL_EPOCH, FIRST_EPOCH, ShareSession, acknowledge_topics
 from ottla.errors import ErrorCode, KafkaError
-from ottla.types import Endpoint, NodeId, TopicPartition, Uuid, format_uuid
+from ottla.types import Endpoint, NodeId, TopicIdPartition, TopicPartition, Uuid, format_uuid
 from ottla.wire.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 from ottla.wire.messages.share_fetch import AcknowledgementBatch, PartitionData, ShareFetchRequest, ShareFetchResponse
 from ottla.wire.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
@@ -49,7 +49,7 @@ _SEARCH_AGAIN: Final = frozenset(
     }
 )
 _NO_RESPONSE: Final = (BrokerUnreachableError, ConnectionLostError, RequestTimeoutError)
-_Batches = dict[SharePartition, list[AcknowledgementBatch]]
+_Batches = dict[TopicIdPartition, list[AcknowledgementBatch]]
 
 
 class ShareConsumer(ClusterUser):
@@ -90,7 +90,7 @@ class ShareConsumer(ClusterUser):
         )
         self._sender = Heartbeats(self.cluster, group_id, self._membership, ShareGroupHeartbeatResponse)
         self._sessions: dict[NodeId, ShareSession] = {}
-        self._acquired: dict[NodeId, dict[SharePartition, Acknowledgements]] = {}
+        self._acquired: dict[NodeId, dict[TopicIdPartition, Acknowledgements]] = {}
         """By the leader that they were acquired from; no other one knows them."""
         self._polled: dict[TopicPartition, Acknowledgements] = {}
         """Those of `_acquired` that the last `poll` added."""
@@ -156,24 +156,26 @@ class ShareConsumer(ClusterUser):
         for record in records:
             self.acknowledge(record, AcknowledgeType.RELEASE)
 
-    async def _by_leader(self) -> dict[NodeId, set[SharePartition]]:
+    async def _by_leader(self) -> dict[NodeId, set[TopicIdPartition]]:
         assigned = self._membership.assigned
         self._names |= await self.cluster.topic_names(assigned)
-        wanted: dict[NodeId, set[SharePartition]] = {}
+        wanted: dict[NodeId, set[TopicIdPartition]] = {}
         for topic_id, numbers in assigned.items():
             name = self._names.get(topic_id)
             if name is None:
                 continue
             for number in numbers:
                 leader = await self.cluster.leader(TopicPartition(name, number))
-                wanted.setdefault(leader, set()).add(SharePartition(topic_id, number))
+                wanted.setdefault(leader, set()).add(TopicIdPartition(topic_id, number))
         return wanted
 
     def _take_acknowledgements(self, leader: NodeId) -> _Batches:
         acquired = self._acquired.pop(leader, {})
         return {where: batches for where, each in acquired.items() if (batches := each.take())}
 
-    async def _fetch_from(self, leader: NodeId, wanted: set[SharePartition], max_wait_ms: int) -> list[ConsumedRecord]:
+    async def _fetch_from(
+        self, leader: NodeId, wanted: set[TopicIdPartition], max_wait_ms: int
+    ) -> list[ConsumedRecord]:
         session = self._sessions.setdefault(leader, ShareSession())
         acknowledged = self._take_acknowledgements(leader) if session.epoch != FIRST_EPOCH else {}
         topics, removed = session.fetch_topics(wanted, acknowledged)
@@ -216,10 +218,10 @@ class ShareConsumer(ClusterUser):
         records: list[ConsumedRecord] = []
         for topic in response.responses:
             for entry in topic.partitions:
-                records += await self._take(leader, SharePartition(topic.topic_id, entry.partition_index), entry)
+                records += await self._take(leader, TopicIdPartition(topic.topic_id, entry.partition_index), entry)
         return records
 
-    async def _take(self, leader: NodeId, where: SharePartition, entry: PartitionData) -> list[ConsumedRecord]:
+    async def _take(self, leader: NodeId, where: TopicIdPartition, entry: PartitionData) -> list[ConsumedRecord]:
         name = self._names[where.topic_id]
         self._note_rejected(name, where.partition, entry.acknowledge_error_code)
         if entry.error_code in _SEARCH_AGAIN:
@@ -244,7 +246,7 @@ class ShareConsumer(ClusterUser):
         acknowledgements.acquire(acquired, (record.offset for record in records))
         return records
 
-    def _note_all_rejected(self, acknowledged: Iterable[SharePartition], code: int) -> None:
+    def _note_all_rejected(self, acknowledged: Iterable[TopicIdPartition], code: int) -> None:
         for where in acknowledged:
             self._note_rejected(self._names[where.topic_id], where.partition, code)
 
@@ -254,7 +256,7 @@ class ShareConsumer(ClusterUser):
 
     # --- acknowledging -------------------------------------------------------------------------------------------
 
-    async def _acknowledge_elsewhere(self, wanted: "dict[NodeId, set[SharePartition]]") -> None:
+    async def _acknowledge_elsewhere(self, wanted: dict[NodeId, set[TopicIdPartition]]) -> None:
         """Acknowledge records that were acquired from leaders, or of partitions, that are not fetched any more."""
         for leader, acquired in list(self._acquired.items()):
             if not acquired.keys() <= wanted.get(leader, set()):

@@ -6,9 +6,9 @@ Source: ShareSessionHandler (Kafka 4.3).
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
-from ottla.types import Uuid
+from ottla.types import TopicIdPartition, Uuid
 from ottla.wire.messages.share_acknowledge import AcknowledgementBatch as AcknowledgedBatch
 from ottla.wire.messages.share_acknowledge import AcknowledgePartition, AcknowledgeTopic
 from ottla.wire.messages.share_fetch import AcknowledgementBatch, FetchPartition, FetchTopic, ForgottenTopic
@@ -18,19 +18,12 @@ FINAL_EPOCH: Final = -1
 _EPOCH_MAX: Final = 2**31 - 1
 
 
-class SharePartition(NamedTuple):
-    """A partition as requests name it."""
-
-    topic_id: Uuid
-    partition: int
-
-
 class ShareSession:
     """See the module; ``epoch`` is that of the next request, and `FIRST_EPOCH` as long as the leader has no session."""
 
     def __init__(self) -> None:
         self.epoch = FIRST_EPOCH
-        self._known: set[SharePartition] = set()
+        self._known: set[TopicIdPartition] = set()
 
     def on_success(self) -> None:
         """Note that the leader has carried out the request with ``epoch``."""
@@ -43,8 +36,8 @@ class ShareSession:
 
     def fetch_topics(
         self,
-        wanted: set[SharePartition],
-        acknowledged: Mapping[SharePartition, list[AcknowledgementBatch]],
+        wanted: set[TopicIdPartition],
+        acknowledged: Mapping[TopicIdPartition, list[AcknowledgementBatch]],
     ) -> tuple[list[FetchTopic], list[ForgottenTopic]]:
         """Return the topics and the ``forgotten_topics_data`` of a ShareFetch for the partitions in ``wanted``."""
         named = sorted((wanted - self._known) | acknowledged.keys())
@@ -67,7 +60,7 @@ class ShareSession:
         return topics, removed
 
 
-def acknowledge_topics(acknowledged: Mapping[SharePartition, list[AcknowledgementBatch]]) -> list[AcknowledgeTopic]:
+def acknowledge_topics(acknowledged: Mapping[TopicIdPartition, list[AcknowledgementBatch]]) -> list[AcknowledgeTopic]:
     """Return the topics of a ShareAcknowledge."""
     return [
         AcknowledgeTopic(
@@ -91,8 +84,8 @@ def acknowledge_topics(acknowledged: Mapping[SharePartition, list[Acknowledgemen
     ]
 
 
-def _by_topic(partitions: Iterable[SharePartition]) -> list[tuple[Uuid, list[SharePartition]]]:
-    by_topic: dict[Uuid, list[SharePartition]] = {}
+def _by_topic(partitions: Iterable[TopicIdPartition]) -> list[tuple[Uuid, list[TopicIdPartition]]]:
+    by_topic: dict[Uuid, list[TopicIdPartition]] = {}
     for each in partitions:
         by_topic.setdefault(each.topic_id, []).append(each)
     return list(by_topic.items())

@@ -16,11 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ottla.controller.heartbeats import BrokerHeartbeats
-from ottla.controller.partition_index import TopicIdPartition
 from ottla.controller.state import ControllerState
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.topics import NO_LEADER, PartitionRegistration
-from ottla.types import NodeId, Offset
+from ottla.types import NodeId, Offset, TopicIdPartition
 from ottla.wire.messages.metadata_log import PartitionChangeRecord
 
 

@@ -9,12 +9,12 @@ from typing import NamedTuple
 from ottla.controller.configs import ConfigControl
 from ottla.controller.last_known_leaders import LastKnownLeaders
 from ottla.controller.partition_change import Election, PartitionChange
-from ottla.controller.partition_index import NOWHERE, TopicIdPartition
+from ottla.controller.partition_index import NOWHERE
 from ottla.controller.state import ControllerState
 from ottla.metadata.cluster import DIRECTORY_UNASSIGNED
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.topics import NO_LEADER, TopicImage
-from ottla.types import NodeId, Uuid
+from ottla.types import NodeId, TopicIdPartition, Uuid
 
 NO_BROKER = -1
 

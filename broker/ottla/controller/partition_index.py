@@ -6,18 +6,10 @@ Source: BrokersToIsrs, BrokersToElrs and imbalancedPartitions of Apache Kafka's 
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from ottla.metadata.topics import PartitionRegistration
-from ottla.types import NodeId, Uuid
-
-
-class TopicIdPartition(NamedTuple):
-    """One partition by its topic's id."""
-
-    topic_id: Uuid
-    partition: int
-
+from ottla.types import NodeId, TopicIdPartition, Uuid
 
 PartitionSet: TypeAlias = dict[TopicIdPartition, None]
 """Ordered by insertion, so that two controllers that replayed the same log see the same order."""

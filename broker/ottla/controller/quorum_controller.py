@@ -18,7 +18,6 @@ from ottla.controller.controls import Controls
 from ottla.controller.decision_queue import DecisionQueue
 from ottla.controller.features import min_isr_records
 from ottla.controller.metrics import ControllerCounters, ControllerMetrics, controller_metrics
-from ottla.controller.partition_index import TopicIdPartition
 from ottla.controller.pings import PingBroker
 from ottla.controller.probes import ProbeBroker
 from ottla.controller.result import ControllerResult
@@ -43,7 +42,7 @@ from ottla.raft.records import Batch, LeaderAndEpoch
 from ottla.raft.snapshot import SnapshotReader
 from ottla.security.delegation_tokens import DelegationTokens
 from ottla.security.quotas.mutations import Mutations
-from ottla.types import LeaderEpoch, NodeId, Offset, Uuid
+from ottla.types import LeaderEpoch, NodeId, Offset, TopicIdPartition, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages import metadata_log
 

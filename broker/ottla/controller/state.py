@@ -9,14 +9,14 @@ Source: the timeline data structures of Apache Kafka's controller, which images 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ottla.controller.partition_index import NOWHERE, PartitionIndex, TopicIdPartition
+from ottla.controller.partition_index import NOWHERE, PartitionIndex
 from ottla.errors import ErrorCode, KafkaError
 from ottla.metadata.cluster import BrokerRegistration
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, Provenance
 from ottla.metadata.loader import BatchReplayer
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.topics import NO_LEADER, PartitionRegistration, TopicImage, TopicsDelta
-from ottla.types import NodeId, Offset, Uuid
+from ottla.types import NodeId, Offset, TopicIdPartition, Uuid
 
 
 class Position(NamedTuple):

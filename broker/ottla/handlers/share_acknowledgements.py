@@ -13,9 +13,8 @@ from ottla.purgatory.steps import Steps
 from ottla.replication.partition import Partition
 from ottla.share_partitions.manager import SharePartitionManager
 from ottla.share_partitions.share_partition import AcknowledgementBatch
-from ottla.share_partitions.share_session_cache import SharedTopicPartition
 from ottla.share_state.persister import SharePartitionKey, StateResult
-from ottla.types import TopicPartition, Uuid
+from ottla.types import TopicIdPartition, TopicPartition, Uuid
 from ottla.wire.acl_codes import Operation
 
 MEMBER_ID_MAX: Final = 36
@@ -61,7 +60,7 @@ class SharedPartition(NamedTuple):
     key: SharePartitionKey
 
 
-Acknowledged = dict[SharedTopicPartition, Delayed[StateResult]]
+Acknowledged = dict[TopicIdPartition, Delayed[StateResult]]
 
 
 def require_manager(context: RequestContext) -> SharePartitionManager:
@@ -89,7 +88,7 @@ def require_member(context: RequestContext, group_id: str | None, member_id: str
         raise KafkaError(ErrorCode.INVALID_REQUEST)
 
 
-def find_partition(context: RequestContext, group_id: str, wanted: SharedTopicPartition) -> SharedPartition:
+def find_partition(context: RequestContext, group_id: str, wanted: TopicIdPartition) -> SharedPartition:
     """Return the partition that a client names by topic id.
 
     Raises:
@@ -117,7 +116,7 @@ def acknowledge(
         for sent in topic.partitions:
             if not sent.acknowledgement_batches:
                 continue
-            wanted = SharedTopicPartition(topic.topic_id, sent.partition_index)
+            wanted = TopicIdPartition(topic.topic_id, sent.partition_index)
             try:
                 batches = yield from _checked(
                     sent.acknowledgement_batches, supports_renew=supports_renew, allows_renew=is_renew
@@ -133,7 +132,7 @@ def _acknowledge_partition(
     context: RequestContext,
     group_id: str,
     member_id: str,
-    wanted: SharedTopicPartition,
+    wanted: TopicIdPartition,
     batches: list[AcknowledgementBatch],
 ) -> Steps[Delayed[StateResult]]:
     partition, key = find_partition(context, group_id, wanted)

@@ -29,12 +29,11 @@ from ottla.share_partitions.share_partition import SharePartition
 from ottla.share_partitions.share_session_cache import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
-    SharedTopicPartition,
     ShareSession,
     ShareSessionKey,
 )
 from ottla.share_state.persister import SharePartitionKey, StateResult
-from ottla.types import Offset
+from ottla.types import Offset, TopicIdPartition
 from ottla.wire.messages.share_fetch import (
     AcquiredRecords,
     PartitionData,
@@ -89,16 +88,16 @@ def share_fetch(context: RequestContext, request: ShareFetchRequest) -> Steps[Ha
 class _SentPartitions(NamedTuple):
     """The partitions of the request."""
 
-    partitions: list[SharedTopicPartition]
+    partitions: list[TopicIdPartition]
     has_acknowledgements: bool
 
 
 def _sent_partitions(request: ShareFetchRequest) -> Steps[_SentPartitions]:
-    partitions: list[SharedTopicPartition] = []
+    partitions: list[TopicIdPartition] = []
     has_acknowledgements = False
     for topic in request.topics:
         for batch in batches(topic.partitions, _PARTITIONS_PER_STEP):
-            partitions += [SharedTopicPartition(topic.topic_id, part.partition_index) for part in batch]
+            partitions += [TopicIdPartition(topic.topic_id, part.partition_index) for part in batch]
             has_acknowledgements = has_acknowledgements or any(part.acknowledgement_batches for part in batch)
             yield None
     return _SentPartitions(partitions, has_acknowledgements)
@@ -138,7 +137,7 @@ def _update_session(
     manager: SharePartitionManager,
     session: ShareSession,
     request: ShareFetchRequest,
-    added: list[SharedTopicPartition],
+    added: list[TopicIdPartition],
 ) -> Steps[None]:
     if request.share_session_epoch == FINAL_EPOCH:
         return
@@ -149,7 +148,7 @@ def _update_session(
         return
     for topic in request.forgotten_topics_data:
         for numbers in batches(topic.partitions, _PARTITIONS_PER_STEP):
-            manager.sessions.update(session, (), [SharedTopicPartition(topic.topic_id, number) for number in numbers])
+            manager.sessions.update(session, (), [TopicIdPartition(topic.topic_id, number) for number in numbers])
             yield None
 
 
@@ -207,7 +206,7 @@ def _new_round(
     group_id, member_id = session.key
     services = context.services
 
-    def find(wanted: SharedTopicPartition) -> tuple[Partition, SharePartition]:
+    def find(wanted: TopicIdPartition) -> tuple[Partition, SharePartition]:
         partition, key = find_partition(context, group_id, wanted)
         share_partition = manager.find(key, partition)
         if share_partition is None:
@@ -274,7 +273,7 @@ def _response(
     return response
 
 
-def _partition_data(wanted: SharedTopicPartition, found: FetchedShare, acknowledged: StateResult) -> PartitionData:
+def _partition_data(wanted: TopicIdPartition, found: FetchedShare, acknowledged: StateResult) -> PartitionData:
     return PartitionData(
         partition_index=wanted.partition,
         error_code=found.error,

@@ -20,10 +20,9 @@ from ottla.replication.partition import Partition
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.share_partitions.acquisition import AcquiredRange, LogBatch
 from ottla.share_partitions.share_partition import SharePartition, SharePartitionState
-from ottla.share_partitions.share_session_cache import SharedTopicPartition
 from ottla.share_partitions.share_waiters import ShareWaiters
 from ottla.share_state.persister import SharePartitionKey
-from ottla.types import Offset
+from ottla.types import Offset, TopicIdPartition
 from ottla.wire.records import AbortedTransactions, RecordBatch, iterate_batches
 
 TRIED_MAX: Final = 64
@@ -65,11 +64,11 @@ class ShareFetchRound:
         replicas: ReplicaManager,
         waiters: ShareWaiters,
         limits: ShareFetchLimits,
-        partitions: list[SharedTopicPartition],
-        find: Callable[[SharedTopicPartition], tuple[Partition, SharePartition]],
+        partitions: list[TopicIdPartition],
+        find: Callable[[TopicIdPartition], tuple[Partition, SharePartition]],
         now_ms: Callable[[], int],
     ) -> None:
-        self.fetched: dict[SharedTopicPartition, FetchedShare] = {}
+        self.fetched: dict[TopicIdPartition, FetchedShare] = {}
         self._replicas = replicas
         self._waiters = waiters
         self._limits = limits._replace(max_bytes=min(limits.max_bytes, _ROUND_BYTES_MAX))
@@ -78,16 +77,16 @@ class ShareFetchRound:
         self._now_ms = now_ms
         self._records = 0
         self._size_bytes = 0
-        self._readable: dict[SharedTopicPartition, int] = {}
+        self._readable: dict[TopicIdPartition, int] = {}
         """Bytes of what could be acquired, while that is below min_bytes."""
-        self._watched: dict[SharedTopicPartition, SharePartitionKey] = {}
-        self._woken: dict[SharedTopicPartition, None] = {}
+        self._watched: dict[TopicIdPartition, SharePartitionKey] = {}
+        self._woken: dict[TopicIdPartition, None] = {}
 
     def run(self, deadline_ms: int) -> Steps[None]:
         """Try all partitions in slices, then those that change, until there is something, or until the deadline."""
         if not self._partitions or self._limits.records_max <= 0 or self._limits.max_bytes <= 0:
             return
-        wanted: list[SharedTopicPartition] = self._partitions
+        wanted: list[TopicIdPartition] = self._partitions
         try:
             while True:
                 is_late = self._now_ms() >= deadline_ms
@@ -104,10 +103,10 @@ class ShareFetchRound:
 
     def wake(self, key: SharePartitionKey) -> None:
         """Try a partition that has changed."""
-        self._woken[SharedTopicPartition(key.topic_id, key.partition)] = None
+        self._woken[TopicIdPartition(key.topic_id, key.partition)] = None
         self._replicas.fetch_purgatory.check(self)
 
-    def _watch(self, wanted: list[SharedTopicPartition]) -> Steps[None]:
+    def _watch(self, wanted: list[TopicIdPartition]) -> Steps[None]:
         for number, each in enumerate(wanted, 1):
             is_watched = each in self._watched and self._waiters.watches(self._watched[each], self)
             if each not in self.fetched and not is_watched:
@@ -137,7 +136,7 @@ class ShareFetchRound:
     def _is_enough(self) -> bool:
         return self._records > 0 or len(self.fetched) == len(self._partitions)
 
-    def _try(self, wanted: list[SharedTopicPartition], *, is_late: bool) -> Steps[None]:
+    def _try(self, wanted: list[TopicIdPartition], *, is_late: bool) -> Steps[None]:
         """Acquire of these, unless that is below min_bytes with those before."""
         needs_size = self._limits.min_bytes > 1 and not is_late
         if needs_size:
@@ -152,7 +151,7 @@ class ShareFetchRound:
         self._readable.clear()
         self._note_tried(wanted)
 
-    def _note_tried(self, wanted: list[SharedTopicPartition]) -> None:
+    def _note_tried(self, wanted: list[TopicIdPartition]) -> None:
         if self._watched:
             for each in wanted:
                 if each in self._watched:
@@ -161,7 +160,7 @@ class ShareFetchRound:
     def _is_full(self) -> bool:
         return self._records >= self._limits.records_max or self._size_bytes >= self._limits.max_bytes
 
-    def _measure(self, wanted: list[SharedTopicPartition]) -> Steps[None]:
+    def _measure(self, wanted: list[TopicIdPartition]) -> Steps[None]:
         """Note how much could be read of each."""
         for number, each in enumerate(wanted, 1):
             self._readable.pop(each, None)
@@ -171,7 +170,7 @@ class ShareFetchRound:
             if number % _PER_STEP == 0:
                 yield None
 
-    def _read(self, each: SharedTopicPartition) -> tuple[Partition, SharePartition, LogSlice] | None:
+    def _read(self, each: TopicIdPartition) -> tuple[Partition, SharePartition, LogSlice] | None:
         try:
             partition, share_partition = self._find(each)
             partition.require_leadership(-1)
@@ -192,7 +191,7 @@ class ShareFetchRound:
             return None
         return None if log_slice.records is None else (partition, share_partition, log_slice)
 
-    def _acquire(self, each: SharedTopicPartition) -> Steps[None]:
+    def _acquire(self, each: TopicIdPartition) -> Steps[None]:
         read = self._read(each)
         if read is None:
             return

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.ports import ConnectionId
-from ottla.types import Uuid
+from ottla.types import TopicIdPartition
 
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
@@ -28,13 +28,6 @@ class ShareSessionKey(NamedTuple):
     member_id: str
 
 
-class SharedTopicPartition(NamedTuple):
-    """A partition of a session."""
-
-    topic_id: Uuid
-    partition: int
-
-
 class ShareSession:
     """The session of one member; ``epoch`` is that of its next request."""
 
@@ -44,7 +37,7 @@ class ShareSession:
         self.key = key
         self.connection = connection
         self.epoch = 1
-        self.partitions: dict[SharedTopicPartition, None] = {}
+        self.partitions: dict[TopicIdPartition, None] = {}
 
 
 class ShareSessionCache:
@@ -106,8 +99,8 @@ class ShareSessionCache:
     def update(
         self,
         session: ShareSession,
-        added: Collection[SharedTopicPartition],
-        removed: Iterable[SharedTopicPartition] = (),
+        added: Collection[TopicIdPartition],
+        removed: Iterable[TopicIdPartition] = (),
     ) -> None:
         """Change the partitions of a session.
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ottla.config.resource_type import ConfigResourceType
-from ottla.controller.partition_index import PartitionIndex, TopicIdPartition
+from ottla.controller.partition_index import PartitionIndex
 from ottla.controller.state import ControllerState
 from ottla.errors import ErrorCode, KafkaError
 from ottla.metadata.metadata_version import SUPPORTED_FEATURES
@@ -17,6 +17,7 @@ from ottla.metadata.records import MetadataRecord
 from ottla.peers.channel import PeerFailure
 from ottla.purgatory import Delayed
 from ottla.raft.records import Batch
+from ottla.types import TopicIdPartition
 from ottla.wire.messages import metadata_log as log
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest

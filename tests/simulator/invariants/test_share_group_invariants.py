@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from ottla.client.acknowledgements import AcknowledgeType
-from ottla.client.share_session import SharePartition
 from ottla.simulator.invariants.ledger import InvariantViolation, PartitionKey, PartitionLedger
 from ottla.simulator.invariants.share_group_invariants import (
     DELIVERY_COUNT_LIMIT,
@@ -14,9 +13,9 @@ from ottla.simulator.invariants.share_group_invariants import (
     ShareGroupInvariants,
 )
 from ottla.simulator.world.clock import SimulatedClock
-from ottla.types import SHARE_GROUP_STATE_TOPIC, Uuid
+from ottla.types import SHARE_GROUP_STATE_TOPIC, TopicIdPartition, Uuid
 
-WHERE = SharePartition(Uuid(b"t" * 16), 0)
+WHERE = TopicIdPartition(Uuid(b"t" * 16), 0)
 ACCEPT, RELEASE = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE
 
 

@@ -11,13 +11,13 @@ from typing import Final
 
 from ottla.client.acknowledgements import Acknowledgements, AcknowledgeType
 from ottla.client.share_membership import ShareMembership
-from ottla.client.share_session import FIRST_EPOCH, SharePartition, ShareSession
+from ottla.client.share_session import FIRST_EPOCH, ShareSession
 from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerResult
 from ottla.simulator.clients.client_host import ClientHost
 from ottla.simulator.clients.group_client import REMOVED_CODES, GroupClient
 from ottla.simulator.invariants.share_group_invariants import Decisions, ShareGroupInvariants
-from ottla.types import Endpoint, Offset
+from ottla.types import Endpoint, Offset, TopicIdPartition
 from ottla.wire.messages.share_fetch import PartitionData, ShareFetchRequest, ShareFetchResponse
 from ottla.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
@@ -35,8 +35,8 @@ class _Leader:
 
     def __init__(self) -> None:
         self.session = ShareSession()
-        self.acquired: dict[SharePartition, Acknowledgements] = {}
-        self.decisions: dict[SharePartition, Decisions] = {}
+        self.acquired: dict[TopicIdPartition, Acknowledgements] = {}
+        self.decisions: dict[TopicIdPartition, Decisions] = {}
         self.acquired_ms = 0
         """When they were requested."""
 
@@ -104,19 +104,19 @@ class ShareGroupMember(GroupClient):
 
     def _fetch(self) -> None:
         """Fetch from one leader the partitions that it leads, with the acknowledgements of what it gave before."""
-        by_leader: dict[Endpoint, set[SharePartition]] = {}
+        by_leader: dict[Endpoint, set[TopicIdPartition]] = {}
         for topic_id, numbers in self._membership.assigned.items():
             for number in numbers:
                 target = self._host.target(self.topic, number)
                 if target is not None:
-                    by_leader.setdefault(target.endpoint, set()).add(SharePartition(topic_id, number))
+                    by_leader.setdefault(target.endpoint, set()).add(TopicIdPartition(topic_id, number))
         endpoints = sorted(by_leader.keys() | self._leaders.keys())
         if not endpoints:
             self._continue()
             return
         endpoint = endpoints[self._host.random.randrange(len(endpoints))]
         leader = self._leaders.setdefault(endpoint, _Leader())
-        decisions: dict[SharePartition, Decisions] = {}
+        decisions: dict[TopicIdPartition, Decisions] = {}
         acknowledged = {}
         if leader.session.epoch != FIRST_EPOCH:
             decisions, leader.decisions = leader.decisions, {}
@@ -150,8 +150,8 @@ class ShareGroupMember(GroupClient):
     def _on_fetched(
         self,
         leader: _Leader,
-        wanted: set[SharePartition],
-        decisions: dict[SharePartition, Decisions],
+        wanted: set[TopicIdPartition],
+        decisions: dict[TopicIdPartition, Decisions],
         acquired_ms: int,
         response: PeerResult,
     ) -> None:
@@ -169,14 +169,14 @@ class ShareGroupMember(GroupClient):
         leader.session.on_success()
         for topic in response.responses:
             for entry in topic.partitions:
-                where = SharePartition(topic.topic_id, entry.partition_index)
+                where = TopicIdPartition(topic.topic_id, entry.partition_index)
                 decided = decisions.get(where)
                 if decided is not None and entry.acknowledge_error_code == ErrorCode.NONE:
                     self._invariants.on_acknowledged(self.group, where, decided, acquired_ms=acquired_ms)
                 self._take(leader, where, entry)
         self._continue()
 
-    def _take(self, leader: _Leader, where: SharePartition, entry: PartitionData) -> None:
+    def _take(self, leader: _Leader, where: TopicIdPartition, entry: PartitionData) -> None:
         if entry.error_code != ErrorCode.NONE:
             self._host.refresh()
             return

@@ -9,11 +9,10 @@ acquired again by another member, if its lock times out or its leader changes: a
 from collections.abc import Iterable
 
 from ottla.client.acknowledgements import AcknowledgeType
-from ottla.client.share_session import SharePartition
 from ottla.ports import Clock
 from ottla.simulator.invariants.ledger import InvariantViolation
 from ottla.simulator.invariants.state_observer import StateObserver
-from ottla.types import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, Offset
+from ottla.types import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, Offset, TopicIdPartition
 
 DELIVERY_COUNT_LIMIT = 5
 """``group.share.delivery.count.limit``, Kafka's default."""
@@ -51,12 +50,12 @@ class ShareGroupInvariants:
     def __init__(self, state_observer: StateObserver, clock: Clock) -> None:
         self._state_observer = state_observer
         self._clock = clock
-        self._partitions: dict[tuple[str, SharePartition], _Deliveries] = {}
+        self._partitions: dict[tuple[str, TopicIdPartition], _Deliveries] = {}
 
     def on_acquired(
         self,
         group: str,
-        where: SharePartition,
+        where: TopicIdPartition,
         offsets: Iterable[Offset],
         *,
         delivery_count: int,
@@ -81,16 +80,16 @@ class ShareGroupInvariants:
             partition.delivery_counts[offset] = delivery_count
             partition.in_doubt.discard(offset)
 
-    def on_acknowledgements_sent(self, group: str, where: SharePartition, decisions: Decisions) -> None:
+    def on_acknowledgements_sent(self, group: str, where: TopicIdPartition, decisions: Decisions) -> None:
         """A member sends these decisions."""
         partition = self._partition(group, where)
         partition.in_doubt.update(offset for offset, kind in decisions.items() if kind in _FINAL)
 
-    def on_response_lost(self, group: str, where: SharePartition) -> None:
+    def on_response_lost(self, group: str, where: TopicIdPartition) -> None:
         """A request for records had no response: some may have been acquired for it."""
         self._partition(group, where).lost_responses += 1
 
-    def on_acknowledged(self, group: str, where: SharePartition, decisions: Decisions, *, acquired_ms: int) -> None:
+    def on_acknowledged(self, group: str, where: TopicIdPartition, decisions: Decisions, *, acquired_ms: int) -> None:
         """A leader has confirmed these decisions about records that were requested at ``acquired_ms``."""
         partition = self._partition(group, where)
         now_ms = self._clock.monotonic_ms()
@@ -100,7 +99,7 @@ class ShareGroupInvariants:
             if kind in _FINAL:
                 partition.finished_ms.setdefault(offset, now_ms)
 
-    def unfinished(self, group: str, where: SharePartition) -> list[Offset]:
+    def unfinished(self, group: str, where: TopicIdPartition) -> list[Offset]:
         """Return the committed offsets that are still to be delivered; none if the group may have lost something."""
         ledger = self._state_observer.ledger.find(*where)
         if ledger is None or self._is_excused(where):
@@ -114,10 +113,10 @@ class ShareGroupInvariants:
             and not partition.may_be_tried_enough(offset)
         ]
 
-    def _partition(self, group: str, where: SharePartition) -> _Deliveries:
+    def _partition(self, group: str, where: TopicIdPartition) -> _Deliveries:
         return self._partitions.setdefault((group, where), _Deliveries())
 
-    def _is_excused(self, where: SharePartition) -> bool:
+    def _is_excused(self, where: TopicIdPartition) -> bool:
         """Whether the groups, the share state or the records may have lost something: a new group begins again."""
         return any(
             ledger.is_excused

@@ -1,6 +1,5 @@
 """`ShareGroupWorkload`: the members of a run's share group (KIP-932)."""
 
-from ottla.client.share_session import SharePartition
 from ottla.config.resource_type import ConfigResourceType
 from ottla.peers.channel import PeerResult
 from ottla.simulator.clients.client_host import ClientHost
@@ -10,6 +9,7 @@ from ottla.simulator.invariants.state_observer import StateObserver
 from ottla.simulator.runs.plan import Plan
 from ottla.simulator.world.cluster import Cluster
 from ottla.simulator.world.random_source import SeededRandom
+from ottla.types import TopicIdPartition
 from ottla.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -63,5 +63,5 @@ class ShareGroupWorkload:
         if not self._members:
             return True
         topic = self._state_observer.image.topics.by_name[self._topic]
-        partitions = [SharePartition(topic.topic_id, number) for number in topic.partitions]
+        partitions = [TopicIdPartition(topic.topic_id, number) for number in topic.partitions]
         return not any(self._invariants.unfinished(GROUP, each) for each in partitions)
