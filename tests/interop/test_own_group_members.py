@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from jvm_kafka import kafka_command, kafka_libs
 
-from ottla.client.acknowledgements import AcknowledgeType
 from ottla.client.admin import AdminClient
 from ottla.client.cluster import Cluster
 from ottla.client.consumer import ConsumedRecord
@@ -21,6 +20,7 @@ from ottla.client.producer import Producer
 from ottla.client.share_consumer import ShareConsumer
 from ottla.config.resource_type import ConfigResourceType
 from ottla.types import TopicPartition, Uuid, format_uuid
+from ottla.wire.acknowledge_type import AcknowledgeType
 from ottla.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
 RECORDS = 40

@@ -1,26 +1,13 @@
-"""`Acknowledgements`: what a member of a share group says about the records that it has acquired (KIP-932).
+"""`Acknowledgements`: a share group member's acknowledgements of the records that it has acquired (KIP-932).
 
 Source: Acknowledgements, AcknowledgementBatch (Kafka 4.3).
 """
 
 from collections.abc import Iterable
-from enum import IntEnum
 
 from ottla.types import Offset
+from ottla.wire.acknowledge_type import AcknowledgeType
 from ottla.wire.messages.share_fetch import AcknowledgementBatch
-
-
-class AcknowledgeType(IntEnum):
-    """What becomes of an acquired record."""
-
-    GAP = 0
-    """There is no record at the offset: it was compacted, aborted or is a control record."""
-    ACCEPT = 1
-    """It was processed."""
-    RELEASE = 2
-    """It is delivered again, to any member, unless it has been delivered too often."""
-    REJECT = 3
-    """It is not delivered again."""
 
 
 class Acknowledgements:

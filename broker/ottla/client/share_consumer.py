@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ottla.client.acknowledgements import Acknowledgements, AcknowledgeType
+from ottla.client.acknowledgements import Acknowledgements
 from ottla.client.cluster import BACKOFF_FIRST_S, Cluster
 from ottla.client.cluster_user import ClusterUser
 from ottla.client.consumer import FETCH_SIZE_BYTES_MAX, ConsumedRecord, consumed_records
@@ -23,6 +23,7 @@ from ottla.client.share_membership import ShareMembership
 from ottla.client.share_session import FINAL_EPOCH, FIRST_EPOCH, ShareSession, acknowledge_topics
 from ottla.errors import ErrorCode, KafkaError
 from ottla.types import Endpoint, NodeId, TopicIdPartition, TopicPartition, Uuid, format_uuid
+from ottla.wire.acknowledge_type import AcknowledgeType
 from ottla.wire.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 from ottla.wire.messages.share_fetch import AcknowledgementBatch, PartitionData, ShareFetchRequest, ShareFetchResponse
 from ottla.wire.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
@@ -146,7 +147,11 @@ class ShareConsumer(ClusterUser):
         return records
 
     def acknowledge(self, record: ConsumedRecord, kind: AcknowledgeType) -> None:
-        """Decide about a record of the last `poll`; records without a decision are accepted."""
+        """Decide about a record of the last `poll`; records without a decision are accepted.
+
+        RENEW is not supported: a request that renews locks fetches nothing.
+        """
+        assert kind is not AcknowledgeType.RENEW, "this member does not renew acquisition locks"
         acknowledgements = self._polled.get(TopicPartition(record.topic, record.partition))
         if acknowledgements is not None and record.offset in acknowledgements:
             acknowledgements.decide(record.offset, kind)

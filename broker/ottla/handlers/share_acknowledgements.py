@@ -15,6 +15,7 @@ from ottla.share_partitions.manager import SharePartitionManager
 from ottla.share_partitions.share_partition import AcknowledgementBatch
 from ottla.share_state.persister import SharePartitionKey, StateResult
 from ottla.types import TopicIdPartition, TopicPartition, Uuid
+from ottla.wire.acknowledge_type import AcknowledgeType
 from ottla.wire.acl_codes import Operation
 
 MEMBER_ID_MAX: Final = 36
@@ -22,7 +23,6 @@ LISTED_PER_STEP: Final = 32
 """Partitions of a response."""
 MOVED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 """Errors with which a response names the leader."""
-_RENEW: Final = 4
 _FIRST_VERSION_WITH_RENEW: Final = 2
 _TYPES_PER_STEP: Final = 256
 
@@ -152,14 +152,14 @@ def _checked(
     Raises:
         KafkaError: INVALID_REQUEST: ranges out of order, or types that do not fit them or do not exist.
     """
-    type_max = _RENEW if supports_renew else _RENEW - 1
+    type_max = AcknowledgeType.RENEW if supports_renew else AcknowledgeType.REJECT
     previous_last, batches = -1, []
     for number, batch in enumerate(sent, 1):
         types, size = batch.acknowledge_types, batch.last_offset - batch.first_offset + 1
         is_in_order = batch.first_offset <= batch.last_offset and batch.first_offset >= previous_last
         if not is_in_order or not types or (len(types) > 1 and len(types) != size):
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        if min(types) < 0 or max(types) > type_max or (not allows_renew and _RENEW in types):
+        if min(types) < 0 or max(types) > type_max or (not allows_renew and AcknowledgeType.RENEW in types):
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         previous_last = batch.last_offset
         batches.append(AcknowledgementBatch(batch.first_offset, batch.last_offset, bytes(types)))

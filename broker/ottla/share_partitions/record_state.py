@@ -11,9 +11,10 @@ Source: RecordState, InFlightState of Apache Kafka 4.3.1.
 """
 
 import re
-from enum import IntEnum
 from functools import cache
 from typing import Final
+
+from ottla.wire.acknowledge_type import AcknowledgeType
 
 AVAILABLE: Final = 0
 ACQUIRED: Final = 1
@@ -31,18 +32,6 @@ STATE_MASK: Final = 7
 _FINAL: Final = {PENDING_AVAILABLE: AVAILABLE, PENDING_ACKNOWLEDGED: ACKNOWLEDGED, PENDING_ARCHIVED: ARCHIVED}
 _PENDING_STATES: Final = frozenset(_FINAL)
 _COMPLETE: Final = frozenset({ACKNOWLEDGED, ARCHIVED, PENDING_ACKNOWLEDGED, PENDING_ARCHIVED})
-
-
-class AcknowledgeType(IntEnum):
-    """Values of acknowledge_types; 0, a gap, has no name in Kafka's client."""
-
-    GAP = 0
-    ACCEPT = 1
-    RELEASE = 2
-    REJECT = 3
-    RENEW = 4
-
-
 _TARGETS: Final = {
     AcknowledgeType.GAP: PENDING_ARCHIVED,
     AcknowledgeType.ACCEPT: PENDING_ACKNOWLEDGED,

@@ -23,13 +23,13 @@ from ottla.share_partitions.record_state import (
     STATE_MASK,
     STATES,
     WRITTEN,
-    AcknowledgeType,
     change_table,
     release_table,
 )
 from ottla.share_partitions.step_budget import StepBudget
 from ottla.share_state.persister import StateBatch
 from ottla.types import Offset
+from ottla.wire.acknowledge_type import AcknowledgeType
 
 _RUNS_PER_PART: Final = 256
 _RECORDS_PER_PART: Final = 16_384

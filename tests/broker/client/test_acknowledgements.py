@@ -1,6 +1,7 @@
 """Acknowledgements of a member of a share group: by offset, as the requests list them."""
 
-from ottla.client.acknowledgements import Acknowledgements, AcknowledgeType
+from ottla.client.acknowledgements import Acknowledgements
+from ottla.wire.acknowledge_type import AcknowledgeType
 
 ACCEPT, RELEASE, REJECT, GAP = (
     AcknowledgeType.ACCEPT,

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from ottla.client.acknowledgements import AcknowledgeType
 from ottla.client.consumer import ConsumedRecord
 from ottla.client.share_consumer import ShareConsumer
 from ottla.errors import ErrorCode, KafkaError
 from ottla.types import TopicPartition, Uuid
+from ottla.wire.acknowledge_type import AcknowledgeType
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse

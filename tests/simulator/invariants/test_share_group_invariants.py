@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from ottla.client.acknowledgements import AcknowledgeType
 from ottla.simulator.invariants.ledger import InvariantViolation, PartitionKey, PartitionLedger
 from ottla.simulator.invariants.share_group_invariants import (
     DELIVERY_COUNT_LIMIT,
@@ -14,6 +13,7 @@ from ottla.simulator.invariants.share_group_invariants import (
 )
 from ottla.simulator.world.clock import SimulatedClock
 from ottla.types import SHARE_GROUP_STATE_TOPIC, TopicIdPartition, Uuid
+from ottla.wire.acknowledge_type import AcknowledgeType
 
 WHERE = TopicIdPartition(Uuid(b"t" * 16), 0)
 ACCEPT, RELEASE = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE

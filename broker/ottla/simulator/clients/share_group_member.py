@@ -9,7 +9,7 @@ Source: ShareConsumeRequestManager, ShareHeartbeatRequestManager of Apache Kafka
 
 from typing import Final
 
-from ottla.client.acknowledgements import Acknowledgements, AcknowledgeType
+from ottla.client.acknowledgements import Acknowledgements
 from ottla.client.share_membership import ShareMembership
 from ottla.client.share_session import FIRST_EPOCH, ShareSession
 from ottla.errors import ErrorCode
@@ -18,6 +18,7 @@ from ottla.simulator.clients.client_host import ClientHost
 from ottla.simulator.clients.group_client import REMOVED_CODES, GroupClient
 from ottla.simulator.invariants.share_group_invariants import Decisions, ShareGroupInvariants
 from ottla.types import Endpoint, Offset, TopicIdPartition
+from ottla.wire.acknowledge_type import AcknowledgeType
 from ottla.wire.messages.share_fetch import PartitionData, ShareFetchRequest, ShareFetchResponse
 from ottla.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 

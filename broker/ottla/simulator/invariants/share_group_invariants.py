@@ -8,11 +8,11 @@ acquired again by another member, if its lock times out or its leader changes: a
 
 from collections.abc import Iterable
 
-from ottla.client.acknowledgements import AcknowledgeType
 from ottla.ports import Clock
 from ottla.simulator.invariants.ledger import InvariantViolation
 from ottla.simulator.invariants.state_observer import StateObserver
 from ottla.types import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, Offset, TopicIdPartition
+from ottla.wire.acknowledge_type import AcknowledgeType
 
 DELIVERY_COUNT_LIMIT = 5
 """``group.share.delivery.count.limit``, Kafka's default."""
