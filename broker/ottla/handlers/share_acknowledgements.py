@@ -9,10 +9,11 @@ from typing import Final, NamedTuple, Protocol
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.api import RequestContext
 from ottla.purgatory import Delayed
-from ottla.purgatory.steps import Steps
+from ottla.purgatory.steps import Steps, batches
 from ottla.replication.partition import Partition
 from ottla.share_partitions.manager import SharePartitionManager
 from ottla.share_partitions.share_partition import AcknowledgementBatch
+from ottla.share_partitions.step_budget import StepBudget
 from ottla.share_state.persister import SharePartitionKey, StateResult
 from ottla.types import TopicIdPartition, TopicPartition, Uuid
 from ottla.wire.acknowledge_type import AcknowledgeType
@@ -23,8 +24,7 @@ LISTED_PER_STEP: Final = 32
 """Partitions of a response."""
 MOVED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 """Errors with which a response names the leader."""
-_FIRST_VERSION_WITH_RENEW: Final = 2
-_TYPES_PER_STEP: Final = 256
+_TYPES_PER_STEP: Final = 4_096
 
 
 class SentBatch(Protocol):
@@ -111,17 +111,14 @@ def acknowledge(
 ) -> Steps[Acknowledged]:
     """Apply the acknowledgements of each partition, in slices."""
     results: Acknowledged = {}
-    supports_renew = context.api_version >= _FIRST_VERSION_WITH_RENEW
     for topic in topics:
         for sent in topic.partitions:
             if not sent.acknowledgement_batches:
                 continue
             wanted = TopicIdPartition(topic.topic_id, sent.partition_index)
             try:
-                batches = yield from _checked(
-                    sent.acknowledgement_batches, supports_renew=supports_renew, allows_renew=is_renew
-                )
-                results[wanted] = yield from _acknowledge_partition(context, group_id, member_id, wanted, batches)
+                checked = yield from check_batches(sent.acknowledgement_batches, allows_renew=is_renew)
+                results[wanted] = yield from _acknowledge_partition(context, group_id, member_id, wanted, checked)
             except KafkaError as error:
                 results[wanted] = Delayed.of(StateResult(error.code, error.message))
             yield None
@@ -144,25 +141,27 @@ def _acknowledge_partition(
     return (yield from share_partition.acknowledge(member_id, batches, now_ms=now_ms))
 
 
-def _checked(
-    sent: Sequence[SentBatch], *, supports_renew: bool, allows_renew: bool
-) -> Steps[list[AcknowledgementBatch]]:
-    """Return the batches of a partition.
+def check_batches(sent: Sequence[SentBatch], *, allows_renew: bool) -> Steps[list[AcknowledgementBatch]]:
+    """Return the batches of a partition, in slices.
 
     Raises:
         KafkaError: INVALID_REQUEST: ranges out of order, or types that do not fit them or do not exist.
     """
-    type_max = AcknowledgeType.RENEW if supports_renew else AcknowledgeType.REJECT
-    previous_last, batches = -1, []
-    for number, batch in enumerate(sent, 1):
+    type_max = AcknowledgeType.RENEW if allows_renew else AcknowledgeType.REJECT
+    budget = StepBudget()
+    previous_last, checked = -1, []
+    for batch in sent:
         types, size = batch.acknowledge_types, batch.last_offset - batch.first_offset + 1
         is_in_order = batch.first_offset <= batch.last_offset and batch.first_offset >= previous_last
         if not is_in_order or not types or (len(types) > 1 and len(types) != size):
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        if min(types) < 0 or max(types) > type_max or (not allows_renew and AcknowledgeType.RENEW in types):
-            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        valid = bytearray()
+        for part in batches(types, _TYPES_PER_STEP):
+            if min(part) < AcknowledgeType.GAP or max(part) > type_max:
+                raise KafkaError(ErrorCode.INVALID_REQUEST)
+            valid += bytes(part)
+            if budget.spend(len(part)):
+                yield None
         previous_last = batch.last_offset
-        batches.append(AcknowledgementBatch(batch.first_offset, batch.last_offset, bytes(types)))
-        if number % _TYPES_PER_STEP == 0:
-            yield None
-    return batches
+        checked.append(AcknowledgementBatch(batch.first_offset, batch.last_offset, bytes(valid)))
+    return checked

@@ -42,7 +42,6 @@ from ottla.wire.messages.share_fetch import (
     ShareFetchResponse,
 )
 
-_FIRST_VERSION_WITH_MODES: Final = 2
 _PARTITIONS_PER_STEP: Final = 256
 _RECORD_LIMIT: Final = 1
 _NOTHING: Final = FetchedShare()
@@ -58,7 +57,7 @@ def share_fetch(context: RequestContext, request: ShareFetchRequest) -> Steps[Ha
     try:
         manager = require_manager(context)
         require_member(context, request.group_id, request.member_id)
-        _check_renewal(context, request)
+        _check_renewal(request)
         sent = yield from _sent_partitions(request)
         session = _find_session(context, manager, key, request, has_acknowledgements=sent.has_acknowledgements)
         yield from _update_session(manager, session, request, sent.partitions)
@@ -77,7 +76,7 @@ def share_fetch(context: RequestContext, request: ShareFetchRequest) -> Steps[Ha
     if request.share_session_epoch == FINAL_EPOCH:
         manager.sessions.close(key)
         waiting += yield from manager.release(session)
-    elif not _is_renewal(context, request):
+    elif not request.is_renew_ack:
         known = yield from _create_missing(context, manager, key.group_id, session)
         fetch = _new_round(context, manager, request, session, known)
         yield from fetch.run(context.received_at_ms + request.max_wait_ms)
@@ -103,14 +102,10 @@ def _sent_partitions(request: ShareFetchRequest) -> Steps[_SentPartitions]:
     return _SentPartitions(partitions, has_acknowledgements)
 
 
-def _is_renewal(context: RequestContext, request: ShareFetchRequest) -> bool:
-    return context.api_version >= _FIRST_VERSION_WITH_MODES and request.is_renew_ack
-
-
-def _check_renewal(context: RequestContext, request: ShareFetchRequest) -> None:
+def _check_renewal(request: ShareFetchRequest) -> None:
     """Reject a renewal that would also fetch."""
     wants_records = request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms
-    if _is_renewal(context, request) and wants_records:
+    if request.is_renew_ack and wants_records:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
 
 

@@ -3,9 +3,11 @@
 import pytest
 
 from ottla.errors import ErrorCode
+from ottla.handlers.share_acknowledgements import check_batches
 from ottla.purgatory.steps import Steps, run_to_end
 from ottla.share_partitions.in_flight_batch import RECORDS_MAX
 from ottla.share_partitions.share_partition import AcknowledgementBatch
+from ottla.wire.messages.share_acknowledge import AcknowledgementBatch as SentBatch
 from recorded_persister import RecordedPersister
 from share_partition_node import acknowledge, acquire, new_share_partition
 
@@ -56,6 +58,19 @@ def test_renewal_of_many_ranges_takes_slices_and_few_locks() -> None:
 
     assert sum(1 for _ in steps) > RECORDS_MAX // 128
     assert len(partition.window.locks) == 2
+
+
+@pytest.mark.parametrize(
+    ("batch_count", "types"),
+    [pytest.param(64, 4_096, id="many-long-batches"), pytest.param(1, 64 * 4_096, id="one-very-long-batch")],
+)
+def test_check_of_many_types_takes_slices(batch_count: int, types: int) -> None:
+    sent = [
+        SentBatch(first_offset=each * types, last_offset=(each + 1) * types - 1, acknowledge_types=[1] * types)
+        for each in range(batch_count)
+    ]
+
+    assert sum(1 for _ in check_batches(sent, allows_renew=False)) >= 64
 
 
 def test_acknowledgement_of_a_client_that_is_gone_is_undone_later() -> None:
