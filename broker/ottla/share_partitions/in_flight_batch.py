@@ -65,6 +65,10 @@ class InFlightBatch:
         start = max(first_offset - self.first_offset, 0)
         return start, max(min(last_offset, self.last_offset) - self.first_offset + 1, start)
 
+    def distinct_locks(self, start: int, stop: int) -> set[int]:
+        """Return the numbers of the locks of these indexes."""
+        return {self.lock} if self.locks is None else set(self.locks[start:stop])
+
     def first_available(self, from_offset: Offset) -> Offset | None:
         """Return the first offset at or above ``from_offset`` that can be acquired."""
         start = max(from_offset - self.first_offset, 0)

@@ -185,7 +185,7 @@ class InFlightWindow:
             if batch.last_offset >= log_start_offset:
                 break
             done += 1
-            self._release_locks(batch, len(batch))
+            self._remove_locks(batch)
         if done < len(self._batches):
             batch = self._batches[done]
             dropped = log_start_offset - max(self.start_offset, batch.first_offset)
@@ -196,8 +196,8 @@ class InFlightWindow:
                 self.complete_count += batch.change(start, stop, ARCHIVE_AVAILABLE)
         self._remove_below(log_start_offset, done)
 
-    def _release_locks(self, batch: InFlightBatch, count: int) -> None:
-        for number in {batch.lock} if batch.locks is None else set(batch.locks[:count]):
+    def _remove_locks(self, batch: InFlightBatch) -> None:
+        for number in batch.distinct_locks(0, len(batch)):
             lock = self.locks.find(number)
             if lock is not None:
                 self.locks.remove(lock)

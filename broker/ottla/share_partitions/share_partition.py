@@ -55,10 +55,9 @@ _COORDINATOR_ERRORS: Final = {
     ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.FENCED_STATE_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
 }
-FENCING_ERRORS: Final = frozenset(
+_FENCING_ERRORS: Final = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.FENCED_STATE_EPOCH,
         ErrorCode.GROUP_ID_NOT_FOUND,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
@@ -240,7 +239,7 @@ class SharePartition:
             start, stop = batch.indexes(max(first_offset, window.start_offset), last_offset)
             if start < stop:
                 window.complete_count += batch.change(start, stop, ARCHIVE_ACQUIRED)
-                self._changes().drop_locks(batch, start, stop)
+                self._changes().release_locks(batch, start, stop)
 
     # --- acknowledgement
 
@@ -424,7 +423,7 @@ class SharePartition:
         self._on_available(self.key)
 
     def _fence_if(self, result: StateResult) -> None:
-        if _COORDINATOR_ERRORS.get(result.error, result.error) in FENCING_ERRORS:
+        if _COORDINATOR_ERRORS.get(result.error, result.error) in _FENCING_ERRORS:
             self._on_fenced(self)
 
 

@@ -24,6 +24,7 @@ from ottla.share_partitions.record_state import (
     STATES,
     WRITTEN,
     change_table,
+    count_of,
     release_table,
 )
 from ottla.share_partitions.step_budget import StepBudget
@@ -134,7 +135,7 @@ class StateChanges:
             for batch in self._window.overlapping(first_offset, last_offset):
                 base = max(first_offset, batch.first_offset)
                 for first, last, value in _written_runs(batch, base, min(last_offset, batch.last_offset)):
-                    found.append(StateBatch(first, last, value & STATE_MASK, value >> 3))
+                    found.append(StateBatch(first, last, value & STATE_MASK, count_of(value)))
                     part._note(first, last)
                     records += 0 if batch.cells is None else last - first + 1
                     if len(found) >= _RUNS_PER_PART or records >= _RECORDS_PER_PART:
@@ -143,9 +144,22 @@ class StateChanges:
         if found:
             yield part, tuple(found)
 
-    def drop_locks(self, batch: InFlightBatch, start: int, stop: int) -> None:
-        """End the locks of these records."""
-        self._release_locks(batch, start, stop)
+    def release_locks(self, batch: InFlightBatch, start: int, stop: int) -> None:
+        """Note that these records have no lock any more."""
+        locks = self._window.locks
+        if batch.locks is None and stop - start == len(batch):
+            locks.release(batch.lock, stop - start)
+            batch.lock = NO_LOCK
+            return
+        batch.split()
+        assert batch.locks is not None
+        section = batch.locks[start:stop]
+        if section.count(section[0]) == len(section):
+            locks.release(section[0], len(section))
+        else:
+            for number, count in Counter(section).items():
+                locks.release(number, count)
+        _set_locks(batch, start, stop, NO_LOCK)
 
     def renew(self, first_offset: Offset, last_offset: Offset, member_id: str, deadline_ms: int) -> Steps[None]:
         """Replace the locks of these records with others that end later; those of one batch get one lock."""
@@ -157,10 +171,8 @@ class StateChanges:
                 yield None
 
     def _renew_batch(self, batch: InFlightBatch, start: int, stop: int, member_id: str, deadline_ms: int) -> None:
-        self._release_locks(batch, start, stop)
+        self.release_locks(batch, start, stop)
         locks, first_offset, last_offset = self._window.locks, batch.first_offset + start, batch.first_offset + stop - 1
-        if batch.locks is None and stop - start < len(batch):
-            batch.split()
         renewed = None if self._renewed is None else locks.find(self._renewed)
         if renewed is not None and batch.first_offset <= renewed.first_offset <= renewed.last_offset < first_offset:
             locks.extend(renewed.number, last_offset, stop - start)
@@ -183,7 +195,7 @@ class StateChanges:
         """Make the changes final."""
         for batch, start, stop in self._changed():
             batch.change(start, stop, FINISH)
-            self._release_locks(batch, start, stop)
+            self.release_locks(batch, start, stop)
             self._window.note_available(batch.first_offset + start)
 
     def roll_back(self) -> None:
@@ -195,7 +207,7 @@ class StateChanges:
         """Do the same in slices: a request may have changed tens of thousands of ranges."""
         for batch, start, stop in self._changed():
             self._window.complete_count += batch.change(start, stop, ROLL_BACK)
-            ended = {lock for lock in _distinct_locks(batch, start, stop) if self._window.locks.find(lock) is None}
+            ended = {lock for lock in batch.distinct_locks(start, stop) if self._window.locks.find(lock) is None}
             if ended:
                 self._release_ended(batch, start, stop, ended)
             if self._budget.spend(stop - start):
@@ -228,11 +240,9 @@ class StateChanges:
         if batch.cells is None or batch.locks is None:
             return
         states = batch.cells[start:stop].translate(STATES)
-        find = self._window.locks.find
-        owned = {
-            number for number in set(batch.locks[start:stop]) if (lock := find(number)) and lock.member_id == member_id
-        }
-        if states.count(ACQUIRED) == stop - start and owned >= set(batch.locks[start:stop]):
+        locks, find = batch.distinct_locks(start, stop), self._window.locks.find
+        owned = {number for number in locks if (lock := find(number)) and lock.member_id == member_id}
+        if states.count(ACQUIRED) == stop - start and owned == locks:
             return
         for index in range(start, stop):
             if states[index - start] != ACQUIRED:
@@ -278,22 +288,6 @@ class StateChanges:
                 self._note(first, last)
         return renewed
 
-    def _release_locks(self, batch: InFlightBatch, start: int, stop: int) -> None:
-        locks = self._window.locks
-        if batch.locks is None and stop - start == len(batch):
-            locks.release(batch.lock, stop - start)
-            batch.lock = NO_LOCK
-            return
-        batch.split()
-        assert batch.locks is not None
-        section = batch.locks[start:stop]
-        if section.count(section[0]) == len(section):
-            locks.release(section[0], len(section))
-        else:
-            for number, count in Counter(section).items():
-                locks.release(number, count)
-        _set_locks(batch, start, stop, NO_LOCK)
-
     def _release_ended(self, batch: InFlightBatch, start: int, stop: int, ended: set[int]) -> None:
         table = release_table(self._limit)
         window = self._window
@@ -307,10 +301,6 @@ class StateChanges:
                 window.complete_count += batch.change(first, end, table)
                 _set_locks(batch, first, end, NO_LOCK)
         window.note_available(batch.first_offset + start if batch.cells is not None else batch.first_offset)
-
-
-def _distinct_locks(batch: InFlightBatch, start: int, stop: int) -> set[int]:
-    return {batch.lock} if batch.locks is None else set(batch.locks[start:stop])
 
 
 def _written_runs(batch: InFlightBatch, first_offset: Offset, last_offset: Offset) -> Iterator[tuple[int, int, int]]:
