@@ -3,7 +3,7 @@
     export OTTLA_KAFKA_LIBS=...      # a folder with Kafka's jars
     python -m benchmarks.share_groups --bootstrap-server 127.0.0.1:9092 --members 10
 
-Members are Java's, all in one process: Kafka's own ShareConsumerPerformance, which accepts each record. The time begins
+Members are Java's, all in one process: Kafka's own ShareConsumerPerformance, which accepts each record. The time starts
 when it has joined, and ends with the last record.
 """
 
@@ -35,20 +35,20 @@ def fill(bootstrap: str, topic: str, records: int, size_bytes: int) -> None:
         raise RuntimeError(f"the {records} records for topic {topic} were not written within 120 s")
 
 
-async def begin_at_the_start(bootstrap: str, group: str) -> None:
-    """Let the group read the records that exist."""
+async def reset_to_earliest(bootstrap: str, group: str) -> None:
+    """Make the group start with the records that exist."""
     async with AdminClient(bootstrap) as admin:
         await admin.alter_configs(ConfigResourceType.GROUP, group, upserts={"share.auto.offset.reset": "earliest"})
 
 
 def records_per_s(bootstrap: str, topic: str, records: int, members: int) -> float:
     """Read all records as ``members`` members of a group of the topic's name."""
-    words = [
+    command = [
         *("java", "-Xmx1g", "-cp", f"{os.environ['OTTLA_KAFKA_LIBS']}/*", TOOL),
         *("--bootstrap-server", bootstrap, "--topic", topic, "--group", topic),
         *("--num-records", str(records), "--threads", str(members), "--timeout", "60000"),
     ]
-    output = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     rows = list(csv.DictReader(output.splitlines(), skipinitialspace=True))
     if len(rows) != 1 or int(rows[0]["data.consumed.in.nMsg"]) < records:
         raise RuntimeError(f"{TOOL} did not read the {records} records of topic {topic}: {output}")
@@ -66,7 +66,7 @@ def main() -> None:
     bootstrap = arguments.bootstrap_server
     with measure.temporary_topic(bootstrap, "shared", PARTITIONS) as topic:
         fill(bootstrap, topic, arguments.records, arguments.size_bytes)
-        asyncio.run(begin_at_the_start(bootstrap, topic))
+        asyncio.run(reset_to_earliest(bootstrap, topic))
         value = records_per_s(bootstrap, topic, arguments.records, arguments.members)
     measure.report(
         [Figure(name=f"share group with {arguments.members} members", value=value, unit="records/s", better="higher")],

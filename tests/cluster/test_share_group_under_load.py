@@ -50,7 +50,7 @@ class Members:
                     self.reads[int(record.value)] += 1
 
 
-async def begin_at_the_start(bootstrap: str) -> None:
+async def reset_to_earliest(bootstrap: str) -> None:
     async with AdminClient(bootstrap) as admin:
         await admin.alter_configs(ConfigResourceType.GROUP, GROUP, upserts={"share.auto.offset.reset": "earliest"})
 
@@ -59,7 +59,7 @@ def test_share_group_reads_everything_while_each_node_is_killed(new_cluster: Cal
     cluster = new_cluster()
     cluster.start()
     cluster.create_topic("t", partitions=PARTITIONS, min_insync_replicas="2")
-    asyncio.run(begin_at_the_start(cluster.bootstrap))
+    asyncio.run(reset_to_earliest(cluster.bootstrap))
     ledger = cluster.ledger("t")
     ledger.start()
     members = Members(cluster.bootstrap)

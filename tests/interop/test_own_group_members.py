@@ -165,7 +165,7 @@ def test_share_group_is_described_and_deleted(bootstrap: str, topic: str, unique
     assert (described["type"], described["assignor"], described["members"]) == ("share", "simple", 1)
 
 
-async def begin_at_the_start(bootstrap: str, group: str) -> None:
+async def reset_to_earliest(bootstrap: str, group: str) -> None:
     async with AdminClient(bootstrap) as admin:
         await admin.alter_configs(ConfigResourceType.GROUP, group, upserts={"share.auto.offset.reset": "earliest"})
 
@@ -184,7 +184,7 @@ def test_members_of_a_share_group_share_the_records(bootstrap: str, topic: str, 
     group = unique("group")
 
     async def run() -> None:
-        await begin_at_the_start(bootstrap, group)
+        await reset_to_earliest(bootstrap, group)
         values: set[bytes | None] = set()
         options: dict[str, Any] = {"group_id": group, "topics": [topic], "records_max": 5}
         async with ShareConsumer(bootstrap, **options) as first, ShareConsumer(bootstrap, **options) as second:
@@ -206,7 +206,7 @@ def test_released_records_are_delivered_again_and_rejected_ones_are_not(
     group = unique("group")
 
     async def run() -> None:
-        await begin_at_the_start(bootstrap, group)
+        await reset_to_earliest(bootstrap, group)
         async with ShareConsumer(bootstrap, group_id=group, topics=[topic]) as member:
             records: list[ConsumedRecord] = []
             async with asyncio.timeout(60):
@@ -231,7 +231,7 @@ def test_records_that_a_command_does_not_show_stay_for_the_next_one(
     bootstrap: str, topic: str, unique: Callable[[str], str]
 ) -> None:
     group = unique("group")
-    asyncio.run(begin_at_the_start(bootstrap, group))
+    asyncio.run(reset_to_earliest(bootstrap, group))
     consume = ("consume", topic, "-g", group, "--group-protocol", "share")
 
     first = ottla(bootstrap, *consume, "-n", "15").splitlines()

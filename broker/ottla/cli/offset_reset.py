@@ -93,7 +93,7 @@ async def plan_reset(
         OttlaError: the group has members, or a partition without a committed offset is to be shifted.
     """
     await require_no_members(admin, (group_id,), "its offsets can be reset")
-    committed = await current_offsets(admin, group_id, is_share=is_share)
+    committed = await _current_offsets(admin, group_id, is_share=is_share)
     known = await described_partitions(admin)
     if target.offsets is not None:
         where = choose_partitions([str(partition) for partition in target.offsets], known)
@@ -126,7 +126,7 @@ def _new_offset(
     return committed + target.shift
 
 
-async def current_offsets(admin: "AdminClient", group_id: str, *, is_share: bool) -> "dict[TopicPartition, Offset]":
+async def _current_offsets(admin: "AdminClient", group_id: str, *, is_share: bool) -> "dict[TopicPartition, Offset]":
     """Return a group's committed offsets, or the start offsets of a share group; partitions without one are absent."""
     if is_share:
         started = await admin.share_group_offsets(group_id)

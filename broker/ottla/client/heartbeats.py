@@ -27,7 +27,7 @@ class Heartbeats(Generic[RequestT, ResponseT]):
         membership: "Membership[RequestT, ResponseT]",
         response_type: type[ResponseT],
     ) -> None:
-        """Set up; `join` begins."""
+        """Set up; `join` sends the first heartbeat."""
         self.failure: KafkaError | None = None
         self._cluster = cluster
         self._group_id = group_id

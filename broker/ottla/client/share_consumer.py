@@ -1,8 +1,9 @@
 """`ShareConsumer`: one member of a share group (KIP-932).
 
 Members of a share group share the records, not the partitions, of their topics: each record is acquired by one member
-at a time, which has to acknowledge it within the leader's time for that. `poll` accepts what the last one returned,
-except for what `acknowledge` says.
+at a time, which has to acknowledge it within the leader's time for that. `poll` accepts the records of the
+call before, except for those that `acknowledge` has released or rejected.
+
 Source: ShareConsumerImpl, ShareConsumeRequestManager (Kafka 4.3).
 """
 
@@ -76,7 +77,7 @@ class ShareConsumer(ClusterUser):
 
         Args:
             bootstrap_servers: addresses (see `Cluster`), or a cluster that its owner closes.
-            group_id: the group to join; its configuration ``share.auto.offset.reset`` decides where it begins.
+            group_id: the group to join; its configuration ``share.auto.offset.reset`` sets its first offsets.
             topics: the subscription.
             records_max: of one leader's response; more if the last batch has more.
             client_id: the client id in brokers' logs and quotas.

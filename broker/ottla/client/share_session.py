@@ -1,6 +1,6 @@
 """`ShareSession`: the session of one member of a share group with one leader (KIP-932), without I/O.
 
-The leader keeps the partitions of a session: a request names only those that are new, are acknowledged or go.
+The leader keeps the partitions of a session: a request names only those that are added, removed or acknowledged.
 
 Source: ShareSessionHandler (Kafka 4.3).
 """
@@ -30,7 +30,7 @@ class ShareSession:
         self.epoch = 1 if self.epoch == _EPOCH_MAX else self.epoch + 1
 
     def on_lost(self) -> None:
-        """Begin a new session: the leader has none, or another one, or did not respond."""
+        """Start a new session: the leader has none, or another one, or did not respond."""
         self.epoch = FIRST_EPOCH
         self._known = set()
 

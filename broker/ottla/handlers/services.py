@@ -65,6 +65,6 @@ class Services:
     """Raises ConfigurationError if the certificates in these properties cannot be used."""
 
     def on_connection_ended(self, connection: ConnectionId, client_instance_id: Uuid | None) -> None:
-        """Remove what parts of the node keep of a client's connection."""
+        """Remove the client metrics and the share sessions of a client's connection."""
         self.client_metrics.remove_instance_of(connection, client_instance_id)
         self.share_partitions.on_connection_ended(connection)

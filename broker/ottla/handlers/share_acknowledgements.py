@@ -54,7 +54,7 @@ class SentTopic(Protocol):
 
 
 class SharedPartition(NamedTuple):
-    """A partition of this node with the key of what a group has of it."""
+    """A partition of this node, and the key of a group's share-partition of it."""
 
     partition: Partition
     key: SharePartitionKey

@@ -151,7 +151,7 @@ class StepRunner:
 
     def _cancel(self, run: "_Run[Any]") -> None:
         if run.is_waiting:
-            # What it waits for may be abandoned with it, and never come.
+            # The event may be abandoned with it, and never complete.
             self._stop_waiting(run)
         run.cancel()
 

@@ -1,4 +1,4 @@
-"""`Acquirer`: acquires records that were read from the log for a member, for a while.
+"""`Acquirer`: acquires records that were read from the log for a member, for a limited time.
 
 Records in flight that are available come first, then new ones. A record that has been delivered often is delivered with
 few others, and on its last attempt alone: a member that fails at it then releases no healthy records with it.
@@ -28,11 +28,11 @@ from ottla.share_partitions.record_state import (
 from ottla.types import Offset
 
 _BATCHES_MAX: Final = 256
-"""Batches in flight that one call looks at: 256 take half a millisecond."""
+"""Batches in flight that one call examines: 256 take half a millisecond."""
 _RANGES_MAX: Final = 1_000
 """Ranges that one call acquires of batches whose records differ: as many take 2 ms."""
 _SPLIT_RECORDS_MAX: Final = 65_536
-"""Records with a state each that one call looks at."""
+"""Records with a state each that one call examines."""
 _ALONE_ABOVE: Final = 2
 """With a limit of two deliveries no record is delivered alone."""
 
@@ -161,7 +161,7 @@ class Acquirer:
     def _acquire_some(
         self, batch: InFlightBatch, base_offset: Offset, last_offset: Offset, left: int, *, is_throttled: bool
     ) -> None:
-        """Acquire available records of a batch one by one, or by runs of them that are alike."""
+        """Acquire available records of a batch one by one, or by runs with one state and delivery count."""
         wanted = self._wanted
         limit, throttled_from = wanted.delivery_count_limit, wanted.throttled_from
         start, stop = batch.indexes(max(base_offset, self._window.start_offset), last_offset)

@@ -22,7 +22,7 @@ _LOCKS: Final = "I"
 
 
 class InFlightBatch:
-    """See the module. ``cells`` and ``locks`` are None while all records are alike (``cell``, ``lock``)."""
+    """See the module. ``cells`` and ``locks`` are None while all records have the same ones, ``cell`` and ``lock``."""
 
     __slots__ = ("cell", "cells", "first_offset", "last_offset", "lock", "locks")
 

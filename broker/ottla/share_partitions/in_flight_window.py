@@ -38,7 +38,7 @@ class InFlightWindow:
         self.complete_count = 0
         """Records of the window that are acknowledged or archived."""
         self.loaded_until: Offset = -1
-        """The last offset that the share coordinator returned; -1 once the holes below it have been looked at."""
+        """The last offset that the share coordinator returned; -1 once no hole is left below it."""
         self.is_next_in_window = False
         """Whether records of the window may be available: else the next fetch is at its end."""
         self.locks = AcquisitionLocks()

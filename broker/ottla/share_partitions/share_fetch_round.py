@@ -102,7 +102,7 @@ class ShareFetchRound:
                 self._waiters.remove(key, self)
 
     def wake(self, key: SharePartitionKey) -> None:
-        """Try a partition that has changed."""
+        """Continue, to try a partition that has changed."""
         self._woken[TopicIdPartition(key.topic_id, key.partition)] = None
         self._replicas.fetch_purgatory.check(self)
 

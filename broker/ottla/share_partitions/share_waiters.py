@@ -109,7 +109,7 @@ class ShareWaiters:
                 waiters_max -= self._wake_all(key, waiters_max)
 
     def _wake_all(self, key: SharePartitionKey, waiters_max: int) -> int:
-        """Wake and remove all waiters, but the tick those above ``waiters_max``; return how many."""
+        """Wake and remove up to ``waiters_max`` waiters, leave the others to `wake_some`; return how many."""
         watched = self._watched[key]
         watched.trying = None
         waiters = list(islice(watched.tried, waiters_max))

@@ -1,10 +1,10 @@
-"""`StepBudget`: counts the work of a slice by records, as a range of 4,096 records may be as much as 128 of one."""
+"""`StepBudget`: counts the work of a slice by records: one range of 4,096 may take as long as 128 of one record."""
 
 from typing import Final
 
 _RECORDS_PER_STEP: Final = 4_096
 _RECORDS_OF_RANGE: Final = 32
-"""As so many records counts the work for a range that does not depend on its size."""
+"""The work for a range that does not depend on its size, counted as records."""
 
 
 class StepBudget:

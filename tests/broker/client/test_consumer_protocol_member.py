@@ -219,7 +219,7 @@ def test_partition_of_a_deleted_topic_is_revoked_although_its_commit_fails(broke
     assert coordinator.committed == {1: 52}
 
 
-def test_commit_with_an_old_epoch_is_repeated_beside_a_deleted_topic(broker: Any) -> None:
+def test_commit_with_an_old_epoch_is_repeated_when_it_names_a_deleted_topic(broker: Any) -> None:
     coordinator = Coordinator(broker)
 
     async def run() -> None:

@@ -83,7 +83,7 @@ class Leader:
         else:
             first = self.next_offset
             self.next_offset += 2
-            # The batch begins before the acquired records, and ends after them.
+            # The batch starts before the acquired records, and ends after them.
             records = [Record(first - 1 + number, 0, None, b"%d" % (first - 1 + number)) for number in range(4)]
             entry.records = build_batch([each for each in records if each.offset >= 0], base_offset=max(0, first - 1))
             entry.acquired_records = [AcquiredRecords(first_offset=first, last_offset=first + 1, delivery_count=1)]
@@ -146,7 +146,7 @@ def test_decisions_about_records_are_sent(broker: Any) -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH])
-def test_lost_session_is_begun_again(broker: Any, code: ErrorCode) -> None:
+def test_lost_session_is_replaced_by_a_new_one(broker: Any, code: ErrorCode) -> None:
     leader = Leader(broker)
 
     async def run() -> None:
@@ -198,7 +198,7 @@ def test_records_that_no_poll_returned_are_released(broker: Any) -> None:
 
     asyncio.run(run())
 
-    # The first two were returned; the next two were acquired beside a partition whose error was raised.
+    # The first two were returned; the next two were acquired with a partition whose error was raised.
     assert acknowledged(broker.sent(ShareFetchRequest)[1]) == [(0, 1, [1])]
     assert acknowledged(broker.sent(ShareAcknowledgeRequest)[0]) == [(2, 3, [2])]
 

@@ -1,8 +1,8 @@
 """A simulated member of a share group (KIP-932): heartbeats, acquires records, and acknowledges what it acquired.
 
 `ShareMembership`, `ShareSession` and `Acknowledgements` of this project's own client decide what it sends. It accepts
-most records, releases and rejects some. Now and then it stops for longer than its locks and its
-session, or starts again under another id.
+most records, releases and rejects some. Now and then it stops for longer than its locks and its session, or starts
+again under another id.
 
 Source: ShareConsumeRequestManager, ShareHeartbeatRequestManager of Apache Kafka's client.
 """
@@ -32,7 +32,7 @@ _PAUSE_MS_MAX: Final = 12_000
 
 
 class _Leader:
-    """What the member has at one leader."""
+    """The member's session with one leader, and the records that it has acquired there."""
 
     def __init__(self) -> None:
         self.session = ShareSession()

@@ -27,7 +27,7 @@ _FINAL = (AcknowledgeType.ACCEPT, AcknowledgeType.REJECT)
 
 
 class _Deliveries:
-    """What members know of one partition as their group consumes it."""
+    """Deliveries of one partition's records to a group, as its members observed them."""
 
     def __init__(self) -> None:
         self.delivery_counts: dict[Offset, int] = {}
@@ -117,7 +117,7 @@ class ShareGroupInvariants:
         return self._partitions.setdefault((group, where), _Deliveries())
 
     def _is_excused(self, where: TopicIdPartition) -> bool:
-        """Whether the groups, the share state or the records may have lost something: a new group begins again."""
+        """Whether the groups, the share state or the records may have lost something: a new group starts again."""
         return any(
             ledger.is_excused
             for ledger in self._state_observer.ledger.partitions()

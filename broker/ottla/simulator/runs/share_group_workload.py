@@ -22,7 +22,7 @@ _RETRY_MS = 500
 
 
 class ShareGroupWorkload:
-    """As many members as the plan says; they read the first topic of the plan from its start."""
+    """The members of the plan's share group, which read the first topic of the plan from its start."""
 
     def __init__(self, cluster: Cluster, state_observer: StateObserver, plan: Plan) -> None:
         # Their own host, and random source, keep the rest of the run as it was.
@@ -36,7 +36,7 @@ class ShareGroupWorkload:
         ]
 
     def start(self) -> None:
-        """Let the group begin at the start of the topic, then start the members."""
+        """Set ``share.auto.offset.reset`` to earliest, then start the members."""
         if not self._members:
             return
         config = AlterableConfig(name="share.auto.offset.reset", value="earliest")
