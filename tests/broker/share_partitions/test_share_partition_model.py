@@ -14,7 +14,7 @@ from ottla.purgatory.steps import run_to_end
 from ottla.share_partitions import acquisition, in_flight_window
 from ottla.share_partitions.record_state import ACKNOWLEDGED, ACQUIRED, ARCHIVED, AVAILABLE, IS_COMPLETE, STATE_MASK
 from ottla.share_partitions.share_partition import SharePartition
-from recorded_persister import RecordedPersister, Write
+from recording_persister import RecordingPersister, Write
 from share_partition_node import LOCK_MS, acknowledge, acquire, new_share_partition
 
 LIMIT = 5
@@ -39,7 +39,7 @@ class Model:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.persister = RecordedPersister()
+        self.persister = RecordingPersister(is_held=True)
         self.now_ms = 0
         self.records: dict[int, Record] = {}
         self.log: list[tuple[int, int]] = []
@@ -48,9 +48,9 @@ class Model:
         self.start()
 
     def start(self) -> None:
-        self.persister.is_immediate = True
+        self.persister.is_held = False
         self.partition: SharePartition = new_share_partition(self.persister)
-        self.persister.is_immediate = False
+        self.persister.is_held = True
         self.persister.writes.clear()
         self.waiting.clear()
 

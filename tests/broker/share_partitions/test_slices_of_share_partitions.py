@@ -8,14 +8,14 @@ from ottla.purgatory.steps import Steps, run_to_end
 from ottla.share_partitions.in_flight_batch import RECORDS_MAX
 from ottla.share_partitions.share_partition import AcknowledgementBatch
 from ottla.wire.messages.share_acknowledge import AcknowledgementBatch as SentBatch
-from recorded_persister import RecordedPersister
+from recording_persister import RecordingPersister
 from share_partition_node import acknowledge, acquire, new_share_partition
 
 RECORDS = 262_144
 
 
 def test_lock_has_the_range_that_was_acquired() -> None:
-    partition = new_share_partition(RecordedPersister(is_immediate=True))
+    partition = new_share_partition(RecordingPersister())
     assert acquire(partition, "a", [(0, RECORDS - 1)]) == [(0, RECORDS - 1, 1)]
     assert acknowledge(partition, "a", (0, RECORDS - 1, 2)) == (ErrorCode.NONE, None)
 
@@ -28,7 +28,7 @@ def test_lock_has_the_range_that_was_acquired() -> None:
 
 
 def test_large_batch_is_in_flight_in_parts() -> None:
-    persister = RecordedPersister(is_immediate=True)
+    persister = RecordingPersister()
     partition = new_share_partition(persister)
     acquire(partition, "a", [(0, RECORDS - 1)])
     assert max(map(len, partition.window)) == RECORDS_MAX
@@ -43,14 +43,14 @@ def test_large_batch_is_in_flight_in_parts() -> None:
 
 
 def test_release_of_a_large_batch_takes_slices() -> None:
-    partition = new_share_partition(RecordedPersister(is_immediate=True))
+    partition = new_share_partition(RecordingPersister())
     acquire(partition, "a", [(0, RECORDS - 1)])
 
     assert sum(1 for _ in partition.release_member("a", older_than=1)) >= RECORDS // RECORDS_MAX
 
 
 def test_renewal_of_many_ranges_takes_slices_and_few_locks() -> None:
-    partition = new_share_partition(RecordedPersister(is_immediate=True))
+    partition = new_share_partition(RecordingPersister())
     acquire(partition, "a", [(0, 2 * RECORDS_MAX - 1)])
     types = AcknowledgementBatch(0, 2 * RECORDS_MAX - 1, bytes((4, 1)) * RECORDS_MAX)
 
@@ -75,7 +75,7 @@ def test_check_of_many_types_takes_slices(batch_count: int, types: int) -> None:
 
 def test_acknowledgement_of_a_client_that_is_gone_is_undone_later() -> None:
     later: list[Steps[object]] = []
-    partition = new_share_partition(RecordedPersister(is_immediate=True), run_later=later.append)
+    partition = new_share_partition(RecordingPersister(), run_later=later.append)
     acquire(partition, "a", [(0, 999)])
     steps = partition.acknowledge("a", [AcknowledgementBatch(each, each, b"\x01") for each in range(1_000)], now_ms=0)
     next(steps)
@@ -90,7 +90,7 @@ def test_acknowledgement_of_a_client_that_is_gone_is_undone_later() -> None:
 
 
 def test_log_lines_about_share_partitions_are_limited_and_quoted(caplog: pytest.LogCaptureFixture) -> None:
-    persister = RecordedPersister(is_immediate=True)
+    persister = RecordingPersister()
     persister.read_error = ErrorCode.COORDINATOR_NOT_AVAILABLE
     new_share_partition(persister, group_id="a\nb", may_log=lambda: False)
     assert not caplog.records

@@ -171,15 +171,15 @@ def test_expiry_is_queued_once_for_a_share_partition(driver: ShareDriver) -> Non
     assert len(manager._releases) == 1
 
 
-@pytest.mark.parametrize("is_immediate", [True, False])
-def test_failure_to_read_the_state_is_reported(driver: ShareDriver, is_immediate: bool) -> None:
-    driver.persister.is_immediate = is_immediate
+@pytest.mark.parametrize("is_held", [False, True])
+def test_failure_to_read_the_state_is_reported(driver: ShareDriver, is_held: bool) -> None:
+    driver.persister.is_held = is_held
     driver.persister.read_error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     client = driver.connect()
     request = share_fetch("a", driver, 1)
     client.send(request, 2)
     driver.pause(0.1)
-    if not is_immediate:
+    if is_held:
         assert client.response_to(request, 2) is None
         driver.persister.reads[0].complete(ReadState(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         driver.pause(0.2)

@@ -12,7 +12,7 @@ from ottla.simulator.world.single_node import Client
 from ottla.types import Endpoint
 from ottla.wire.messages.registry import request_type
 from ottla.wire.records import Record, build_batch
-from recorded_persister import RecordedPersister
+from recording_persister import RecordingPersister
 from scenario_broker import SimulatedDriver, api_key_of
 from scenario_file import response_line
 from scenario_messages import Names, message_of, plain
@@ -27,7 +27,7 @@ class ShareDriver(SimulatedDriver):
         super().__init__()
         node = self._place.node
         self.names = Names("")
-        self.persister = RecordedPersister(is_immediate=True)
+        self.persister = RecordingPersister()
         self.share_version = 1
         self.group_configs: dict[str, dict[str, str]] = {}
         self.manager = node.services.share_partitions = SharePartitionManager(

@@ -7,14 +7,14 @@ from ottla.share_partitions.acquisition import AcquiredRange, LogBatch
 from ottla.share_partitions.settings import ShareGroupSettings, SharePartitionsConfig
 from ottla.share_partitions.share_partition import AcknowledgementBatch, SharePartition
 from ottla.share_state.persister import SharePartitionKey, StateResult
-from recorded_persister import RecordedPersister
+from recording_persister import RecordingPersister
 
 KEY = SharePartitionKey("group", b"\x01" * 16, 0)
 LOCK_MS = 30_000
 
 
 def new_share_partition(
-    persister: RecordedPersister,
+    persister: RecordingPersister,
     own: Mapping[str, str] | None = None,
     *,
     start_offset: int = 0,
@@ -24,7 +24,7 @@ def new_share_partition(
     may_log: Callable[[], bool] = lambda: True,
     group_id: str = KEY.group_id,
 ) -> SharePartition:
-    """Return one that has begun to read its state."""
+    """Return one that reads its state."""
     config = SharePartitionsConfig(record_lock_duration_ms=LOCK_MS, delivery_count_limit_bounds=(2, 25))
     config.partition_max_record_locks_bounds = (1, 10_000)
     share_partition = SharePartition(
