@@ -83,6 +83,9 @@ class GroupConsumer(GroupReader):
         self._topics = list(topics)
         self._session_timeout_ms = session_timeout_ms
         self._must_join = True
+        self._heartbeats: asyncio.Task[None] | None = None
+        self._failure: KafkaError | None = None
+        """An error of the coordinator that ended the heartbeats."""
 
     async def poll(self, *, max_wait_ms: int = 500) -> list[ConsumedRecord]:
         """Return the next records; those of an earlier poll count as read and are committed every 5 s.
@@ -213,6 +216,12 @@ class GroupConsumer(GroupReader):
             self.cluster.invalidate_coordinator(self.group_id)
         else:
             self._failure, self._must_join = error, True
+
+    async def _stop_heartbeats(self) -> None:
+        if self._heartbeats is not None:
+            self._heartbeats.cancel()
+            await asyncio.gather(self._heartbeats, return_exceptions=True)
+            self._heartbeats = None
 
     async def _leave(self) -> None:
         if not self.member_id:

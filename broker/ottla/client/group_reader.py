@@ -61,8 +61,6 @@ class GroupReader(ClusterUser):
         self._offset_reset = offset_reset
         self._committed: dict[TopicPartition, Offset] = {}
         self._committed_at_s = 0.0
-        self._heartbeats: asyncio.Task[None] | None = None
-        self._failure: KafkaError | None = None
 
     @property
     @abstractmethod
@@ -101,11 +99,9 @@ class GroupReader(ClusterUser):
         finally:
             await super().close()
 
+    @abstractmethod
     async def _stop_heartbeats(self) -> None:
-        if self._heartbeats is not None:
-            self._heartbeats.cancel()
-            await asyncio.gather(self._heartbeats, return_exceptions=True)
-            self._heartbeats = None
+        """Send no more heartbeats."""
 
     @abstractmethod
     async def _leave(self) -> None:
