@@ -21,7 +21,7 @@ from ottla.client.errors import BrokerUnreachableError, ClientError, ConnectionL
 from ottla.client.failing_leaders import FailingLeaders
 from ottla.client.heartbeats import Heartbeats
 from ottla.client.share_membership import ShareMembership
-from ottla.client.share_session import FINAL_EPOCH, FIRST_EPOCH, ShareSession, acknowledge_topics
+from ottla.client.share_session import FINAL_EPOCH, INITIAL_EPOCH, ShareSession, acknowledge_topics
 from ottla.errors import ErrorCode, KafkaError
 from ottla.types import Endpoint, NodeId, TopicIdPartition, TopicPartition, Uuid, format_uuid
 from ottla.wire.acknowledge_type import AcknowledgeType
@@ -183,7 +183,7 @@ class ShareConsumer(ClusterUser):
         self, leader: NodeId, wanted: set[TopicIdPartition], max_wait_ms: int
     ) -> list[ConsumedRecord]:
         session = self._sessions.setdefault(leader, ShareSession())
-        acknowledged = self._take_acknowledgements(leader) if session.epoch != FIRST_EPOCH else {}
+        acknowledged = self._take_acknowledgements(leader) if session.epoch != INITIAL_EPOCH else {}
         topics, removed = session.fetch_topics(wanted, acknowledged)
         request = ShareFetchRequest(
             group_id=self.group_id,
@@ -271,7 +271,7 @@ class ShareConsumer(ClusterUser):
     async def _acknowledge(self, leader: NodeId, epoch: int) -> None:
         acknowledged = self._take_acknowledgements(leader)
         session = self._sessions.get(leader)
-        if session is None or session.epoch == FIRST_EPOCH:
+        if session is None or session.epoch == INITIAL_EPOCH:
             return  # the leader has no session: it releases the records by itself
         request = ShareAcknowledgeRequest(
             group_id=self.group_id,

@@ -13,16 +13,16 @@ from ottla.wire.messages.share_acknowledge import AcknowledgementBatch as Acknow
 from ottla.wire.messages.share_acknowledge import AcknowledgePartition, AcknowledgeTopic
 from ottla.wire.messages.share_fetch import AcknowledgementBatch, FetchPartition, FetchTopic, ForgottenTopic
 
-FIRST_EPOCH: Final = 0
+INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 _EPOCH_MAX: Final = 2**31 - 1
 
 
 class ShareSession:
-    """See the module; ``epoch`` is that of the next request, and `FIRST_EPOCH` as long as the leader has no session."""
+    """See the module; ``epoch`` is that of the next request, `INITIAL_EPOCH` while the leader has no session."""
 
     def __init__(self) -> None:
-        self.epoch = FIRST_EPOCH
+        self.epoch = INITIAL_EPOCH
         self._known: set[TopicIdPartition] = set()
 
     def on_success(self) -> None:
@@ -31,7 +31,7 @@ class ShareSession:
 
     def on_lost(self) -> None:
         """Start a new session: the leader has none, or another one, or did not respond."""
-        self.epoch = FIRST_EPOCH
+        self.epoch = INITIAL_EPOCH
         self._known = set()
 
     def fetch_topics(

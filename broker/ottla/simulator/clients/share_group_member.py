@@ -11,7 +11,7 @@ from typing import Final
 
 from ottla.client.acknowledgements import Acknowledgements
 from ottla.client.share_membership import ShareMembership
-from ottla.client.share_session import FIRST_EPOCH, ShareSession
+from ottla.client.share_session import INITIAL_EPOCH, ShareSession
 from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerResult
 from ottla.simulator.clients.client_host import ClientHost
@@ -119,7 +119,7 @@ class ShareGroupMember(GroupClient):
         leader = self._leaders.setdefault(endpoint, _Leader())
         decisions: dict[TopicIdPartition, Decisions] = {}
         acknowledged = {}
-        if leader.session.epoch != FIRST_EPOCH:
+        if leader.session.epoch != INITIAL_EPOCH:
             decisions, leader.decisions = leader.decisions, {}
             acknowledged = {where: each.take() for where, each in leader.acquired.items()}
         acquired_ms = leader.acquired_ms
