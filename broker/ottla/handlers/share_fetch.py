@@ -43,6 +43,7 @@ from ottla.wire.messages.share_fetch import (
 )
 
 _PARTITIONS_PER_STEP: Final = 256
+_CREATED_PER_STEP: Final = 8
 _RECORD_LIMIT: Final = 1
 _NOTHING: Final = FetchedShare()
 _DURATION: Final = re.compile(
@@ -175,7 +176,7 @@ def _create_missing(
                 initial_offset = yield from _offset_of_duration(context, partition, reset)
             if partition.is_leader and manager.find(key, partition) is None:
                 created[key] = manager.create(key, partition, initial_offset)
-        if number % 8 == 0:
+        if number % _CREATED_PER_STEP == 0:
             yield None
     return created
 
