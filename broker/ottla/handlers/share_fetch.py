@@ -1,7 +1,7 @@
 """ShareFetch (api key 78, v1-v2): acquire records for a member of a share group (KIP-932).
 
 v1 acknowledgements with the fetch; v2 acquire modes, and renewal of acquisition locks. Epoch 0 opens a share session,
--1 closes it. Not implemented: fetch quotas delay no ShareFetch.
+-1 closes it.
 Source: ShareFetchRequest.json; KafkaApis.handleShareFetchRequest of Apache Kafka 4.3.1.
 """
 
@@ -81,6 +81,9 @@ def share_fetch(context: RequestContext, request: ShareFetchRequest) -> Steps[Ha
         known = yield from _create_missing(context, manager, key.group_id, session)
         fetch = _new_round(context, manager, request, session, known)
         yield from fetch.run(context.received_at_ms + request.max_wait_ms)
+        if context.charge is not None:
+            # Kafka's response has no records if the quota is exceeded; they stay acquired until their locks time out.
+            context.charge.add_fetched_bytes(fetch.size_bytes)
     yield from values_in_steps(waiting)
     return (yield from _response(context, manager, request, session, acknowledged, fetch))
 
@@ -214,12 +217,16 @@ def _new_round(
         known[key] = share_partition
         return partition, share_partition
 
+    max_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
+    quota_bytes_max = None if context.charge is None else context.charge.fetch_bytes_max()
+    if quota_bytes_max is not None:
+        max_bytes = min(max_bytes, quota_bytes_max)
     partitions = list(session.partitions)
     first = request.share_session_epoch % len(partitions) if partitions else 0
     limits = ShareFetchLimits(
         member_id=member_id,
-        min_bytes=request.min_bytes,
-        max_bytes=min(request.max_bytes, services.config.fetch_max_bytes),
+        min_bytes=min(request.min_bytes, max_bytes),
+        max_bytes=max_bytes,
         records_max=request.max_records,
         batch_size=request.batch_size,
         is_record_limit=request.share_acquire_mode == _RECORD_LIMIT,

@@ -57,7 +57,12 @@ class ShareFetchLimits(NamedTuple):
 
 
 class ShareFetchRound:
-    """See the module; ``find`` returns partition and share-partition, or raises KafkaError."""
+    """See the module; ``find`` returns partition and share-partition, or raises KafkaError.
+
+    Attributes:
+        fetched: what each partition contributes to the response.
+        size_bytes: of the records in ``fetched``.
+    """
 
     def __init__(
         self,
@@ -76,7 +81,7 @@ class ShareFetchRound:
         self._find = find
         self._now_ms = now_ms
         self._records = 0
-        self._size_bytes = 0
+        self.size_bytes = 0
         self._readable: dict[TopicIdPartition, int] = {}
         """Bytes of what could be acquired, while that is below min_bytes."""
         self._watched: dict[TopicIdPartition, SharePartitionKey] = {}
@@ -158,7 +163,7 @@ class ShareFetchRound:
                     self._waiters.note_tried(self._watched[each], self)
 
     def _is_full(self) -> bool:
-        return self._records >= self._limits.records_max or self._size_bytes >= self._limits.max_bytes
+        return self._records >= self._limits.records_max or self.size_bytes >= self._limits.max_bytes
 
     def _measure(self, wanted: list[TopicIdPartition]) -> Steps[None]:
         """Note how much could be read of each."""
@@ -182,8 +187,8 @@ class ShareFetchRound:
                 return None
             log_slice = partition.read_for_consumer(
                 share_partition.next_fetch_offset(),
-                size_bytes_max=min(max(self._limits.max_bytes - self._size_bytes, 0), _READ_BYTES_MAX),
-                at_least_one=not self._size_bytes,
+                size_bytes_max=min(max(self._limits.max_bytes - self.size_bytes, 0), _READ_BYTES_MAX),
+                at_least_one=not self.size_bytes,
                 read_committed=self._limits.reads_committed,
             )
         except KafkaError as error:
@@ -215,7 +220,7 @@ class ShareFetchRound:
         records = _cut(log_slice.records, batches, acquired[0].first_offset, acquired[-1].last_offset)
         self.fetched[each] = FetchedShare(records=records, acquired=tuple(acquired))
         self._records += sum(last - first + 1 for first, last, _ in acquired)
-        self._size_bytes += len(records)
+        self.size_bytes += len(records)
         traffic = self._replicas.traffic_of(partition.topic_partition.topic)
         traffic.fetch_requests += 1
         traffic.bytes_out += len(records)

@@ -9,6 +9,13 @@ from ottla.log.partition_log import AppendOrigin
 from ottla.purgatory.steps import run_to_end
 from ottla.share_partitions.share_session_cache import ShareSessionKey
 from ottla.simulator.world.single_node import Client
+from ottla.wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntityData,
+    AlterClientQuotasRequestEntryData,
+    AlterClientQuotasResponse,
+    OpData,
+)
 from ottla.wire.messages.share_acknowledge import (
     AcknowledgementBatch,
     AcknowledgePartition,
@@ -102,6 +109,25 @@ def test_timed_out_records_wake_a_waiting_fetch(driver: ShareDriver) -> None:
     assert acquired_by(first, fetch_request(driver, "a")) == [(0, 2, 1)]
 
     assert acquired_by(second, fetch_request(driver, "b")) == [(0, 2, 2)]
+
+
+def test_records_above_the_byte_rate_are_delivered_and_later_requests_wait(driver: ShareDriver) -> None:
+    client = driver.connect()
+    limit = AlterClientQuotasRequestEntryData(
+        entity=[AlterClientQuotasRequestEntityData(entity_type="client-id", entity_name="test")],
+        ops=[OpData(key="consumer_byte_rate", value=1.0)],
+    )
+    client.ask(AlterClientQuotasRequest(entries=[limit]), AlterClientQuotasResponse, 1)
+    driver.pause(0.1)
+    driver.produce("t", "0", "3")
+
+    response = client.ask(fetch_request(driver, "a"), ShareFetchResponse, 2)
+
+    assert ranges(response) == [(0, 2, 1)]
+    assert response.throttle_time_ms > 0
+    assert not client.peer.is_read_from
+    driver.pause(response.throttle_time_ms / 1_000 + 0.1)
+    assert client.peer.is_read_from
 
 
 def test_record_is_archived_after_its_last_delivery(driver: ShareDriver) -> None:

@@ -3,7 +3,7 @@
 A request is charged once, just before its response is sent: Produce by the bytes of the request, Fetch by the bytes of
 the response, each by its time on the loop. The longest throttle time counts; it is sent in the response and enforced.
 Fetch charges before it fills the response, because the response is empty if the quota is exceeded; then only its time
-is charged.
+is charged. ShareFetch has acquired its records by then, and returns and charges them.
 
 Source: KafkaApis.handleProduceRequest, .handleFetchRequest and RequestHandlerHelper of Apache Kafka 4.3; KIP-124,
 KIP-219.
@@ -28,7 +28,16 @@ _NANOSECONDS_PER_PERCENT: Final = 10_000_000
 class Charge:
     """Cost of one request; see the module. ``user`` is the principal's name; requests between nodes are exempt."""
 
-    __slots__ = ("_began_ns", "_handled_ns", "_is_settled", "_quotas", "client_id", "is_exempt", "user")
+    __slots__ = (
+        "_began_ns",
+        "_fetched_bytes",
+        "_handled_ns",
+        "_is_settled",
+        "_quotas",
+        "client_id",
+        "is_exempt",
+        "user",
+    )
 
     def __init__(self, quotas: "ClientQuotas", user: str, client_id: str, *, is_exempt: bool) -> None:
         self._quotas = quotas
@@ -38,6 +47,7 @@ class Charge:
         self._began_ns = quotas.clock.monotonic_ns()
         self._handled_ns: int | None = None
         self._is_settled = False
+        self._fetched_bytes = 0
 
     def record_handler_return(self) -> None:
         """Record that the handler has returned: the time until a delayed response completes is not charged."""
@@ -68,6 +78,10 @@ class Charge:
             quotas.undo_record(CONSUMER_BYTE_RATE, self.user, self.client_id, size_bytes)
         return self._record_throttle({CONSUMER_BYTE_RATE: bytes_throttle_ms, REQUEST_PERCENTAGE: time_throttle_ms})
 
+    def add_fetched_bytes(self, size_bytes: int) -> None:
+        """Charge records that are returned whatever the quota: later requests wait in their place."""
+        self._fetched_bytes += size_bytes
+
     def settle(self, *, produced_bytes: int = 0, has_response: bool = True, controller_throttle_ms: int = 0) -> int:
         """Charge the request and return the throttle time.
 
@@ -85,6 +99,10 @@ class Charge:
         if produced_bytes:
             waits_ms[PRODUCER_BYTE_RATE] = self._quotas.record(
                 PRODUCER_BYTE_RATE, self.user, self.client_id, produced_bytes
+            )
+        if self._fetched_bytes:
+            waits_ms[CONSUMER_BYTE_RATE] = self._quotas.record(
+                CONSUMER_BYTE_RATE, self.user, self.client_id, self._fetched_bytes
             )
         waits_ms[REQUEST_PERCENTAGE] = self._charge_time() if has_response else 0
         return self._record_throttle(waits_ms)
