@@ -72,9 +72,14 @@ def truncate(node: Any, log: Any) -> None:
 
 
 def append_and_roll_before_power_cut(node: Any, log: Any, append: Callable[[Any], None]) -> Any:
-    """Lose the records 50 to 69, but not the segment that follows them; return the log after recovery."""
+    """Lose 20 new records, but not the segment that follows them; return the log after recovery."""
     for _ in range(2):
         append(log)
+    return roll_before_power_cut(node, log, append)
+
+
+def roll_before_power_cut(node: Any, log: Any, append: Callable[[Any], None]) -> Any:
+    """Lose what is not synced, but not the next segment; return the log after recovery."""
     log.roll(NOW_MS)
     append(log)
     write_back(node, log.segments()[-1].path)
@@ -110,12 +115,8 @@ def test_kill_and_power_cut_after_truncation_leave_no_hole(node: Any, log: Any, 
 
     log = node.start().get(PARTITION)
     assert log.log_end_offset == 120
-    log.roll(NOW_MS)
-    append(log)
-    write_back(node, log.segments()[-1].path)
-    node.disk.crash()
 
-    assert node.start().get(PARTITION).log_end_offset == 50
+    assert roll_before_power_cut(node, log, append).log_end_offset == 50
 
 
 def test_append_waits_for_no_checkpoint_that_was_written_off_the_loop(
@@ -178,15 +179,8 @@ def test_log_does_not_use_the_recovery_point_of_a_deleted_one_of_its_name(
     node: Any, manager: Any, log: Any, append: Callable[[Any], None]
 ) -> None:
     manager.delete(PARTITION)
-    log = node.create(manager)
-    for _ in range(2):
-        append(log)
-    log.roll(NOW_MS)
-    append(log)
-    write_back(node, log.segments()[-1].path)
-    node.disk.crash()
 
-    assert node.start().get(PARTITION).log_end_offset == 0
+    assert append_and_roll_before_power_cut(node, node.create(manager), append).log_end_offset == 0
 
 
 def test_failed_checkpoint_fails_the_directory_before_the_append(
