@@ -2,15 +2,14 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+from configured_node import format_node
 from tool_host import PROGRAM_FLAGS
 
 HERE = Path(__file__).parent
-CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 KAFKA_SETTINGS = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -61,10 +60,7 @@ def kafka_command(libs: Path, controller_port: int) -> Callable[[int, Path], lis
             "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
             "log.dirs": str(directory / "data"),
         }
-        config = directory / "server.properties"
-        config.write_text("".join(f"{key}={value}\n" for key, value in (KAFKA_SETTINGS | places).items()))
-        format_command = [sys.executable, "-m", "ottla", "format", "-t", CLUSTER_ID, "-c", str(config), "--standalone"]
-        subprocess.run(format_command, check=True, capture_output=True)
+        config = format_node(directory, KAFKA_SETTINGS | places)
         return ["java", *PROGRAM_FLAGS, "-Xmx384m", "-cp", f"{libs}/*", "kafka.Kafka", str(config)]
 
     return command_of

@@ -1,8 +1,6 @@
 """Client metrics with kafka-client-metrics, and with what Java's and librdkafka's clients push."""
 
 import re
-import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Callable
@@ -11,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from configured_node import ottla_command
 from confluent_kafka import Producer
 
-CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 SERIES = re.compile(r"(ottla_client_(?:counter_total|gauge|info)){(.*)} (\S+)")
 
 
@@ -45,27 +43,16 @@ def receiving(
 ) -> ReceivingNode:
     """A node that receives client metrics, with a subscription to all metrics of clients named ``app-...``."""
     admin = f"127.0.0.1:{free_port()}"
-
-    def command(port: int, directory: Path) -> list[str]:
-        controller = f"127.0.0.1:{free_port()}"
-        config = directory / "server.properties"
-        lines = {
-            "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.bootstrap.servers": controller,
-            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://{controller}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
-            "controller.listener.names": "CONTROLLER",
-            "log.dirs": str(directory / "data"),
-            "ottla.admin.listener": admin,
-            "ottla.client.metrics.receivers": "metrics,log",
-        }
-        config.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
-        ottla = [sys.executable, "-m", "ottla"]
-        subprocess.run([*ottla, "format", "-t", CLUSTER_ID, "-c", str(config), "--standalone"], check=True)
-        return [*ottla, "run", "-c", str(config), "--log-level", "info"]
-
-    node = new_node(command_of=command)
+    node = new_node(
+        command_of=ottla_command(
+            free_port(),
+            lambda directory: {
+                "log.dirs": f"{directory}/data",
+                "ottla.admin.listener": admin,
+                "ottla.client.metrics.receivers": "metrics,log",
+            },
+        )
+    )
     settings = ("--name", "apps", "--metrics", "*", "--interval", "300", "--match", "client_id=app-.*")
     altered = kafka_tool("kafka-client-metrics", "--bootstrap-server", node.bootstrap, "--alter", *settings)
     assert altered.lines == ["Altered client metrics config for apps."]

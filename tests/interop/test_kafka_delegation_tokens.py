@@ -6,18 +6,16 @@ The mixed quorum: JVM Kafka starts on the directory of our node, and its clients
 import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from configured_node import OTTLA, format_node
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 SECRET_KEY = "the key of all tokens"
@@ -90,12 +88,8 @@ def tokens(new_node: Callable[..., Any], free_port: Callable[[], int], kafka_too
     sasl_port = free_port()
 
     def command(port: int, directory: Path) -> list[str]:
-        config = directory / "server.properties"
-        lines = properties(directory, port, sasl_port, free_port())
-        config.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
-        ottla = [sys.executable, "-m", "ottla"]
-        subprocess.run([*ottla, "format", "-t", CLUSTER_ID, "-c", str(config), "--standalone"], check=True)
-        return [*ottla, "run", "-c", str(config), "--log-level", "debug"]
+        config = format_node(directory, properties(directory, port, sasl_port, free_port()))
+        return [*OTTLA, "run", "-c", str(config), "--log-level", "debug"]
 
     return TokenNode(new_node(command_of=command), sasl_port, kafka_tool)
 

@@ -1,42 +1,26 @@
 """kafka-reassign-partitions with log directories, and kafka-log-dirs, against a node with two directories."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from configured_node import ottla_command
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 COUNT = 20_000
 
 
 @pytest.fixture(scope="module")
 def node(new_node: Callable[..., Any], free_port: Callable[[], int]) -> Any:
     """A node with the log directories ``a`` and ``b``."""
-
-    def command(port: int, directory: Path) -> list[str]:
-        controller = f"127.0.0.1:{free_port()}"
-        config = directory / "server.properties"
-        lines = {
-            "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.bootstrap.servers": controller,
-            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://{controller}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
-            "controller.listener.names": "CONTROLLER",
-            "log.dirs": f"{directory}/a,{directory}/b",
-            "offsets.topic.replication.factor": "1",
-        }
-        config.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
-        ottla = [sys.executable, "-m", "ottla"]
-        subprocess.run([*ottla, "format", "-t", CLUSTER_ID, "-c", str(config), "--standalone"], check=True)
-        return [*ottla, "run", "-c", str(config), "--log-level", "info"]
-
-    return new_node(command_of=command)
+    return new_node(
+        command_of=ottla_command(
+            free_port(),
+            lambda directory: {"log.dirs": f"{directory}/a,{directory}/b", "offsets.topic.replication.factor": "1"},
+        )
+    )
 
 
 @pytest.fixture
@@ -64,6 +48,25 @@ def directories(tool: Callable[..., Any], topic: str) -> dict[str, bool]:
     return {Path(each["logDir"]).name: row["isFuture"] for each in broker["logDirs"] for row in each["partitions"]}
 
 
+@pytest.fixture
+def plan(topic: str, tmp_path: Path) -> Callable[[Path], str]:
+    """Return ``plan(log_dir)``: write the plan that moves the partition to a log directory, and return its path."""
+
+    def write(log_dir: Path) -> str:
+        path = tmp_path / "plan.json"
+        replica = {"topic": topic, "partition": 0, "replicas": [1], "log_dirs": [str(log_dir)]}
+        path.write_text(json.dumps({"version": 1, "partitions": [replica]}))
+        return str(path)
+
+    return write
+
+
+def source_and_target(tool: Callable[..., Any], topic: str) -> tuple[str, str]:
+    """Return the name of the log directory of the partition, and that of the other one."""
+    (source,) = directories(tool, topic)
+    return source, {"a": "b", "b": "a"}[source]
+
+
 def read_all(node: Any, topic: str) -> list[bytes]:
     consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": topic, "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, 0)])
@@ -77,19 +80,16 @@ def read_all(node: Any, topic: str) -> list[bytes]:
 
 
 def test_replica_is_moved_and_the_move_is_verified(
-    node: Any, tool: Callable[..., Any], topic: str, tmp_path: Path, eventually: Callable[..., object]
+    node: Any, tool: Callable[..., Any], topic: str, plan: Callable[[Path], str], eventually: Callable[..., object]
 ) -> None:
-    (source,) = directories(tool, topic)
-    target = {"a": "b", "b": "a"}[source]
-    plan = tmp_path / "plan.json"
-    replica = {"topic": topic, "partition": 0, "replicas": [1], "log_dirs": [str(node.directory / target)]}
-    plan.write_text(json.dumps({"version": 1, "partitions": [replica]}))
+    source, target = source_and_target(tool, topic)
+    arguments = ("--reassignment-json-file", plan(node.directory / target))
 
-    executed = tool("kafka-reassign-partitions", "--reassignment-json-file", str(plan), "--execute")
+    executed = tool("kafka-reassign-partitions", *arguments, "--execute")
     assert f"started moving log directory to {node.directory / target} for replica {topic}-0" in executed.stdout
 
     def is_complete() -> bool:
-        verified = tool("kafka-reassign-partitions", "--reassignment-json-file", str(plan), "--verify")
+        verified = tool("kafka-reassign-partitions", *arguments, "--verify")
         return f"Reassignment of replica {topic}-0-1 completed successfully." in verified.stdout
 
     eventually(is_complete)
@@ -100,20 +100,14 @@ def test_replica_is_moved_and_the_move_is_verified(
 
 
 def test_throttled_move_is_shown_and_survives_a_kill(
-    node: Any, tool: Callable[..., Any], topic: str, tmp_path: Path, eventually: Callable[..., object]
+    node: Any, tool: Callable[..., Any], topic: str, plan: Callable[[Path], str], eventually: Callable[..., object]
 ) -> None:
-    (source,) = directories(tool, topic)
-    target = {"a": "b", "b": "a"}[source]
-    plan = tmp_path / "plan.json"
-    replica = {"topic": topic, "partition": 0, "replicas": [1], "log_dirs": [str(node.directory / target)]}
-    plan.write_text(json.dumps({"version": 1, "partitions": [replica]}))
-    throttle = ("--replica-alter-log-dirs-throttle", "1000")
-    tool("kafka-reassign-partitions", "--reassignment-json-file", str(plan), *throttle, "--execute")
+    source, target = source_and_target(tool, topic)
+    arguments = ("--reassignment-json-file", plan(node.directory / target))
+    tool("kafka-reassign-partitions", *arguments, "--replica-alter-log-dirs-throttle", "1000", "--execute")
 
     assert directories(tool, topic) == {source: False, target: True}
-    verified = tool(
-        "kafka-reassign-partitions", "--reassignment-json-file", str(plan), "--verify", "--preserve-throttles"
-    )
+    verified = tool("kafka-reassign-partitions", *arguments, "--verify", "--preserve-throttles")
     assert f"Reassignment of replica {topic}-0-1 is still in progress." in verified.stdout
     node.kill()
     node.start()
@@ -126,11 +120,9 @@ def test_throttled_move_is_shown_and_survives_a_kill(
     assert read_all(node, topic) == [b"%d" % number * 40 for number in range(COUNT)]
 
 
-def test_unknown_directory_is_rejected(tool: Callable[..., Any], topic: str, tmp_path: Path) -> None:
-    plan = tmp_path / "plan.json"
-    replica = {"topic": topic, "partition": 0, "replicas": [1], "log_dirs": ["/nowhere"]}
-    plan.write_text(json.dumps({"version": 1, "partitions": [replica]}))
+def test_unknown_directory_is_rejected(tool: Callable[..., Any], plan: Callable[[Path], str]) -> None:
+    arguments = ("--reassignment-json-file", plan(Path("/nowhere")))
 
-    rejected = tool("kafka-reassign-partitions", "--reassignment-json-file", str(plan), "--execute", code=None)
+    rejected = tool("kafka-reassign-partitions", *arguments, "--execute", code=None)
 
     assert "LogDirNotFoundException" in rejected.stdout + rejected.stderr

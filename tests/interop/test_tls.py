@@ -10,7 +10,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from configured_node import OTTLA, format_node
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaConsumer, KafkaProducer
@@ -107,15 +107,9 @@ def node(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int],
         "listener.name.mutual.ssl.client.auth": "required",
         "listener.name.controller.ssl.client.auth": "required",
     }
-    config = folder / "server.properties"
-    config.write_text("".join(f"{key}={text}\n" for key, text in properties.items()))
-    ottla = [sys.executable, "-m", "ottla"]
-    cluster_id = "MkU3OEVBNTcwNTJENDM2Qg"
-    subprocess.run(
-        [*ottla, "format", "-t", cluster_id, "-c", str(config), "--standalone"], check=True, capture_output=True
-    )
+    config = format_node(folder, properties)
     with (folder / "node.out").open("ab") as output:
-        process = subprocess.Popen([*ottla, "run", "--config", str(config)], stdout=output, stderr=output)
+        process = subprocess.Popen([*OTTLA, "run", "--config", str(config)], stdout=output, stderr=output)
     running = TlsNode(folder=folder, tls_port=tls_port, mutual_port=mutual_port, authority=authority, process=process)
     deadline = time.monotonic() + START_TIMEOUT_S
     while "is ready" not in running.log_text():
