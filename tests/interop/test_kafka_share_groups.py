@@ -66,9 +66,13 @@ def ottla(run: Callable[..., Any], broker: Any) -> Callable[..., Any]:
 
 
 def read_from_start(kafka: Callable[..., Any], group: str) -> None:
+    """Let a group start at the start of its topics, and assign the partitions with the heartbeat of each new member.
+
+    With the default interval of 1 s the target of the former members is kept, and the new one waits 5 s for its next.
+    """
     kafka(
         *("kafka-configs", "--alter", "--entity-type", "groups", "--entity-name", group),
-        *("--add-config", "share.auto.offset.reset=earliest"),
+        *("--add-config", "share.auto.offset.reset=earliest,share.assignment.interval.ms=0"),
     )
 
 
@@ -98,7 +102,7 @@ def read_group(kafka: Callable[..., Any], topic: str, group: str) -> str:
 def consume(kafka: Callable[..., Any], topic: str, group: str, count: int, *options: str) -> list[str]:
     """Return the next records of a group.
 
-    There is no time limit: a member may be assigned its partitions with its second heartbeat, after 5 s.
+    There is no time limit: the first member may be assigned its partitions with its second heartbeat, after 5 s.
     """
     consumed = kafka(CONSUMER, "--topic", topic, "--group", group, "--max-messages", str(count), *options)
     lines: list[str] = consumed.lines
@@ -182,7 +186,7 @@ def test_released_records_are_delivered_again_and_rejected_ones_are_not(
     assert lag_of(kafka, group) == "0"
 
 
-def test_start_offset_and_lag_are_described(
+def test_group_is_listed_and_described_with_start_offset_and_lag(
     kafka: Callable[..., Any], ottla: Callable[..., Any], read_group: str, topic: str
 ) -> None:
     described = kafka(GROUPS, "--describe", "--group", read_group)
@@ -194,9 +198,6 @@ def test_start_offset_and_lag_are_described(
     assert described.rows[1][4] == "6"
     assert [str(row["startOffset"]), str(row["lag"])] == described.rows[1][3:]
     assert (own["type"], own["state"], own["totalLag"]) == ("share", "Empty", 6)
-
-
-def test_share_groups_are_listed(kafka: Callable[..., Any], read_group: str) -> None:
     assert read_group in kafka(GROUPS, "--list").lines
     assert [read_group, "Empty"] in kafka(GROUPS, "--list", "--state").rows
     assert read_group not in kafka(GROUPS, "--list", "--state", "stable").stdout
