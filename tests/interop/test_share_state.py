@@ -1,11 +1,11 @@
 """Share state with Kafka's own classes and tools: merges of delivery states, and records of ``__share_group_state``."""
 
 import random
-import subprocess
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from jvm_kafka import kafka_libs, run_java
+from jvm_kafka import run_java
 
 from ottla.share_state.batches import Batches, combine
 from ottla.share_state.log import ShareSnapshot, ShareState, ShareUpdate, encode
@@ -56,7 +56,7 @@ def test_merges_are_those_of_kafka() -> None:
         assert combine(stored, written, start_offset) == combine((), parse(kafka), -1), (start_offset, stored, written)
 
 
-def test_records_are_read_by_kafka(tmp_path: Path) -> None:
+def test_records_are_read_by_kafka(kafka_tool: Callable[..., Any], tmp_path: Path) -> None:
     key = SharePartitionKey("café", TOPIC_ID, 7)
     state = ShareState(3, 4, 5, 100, 6, 1_700_000_000_000, 1_700_000_000_001, (StateBatch(100, 109, 2, 1),))
     builder = RecordBatchBuilder()
@@ -66,23 +66,10 @@ def test_records_are_read_by_kafka(tmp_path: Path) -> None:
     segment = tmp_path / f"{0:020}.log"
     segment.write_bytes(builder.build())
 
-    dumped = subprocess.run(
-        [
-            "java",
-            "-cp",
-            f"{kafka_libs()}/*",
-            "org.apache.kafka.tools.DumpLogSegments",
-            "--share-group-state-decoder",
-            "--files",
-            str(segment),
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    dumped = kafka_tool("kafka-dump-log", "--share-group-state-decoder", "--files", str(segment))
 
-    lines = [line for line in dumped.splitlines() if " payload: " in line]
-    assert len(lines) == 3, dumped
+    lines = [line for line in dumped.lines if " payload: " in line]
+    assert len(lines) == 3, dumped.stdout
     for fact in (
         '"groupId":"café"',
         '"partition":7',
