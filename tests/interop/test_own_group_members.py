@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,16 +11,13 @@ import pytest
 from jvm_kafka import kafka_command, kafka_libs
 
 from ottla.client.admin import AdminClient
-from ottla.client.cluster import Cluster
 from ottla.client.consumer import ConsumedRecord
 from ottla.client.consumer_protocol_member import ConsumerProtocolMember
-from ottla.client.errors import raise_for
 from ottla.client.producer import Producer
 from ottla.client.share_consumer import ShareConsumer
 from ottla.config.resource_type import ConfigResourceType
-from ottla.types import TopicPartition, Uuid, format_uuid
+from ottla.types import TopicPartition
 from ottla.wire.acknowledge_type import AcknowledgeType
-from ottla.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
 RECORDS = 40
 PARTITIONS = 4
@@ -106,7 +102,6 @@ def test_commands_show_reset_and_delete_a_group_of_the_consumer_protocol(
     assert len(ottla(bootstrap, *consume, topic, "-n", "10").splitlines()) == 10
     listed = {each["name"]: each for each in json.loads(ottla(bootstrap, "group", "list", "-o", "json"))}
     described = json.loads(ottla(bootstrap, "group", "describe", group, "-o", "json"))
-    described = described[0] if isinstance(described, list) else described
     ottla(bootstrap, "group", "reset", group, topic, "--to", "start", "--yes")
     expression = ("-r", f"{topic[:-1]}.", "--assignor", "range")
     again = ottla(bootstrap, *consume, *expression, "-n", str(RECORDS)).splitlines()
@@ -138,31 +133,25 @@ def test_members_are_listed_with_their_partitions(bootstrap: str, topic: str, un
 
 
 def test_share_group_is_described_and_deleted(bootstrap: str, topic: str, unique: Callable[[str], str]) -> None:
-    group, member_id = unique("group"), format_uuid(Uuid(os.urandom(16)))
+    group = unique("group")
 
-    async def heartbeat(epoch: int) -> None:
-        request = ShareGroupHeartbeatRequest(
-            group_id=group, member_id=member_id, member_epoch=epoch, subscribed_topic_names=[topic]
-        )
+    async def show(*arguments: str) -> Any:
+        return json.loads(await asyncio.to_thread(ottla, bootstrap, "group", *arguments, "-o", "json"))
 
-        async def attempt() -> None:
-            response = await cluster.send_to_coordinator(group, request, ShareGroupHeartbeatResponse)
-            raise_for(response.error_code, response.error_message)
+    async def run() -> None:
+        async with ShareConsumer(bootstrap, group_id=group, topics=[topic]) as member:
+            await member.poll(max_wait_ms=200)
+            (listed,) = [each for each in await show("list") if each["name"] == group]
+            (shown,) = await show("members", group)
+            described = await show("describe", group)
 
-        async with Cluster(bootstrap) as cluster:
-            await cluster.retry(attempt, group_id=group)
+        assert (listed["type"], listed["protocolType"]) == ("share", "share")
+        assert shown["memberId"] == member.member_id
+        assert (described["type"], described["assignor"], described["members"]) == ("share", "simple", 1)
 
-    asyncio.run(heartbeat(0))
-    (listed,) = [each for each in json.loads(ottla(bootstrap, "group", "list", "-o", "json")) if each["name"] == group]
-    (member,) = json.loads(ottla(bootstrap, "group", "members", group, "-o", "json"))
-    described = json.loads(ottla(bootstrap, "group", "describe", group, "-o", "json"))
-    described = described[0] if isinstance(described, list) else described
-    asyncio.run(heartbeat(-1))
+    asyncio.run(run())
     ottla(bootstrap, "group", "delete", group, "--yes")
 
-    assert (listed["type"], listed["protocolType"]) == ("share", "share")
-    assert member["memberId"] == member_id
-    assert (described["type"], described["assignor"], described["members"]) == ("share", "simple", 1)
 
 
 async def reset_to_earliest(bootstrap: str, group: str) -> None:
