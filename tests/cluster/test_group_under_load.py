@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from cluster_ledger import position_and_number
 from confluent_kafka import Consumer, KafkaException
 
 PARTITIONS = 6
@@ -45,11 +46,7 @@ class Reader:
             message = self._consumer.poll(0.2)
             if message is None or message.error() is not None:
                 continue
-            partition, offset, value = message.partition(), message.offset(), message.value()
-            assert partition is not None
-            assert offset is not None
-            assert isinstance(value, bytes)
-            self.records.append((partition, offset, int(value)))
+            self.records.append(position_and_number(message))
             if len(self.records) % 20 == 0:
                 self._commit()
 

@@ -153,7 +153,6 @@ def test_share_group_is_described_and_deleted(bootstrap: str, topic: str, unique
     ottla(bootstrap, "group", "delete", group, "--yes")
 
 
-
 async def reset_to_earliest(bootstrap: str, group: str) -> None:
     async with AdminClient(bootstrap) as admin:
         await admin.alter_configs(ConfigResourceType.GROUP, group, upserts={"share.auto.offset.reset": "earliest"})

@@ -97,6 +97,15 @@ class Ledger:
         self._last_acks_s[partition] = now_s
 
 
+def position_and_number(message: Message) -> tuple[int, int, int]:
+    """Return partition, offset and number of a record that a ledger has sent."""
+    partition, offset, value = message.partition(), message.offset(), message.value()
+    assert partition is not None
+    assert offset is not None
+    assert isinstance(value, bytes)
+    return partition, offset, int(value)
+
+
 def read_all(
     bootstrap: str, topic: str, partitions: int, *, timeout_s: float = 60, client: dict[str, str] | None = None
 ) -> list[int]:
@@ -117,11 +126,8 @@ def read_all(
             message: Message | None = consumer.poll(1)
             if message is None or message.error() is not None:
                 continue
-            partition, offset, value = message.partition(), message.offset(), message.value()
-            assert partition is not None
-            assert offset is not None
-            assert isinstance(value, bytes)
-            numbers.append(int(value))
+            partition, offset, number = position_and_number(message)
+            numbers.append(number)
             if offset >= ends[partition] - 1:
                 missing.discard(partition)
         return numbers
