@@ -5,7 +5,7 @@ at a voter's address counts as a rejected vote: waiting for that voter would onl
 
 A replica requests votes once its whole log is on stable storage. With records that it may still lose it could win a
 vote for them, lose them in a crash, and be elected without them by the same vote: a voter grants it again to the same
-candidate in the same epoch.
+candidate in the same epoch. JVM Kafka need not wait: it syncs within each append.
 
 Source: KafkaRaftClient of Apache Kafka (handleVoteRequest, handleVoteResponse, pollProspective, pollCandidate).
 """
