@@ -21,6 +21,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 
 from ottla.errors import CorruptRecordError, KafkaError, ShortageError, StorageError
 from ottla.log.future_logs import copy_config
@@ -257,7 +258,7 @@ class DirectoryMoves:
     def _active(self) -> list[_Move]:
         """Return the moves that may be under way now: the oldest ones."""
         count = self._config().directory_move_threads or len(self._logs.directory_ids())
-        return list(self._moves.values())[: max(1, count)]
+        return list(islice(self._moves.values(), max(1, count)))
 
     def tick(self, now_ms: int) -> None:
         """Advance the moves that are due, each by one bounded step."""
@@ -291,9 +292,7 @@ class DirectoryMoves:
         log, future = move.log, move.future
         if future.has_deleted_files:
             future.remove_deleted_files(now_ms)
-        if move.is_reading:
-            return
-        if not self._is_ready(move):
+        if move.is_reading or not self._is_ready(move):
             return
         if move.truncation_count != log.truncation_count:
             move.truncation_count, move.unappended = log.truncation_count, None
