@@ -9,7 +9,7 @@ import logging
 from ottla.errors import ErrorCode, KafkaError, StorageError
 from ottla.handlers.api import RequestContext, serves
 from ottla.log.future_logs import is_name_too_long
-from ottla.purgatory.steps import Steps
+from ottla.purgatory.steps import Steps, batches
 from ottla.quoting import one_line
 from ottla.types import TopicPartition
 from ottla.wire.acl_codes import Operation
@@ -35,10 +35,9 @@ def alter_replica_log_dirs(
     for directory in request.dirs:
         for topic in directory.topics:
             of_topic = wanted.setdefault(topic.name, {})
-            for number, index in enumerate(topic.partitions, 1):
-                of_topic[index] = directory.path
-                if number % _PARTITIONS_PER_STEP == 0:
-                    yield None
+            for indexes in batches(topic.partitions, _PARTITIONS_PER_STEP):
+                of_topic.update(dict.fromkeys(indexes, directory.path))
+                yield None
             yield None
     response = AlterReplicaLogDirsResponse()
     for name, paths in wanted.items():
