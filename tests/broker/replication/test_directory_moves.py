@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from directory_move_steps import described, directory, fill, leftovers, move, restart, throttle
+from directory_move_steps import T0, described, directory, fill, leftovers, move, restart, throttle
 from ottla.errors import ErrorCode
 from ottla.handlers.alter_replica_log_dirs import alter_replica_log_dirs
 from ottla.log.config import LogConfig
@@ -19,8 +19,6 @@ from ottla.wire.messages.alter_replica_log_dirs import (
 )
 from ottla.wire.records import Record, build_batch
 from replicating_brokers import DIRECTORIES, Cluster
-
-T0 = TopicPartition("t", 0)
 
 
 @pytest.fixture
