@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from configured_node import format_node
-from tool_host import PROGRAM_FLAGS
+from tool_host import PROGRAM_FLAGS, TOOLS
 
 HERE = Path(__file__).parent
 KAFKA_SETTINGS = {
@@ -47,6 +47,11 @@ def run_java(program: str, lines: Iterable[str]) -> list[str]:
         check=True,
     )
     return finished.stdout.splitlines()
+
+
+def tool_command(name: str, *args: str) -> list[str]:
+    """Return the command that runs one of Kafka's tools in a JVM of its own; skip the test if there are no jars."""
+    return ["java", *PROGRAM_FLAGS, "-cp", f"{kafka_libs()}/*", TOOLS[name], *args]
 
 
 def kafka_command(libs: Path, controller_port: int) -> Callable[[int, Path], list[str]]:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jvm_kafka import kafka_libs
-from tool_host import PROGRAM_FLAGS, TOOLS
+from jvm_kafka import tool_command
 
 CONSUMER = "kafka-console-share-consumer"
 GROUPS = "kafka-share-groups"
@@ -20,8 +19,7 @@ class ConsumerProcess:
     """A kafka-console-share-consumer in a JVM of its own, which writes to a file, or to a pipe that nothing reads."""
 
     def __init__(self, bootstrap: str, topic: str, group: str, output: Path | None) -> None:
-        command = ["java", *PROGRAM_FLAGS, "-cp", f"{kafka_libs()}/*", TOOLS[CONSUMER]]
-        command += ["--bootstrap-server", bootstrap, "--topic", topic, "--group", group]
+        command = tool_command(CONSUMER, "--bootstrap-server", bootstrap, "--topic", topic, "--group", group)
         self.output = output
         if output is None:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)

@@ -18,8 +18,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from jvm_kafka import kafka_libs
-from tool_host import PROGRAM_FLAGS, TOOLS
+from jvm_kafka import tool_command
 
 INVOICES = Path(__file__).parents[3] / "examples" / "exactly_once" / "invoices.py"
 WITHIN_S = 120
@@ -27,13 +26,6 @@ NODE_KILLS = 2
 SEED = int(os.environ.get("OTTLA_INTEROP_SEED", "21"))
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
-
-
-@pytest.fixture
-def program() -> Callable[..., list[str]]:
-    """Return a function that returns the command to run one of Kafka's tools in a JVM of its own."""
-    libs = kafka_libs()
-    return lambda name, *args: ["java", *PROGRAM_FLAGS, "-cp", f"{libs}/*", TOOLS[name], *args]
 
 
 def seed(bootstrap: str, topic: str, *, partitions: int, count: int) -> dict[int, list[bytes]]:
@@ -51,7 +43,6 @@ def seed(bootstrap: str, topic: str, *, partitions: int, count: int) -> dict[int
 @pytest.mark.parametrize("mode", ["assigned", "group"])
 def test_transactional_message_copier_copies_each_record_once(
     five: Any,
-    program: Callable[..., list[str]],
     start: Start,
     read_committed: Callable[..., Any],
     tmp_path: Path,
@@ -63,7 +54,7 @@ def test_transactional_message_copier_copies_each_record_once(
     written = seed(five.bootstrap, source, partitions=2, count=4000)
 
     def start_copier(index: int) -> subprocess.Popen[bytes]:
-        command = program(
+        command = tool_command(
             "kafka-transactional-message-copier",
             *("--broker-list", five.bootstrap, "--input-topic", source, "--input-partition", str(index)),
             *("--output-topic", target, "--consumer-group", source, "--transactional-id", f"{target}-{index}"),
@@ -94,11 +85,11 @@ def test_transactional_message_copier_copies_each_record_once(
 
 @pytest.mark.timeout(200)
 def test_transactional_perf_producer_writes_each_record_once(
-    five: Any, program: Callable[..., list[str]], start: Start, read_committed: Callable[..., Any], tmp_path: Path
+    five: Any, start: Start, read_committed: Callable[..., Any], tmp_path: Path
 ) -> None:
     choices = random.Random(SEED)
     five.create("perf", "--partitions", "3", "--replication-factor", "3", min_insync_replicas="2")
-    command = program(
+    command = tool_command(
         "kafka-producer-perf-test",
         *("--bootstrap-server", five.bootstrap, "--topic", "perf", "--num-records", "10000"),
         *("--record-size", "100", "--throughput", "600"),
