@@ -61,7 +61,7 @@ class Row:
     """Called after a response with ``undone_after`` in it."""
     undone_after: ErrorCode = ErrorCode.NONE
     compares_errors_only: bool = False
-    """Compare authorization errors only: this release does not serve the request in full."""
+    """Compare authorization errors only: the rest of the response differs between servers, or between runs."""
 
     ignored: frozenset[str] = frozenset()
     """Fields of the response that are not compared, besides those that no row compares."""

@@ -66,8 +66,6 @@ def _fetch(
 
 _DESCRIBED = [{"topic_name": name, "partitions": [0]} for name in _TOPICS]
 _ALTERED = [{"topic_name": name, "partitions": [{"partition_index": 0, "start_offset": 0}]} for name in _TOPICS]
-_LAG = frozenset({"lag"})
-"""Ottla does not compute it."""
 _DELETED = [{"topic_name": name} for name in _TOPICS]
 
 SHARE_GROUP_ROWS = (
@@ -102,14 +100,12 @@ SHARE_GROUP_ROWS = (
         name="named",
         versions=(0,),
         values=always(groups=[{"group_id": group, "topics": _DESCRIBED} for group in (READERS, SHARERS, STRANGERS)]),
-        ignored=_LAG,
     ),
     Row(
         api_key=_A.DESCRIBE_SHARE_GROUP_OFFSETS,
         name="all",
         versions=(0,),
         values=always(groups=[{"group_id": group, "topics": None} for group in (READERS, SHARERS, STRANGERS)]),
-        ignored=_LAG,
     ),
     Row(
         api_key=_A.ALTER_SHARE_GROUP_OFFSETS,
