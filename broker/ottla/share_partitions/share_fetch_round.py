@@ -150,9 +150,17 @@ class ShareFetchRound:
                 self._note_tried(wanted)
                 return
         for each in dict.fromkeys((*self._readable, *wanted)):
-            if each not in self.fetched and not self._is_full():
+            if each in self.fetched:
+                continue
+            if not self._is_full():
                 yield from self._acquire(each)
-                yield None
+            else:
+                # As in Kafka, a full response has the errors of all partitions, such as TOPIC_AUTHORIZATION_FAILED.
+                try:
+                    self._find(each)
+                except KafkaError as error:
+                    self.fetched[each] = FetchedShare(error.code, error.message)
+            yield None
         self._readable.clear()
         self._note_tried(wanted)
 

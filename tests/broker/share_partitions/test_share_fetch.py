@@ -283,3 +283,16 @@ def test_release_goes_on_when_the_client_is_gone(driver: ShareDriver) -> None:
     driver.pause(0.1)
 
     assert len(driver.manager) == 0
+
+
+def test_full_response_has_the_errors_of_its_other_partitions(driver: ShareDriver) -> None:
+    driver.produce("t", "0", "3")
+    request = fetch_request(driver, "a")
+    request.max_records = 1
+    request.batch_size = 1
+    request.topics[0].partitions.append(FetchPartition(partition_index=9))
+
+    (topic,) = driver.connect().ask(request, ShareFetchResponse, 2).responses
+
+    assert len(topic.partitions[0].acquired_records) == 1
+    assert [each.error_code for each in topic.partitions] == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
