@@ -1,5 +1,6 @@
 """Share groups with Kafka's tools: consumers that share records, kafka-share-groups, settings of groups."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 from jvm_kafka import tool_command
+
+from ottla.client.share_consumer import ShareConsumer
 
 CONSUMER = "kafka-console-share-consumer"
 GROUPS = "kafka-share-groups"
@@ -90,9 +93,16 @@ def topic(new_topic: Callable[..., str], produce: Callable[..., Any]) -> str:
     return name
 
 
+async def join_and_leave(bootstrap: str, group: str, topic: str) -> None:
+    """Let the coordinator initialize the state of the topic, without which its partitions are not assigned."""
+    async with ShareConsumer(bootstrap, group_id=group, topics=[topic]) as member:
+        await member.poll(max_wait_ms=200)
+
+
 @pytest.fixture
-def read_group(kafka: Callable[..., Any], topic: str, group: str) -> str:
+def read_group(kafka: Callable[..., Any], broker: Any, topic: str, group: str) -> str:
     """A share group without members that has accepted the first four records."""
+    asyncio.run(join_and_leave(broker.bootstrap, group, topic))
     assert consume(kafka, topic, group, 4) == ["v0", "v1", "v2", "v3"]
     return group
 
