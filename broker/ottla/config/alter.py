@@ -17,6 +17,10 @@ from ottla.config.group_keys import (
     CONSUMER_HEARTBEAT_INTERVAL,
     CONSUMER_SESSION_TIMEOUT,
     GROUP_KEYS,
+    GROUP_SYNONYMS,
+    SHARE_ASSIGNMENT_INTERVAL,
+    SHARE_HEARTBEAT_INTERVAL,
+    SHARE_SESSION_TIMEOUT,
 )
 from ottla.config.key import ConfigKey, ConfigType, Dynamic, InvalidConfigError, SupportLevel, parse_value
 from ottla.config.layers import BrokerLayers, find_broker_key, topic_values
@@ -51,12 +55,17 @@ _KEYS: dict[ConfigResourceType, dict[str, ConfigKey]] = {
 }
 
 INTERVAL_MS_MIN, INTERVAL_MS_MAX = 100, 3_600_000
-_BOUNDED_OF_SHARE_GROUPS = (
+_BOUNDED_OF_GROUPS = (
+    CONSUMER_HEARTBEAT_INTERVAL,
+    CONSUMER_SESSION_TIMEOUT,
+    CONSUMER_ASSIGNMENT_INTERVAL,
+    SHARE_HEARTBEAT_INTERVAL,
+    SHARE_SESSION_TIMEOUT,
+    "share.record.lock.duration.ms",
     "share.delivery.count.limit",
     "share.partition.max.record.locks",
-    "share.record.lock.duration.ms",
+    SHARE_ASSIGNMENT_INTERVAL,
 )
-_BOUNDED_OF_GROUPS = (CONSUMER_HEARTBEAT_INTERVAL, CONSUMER_SESSION_TIMEOUT, CONSUMER_ASSIGNMENT_INTERVAL)
 
 
 def apply_alterations(
@@ -279,27 +288,24 @@ def validate_group_config(values: Mapping[str, str], layers: BrokerLayers) -> No
         if name not in GROUP_KEYS:
             raise InvalidConfigError(f"Unknown group config name: {cut_name(name)}")
         parse_value(GROUP_KEYS[name], text)
-    numbers = {name: int(values.get(name) or GROUP_KEYS[name].default or 0) for name in _BOUNDED_OF_GROUPS}
-    for name, number in numbers.items():
-        if name == CONSUMER_ASSIGNMENT_INTERVAL and name not in values:
-            # Checked only where the group has it, as in Kafka: else the broker's own value counts.
-            continue
-        setting = name.removeprefix("consumer.")
-        least, most = f"group.consumer.min.{setting}", f"group.consumer.max.{setting}"
-        if number < int(layers.text(least) or 0):
-            raise InvalidConfigError(f"{name} must be greater than or equal to {least}")
-        if number > int(layers.text(most) or 0):
-            raise InvalidConfigError(f"{name} must be less than or equal to {most}")
-    for name in _BOUNDED_OF_SHARE_GROUPS:
+    for name in _BOUNDED_OF_GROUPS:
+        # The broker's own value, which counts where the group has none, was checked when the broker started.
         if name in values:
-            _check_share_bounds(name, int(values[name]), layers)
-    if numbers[CONSUMER_SESSION_TIMEOUT] <= numbers[CONSUMER_HEARTBEAT_INTERVAL]:
-        raise InvalidConfigError(f"{CONSUMER_SESSION_TIMEOUT} must be greater than {CONSUMER_HEARTBEAT_INTERVAL}")
+            _check_group_bounds(name, int(values[name]), layers)
+    for timeout, interval in (
+        (CONSUMER_SESSION_TIMEOUT, CONSUMER_HEARTBEAT_INTERVAL),
+        (SHARE_SESSION_TIMEOUT, SHARE_HEARTBEAT_INTERVAL),
+    ):
+        timeout_ms, interval_ms = (
+            int(values.get(name) or layers.text(GROUP_SYNONYMS[name]) or 0) for name in (timeout, interval)
+        )
+        if timeout_ms <= interval_ms:
+            raise InvalidConfigError(f"{timeout} must be greater than {interval}")
 
 
-def _check_share_bounds(name: str, number: int, layers: BrokerLayers) -> None:
-    setting = name.removeprefix("share.")
-    least, most = f"group.share.min.{setting}", f"group.share.max.{setting}"
+def _check_group_bounds(name: str, number: int, layers: BrokerLayers) -> None:
+    protocol, _, setting = name.partition(".")
+    least, most = f"group.{protocol}.min.{setting}", f"group.{protocol}.max.{setting}"
     if number < int(layers.text(least) or 0):
         raise InvalidConfigError(f"{name} must be greater than or equal to {least}")
     if number > int(layers.text(most) or 0):

@@ -202,6 +202,21 @@ def test_unknown_group_config_is_rejected() -> None:
             "share.partition.max.record.locks must be less than or equal to group.share.max.partition.max.record.locks",
             id="share.partition.max.record.locks-5000",
         ),
+        pytest.param(
+            {"share.session.timeout.ms": "44999"},
+            "share.session.timeout.ms must be greater than or equal to group.share.min.session.timeout.ms",
+            id="share.session.timeout.ms-44999",
+        ),
+        pytest.param(
+            {"share.heartbeat.interval.ms": "15001"},
+            "share.heartbeat.interval.ms must be less than or equal to group.share.max.heartbeat.interval.ms",
+            id="share.heartbeat.interval.ms-15001",
+        ),
+        pytest.param(
+            {"share.assignment.interval.ms": "15001"},
+            "share.assignment.interval.ms must be less than or equal to group.share.max.assignment.interval.ms",
+            id="share.assignment.interval.ms-15001",
+        ),
     ],
 )
 def test_group_config_out_of_the_brokers_bounds_is_rejected(values: dict[str, str], message: str) -> None:
@@ -215,6 +230,27 @@ def test_group_config_within_the_brokers_bounds_is_accepted() -> None:
 
     with pytest.raises(InvalidConfigError, match=r"must be greater than consumer\.heartbeat\.interval\.ms"):
         validate_group_config({"consumer.session.timeout.ms": "6000", "consumer.heartbeat.interval.ms": "6000"}, layers)
+
+
+def test_session_of_a_share_group_is_longer_than_its_heartbeat_interval() -> None:
+    layers = BrokerLayers(static={"group.share.min.session.timeout.ms": "6000"})
+
+    with pytest.raises(InvalidConfigError, match=r"must be greater than share\.heartbeat\.interval\.ms"):
+        validate_group_config({"share.session.timeout.ms": "6000", "share.heartbeat.interval.ms": "6000"}, layers)
+
+
+def test_setting_that_a_group_lacks_is_the_brokers() -> None:
+    layers = BrokerLayers(
+        static={
+            "group.consumer.min.session.timeout.ms": "6000",
+            "group.consumer.max.session.timeout.ms": "8000",
+            "group.consumer.session.timeout.ms": "7000",
+        }
+    )
+    validate_group_config({"consumer.heartbeat.interval.ms": "6999"}, layers)
+
+    with pytest.raises(InvalidConfigError, match=r"must be greater than consumer\.heartbeat\.interval\.ms"):
+        validate_group_config({"consumer.heartbeat.interval.ms": "7000"}, layers)
 
 
 @pytest.mark.parametrize(
