@@ -280,12 +280,20 @@ def _read_admin_listener(values: Mapping[str, ConfigValue]) -> Endpoint | None:
     return parse_bootstrap_servers("ottla.admin.listener", [text])[0] if text else None
 
 
-_BOUNDS_OF_CONSUMER_GROUPS = tuple(
+_TIMES_OF_GROUPS = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
+_BOUNDS_OF_GROUPS = tuple(
     relation
-    for setting in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
+    for protocol, settings in (
+        ("consumer", _TIMES_OF_GROUPS),
+        (
+            "share",
+            (*_TIMES_OF_GROUPS, "record.lock.duration.ms", "delivery.count.limit", "partition.max.record.locks"),
+        ),
+    )
+    for setting in settings
     for relation in (
-        (f"group.consumer.min.{setting}", f"group.consumer.{setting}", "the default would be out of bounds"),
-        (f"group.consumer.{setting}", f"group.consumer.max.{setting}", "the default would be out of bounds"),
+        (f"group.{protocol}.min.{setting}", f"group.{protocol}.{setting}", "the default would be out of bounds"),
+        (f"group.{protocol}.{setting}", f"group.{protocol}.max.{setting}", "the default would be out of bounds"),
     )
 )
 
@@ -300,7 +308,7 @@ def _check_relations(config: NodeConfig, values: Mapping[str, ConfigValue]) -> N
         ),
         ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms", "a waiting follower would leave the in-sync replicas"),
         ("group.min.session.timeout.ms", "group.max.session.timeout.ms", "no session timeout would be allowed"),
-        *_BOUNDS_OF_CONSUMER_GROUPS,
+        *_BOUNDS_OF_GROUPS,
     )
     for smaller, larger, otherwise in at_most:
         small, large = values[smaller], values[larger]
@@ -308,7 +316,7 @@ def _check_relations(config: NodeConfig, values: Mapping[str, ConfigValue]) -> N
         assert isinstance(large, int)
         if small > large:
             raise ConfigurationError(f"{smaller}={small} must be at most {larger}={large}: {otherwise}")
-    _check_consumer_groups(config)
+    _check_groups(config)
     if config.broker_heartbeat_interval_ms > config.broker_session_timeout_ms // 2:
         raise ConfigurationError(
             f"broker.heartbeat.interval.ms={config.broker_heartbeat_interval_ms} must be at most half of "
@@ -346,13 +354,16 @@ def _check_relations(config: NodeConfig, values: Mapping[str, ConfigValue]) -> N
     _check_times(values)
 
 
-def _check_consumer_groups(config: NodeConfig) -> None:
-    heartbeat_ms, session_ms = config.group_consumer_heartbeat_interval_ms, config.group_consumer_session_timeout_ms
-    if heartbeat_ms >= session_ms:
-        raise ConfigurationError(
-            f"group.consumer.heartbeat.interval.ms={heartbeat_ms} must be less than "
-            f"group.consumer.session.timeout.ms={session_ms}: sessions would end between two heartbeats"
-        )
+def _check_groups(config: NodeConfig) -> None:
+    for protocol, heartbeat_ms, session_ms in (
+        ("consumer", config.group_consumer_heartbeat_interval_ms, config.group_consumer_session_timeout_ms),
+        ("share", config.group_share_heartbeat_interval_ms, config.group_share_session_timeout_ms),
+    ):
+        if heartbeat_ms >= session_ms:
+            raise ConfigurationError(
+                f"group.{protocol}.heartbeat.interval.ms={heartbeat_ms} must be less than "
+                f"group.{protocol}.session.timeout.ms={session_ms}: sessions would end between two heartbeats"
+            )
     unknown = [name for name in config.group_consumer_assignors if name not in ("uniform", "range")]
     if unknown:
         raise ConfigurationError(

@@ -161,6 +161,12 @@ def test_broker_id_stands_for_node_id() -> None:
             {"group.consumer.min.session.timeout.ms": "1", "group.consumer.session.timeout.ms": "5000"},
             "must be less than group.consumer.session.timeout.ms=5000",
         ),
+        ({"group.share.session.timeout.ms": "44999"}, "must be at most group.share.session.timeout.ms=44999"),
+        ({"group.share.record.lock.duration.ms": "60001"}, "at most group.share.max.record.lock.duration.ms=60000"),
+        (
+            {"group.share.min.session.timeout.ms": "1", "group.share.session.timeout.ms": "5000"},
+            "must be less than group.share.session.timeout.ms=5000",
+        ),
         ({"group.consumer.assignors": "org.example.Mine"}, "group.consumer.assignors has org.example.Mine"),
     ],
 )
