@@ -3,79 +3,47 @@
 Everything here changes by the replay of records only, except the time of the next check of the topics. What a request
 needs is counted as members change: no heartbeat walks the members.
 
-Source: ConsumerGroup, ModernGroup of Apache Kafka 4.3.
+Source: ConsumerGroup of Apache Kafka 4.3.
 """
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final
 
-from ottla.errors import ErrorCode, KafkaError
-from ottla.groups.consumer.member import (
-    NO_ASSIGNMENT,
-    Assignment,
-    ConsumerMember,
-    MemberState,
-)
+from ottla.groups.consumer.member import NO_ASSIGNMENT, Assignment, ConsumerMember, MemberState
 from ottla.groups.consumer.state import ConsumerGroupState
-from ottla.groups.modern.counts import SubscriptionCounts, add_count
-from ottla.groups.modern.topic_check import TopicCheck
-from ottla.groups.modern.topics import ClusterTopics
+from ottla.groups.modern.counts import add_count
+from ottla.groups.modern.group import ModernGroup
 from ottla.types import Uuid
 
-FIRST_EPOCH: Final = 1
 
-
-class ConsumerGroup:
+class ConsumerGroup(ModernGroup[ConsumerMember]):
     """One group.
 
     Attributes:
-        epoch: counts changes of members, subscriptions and topics.
-        assignment_epoch: the epoch that the target assignment was computed for.
-        assigned_at_ms: when that was (wall clock); 0 for never, or unknown.
-        metadata_hash: of the topics at the last change of the epoch.
-        target: assignments by member id.
         has_partition_metadata: whether the log has a record of Kafka 4.0, to be replaced by a tombstone.
     """
 
     __slots__ = (
         "_owners",
         "_stable_by_epoch",
-        "_topic_check",
-        "assigned_at_ms",
-        "assignment_epoch",
         "assignors",
-        "epoch",
         "epoch_changed_ms",
-        "group_id",
         "has_partition_metadata",
-        "members",
-        "metadata_hash",
         "static_members",
-        "subscriptions",
-        "target",
     )
 
     def __init__(self, group_id: str) -> None:
         """Create a group without members."""
-        self.group_id = group_id
-        self.epoch = FIRST_EPOCH
-        self.assignment_epoch = FIRST_EPOCH
-        self.assigned_at_ms = 0
+        super().__init__(group_id)
         self.epoch_changed_ms: int | None = None
         """When `epoch` changed last, or was loaded; monotonic. None before."""
-        self.metadata_hash = 0
-        self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
         """Member id by group instance id."""
-        self.target: dict[str, Assignment] = {}
-        self.subscriptions = SubscriptionCounts()
         self.assignors: Counter[str] = Counter()
         """Members by the server-side assignor that they request."""
         self.has_partition_metadata = False
         self._owners: dict[Uuid, dict[int, str]] = {}
         self._stable_by_epoch: Counter[int] = Counter()
-        self._topic_check = TopicCheck()
 
     # State
 
@@ -89,10 +57,6 @@ class ConsumerGroup:
             return ConsumerGroupState.RECONCILING
         return ConsumerGroupState.STABLE
 
-    @property
-    def is_empty(self) -> bool:
-        return not self.members
-
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self.subscriptions
 
@@ -101,19 +65,6 @@ class ConsumerGroup:
         return partition in self._owners.get(topic_id, ())
 
     # Members
-
-    def member(self, member_id: str) -> ConsumerMember:
-        """Return a member.
-
-        Raises:
-            KafkaError: UNKNOWN_MEMBER_ID.
-        """
-        member = self.members.get(member_id)
-        if member is None:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
-            )
-        return member
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
         member_id = None if instance_id is None else self.static_members.get(instance_id)
@@ -193,13 +144,3 @@ class ConsumerGroup:
                     counts[member.server_assignor] += change
         wanted = [(count, name) for name, count in counts.items() if count > 0 and name in assignors]
         return max(wanted, key=lambda entry: entry[0])[1] if wanted else assignors[0]
-
-    # The next check of the topics
-
-    def has_stale_topics(self, topics: ClusterTopics, now_ms: int) -> bool:
-        """Return whether the topics must be compared with `metadata_hash` again; ``now_ms`` is monotonic."""
-        return self._topic_check.is_due(topics, self.subscriptions, now_ms, self.epoch)
-
-    def note_refresh(self, topics: ClusterTopics, now_ms: int, epoch: int) -> None:
-        """Compare again when topics change, after a long time, or when ``epoch``, which is being written, is lost."""
-        self._topic_check.note(topics, now_ms, epoch)

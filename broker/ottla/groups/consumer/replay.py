@@ -14,6 +14,7 @@ from ottla.groups.consumer.member import LEAVE_EPOCH, NO_PARTITIONS, ConsumerMem
 from ottla.groups.consumer.records import target_of_record, with_current_assignment, with_subscription
 from ottla.groups.log import GroupRecord
 from ottla.groups.modern.counts import ResolvedRegex
+from ottla.groups.modern.group import NO_ASSIGNMENT_EPOCH
 from ottla.wire.codec import Message
 from ottla.wire.messages import group_log as log
 
@@ -93,7 +94,6 @@ def _replay_regex(
     group.subscriptions.resolve(key.regular_expression, resolved)
 
 
-NO_ASSIGNMENT_EPOCH: Final = -1
 _REPLAYS: Final[dict[type[Message], Callable[[ConsumerGroup, Any, Any], None]]] = {
     log.ConsumerGroupMetadataKey: _replay_epoch,
     log.ConsumerGroupPartitionMetadataKey: _replay_partition_metadata,

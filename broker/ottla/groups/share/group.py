@@ -1,66 +1,33 @@
 """`ShareGroup`: members, epochs, assignments and state partitions of one group, as its records say.
 
-Everything here changes by the replay of records only, except the time of the next check of the topics. What a request
-needs is counted as members change: no heartbeat walks the members.
+Everything here changes by the replay of records only, except the notes of what the last heartbeats have checked. What a
+request needs is counted as members change: no heartbeat walks the members.
 
-Source: ShareGroup, ModernGroup of Apache Kafka 4.3.
+Source: ShareGroup of Apache Kafka 4.3.
 """
 
-from typing import Final
-
-from ottla.errors import ErrorCode, KafkaError
-from ottla.groups.modern.counts import SubscriptionCounts
-from ottla.groups.modern.topic_check import TopicCheck
+from ottla.groups.modern.group import ModernGroup
 from ottla.groups.modern.topics import ClusterTopics
 from ottla.groups.share.member import NO_ASSIGNMENT, Assignment, ShareMember
 from ottla.groups.share.state import ShareGroupState
 from ottla.groups.share.state_partitions import StatePartitions
 from ottla.types import Uuid
 
-FIRST_EPOCH: Final = 1
 
-
-class ShareGroup:
+class ShareGroup(ModernGroup[ShareMember]):
     """One group.
 
     Attributes:
-        epoch: counts changes of members, subscriptions and topics.
-        assignment_epoch: the epoch that the target assignment was computed for.
-        assigned_at_ms: when that was (wall clock); 0 for never, or unknown.
-        metadata_hash: of the topics at the last change of the epoch.
-        target: assignments by member id; changed by `put_target` only.
+        target: see `ModernGroup`; changed by `put_target` only.
         state_partitions: None without a record of them.
     """
 
-    __slots__ = (
-        "_pending_checked",
-        "_targets_of",
-        "assigned_at_ms",
-        "assignment_epoch",
-        "change_count",
-        "epoch",
-        "group_id",
-        "initialized_checked",
-        "members",
-        "metadata_hash",
-        "state_partitions",
-        "subscriptions",
-        "target",
-        "topic_check",
-    )
+    __slots__ = ("_pending_checked", "_targets_of", "change_count", "initialized_checked", "state_partitions")
 
     def __init__(self, group_id: str) -> None:
         """Create a group without members."""
-        self.group_id = group_id
-        self.epoch = FIRST_EPOCH
-        self.assignment_epoch = FIRST_EPOCH
-        self.assigned_at_ms = 0
-        self.metadata_hash = 0
-        self.members: dict[str, ShareMember] = {}
-        self.target: dict[str, Assignment] = {}
-        self.subscriptions = SubscriptionCounts()
+        super().__init__(group_id)
         self.state_partitions: StatePartitions | None = None
-        self.topic_check = TopicCheck()
         self.change_count = 0
         """Counts the records that have changed the group."""
         self.initialized_checked: tuple[int, int] | None = None
@@ -73,27 +40,7 @@ class ShareGroup:
     def state(self) -> ShareGroupState:
         return ShareGroupState.STABLE if self.members else ShareGroupState.EMPTY
 
-    @property
-    def is_empty(self) -> bool:
-        return not self.members
-
-    def is_subscribed_to(self, topic: str) -> bool:
-        return topic in self.subscriptions
-
     # Members
-
-    def member(self, member_id: str) -> ShareMember:
-        """Return a member.
-
-        Raises:
-            KafkaError: UNKNOWN_MEMBER_ID.
-        """
-        member = self.members.get(member_id)
-        if member is None:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
-            )
-        return member
 
     def put_member(self, member: ShareMember) -> None:
         """Add a member, or replace the one with its id."""

@@ -188,7 +188,7 @@ def _update_epoch(
     if group.assignment_epoch >= group.epoch:
         must_increment = must_increment or group.awaits_assignment(groups.topics)
     now_ms = groups.clock.monotonic_ms()
-    if not must_increment and not group.topic_check.is_due(groups.topics, group.subscriptions, now_ms, group.epoch):
+    if not must_increment and not group.has_stale_topics(groups.topics, now_ms):
         return group.epoch
     topics_hash = groups.topics.hash_of(group.subscriptions.topics_after([old], new))
     epoch = group.epoch
@@ -196,7 +196,7 @@ def _update_epoch(
         epoch += 1
         records.append(epoch_record(group.group_id, epoch, topics_hash))
         log.info("Group %s has epoch %d", quoted(group.group_id), epoch)
-    group.topic_check.note(groups.topics, now_ms, epoch)
+    group.note_refresh(groups.topics, now_ms, epoch)
     return epoch
 
 

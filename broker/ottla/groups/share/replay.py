@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ottla.groups.log import GroupRecord
+from ottla.groups.modern.group import NO_ASSIGNMENT_EPOCH
 from ottla.groups.share.group import ShareGroup
 from ottla.groups.share.member import LEAVE_EPOCH, NO_ASSIGNMENT, ShareMember
 from ottla.groups.share.records import (
@@ -20,8 +21,6 @@ from ottla.groups.share.records import (
 )
 from ottla.wire.codec import Message
 from ottla.wire.messages import share_group_log as log
-
-NO_ASSIGNMENT_EPOCH: Final = -1
 
 
 def is_share_group_record(record: GroupRecord) -> bool:

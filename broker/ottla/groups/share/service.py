@@ -53,9 +53,7 @@ class ShareGroupService:
         except KafkaError:
             return  # `heartbeat` responds
         group = groups.groups.get(request.group_id)
-        if group is not None and group.topic_check.is_due(
-            groups.topics, group.subscriptions, groups.clock.monotonic_ms(), group.epoch
-        ):
+        if group is not None and group.has_stale_topics(groups.topics, groups.clock.monotonic_ms()):
             names = chain(names, group.subscriptions.topics)
         yield from groups.topics.prepare(names)
 
