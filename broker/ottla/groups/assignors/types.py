@@ -8,13 +8,15 @@ Source: package org.apache.kafka.coordinator.group.api.assignor of Apache Kafka 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from ottla.purgatory.steps import Steps
 from ottla.types import Uuid
 
 MemberAssignment: TypeAlias = Mapping[Uuid, frozenset[int]]
 """Partitions of one member by topic id; no topic has an empty set. Never changed once it is in use."""
+
+NO_ASSIGNMENT: Final[MemberAssignment] = {}
 
 Assignment: TypeAlias = dict[str, MemberAssignment]
 """The target assignment of a group by member id."""

@@ -6,9 +6,9 @@ Source: ConsumerGroup.asDescribedGroup, ConsumerGroupMember.asConsumerGroupDescr
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from ottla.groups.assignors.types import NO_ASSIGNMENT, MemberAssignment
 from ottla.groups.consumer.group import ConsumerGroup
-from ottla.groups.consumer.member import NO_ASSIGNMENT, ConsumerMember
-from ottla.groups.consumer.member import Assignment as GroupAssignment
+from ottla.groups.consumer.member import ConsumerMember
 from ottla.groups.modern.topics import ClusterTopics
 from ottla.purgatory.steps import Steps, map_in_steps
 from ottla.types import Uuid
@@ -38,7 +38,7 @@ def describe(group: ConsumerGroup, topics: ClusterTopics, assignors: Sequence[st
     return described
 
 
-def _describe_member(member: ConsumerMember, target: GroupAssignment, topics: ClusterTopics) -> Member:
+def _describe_member(member: ConsumerMember, target: MemberAssignment, topics: ClusterTopics) -> Member:
     owned: dict[Uuid, list[int]] = {}
     # A member is responsible for what it is to revoke until it has done so.
     for assignment in (member.assigned, member.pending_revocation):

@@ -9,7 +9,8 @@ Source: ConsumerGroup of Apache Kafka 4.3.
 from collections import Counter
 from collections.abc import Sequence
 
-from ottla.groups.consumer.member import NO_ASSIGNMENT, Assignment, ConsumerMember, MemberState
+from ottla.groups.assignors.types import NO_ASSIGNMENT, MemberAssignment
+from ottla.groups.consumer.member import ConsumerMember, MemberState
 from ottla.groups.consumer.state import ConsumerGroupState
 from ottla.groups.modern.counts import add_count
 from ottla.groups.modern.group import ModernGroup
@@ -70,7 +71,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
         member_id = None if instance_id is None else self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
-    def target_of(self, member: ConsumerMember) -> Assignment:
+    def target_of(self, member: ConsumerMember) -> MemberAssignment:
         """Return the target assignment of a member; of a static one, that of the member id it had before."""
         member_id: str | None = member.member_id
         if member.instance_id is not None:

@@ -29,8 +29,9 @@ from ottla.groups.consumer.regex_resolution import (
     update_regexes,
 )
 from ottla.groups.consumer.state import is_transition
-from ottla.groups.consumer.target import Target, target_for
+from ottla.groups.consumer.target import target_for
 from ottla.groups.log import GroupRecord, group_metadata_record
+from ottla.groups.modern.assignment import Target
 from ottla.quoting import quoted
 from ottla.types import Uuid, format_uuid
 from ottla.wire.messages.consumer_group_heartbeat import (

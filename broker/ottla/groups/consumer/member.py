@@ -18,13 +18,10 @@ LEAVE_STATIC_EPOCH: Final = -2
 """A static member sends it when it leaves and intends to return; its partitions are kept for it."""
 NOT_SET: Final = -1
 
-Assignment: TypeAlias = Mapping[Uuid, frozenset[int]]
-"""Partitions by topic; no topic is there without partitions."""
 EpochAssignment: TypeAlias = Mapping[Uuid, Mapping[int, int]]
 """By topic and partition: the group's epoch in which the partition was assigned to the member (KIP-1251)."""
 
 NO_PARTITIONS: Final[EpochAssignment] = {}
-NO_ASSIGNMENT: Final[Assignment] = {}
 
 
 class MemberState(IntEnum):

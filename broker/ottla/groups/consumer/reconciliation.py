@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.groups.consumer.member import Assignment, ConsumerMember, EpochAssignment, MemberState
+from ottla.groups.assignors.types import MemberAssignment
+from ottla.groups.consumer.member import ConsumerMember, EpochAssignment, MemberState
 from ottla.types import Uuid
 
 OwnedPartitions = Mapping[Uuid, Collection[int]]
@@ -34,7 +35,7 @@ class Reconciliation:
     """
 
     target_epoch: int
-    target: Assignment
+    target: MemberAssignment
     is_owned: Callable[[Uuid, int], bool]
     owned: OwnedPartitions | None
     subscribed_topic_ids: Collection[Uuid]

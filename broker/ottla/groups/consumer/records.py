@@ -9,8 +9,9 @@ Source: GroupCoordinatorRecordHelpers, Utils.assignmentFromTopicPartitions of Ap
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from ottla.groups.assignors.types import MemberAssignment
 from ottla.groups.consumer.group import ConsumerGroup
-from ottla.groups.consumer.member import Assignment, ConsumerMember, EpochAssignment, MemberState
+from ottla.groups.consumer.member import ConsumerMember, EpochAssignment, MemberState
 from ottla.groups.log import GroupRecord
 from ottla.groups.modern.counts import ResolvedRegex
 from ottla.types import Uuid
@@ -99,7 +100,7 @@ def _epoch_assignment(topics: Iterable[log.TopicPartitions], member_epoch: int) 
     return assignment
 
 
-def target_assignment_record(group_id: str, member_id: str, target: Assignment) -> GroupRecord:
+def target_assignment_record(group_id: str, member_id: str, target: MemberAssignment) -> GroupRecord:
     return GroupRecord(
         log.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
         log.ConsumerGroupTargetAssignmentMemberValue(
@@ -111,7 +112,7 @@ def target_assignment_record(group_id: str, member_id: str, target: Assignment) 
     )
 
 
-def target_of_record(value: log.ConsumerGroupTargetAssignmentMemberValue) -> Assignment:
+def target_of_record(value: log.ConsumerGroupTargetAssignmentMemberValue) -> MemberAssignment:
     return {topic.topic_id: frozenset(topic.partitions) for topic in value.topic_partitions}
 
 

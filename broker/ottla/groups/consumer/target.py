@@ -11,18 +11,18 @@ Source: GroupMetadataManager.maybeUpdateTargetAssignment, TargetAssignmentBuilde
 
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from ottla.groups.assignors.range_assignor import RangeAssignor
-from ottla.groups.assignors.types import Assignor, GroupSpec, MemberSubscription, SubscriptionType
+from ottla.groups.assignors.types import Assignor, GroupSpec, MemberAssignment, MemberSubscription, SubscriptionType
 from ottla.groups.assignors.uniform_assignor import UniformAssignor
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.groups import ASSIGNMENT_JOB, ConsumerGroups
-from ottla.groups.consumer.member import Assignment, ConsumerMember
+from ottla.groups.consumer.member import ConsumerMember
 from ottla.groups.consumer.records import target_assignment_record, target_epoch_record
 from ottla.groups.log import GroupRecord
-from ottla.groups.modern.assignment import TOPICS_PER_STEP, is_due, is_large, target_batches
+from ottla.groups.modern.assignment import TOPICS_PER_STEP, Target, is_due, is_large, target_batches
 from ottla.groups.modern.jobs import GroupJob, in_job
 from ottla.purgatory.steps import Steps, run_to_end
 from ottla.quoting import quoted
@@ -31,14 +31,6 @@ from ottla.types import Uuid
 log = logging.getLogger(__name__)
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = {each.name: each for each in (UniformAssignor(), RangeAssignor())}
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A member's target assignment, and the epoch that it belongs to."""
-
-    epoch: int
-    assignment: Assignment
 
 
 def target_for(
@@ -82,7 +74,7 @@ def _is_due(groups: ConsumerGroups, group: ConsumerGroup) -> bool:
 
 def _compute(
     groups: ConsumerGroups, group: ConsumerGroup, assignor: str, members: Mapping[str, ConsumerMember]
-) -> Steps[dict[str, Assignment]]:
+) -> Steps[dict[str, MemberAssignment]]:
     """Return the new target of each of ``members``."""
     subscriptions: list[MemberSubscription] = []
     counts: dict[Uuid, int] = {}
@@ -110,7 +102,7 @@ def _compute(
     return dict(assigned)
 
 
-def _take(target: Assignment, taken: dict[Uuid, set[int]]) -> Assignment:
+def _take(target: MemberAssignment, taken: dict[Uuid, set[int]]) -> MemberAssignment:
     """Return the part of a member's last target that no member before it has, and add it to ``taken``.
 
     Two members have the same partition when only some batches of the last target were written.
@@ -160,7 +152,7 @@ def _assign_in_slices(groups: ConsumerGroups, group_id: str) -> GroupJob:
         group.members,
         group.target,
         computed,
-        lambda member_id, assignment: target_assignment_record(group_id, member_id, assignment),
+        partial(target_assignment_record, group_id),
     )
     yield [target_epoch_record(group_id, epoch, groups.clock.wall_ms())]
     log.info(

@@ -4,6 +4,7 @@ Source: GroupMetadataManager.canComputeNextTargetAssignment of Apache Kafka 4.3;
 """
 
 from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from ottla.groups.assignors.types import MemberAssignment
@@ -16,6 +17,14 @@ IN_PLACE_SIZE_MAX: Final = 200
 TOPICS_PER_STEP: Final = 256
 """Entries of members' assignments; a member without any counts for one."""
 _RECORDS_PER_BATCH: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A member's target assignment, and the epoch that it belongs to."""
+
+    epoch: int
+    assignment: MemberAssignment
 
 
 def is_due(clock: Clock, assigned_at_ms: int, interval_ms: int) -> bool:

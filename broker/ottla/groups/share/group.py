@@ -6,9 +6,10 @@ request needs is counted as members change: no heartbeat walks the members.
 Source: ShareGroup of Apache Kafka 4.3.
 """
 
+from ottla.groups.assignors.types import NO_ASSIGNMENT, MemberAssignment
 from ottla.groups.modern.group import ModernGroup
 from ottla.groups.modern.topics import ClusterTopics
-from ottla.groups.share.member import NO_ASSIGNMENT, Assignment, ShareMember
+from ottla.groups.share.member import ShareMember
 from ottla.groups.share.state import ShareGroupState
 from ottla.groups.share.state_partitions import StatePartitions
 from ottla.types import Uuid
@@ -53,7 +54,7 @@ class ShareGroup(ModernGroup[ShareMember]):
         if member is not None:
             self.subscriptions.replace(member, None)
 
-    def put_target(self, member_id: str, target: Assignment | None) -> None:
+    def put_target(self, member_id: str, target: MemberAssignment | None) -> None:
         """Set the target assignment of a member; None removes it."""
         for topic_id, partitions in self.target.pop(member_id, NO_ASSIGNMENT).items():
             counts = self._targets_of[topic_id]

@@ -4,25 +4,25 @@ Source: GroupMetadataManager.shareGroupHeartbeat, shareGroupLeave of Apache Kafk
 """
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from ottla.coordinator.result import CoordinatorResult
 from ottla.errors import ErrorCode, InvalidRequestError, KafkaError
+from ottla.groups.assignors.types import NO_ASSIGNMENT, MemberAssignment
 from ottla.groups.client import Client
 from ottla.groups.log import GroupRecord
+from ottla.groups.modern.assignment import Target
 from ottla.groups.share.group import ShareGroup
 from ottla.groups.share.groups import ShareGroups
 from ottla.groups.share.initialization import initializing_record, topics_to_initialize
-from ottla.groups.share.member import JOIN_EPOCH, NO_ASSIGNMENT, Assignment, ShareMember
+from ottla.groups.share.member import JOIN_EPOCH, ShareMember
 from ottla.groups.share.records import current_assignment_record, epoch_record, member_record
 from ottla.groups.share.state_partitions import TopicStates
-from ottla.groups.share.target import Target, target_for
+from ottla.groups.share.target import target_for
 from ottla.quoting import quoted
-from ottla.types import Uuid
-from ottla.wire.messages.share_group_heartbeat import Assignment as AssignmentMessage
 from ottla.wire.messages.share_group_heartbeat import (
+    Assignment,
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
     TopicPartitions,
@@ -107,8 +107,8 @@ def heartbeat(
     return CoordinatorResult(records=records, response=Outcome(response, to_initialize, epoch))
 
 
-def _assignment(assigned: Mapping[Uuid, frozenset[int]]) -> AssignmentMessage:
-    return AssignmentMessage(
+def _assignment(assigned: MemberAssignment) -> Assignment:
+    return Assignment(
         topic_partitions=[
             TopicPartitions(topic_id=topic_id, partitions=sorted(partitions))
             for topic_id, partitions in assigned.items()
@@ -214,7 +214,7 @@ def _reconcile(
     if not has_new_names and member.member_epoch == target.epoch:
         return member
     subscribed = groups.topics.named_among(target.assignment, member.subscribed_topic_names)
-    assigned: Assignment = {
+    assigned: MemberAssignment = {
         topic_id: partitions for topic_id, partitions in target.assignment.items() if topic_id in subscribed
     }
     if member.member_epoch == target.epoch:

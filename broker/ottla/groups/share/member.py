@@ -3,20 +3,14 @@
 Source: ShareGroupMember of Apache Kafka 4.3; KIP-932.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import Final
 
-from ottla.types import Uuid
+from ottla.groups.assignors.types import MemberAssignment
 
 JOIN_EPOCH: Final = 0
 """A member sends it to join, or to join again after it was fenced."""
 LEAVE_EPOCH: Final = -1
-
-Assignment: TypeAlias = Mapping[Uuid, frozenset[int]]
-"""Partitions by topic; no topic is there without partitions."""
-
-NO_ASSIGNMENT: Final[Assignment] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +31,13 @@ class ShareMember:
     client_id: str = ""
     client_host: str = ""
     subscribed_topic_names: tuple[str, ...] = ()
-    assigned: Assignment = field(default_factory=dict)
+    assigned: MemberAssignment = field(default_factory=dict)
 
     @property
     def subscribed_topic_regex(self) -> str:
         """Return an empty string: share groups subscribe by name only."""
         return ""
 
-    def moved_to(self, member_epoch: int, assigned: Assignment) -> "ShareMember":
+    def moved_to(self, member_epoch: int, assigned: MemberAssignment) -> "ShareMember":
         """Return the member with another epoch, with its epoch so far as the previous one."""
         return replace(self, member_epoch=member_epoch, previous_member_epoch=self.member_epoch, assigned=assigned)

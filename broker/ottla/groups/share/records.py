@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from ottla.groups.assignors.types import MemberAssignment
 from ottla.groups.log import GroupRecord
 from ottla.groups.share.group import ShareGroup
-from ottla.groups.share.member import Assignment, ShareMember
+from ottla.groups.share.member import ShareMember
 from ottla.groups.share.state_partitions import StatePartitions, StateTopic, TopicStates
 from ottla.wire.messages import share_group_log as log
 
@@ -72,7 +73,7 @@ def with_current_assignment(member: ShareMember, value: log.ShareGroupCurrentMem
     )
 
 
-def target_assignment_record(group_id: str, member_id: str, target: Assignment) -> GroupRecord:
+def target_assignment_record(group_id: str, member_id: str, target: MemberAssignment) -> GroupRecord:
     return GroupRecord(
         log.ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
         log.ShareGroupTargetAssignmentMemberValue(
@@ -84,7 +85,7 @@ def target_assignment_record(group_id: str, member_id: str, target: Assignment) 
     )
 
 
-def target_of_record(value: log.ShareGroupTargetAssignmentMemberValue) -> Assignment:
+def target_of_record(value: log.ShareGroupTargetAssignmentMemberValue) -> MemberAssignment:
     # Kafka keeps topics of which the member has no partition any more.
     return {topic.topic_id: frozenset(topic.partitions) for topic in value.topic_partitions if topic.partitions}
 

@@ -9,10 +9,11 @@ Source: GroupMetadataManager.replay of Apache Kafka 4.3.
 from collections.abc import Callable
 from typing import Any, Final
 
+from ottla.groups.assignors.types import NO_ASSIGNMENT
 from ottla.groups.log import GroupRecord
 from ottla.groups.modern.group import NO_ASSIGNMENT_EPOCH
 from ottla.groups.share.group import ShareGroup
-from ottla.groups.share.member import LEAVE_EPOCH, NO_ASSIGNMENT, ShareMember
+from ottla.groups.share.member import LEAVE_EPOCH, ShareMember
 from ottla.groups.share.records import (
     state_partitions_of_record,
     target_of_record,

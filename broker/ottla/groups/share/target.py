@@ -8,17 +8,24 @@ Source: GroupMetadataManager.maybeUpdateTargetAssignment, TargetAssignmentBuilde
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from ottla.groups.assignors.simple_assignor import SimpleAssignor
-from ottla.groups.assignors.types import Assignor, GroupSpec, MemberSubscription, SubscriptionType
+from ottla.groups.assignors.types import (
+    NO_ASSIGNMENT,
+    Assignor,
+    GroupSpec,
+    MemberAssignment,
+    MemberSubscription,
+    SubscriptionType,
+)
 from ottla.groups.log import GroupRecord
-from ottla.groups.modern.assignment import TOPICS_PER_STEP, is_due, is_large, target_batches
+from ottla.groups.modern.assignment import TOPICS_PER_STEP, Target, is_due, is_large, target_batches
 from ottla.groups.modern.jobs import GroupJob, in_job
 from ottla.groups.share.group import ShareGroup
 from ottla.groups.share.groups import ASSIGNMENT_JOB, ShareGroups
-from ottla.groups.share.member import NO_ASSIGNMENT, Assignment, ShareMember
+from ottla.groups.share.member import ShareMember
 from ottla.groups.share.records import target_assignment_record, target_epoch_record
 from ottla.purgatory.steps import Steps, run_to_end
 from ottla.quoting import quoted
@@ -27,14 +34,6 @@ from ottla.types import Uuid
 log = logging.getLogger(__name__)
 
 ASSIGNOR: Final[Assignor] = SimpleAssignor()
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A member's target assignment, and the epoch that it belongs to."""
-
-    epoch: int
-    assignment: Assignment
 
 
 def target_for(
@@ -71,7 +70,7 @@ def target_for(
 
 def _compute(
     groups: ShareGroups, group: ShareGroup, members: Mapping[str, ShareMember]
-) -> Steps[dict[str, Assignment]]:
+) -> Steps[dict[str, MemberAssignment]]:
     """Return the new target of each of ``members``."""
     subscriptions: list[MemberSubscription] = []
     counts: dict[Uuid, int] = {}
@@ -120,7 +119,7 @@ def _assign_in_slices(groups: ShareGroups, group_id: str) -> GroupJob:
         group.members,
         group.target,
         computed,
-        lambda member_id, assignment: target_assignment_record(group_id, member_id, assignment),
+        partial(target_assignment_record, group_id),
     )
     yield [target_epoch_record(group_id, epoch, groups.clock.wall_ms())]
     log.info(
