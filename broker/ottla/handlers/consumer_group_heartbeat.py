@@ -10,7 +10,8 @@ from ottla.groups.consumer.reconciliation import OwnedPartitions
 from ottla.groups.consumer.service import error_response
 from ottla.handlers.api import HandlerResult, RequestContext, serves
 from ottla.handlers.consumer_protocol import is_consumer_protocol_enabled
-from ottla.purgatory.steps import ITEMS_PER_STEP, Steps, sorted_in_steps, unique_in_steps
+from ottla.handlers.hidden_topics import sorted_subscription
+from ottla.purgatory.steps import ITEMS_PER_STEP, Steps
 from ottla.types import Uuid
 from ottla.wire.acl_codes import Operation, ResourceType
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -24,13 +25,10 @@ def consumer_group_heartbeat(context: RequestContext, request: ConsumerGroupHear
     if not context.may_on_group(Operation.READ, request.group_id):
         return error_response(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if request.subscribed_topic_names:
-        names = list((yield from unique_in_steps(request.subscribed_topic_names)))
-        for number, name in enumerate(names, 1):
-            if not context.may_on_topic(Operation.DESCRIBE, name):
-                return error_response(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            if number % ITEMS_PER_STEP == 0:
-                yield None
-        request.subscribed_topic_names = yield from sorted_in_steps(names)
+        names = yield from sorted_subscription(context, request.subscribed_topic_names)
+        if names is None:
+            return error_response(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        request.subscribed_topic_names = names
     owned = yield from _owned_partitions(request)
     yield from context.services.groups.prepare_consumer_heartbeat(request)
     client = Client(client_id=context.client_id or "", host=f"/{context.connection.host}")

@@ -1,18 +1,30 @@
-"""Descriptions of groups whose members have topics that the client may not see (KIP-848, KIP-932).
+"""Topics that the client may not see, in heartbeats and descriptions of consumer and share groups (KIP-848, KIP-932).
 
-Source: KafkaApis.handleConsumerGroupDescribe, handleShareGroupDescribe of Apache Kafka 4.3.
+Source: KafkaApis.handleConsumerGroupHeartbeat, handleConsumerGroupDescribe, handleShareGroupHeartbeat,
+handleShareGroupDescribe of Apache Kafka 4.3.
 """
 
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 from ottla.handlers.api import RequestContext
-from ottla.purgatory.steps import ITEMS_PER_STEP, Steps
+from ottla.purgatory.steps import ITEMS_PER_STEP, Steps, sorted_in_steps, unique_in_steps
 from ottla.wire.acl_codes import Operation
 
 MemberT = TypeVar("MemberT")
 
 HIDDEN_TOPIC: Final = "The group has described topic(s) that the client is not authorized to describe."
+
+
+def sorted_subscription(context: RequestContext, names: Iterable[str]) -> Steps[list[str] | None]:
+    """Return the topics of a heartbeat sorted, each once; None if the client may not describe one of them."""
+    unique = yield from unique_in_steps(names)
+    for number, name in enumerate(unique, 1):
+        if not context.may_on_topic(Operation.DESCRIBE, name):
+            return None
+        if number % ITEMS_PER_STEP == 0:
+            yield None
+    return (yield from sorted_in_steps(list(unique)))
 
 
 def has_hidden_topic(

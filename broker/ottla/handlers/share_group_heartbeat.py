@@ -7,8 +7,9 @@ from ottla.errors import ErrorCode
 from ottla.groups.client import Client
 from ottla.groups.share.service import error_response
 from ottla.handlers.api import HandlerResult, RequestContext, serves
+from ottla.handlers.hidden_topics import sorted_subscription
 from ottla.handlers.share_protocol import are_share_groups_enabled
-from ottla.purgatory.steps import ITEMS_PER_STEP, Steps, sorted_in_steps, unique_in_steps
+from ottla.purgatory.steps import Steps
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 
@@ -25,13 +26,10 @@ def share_group_heartbeat(context: RequestContext, request: ShareGroupHeartbeatR
     if not 0 < len(request.member_id.encode("utf-16-le", "surrogatepass")) // 2 <= _MEMBER_ID_LENGTH_MAX:
         return error_response(ErrorCode.INVALID_REQUEST)
     if request.subscribed_topic_names:
-        names = list((yield from unique_in_steps(request.subscribed_topic_names)))
-        for number, name in enumerate(names, 1):
-            if not context.may_on_topic(Operation.DESCRIBE, name):
-                return error_response(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            if number % ITEMS_PER_STEP == 0:
-                yield None
-        request.subscribed_topic_names = yield from sorted_in_steps(names)
+        names = yield from sorted_subscription(context, request.subscribed_topic_names)
+        if names is None:
+            return error_response(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        request.subscribed_topic_names = names
     members = context.services.groups.share
     yield from members.prepare(request)
     client = Client(client_id=context.client_id or "", host=f"/{context.connection.host}")
