@@ -3,27 +3,16 @@
 Source: GroupConfig, GroupCoordinatorConfig of Apache Kafka 4.3.
 """
 
-from collections.abc import Callable, Mapping
-
 from ottla.config.group_keys import (
     CONSUMER_ASSIGNMENT_INTERVAL,
     CONSUMER_HEARTBEAT_INTERVAL,
     CONSUMER_SESSION_TIMEOUT,
 )
-from ottla.groups.config import GroupConfig
-from ottla.groups.modern.settings import own_value
+from ottla.groups.modern.settings import ModernGroupSettings
 
 
-class ConsumerGroupSettings:
-    """Settings of each group; ``overrides`` returns the raw values that a group has of its own.
-
-    Attributes:
-        config: of the node; may be replaced at any time.
-    """
-
-    def __init__(self, config: GroupConfig, overrides: Callable[[str], Mapping[str, str]]) -> None:
-        self.config = config
-        self._overrides = overrides
+class ConsumerGroupSettings(ModernGroupSettings):
+    """Settings of each consumer group."""
 
     def session_timeout_ms(self, group_id: str) -> int:
         config = self.config
@@ -45,6 +34,3 @@ class ConsumerGroupSettings:
         config = self.config
         bounds_ms = config.consumer_assignment_interval_bounds_ms
         return self._own(group_id, CONSUMER_ASSIGNMENT_INTERVAL, config.consumer_assignment_interval_ms, bounds_ms)
-
-    def _own(self, group_id: str, key: str, default: int, bounds_ms: tuple[int, int]) -> int:
-        return own_value(self._overrides(group_id), key, default, bounds_ms)
