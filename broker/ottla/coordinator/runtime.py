@@ -207,10 +207,7 @@ class CoordinatorRuntime(Generic[ShardT_co]):
             written = context.write_in_transaction(result, producer, verification.guard)
             return _respond(written, result.response, on_error)
 
-        responded: Delayed[ResponseT] = Delayed()
-        verified = self._log.verify_transaction(partition, producer, api_version)
-        verified.on_complete(lambda verification: write(verification).on_complete(responded.complete))
-        return responded
+        return self._log.verify_transaction(partition, producer, api_version).then_compose(write)
 
     def end_transaction(self, partition: int, end: TransactionEnd) -> Delayed[ErrorCode]:
         """Append the marker that ends a transaction to ``partition``, and end it in the shard.

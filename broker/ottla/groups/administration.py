@@ -92,16 +92,9 @@ class GroupAdministration:
         def delete() -> Delayed[DeletableGroupResult]:
             return self._runtime.run_write_operation(group_id, lambda shard: _delete_group(shard, group_id), failed)
 
-        deleted = self._share_offsets.delete_states_of_group(group_id)
-        if deleted.is_complete:
-            return delete() if deleted.value is ErrorCode.NONE else Delayed.of(failed(deleted.value))
-        responded: Delayed[DeletableGroupResult] = Delayed()
-        deleted.on_complete(
-            lambda error: (Delayed.of(failed(error)) if error is not ErrorCode.NONE else delete()).on_complete(
-                responded.complete
-            )
+        return self._share_offsets.delete_states_of_group(group_id).then_compose(
+            lambda error: delete() if error is ErrorCode.NONE else Delayed.of(failed(error))
         )
-        return responded
 
 
 def _delete_group(shard: GroupCoordinatorShard, group_id: str) -> CoordinatorResult[GroupRecord, DeletableGroupResult]:

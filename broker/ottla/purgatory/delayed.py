@@ -69,6 +69,12 @@ class Delayed(Generic[T]):
         self.on_complete(lambda value: changed.complete(change(value)))
         return changed
 
+    def then_compose(self, start: Callable[[T], "Delayed[U]"]) -> "Delayed[U]":
+        """Return a Delayed of the value that ``start`` waits for, which is called with this one's value."""
+        composed: Delayed[U] = Delayed()
+        self.on_complete(lambda value: start(value).on_complete(composed.complete))
+        return composed
+
 
 def when_all(parts: list[Delayed[T]]) -> Delayed[list[T]]:
     """Return a Delayed of every part's value, in order; complete at once if ``parts`` is empty."""

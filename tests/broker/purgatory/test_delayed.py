@@ -50,6 +50,24 @@ def test_then_maps_the_value() -> None:
     assert doubled.value == 8
 
 
+def test_then_compose_waits_for_both_values() -> None:
+    first: Delayed[int] = Delayed()
+    second: Delayed[str] = Delayed()
+    seen: list[int] = []
+
+    def start(value: int) -> Delayed[str]:
+        seen.append(value)
+        return second
+
+    composed = first.then_compose(start)
+    first.complete(4)
+
+    assert seen == [4]
+    assert not composed.is_complete
+    second.complete("four")
+    assert composed.value == "four"
+
+
 def test_callback_may_add_another_callback() -> None:
     delayed: Delayed[int] = Delayed()
     seen: list[int] = []

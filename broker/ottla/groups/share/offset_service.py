@@ -327,13 +327,4 @@ def _after(
     failed: Callable[[ErrorCode], Delayed[ResponseT]],
 ) -> Delayed[ResponseT]:
     """Return what ``finish`` returns for the results of ``send``, which is called once the records are committed."""
-    responded: Delayed[ResponseT] = Delayed()
-
-    def on_written(error: ErrorCode) -> None:
-        if error is not ErrorCode.NONE:
-            failed(error).on_complete(responded.complete)
-            return
-        send().on_complete(lambda results: finish(results).on_complete(responded.complete))
-
-    written.on_complete(on_written)
-    return responded
+    return written.then_compose(lambda error: send().then_compose(finish) if error is ErrorCode.NONE else failed(error))
