@@ -180,6 +180,18 @@ def test_heartbeats_do_not_repeat_a_recent_initialization(driver: CoordinatorDri
     assert len(persister_of(driver).calls) == 6
 
 
+def test_topics_of_a_partly_failed_alteration_are_recorded_in_order(driver: CoordinatorDriver) -> None:
+    names = [f"n{number}" for number in range(8)]
+    for name in names:
+        driver.node.add_partitions(name, range(2))
+    persister_of(driver).failing = {1}
+
+    send(driver, f"a share_alter group=g topics={','.join(f'{name}:0=5:1=6' for name in names)}")
+
+    initialized = driver.node.share_group().state_partitions.initialized
+    assert [(topic.name, topic.partitions) for topic in initialized.values()] == [(name, {0}) for name in names]
+
+
 def test_failed_initialization_is_repeated_by_the_next_heartbeat(driver: CoordinatorDriver) -> None:
     persister_of(driver).error = ErrorCode.COORDINATOR_NOT_AVAILABLE
     epoch = join(driver)

@@ -20,7 +20,7 @@ from ottla.groups.share.offsets import (
     start_deletion,
     start_deletion_of_group,
 )
-from ottla.groups.share.persistence import delete_in_slices, initialize_in_slices
+from ottla.groups.share.persistence import delete_in_slices, first_error, initialize_in_slices
 from ottla.groups.share.service import ShareGroupService, ShareGroupShard
 from ottla.groups.share.state_partitions import StateTopic
 from ottla.purgatory import Delayed
@@ -180,13 +180,11 @@ class ShareOffsetService:
     ) -> AlterShareGroupOffsetsResponse:
         response = alteration.response
         failures = {key: each for key, each in zip(alteration.offsets, results, strict=True) if each.error}
-        if not failures:
-            self._members.finish_initialization(group_id, alteration.topics, ErrorCode.NONE)
-            return response
-        # Kafka records none of them as initialized: a heartbeat would reset those that have succeeded, too.
+        # If one fails, Kafka records none of them as initialized: a heartbeat would reset those that have succeeded.
         succeeded: dict[Uuid, set[int]] = {}
-        for key in alteration.offsets.keys() - failures.keys():
-            succeeded.setdefault(key.topic_id, set()).add(key.partition)
+        for key in alteration.offsets:
+            if key not in failures:
+                succeeded.setdefault(key.topic_id, set()).add(key.partition)
         self._members.finish_initialization(
             group_id,
             {
@@ -267,7 +265,7 @@ class ShareOffsetService:
         return _after(
             context.write(result),
             lambda: delete_in_slices(groups.jobs, self._persister, group_id, result.response),
-            lambda results: failed(next((each.error for each in results if each.error), ErrorCode.NONE)),
+            lambda results: failed(first_error(results)),
             failed,
         )
 

@@ -6,7 +6,7 @@ be deleted again.
 Source: GroupCoordinatorService of Apache Kafka 4.3, which sends them in one request.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
 from ottla.errors import ErrorCode
@@ -46,6 +46,11 @@ def delete_in_slices(
 ) -> Delayed[list[StateResult]]:
     """Delete the state of share-partitions; return the results in order."""
     return _in_slices(jobs, group_id, keys, persister.delete)
+
+
+def first_error(results: Iterable[StateResult]) -> ErrorCode:
+    """Return the error of the first request that failed, or NONE."""
+    return next((each.error for each in results if each.error), ErrorCode.NONE)
 
 
 def _in_slices(

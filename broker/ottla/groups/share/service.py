@@ -17,7 +17,7 @@ from ottla.groups.share.groups import ShareGroups
 from ottla.groups.share.heartbeat import heartbeat, leave
 from ottla.groups.share.initialization import finish_initialization
 from ottla.groups.share.member import JOIN_EPOCH, LEAVE_EPOCH
-from ottla.groups.share.persistence import initialize_in_slices
+from ottla.groups.share.persistence import first_error, initialize_in_slices
 from ottla.groups.share.state_partitions import TopicStates
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
@@ -76,35 +76,24 @@ class ShareGroupService:
         outcome = result.response
         written = context.write(result)
         if outcome.to_initialize:
-            # Not before the record is committed: another coordinator must know what may have state.
-            written.on_complete(
-                lambda error: (
-                    None
-                    if error is not ErrorCode.NONE
-                    else self._initialize(groups, group_id, outcome.to_initialize, outcome.state_epoch)
-                )
-            )
+
+            def initialize(error: ErrorCode) -> None:
+                # Not before the record is committed: another coordinator must know what may have state.
+                if error is ErrorCode.NONE:
+                    self._initialize(groups, group_id, outcome.to_initialize, outcome.state_epoch)
+
+            written.on_complete(initialize)
         return _respond(written, outcome.response)
 
     def _initialize(self, groups: ShareGroups, group_id: str, topics: TopicStates, state_epoch: int) -> None:
         """Create the state of share-partitions, and record them as initialized."""
-        keys = [
-            SharePartitionKey(group_id, topic_id, partition)
+        offsets = [
+            (SharePartitionKey(group_id, topic_id, partition), UNINITIALIZED_OFFSET)
             for topic_id, topic in topics.items()
             for partition in sorted(topic.partitions)
         ]
-        created = initialize_in_slices(
-            groups.jobs,
-            self._persister,
-            group_id,
-            [(key, UNINITIALIZED_OFFSET) for key in keys],
-            state_epoch=state_epoch,
-        )
-        created.on_complete(
-            lambda results: self.finish_initialization(
-                group_id, topics, next((each.error for each in results if each.error), ErrorCode.NONE)
-            )
-        )
+        created = initialize_in_slices(groups.jobs, self._persister, group_id, offsets, state_epoch=state_epoch)
+        created.on_complete(lambda results: self.finish_initialization(group_id, topics, first_error(results)))
 
     def finish_initialization(self, group_id: str, topics: TopicStates, error: ErrorCode) -> None:
         """Record ``topics`` as initialized, or no longer, at whichever coordinator the group has on this node."""
