@@ -76,6 +76,7 @@ class _Assignment:
         desired: partitions by member; members are indices.
         members_of: the members of each partition.
         partitions_of: the partitions of each member, as Kafka counts them.
+        unfilled: members that have too few partitions.
     """
 
     def __init__(self, sharing: int, desired: Mapping[int, int], partitions: int) -> None:
@@ -84,7 +85,6 @@ class _Assignment:
         self.members_of: _Table[tuple[Uuid, int]] = _Table(sized_buckets(partitions), self.hash_of)
         self.partitions_of: defaultdict[int, dict[tuple[Uuid, int], None]] = defaultdict(dict)
         self.unfilled: dict[int, None] = {}
-        self._most_of: dict[int, int] = {}
 
     hash_of: Callable[[tuple[Uuid, int]], int] = staticmethod(
         lambda partition: (31 * uuid_hash(partition[0]) + partition[1]) & 0xFFFFFFFF
