@@ -1,10 +1,11 @@
-"""The group coordinator: consumer groups and their committed offsets.
+"""The group coordinator: consumer groups and their committed offsets, and share groups.
 
 **Terms.** A *classic group* has members that join in *generations*; the leader among them, a client, assigns the
 partitions. A *rebalance* leads from one generation to the next: join phase, then sync phase. A *static member* has an
 instance id and may return under a new member id without a rebalance (KIP-345). A *simple consumer* commits offsets and
 does not join a group. A *consumer group* (KIP-848) has an *epoch* that changes with its members, subscriptions and
-topics; the coordinator computes a *target assignment*, and leads each member to its part of it by heartbeats.
+topics; the coordinator computes a *target assignment*, and leads each member to its part of it by heartbeats. A *share
+group* (KIP-932) has these too, but several of its members may have the same partition, and it has no committed offsets.
 
 **Start reading** at `coordinator.py`: it routes each API to the service of its protocol.
 
@@ -14,7 +15,7 @@ topics; the coordinator computes a *target assignment*, and leads each member to
 `classic/rebalance.py`         the transition from one generation to the next, with its timers
 `classic/group.py`             members, generation, leader and protocol of one group
 `classic/state.py`             the table of transitions; drawn in `docs/states.md`
-`assignors/types.py`           server-side assignors `uniform` and `range`: their input and result
+`assignors/types.py`           server-side assignors `uniform`, `range` and `simple`: their input and result
 `regex/search.py`              subscriptions by regular expression: which topics match
 `consumer/service.py`          ConsumerGroupHeartbeat, ConsumerGroupDescribe
 `consumer/heartbeat.py`        the steps of one heartbeat; `consumer/reconciliation.py` is the last of them

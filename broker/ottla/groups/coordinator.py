@@ -130,7 +130,7 @@ class GroupCoordinator:
         self._runtime.on_resigned(partition, leader_epoch)
 
     def on_metadata_update(self, delta: MetadataDelta) -> None:
-        """Remove the offsets of deleted topics; make consumer groups compute new targets for changed ones."""
+        """Remove the offsets and share-partitions of deleted topics; note changed ones for the next heartbeats."""
         deleted = [topic.name for topic in delta.topics.deleted_topics.values()]
         if deleted:
             self._offsets.on_topics_deleted(deleted)

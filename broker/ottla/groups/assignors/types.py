@@ -1,6 +1,6 @@
 """Input, output and protocol of server-side assignors.
 
-Racks are no part of the input: neither of the assignors of Kafka 4.3.1 considers those of members or partitions.
+Racks are no part of the input: none of the assignors of Kafka 4.3.1 considers those of members or partitions.
 
 Source: package org.apache.kafka.coordinator.group.api.assignor of Apache Kafka 4.3.1.
 """

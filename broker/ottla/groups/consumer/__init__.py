@@ -9,7 +9,7 @@ Invariants:
 - `group` changes by `replay` only; `heartbeat` and `leave` decide, and return records.
 - A partition is assigned to a member only while no other member owns it (`reconciliation`).
 - No request walks the members of a group: states, subscriptions and owners are counted as members change. What has to
-  walk them, assignors and searches by regular expression, runs in slices (`jobs`).
+  walk them, assignors and searches by regular expression, runs in slices (`modern.jobs`).
 - The same requests write the same records as JVM Kafka, the hash included; each loads the log of the other.
 
 Start reading at `service`, then `heartbeat`, `target` and `reconciliation`.

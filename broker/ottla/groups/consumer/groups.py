@@ -1,6 +1,6 @@
 """`ConsumerGroups`: the consumer groups of one shard, the replay of their records, and the timers of their members.
 
-A group id belongs to one protocol: its group is either here or among the classic groups.
+A group id belongs to one protocol: its group is here, among the classic groups or among the share groups.
 
 Source: GroupMetadataManager of Apache Kafka 4.3 (replay, onLoaded, *Timeout).
 """

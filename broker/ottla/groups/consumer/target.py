@@ -1,7 +1,7 @@
 """The target assignment of a group: computed by an assignor when the group's epoch is newer.
 
 That of a small group is computed within the heartbeat that finds it out of date, as in Kafka. That of a larger one is a
-job (`jobs`): members get the last target until it is done, as they do in Kafka while ``assignment.interval.ms`` lasts.
+job (`modern.jobs`): members get the last target until it is done, as in Kafka while ``assignment.interval.ms`` lasts.
 Its records are several batches, the new assignment epoch in the last one. Until then some members have a new target and
 the old epoch; no partition gets two owners by that, for `reconciliation` gives only what is free, and whatever a
 member took of it is settled when it moves to the new epoch.

@@ -7,7 +7,7 @@ has created its state; only then is it assigned. The records of a member are del
 
 Invariants:
 
-- `group` changes by `replay` only; `heartbeat`, `leave` and `offsets` decide, and return records.
+- `group` changes by `replay` only; `heartbeat`, `initialization` and `offsets` decide, and return records.
 - A partition is assigned only if a record says that it is initialized.
 - The state of a share-partition is created after the record that lists it as initializing, and deleted after the record
   that lists its topic as deleting: whatever fails in between is repeated.
