@@ -103,7 +103,7 @@ def _delete_group(shard: GroupCoordinatorShard, group_id: str) -> CoordinatorRes
     Raises:
         KafkaError: GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP: it has members.
     """
-    group = shard.consumers.of_any_protocol(group_id) or shard.shares.groups.get(group_id)
+    group = shard.consumers.consumer_or_classic_group(group_id) or shard.shares.groups.get(group_id)
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
     if not group.is_empty:

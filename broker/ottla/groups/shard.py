@@ -66,7 +66,7 @@ class GroupCoordinatorShard:
             topics=topics,
             clock=clock,
             timer=timer,
-            is_of_other_protocol=lambda group_id: self.consumers.of_any_protocol(group_id) is not None,
+            is_of_other_protocol=lambda group_id: self.consumers.consumer_or_classic_group(group_id) is not None,
         )
         self._config = config
         self._clock = clock

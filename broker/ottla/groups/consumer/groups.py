@@ -75,8 +75,8 @@ class ConsumerGroups:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
 
-    def of_any_protocol(self, group_id: str) -> ConsumerGroup | ClassicGroup | None:
-        """Return the group with this id, of whichever protocol has offsets: share groups have none."""
+    def consumer_or_classic_group(self, group_id: str) -> ConsumerGroup | ClassicGroup | None:
+        """Return the group with this id; None also for a share group, which has no committed offsets."""
         return self.groups.get(group_id) or self.classic.groups.get(group_id)
 
     def require_offsets(self, group_id: str) -> None:

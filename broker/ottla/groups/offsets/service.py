@@ -113,7 +113,9 @@ class OffsetService:
             return Delayed.of(failed(ErrorCode.INVALID_GROUP_ID))
         return self._runtime.run_write_operation(
             request.group_id,
-            lambda shard: delete_offsets(shard.offsets, shard.consumers.of_any_protocol(request.group_id), request),
+            lambda shard: delete_offsets(
+                shard.offsets, shard.consumers.consumer_or_classic_group(request.group_id), request
+            ),
             failed,
         )
 
