@@ -174,7 +174,7 @@ class CoordinatorRuntime(Generic[ShardT_co]):
             result = decide(context.shard)
         except KafkaError as error:
             return Delayed.of(on_error(error.code))
-        return _respond(context.write(result), result.response, on_error)
+        return respond_when_committed(context.write(result), result.response, on_error)
 
     def run_transactional_write_operation(
         self,
@@ -205,7 +205,7 @@ class CoordinatorRuntime(Generic[ShardT_co]):
             except KafkaError as error:
                 return Delayed.of(on_error(error.code))
             written = context.write_in_transaction(result, producer, verification.guard)
-            return _respond(written, result.response, on_error)
+            return respond_when_committed(written, result.response, on_error)
 
         return self._log.verify_transaction(partition, producer, api_version).then_compose(write)
 
@@ -241,7 +241,7 @@ class CoordinatorRuntime(Generic[ShardT_co]):
             response = read(context.shard)
         except KafkaError as error:
             return Delayed.of(on_error(error.code))
-        return _respond(context.when_committed(), response, on_error)
+        return respond_when_committed(context.when_committed(), response, on_error)
 
     def write_to_all(self, decide: Callable[[ShardT_co], CoordinatorResult[Any, None]]) -> None:
         """Write what ``decide`` returns for each shard that is served."""
@@ -277,9 +277,10 @@ class CoordinatorRuntime(Generic[ShardT_co]):
         return [context for _, context in sorted(self._contexts.items()) if context.state is ContextState.ACTIVE]
 
 
-def _respond(
+def respond_when_committed(
     committed: Delayed[ErrorCode], response: ResponseT, on_error: Callable[[ErrorCode], ResponseT]
 ) -> Delayed[ResponseT]:
+    """Return ``response`` once its records are committed, or what ``on_error`` returns for the error of their write."""
     if committed.is_complete and committed.value is ErrorCode.NONE:
         return Delayed.of(response)
     return committed.then(lambda error: response if error is ErrorCode.NONE else on_error(error))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Final, Protocol
 
-from ottla.coordinator.runtime import CoordinatorRuntime
+from ottla.coordinator.runtime import CoordinatorRuntime, respond_when_committed
 from ottla.coordinator.shard import CoordinatorShard
 from ottla.errors import ErrorCode, InvalidRequestError, KafkaError
 from ottla.groups.client import Client
@@ -88,10 +88,7 @@ class ConsumerGroupService:
                 result = heartbeat(groups, beat)
         except KafkaError as error:
             return Delayed.of(error_response(error.code, error.message))
-        written = context.write(result)
-        if written.is_complete and written.value is ErrorCode.NONE:
-            return Delayed.of(result.response)
-        return written.then(lambda error: result.response if error is ErrorCode.NONE else error_response(error))
+        return respond_when_committed(context.write(result), result.response, error_response)
 
     def describe_group(self, group_id: str) -> Steps[DescribedGroup]:
         """Return a group when all that is shown of it is committed, or its error."""

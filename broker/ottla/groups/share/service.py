@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Final, Protocol
 
-from ottla.coordinator.runtime import CoordinatorRuntime
+from ottla.coordinator.runtime import CoordinatorRuntime, respond_when_committed
 from ottla.coordinator.shard import CoordinatorShard
 from ottla.errors import ErrorCode, InvalidRequestError, KafkaError
 from ottla.groups.client import Client
@@ -69,7 +69,7 @@ class ShareGroupService:
             groups = context.shard.shares
             if request.member_epoch == LEAVE_EPOCH:
                 left = leave(groups, request)
-                return _respond(context.write(left), left.response)
+                return respond_when_committed(context.write(left), left.response, error_response)
             result = heartbeat(groups, client, request)
         except KafkaError as error:
             return Delayed.of(error_response(error.code, error.message))
@@ -83,7 +83,7 @@ class ShareGroupService:
                     self._initialize(groups, group_id, outcome.to_initialize, outcome.state_epoch)
 
             written.on_complete(initialize)
-        return _respond(written, outcome.response)
+        return respond_when_committed(written, outcome.response, error_response)
 
     def _initialize(self, groups: ShareGroups, group_id: str, topics: TopicStates, state_epoch: int) -> None:
         """Create the state of share-partitions, and record them as initialized."""
@@ -124,14 +124,6 @@ class ShareGroupService:
 
 def error_response(error: ErrorCode, message: str | None = None) -> ShareGroupHeartbeatResponse:
     return ShareGroupHeartbeatResponse(error_code=int(error), error_message=message)
-
-
-def _respond(
-    written: Delayed[ErrorCode], response: ShareGroupHeartbeatResponse
-) -> Delayed[ShareGroupHeartbeatResponse]:
-    if written.is_complete and written.value is ErrorCode.NONE:
-        return Delayed.of(response)
-    return written.then(lambda error: response if error is ErrorCode.NONE else error_response(error))
 
 
 def _check(request: ShareGroupHeartbeatRequest) -> None:
