@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from group_drivers import CoordinatorDriver
-from group_requests import Command
 from ottla.errors import ErrorCode
 from ottla.groups.share.end_offsets import (
     PARTITIONS_PER_REQUEST,
@@ -24,7 +23,7 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from share_requests import ALL_REQUESTS
+from share_requests import send
 from transaction_node import ScriptedPeers, Sent
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -166,13 +165,6 @@ def test_error_of_a_leader_is_not_repeated(client: Client) -> None:
 @pytest.fixture
 def driver(new_group_node: Callable[..., Any]) -> CoordinatorDriver:
     return CoordinatorDriver(new_group_node, {})
-
-
-def send(driver: CoordinatorDriver, line: str) -> Any:
-    command = Command(line)
-    request, version = ALL_REQUESTS[command.api](command, driver.names)
-    driver.send(command.client, request, version)
-    return driver.responses()[0][1]
 
 
 def describe(driver: CoordinatorDriver) -> Any:

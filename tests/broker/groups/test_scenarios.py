@@ -20,14 +20,13 @@ from typing import Any
 import pytest
 
 from group_drivers import CoordinatorDriver, KafkaDriver
-from group_requests import Command
 from group_responses import show
 from ottla.types import Uuid
 from ottla.wire.messages import (
     join_group,
 )
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
-from share_requests import ALL_REQUESTS
+from share_requests import send_command
 
 SCENARIOS = sorted(Path(__file__).parent.glob("scenarios/*.txt"))
 BOOTSTRAP = os.environ.get("OTTLA_SCENARIOS_BOOTSTRAP")
@@ -49,9 +48,7 @@ def run_block(commands: list[str], driver: Any) -> str:
         if line.startswith("advance "):
             driver.advance(int(line.split()[1]))
         else:
-            command = Command(line)
-            request, version = ALL_REQUESTS[command.api](command, driver.names)
-            driver.send(command.client, request, version)
+            send_command(driver, line)
     responses = sorted(driver.responses(), key=lambda response: response[0])
     for client, response in responses:
         if isinstance(response, join_group.JoinGroupResponse | ConsumerGroupHeartbeatResponse) and response.member_id:

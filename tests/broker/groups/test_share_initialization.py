@@ -6,28 +6,18 @@ from typing import Any
 import pytest
 
 from group_drivers import CoordinatorDriver
-from group_requests import Command
 from ottla.errors import ErrorCode
 from ottla.groups.modern.assignment import IN_PLACE_SIZE_MAX
 from ottla.groups.share.heartbeat import GROUP_TOPICS_MAX
 from ottla.groups.share.persistence import IN_PLACE_MAX
 from ottla.groups.share.state_partitions import PARTITIONS_MAX
 from recording_persister import RecordingPersister
-from share_requests import ALL_REQUESTS
+from share_requests import send
 
 
 @pytest.fixture
 def driver(new_group_node: Callable[..., Any]) -> CoordinatorDriver:
     return CoordinatorDriver(new_group_node, {})
-
-
-def send(driver: CoordinatorDriver, line: str) -> Any:
-    """Send one request; return its response, None if it is delayed."""
-    command = Command(line)
-    request, version = ALL_REQUESTS[command.api](command, driver.names)
-    driver.send(command.client, request, version)
-    responses = driver.responses()
-    return responses[0][1] if responses else None
 
 
 def join(driver: CoordinatorDriver, topics: str = "t") -> int:

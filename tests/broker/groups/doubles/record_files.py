@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from group_drivers import CoordinatorDriver, KafkaDriver
-from group_requests import Command
 from ottla.groups.log import decode
 from ottla.types import CONSUMER_OFFSETS_TOPIC, Uuid
 from ottla.wire.records import parse_batch, read_records
-from share_requests import ALL_REQUESTS
+from share_requests import send_command
 
 GROUP = "stored"
 
@@ -31,9 +30,7 @@ def run(driver: Any, commands: list[str]) -> None:
         if line.startswith("advance "):
             driver.advance(int(line.split()[1]))
             continue
-        command = Command(line)
-        request, version = ALL_REQUESTS[command.api](command, driver.names)
-        driver.send(command.client, request, version)
+        send_command(driver, line)
         assert not any(getattr(response, "error_code", 0) for _, response in driver.responses()), line
 
 

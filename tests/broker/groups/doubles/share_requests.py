@@ -1,6 +1,7 @@
 """Commands of recorded scenarios of share groups, as requests to a group coordinator."""
 
 from collections.abc import Callable
+from typing import Any
 
 from group_requests import REQUESTS, Command, Names, group_of
 from ottla.wire.codec import Message
@@ -84,3 +85,17 @@ ALL_REQUESTS: dict[str, Callable[[Command, Names], tuple[Message, int]]] = {
     "share_alter": share_alter,
     "share_delete": share_delete,
 }
+
+
+def send_command(driver: Any, line: str) -> None:
+    """Send the request of one command; the driver collects the response."""
+    command = Command(line)
+    request, version = ALL_REQUESTS[command.api](command, driver.names)
+    driver.send(command.client, request, version)
+
+
+def send(driver: Any, line: str) -> Any:
+    """Send one request; return its response, None if it is delayed."""
+    send_command(driver, line)
+    responses = driver.responses()
+    return responses[0][1] if responses else None
