@@ -69,7 +69,7 @@ def comparable(stored: tuple[bytes, bytes | None]) -> str:
     return repr((decoded.key, value))
 
 
-def test_loaded_log_of_kafka_goes_on(driver: CoordinatorDriver) -> None:
+def test_loaded_log_of_kafka_is_continued(driver: CoordinatorDriver) -> None:
     recorded = sections(FILE)[2]
     departure = next(number for number, (key, value) in enumerate(recorded) if value is None and b"m2" in key)
     driver.node.write_log(GROUP, recorded[:departure])

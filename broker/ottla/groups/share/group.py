@@ -83,8 +83,8 @@ class ShareGroup(ModernGroup[ShareMember]):
         checked = self._pending_checked
         if checked is not None and checked[:2] == (self.change_count, topics.change_count):
             return checked[2]
-        # Kafka does not ask whether a topic still exists. The record that removes it may have failed to be written, and
-        # the epoch would change with every heartbeat.
+        # Kafka does not check whether a topic still exists. The record that removes it may have failed to be written,
+        # and the epoch would change with every heartbeat.
         is_pending = any(
             self._targets_of.get(topic_id, {}).keys() != topic.partitions
             for topic_id, topic in state.initialized.items()

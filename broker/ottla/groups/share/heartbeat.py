@@ -161,7 +161,7 @@ def _member(group: ShareGroup, request: ShareGroupHeartbeatRequest) -> ShareMemb
 
 def _to_initialize(groups: ShareGroups, group: ShareGroup, old: ShareMember, new: ShareMember) -> TopicStates:
     """Return the share-partitions that this heartbeat must initialize."""
-    # Most heartbeats change nothing: they must not look at every topic of the group.
+    # Most heartbeats change nothing: they must not check every topic of the group.
     is_same = old.subscribed_topic_names == new.subscribed_topic_names
     checked = (group.change_count, groups.topics.change_count)
     if is_same and group.initialized_checked == checked:

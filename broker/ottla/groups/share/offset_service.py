@@ -83,7 +83,7 @@ class ShareOffsetService:
         The group need not exist: partitions without state have the offset -1.
         """
         described = DescribeShareGroupOffsetsResponseGroup(group_id=request.group_id)
-        asked: list[tuple[Uuid, str, Iterable[int]]] = []
+        requested: list[tuple[Uuid, str, Iterable[int]]] = []
         if request.topics is None:
             try:
                 context = self._runtime.context_for(request.group_id)
@@ -97,17 +97,17 @@ class ShareOffsetService:
                 return failed_description(request.group_id, outcome, MESSAGES.get(outcome))
             for topic_id, topic in ({} if state is None else state.initialized).items():
                 if self._topics.name_of(topic_id) is not None:
-                    asked.append((topic_id, topic.name, sorted(topic.partitions)))
+                    requested.append((topic_id, topic.name, sorted(topic.partitions)))
         else:
             for wanted in request.topics:
-                topic_id_or_none = self._topics.id_of(wanted.topic_name)
-                if topic_id_or_none is None:
+                known_id = self._topics.id_of(wanted.topic_name)
+                if known_id is None:
                     described.topics.append((yield from _unknown_topic(wanted.topic_name, wanted.partitions)))
                 else:
-                    asked.append((topic_id_or_none, wanted.topic_name, wanted.partitions))
-        if asked and not request.group_id:
+                    requested.append((known_id, wanted.topic_name, wanted.partitions))
+        if requested and not request.group_id:
             return failed_description("", ErrorCode.UNKNOWN_SERVER_ERROR, _UNEXPECTED)
-        for topic_id, name, partitions in asked:
+        for topic_id, name, partitions in requested:
             described.topics.append((yield from self._describe_topic(request.group_id, topic_id, name, partitions)))
         return described
 
