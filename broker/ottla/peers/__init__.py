@@ -20,7 +20,8 @@ Invariants:
 
 Start with `channel`, then `client.PeerClient.send` and `received`, then `peer_connection`. `frames` splits the received
 bytes, `versioned_api` encodes requests, `sasl_client` authenticates and re-authenticates, `denials` reports requests
-that other nodes do not authorize, `peer_names` resolves host names ahead.
+that other nodes do not authorize, `peer_names` resolves host names ahead. `request_queues` is for callers with many
+small calls: those that wait for a node go together in its next request.
 
 Surprises: a successful connect proves little, as a process that is exiting may still seem to listen; hence `probes`
 waits for the deadline and tries twice. After an authentication failure the longest backoff applies at once.

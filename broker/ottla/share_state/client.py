@@ -16,11 +16,11 @@ Source: PersisterStateManager of Apache Kafka 4.3; its back-off begins at a seco
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerChannel, PeerFailure, PeerResult
+from ottla.peers.request_queues import LeaderLookup, RequestQueues
 from ottla.ports import Clock
 from ottla.purgatory import Delayed
 from ottla.share_state.messages import message_of
@@ -34,7 +34,7 @@ from ottla.share_state.persister import (
     StateSummary,
 )
 from ottla.share_state.requests import DELETE, INITIALIZE, READ, READ_SUMMARY, WRITE, StateRequest
-from ottla.types import SHARE_GROUP_STATE_TOPIC, Endpoint, LeaderEpoch, NodeId, Offset, TopicPartition, Uuid
+from ottla.types import SHARE_GROUP_STATE_TOPIC, LeaderEpoch, NodeId, Offset, TopicPartition, Uuid
 from ottla.wire.codec import Message
 
 PURPOSE: Final = "share-state"
@@ -66,16 +66,6 @@ _FAILURES: Final = {
 }
 
 
-class CoordinatorLookup(Protocol):
-    """The cluster's metadata, as far as the client needs it: `metadata.cache.MetadataCache`."""
-
-    def leader_id(self, topic_partition: TopicPartition) -> NodeId | None:
-        """Return the leader of a partition, -1 while it has none; None when the partition does not exist."""
-
-    def broker_endpoint(self, broker_id: NodeId, listener: str) -> Endpoint | None:
-        """Return the address of a broker that is alive."""
-
-
 @dataclass(slots=True, eq=False)
 class _Call:
     """One call of `Persister`, until it has a result; ``fields`` are its arguments besides the key."""
@@ -87,12 +77,8 @@ class _Call:
     tries: int = 0
 
 
-@dataclass(slots=True)
-class _Node:
-    """The calls that wait for one node, by kind and group; in the order in which they came."""
-
-    waiting: dict[tuple[StateRequest, str], deque[_Call]] = field(default_factory=dict)
-    is_busy: bool = False
+_Queue: TypeAlias = dict[tuple[StateRequest, str], deque[_Call]]
+"""The calls that wait for one node, by kind and group; in the order in which they came."""
 
 
 class PersisterClient:
@@ -116,27 +102,37 @@ class PersisterClient:
         own: Persister,
         channel: PeerChannel,
         clock: Clock,
-        metadata: CoordinatorLookup,
+        metadata: LeaderLookup,
         partition_for: Callable[[SharePartitionKey], int | None],
         listener: str,
         timeout_ms: int,
     ) -> None:
         self._node_id = node_id
         self._own = own
-        self._channel = channel
         self._clock = clock
         self._metadata = metadata
         self._partition_for = partition_for
         self.on_missing_topic: Callable[[], None] = lambda: None
         self._listener = listener
-        self._timeout_ms = timeout_ms
         self._queues: dict[SharePartitionKey, deque[_Call]] = {}
         """The calls for each share-partition; the first one is being carried out."""
-        self._nodes: dict[NodeId, _Node] = {}
         self._retries: dict[int, list[_Call]] = {}
         """By the time when they are repeated."""
         self._due: deque[_Call] = deque()
         """To be carried out by `tick`, some at a time: a request may name one share-partition thousands of times."""
+        self._nodes: RequestQueues[_Queue, _Call] = RequestQueues(
+            channel=channel,
+            metadata=metadata,
+            listener=listener,
+            timeout_ms=timeout_ms,
+            purpose=PURPOSE,
+            new_queue=dict,
+            take=_take_for_one_request,
+            to_request=_request,
+            on_response=self._finish_request,
+            # `tick` finds the next coordinator for some of them at a time.
+            on_node_gone=self._due.extend,
+        )
 
     # Persister
 
@@ -220,9 +216,8 @@ class PersisterClient:
         elif node_id is None or self._metadata.broker_endpoint(node_id, self._listener) is None:
             self._retry(call, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
-            node = self._nodes.setdefault(node_id, _Node())
-            node.waiting.setdefault((call.kind, call.key.group_id), deque()).append(call)
-            self._send_next(node_id)
+            self._nodes.queue_for(node_id).setdefault((call.kind, call.key.group_id), deque()).append(call)
+            self._nodes.send_next(node_id)
 
     def _on_result(self, call: _Call, result: Result) -> None:
         if result.error in _REPEATED and call.tries < TRIES_MAX:
@@ -249,35 +244,6 @@ class PersisterClient:
 
     # Requests
 
-    def _send_next(self, node_id: NodeId) -> None:
-        node = self._nodes[node_id]
-        if node.is_busy:
-            return
-        node.is_busy = True
-        # A loop: thousands of requests may fail at once, and each may cause further calls.
-        while node.waiting:
-            endpoint = self._metadata.broker_endpoint(node_id, self._listener)
-            if endpoint is None:
-                # `tick` finds the next coordinator for some of them at a time.
-                for waiting in node.waiting.values():
-                    self._due.extend(waiting)
-                break
-            sent = _take_for_one_request(node)
-            result = self._channel.send(
-                endpoint, self._listener, _request(sent), timeout_ms=self._timeout_ms, purpose=PURPOSE
-            )
-            if not result.is_complete:
-                result.on_complete(partial(self._on_response, node_id, sent))
-                return
-            self._finish_request(sent, result.value)
-        del self._nodes[node_id]
-
-    def _on_response(self, node_id: NodeId, sent: list[_Call], response: PeerResult) -> None:
-        self._nodes[node_id].is_busy = False
-        self._finish_request(sent, response)
-        if node_id in self._nodes:
-            self._send_next(node_id)
-
     def _finish_request(self, sent: list[_Call], response: PeerResult) -> None:
         kind = sent[0].kind
         results: dict[tuple[Uuid, int], Any] = {}
@@ -292,11 +258,13 @@ class PersisterClient:
             self._on_result(call, kind.result(error, message_of(error)) if result is None else result)
 
 
-def _take_for_one_request(node: _Node) -> list[_Call]:
+def _take_for_one_request(queue: _Queue) -> list[_Call]:
     """Remove and return calls of one kind for one group."""
-    kind_and_group = next(iter(node.waiting))
-    waiting = node.waiting.pop(kind_and_group)
     taken: list[_Call] = []
+    if not queue:
+        return taken
+    kind_and_group = next(iter(queue))
+    waiting = queue.pop(kind_and_group)
     calls_max = READS_PER_REQUEST if kind_and_group[0] is READ else PARTITIONS_PER_REQUEST
     batches = 0
     while waiting and len(taken) < calls_max and batches < _BATCHES_PER_REQUEST:
@@ -304,7 +272,7 @@ def _take_for_one_request(node: _Node) -> list[_Call]:
         batches += len(taken[-1].fields.get("batches", ()))
     if waiting:
         # Behind the others: a group with thousands of partitions must not keep them waiting.
-        node.waiting[kind_and_group] = waiting
+        queue[kind_and_group] = waiting
     return taken
 
 

@@ -13,6 +13,7 @@ from ottla.coordinator.shard import CoordinatorTimer
 from ottla.errors import ErrorCode, KafkaError
 from ottla.metadata.delta import MetadataDelta
 from ottla.peers.channel import PeerChannel
+from ottla.peers.request_queues import LeaderLookup
 from ottla.ports import Clock
 from ottla.purgatory import Delayed
 from ottla.transactions.config import TransactionConfig
@@ -20,7 +21,7 @@ from ottla.transactions.end import End, end_transaction
 from ottla.transactions.enlist import Enlistment, add_partitions, missing_partitions
 from ottla.transactions.initialize import Initialization, initialize
 from ottla.transactions.log import TRANSACTION_RECORD_SERDE, TransactionRecord
-from ottla.transactions.markers import MarkerSender, PartitionLeaders
+from ottla.transactions.markers import MarkerSender
 from ottla.transactions.metadata import TransactionMetadata
 from ottla.transactions.metrics import TransactionSample
 from ottla.transactions.new_producer_id import NeedsProducerId, run_with_producer_id
@@ -48,7 +49,7 @@ class TransactionCoordinator:
         clock: Clock,
         log: CoordinatorLog,
         channel: PeerChannel,
-        leaders: PartitionLeaders,
+        leaders: LeaderLookup,
         listener: str,
         request_timeout_ms: int,
         producer_ids: ProducerIds,

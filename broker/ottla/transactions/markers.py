@@ -8,18 +8,18 @@ Source: TransactionMarkerChannelManager and TransactionMarkerRequestCompletionHa
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerChannel, PeerResult
+from ottla.peers.request_queues import LeaderLookup, RequestQueues
 from ottla.ports import Clock
 from ottla.quoting import quoted
 from ottla.transactions.metadata import TransactionMetadata
 from ottla.transactions.state import TransactionState
-from ottla.types import Endpoint, LeaderEpoch, NodeId, ProducerId, TopicPartition
+from ottla.types import LeaderEpoch, NodeId, ProducerId, TopicPartition
 from ottla.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -35,16 +35,6 @@ PARTITIONS_PER_REQUEST: Final = 500
 _FENCED: Final = frozenset({ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 
 
-class PartitionLeaders(Protocol):
-    """The cluster's metadata, as far as markers need it: `metadata.cache.MetadataCache`."""
-
-    def leader_id(self, topic_partition: TopicPartition) -> NodeId | None:
-        """Return the leader of a partition, -1 while it has none; None when the partition does not exist."""
-
-    def broker_endpoint(self, broker_id: NodeId, listener: str) -> Endpoint | None:
-        """Return the address of a broker that is alive."""
-
-
 @dataclass(slots=True, eq=False)
 class _Unfinished:
     """A transaction with markers that are not written yet."""
@@ -54,12 +44,7 @@ class _Unfinished:
     missing: set[TopicPartition]
 
 
-@dataclass(slots=True)
-class _Leader:
-    """What waits for one leader; in the order in which it came."""
-
-    waiting: dict[tuple[_Unfinished, TopicPartition], None] = field(default_factory=dict)
-    is_busy: bool = False
+_Marker: TypeAlias = tuple[_Unfinished, TopicPartition]
 
 
 class MarkerSender:
@@ -76,20 +61,29 @@ class MarkerSender:
         *,
         channel: PeerChannel,
         clock: Clock,
-        leaders: PartitionLeaders,
+        leaders: LeaderLookup,
         listener: str,
         timeout_ms: int,
         on_written: Callable[[TransactionMetadata], None],
     ) -> None:
-        self._channel = channel
         self._clock = clock
         self._leaders = leaders
         self._listener = listener
-        self._timeout_ms = timeout_ms
         self._on_written = on_written
         self._unfinished: dict[str, _Unfinished] = {}
-        self._by_leader: dict[NodeId, _Leader] = {}
-        self._retries: list[tuple[_Unfinished, TopicPartition]] = []
+        self._by_leader: RequestQueues[dict[_Marker, None], _Marker] = RequestQueues(
+            channel=channel,
+            metadata=leaders,
+            listener=listener,
+            timeout_ms=timeout_ms,
+            purpose=PURPOSE,
+            new_queue=dict,
+            take=self._take,
+            to_request=_request,
+            on_response=self._finish_request,
+            on_node_gone=self._on_leader_gone,
+        )
+        self._retries: list[_Marker] = []
         self._retry_ms: int | None = None
 
     def __len__(self) -> int:
@@ -129,7 +123,7 @@ class MarkerSender:
 
     # Requests
 
-    def _enqueue(self, markers: Iterable[tuple[_Unfinished, TopicPartition]]) -> None:
+    def _enqueue(self, markers: Iterable[_Marker]) -> None:
         changed: dict[NodeId, None] = {}
         for unfinished, partition in markers:
             if not self._is_current(unfinished):
@@ -145,49 +139,25 @@ class MarkerSender:
             elif self._leaders.broker_endpoint(leader_id, self._listener) is None:
                 self._retry_later(unfinished, partition)
             else:
-                self._by_leader.setdefault(leader_id, _Leader()).waiting[unfinished, partition] = None
+                self._by_leader.queue_for(leader_id)[unfinished, partition] = None
                 changed[leader_id] = None
         for leader_id in changed:
-            self._send_next(leader_id)
+            self._by_leader.send_next(leader_id)
 
-    def _send_next(self, leader_id: NodeId) -> None:
-        leader = self._by_leader.get(leader_id)
-        if leader is None or leader.is_busy:
-            return
-        leader.is_busy = True
-        # A loop: thousands of requests may fail at once.
-        while sent := list(self._take(leader)):
-            endpoint = self._leaders.broker_endpoint(leader_id, self._listener)
-            if endpoint is None:
-                for unfinished, partition in sent:
-                    self._retry_later(unfinished, partition)
-                continue
-            result = self._channel.send(
-                endpoint, self._listener, _request(sent), timeout_ms=self._timeout_ms, purpose=PURPOSE
-            )
-            if not result.is_complete:
-                result.on_complete(partial(self._on_response, leader_id, sent))
-                return
-            self._finish_request(sent, result.value)
-        del self._by_leader[leader_id]
-
-    def _take(self, leader: _Leader) -> Iterator[tuple[_Unfinished, TopicPartition]]:
-        taken = 0
-        while leader.waiting and taken < PARTITIONS_PER_REQUEST:
-            marker = next(iter(leader.waiting))
-            del leader.waiting[marker]
+    def _take(self, waiting: dict[_Marker, None]) -> list[_Marker]:
+        taken: list[_Marker] = []
+        while waiting and len(taken) < PARTITIONS_PER_REQUEST:
+            marker = next(iter(waiting))
+            del waiting[marker]
             if self._is_current(marker[0]):
-                taken += 1
-                yield marker
+                taken.append(marker)
+        return taken
 
-    def _on_response(
-        self, leader_id: NodeId, sent: list[tuple[_Unfinished, TopicPartition]], response: PeerResult
-    ) -> None:
-        self._finish_request(sent, response)
-        self._by_leader[leader_id].is_busy = False
-        self._send_next(leader_id)
+    def _on_leader_gone(self, markers: list[_Marker]) -> None:
+        for unfinished, partition in markers:
+            self._retry_later(unfinished, partition)
 
-    def _finish_request(self, sent: list[tuple[_Unfinished, TopicPartition]], response: PeerResult) -> None:
+    def _finish_request(self, sent: list[_Marker], response: PeerResult) -> None:
         errors: dict[tuple[ProducerId, TopicPartition], int] = {}
         if isinstance(response, WriteTxnMarkersResponse):
             for marker in response.markers:
@@ -234,7 +204,7 @@ class MarkerSender:
             self._retry_ms = self._clock.monotonic_ms() + RETRY_BACKOFF_MS
 
 
-def _request(markers: list[tuple[_Unfinished, TopicPartition]]) -> WriteTxnMarkersRequest:
+def _request(markers: list[_Marker]) -> WriteTxnMarkersRequest:
     """Return a request with one marker for each transaction."""
     topics: dict[_Unfinished, dict[str, list[int]]] = {}
     for unfinished, partition in markers:

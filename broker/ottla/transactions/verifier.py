@@ -11,14 +11,14 @@ Source: AddPartitionsToTxnManager of Apache Kafka 4.3; KIP-890.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerChannel, PeerFailure, PeerResult
+from ottla.peers.request_queues import LeaderLookup, RequestQueues
 from ottla.ports import Clock
 from ottla.purgatory import Delayed
-from ottla.types import TRANSACTION_STATE_TOPIC, Endpoint, NodeId, ProducerEpoch, ProducerId, TopicPartition
+from ottla.types import TRANSACTION_STATE_TOPIC, NodeId, ProducerEpoch, ProducerId, TopicPartition
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -31,16 +31,6 @@ PURPOSE: Final = "transaction-verification"
 PARTITIONS_PER_REQUEST: Final = 500
 
 PartitionErrors: TypeAlias = dict[TopicPartition, ErrorCode]
-
-
-class CoordinatorLookup(Protocol):
-    """The cluster's metadata, as far as verification needs it: `metadata.cache.MetadataCache`."""
-
-    def leader_id(self, topic_partition: TopicPartition) -> NodeId | None:
-        """Return the leader of a partition, -1 while it has none; None when the partition does not exist."""
-
-    def broker_endpoint(self, broker_id: NodeId, listener: str) -> Endpoint | None:
-        """Return the address of a broker that is alive."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -64,14 +54,6 @@ class Verification:
         return (self.producer_id, self.producer_epoch, self.adds_partitions)
 
 
-@dataclass(slots=True)
-class _Coordinator:
-    """What waits for one node."""
-
-    waiting: list[Verification] = field(default_factory=list)
-    is_busy: bool = False
-
-
 class TransactionVerifier:
     """See the module; a part of a node.
 
@@ -87,22 +69,31 @@ class TransactionVerifier:
         *,
         channel: PeerChannel,
         clock: Clock,
-        metadata: CoordinatorLookup,
+        metadata: LeaderLookup,
         partition_for: Callable[[str], int | None],
         listener: str,
         timeout_ms: int,
         retry_backoff_ms: int,
         retry_backoff_max_ms: int,
     ) -> None:
-        self._channel = channel
         self._clock = clock
         self._metadata = metadata
         self._partition_for = partition_for
         self._listener = listener
-        self._timeout_ms = timeout_ms
         self._retry_backoff_ms = retry_backoff_ms
         self._retry_backoff_max_ms = retry_backoff_max_ms
-        self._coordinators: dict[NodeId, _Coordinator] = {}
+        self._coordinators: RequestQueues[list[Verification], Verification] = RequestQueues(
+            channel=channel,
+            metadata=metadata,
+            listener=listener,
+            timeout_ms=timeout_ms,
+            purpose=PURPOSE,
+            new_queue=list,
+            take=_take_for_one_request,
+            to_request=_request,
+            on_response=_finish_request,
+            on_node_gone=_fail_without_coordinator,
+        )
         self._backed_off: list[Delayed[None]] = []
         self._retry_ms: int | None = None
 
@@ -112,8 +103,8 @@ class TransactionVerifier:
         if coordinator_id is None:
             _fail(verification, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
-            self._coordinators.setdefault(coordinator_id, _Coordinator()).waiting.append(verification)
-            self._send_next(coordinator_id)
+            self._coordinators.queue_for(coordinator_id).append(verification)
+            self._coordinators.send_next(coordinator_id)
         return verification.result
 
     def back_off(self, first_tried_ms: int) -> Delayed[None] | None:
@@ -154,67 +145,23 @@ class TransactionVerifier:
             return None
         return leader_id
 
-    def _send_next(self, coordinator_id: NodeId) -> None:
-        coordinator = self._coordinators.get(coordinator_id)
-        if coordinator is None or coordinator.is_busy:
-            return
-        coordinator.is_busy = True
-        # A loop: thousands of requests may fail at once, and each may cause further verifications.
-        while coordinator.waiting:
-            endpoint = self._metadata.broker_endpoint(coordinator_id, self._listener)
-            if endpoint is None:
-                failed, coordinator.waiting = coordinator.waiting, []
-                for each in failed:
-                    _fail(each, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-                continue
-            sent = _take_for_one_request(coordinator)
-            result = self._channel.send(
-                endpoint, self._listener, _request(sent), timeout_ms=self._timeout_ms, purpose=PURPOSE
-            )
-            if not result.is_complete:
-                result.on_complete(partial(self._on_response, coordinator_id, sent))
-                return
-            self._finish_request(sent, result.value)
-        del self._coordinators[coordinator_id]
 
-    def _on_response(self, coordinator_id: NodeId, sent: list[Verification], response: PeerResult) -> None:
-        self._coordinators[coordinator_id].is_busy = False
-        self._finish_request(sent, response)
-        self._send_next(coordinator_id)
-
-    def _finish_request(self, sent: list[Verification], response: PeerResult) -> None:
-        if not isinstance(response, AddPartitionsToTxnResponse):
-            # An unsupported version is a coordinator that cannot verify: it is an old JVM Kafka, which did not either.
-            is_old = response is PeerFailure.UNSUPPORTED_VERSION
-            for each in sent:
-                _fail(each, ErrorCode.NONE if is_old else ErrorCode.NETWORK_EXCEPTION)
-        elif response.error_code != ErrorCode.NONE:
-            is_unsupported = response.error_code == ErrorCode.UNSUPPORTED_VERSION
-            for each in sent:
-                _fail(each, ErrorCode.UNSUPPORTED_VERSION if is_unsupported else ErrorCode.INVALID_TXN_STATE)
-        else:
-            errors = {result.transactional_id: _errors(result) for result in response.results_by_transaction}
-            for each in sent:
-                found = errors.get(each.transactional_id, {})
-                each.result.complete(
-                    {partition: found.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR) for partition in each.partitions}
-                )
-
-
-def _take_for_one_request(coordinator: _Coordinator) -> list[Verification]:
+def _take_for_one_request(waiting: list[Verification]) -> list[Verification]:
     """Remove and return what fits into a request; a response cannot tell two producers of one id apart."""
     taken: list[Verification] = []
     left: list[Verification] = []
     keys: dict[str, tuple[object, ...]] = {}
     partitions = 0
-    for each in coordinator.waiting:
-        is_distinct = keys.setdefault(each.transactional_id, each.key) == each.key
-        if is_distinct and (not taken or partitions < PARTITIONS_PER_REQUEST):
+    for index, each in enumerate(waiting):
+        if partitions >= PARTITIONS_PER_REQUEST:
+            left += waiting[index:]
+            break
+        if keys.setdefault(each.transactional_id, each.key) == each.key:
             taken.append(each)
             partitions += len(each.partitions)
         else:
             left.append(each)
-    coordinator.waiting = left
+    waiting[:] = left
     return taken
 
 
@@ -239,6 +186,25 @@ def _request(verifications: list[Verification]) -> AddPartitionsToTxnRequest:
     return AddPartitionsToTxnRequest(transactions=list(transactions.values()))
 
 
+def _finish_request(sent: list[Verification], response: PeerResult) -> None:
+    if not isinstance(response, AddPartitionsToTxnResponse):
+        # An unsupported version is a coordinator that cannot verify: it is an old JVM Kafka, which did not either.
+        is_old = response is PeerFailure.UNSUPPORTED_VERSION
+        for each in sent:
+            _fail(each, ErrorCode.NONE if is_old else ErrorCode.NETWORK_EXCEPTION)
+    elif response.error_code != ErrorCode.NONE:
+        is_unsupported = response.error_code == ErrorCode.UNSUPPORTED_VERSION
+        for each in sent:
+            _fail(each, ErrorCode.UNSUPPORTED_VERSION if is_unsupported else ErrorCode.INVALID_TXN_STATE)
+    else:
+        errors = {result.transactional_id: _errors(result) for result in response.results_by_transaction}
+        for each in sent:
+            found = errors.get(each.transactional_id, {})
+            each.result.complete(
+                {partition: found.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR) for partition in each.partitions}
+            )
+
+
 def _errors(result: AddPartitionsToTxnResult) -> PartitionErrors:
     return {
         TopicPartition(topic.name, each.partition_index): ErrorCode(each.partition_error_code)
@@ -249,3 +215,8 @@ def _errors(result: AddPartitionsToTxnResult) -> PartitionErrors:
 
 def _fail(verification: Verification, code: ErrorCode) -> None:
     verification.result.complete(dict.fromkeys(verification.partitions, code))
+
+
+def _fail_without_coordinator(verifications: list[Verification]) -> None:
+    for each in verifications:
+        _fail(each, ErrorCode.COORDINATOR_NOT_AVAILABLE)

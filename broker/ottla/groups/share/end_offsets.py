@@ -11,14 +11,14 @@ Source: NetworkPartitionMetadataClient of Apache Kafka 4.3; its back-off starts 
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerChannel, PeerFailure, PeerResult
+from ottla.peers.request_queues import LeaderLookup, RequestQueues
 from ottla.ports import Clock
 from ottla.purgatory import Delayed
-from ottla.types import Endpoint, NodeId, Offset, TopicPartition
+from ottla.types import NodeId, Offset, TopicPartition
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -55,29 +55,11 @@ class EndOffsets(Protocol):
         """Return the end of each partition, in order."""
 
 
-class LeaderLookup(Protocol):
-    """The cluster's metadata, as far as the client needs it: `metadata.cache.MetadataCache`."""
-
-    def leader_id(self, topic_partition: TopicPartition) -> NodeId | None:
-        """Return the leader of a partition, -1 while it has none; None when the partition does not exist."""
-
-    def broker_endpoint(self, broker_id: NodeId, listener: str) -> Endpoint | None:
-        """Return the address of a broker that is alive."""
-
-
 @dataclass(slots=True, eq=False)
 class _Call:
     partition: TopicPartition
     result: Delayed[EndOffset] = field(default_factory=Delayed)
     tries: int = 0
-
-
-@dataclass(slots=True)
-class _Leader:
-    """The calls that wait for one node."""
-
-    waiting: deque[_Call] = field(default_factory=deque)
-    is_busy: bool = False
 
 
 class EndOffsetClient:
@@ -91,12 +73,21 @@ class EndOffsetClient:
     def __init__(
         self, *, channel: PeerChannel, clock: Clock, metadata: LeaderLookup, listener: str, timeout_ms: int
     ) -> None:
-        self._channel = channel
         self._clock = clock
         self._metadata = metadata
         self._listener = listener
-        self._timeout_ms = timeout_ms
-        self._leaders: dict[NodeId, _Leader] = {}
+        self._leaders: RequestQueues[deque[_Call], _Call] = RequestQueues(
+            channel=channel,
+            metadata=metadata,
+            listener=listener,
+            timeout_ms=timeout_ms,
+            purpose=PURPOSE,
+            new_queue=deque,
+            take=_take_for_one_request,
+            to_request=_request,
+            on_response=self._finish_request,
+            on_node_gone=self._on_leader_gone,
+        )
         self._retries: dict[int, list[_Call]] = {}
         """By the time when they are repeated."""
 
@@ -131,38 +122,14 @@ class EndOffsetClient:
             if leader_id is None or self._metadata.broker_endpoint(leader_id, self._listener) is None:
                 call.result.complete(EndOffset(ErrorCode.LEADER_NOT_AVAILABLE))
             else:
-                self._leaders.setdefault(leader_id, _Leader()).waiting.append(call)
+                self._leaders.queue_for(leader_id).append(call)
                 leader_ids[leader_id] = None
         # After the loop: the partitions of one leader go in one request.
         for leader_id in leader_ids:
-            self._send_next(leader_id)
+            self._leaders.send_next(leader_id)
 
-    def _send_next(self, leader_id: NodeId) -> None:
-        leader = self._leaders.get(leader_id)
-        if leader is None or leader.is_busy:
-            return
-        leader.is_busy = True
-        # A loop: thousands of requests may fail at once, and each may cause further calls.
-        while leader.waiting:
-            endpoint = self._metadata.broker_endpoint(leader_id, self._listener)
-            if endpoint is None:
-                due_ms = self._clock.monotonic_ms() + RETRY_BACKOFF_MS
-                self._retries.setdefault(due_ms, []).extend(leader.waiting)
-                break
-            sent = [leader.waiting.popleft() for _ in range(min(len(leader.waiting), PARTITIONS_PER_REQUEST))]
-            result = self._channel.send(
-                endpoint, self._listener, _request(sent), timeout_ms=self._timeout_ms, purpose=PURPOSE
-            )
-            if not result.is_complete:
-                result.on_complete(partial(self._on_response, leader_id, sent))
-                return
-            self._finish_request(sent, result.value)
-        del self._leaders[leader_id]
-
-    def _on_response(self, leader_id: NodeId, sent: list[_Call], response: PeerResult) -> None:
-        self._leaders[leader_id].is_busy = False
-        self._finish_request(sent, response)
-        self._send_next(leader_id)
+    def _on_leader_gone(self, calls: list[_Call]) -> None:
+        self._retries.setdefault(self._clock.monotonic_ms() + RETRY_BACKOFF_MS, []).extend(calls)
 
     def _finish_request(self, sent: list[_Call], response: PeerResult) -> None:
         if isinstance(response, PeerFailure):
@@ -185,6 +152,10 @@ class EndOffsetClient:
     def _back_off(self, call: _Call) -> None:
         due_ms = self._clock.monotonic_ms() + RETRY_BACKOFF_MS * 2 ** (call.tries - 1)
         self._retries.setdefault(due_ms, []).append(call)
+
+
+def _take_for_one_request(waiting: deque[_Call]) -> list[_Call]:
+    return [waiting.popleft() for _ in range(min(len(waiting), PARTITIONS_PER_REQUEST))]
 
 
 def _request(calls: list[_Call]) -> ListOffsetsRequest:
