@@ -10,7 +10,7 @@ from ottla.handlers.api import HandlerResult, RequestContext, serves
 from ottla.handlers.share_group_state import serve_partitions
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps, map_in_steps
-from ottla.share_state.persister import SharePartitionKey, StateBatch, StateResult
+from ottla.share_state.persister import SharePartitionKey, StateBatch, StateResult, StateWrite
 from ottla.wire.messages.write_share_group_state import (
     PartitionData,
     PartitionResult,
@@ -28,14 +28,14 @@ def write_share_group_state(context: RequestContext, request: WriteShareGroupSta
     """Respond with the result of each partition."""
 
     def call(key: SharePartitionKey, each: PartitionData) -> Delayed[StateResult]:
-        return context.services.share_coordinator.write(
-            key,
+        write = StateWrite(
             state_epoch=each.state_epoch,
             leader_epoch=each.leader_epoch,
             start_offset=each.start_offset,
             delivery_complete_count=each.delivery_complete_count,
             batches=tuple(cast("list[StateBatch]", each.state_batches)),
         )
+        return context.services.share_coordinator.write(key, write)
 
     return serve_partitions(
         context,

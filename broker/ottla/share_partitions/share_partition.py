@@ -37,6 +37,7 @@ from ottla.share_state.persister import (
     SharePartitionKey,
     StateBatch,
     StateResult,
+    StateWrite,
 )
 from ottla.types import LeaderEpoch, Offset
 
@@ -401,14 +402,14 @@ class SharePartition:
         return done
 
     def _send(self, batches: tuple[StateBatch, ...]) -> Delayed[StateResult]:
-        return self._persister.write(
-            self.key,
+        write = StateWrite(
             state_epoch=self.state_epoch,
             leader_epoch=self.leader_epoch,
             start_offset=self.window.start_offset,
             delivery_complete_count=self.window.complete_count,
             batches=batches,
         )
+        return self._persister.write(self.key, write)
 
     def _on_written(self, part: StateChanges, done: Delayed[StateResult], result: StateResult) -> None:
         if result.error:

@@ -29,9 +29,9 @@ from ottla.share_state.persister import (
     ReadState,
     Result,
     SharePartitionKey,
-    StateBatch,
     StateResult,
     StateSummary,
+    StateWrite,
 )
 from ottla.share_state.requests import DELETE, INITIALIZE, READ, READ_SUMMARY, WRITE, StateRequest
 from ottla.types import SHARE_GROUP_STATE_TOPIC, LeaderEpoch, NodeId, Offset, TopicPartition, Uuid
@@ -145,24 +145,8 @@ class PersisterClient:
     def read_summary(self, key: SharePartitionKey, *, leader_epoch: LeaderEpoch) -> Delayed[StateSummary]:
         return self._call(READ_SUMMARY, key, {"leader_epoch": leader_epoch})
 
-    def write(
-        self,
-        key: SharePartitionKey,
-        *,
-        state_epoch: int,
-        leader_epoch: LeaderEpoch,
-        start_offset: Offset,
-        delivery_complete_count: int,
-        batches: tuple[StateBatch, ...],
-    ) -> Delayed[StateResult]:
-        fields = {
-            "state_epoch": state_epoch,
-            "leader_epoch": leader_epoch,
-            "start_offset": start_offset,
-            "delivery_complete_count": delivery_complete_count,
-            "batches": batches,
-        }
-        return self._call(WRITE, key, fields)
+    def write(self, key: SharePartitionKey, write: StateWrite) -> Delayed[StateResult]:
+        return self._call(WRITE, key, {"write": write})
 
     def delete(self, key: SharePartitionKey) -> Delayed[StateResult]:
         return self._call(DELETE, key, {})
@@ -269,7 +253,8 @@ def _take_for_one_request(queue: _Queue) -> list[_Call]:
     batches = 0
     while waiting and len(taken) < calls_max and batches < _BATCHES_PER_REQUEST:
         taken.append(waiting.popleft())
-        batches += len(taken[-1].fields.get("batches", ()))
+        if kind_and_group[0] is WRITE:
+            batches += len(taken[-1].fields["write"].batches)
     if waiting:
         # Behind the others: a group with thousands of partitions must not keep them waiting.
         queue[kind_and_group] = waiting

@@ -30,9 +30,9 @@ from ottla.share_state.persister import (
     ReadState,
     Result,
     SharePartitionKey,
-    StateBatch,
     StateResult,
     StateSummary,
+    StateWrite,
 )
 from ottla.share_state.shard import NO_EPOCH, ShareShard, Topics
 from ottla.types import SHARE_GROUP_STATE_TOPIC, LeaderEpoch, Offset, format_uuid, parse_uuid
@@ -244,16 +244,7 @@ class ShareCoordinator:
 
         return self._write(key, read, StateSummary, "read share group state summary", is_read=True)
 
-    def write(
-        self,
-        key: SharePartitionKey,
-        *,
-        state_epoch: int,
-        leader_epoch: LeaderEpoch,
-        start_offset: Offset,
-        delivery_complete_count: int,
-        batches: tuple[StateBatch, ...],
-    ) -> Delayed[StateResult]:
+    def write(self, key: SharePartitionKey, write: StateWrite) -> Delayed[StateResult]:
         def decide(shard: ShareShard) -> _Change:
             _check_partition(key)
             found = shard.partitions.get(key)
@@ -261,22 +252,23 @@ class ShareCoordinator:
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST, "Write operation on uninitialized share partition not allowed."
                 )
-            if leader_epoch != NO_EPOCH and found.leader_epoch > leader_epoch:
+            if write.leader_epoch != NO_EPOCH and found.leader_epoch > write.leader_epoch:
                 raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, message_of(ErrorCode.FENCED_LEADER_EPOCH))
-            if state_epoch != NO_EPOCH and found.state_epoch > state_epoch:
+            if write.state_epoch != NO_EPOCH and found.state_epoch > write.state_epoch:
                 raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, message_of(ErrorCode.FENCED_STATE_EPOCH))
             _require_partition(shard, key)
-            if len(batches) > BATCHES_PER_WRITE_MAX:
+            count = len(write.batches)
+            if count > BATCHES_PER_WRITE_MAX:
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST,
-                    f"A write has at most {BATCHES_PER_WRITE_MAX} state batches of a partition, not {len(batches)}.",
+                    f"A write has at most {BATCHES_PER_WRITE_MAX} state batches of a partition, not {count}.",
                 )
             record = shard.change(
                 key,
                 leader_epoch=found.state.leader_epoch,
-                start_offset=start_offset,
-                delivery_complete_count=delivery_complete_count,
-                batches=batches,
+                start_offset=write.start_offset,
+                delivery_complete_count=write.delivery_complete_count,
+                batches=write.batches,
             )
             return CoordinatorResult(records=[record], response=_DONE)
 

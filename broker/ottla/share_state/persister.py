@@ -44,6 +44,16 @@ class StateBatch(NamedTuple):
         """Return None: messages are encoded with these batches in place of their structs, which have equal fields."""
 
 
+class StateWrite(NamedTuple):
+    """A change of the state by the leader of the partition; ``start_offset`` -1 leaves the start where it is."""
+
+    state_epoch: int
+    leader_epoch: LeaderEpoch
+    start_offset: Offset
+    delivery_complete_count: int
+    batches: tuple[StateBatch, ...]
+
+
 class StateResult(NamedTuple):
     """Result of a change; ``message`` is Kafka's, None for none."""
 
@@ -92,17 +102,8 @@ class Persister(Protocol):
     def read_summary(self, key: SharePartitionKey, *, leader_epoch: LeaderEpoch) -> Delayed[StateSummary]:
         """Read without batches; -1 as ``leader_epoch`` fences no leader."""
 
-    def write(
-        self,
-        key: SharePartitionKey,
-        *,
-        state_epoch: int,
-        leader_epoch: LeaderEpoch,
-        start_offset: Offset,
-        delivery_complete_count: int,
-        batches: tuple[StateBatch, ...],
-    ) -> Delayed[StateResult]:
-        """Merge ``batches`` into the state; ``start_offset`` -1 leaves the start where it is."""
+    def write(self, key: SharePartitionKey, write: StateWrite) -> Delayed[StateResult]:
+        """Merge ``write`` into the state."""
 
     def delete(self, key: SharePartitionKey) -> Delayed[StateResult]:
         """Remove the state; no error if there is none."""

@@ -30,7 +30,7 @@ class StateRequest:
     Attributes:
         method: of `Persister`.
         partition: the struct of a partition in the request; its fields, except for the partition, are the arguments
-            of ``method``, whose batches are ``state_batches``.
+            of ``method``, or the fields of its `StateWrite`, whose batches are ``state_batches``.
         result: the class of results; its first two fields are the error and its message.
         to_result: returns the result for the struct of a partition in the response.
     """
@@ -50,10 +50,10 @@ class StateRequest:
 
     def to_partition(self, index: int, arguments: dict[str, Any]) -> PartitionStruct:
         """Return the struct of a partition in the request, for the arguments of a call."""
-        if "batches" not in arguments:
+        if "write" not in arguments:
             return self.partition(partition=index, **arguments)
-        others = {name: value for name, value in arguments.items() if name != "batches"}
-        return self.partition(partition=index, state_batches=arguments["batches"], **others)
+        fields = arguments["write"]._asdict()
+        return self.partition(partition=index, state_batches=fields.pop("batches"), **fields)
 
     def results(self, response: StateResponse) -> dict[tuple[Uuid, int], Any]:
         """Return the results in a response."""

@@ -13,6 +13,7 @@ from ottla.share_state.persister import (
     StateBatch,
     StateResult,
     StateSummary,
+    StateWrite,
 )
 from ottla.types import LeaderEpoch, Offset
 
@@ -122,22 +123,13 @@ class RecordingPersister:
             )
         return result
 
-    def write(
-        self,
-        key: SharePartitionKey,
-        *,
-        state_epoch: int,
-        leader_epoch: LeaderEpoch,
-        start_offset: Offset,
-        delivery_complete_count: int,
-        batches: tuple[StateBatch, ...],
-    ) -> Delayed[StateResult]:
+    def write(self, key: SharePartitionKey, write: StateWrite) -> Delayed[StateResult]:
         self.calls.append(("write", key))
-        write = Write(key, start_offset, delivery_complete_count, batches)
-        self.writes.append(write)
+        recorded = Write(key, write.start_offset, write.delivery_complete_count, write.batches)
+        self.writes.append(recorded)
         if not self.is_held:
             self.complete(self.writes.pop(), self.error)
-        return write.result
+        return recorded.result
 
     def complete(self, write: Write, error: ErrorCode = ErrorCode.NONE) -> None:
         """Respond to a write; without an error its records are stored."""

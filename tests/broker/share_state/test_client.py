@@ -13,7 +13,7 @@ from ottla.share_state.client import (
     TRIES_MAX,
     PersisterClient,
 )
-from ottla.share_state.persister import Persister, SharePartitionKey, StateBatch, StateResult
+from ottla.share_state.persister import Persister, SharePartitionKey, StateBatch, StateResult, StateWrite
 from ottla.types import SHARE_GROUP_STATE_TOPIC, TopicPartition
 from ottla.wire.messages import read_share_group_state as read_messages
 from ottla.wire.messages import write_share_group_state as write_messages
@@ -51,15 +51,14 @@ class Client:
 
     def write(self, start_offset: int, key: SharePartitionKey = KEY) -> None:
         """Write a start offset; `done` has it with the error once there is a result."""
-        written = self.persister.write(
-            key,
+        write = StateWrite(
             state_epoch=1,
             leader_epoch=2,
             start_offset=start_offset,
             delivery_complete_count=3,
             batches=(StateBatch(start_offset, start_offset + 1, 2, 1),),
         )
-        written.on_complete(lambda result: self.done.append((start_offset, result.error)))
+        self.persister.write(key, write).on_complete(lambda result: self.done.append((start_offset, result.error)))
 
     def advance(self, milliseconds: int) -> None:
         end_ms = self.clock.monotonic_ms() + milliseconds
@@ -209,10 +208,9 @@ def test_response_to_reads_has_few_partitions(client: Client) -> None:
 
 def test_request_of_writes_is_bounded_by_its_state_batches(client: Client) -> None:
     batches = tuple(StateBatch(offset, offset, 2, 1) for offset in range(1_000))
+    write = StateWrite(state_epoch=1, leader_epoch=2, start_offset=0, delivery_complete_count=0, batches=batches)
     for partition in range(5):
-        client.persister.write(
-            key(partition), state_epoch=1, leader_epoch=2, start_offset=0, delivery_complete_count=0, batches=batches
-        )
+        client.persister.write(key(partition), write)
 
     sizes = []
     for _ in range(3):

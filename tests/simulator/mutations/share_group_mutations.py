@@ -18,7 +18,7 @@ IN_SHARE_GROUPS: dict[str, int] = {"seeds_from": 4, "seeds_step": 16, "seeds_max
 
 @mutation("acknowledgements are confirmed before they are stored", **IN_SHARE_GROUPS)
 def _confirm_before_storing(set_attribute: SetAttribute) -> None:
-    set_attribute(PersisterClient, "write", lambda self, key, **fields: Delayed.of(StateResult(ErrorCode.NONE)))
+    set_attribute(PersisterClient, "write", lambda self, key, write: Delayed.of(StateResult(ErrorCode.NONE)))
 
 
 @mutation("a new leader of share groups reads no batches", **IN_SHARE_GROUPS)

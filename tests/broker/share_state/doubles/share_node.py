@@ -10,7 +10,7 @@ from ottla.purgatory import Delayed
 from ottla.share_state.config import ShareStateConfig
 from ottla.share_state.coordinator import ShareCoordinator
 from ottla.share_state.log import decode
-from ottla.share_state.persister import ReadState, SharePartitionKey, StateBatch, StateResult
+from ottla.share_state.persister import ReadState, SharePartitionKey, StateBatch, StateResult, StateWrite
 from ottla.simulator.world.clock import SimulatedClock
 from ottla.types import Uuid
 
@@ -74,14 +74,14 @@ class ShareNode:
     def write(
         self, *batches: tuple[int, int, int, int], key: SharePartitionKey = KEY, start_offset: int = -1, count: int = 0
     ) -> Delayed[StateResult]:
-        return self.coordinator.write(
-            key,
+        write = StateWrite(
             state_epoch=1,
             leader_epoch=-1,
             start_offset=start_offset,
             delivery_complete_count=count,
             batches=tuple(StateBatch(*batch) for batch in batches),
         )
+        return self.coordinator.write(key, write)
 
     def read(self, key: SharePartitionKey = KEY, *, leader_epoch: int = -1) -> ReadState:
         return self.coordinator.read(key, leader_epoch=leader_epoch).value
