@@ -7,18 +7,23 @@ of groups ends at the first one, and its loader of transactions serves what came
 Source: CoordinatorLoaderImpl, TransactionStateManager.loadTransactionMetadata of Apache Kafka 4.3.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Generator, Iterable, Iterator
+from typing import Any, Final, TypeVar
 
 from ottla.coordinator.serde import RecordSerde
 from ottla.coordinator.shard import CoordinatorShard
 from ottla.coordinator.skipped_records import SkippedRecords
 from ottla.errors import CorruptRecordError, ProtocolError
+from ottla.purgatory.steps import Steps
 from ottla.types import Offset
 from ottla.wire.records import ControlRecordType, Record, RecordBatch, parse_control_key, read_records
 
+T = TypeVar("T")
+
 LOADED_RECORDS_PER_SLICE: Final = 500
 """A few milliseconds of work: what one tick may take from the node's loop."""
+_RECORDS_PER_STEP: Final = 10
+"""So many small records are decoded in the time of a step."""
 _BYTES_PER_RECORD: Final = 128
 """So many bytes of a value are decoded in the time of a small record."""
 LOADED_BATCH_SIZE_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -57,7 +62,10 @@ class CoordinatorLoader:
         return True
 
     def _replay_all(self, batches: Iterable[RecordBatch]) -> Iterator[int]:
-        """Yield after each record the number of records that its work counts for, so that loading can pause there."""
+        """Yield after each record, and within large ones, the number of records that the work counts for.
+
+        Loading can pause there.
+        """
         for batch in batches:
             try:
                 # A flipped bit may leave an offset or a state that can be decoded: only the CRC detects it.
@@ -71,20 +79,23 @@ class CoordinatorLoader:
             for record in records:
                 self.replayed_offset = record.offset
                 try:
-                    self._replay(batch, record)
+                    yield from self._replay(batch, record)
                 except (ProtocolError, CorruptRecordError) as error:
                     self.skipped.add(record.offset, record.offset, error)
                     self._end_transaction_of_lost_marker(batch)
                 yield 1 + len(record.value or b"") // _BYTES_PER_RECORD
 
-    def _replay(self, batch: RecordBatch, record: Record) -> None:
+    def _replay(self, batch: RecordBatch, record: Record) -> Iterator[int]:
         if batch.is_control:
             kind = parse_control_key(record.key)
             if kind in (ControlRecordType.COMMIT, ControlRecordType.ABORT):
                 is_commit = kind is ControlRecordType.COMMIT
                 self._shard.replay_end_transaction_marker(batch.producer_id, is_commit=is_commit)
         elif record.key is not None:
-            loaded = self._serde.decode(record.key, record.value)
+            if self._serde.decode_in_steps is None:
+                loaded = self._serde.decode(record.key, record.value)
+            else:
+                loaded = yield from _count_steps(self._serde.decode_in_steps(record.key, record.value))
             if loaded is not None:
                 self._shard.replay(loaded, batch.producer_id)
 
@@ -100,3 +111,13 @@ class CoordinatorLoader:
         """
         if batch.is_control:
             self._shard.replay_end_transaction_marker(batch.producer_id, is_commit=False)
+
+
+def _count_steps(steps: Steps[T]) -> Generator[int, None, T]:
+    """Run ``steps``, and yield for each the number of records that it counts for; return their result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        yield _RECORDS_PER_STEP

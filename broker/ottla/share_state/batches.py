@@ -15,13 +15,17 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from itertools import pairwise
 from operator import itemgetter
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from ottla.purgatory.steps import Steps
+from ottla.purgatory.steps import batches as in_batches
 from ottla.share_state.persister import UNINITIALIZED_OFFSET, StateBatch
 from ottla.types import Offset
 
 Batches: TypeAlias = tuple[StateBatch, ...]
 """Disjoint, ordered by offset, adjacent ones in different states."""
+
+_BATCHES_PER_STEP: Final = 32
 
 _first_offset: Callable[[StateBatch], Offset] = itemgetter(0)
 _last_offset: Callable[[StateBatch], Offset] = itemgetter(1)
@@ -48,6 +52,22 @@ def combine(stored: Batches, written: Iterable[StateBatch], start_offset: Offset
     end = bisect_right(stored, max(map(_last_offset, new)) + 1, lo=first, key=_first_offset)
     merged = _flatten([*stored[first:end], *new])
     return (*stored[:first], *merged, *stored[end:])
+
+
+def combine_in_steps(written: Iterable[StateBatch]) -> Steps[Batches]:
+    """Return what `combine` returns if nothing is stored; yield after some batches each, which are mostly in order."""
+    combined: list[StateBatch] = []
+    for some in in_batches(written, _BATCHES_PER_STEP):
+        if not combined:
+            combined = list(combine((), some, UNINITIALIZED_OFFSET))
+            continue
+        yield None
+        if min(map(_first_offset, some)) > combined[-1].first_offset:
+            # Only the last one may be touched, and not at its first offset: those before it stay as they are.
+            combined += combine((combined.pop(),), some, UNINITIALIZED_OFFSET)
+        else:
+            combined = list(combine(tuple(combined), some, UNINITIALIZED_OFFSET))
+    return tuple(combined)
 
 
 def _cut(batches: Iterable[StateBatch], start_offset: Offset) -> list[StateBatch]:

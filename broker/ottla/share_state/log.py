@@ -9,12 +9,13 @@ Source: ShareCoordinatorRecordSerde, ShareCoordinatorRecordHelpers of Apache Kaf
 
 from collections.abc import Iterable
 from struct import Struct
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from ottla.coordinator.serde import RecordSerde
 from ottla.errors import ProtocolError
-from ottla.share_state.batches import Batches, combine
-from ottla.share_state.persister import UNINITIALIZED_OFFSET, SharePartitionKey, StateBatch
+from ottla.purgatory.steps import Steps, run_to_end
+from ottla.share_state.batches import Batches, combine_in_steps
+from ottla.share_state.persister import SharePartitionKey, StateBatch
 from ottla.types import LeaderEpoch, Offset
 from ottla.wire.messages.share_state_log import ShareSnapshotKey, ShareSnapshotValue, ShareUpdateKey, ShareUpdateValue
 
@@ -24,6 +25,9 @@ _UPDATE: Final = 1
 _VALUE_VERSION: Final = 0
 _ENCODED_VALUE_VERSION: Final = _INT16.pack(_VALUE_VERSION)
 _KEY_VERSION: Final = 0
+_LARGE_VALUE_BYTES: Final = 4096
+
+_ValueT = TypeVar("_ValueT", ShareSnapshotValue, ShareUpdateValue)
 
 
 class ShareState(NamedTuple):
@@ -109,34 +113,38 @@ def decode(key: bytes, value: bytes | None) -> ShareRecord | None:
     Raises:
         ProtocolError: the bytes are not such a record, the value has an unknown version, or an update has no value.
     """
+    return run_to_end(decode_in_steps(key, value))
+
+
+def decode_in_steps(key: bytes, value: bytes | None) -> Steps[ShareRecord | None]:
+    """Decode as `decode` does; yield after some state batches each: a snapshot may have more than 10,000."""
     if len(key) < _INT16.size:
         raise ProtocolError(f"the key of a record of share state has {len(key)} bytes; its type alone takes 2")
     (kind,) = _INT16.unpack_from(key)
     if kind == _SNAPSHOT:
         snapshot_key = ShareSnapshotKey.decode(key, _KEY_VERSION, _INT16.size)
         partition_key = SharePartitionKey(snapshot_key.group_id, snapshot_key.topic_id, snapshot_key.partition)
-        return ShareSnapshot(partition_key, None if value is None else _to_state(partition_key, value))
+        state = None if value is None else (yield from _to_state(partition_key, value))
+        return ShareSnapshot(partition_key, state)
     if kind != _UPDATE:
         return None
     update_key = ShareUpdateKey.decode(key, _KEY_VERSION, _INT16.size)
     partition_key = SharePartitionKey(update_key.group_id, update_key.topic_id, update_key.partition)
     if value is None:
         raise ProtocolError(f"the update of {partition_key} has no value")
-    _check_version(partition_key, value)
-    update = ShareUpdateValue.decode(value, _VALUE_VERSION, _INT16.size)
+    update = yield from _decode_value(ShareUpdateValue, partition_key, value)
     return ShareUpdate(
         partition_key,
         update.snapshot_epoch,
         update.leader_epoch,
         update.start_offset,
         update.delivery_complete_count,
-        _to_batches(update.state_batches),
+        (yield from _to_batches(update.state_batches)),
     )
 
 
-def _to_state(key: SharePartitionKey, value: bytes) -> ShareState:
-    _check_version(key, value)
-    decoded = ShareSnapshotValue.decode(value, _VALUE_VERSION, _INT16.size)
+def _to_state(key: SharePartitionKey, value: bytes) -> Steps[ShareState]:
+    decoded = yield from _decode_value(ShareSnapshotValue, key, value)
     return ShareState(
         decoded.snapshot_epoch,
         decoded.state_epoch,
@@ -145,8 +153,19 @@ def _to_state(key: SharePartitionKey, value: bytes) -> ShareState:
         decoded.delivery_complete_count,
         decoded.create_timestamp,
         decoded.write_timestamp,
-        _to_batches(decoded.state_batches),
+        (yield from _to_batches(decoded.state_batches)),
     )
+
+
+def _decode_value(value_type: type[_ValueT], key: SharePartitionKey, value: bytes) -> Steps[_ValueT]:
+    _check_version(key, value)
+    if len(value) < _LARGE_VALUE_BYTES:
+        # Nearly all are small, and take two thirds of the time this way.
+        return value_type.decode(value, _VALUE_VERSION, _INT16.size)
+    decoded, end = yield from value_type.decode_in_steps(value, _VALUE_VERSION, _INT16.size)
+    if end != len(value):
+        raise ProtocolError(f"the value of {key} is followed by {len(value) - end} bytes too many")
+    return decoded
 
 
 def _check_version(key: SharePartitionKey, value: bytes) -> None:
@@ -157,14 +176,14 @@ def _check_version(key: SharePartitionKey, value: bytes) -> None:
         raise ProtocolError(f"the value of {key} has version {version}; known is {_VALUE_VERSION}")
 
 
-def _to_batches(batches: Iterable[Any]) -> Batches:
+def _to_batches(batches: Iterable[Any]) -> Steps[Batches]:
     """Return the batches of a record; another coordinator may have written them in another order, or overlapping."""
-    return combine(
-        (),
-        [StateBatch(it.first_offset, it.last_offset, it.delivery_state, it.delivery_count) for it in batches],
-        UNINITIALIZED_OFFSET,
+    return combine_in_steps(
+        StateBatch(it.first_offset, it.last_offset, it.delivery_state, it.delivery_count) for it in batches
     )
 
 
-SHARE_RECORD_SERDE: Final[RecordSerde[ShareRecord]] = RecordSerde(encode=encode, decode=decode)
+SHARE_RECORD_SERDE: Final[RecordSerde[ShareRecord]] = RecordSerde(
+    encode=encode, decode=decode, decode_in_steps=decode_in_steps
+)
 """`ShareRecord` for `coordinator.runtime`."""

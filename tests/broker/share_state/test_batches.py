@@ -6,20 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.share_state.batches import Batches, combine
+from ottla.purgatory.steps import run_to_end
+from ottla.share_state.batches import Batches, combine, combine_in_steps
 from ottla.share_state.persister import StateBatch
 
 OFFSET_MAX = 40
-_batches = st.lists(
-    st.builds(
+
+
+def _batch(offset_max: int) -> st.SearchStrategy[StateBatch]:
+    return st.builds(
         lambda first, size, state, count: StateBatch(first, first + size, state, count),
-        st.integers(0, OFFSET_MAX),
+        st.integers(0, offset_max),
         st.integers(-2, 12),
         st.sampled_from((0, 2, 4)),
         st.integers(1, 3),
-    ),
-    max_size=12,
-)
+    )
+
+
+_batches = st.lists(_batch(OFFSET_MAX), max_size=12)
 _start_offsets = st.integers(-1, OFFSET_MAX + 10)
 
 
@@ -56,6 +60,14 @@ def test_batches_are_ordered_disjoint_and_joined(
     for batch, following in pairwise(combined):
         assert batch.first_offset <= batch.last_offset < following.first_offset
         assert batch.last_offset + 1 < following.first_offset or batch[2:] != following[2:]
+
+
+@given(written=st.lists(_batch(50 * OFFSET_MAX), max_size=150), is_in_order=st.booleans())
+def test_steps_combine_as_one_call_does(written: list[StateBatch], is_in_order: bool) -> None:
+    if is_in_order:
+        written.sort()
+
+    assert run_to_end(combine_in_steps(written)) == combine((), written, -1)
 
 
 @pytest.mark.parametrize(

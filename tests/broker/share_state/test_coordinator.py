@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from share_node import KEY, OTHER_ID, TOPIC_ID, ShareNode
 
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, ProtocolError
 from ottla.java_hashes import string_hash
 from ottla.share_state.config import ShareStateConfig
 from ottla.share_state.coordinator import BATCHES_PER_WRITE_MAX, coordinator_hash
-from ottla.share_state.log import ShareSnapshot, ShareUpdate
+from ottla.share_state.log import ShareSnapshot, ShareState, ShareUpdate, decode, encode
 from ottla.share_state.persister import SharePartitionKey, StateBatch
 from ottla.types import format_uuid
 
@@ -188,6 +188,31 @@ def test_cold_share_partitions_are_not_snapshotted_again_and_again() -> None:
     assert isinstance(snapshot, ShareSnapshot)
     assert snapshot.state is not None
     assert snapshot.state.snapshot_epoch == 1
+
+
+def test_one_large_record_is_decoded_in_slices(node: ShareNode) -> None:
+    batches = tuple(StateBatch(offset, offset, 2, offset % 2) for offset in range(BATCHES_PER_WRITE_MAX))
+    node.initialize()
+    node.write(*batches)
+
+    node.elect(1)
+    slices = 1
+    while node.coordinator.is_loading:
+        node.coordinator.tick(node.clock.monotonic_ms())
+        slices += 1
+
+    assert slices >= 5
+    assert node.read().batches == batches
+
+
+def test_large_record_with_bytes_too_many_is_rejected() -> None:
+    state = ShareState(1, 1, 1, 0, 0, 0, 0, tuple(StateBatch(offset, offset, 2, offset % 2) for offset in range(1_000)))
+    key, value = encode(ShareSnapshot(KEY, state))
+    assert value is not None
+    assert decode(key, value) == ShareSnapshot(KEY, state)
+
+    with pytest.raises(ProtocolError, match="followed by 1 bytes too many"):
+        decode(key, value + b"\0")
 
 
 def test_large_records_are_loaded_in_small_slices(node: ShareNode) -> None:
