@@ -245,16 +245,16 @@ class CoordinatorRuntime(Generic[ShardT_co]):
 
     def write_to_all(self, decide: Callable[[ShardT_co], CoordinatorResult[Any, None]]) -> None:
         """Write what ``decide`` returns for each shard that is served."""
-        for context in self._active():
+        for context in self.active_contexts():
             context.write(decide(context.shard))
 
     def active_contexts(self) -> list[CoordinatorContext[ShardT_co]]:
         """Return the contexts that are served, by partition."""
-        return self._active()
+        return [context for _, context in sorted(self._contexts.items()) if context.state is ContextState.ACTIVE]
 
     def active_shards(self) -> list[ShardT_co]:
         """Return the shards that are served, by partition."""
-        return [context.shard for context in self._active()]
+        return [context.shard for context in self.active_contexts()]
 
     def context_for(self, key: str) -> CoordinatorContext[ShardT_co]:
         """Return the context that serves ``key``.
@@ -272,9 +272,6 @@ class CoordinatorRuntime(Generic[ShardT_co]):
         if context.state is ContextState.LOADING:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return context
-
-    def _active(self) -> list[CoordinatorContext[ShardT_co]]:
-        return [context for _, context in sorted(self._contexts.items()) if context.state is ContextState.ACTIVE]
 
 
 def respond_when_committed(

@@ -7,7 +7,7 @@ Source: ShareCoordinatorService, ShareCoordinatorShard of Apache Kafka 4.3.
 
 import re
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, TypeAlias
 
 from ottla.coordinator.log import CoordinatorLog
@@ -34,7 +34,7 @@ from ottla.share_state.persister import (
     StateSummary,
     StateWrite,
 )
-from ottla.share_state.shard import NO_EPOCH, ShareShard, Topics
+from ottla.share_state.shard import NO_EPOCH, SharePartition, ShareShard, Topics
 from ottla.types import SHARE_GROUP_STATE_TOPIC, LeaderEpoch, Offset, format_uuid, parse_uuid
 from ottla.wire.records import RecordBatch
 
@@ -160,13 +160,12 @@ class ShareCoordinator:
     def _prune(self) -> None:
         """Delete what the snapshots in the log have replaced, once these are committed."""
         for context in self._runtime.active_contexts():
-            partition, offset = context.partition, context.shard.redundant_before
-
-            def delete(error: ErrorCode, partition: int = partition, offset: Offset = offset) -> None:
-                if error is ErrorCode.NONE:
-                    self._log.delete_before(partition, offset)
-
+            delete = partial(self._delete_before, context.partition, context.shard.redundant_before)
             context.when_committed().on_complete(delete)
+
+    def _delete_before(self, partition: int, offset: Offset, error: ErrorCode) -> None:
+        if error is ErrorCode.NONE:
+            self._log.delete_before(partition, offset)
 
     @property
     def is_loading(self) -> bool:
@@ -179,8 +178,8 @@ class ShareCoordinator:
         def decide(shard: ShareShard) -> _Change:
             _check_partition(key)
             found = shard.partitions.get(key)
-            if found is not None and state_epoch != NO_EPOCH and found.state_epoch > state_epoch:
-                raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, message_of(ErrorCode.FENCED_STATE_EPOCH))
+            if found is not None:
+                _check_state_epoch(found, state_epoch)
             _require_partition(shard, key)
             now_ms = shard.clock.wall_ms()
             state = ShareState(
@@ -194,18 +193,13 @@ class ShareCoordinator:
             )
             return CoordinatorResult(records=[ShareSnapshot(key, state)], response=_DONE)
 
-        return self._write(key, decide, StateResult, "initialize share group state")
+        return self._run(key, decide, StateResult, "initialize share group state")
 
     def read(self, key: SharePartitionKey, *, leader_epoch: LeaderEpoch) -> Delayed[ReadState]:
         def decide(shard: ShareShard) -> CoordinatorResult[ShareRecord, ReadState]:
             _check_partition(key)
-            found = shard.partitions.get(key)
-            if found is None:
-                raise KafkaError(
-                    ErrorCode.INVALID_REQUEST, "Read operation on uninitialized share partition not allowed."
-                )
-            if leader_epoch != NO_EPOCH and found.leader_epoch > leader_epoch:
-                raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, message_of(ErrorCode.FENCED_LEADER_EPOCH))
+            found = _require_initialized(shard, key, "Read")
+            _check_leader_epoch(found, leader_epoch)
             _require_partition(shard, key)
             state = found.state
             response = ReadState(ErrorCode.NONE, None, state.state_epoch, state.start_offset, state.batches)
@@ -220,7 +214,7 @@ class ShareCoordinator:
             )
             return CoordinatorResult(records=[record], response=response)
 
-        return self._write(key, decide, ReadState, "read share group state", is_read=True)
+        return self._run(key, decide, ReadState, "read share group state", is_read=True)
 
     def read_summary(self, key: SharePartitionKey, *, leader_epoch: LeaderEpoch) -> Delayed[StateSummary]:
         """Read without batches; Kafka compares ``leader_epoch`` with nothing."""
@@ -242,20 +236,14 @@ class ShareCoordinator:
             )
             return CoordinatorResult(response=response)
 
-        return self._write(key, read, StateSummary, "read share group state summary", is_read=True)
+        return self._run(key, read, StateSummary, "read share group state summary", is_read=True)
 
     def write(self, key: SharePartitionKey, write: StateWrite) -> Delayed[StateResult]:
         def decide(shard: ShareShard) -> _Change:
             _check_partition(key)
-            found = shard.partitions.get(key)
-            if found is None:
-                raise KafkaError(
-                    ErrorCode.INVALID_REQUEST, "Write operation on uninitialized share partition not allowed."
-                )
-            if write.leader_epoch != NO_EPOCH and found.leader_epoch > write.leader_epoch:
-                raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, message_of(ErrorCode.FENCED_LEADER_EPOCH))
-            if write.state_epoch != NO_EPOCH and found.state_epoch > write.state_epoch:
-                raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, message_of(ErrorCode.FENCED_STATE_EPOCH))
+            found = _require_initialized(shard, key, "Write")
+            _check_leader_epoch(found, write.leader_epoch)
+            _check_state_epoch(found, write.state_epoch)
             _require_partition(shard, key)
             count = len(write.batches)
             if count > BATCHES_PER_WRITE_MAX:
@@ -272,7 +260,7 @@ class ShareCoordinator:
             )
             return CoordinatorResult(records=[record], response=_DONE)
 
-        return self._write(key, decide, StateResult, "write share group state")
+        return self._run(key, decide, StateResult, "write share group state")
 
     def delete(self, key: SharePartitionKey) -> Delayed[StateResult]:
         def decide(shard: ShareShard) -> _Change:
@@ -281,9 +269,9 @@ class ShareCoordinator:
             records: list[ShareRecord] = [ShareSnapshot(key, None)] if key in shard.partitions else []
             return CoordinatorResult(records=records, response=_DONE)
 
-        return self._write(key, decide, StateResult, "delete share group state")
+        return self._run(key, decide, StateResult, "delete share group state")
 
-    def _write(
+    def _run(
         self,
         key: SharePartitionKey,
         decide: Callable[[ShareShard], CoordinatorResult[ShareRecord, Any]],
@@ -320,6 +308,29 @@ def _check_partition(key: SharePartitionKey) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "The partition id cannot be a negative number.")
 
 
+def _require_initialized(shard: ShareShard, key: SharePartitionKey, operation: str) -> SharePartition:
+    found = shard.partitions.get(key)
+    if found is None:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"{operation} operation on uninitialized share partition not allowed."
+        )
+    return found
+
+
+def _check_leader_epoch(found: SharePartition, leader_epoch: LeaderEpoch) -> None:
+    if leader_epoch != NO_EPOCH and found.leader_epoch > leader_epoch:
+        raise _error(ErrorCode.FENCED_LEADER_EPOCH)
+
+
+def _check_state_epoch(found: SharePartition, state_epoch: int) -> None:
+    if state_epoch != NO_EPOCH and found.state_epoch > state_epoch:
+        raise _error(ErrorCode.FENCED_STATE_EPOCH)
+
+
 def _require_partition(shard: ShareShard, key: SharePartitionKey) -> None:
     if not shard.has_partition(key):
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        raise _error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def _error(code: ErrorCode) -> KafkaError:
+    return KafkaError(code, message_of(code))
