@@ -35,7 +35,8 @@ _MESSAGES = {
     **MESSAGES,
     ErrorCode.NONE: "NONE",
     ErrorCode.INVALID_REQUEST: (
-        "Coordinators are found for groups (key type 0) and transactional ids (1); the request has another type."
+        "Coordinators are found for groups (key type 0), transactional ids (1) and, from version 6 on, "
+        "share-partitions (2); the request has another type."
     ),
 }
 

@@ -16,7 +16,10 @@ from ottla.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from ottla.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
-INVALID = "Coordinators are found for groups (key type 0) and transactional ids (1); the request has another type."
+INVALID = (
+    "Coordinators are found for groups (key type 0), transactional ids (1) and, from version 6 on, share-partitions "
+    "(2); the request has another type."
+)
 
 
 def find(node: Any, version: int, *, key_type: int = 0, keys: tuple[str, ...] = ("g",)) -> Any:
