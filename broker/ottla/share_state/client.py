@@ -33,7 +33,7 @@ from ottla.share_state.persister import (
     StateSummary,
     StateWrite,
 )
-from ottla.share_state.requests import DELETE, INITIALIZE, READ, READ_SUMMARY, WRITE, StateRequest
+from ottla.share_state.requests import DELETE, INITIALIZE, READ, READ_SUMMARY, WRITE, StateApi
 from ottla.types import SHARE_GROUP_STATE_TOPIC, LeaderEpoch, NodeId, Offset, TopicPartition, Uuid
 from ottla.wire.codec import Message
 
@@ -70,14 +70,14 @@ _FAILURES: Final = {
 class _Call:
     """One call of `Persister`, until it has a result; ``fields`` are its arguments besides the key."""
 
-    kind: StateRequest
+    kind: StateApi
     key: SharePartitionKey
     fields: dict[str, Any]
     result: Delayed[Any] = field(default_factory=Delayed)
     tries: int = 0
 
 
-_Queue: TypeAlias = dict[tuple[StateRequest, str], deque[_Call]]
+_Queue: TypeAlias = dict[tuple[StateApi, str], deque[_Call]]
 """The calls that wait for one node, by kind and group; in the order in which they came."""
 
 
@@ -173,7 +173,7 @@ class PersisterClient:
 
     # Calls
 
-    def _call(self, kind: StateRequest, key: SharePartitionKey, fields: dict[str, Any]) -> Delayed[Any]:
+    def _call(self, kind: StateApi, key: SharePartitionKey, fields: dict[str, Any]) -> Delayed[Any]:
         call = _Call(kind, key, fields)
         if kind is READ_SUMMARY:
             self._try(call)

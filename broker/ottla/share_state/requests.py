@@ -24,8 +24,8 @@ StateResponse: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StateRequest:
-    """One of the five APIs, as far as the client and the handlers differ in it.
+class StateApi:
+    """One of the five APIs, as far as the client needs to know it.
 
     Attributes:
         method: of `Persister`.
@@ -92,7 +92,7 @@ def _to_summary(partition: summary_messages.PartitionResult) -> StateSummary:
     )
 
 
-INITIALIZE: Final = StateRequest(
+INITIALIZE: Final = StateApi(
     method="initialize",
     request=initialize_messages.InitializeShareGroupStateRequest,
     response=initialize_messages.InitializeShareGroupStateResponse,
@@ -101,7 +101,7 @@ INITIALIZE: Final = StateRequest(
     result=StateResult,
     to_result=_to_state_result,
 )
-READ: Final = StateRequest(
+READ: Final = StateApi(
     method="read",
     request=read_messages.ReadShareGroupStateRequest,
     response=read_messages.ReadShareGroupStateResponse,
@@ -110,7 +110,7 @@ READ: Final = StateRequest(
     result=ReadState,
     to_result=_to_read_state,
 )
-READ_SUMMARY: Final = StateRequest(
+READ_SUMMARY: Final = StateApi(
     method="read_summary",
     request=summary_messages.ReadShareGroupStateSummaryRequest,
     response=summary_messages.ReadShareGroupStateSummaryResponse,
@@ -119,7 +119,7 @@ READ_SUMMARY: Final = StateRequest(
     result=StateSummary,
     to_result=_to_summary,
 )
-WRITE: Final = StateRequest(
+WRITE: Final = StateApi(
     method="write",
     request=write_messages.WriteShareGroupStateRequest,
     response=write_messages.WriteShareGroupStateResponse,
@@ -128,7 +128,7 @@ WRITE: Final = StateRequest(
     result=StateResult,
     to_result=_to_state_result,
 )
-DELETE: Final = StateRequest(
+DELETE: Final = StateApi(
     method="delete",
     request=delete_messages.DeleteShareGroupStateRequest,
     response=delete_messages.DeleteShareGroupStateResponse,
