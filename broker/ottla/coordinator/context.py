@@ -258,10 +258,10 @@ class CoordinatorContext(Generic[ShardT_co]):
             self.close()
             self.has_lost_write = True
 
-    # ReplayPosition, and timers of the shard
+    # CoordinatorPartition, for the shard
 
     def replayed_offset(self) -> Offset:
-        """See `ReplayPosition`; of a write the first record of the batch, which is the last one of the log."""
+        """See `CoordinatorPartition`; of a write the first record of the batch, which is the last one of the log."""
         if self.state is ContextState.LOADING:
             return self._loader.replayed_offset
         return self._log.end_offset(self.partition) - self._replayed_count

@@ -44,13 +44,6 @@ class CoordinatorShard(Protocol[RecordT]):
         """Return what it holds, for the log: "12 groups"."""
 
 
-class ReplayPosition(Protocol):
-    """Where in the log the shard is, for those that prune it."""
-
-    def replayed_offset(self) -> Offset:
-        """Return the offset of the record that is being replayed, or that of an earlier one in the same batch."""
-
-
 class CoordinatorTimer(Protocol[RecordT]):
     """Timers of one shard, by key. They end with the shard."""
 
@@ -66,5 +59,8 @@ class CoordinatorTimer(Protocol[RecordT]):
         """Remove what ``key`` has scheduled, if anything."""
 
 
-class CoordinatorPartition(CoordinatorTimer[RecordT], ReplayPosition, Protocol[RecordT]):
+class CoordinatorPartition(CoordinatorTimer[RecordT], Protocol[RecordT]):
     """What a shard may use of its partition: `coordinator.context.CoordinatorContext`."""
+
+    def replayed_offset(self) -> Offset:
+        """Return the offset of the record that is being replayed, or that of an earlier one in the same batch."""

@@ -74,8 +74,7 @@ class ShareShard:
         self.partitions: dict[SharePartitionKey, SharePartition] = {}
         self.config = config
         self.clock = clock
-        self._log_position = partition
-        self._timer = partition
+        self._partition = partition
         self._topics = topics
         self._keys_by_topic: dict[Uuid, dict[SharePartitionKey, None]] = {}
         self._snapshot_offsets: OrderedDict[SharePartitionKey, Offset] = OrderedDict()
@@ -143,7 +142,7 @@ class ShareShard:
             found.leader_epoch = max(found.leader_epoch, state.leader_epoch)
             if found.updates >= self.config.update_records_per_snapshot:
                 found.updates = 0
-        self._last_offset = self._log_position.replayed_offset()
+        self._last_offset = self._partition.replayed_offset()
         self._snapshot_offsets[key] = self._last_offset
         self._snapshot_offsets.move_to_end(key)
 
@@ -154,7 +153,7 @@ class ShareShard:
         return added
 
     def _remove(self, key: SharePartitionKey) -> None:
-        self._last_offset = self._log_position.replayed_offset()
+        self._last_offset = self._partition.replayed_offset()
         removed = self.partitions.pop(key, None)
         if removed is None:
             return
@@ -235,7 +234,7 @@ class ShareShard:
         return next(iter(self._snapshot_offsets.values()), self._last_offset)
 
     def _schedule_check(self, delay_ms: int) -> None:
-        self._timer.schedule(("cold",), delay_ms, self._snapshot_cold)
+        self._partition.schedule(("cold",), delay_ms, self._snapshot_cold)
 
     def _snapshot_cold(self) -> Result:
         """Return new snapshots of share-partitions whose last one is old, some per slice.
@@ -274,7 +273,7 @@ class ShareShard:
         ]
         if deleted:
             self._deleting.extend(deleted)
-            self._timer.schedule(("deleted topics",), 0, self._delete_some)
+            self._partition.schedule(("deleted topics",), 0, self._delete_some)
 
     def _delete_some(self) -> Result:
         keys: list[SharePartitionKey] = []
@@ -287,7 +286,7 @@ class ShareShard:
                 keys.append(key)
                 size += len(key.group_id)
         if self._deleting:
-            self._timer.schedule(("deleted topics",), 0, self._delete_some)
+            self._partition.schedule(("deleted topics",), 0, self._delete_some)
         records: list[ShareRecord] = [ShareSnapshot(key, None) for key in keys if key in self.partitions]
         return CoordinatorResult(records=records, response=None, is_atomic=False)
 
