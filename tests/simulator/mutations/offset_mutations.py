@@ -42,7 +42,7 @@ def _commit_offsets_at_once(set_attribute: SetAttribute) -> None:
     )
 
 
-@mutation("OffsetFetch ignores require_stable", known_seed=46, **IN_COPIES)
+@mutation("OffsetFetch ignores require_stable", known_seed=110, **IN_COPIES)
 def _fetch_unstable(set_attribute: SetAttribute) -> None:
     partition = fetch._partition
     set_attribute(fetch, "_partition", lambda store, key, require_stable: partition(store, key, False))
@@ -53,7 +53,7 @@ def _accept_old_generations(set_attribute: SetAttribute) -> None:
     set_attribute(transactional_commit, "_check", lambda rebalancer, request: None)
 
 
-@mutation("a transaction is not aborted after its time-out", known_seed=110, **IN_COPIES)
+@mutation("a transaction is not aborted after its time-out", known_seed=174, **IN_COPIES)
 def _wait_for_ever(set_attribute: SetAttribute) -> None:
     check = TransactionShard.check
 
@@ -65,7 +65,7 @@ def _wait_for_ever(set_attribute: SetAttribute) -> None:
     set_attribute(TransactionShard, "check", check_ends)
 
 
-@mutation("partitions are verified for producers of every epoch", known_seed=46, **IN_COPIES)
+@mutation("partitions are verified for producers of every epoch", known_seed=78, **IN_COPIES)
 def _verify_old_epochs(set_attribute: SetAttribute) -> None:
     set_attribute(enlist, "require_producer", lambda shard, request: shard.transactions[request.transactional_id])
 

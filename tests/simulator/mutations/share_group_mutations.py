@@ -36,7 +36,7 @@ def _exceed_the_limit(set_attribute: SetAttribute) -> None:
     set_attribute(ShareGroupSettings, "delivery_count_limit", lambda self, group_id: 10)
 
 
-@mutation("acquisition locks do not time out", known_seed=100, **IN_SHARE_GROUPS)
+@mutation("acquisition locks do not time out", known_seed=68, **IN_SHARE_GROUPS)
 def _keep_locks(set_attribute: SetAttribute) -> None:
     def expire_nothing(self: SharePartition, now_ms: int) -> Steps[None]:
         return
