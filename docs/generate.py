@@ -26,12 +26,14 @@ from ottla.config.topic_keys import TOPIC_KEYS
 from ottla.groups.classic.state import TRANSITIONS as CLASSIC_GROUP_TRANSITIONS
 from ottla.groups.consumer.state import GROUP_TRANSITIONS as CONSUMER_GROUP_TRANSITIONS
 from ottla.groups.consumer.state import MEMBER_TRANSITIONS
+from ottla.groups.share.state import TRANSITIONS as SHARE_GROUP_TRANSITIONS
 from ottla.handlers.api import ListenerRole
 from ottla.handlers.catalog import CATALOG, is_served_to
 from ottla.metadata.metadata_version import SUPPORTED_FEATURES
 from ottla.raft.quorum_state import TRANSITIONS as QUORUM_TRANSITIONS
 from ottla.replication.isr.partition_isr import TRANSITIONS as ISR_TRANSITIONS
 from ottla.replication.isr.partition_isr import IsrState
+from ottla.share_partitions.share_partition_state import TRANSITIONS as SHARE_PARTITION_TRANSITIONS
 from ottla.transactions.state import TRANSITIONS as TRANSACTION_TRANSITIONS
 from ottla.wire.messages.registry import ApiKey, request_type
 
@@ -163,6 +165,19 @@ STATE_MACHINES = (
         "a heartbeat of the member. A partition is given to a member when no other member owns it, and a member owns\n"
         "it until its heartbeat no longer lists it.\n",
         {(before.name.title(), after.name.title()): event for (before, after), event in MEMBER_TRANSITIONS.items()},
+    ),
+    (
+        "Share groups",
+        "The groups of KIP-932: `broker/ottla/groups/share/state.py`. The state is computed from the members; several\n"
+        "members may have a partition, so that none waits for another one.\n",
+        SHARE_GROUP_TRANSITIONS,
+    ),
+    (
+        "Share-partitions",
+        "What the leader of a partition has for one share group:\n"
+        "`broker/ottla/share_partitions/share_partition_state.py`. Records are acquired and acknowledged while it is\n"
+        "Active. One that is Failed or Fenced is dropped; the next ShareFetch creates another.\n",
+        SHARE_PARTITION_TRANSITIONS,
     ),
     (
         "Elections of the metadata quorum",

@@ -19,7 +19,8 @@ from ottla.purgatory.steps import Steps
 from ottla.replication.partition import Partition
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.share_partitions.acquisition import AcquiredRange, LogBatch
-from ottla.share_partitions.share_partition import SharePartition, SharePartitionState
+from ottla.share_partitions.share_partition import SharePartition
+from ottla.share_partitions.share_partition_state import SharePartitionState
 from ottla.share_partitions.share_waiters import ShareWaiters
 from ottla.share_state.persister import SharePartitionKey
 from ottla.types import Offset, TopicIdPartition

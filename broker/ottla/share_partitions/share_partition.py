@@ -8,7 +8,6 @@ Source: SharePartition of Apache Kafka 4.3.1; KIP-932.
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from enum import Enum
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -28,6 +27,7 @@ from ottla.share_partitions.record_state import (
     cell,
 )
 from ottla.share_partitions.settings import ShareGroupSettings
+from ottla.share_partitions.share_partition_state import TRANSITIONS, SharePartitionState
 from ottla.share_partitions.state_changes import StateChanges
 from ottla.share_partitions.step_budget import StepBudget
 from ottla.share_state.persister import (
@@ -64,14 +64,6 @@ _FENCING_ERRORS: Final = frozenset(
     }
 )
 """Errors after which the share-partition is dropped: it was deleted, or another node leads it."""
-
-
-class SharePartitionState(Enum):
-    EMPTY = "empty"
-    INITIALIZING = "initializing"
-    ACTIVE = "active"
-    FAILED = "failed"
-    FENCED = "fenced"
 
 
 class AcknowledgementBatch(NamedTuple):
@@ -129,7 +121,7 @@ class SharePartition:
     def initialize(self) -> Delayed[StateResult]:
         """Read the state from the share coordinator, once; complete with NONE, or why it cannot be used."""
         if self.state is SharePartitionState.EMPTY:
-            self.state = SharePartitionState.INITIALIZING
+            self._become(SharePartitionState.INITIALIZING)
             self._persister.read(self.key, leader_epoch=self.leader_epoch).on_complete(self._on_read)
         return self.loaded
 
@@ -137,7 +129,7 @@ class SharePartition:
         if self.state is not SharePartitionState.INITIALIZING:
             return  # fenced meanwhile
         result = self._load(read)
-        self.state = SharePartitionState.FAILED if result.error else SharePartitionState.ACTIVE
+        self._become(SharePartitionState.FAILED if result.error else SharePartitionState.ACTIVE)
         if result.error:
             self._warn("cannot read the state", result)
         self.loaded.complete(result)
@@ -174,10 +166,14 @@ class SharePartition:
     def fence(self) -> None:
         """End it: another node leads the partition, or it was deleted."""
         if self.state is not SharePartitionState.FENCED:
-            self.state = SharePartitionState.FENCED
+            self._become(SharePartitionState.FENCED)
             self.loaded.complete(
                 StateResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, MESSAGES.get(ErrorCode.NOT_LEADER_OR_FOLLOWER))
             )
+
+    def _become(self, state: SharePartitionState) -> None:
+        assert (self.state, state) in TRANSITIONS, f"share-partition {self._label}: {self.state} cannot become {state}"
+        self.state = state
 
     @property
     def is_active(self) -> bool:
