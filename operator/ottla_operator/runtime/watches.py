@@ -168,6 +168,7 @@ class _KopfRun:
     async def _run(self) -> None:
         self._flag = asyncio.Event()
         self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(_log_error_of_kopf)
         if self._stop.is_set():
             return
         roots = await kopf.spawn_tasks(stop_flag=self._flag, **self._arguments)
@@ -184,6 +185,14 @@ class _KopfRun:
             self._ended.set_result(None)
         else:
             self._ended.set_exception(error)
+
+
+def _log_error_of_kopf(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an error of a task that kopf never awaited: of several watches that fail at once, it awaits the first.
+
+    In one line: the garbage collector may run this at any later time, when a traceback would mislead.
+    """
+    logger.warning("kopf: %s: %s", context["message"], context.get("exception"))
 
 
 async def _end(roots: Collection[asyncio.Task[None]]) -> None:

@@ -1,6 +1,8 @@
 """kopf's watches against a real HTTP server: marks, signs of life, and every way in which a watch ends."""
 
 import asyncio
+import gc
+import logging
 import threading
 import time
 from collections.abc import AsyncIterator
@@ -151,6 +153,25 @@ def test_error_on_a_watch_does_not_end_the_operator(world: World, error: Documen
             assert not running.done()
 
     asyncio.run(run())
+
+
+def test_watches_that_fail_at_once_are_logged_without_tracebacks_of_later(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def run() -> None:
+        async with world.watching():
+            await until(lambda: world.is_open)
+            world.server.send_to_watches({"type": "ERROR", "object": {"code": 500, "message": "etcd is away"}})
+            await until(lambda: "etcd is away" in (world.health.problem or ""))
+
+    # kopf's own records hold the errors with their frames, and so the tasks.
+    caplog.set_level(logging.CRITICAL, logger="kopf")
+    caplog.handler.setLevel(logging.WARNING)
+    asyncio.run(run())
+    gc.collect()
+    never_awaited = [it for it in caplog.records if "never retrieved" in it.message]
+    assert never_awaited
+    assert all(it.exc_info is None and "etcd is away" in it.message for it in never_awaited)
 
 
 def test_deleted_crd_is_logged_and_watched_again_once_it_returns(
