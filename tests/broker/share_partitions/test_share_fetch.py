@@ -89,6 +89,24 @@ def test_waiting_fetch_is_completed_by_an_append(driver: ShareDriver) -> None:
     assert ranges(client.response_to(request, 2)) == [(0, 2, 1)]
 
 
+@pytest.mark.parametrize(
+    ("duration", "first_offset"),
+    [("PT1H", 1), ("PT3H", 0), ("P1DT2H3M4.5S", 0), ("PT20M", None)],
+    ids=["between-the-records", "before-them", "with-all-parts", "after-them"],
+)
+def test_new_group_starts_at_a_duration_before_now(
+    driver: ShareDriver, duration: str, first_offset: int | None
+) -> None:
+    driver.group("g", f"share.auto.offset.reset=by_duration:{duration}")
+    now_ms = driver._place.node.clock.wall_ms()
+    for minutes in (120, 30):
+        driver.append("t", 0, build_batch([Record(0, now_ms - minutes * 60_000, None, b"v")]))
+
+    acquired = acquired_by(driver.connect(), fetch_request(driver, "a", wait_ms=100))
+
+    assert acquired == ([] if first_offset is None else [(first_offset, 1, 1)])
+
+
 def test_records_of_a_closed_connection_go_to_the_next_member(driver: ShareDriver) -> None:
     first, second = driver.connect(), driver.connect()
     driver.produce("t", "0", "3")

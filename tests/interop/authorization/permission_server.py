@@ -293,7 +293,7 @@ class Server:
                 for key, each in fields.items()
             }
         if isinstance(value, list):
-            # This release has no transactions, and no topic for them.
+            # The topic of transactions is created by the first producer that needs it: not at the same time in both.
             shown = (self._shown(each, ignored) for each in value)
             return sorted((each for each in shown if "'__transaction_state'" not in repr(each)), key=repr)
         if isinstance(value, bytes | memoryview):

@@ -50,9 +50,13 @@ class ShareDriver(SimulatedDriver):
         """Do nothing: the double has every state."""
 
     def produce(self, topic: str, partition: str, count: str) -> None:
-        batch = build_batch([Record(index, RECORD_TIME_MS, None, b"v%d" % index) for index in range(int(count))])
+        records = [Record(index, RECORD_TIME_MS, None, b"v%d" % index) for index in range(int(count))]
+        self.append(topic, int(partition), build_batch(records))
+
+    def append(self, topic: str, partition: int, batch: bytes) -> None:
+        """Append a record batch, as a producer does."""
         replicas = self._place.node.replicas
-        found = replicas.get(topic, int(partition))
+        found = replicas.get(topic, partition)
         replicas.append(found, bytearray(batch), origin=AppendOrigin.CLIENT, required_acks=-1)
         replicas.announce_appends()
 
