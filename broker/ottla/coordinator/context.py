@@ -147,6 +147,7 @@ class CoordinatorContext(Generic[ShardT_co]):
         if result.is_atomic or len(result.records) <= RECORDS_PER_BATCH_MAX:
             return self._write_batch(result)
         assert result.on_append is None, "only an atomic result has one outcome"
+        assert result.apply is None, "only an atomic result is applied as a whole"
         return when_all(
             [
                 self._write_batch(replace(result, records=records))
@@ -220,6 +221,8 @@ class CoordinatorContext(Generic[ShardT_co]):
                 len(result.records),
                 appended.value.name,
             )
+        elif result.apply is not None:
+            result.apply()
         elif result.is_replayed:
             self._replayed_count = len(result.records)
             for record in result.records:
@@ -274,6 +277,12 @@ class CoordinatorContext(Generic[ShardT_co]):
         """
         deadline_ms = self._clock.monotonic_ms() + max(delay_ms, 1)
         self._timers.schedule((self.partition, *key), deadline_ms, lambda: self.write_if_any(operation()))
+
+    def schedule_if_absent(
+        self, key: tuple[str, ...], delay_ms: int, operation: Callable[[], AnyResult | None]
+    ) -> None:
+        if (self.partition, *key) not in self._timers:
+            self.schedule(key, delay_ms, operation)
 
     def cancel(self, key: tuple[str, ...]) -> None:
         self._timers.cancel((self.partition, *key))

@@ -24,6 +24,8 @@ class CoordinatorResult(Generic[RecordT, ResponseT]):
         response: for the client.
         is_replayed: whether the shard replays the records once the log has taken them; false where memory is ahead of
             the log already, as that of a classic group is.
+        apply: changes the shard instead of the replay, once the log has taken the records: for state of which the log
+            has only a part. Only for atomic results.
         is_atomic: see ``records``.
         on_append: called with the outcome of the write (NONE when committed, else the error for the client); may return
             what to write next. Only for atomic results.
@@ -32,6 +34,7 @@ class CoordinatorResult(Generic[RecordT, ResponseT]):
     records: list[RecordT] = field(default_factory=list)
     response: ResponseT
     is_replayed: bool = True
+    apply: "Callable[[], None] | None" = None
     is_atomic: bool = True
     on_append: "Callable[[ErrorCode], CoordinatorResult[RecordT, None] | None] | None" = None
 

@@ -55,6 +55,14 @@ class CoordinatorTimer(Protocol[RecordT]):
     ) -> None:
         """Run ``operation`` ``delay_ms`` from now and write its result; replaces what ``key`` had scheduled before."""
 
+    def schedule_if_absent(
+        self,
+        key: tuple[str, ...],
+        delay_ms: int,
+        operation: Callable[[], CoordinatorResult[RecordT, None] | None],
+    ) -> None:
+        """Do the same, unless ``key`` has something scheduled."""
+
     def cancel(self, key: tuple[str, ...]) -> None:
         """Remove what ``key`` has scheduled, if anything."""
 

@@ -22,14 +22,22 @@ class RemovalTimers:
 
     def schedule(self, key: tuple[str, ...], delay_ms: int, remove: Callable[[], GroupResult | None]) -> None:
         """Call ``remove`` after a time, and again for as long as what it returns cannot be written."""
+        self._timer.schedule(key, delay_ms, self._removal(key, remove))
 
+    def schedule_if_absent(self, key: tuple[str, ...], delay_ms: int, remove: Callable[[], GroupResult | None]) -> None:
+        """Do the same, unless the timer runs already."""
+        self._timer.schedule_if_absent(key, delay_ms, self._removal(key, remove))
+
+    def _removal(
+        self, key: tuple[str, ...], remove: Callable[[], GroupResult | None]
+    ) -> Callable[[], GroupResult | None]:
         def run() -> GroupResult | None:
             result = remove()
             if result is not None:
                 self._timer.schedule(key, RETRY_MS, run)
             return result
 
-        self._timer.schedule(key, delay_ms, run)
+        return run
 
     def cancel(self, key: tuple[str, ...]) -> None:
         self._timer.cancel(key)
