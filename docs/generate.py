@@ -149,14 +149,14 @@ STATE_MACHINES = (
     (
         "Classic groups",
         "The groups of Kafka's first rebalance protocol: `broker/ottla/groups/classic/state.py`. A group that is\n"
-        "loaded from the log with members starts as Stable.\n",
+        "loaded from the log with members, or was a consumer group, starts as Stable.\n",
         CLASSIC_GROUP_TRANSITIONS,
     ),
     (
         "Consumer groups",
         "The groups of the protocol of KIP-848: `broker/ottla/groups/consumer/state.py`. The state is computed from\n"
         "the group's epoch, the epoch of its target assignment and its members; one request may go along several\n"
-        "edges.\n",
+        "edges. A group that was a classic group starts with the members of that.\n",
         CONSUMER_GROUP_TRANSITIONS,
     ),
     (

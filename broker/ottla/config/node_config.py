@@ -193,6 +193,7 @@ class NodeConfig:
     group_share_max_share_sessions: int
     group_consumer_assignors: tuple[str, ...]
     group_consumer_max_size: int
+    group_consumer_migration_policy: str
     group_consumer_session_timeout_ms: int
     group_consumer_min_session_timeout_ms: int
     group_consumer_max_session_timeout_ms: int

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from ottla.groups.migration.policy import MigrationPolicy
+
 MINUTE_MS = 60_000
 
 
@@ -45,6 +47,8 @@ class GroupConfig:
     """``group.consumer.min.heartbeat.interval.ms`` and its maximum."""
     consumer_assignment_interval_bounds_ms: tuple[int, int] = (0, 15_000)
     """``group.consumer.min.assignment.interval.ms`` and its maximum."""
+    consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+    """``group.consumer.migration.policy``: how a group with members may change its protocol."""
     consumer_regex_refresh_interval_ms: int = 600_000
     """``group.consumer.regex.refresh.interval.ms``"""
     share_max_size: int = 200

@@ -15,6 +15,7 @@ from ottla.groups.administration import GroupAdministration
 from ottla.groups.classic.service import ClassicGroupService
 from ottla.groups.client import Client
 from ottla.groups.config import GroupConfig
+from ottla.groups.consumer.heartbeat import PreparedUpgrade
 from ottla.groups.consumer.reconciliation import OwnedPartitions
 from ottla.groups.consumer.regex_resolution import MayDescribe
 from ottla.groups.consumer.service import ConsumerGroupService
@@ -147,6 +148,10 @@ class GroupCoordinator:
 
     # Membership
 
+    def prepare_join(self, request: JoinGroupRequest) -> Steps[None]:
+        """See `ClassicGroupService.prepare_join`."""
+        return self._classic.prepare_join(request)
+
     def join_group(self, client: Client, api_version: int, request: JoinGroupRequest) -> Delayed[JoinGroupResponse]:
         return self._classic.join_group(client, api_version, request)
 
@@ -159,7 +164,7 @@ class GroupCoordinator:
     def leave_group(self, request: LeaveGroupRequest) -> Delayed[LeaveGroupResponse]:
         return self._classic.leave_group(request)
 
-    def prepare_consumer_heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> Steps[None]:
+    def prepare_consumer_heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> Steps[PreparedUpgrade]:
         """See `ConsumerGroupService.prepare`."""
         return self._consumer.prepare(request)
 
@@ -170,8 +175,9 @@ class GroupCoordinator:
         request: ConsumerGroupHeartbeatRequest,
         owned: OwnedPartitions | None,
         may_describe: MayDescribe,
+        upgrade: PreparedUpgrade = None,
     ) -> Delayed[ConsumerGroupHeartbeatResponse]:
-        return self._consumer.heartbeat(client, api_version, request, owned, may_describe)
+        return self._consumer.heartbeat(client, api_version, request, owned, may_describe, upgrade)
 
     # Offsets
 

@@ -6,7 +6,7 @@ tombstone. Values are written in the versions that Kafka 4.3 writes.
 Source: GroupCoordinatorRecordSerde, GroupCoordinatorRecordHelpers; CoordinatorRecordType.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final
 
@@ -67,10 +67,15 @@ _MODERN_GROUP_VALUE_VERSION: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class GroupRecord:
-    """One record: its key and its value; None is a tombstone."""
+    """One record: its key and its value; None is a tombstone.
+
+    Attributes:
+        encoded: its bytes, if they were computed before.
+    """
 
     key: Message
     value: Message | None
+    encoded: tuple[bytes, bytes | None] | None = field(default=None, compare=False, repr=False)
 
 
 def offset_commit_record(group_id: str, topic: str, partition: int, value: OffsetCommitValue | None) -> GroupRecord:
@@ -85,6 +90,8 @@ def group_metadata_record(group_id: str, value: GroupMetadataValue | None) -> Gr
 
 def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
     """Return the bytes of key and value."""
+    if record.encoded is not None:
+        return record.encoded
     key = _INT16.pack(record.key.api_key) + record.key.encode(_KEY_VERSION)
     if record.value is None:
         return key, None

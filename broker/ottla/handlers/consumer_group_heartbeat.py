@@ -30,7 +30,7 @@ def consumer_group_heartbeat(context: RequestContext, request: ConsumerGroupHear
             return error_response(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         request.subscribed_topic_names = names
     owned = yield from _owned_partitions(request)
-    yield from context.services.groups.prepare_consumer_heartbeat(request)
+    upgrade = yield from context.services.groups.prepare_consumer_heartbeat(request)
     client = Client(client_id=context.client_id or "", host=f"/{context.connection.host}")
     return context.services.groups.consumer_heartbeat(
         client,
@@ -38,6 +38,7 @@ def consumer_group_heartbeat(context: RequestContext, request: ConsumerGroupHear
         request,
         owned,
         lambda topic: context.would_be_allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic),
+        upgrade,
     )
 
 

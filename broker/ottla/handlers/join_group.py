@@ -7,8 +7,8 @@ Source: JoinGroupRequest.json; GroupCoordinatorService.joinGroup of Apache Kafka
 
 from ottla.errors import ErrorCode
 from ottla.groups.client import Client
-from ottla.handlers.api import RequestContext, serves
-from ottla.purgatory import Delayed
+from ottla.handlers.api import HandlerResult, RequestContext, serves
+from ottla.purgatory.steps import Steps
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
@@ -17,12 +17,13 @@ _FIRST_VERSION_WITH_NULL_PROTOCOL_NAME = 7
 
 
 @serves(api_key=11, versions=range(0, 10))
-def join_group(context: RequestContext, request: JoinGroupRequest) -> Delayed[JoinGroupResponse]:
+def join_group(context: RequestContext, request: JoinGroupRequest) -> Steps[HandlerResult]:
     """Forward to the coordinator; adapt the response for old versions."""
     if context.api_version < _FIRST_VERSION_WITH_REBALANCE_TIMEOUT:
         request.rebalance_timeout_ms = request.session_timeout_ms
     if not context.may_on_group(Operation.READ, request.group_id):
-        return Delayed.of(_error_response(context))
+        return _error_response(context)
+    yield from context.services.groups.prepare_join(request)
     client = Client(client_id=context.client_id or "", host=f"/{context.connection.host}")
     response = context.services.groups.join_group(client, context.api_version, request)
     if context.api_version >= _FIRST_VERSION_WITH_NULL_PROTOCOL_NAME:

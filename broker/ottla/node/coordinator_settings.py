@@ -2,6 +2,7 @@
 
 from ottla.config.node_config import NodeConfig
 from ottla.groups.config import MINUTE_MS, GroupConfig
+from ottla.groups.migration.policy import MigrationPolicy
 from ottla.share_partitions.settings import SharePartitionsConfig
 from ottla.share_state.config import ShareStateConfig
 from ottla.transactions.config import TransactionConfig
@@ -35,6 +36,7 @@ def group_config(config: NodeConfig) -> GroupConfig:
             config.group_consumer_min_assignment_interval_ms,
             config.group_consumer_max_assignment_interval_ms,
         ),
+        consumer_migration_policy=MigrationPolicy(config.group_consumer_migration_policy.lower()),
         consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
         share_max_size=config.group_share_max_size,
         share_session_timeout_ms=config.group_share_session_timeout_ms,

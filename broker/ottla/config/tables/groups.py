@@ -15,8 +15,8 @@ group.consumer.max.session.timeout.ms INT 60000 1.. ms read-only acted-on
     Upper bound of a group's own value.
 group.consumer.max.size INT 2147483647 1.. - read-only acted-on
     Members of one consumer group (KIP-848).
-group.consumer.migration.policy STRING bidirectional i:DISABLED|DOWNGRADE|UPGRADE|BIDIRECTIONAL - read-only known
-    Which way a group with members may change its protocol. This release does as with DISABLED.
+group.consumer.migration.policy STRING bidirectional i:DISABLED|DOWNGRADE|UPGRADE|BIDIRECTIONAL - read-only acted-on
+    Which way a group with members may change its protocol (KIP-848).
 group.consumer.min.assignment.interval.ms INT 0 0.. ms read-only acted-on
     Lower bound of a group's own value.
 group.consumer.min.heartbeat.interval.ms INT 5000 1.. ms read-only acted-on

@@ -35,6 +35,7 @@ class ClassicGroup:
         "group_id",
         "leader_id",
         "members",
+        "must_rebalance",
         "new_member_added",
         "pending_join",
         "pending_sync",
@@ -66,6 +67,8 @@ class ClassicGroup:
         self.pending_sync: dict[str, None] = {}
         """Members of the current generation that have not sent SyncGroup yet."""
         self.awaiting_join_count = 0
+        self.must_rebalance = False
+        """Whether it was loaded while a consumer group became this group: its members must join again."""
         self.new_member_added = False
         """Whether a member joined during the initial rebalance delay: the delay starts again."""
         self.subscribed_topics: frozenset[str] | None = None
@@ -257,6 +260,10 @@ class ClassicGroup:
         return self.protocol_type == protocol_type and any(
             self._protocol_support[protocol.name] == len(self.members) for protocol in protocols
         )
+
+    @property
+    def has_common_protocol(self) -> bool:
+        return len(self.members) in self._protocol_support.values()
 
     def select_protocol(self) -> str:
         """Return the protocol with the most votes among those that every member supports.

@@ -188,14 +188,26 @@ class Rebalancer:
             group.state_timestamp_ms = self.clock.wall_ms()
         return group
 
+    def add_converted(self, group: ClassicGroup, rebalance_reason: str | None) -> None:
+        """Add a group that was a consumer group; start its sessions, and a rebalance if there is a reason for one."""
+        assert group.group_id not in self.groups, f"group {group.group_id} is a classic group already"
+        self.groups[group.group_id] = group
+        for member in group.members.values():
+            self.renew_session(group, member)
+        if rebalance_reason is not None:
+            result = self.prepare_rebalance(group, rebalance_reason)
+            assert result is None, "its members have not joined yet"
+
     def start(self) -> list[GroupResult]:
-        """Start the sessions of all loaded members; rebalance groups that exceed the current ``group.max.size``."""
+        """Start the sessions of all loaded members; rebalance groups that must, or exceed ``group.max.size`` now."""
         results = []
         for group in self.groups.values():
             for member in group.members.values():
                 self.renew_session(group, member)
+            reason = "it was a consumer group" if group.must_rebalance else None
             if len(group.members) > self.config.max_size:
                 reason = f"its {len(group.members)} members are more than group.max.size={self.config.max_size}"
+            if reason is not None:
                 result = self.prepare_rebalance(group, reason)
                 if result is not None:
                     results.append(result)
@@ -211,12 +223,18 @@ class Rebalancer:
                 group.complete_sync_future(member, SyncGroupResponse(error_code=int(error)))
 
     def discard_group(self, group_id: str) -> None:
-        """Remove a deleted group, which has no members."""
+        """Remove a group that is deleted, or converted to a consumer group, which its members join then."""
         group = self.groups.pop(group_id, None)
         if group is None:
             return
-        for member_id in [*group.members, *group.pending_join]:
-            self.remove_member(group, member_id)
+        error = ErrorCode.REBALANCE_IN_PROGRESS
+        for member in group.members.values():
+            group.complete_join_future(member, join_error_response(error, member.member_id))
+            group.complete_sync_future(member, SyncGroupResponse(error_code=int(error)))
+        for member_id in (*group.members, *group.pending_join):
+            self.timer.cancel(_session_key(group, member_id))
+        group.members.clear()
+        group.pending_join.clear()
         self.timer.cancel(_join_key(group))
         self.timer.cancel(_sync_key(group))
         group.transition_to(ClassicGroupState.DEAD, wall_ms=self.clock.wall_ms())

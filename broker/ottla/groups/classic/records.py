@@ -18,8 +18,11 @@ from ottla.wire.messages.join_group import JoinGroupRequestProtocol
 NOT_SET: Final = -1
 
 
-def record_of(group: ClassicGroup, assignments: Mapping[str, bytes]) -> GroupRecord:
-    """Return the record of ``group`` with its next ``assignments``, by member id."""
+def record_of(group: ClassicGroup, assignments: Mapping[str, bytes], *, has_leader: bool = True) -> GroupRecord:
+    """Return the record of ``group`` with its next ``assignments``, by member id.
+
+    Without a leader, the coordinator that loads the record makes the members rebalance.
+    """
     name = group.protocol_name
     members = [] if name is None else [_stored(group.members[id_], name, assignments[id_]) for id_ in group.members]
     return group_metadata_record(
@@ -28,7 +31,7 @@ def record_of(group: ClassicGroup, assignments: Mapping[str, bytes]) -> GroupRec
             protocol_type=group.protocol_type or "",
             generation=group.generation_id,
             protocol=name,
-            leader=group.leader_id,
+            leader=group.leader_id if has_leader else None,
             current_state_timestamp=NOT_SET if group.state_timestamp_ms is None else group.state_timestamp_ms,
             members=members,
         ),
@@ -71,6 +74,7 @@ def group_of(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
     group.generation_id = value.generation
     group.protocol_name = value.protocol
     group.leader_id = value.leader if value.members else None
+    group.must_rebalance = bool(value.members) and value.leader is None
     if value.current_state_timestamp != NOT_SET:
         group.state_timestamp_ms = value.current_state_timestamp
     for stored in value.members:

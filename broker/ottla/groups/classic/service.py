@@ -6,11 +6,12 @@ Source: GroupCoordinatorService of Kafka.
 from dataclasses import replace
 from typing import Protocol
 
+from ottla.coordinator.context import CoordinatorContext
 from ottla.coordinator.result import CoordinatorResult
-from ottla.coordinator.runtime import CoordinatorRuntime
+from ottla.coordinator.runtime import CoordinatorRuntime, respond_when_committed
 from ottla.coordinator.shard import CoordinatorShard
 from ottla.errors import ErrorCode, KafkaError
-from ottla.groups.classic.group import NO_MEMBER_ID
+from ottla.groups.classic.group import NO_MEMBER_ID, join_error_response
 from ottla.groups.classic.heartbeat import heartbeat
 from ottla.groups.classic.join import Join, join
 from ottla.groups.classic.leave import leave
@@ -18,12 +19,16 @@ from ottla.groups.classic.rebalance import Rebalancer
 from ottla.groups.classic.sync import sync
 from ottla.groups.client import Client
 from ottla.groups.config import GroupConfig
+from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.groups import ConsumerGroups
 from ottla.groups.consumer.leave import remove_by_leave_group
 from ottla.groups.consumer.records import group_tombstones
 from ottla.groups.log import GroupRecord
+from ottla.groups.migration.join import join_consumer_group, prepare_join
+from ottla.groups.migration.members import heartbeat_in_consumer_group, sync_with_consumer_group
 from ottla.groups.result import GroupResult
 from ottla.purgatory import Delayed
+from ottla.purgatory.steps import Steps
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -44,8 +49,20 @@ class ClassicGroupService:
         self._runtime = runtime
         self._config = config
 
+    def prepare_join(self, request: JoinGroupRequest) -> Steps[None]:
+        """Do in slices what takes long of a JoinGroup: see `prepare_join` of consumer groups."""
+        try:
+            shard = self._runtime.context_for(request.group_id).shard
+        except KafkaError:
+            return  # `join_group` responds
+        if request.group_id in shard.consumers.groups:
+            yield from prepare_join(shard.consumers.topics, request)
+
     def join_group(self, client: Client, api_version: int, request: JoinGroupRequest) -> Delayed[JoinGroupResponse]:
-        """Add or keep a member; the response comes when the join phase of the group's rebalance ends."""
+        """Add or keep a member; the response comes when the join phase of the group's rebalance ends.
+
+        Of a consumer group that a member of the classic protocol joins, the response comes when the member is stored.
+        """
         joining = Join(client=client, api_version=api_version, request=request, response=Delayed())
         timeout_ms = request.session_timeout_ms
         is_in_range = self._config.min_session_timeout_ms <= timeout_ms <= self._config.max_session_timeout_ms
@@ -59,7 +76,7 @@ class ClassicGroupService:
             except KafkaError as error:
                 joining.reject(error.code, request.member_id)
             else:
-                context.write_if_any(_join(context.shard, joining))
+                _join(context, joining)
         return joining.response
 
     def sync_group(self, request: SyncGroupRequest) -> Delayed[SyncGroupResponse]:
@@ -69,8 +86,12 @@ class ClassicGroupService:
         response: Delayed[SyncGroupResponse] = Delayed()
         try:
             context = self._runtime.context_for(request.group_id)
+            group = _group_with_members(context.shard, request.group_id)
+            if group is not None:
+                synced = sync_with_consumer_group(context.shard.consumers, group, request)
+                return respond_when_committed(context.when_committed(), synced, _failed_sync)
         except KafkaError as error:
-            response.complete(SyncGroupResponse(error_code=int(error.code)))
+            response.complete(_failed_sync(error.code))
         else:
             context.write_if_any(sync(context.shard.rebalancer, request, response))
         return response
@@ -81,7 +102,7 @@ class ClassicGroupService:
             return Delayed.of(HeartbeatResponse(error_code=int(ErrorCode.INVALID_GROUP_ID)))
         return self._runtime.run_read_operation(
             request.group_id,
-            lambda shard: HeartbeatResponse(error_code=int(heartbeat(shard.rebalancer, request))),
+            lambda shard: HeartbeatResponse(error_code=int(_heartbeat(shard, request))),
             _failed_heartbeat,
             must_be_latest=False,
         )
@@ -102,12 +123,45 @@ def _failed_heartbeat(error: ErrorCode) -> HeartbeatResponse:
     return HeartbeatResponse(error_code=0 if is_loading else int(error))
 
 
-def _join(shard: ClassicGroupShard, joining: Join) -> GroupResult | None:
+def _failed_sync(error: ErrorCode) -> SyncGroupResponse:
+    return SyncGroupResponse(error_code=int(error))
+
+
+def _group_with_members(shard: ClassicGroupShard, group_id: str) -> ConsumerGroup | None:
+    """Return the consumer group with this id, unless it is empty."""
+    group = shard.consumers.groups.get(group_id)
+    return None if group is None or group.is_empty else group
+
+
+def _heartbeat(shard: ClassicGroupShard, request: HeartbeatRequest) -> ErrorCode:
+    group = _group_with_members(shard, request.group_id)
+    if group is not None:
+        return heartbeat_in_consumer_group(shard.consumers, group, request)
+    return heartbeat(shard.rebalancer, request)
+
+
+def _join(context: CoordinatorContext[ClassicGroupShard], joining: Join) -> None:
+    group = _group_with_members(context.shard, joining.request.group_id)
+    if group is None:
+        context.write_if_any(_join_classic_group(context.shard, joining))
+        return
+    try:
+        result = join_consumer_group(context.shard.consumers, group, joining)
+    except KafkaError as error:
+        joining.reject(error.code, NO_MEMBER_ID)
+        return
+
+    def failed(error: ErrorCode) -> JoinGroupResponse:
+        return join_error_response(error, NO_MEMBER_ID)
+
+    respond_when_committed(context.write(result), result.response, failed).on_complete(joining.response.complete)
+
+
+def _join_classic_group(shard: ClassicGroupShard, joining: Join) -> GroupResult | None:
     """Join a classic group; an empty consumer group becomes a classic one, and keeps its offsets."""
     group_id = joining.request.group_id
     consumer_group = shard.consumers.groups.get(group_id)
-    has_consumers = consumer_group is not None and not consumer_group.is_empty
-    if has_consumers or shard.consumers.is_share_group(group_id):
+    if shard.consumers.is_share_group(group_id):
         joining.reject(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, NO_MEMBER_ID)
         return None
     if consumer_group is None or joining.request.member_id != NO_MEMBER_ID:

@@ -27,5 +27,8 @@ TRANSITIONS: Final[dict[tuple[ClassicGroupState, ClassicGroupState], str]] = {
     (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE): "the leader's assignments are committed",
     (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.PREPARING_REBALANCE): "a member joins, leaves or fails",
     (ClassicGroupState.STABLE, ClassicGroupState.PREPARING_REBALANCE): "a member joins, leaves or fails",
-} | {(state, ClassicGroupState.DEAD): "deleted, or its partition has another leader" for state in ClassicGroupState}
+} | {
+    (state, ClassicGroupState.DEAD): "deleted, converted to a consumer group, or led by another node"
+    for state in ClassicGroupState
+}
 """The event of each transition. Other transitions do not happen."""

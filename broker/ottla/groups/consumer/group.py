@@ -7,9 +7,11 @@ Source: ConsumerGroup of Apache Kafka 4.3.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.assignors.types import NO_ASSIGNMENT, MemberAssignment
+from ottla.groups.classic.group import CONSUMER_PROTOCOL_TYPE
 from ottla.groups.consumer.member import ConsumerMember, MemberState
 from ottla.groups.consumer.state import ConsumerGroupState
 from ottla.groups.modern.counts import add_count
@@ -28,6 +30,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
         "_owners",
         "_stable_by_epoch",
         "assignors",
+        "classic_count",
+        "classic_protocols",
         "epoch_changed_ms",
         "has_partition_metadata",
         "static_members",
@@ -42,6 +46,10 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
         """Member id by group instance id."""
         self.assignors: Counter[str] = Counter()
         """Members by the server-side assignor that they request."""
+        self.classic_count = 0
+        """Members that use the classic protocol."""
+        self.classic_protocols: Counter[str] = Counter()
+        """Those members by the classic protocols that they support."""
         self.has_partition_metadata = False
         self._owners: dict[Uuid, dict[int, str]] = {}
         self._stable_by_epoch: Counter[int] = Counter()
@@ -54,9 +62,15 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
             return ConsumerGroupState.EMPTY
         if self.epoch > self.assignment_epoch:
             return ConsumerGroupState.ASSIGNING
-        if self._stable_by_epoch[self.assignment_epoch] < len(self.members):
-            return ConsumerGroupState.RECONCILING
-        return ConsumerGroupState.STABLE
+        return ConsumerGroupState.STABLE if self.is_reconciled_without(None) else ConsumerGroupState.RECONCILING
+
+    def is_reconciled_without(self, member: ConsumerMember | None) -> bool:
+        """Return whether every member but ``member`` has its target assignment."""
+        reconciled, others = self._stable_by_epoch[self.assignment_epoch], len(self.members)
+        if member is not None:
+            others -= 1
+            reconciled -= member.is_reconciled_to(self.assignment_epoch)
+        return reconciled >= others
 
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self.subscriptions
@@ -65,7 +79,41 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
         """Return whether a member has the partition, or has still to revoke it."""
         return partition in self._owners.get(topic_id, ())
 
+    def awaits_release(self, member: ConsumerMember) -> bool:
+        """Return whether another member still owns a partition of the member's target."""
+        # Source: waitingOnUnreleasedPartition.
+        return member.state is MemberState.UNRELEASED_PARTITIONS and any(
+            partition not in member.assigned.get(topic_id, ()) and self.is_owned(topic_id, partition)
+            for topic_id, partitions in self.target.get(member.member_id, NO_ASSIGNMENT).items()
+            for partition in partitions
+        )
+
     # Members
+
+    def supports_classic_protocols(self, protocol_type: str, names: Iterable[str]) -> bool:
+        """Return whether a classic member with these protocols may join: all classic members support one of them."""
+        if protocol_type != CONSUMER_PROTOCOL_TYPE:
+            return False
+        return any(self.classic_protocols[name] == self.classic_count for name in names)
+
+    def identified_member(self, member_id: str, instance_id: str | None) -> ConsumerMember:
+        """Return the member that a request names.
+
+        Raises:
+            KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
+        """
+        if instance_id is None:
+            return self.member(member_id)
+        member = self.static_member(instance_id)
+        if member is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+        if member.member_id != member_id:
+            raise KafkaError(
+                ErrorCode.FENCED_INSTANCE_ID,
+                f"Static member {member_id} with instance id {member.instance_id} was fenced by member "
+                f"{member.member_id}.",
+            )
+        return member
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
         member_id = None if instance_id is None else self.static_members.get(instance_id)
@@ -111,6 +159,10 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
             add_count(self._stable_by_epoch, member.member_epoch, change)
         if member.server_assignor is not None:
             add_count(self.assignors, member.server_assignor, change)
+        if member.classic is not None:
+            self.classic_count += change
+            for name in {protocol.name for protocol in member.classic.supported_protocols}:
+                add_count(self.classic_protocols, name, change)
 
     def _own_partitions(self, member: ConsumerMember) -> None:
         # The newest record counts: a member that an older one shows as the owner has lost the partition meanwhile.

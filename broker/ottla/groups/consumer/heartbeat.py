@@ -6,34 +6,36 @@ Source: GroupMetadataManager.consumerGroupHeartbeat of Apache Kafka 4.3; KIP-848
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from ottla.coordinator.result import CoordinatorResult
 from ottla.errors import ErrorCode, KafkaError
+from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.client import Client
-from ottla.groups.consumer.group import ConsumerGroup
-from ottla.groups.consumer.groups import ASSIGNMENT_JOB, ConsumerGroups
-from ottla.groups.consumer.member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, NOT_SET, ConsumerMember, MemberState
-from ottla.groups.consumer.reconciliation import OwnedPartitions, Reconciliation
-from ottla.groups.consumer.records import (
-    current_assignment_record,
-    epoch_record,
-    member_record,
-    member_tombstones,
-    partition_metadata_tombstone,
-    target_assignment_record,
+from ottla.groups.consumer.advance import (
+    check_size,
+    new_member_id,
+    reconcile,
+    replace_static_member,
+    update_epoch,
 )
+from ottla.groups.consumer.group import ConsumerGroup
+from ottla.groups.consumer.groups import ConsumerGroups
+from ottla.groups.consumer.member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, NOT_SET, ConsumerMember
+from ottla.groups.consumer.reconciliation import OwnedPartitions
+from ottla.groups.consumer.records import member_record
 from ottla.groups.consumer.regex_resolution import (
     MayDescribe,
     RegexChange,
     update_regexes,
 )
-from ottla.groups.consumer.state import is_transition
 from ottla.groups.consumer.target import target_for
 from ottla.groups.log import GroupRecord, group_metadata_record
-from ottla.groups.modern.assignment import Target
+from ottla.groups.migration.sizes import CONVERTED_IN_PLACE_MAX
+from ottla.groups.migration.upgrade import Upgrade, upgrade_in_steps
+from ottla.purgatory.steps import run_to_end
 from ottla.quoting import quoted
-from ottla.types import Uuid, format_uuid
+from ottla.types import Uuid
 from ottla.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -47,6 +49,10 @@ SETTLING_MS: Final = 10_000
 """How long after a change of the group's epoch heartbeats are frequent."""
 
 
+PreparedUpgrade: TypeAlias = Upgrade | KafkaError | None
+"""The conversion of a large classic group, or the reason why it is impossible."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
     """A heartbeat in progress.
@@ -54,6 +60,7 @@ class Heartbeat:
     Attributes:
         subscribed_topic_names: sorted, each once; None for no change.
         owned: the partitions that the member reports; None for no change.
+        upgrade: the conversion of a classic group that the member joins, if it was prepared.
     """
 
     client: Client
@@ -61,6 +68,7 @@ class Heartbeat:
     subscribed_topic_names: tuple[str, ...] | None
     owned: OwnedPartitions | None
     may_describe: MayDescribe
+    upgrade: PreparedUpgrade = None
 
     @property
     def is_join(self) -> bool:
@@ -81,12 +89,15 @@ def heartbeat(
 
     Raises:
         KafkaError: GROUP_ID_NOT_FOUND, GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH,
-            UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID, INVALID_REGULAR_EXPRESSION; nothing has changed.
+            UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID, INVALID_REGULAR_EXPRESSION; those of `upgrade_in_steps`;
+            COORDINATOR_LOAD_IN_PROGRESS: a large classic group has changed since its conversion was prepared; nothing
+            has changed.
     """
     request = beat.request
     records: list[GroupRecord] = []
-    group = _group(groups, beat, records)
-    _check_size(groups, group, request.member_id)
+    converted: list[GroupRecord] = []
+    group = _group(groups, beat, records, converted)
+    check_size(groups, group, request.member_id)
     owned = beat.owned
     member = _member(groups, group, beat, owned, records)
     updated = _with_request(member, beat)
@@ -94,7 +105,7 @@ def heartbeat(
         records.append(member_record(group.group_id, updated))
     has_new_names = updated.subscribed_topic_names != member.subscribed_topic_names
     regex_change = update_regexes(groups, group, member, updated, beat.may_describe, records)
-    epoch = _update_epoch(
+    epoch = update_epoch(
         groups,
         group,
         member,
@@ -103,7 +114,7 @@ def heartbeat(
         must_increment=has_new_names or regex_change is RegexChange.UPDATED_AND_RESOLVED,
     )
     target = target_for(groups, group, epoch, member, updated, records)
-    updated = _reconcile(
+    updated = reconcile(
         groups,
         group,
         updated,
@@ -112,7 +123,9 @@ def heartbeat(
         records,
         has_subscription_changed=has_new_names or regex_change is not RegexChange.NONE,
     )
-    groups.renew_session(group.group_id, updated.member_id)
+    if member.uses_classic_protocol:
+        groups.end_classic_timers(group.group_id, member.member_id)
+    groups.renew_session(group.group_id, updated)
     response = ConsumerGroupHeartbeatResponse(
         member_id=updated.member_id,
         member_epoch=updated.member_epoch,
@@ -120,7 +133,11 @@ def heartbeat(
     )
     if beat.is_join or beat.is_full or updated.assigned != member.assigned:
         response.assignment = _assignment(updated)
-    return CoordinatorResult(records=records, response=response)
+    if group.group_id in groups.groups or group.is_empty:
+        return CoordinatorResult(records=records, response=response)
+    return CoordinatorResult(
+        records=[*converted, *records], response=response, apply=lambda: groups.apply_upgrade(group, records)
+    )
 
 
 def _heartbeat_interval_ms(groups: ConsumerGroups, group: ConsumerGroup, epoch: int) -> int:
@@ -152,8 +169,13 @@ def _assignment(member: ConsumerMember) -> Assignment:
 # Group and member
 
 
-def _group(groups: ConsumerGroups, beat: Heartbeat, records: list[GroupRecord]) -> ConsumerGroup:
-    """Return the group; a new one, which the records create, for a member that joins."""
+def _group(
+    groups: ConsumerGroups, beat: Heartbeat, records: list[GroupRecord], converted: list[GroupRecord]
+) -> ConsumerGroup:
+    """Return the group; a new one, which the records create, for a member that joins.
+
+    The records of an upgrade are added to ``converted``.
+    """
     group_id = beat.request.group_id
     group = groups.groups.get(group_id)
     if group is not None:
@@ -165,21 +187,23 @@ def _group(groups: ConsumerGroups, beat: Heartbeat, records: list[GroupRecord]) 
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
     if classic is not None:
         if not classic.is_empty:
-            raise KafkaError(
-                ErrorCode.GROUP_ID_NOT_FOUND,
-                f"Cannot upgrade classic group {group_id} to consumer group because online upgrade is disabled.",
-            )
+            upgraded = _upgrade(groups, classic, beat.upgrade)
+            converted += upgraded.records
+            return upgraded.group
         records.append(group_metadata_record(group_id, None))
     return ConsumerGroup(group_id)
 
 
-def _check_size(groups: ConsumerGroups, group: ConsumerGroup, member_id: str) -> None:
-    size_max = groups.settings.config.consumer_max_size
-    if len(group.members) >= size_max and member_id not in group.members:
-        raise KafkaError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The consumer group has reached its maximum capacity of {size_max} members.",
-        )
+def _upgrade(groups: ConsumerGroups, classic: ClassicGroup, prepared: PreparedUpgrade) -> Upgrade:
+    """Return the conversion of a classic group; that of a large one must have been prepared."""
+    if isinstance(prepared, KafkaError):
+        raise prepared
+    if prepared is not None and prepared.is_of(classic):
+        return prepared
+    if len(classic.members) > CONVERTED_IN_PLACE_MAX:
+        # It has changed meanwhile. The member tries again.
+        raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    return run_to_end(upgrade_in_steps(classic, groups.settings.config, groups.topics))
 
 
 def _member(
@@ -191,7 +215,7 @@ def _member(
 ) -> ConsumerMember:
     """Return the member as it is known, or a new one."""
     request = beat.request
-    member_id = request.member_id or _new_member_id(groups)
+    member_id = request.member_id or new_member_id(groups)
     if request.instance_id is not None:
         return _static_member(groups, group, beat, member_id, owned, records)
     member = group.members.get(member_id)
@@ -213,50 +237,23 @@ def _static_member(
     owned: OwnedPartitions | None,
     records: list[GroupRecord],
 ) -> ConsumerMember:
-    """Return a static member; one that has left for a while is replaced by the one that returns under another id."""
+    """Return a static member; it continues one that has left for a while, or that uses the classic protocol."""
     instance_id = beat.request.instance_id
-    current = group.static_member(instance_id)
     if not beat.is_join:
-        if current is None:
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-        check_instance(current, member_id)
+        current = group.identified_member(member_id, instance_id)
         _check_epoch(current, beat.request.member_epoch, owned)
         return current
+    replaced = group.static_member(instance_id)
     log.info("Group %s: %s joins as instance %s", quoted(group.group_id), quoted(member_id), quoted(instance_id or ""))
-    if current is None:
+    if replaced is None:
         return group.members.get(member_id) or ConsumerMember(member_id=member_id)
-    if current.member_epoch != LEAVE_STATIC_EPOCH:
+    if not replaced.uses_classic_protocol and replaced.member_epoch != LEAVE_STATIC_EPOCH:
         raise KafkaError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id "
-            f"is owned by {current.member_id} member.",
+            f"is owned by {replaced.member_id} member.",
         )
-    returned = replace(current, member_id=member_id, member_epoch=JOIN_EPOCH, previous_member_epoch=0)
-    records += member_tombstones(group.group_id, current.member_id)
-    records.append(member_record(group.group_id, returned))
-    target = group.target.get(current.member_id, {})
-    records.append(target_assignment_record(group.group_id, member_id, target))
-    records.append(current_assignment_record(group.group_id, returned))
-    # Its target would be for the id that is gone.
-    groups.jobs.cancel(ASSIGNMENT_JOB, group.group_id)
-    return returned
-
-
-def _new_member_id(groups: ConsumerGroups) -> str:
-    return format_uuid(groups.random.uuid())
-
-
-def check_instance(member: ConsumerMember, member_id: str) -> None:
-    """Reject a request of a member whose instance id another member has.
-
-    Raises:
-        KafkaError: FENCED_INSTANCE_ID.
-    """
-    if member.member_id != member_id:
-        raise KafkaError(
-            ErrorCode.FENCED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {member.instance_id} was fenced by member {member.member_id}.",
-        )
+    return replace_static_member(groups, group, replaced, member_id, records)
 
 
 def _check_epoch(member: ConsumerMember, epoch: int, owned: OwnedPartitions | None) -> None:
@@ -304,67 +301,3 @@ def _with_request(member: ConsumerMember, beat: Heartbeat) -> ConsumerMember:
         client_host=beat.client.host,
         classic=None,
     )
-
-
-# Epochs and assignments
-
-
-def _update_epoch(
-    groups: ConsumerGroups,
-    group: ConsumerGroup,
-    old: ConsumerMember,
-    new: ConsumerMember,
-    records: list[GroupRecord],
-    *,
-    must_increment: bool,
-) -> int:
-    """Return the group's epoch: incremented when subscriptions have changed, or topics since the last comparison."""
-    now_ms = groups.clock.monotonic_ms()
-    if not must_increment and not group.has_stale_topics(groups.topics, now_ms):
-        return group.epoch
-    given_up = group.subscriptions.regex_given_up(old, new)
-    names = group.subscriptions.topics_after([old], new, None if given_up is None else {given_up: None})
-    topics_hash = groups.topics.hash_of(names)
-    epoch = group.epoch
-    if must_increment or topics_hash != group.metadata_hash:
-        epoch += 1
-        records.append(epoch_record(group.group_id, epoch, topics_hash))
-        log.info("Group %s has epoch %d", quoted(group.group_id), epoch)
-    group.note_refresh(groups.topics, now_ms, epoch)
-    if group.has_partition_metadata:
-        records.append(partition_metadata_tombstone(group.group_id))
-    return epoch
-
-
-def _reconcile(
-    groups: ConsumerGroups,
-    group: ConsumerGroup,
-    member: ConsumerMember,
-    target: Target,
-    owned: OwnedPartitions | None,
-    records: list[GroupRecord],
-    *,
-    has_subscription_changed: bool,
-) -> ConsumerMember:
-    """Return the member after its next step; record it, and limit the time for a revocation."""
-    if not has_subscription_changed and member.is_reconciled_to(target.epoch):
-        return member
-    step = Reconciliation(
-        target_epoch=target.epoch,
-        target=target.assignment,
-        is_owned=group.is_owned,
-        owned=owned,
-        subscribed_topic_ids=groups.topics.named_among(
-            target.assignment.keys() | member.assigned.keys(), group.subscriptions.names_of(member)
-        ),
-        has_subscription_changed=has_subscription_changed,
-    )
-    updated = step.next_step(member)
-    assert is_transition(member.state, updated.state), f"{member.state.name} cannot become {updated.state.name}"
-    if updated != member:
-        records.append(current_assignment_record(group.group_id, updated))
-        if updated.state is MemberState.UNREVOKED_PARTITIONS:
-            groups.await_revocation(group.group_id, updated)
-        else:
-            groups.end_revocation(group.group_id, updated.member_id)
-    return updated

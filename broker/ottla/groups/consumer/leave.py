@@ -10,7 +10,6 @@ from ottla.coordinator.result import CoordinatorResult
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.groups import ConsumerGroups
-from ottla.groups.consumer.heartbeat import check_instance
 from ottla.groups.consumer.member import LEAVE_STATIC_EPOCH, NO_PARTITIONS, ConsumerMember
 from ottla.groups.consumer.records import current_assignment_record
 from ottla.groups.log import GroupRecord
@@ -30,7 +29,7 @@ def leave(
         KafkaError: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
     """
     group = groups.group(request.group_id)
-    member = _find(group, request.member_id, request.instance_id)
+    member = group.identified_member(request.member_id, request.instance_id)
     response = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
     log.info("Group %s: %s leaves", quoted(group.group_id), quoted(member.member_id))
     if request.instance_id is None or request.member_epoch != LEAVE_STATIC_EPOCH:
@@ -43,16 +42,6 @@ def leave(
         pending_revocation=NO_PARTITIONS,
     )
     return CoordinatorResult(records=[current_assignment_record(group.group_id, away)], response=response)
-
-
-def _find(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
-    if instance_id is None:
-        return group.member(member_id)
-    member = group.static_member(instance_id)
-    if member is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-    check_instance(member, member_id)
-    return member
 
 
 def remove_by_leave_group(
@@ -87,5 +76,5 @@ def _identified(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMembe
     if instance_id is not None and not identity.member_id:
         # An administrator knows instance ids, not member ids.
         current = group.static_member(instance_id)
-        return _find(group, current.member_id if current is not None else "", instance_id)
-    return _find(group, identity.member_id, instance_id)
+        return group.identified_member(current.member_id if current is not None else "", instance_id)
+    return group.identified_member(identity.member_id, instance_id)

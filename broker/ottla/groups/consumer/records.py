@@ -155,11 +155,16 @@ def member_tombstones(group_id: str, member_id: str) -> list[GroupRecord]:
     ]
 
 
-def group_tombstones(group: ConsumerGroup) -> list[GroupRecord]:
-    """Return the tombstones of a group and of all of its members."""
+def group_tombstones(group: ConsumerGroup, renamed: Mapping[str, str] | None = None) -> list[GroupRecord]:
+    """Return the tombstones of a group and of all of its members.
+
+    ``renamed``: new ids, by old ones, of members that the records before have replaced.
+    """
     group_id = group.group_id
+    new_ids = renamed or {}
     current, target, subscription = [], [], []
-    for member_id in group.members:
+    for known_id in group.members:
+        member_id = new_ids.get(known_id, known_id)
         tombstones = member_tombstones(group_id, member_id)
         current.append(tombstones[0])
         target.append(tombstones[1])

@@ -13,13 +13,15 @@ from ottla.errors import ErrorCode, InvalidRequestError, KafkaError
 from ottla.groups.client import Client
 from ottla.groups.consumer.describe import describe
 from ottla.groups.consumer.groups import ConsumerGroups
-from ottla.groups.consumer.heartbeat import Heartbeat, heartbeat
+from ottla.groups.consumer.heartbeat import Heartbeat, PreparedUpgrade, heartbeat
 from ottla.groups.consumer.leave import leave
 from ottla.groups.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, NOT_SET
 from ottla.groups.consumer.reconciliation import OwnedPartitions
 from ottla.groups.consumer.regex_resolution import MayDescribe
 from ottla.groups.consumer.settings import ConsumerGroupSettings
 from ottla.groups.log import GroupRecord
+from ottla.groups.migration.sizes import CONVERTED_IN_PLACE_MAX
+from ottla.groups.migration.upgrade import upgrade_in_steps
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
 from ottla.wire.messages.consumer_group_describe import DescribedGroup
@@ -43,20 +45,28 @@ class ConsumerGroupService:
         self._runtime = runtime
         self._settings = settings
 
-    def prepare(self, request: ConsumerGroupHeartbeatRequest) -> Steps[None]:
+    def prepare(self, request: ConsumerGroupHeartbeatRequest) -> Steps[PreparedUpgrade]:
         """Hash the topics in slices that `heartbeat` is going to compare: those of the request, and of a loaded group.
 
-        ``request.subscribed_topic_names`` is as there.
+        ``request.subscribed_topic_names`` is as there. Returns the conversion of a large classic group that the member
+        joins.
         """
         names: Iterable[str] = request.subscribed_topic_names or ()
         try:
             groups = self._runtime.context_for(request.group_id).shard.consumers
         except KafkaError:
-            return  # `heartbeat` responds
+            return None  # `heartbeat` responds
         group = groups.groups.get(request.group_id)
         if group is not None and group.has_stale_topics(groups.topics, groups.clock.monotonic_ms()):
             names = chain(names, group.subscriptions.topics)
         yield from groups.topics.prepare(names)
+        classic = groups.classic.groups.get(request.group_id)
+        if request.member_epoch != JOIN_EPOCH or classic is None or len(classic.members) <= CONVERTED_IN_PLACE_MAX:
+            return None
+        try:
+            return (yield from upgrade_in_steps(classic, groups.settings.config, groups.topics))
+        except KafkaError as error:
+            return error
 
     def heartbeat(
         self,
@@ -65,10 +75,12 @@ class ConsumerGroupService:
         request: ConsumerGroupHeartbeatRequest,
         owned: OwnedPartitions | None,
         may_describe: MayDescribe,
+        upgrade: PreparedUpgrade = None,
     ) -> Delayed[ConsumerGroupHeartbeatResponse]:
         """Let a member join, stay or leave; the response comes when its records are committed.
 
-        ``request.subscribed_topic_names`` is sorted, without duplicates; ``owned`` has its ``topic_partitions``.
+        ``request.subscribed_topic_names`` is sorted, without duplicates; ``owned`` has its ``topic_partitions``;
+        ``upgrade`` is the result of `prepare`.
         """
         try:
             _check(request, api_version, self._settings.config.consumer_assignors)
@@ -84,6 +96,7 @@ class ConsumerGroupService:
                     subscribed_topic_names=None if names is None else tuple(names),
                     owned=owned,
                     may_describe=may_describe,
+                    upgrade=upgrade,
                 )
                 result = heartbeat(groups, beat)
         except KafkaError as error:

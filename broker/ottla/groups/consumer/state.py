@@ -36,6 +36,7 @@ GROUP_TRANSITIONS: Final[dict[tuple[ConsumerGroupState, ConsumerGroupState], str
         (ConsumerGroupState.STABLE, ConsumerGroupState.ASSIGNING): "members, subscriptions or topics change",
     }
     | {(state, ConsumerGroupState.EMPTY): "the last member leaves or fails" for state in _LIVING}
+    | {(state, ConsumerGroupState.DEAD): "converted to a classic group" for state in _LIVING}
     | {(ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD): "deleted, or its last offset has expired"}
 )
 """The event of each transition. A group computes its state from epochs and members; it has no variable for it."""

@@ -1,13 +1,14 @@
 """`GroupJobs`: long work on a group, done in slices between the requests of other clients.
 
-A job is a generator. It yields None at least once per 200 us of its work, or records to write; between two slices
-members come and go, so it looks up what it needs again.
+A job is a generator. It yields None at least once per 200 us of its work, or records to write, or a result that is
+applied when they are written; between two slices members come and go, so it looks up what it needs again.
 
 Rejected: work in a thread. An assignment is made of small Python objects, for which a thread competes with the loop.
 """
 
 from collections import deque
 from collections.abc import Generator
+from dataclasses import replace
 from itertools import chain
 from typing import Final, TypeAlias, TypeVar
 
@@ -18,7 +19,7 @@ from ottla.groups.log import GroupRecord
 from ottla.groups.result import GroupResult
 from ottla.purgatory.steps import Steps
 
-GroupJob: TypeAlias = Generator[list[GroupRecord] | None, None, None]
+GroupJob: TypeAlias = Generator[list[GroupRecord] | GroupResult | None, None, None]
 
 T = TypeVar("T")
 
@@ -100,10 +101,10 @@ class GroupJobs:
 
     def _run_slice(self, kind: str, group_id: str) -> GroupResult | None:
         job = self._jobs[kind, group_id]
-        records: list[GroupRecord] | None = None
+        found: list[GroupRecord] | GroupResult | None = None
         for _ in range(STEPS_PER_SLICE):
             try:
-                records = next(job)
+                found = next(job)
             except StopIteration:
                 self._end(kind, group_id)
                 return None
@@ -111,11 +112,11 @@ class GroupJobs:
                 # The event loop reports an error of the code. The next heartbeat may start the job again.
                 self._end(kind, group_id)
                 raise
-            if records:
+            if found:
                 # Written before the job goes on: it reads the state that they change.
                 break
         self._schedule(kind, group_id)
-        if not records:
+        if not found:
             return None
 
         def end_if_rejected(error: ErrorCode) -> None:
@@ -123,4 +124,5 @@ class GroupJobs:
             if error is not ErrorCode.NONE:
                 self.cancel(kind, group_id)
 
-        return CoordinatorResult(records=records, response=None, on_append=end_if_rejected)
+        result = CoordinatorResult(records=found, response=None) if isinstance(found, list) else found
+        return replace(result, on_append=end_if_rejected)

@@ -1,0 +1,219 @@
+"""The conversion of a classic group to a consumer group, when a member of the consumer protocol joins it.
+
+Source: GroupMetadataManager.validateOnlineUpgrade, convertToConsumerGroup, ConsumerGroup.fromClassicGroup of Apache
+Kafka 4.3.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from ottla.errors import ErrorCode, KafkaError, ProtocolError
+from ottla.groups.assignors.types import MemberAssignment
+from ottla.groups.classic.group import ClassicGroup
+from ottla.groups.classic.member import ClassicMember
+from ottla.groups.classic.state import ClassicGroupState
+from ottla.groups.config import GroupConfig
+from ottla.groups.consumer.group import ConsumerGroup
+from ottla.groups.consumer.member import ConsumerMember
+from ottla.groups.consumer.records import (
+    current_assignment_record,
+    epoch_record,
+    member_record,
+    target_assignment_record,
+    target_epoch_record,
+)
+from ottla.groups.log import GroupRecord, group_metadata_record
+from ottla.groups.migration.consumer_protocol import decode_assignment, decode_subscription
+from ottla.groups.migration.sizes import encoded_in_steps
+from ottla.groups.modern.topics import ClusterTopics
+from ottla.purgatory.steps import ITEMS_PER_STEP, Steps
+from ottla.quoting import quoted
+from ottla.types import Uuid
+from ottla.wire.messages.consumer_protocol import ConsumerProtocolSubscription
+from ottla.wire.messages.group_log import ClassicMemberMetadata, ClassicProtocol
+from ottla.wire.messages.join_group import JoinGroupRequestProtocol
+
+log = logging.getLogger(__name__)
+
+Source: TypeAlias = tuple[int, list[tuple[ClassicMember, list[JoinGroupRequestProtocol], bytes]]]
+"""A classic group's generation, and its members with their protocols and assignments."""
+
+NEVER_ASSIGNED_MS: Final = 0
+"""The time of an assignment that a leader among the members has made: the next one is due at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """The consumer group that replaces a classic group, and the records that do it.
+
+    Attributes:
+        group: as a replay of ``records`` would build it.
+        records: in Kafka's order, the tombstone of the classic group first.
+        source: what it was made of.
+    """
+
+    group: ConsumerGroup
+    records: list[GroupRecord]
+    source: Source
+
+    def is_of(self, classic: ClassicGroup) -> bool:
+        """Return whether the classic group has not changed since."""
+        generation_id, members = _source_of(classic)
+        # Each change of a member makes new objects; to compare their contents would take milliseconds.
+        return (
+            generation_id == self.source[0]
+            and len(members) == len(self.source[1])
+            and all(
+                now[0] is then[0] and now[1] is then[1] and now[2] is then[2]
+                for now, then in zip(members, self.source[1], strict=True)
+            )
+        )
+
+
+def _source_of(classic: ClassicGroup) -> Source:
+    members = [(member, member.protocols, member.assignment) for member in classic.members.values()]
+    return classic.generation_id, members
+
+
+def upgrade_in_steps(classic: ClassicGroup, config: GroupConfig, topics: ClusterTopics) -> Steps[Upgrade]:
+    """Return what replaces ``classic``, which is not changed; it may change between the steps, see `Upgrade.is_of`.
+
+    Raises:
+        KafkaError: GROUP_ID_NOT_FOUND: the policy or the group does not permit it; UNKNOWN_SERVER_ERROR: the group has
+            no generation yet, or two members have the same partition.
+    """
+    _check(classic, config)
+    source, protocol_name = _source_of(classic), classic.protocol_name
+    group = ConsumerGroup(classic.group_id)
+    group.epoch = group.assignment_epoch = classic.generation_id
+    # Those without an assignment are the last ones: what they claim must be free.
+    members = sorted(classic.members.values(), key=lambda member: not member.assignment)
+    is_rebalancing = classic.state is not ClassicGroupState.STABLE
+    for number, member in enumerate(members, 1):
+        try:
+            subscription = _subscription(member, protocol_name)
+            assigned = _assigned(group, member, topics)
+            if is_rebalancing and not assigned:
+                assigned = _claimed(group, subscription, topics)
+            _add(group, _converted(member, subscription, group.epoch, assigned))
+        except ProtocolError as error:
+            log.warning("Group %s: the metadata of %s is malformed", quoted(group.group_id), quoted(member.member_id))
+            raise _not_upgraded(group.group_id, "the embedded consumer protocol is malformed.") from error
+        if number % ITEMS_PER_STEP == 0:
+            yield None
+    yield from topics.prepare(group.subscriptions.topics)
+    group.metadata_hash = topics.hash_of(group.subscriptions.topics)
+    return Upgrade(group, (yield from encoded_in_steps(_records(group))), source)
+
+
+def _check(classic: ClassicGroup, config: GroupConfig) -> None:
+    group_id = classic.group_id
+    if not config.consumer_migration_policy.permits_upgrade:
+        raise _not_upgraded(group_id, "online upgrade is disabled.")
+    if not classic.uses_consumer_protocol:
+        raise _not_upgraded(group_id, "the group does not use the consumer embedded protocol.")
+    if len(classic.members) > config.consumer_max_size:
+        raise _not_upgraded(group_id, "the group size exceeds the consumer group maximum size.")
+    if classic.protocol_name is None:
+        # Its first members are still joining.
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def _not_upgraded(group_id: str, reason: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {group_id} to consumer group because {reason}"
+    )
+
+
+def _subscription(member: ClassicMember, protocol_name: str | None) -> ConsumerProtocolSubscription:
+    metadata = next((each.metadata for each in member.protocols if each.name == protocol_name), None)
+    if metadata is None:
+        # It is joining, and does not support the protocol of the last generation.
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    return decode_subscription(metadata)
+
+
+def _converted(
+    member: ClassicMember, subscription: ConsumerProtocolSubscription, epoch: int, assigned: MemberAssignment
+) -> ConsumerMember:
+    """Return a classic member as a member of the consumer group: stable, with what it has."""
+    return ConsumerMember(
+        member_id=member.member_id,
+        member_epoch=epoch,
+        previous_member_epoch=epoch,
+        instance_id=member.group_instance_id,
+        rack_id=subscription.rack_id or None,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=tuple(sorted(set(subscription.topics))),
+        assigned={topic_id: dict.fromkeys(sorted(partitions), epoch) for topic_id, partitions in assigned.items()},
+        classic=classic_metadata(member.session_timeout_ms, member.protocols),
+    )
+
+
+def classic_metadata(session_timeout_ms: int, protocols: list[JoinGroupRequestProtocol]) -> ClassicMemberMetadata:
+    """Return what a consumer group keeps of a classic member besides the subscription."""
+    return ClassicMemberMetadata(
+        session_timeout_ms=session_timeout_ms,
+        supported_protocols=[ClassicProtocol(name=each.name, metadata=each.metadata) for each in protocols],
+    )
+
+
+def _assigned(group: ConsumerGroup, member: ClassicMember, topics: ClusterTopics) -> MemberAssignment:
+    if not member.assignment:
+        return {}
+    assignment = decode_assignment(member.assignment)
+    if assignment.user_data:
+        log.warning("Group %s has assignments with data of an assignor of its own", quoted(group.group_id))
+        raise _not_upgraded(
+            group.group_id,
+            "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
+            "assignor before re-attempting the upgrade.",
+        )
+    return {
+        topic_id: frozenset(topic.partitions)
+        for topic in assignment.assigned_partitions
+        if (topic_id := topics.id_of(topic.topic)) is not None
+    }
+
+
+def _claimed(
+    group: ConsumerGroup, subscription: ConsumerProtocolSubscription, topics: ClusterTopics
+) -> MemberAssignment:
+    """Return what a member said that it owned when it joined, without what others own.
+
+    A rebalance that starts before the last one has ended drops the assignments, but cooperative members still read
+    their partitions. Kafka would give these to others.
+    """
+    claimed: dict[Uuid, frozenset[int]] = {}
+    for topic in subscription.owned_partitions:
+        topic_id = topics.id_of(topic.topic)
+        if topic_id is not None:
+            free = (partition for partition in topic.partitions if not group.is_owned(topic_id, partition))
+            claimed[topic_id] = claimed.get(topic_id, frozenset()) | frozenset(free)
+    return {topic_id: partitions for topic_id, partitions in claimed.items() if partitions}
+
+
+def _add(group: ConsumerGroup, member: ConsumerMember) -> None:
+    target = {topic_id: frozenset(partitions) for topic_id, partitions in member.assigned.items()}
+    if any(group.is_owned(topic_id, partition) for topic_id in target for partition in target[topic_id]):
+        # Whatever the leader meant by it: a partition of a consumer group has one owner.
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    group.put_member(member)
+    group.target[member.member_id] = target
+
+
+def _records(group: ConsumerGroup) -> Iterator[GroupRecord]:
+    group_id, members = group.group_id, group.members.values()
+    yield group_metadata_record(group_id, None)
+    for member in members:
+        yield member_record(group_id, member)
+    yield epoch_record(group_id, group.epoch, group.metadata_hash)
+    for member_id, target in group.target.items():
+        yield target_assignment_record(group_id, member_id, target)
+    yield target_epoch_record(group_id, group.assignment_epoch, NEVER_ASSIGNED_MS)
+    for member in members:
+        yield current_assignment_record(group_id, member)
