@@ -1,4 +1,4 @@
-"""The consumer protocol (KIP-848) by librdkafka and the JVM's tools: share, hand over, describe, reset, delete."""
+"""The consumer protocol (KIP-848) by librdkafka and the JVM's tools: share, hand over, migrate, describe, delete."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -95,6 +95,25 @@ def test_two_members_share_and_the_last_one_has_all(
     settle([first, second], [2, 2])
     first.close()
     settle([second], [4])
+
+
+@pytest.mark.parametrize("strategy", ["range", "roundrobin"])
+def test_members_of_both_protocols_share_a_group_that_is_converted_there_and_back(
+    join: Callable[..., Member], new_topic: Callable[..., str], kafka: Callable[..., Any], group: str, strategy: str
+) -> None:
+    topic = new_topic(partitions=4)
+    classic = {"group_protocol": "classic", "partition_assignment_strategy": strategy}
+
+    first, second = join([topic], **classic), join([topic], **classic)
+    settle([first, second], [2, 2])
+    third = join([topic])
+    settle([first, second, third], [1, 1, 2])
+    assert [group, "Consumer"] in kafka("kafka-consumer-groups", "--list", "--type", "consumer").rows
+    second.close()
+    settle([first, third], [2, 2])
+    third.close()
+    settle([first], [4])
+    assert [group, "Classic"] in kafka("kafka-consumer-groups", "--list", "--type", "classic").rows
 
 
 def test_member_follows_topics_that_appear_grow_and_go(

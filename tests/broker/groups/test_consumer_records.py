@@ -15,8 +15,7 @@ import pytest
 from group_drivers import CoordinatorDriver
 from ottla.groups.consumer.state import ConsumerGroupState
 from ottla.groups.log import decode, encode
-from ottla.wire.messages import group_log as log
-from record_files import GROUP, driver_with_topics, record, run, sections
+from record_files import GROUP, comparable, driver_with_topics, record, run, sections
 
 FILE = Path(__file__).with_name("consumer_records.txt")
 LOG_DIR = os.environ.get("OTTLA_SCENARIOS_LOG_DIR")
@@ -49,24 +48,6 @@ def test_same_requests_write_the_same_records(driver: CoordinatorDriver) -> None
 
     written = [(each.key, each.value) for each in driver.node.log.records()]
     assert sorted(map(comparable, written)) == sorted(map(comparable, recorded))
-
-
-def comparable(stored: tuple[bytes, bytes | None]) -> str:
-    """Return a record without times and offsets; lists whose order Java's hash maps decide are sorted."""
-    decoded = decode(*stored)
-    assert decoded is not None
-    value = decoded.value
-    if isinstance(value, log.ConsumerGroupTargetAssignmentMetadataValue):
-        assert value.assignment_timestamp > 0
-        value.assignment_timestamp = 0
-    elif isinstance(value, log.ConsumerGroupRegularExpressionValue):
-        value.timestamp = value.version = 0
-    elif isinstance(value, log.ConsumerGroupTargetAssignmentMemberValue):
-        value.topic_partitions.sort(key=lambda topic: topic.topic_id)
-    elif isinstance(value, log.ConsumerGroupCurrentMemberAssignmentValue):
-        value.assigned_partitions.sort(key=lambda topic: topic.topic_id)
-        value.partitions_pending_revocation.sort(key=lambda topic: topic.topic_id)
-    return repr((decoded.key, value))
 
 
 def test_loaded_log_of_kafka_is_continued(driver: CoordinatorDriver) -> None:

@@ -61,7 +61,7 @@ def test_responses_are_those_of_kafka(path: Path, new_group_node: Callable[..., 
     text = path.read_text()
     header, _, body = text.partition("\n\n")
     options = {
-        key: int(value)
+        key: int(value) if value.isdigit() else value
         for line in header.splitlines()
         if line.startswith("config ")
         for key, value in [line.removeprefix("config ").split("=")]

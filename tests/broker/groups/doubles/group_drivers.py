@@ -9,6 +9,7 @@ from typing import Any
 
 from group_requests import Names
 from ottla.groups.config import GroupConfig
+from ottla.groups.migration.policy import MigrationPolicy
 from ottla.purgatory import Delayed
 from ottla.types import Uuid
 from ottla.wire.codec import Message
@@ -31,8 +32,8 @@ CHANGES_OF_TOPICS = (ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.DELE
 class CoordinatorDriver:
     """Runs commands on a coordinator in this process; time is its simulated clock."""
 
-    def __init__(self, new_group_node: Callable[..., Any], options: dict[str, int]) -> None:
-        settings = {
+    def __init__(self, new_group_node: Callable[..., Any], options: dict[str, Any]) -> None:
+        settings: dict[str, Any] = {
             "min_session_timeout_ms": 100,
             "initial_rebalance_delay_ms": 500,
             "consumer_session_timeout_ms": 2000,
@@ -45,6 +46,8 @@ class CoordinatorDriver:
             "share_initialize_retry_interval_ms": 1000,
             **options,
         }
+        if "consumer_migration_policy" in options:
+            settings["consumer_migration_policy"] = MigrationPolicy(options["consumer_migration_policy"])
         self.node = new_group_node(config=GroupConfig(**settings), persister=RecordingPersister())
         self.names = Names()
         self.names.topic_ids = {name: self.node.metadata.topic_id(name) for name in ("t", "u")}

@@ -27,6 +27,12 @@ from ottla.wire.messages import (
     txn_offset_commit,
     write_txn_markers,
 )
+from ottla.wire.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolAssignmentTopicPartition,
+    ConsumerProtocolSubscription,
+    ConsumerProtocolSubscriptionTopicPartition,
+)
 
 OFFSETS_PARTITIONS = 4
 UUID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
@@ -108,12 +114,45 @@ def join(command: Command, names: Names) -> tuple[Message, int]:
 
 
 def metadata_of(text: str) -> bytes:
-    """Return a subscription to the topics ``x+y``, or, with a leading ``!``, malformed bytes."""
+    """Return a subscription to the topics ``x+y``, or, with a leading ``!``, malformed bytes.
+
+    ``x;v=3;owned=x/0/1+y/2;rack=r``: its version (default 0), and what it says besides the topics.
+    """
     if text.startswith("!"):
         return text[1:].encode()
-    topics = [topic for topic in text.split("+") if topic]
-    encoded = b"".join(struct.pack(">h", len(topic)) + topic.encode() for topic in topics)
-    return struct.pack(">hi", 0, len(topics)) + encoded + struct.pack(">i", -1)
+    topics, *pairs = text.split(";")
+    said = dict(pair.split("=") for pair in pairs)
+    version = int(said.get("v", 0))
+    subscription = ConsumerProtocolSubscription(
+        topics=[topic for topic in topics.split("+") if topic],
+        owned_partitions=[
+            ConsumerProtocolSubscriptionTopicPartition(topic=topic, partitions=partitions)
+            for topic, partitions in topic_partitions(said.get("owned", ""))
+        ],
+        rack_id=said.get("rack"),
+    )
+    return struct.pack(">h", version) + subscription.encode(min(version, 3))
+
+
+def assignment_of(text: str) -> bytes:
+    """Return ``text``, or, with a leading ``=``, the assignment ``x/0/1+y/2`` (version 0); ``;x``: its user data."""
+    if not text.startswith("="):
+        return text.encode()
+    assigned, _, user_data = text[1:].partition(";")
+    assignment = ConsumerProtocolAssignment(
+        assigned_partitions=[
+            ConsumerProtocolAssignmentTopicPartition(topic=topic, partitions=partitions)
+            for topic, partitions in topic_partitions(assigned)
+        ],
+        user_data=user_data.encode() or None,
+    )
+    return struct.pack(">h", 0) + assignment.encode(0)
+
+
+def topic_partitions(text: str) -> list[tuple[str, list[int]]]:
+    """Return ``x/0/1+y/2`` as [(x, [0, 1]), (y, [2])]."""
+    parts = [part.split("/") for part in text.split("+") if part]
+    return [(topic, [int(index) for index in indexes]) for topic, *indexes in parts]
 
 
 def sync(command: Command, names: Names) -> tuple[Message, int]:
@@ -126,7 +165,7 @@ def sync(command: Command, names: Names) -> tuple[Message, int]:
         protocol_type=command.options.get("type", "consumer" if version >= 5 else None),
         protocol_name=command.options.get("protocol", "range" if version >= 5 else None),
         assignments=[
-            sync_group.SyncGroupRequestAssignment(member_id=names.member_id(member), assignment=text.encode())
+            sync_group.SyncGroupRequestAssignment(member_id=names.member_id(member), assignment=assignment_of(text))
             for member, text in command.pairs("assign")
         ],
     ), version

@@ -1,5 +1,6 @@
 """Responses of a group coordinator, as lines of recorded scenarios."""
 
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +27,7 @@ from ottla.wire.messages import (
     txn_offset_commit,
     write_txn_markers,
 )
+from ottla.wire.messages.consumer_protocol import ConsumerProtocolAssignment
 
 
 def show(client: str, response: Any, names: Names) -> list[str]:
@@ -63,8 +65,20 @@ def show_join(response: join_group.JoinGroupResponse, names: Names) -> list[str]
 def show_sync(response: sync_group.SyncGroupResponse, names: Names) -> list[str]:
     if response.error_code:
         return [code(response.error_code)]
-    assigned = response.assignment.decode() or "-"
+    assigned = shown_assignment(response.assignment)
     return [f"NONE type={response.protocol_type} protocol={response.protocol_name} assignment={assigned}"]
+
+
+def shown_assignment(data: bytes) -> str:
+    """Return the text that a leader sent, or ``v0=t/0/1+u/0`` for an assignment with its version."""
+    if data[:1] != b"\0":
+        return data.decode() or "-"
+    (version,) = struct.unpack_from(">h", data)
+    assignment, _ = ConsumerProtocolAssignment.decode_from(data, version, 2)
+    topics = sorted(
+        "/".join([topic.topic, *map(str, sorted(topic.partitions))]) for topic in assignment.assigned_partitions
+    )
+    return f"v{version}={'+'.join(topics)}" + ("" if assignment.user_data is None else f";{assignment.user_data!r}")
 
 
 def show_leave(response: leave_group.LeaveGroupResponse, names: Names) -> list[str]:
@@ -137,7 +151,7 @@ def show_describe(response: describe_groups.DescribeGroupsResponse, names: Names
         lines += sorted(
             f"  {names.shown(member.member_id)} instance={member.group_instance_id} client={member.client_id} "
             f"host={member.client_host} metadata={member.member_metadata.hex() or '-'} "
-            f"assignment={member.member_assignment.decode() or '-'}"
+            f"assignment={shown_assignment(member.member_assignment)}"
             for member in group.members
         )
     return lines
