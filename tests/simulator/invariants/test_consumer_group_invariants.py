@@ -38,6 +38,20 @@ def test_second_owner_in_an_epoch_is_a_violation(invariants: ConsumerGroupInvari
         invariants.on_assigned("g", 2, 0, "b")
 
 
+def test_epochs_of_a_group_that_changes_its_protocol_may_start_again(clock: SimulatedClock) -> None:
+    observer: Any = SimpleNamespace(ledger=SimpleNamespace(partitions=lambda: []))
+    invariants = ConsumerGroupInvariants(observer, clock, has_epochs=False)
+    invariants.on_assigned("g", 2, 0, "a")
+    beat(invariants, "a", {0})
+    invariants.on_released("g", "a")
+
+    invariants.on_assigned("g", 2, 0, "b")
+
+    beat(invariants, "b", {0})
+    with pytest.raises(InvariantViolation, match="HandedOverAfterRevocation"):
+        invariants.on_assigned("g", 3, 0, "c")
+
+
 def test_owner_that_has_not_revoked_is_a_violation(invariants: ConsumerGroupInvariants) -> None:
     with pytest.raises(InvariantViolation, match="HandedOverAfterRevocation"):
         invariants.on_assigned("g", 3, 0, "b")

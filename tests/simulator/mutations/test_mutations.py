@@ -22,5 +22,5 @@ def test_there_are_enough_mutations() -> None:
     assert sum(each.seeds_from == transaction_mutations.SEEDS_FROM for each in catalog.MUTATIONS) >= 10
     of_offsets = [each for each in catalog.MUTATIONS if each.apply.__module__ == offset_mutations.__name__]
     assert len(of_offsets) >= 9
-    assert sum(each.apply.__module__ == consumer_group_mutations.__name__ for each in catalog.MUTATIONS) >= 3
+    assert sum(each.apply.__module__ == consumer_group_mutations.__name__ for each in catalog.MUTATIONS) >= 7
     assert sum(each.apply.__module__ == share_group_mutations.__name__ for each in catalog.MUTATIONS) >= 4

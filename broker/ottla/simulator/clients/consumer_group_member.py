@@ -62,6 +62,15 @@ class ConsumerGroupMember(GroupClient):
         self.owned = {}
         self._find()
 
+    def stop(self, *, leaves: bool) -> None:
+        """End the process; if it does not leave, the coordinator learns that by the end of its session."""
+        if leaves and self._coordinator is not None:
+            request = self._membership.leave_heartbeat()
+            self._release_all()
+            self._send(self._coordinator, request, self.name, lambda _: None)
+        self._end_instance()
+        self.owned = {}
+
     def finish(self) -> None:
         """Subscribe, and do nothing unusual from now on."""
         self._is_faulty = False

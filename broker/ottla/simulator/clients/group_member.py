@@ -4,6 +4,8 @@ It reads no records: the run checks partition ownership, and that no committed o
 ConsumerCoordinator of Apache Kafka's client, with the range assignor.
 """
 
+from collections.abc import Sequence
+
 from ottla.client.assignor import RANGE, assign_ranges
 from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerResult
@@ -11,6 +13,7 @@ from ottla.simulator.clients.client_host import ClientHost
 from ottla.simulator.clients.group_client import GroupClient
 from ottla.simulator.clients.requests import offset_commit_request
 from ottla.simulator.invariants.group_invariants import GroupInvariants
+from ottla.types import TopicPartition
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from ottla.wire.messages.offset_commit import OffsetCommitResponse
@@ -31,6 +34,8 @@ _CONSUMER = "consumer"
 
 class GroupMember(GroupClient):
     """See the module. Each round trip ends in the next: find, join, sync, fetch offsets, then heartbeat and commit."""
+
+    rebalance_timeout_ms = REBALANCE_TIMEOUT_MS
 
     def __init__(self, host: ClientHost, invariants: GroupInvariants, name: str, group: str, topic: str) -> None:
         super().__init__(host, name, group, topic)
@@ -84,12 +89,12 @@ class GroupMember(GroupClient):
     # --- joining
 
     def _join(self) -> None:
-        protocol = JoinGroupRequestProtocol(name=RANGE, metadata=self.topic.encode())
+        protocol = JoinGroupRequestProtocol(name=RANGE, metadata=self._subscription())
         self._ask(
             JoinGroupRequest(
                 group_id=self.group,
                 session_timeout_ms=SESSION_TIMEOUT_MS,
-                rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+                rebalance_timeout_ms=self.rebalance_timeout_ms,
                 member_id=self._member_id,
                 protocol_type=_CONSUMER,
                 protocols=[protocol],
@@ -111,7 +116,7 @@ class GroupMember(GroupClient):
             counts = {self.topic: self._host.partition_count(self.topic)}
             shares = assign_ranges({each.member_id: [self.topic] for each in response.members}, counts)
             assignments = [
-                SyncGroupRequestAssignment(member_id=member, assignment=bytes(each.partition for each in share))
+                SyncGroupRequestAssignment(member_id=member, assignment=self._encode(share))
                 for member, share in shares.items()
             ]
         self._ask(
@@ -129,10 +134,23 @@ class GroupMember(GroupClient):
         if response.error_code != ErrorCode.NONE:
             self._on_error(response.error_code)
             return
-        partitions = list(bytes(response.assignment))
+        partitions = self._decode(response.assignment)
         for partition in partitions:
-            self._invariants.on_owned(self.group, self.generation, partition, self._member_id)
+            self._on_owned(partition)
         self._on_assigned(partitions)
+
+    def _on_owned(self, partition: int) -> None:
+        self._invariants.on_owned(self.group, self.generation, partition, self._member_id)
+
+    def _subscription(self) -> bytes:
+        return self.topic.encode()
+
+    def _encode(self, partitions: Sequence[TopicPartition]) -> bytes:
+        """Return the assignment of one member, as the leader sends it."""
+        return bytes(each.partition for each in partitions)
+
+    def _decode(self, assignment: bytes) -> list[int]:
+        return list(bytes(assignment))
 
     def _on_assigned(self, partitions: list[int]) -> None:
         """Fetch the offsets of the assigned partitions."""

@@ -33,11 +33,16 @@ class _Member:
 
 
 class ConsumerGroupInvariants:
-    """Called by the members; raises `InvariantViolation`."""
+    """Called by the members; raises `InvariantViolation`.
 
-    def __init__(self, state_observer: StateObserver, clock: Clock) -> None:
+    ``has_epochs``: whether the group's epochs are only incremented; one that changes its protocol while it is empty
+    starts again.
+    """
+
+    def __init__(self, state_observer: StateObserver, clock: Clock, *, has_epochs: bool = True) -> None:
         self._state_observer = state_observer
         self._clock = clock
+        self._has_epochs = has_epochs
         self._members: dict[tuple[str, str], _Member] = {}
         self._owner_in_epoch: dict[tuple[_Partition, int], str] = {}
 
@@ -63,7 +68,7 @@ class ConsumerGroupInvariants:
             return
         partition = _Partition(group, number)
         first = self._owner_in_epoch.setdefault((partition, epoch), member_id)
-        if first != member_id:
+        if first != member_id and self._has_epochs:
             raise InvariantViolation(
                 f"OneOwnerPerEpoch: partition {number} of {group} was assigned to {first} and {member_id} in epoch "
                 f"{epoch}"

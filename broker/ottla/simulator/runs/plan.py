@@ -61,6 +61,8 @@ class Plan:
     """Whether clients are denied topics now and then."""
     consumer_group_members: int = 0
     """Members of a group of the consumer protocol (KIP-848), which read the first topic."""
+    has_migrating_members: bool = False
+    """Whether the members of that group change their protocol now and then, and the group with them."""
     share_group_members: int = 0
     """Members of a share group (KIP-932), which share the records of the first topic."""
     overrides: dict[str, str] = field(default_factory=dict)
@@ -108,8 +110,11 @@ is one more from which compaction removes records, transactions run beside them,
 records."""
 _CONSUMER_GROUP = 12
 """As above: a group of the consumer protocol."""
+_MIGRATING_GROUP = 8
+"""As above: a group of members that change between the classic and the consumer protocol."""
 _SHARE_GROUP = 4
 """As above: a share group."""
+_FSYNCED = (_SYNCED_NODES, _COPIES, _CONSUMER_GROUP, _MIGRATING_GROUP, _SHARE_GROUP)
 _SHORT_LOCKS = {
     "group.share.min.session.timeout.ms": "6000",
     "group.share.session.timeout.ms": "6000",
@@ -160,7 +165,7 @@ def draw_plan(seed: int) -> Plan:
         slowest_ms=fastest_ms + random.randrange(20),
         drift_ppm_max=random.randrange(2) * 2_000,
         skew_ms_max=random.randrange(2) * 60_000,
-        pause_ms=(500, 2_000, 5_000)[random.randrange(3)],
+        pause_ms=max((500, 2_000, 5_000)[random.randrange(3)], _pause_ms_min(seed)),
         pace_ms=(20, 100, 300)[random.randrange(3)],
         topics=topics,
         transactions=_transactions(brokers) if seed % 16 in (_TRANSACTIONS, _COPIES) else None,
@@ -168,18 +173,31 @@ def draw_plan(seed: int) -> Plan:
         keyed=_keyed_topic(brokers) if seed % 16 == _KEYED_TOPIC else None,
         transaction_versions=_TRANSACTION_VERSIONS[seed // 16 % 6] if seed % 16 == _COPIES else (2,),
         denies=denies,
-        consumer_group_members=2 + seed // 16 % 3 if seed % 16 == _CONSUMER_GROUP else 0,
+        consumer_group_members=_consumer_group_members(seed),
+        has_migrating_members=seed % 16 == _MIGRATING_GROUP,
         share_group_members=2 + seed // 16 % 3 if seed % 16 == _SHARE_GROUP else 0,
         overrides={
             **_draw_overrides(random, brokers),
             **(OVERRIDES if denies else {}),
             # Lost data would excuse the offsets, the copies and the decisions about both in most runs.
-            **(ACKS_FSYNC if seed % 16 in (_SYNCED_NODES, _COPIES, _CONSUMER_GROUP, _SHARE_GROUP) else {}),
-            **(_SHORT_SESSIONS if seed % 16 == _CONSUMER_GROUP else {}),
+            **(ACKS_FSYNC if seed % 16 in _FSYNCED else {}),
+            **(_SHORT_SESSIONS if seed % 16 in (_CONSUMER_GROUP, _MIGRATING_GROUP) else {}),
             **(_SHORT_LOCKS if seed % 16 == _SHARE_GROUP else {}),
             **(_EAGER_CLEANER if seed % 16 in (_COMPACTED_TOPICS, _KEYED_TOPIC) else {}),
         },
     )
+
+
+def _consumer_group_members(seed: int) -> int:
+    if seed % 16 == _MIGRATING_GROUP:
+        # Of many members, some are always of the other protocol, and the group is never converted.
+        return 2 + seed // 16 % 2
+    return 2 + seed // 16 % 3 if seed % 16 == _CONSUMER_GROUP else 0
+
+
+def _pause_ms_min(seed: int) -> int:
+    # A group that rarely has a coordinator is rarely converted.
+    return 5_000 if seed % 16 == _MIGRATING_GROUP else 0
 
 
 def _transactions(brokers: int) -> TopicPlan:
