@@ -7,6 +7,7 @@ import logging
 from dataclasses import replace
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.groups.assignors.types import MemberAssignment
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.groups import ASSIGNMENT_JOB, ConsumerGroups
 from ottla.groups.consumer.member import JOIN_EPOCH, ConsumerMember, MemberState
@@ -96,7 +97,7 @@ def reconcile(
     groups: ConsumerGroups,
     group: ConsumerGroup,
     member: ConsumerMember,
-    target: Target,
+    target: Target[MemberAssignment],
     owned: OwnedPartitions | None,
     records: list[GroupRecord],
     *,

@@ -15,11 +15,11 @@ from ottla.groups.classic.group import CONSUMER_PROTOCOL_TYPE
 from ottla.groups.consumer.member import ConsumerMember, MemberState
 from ottla.groups.consumer.state import ConsumerGroupState
 from ottla.groups.modern.counts import add_count
-from ottla.groups.modern.group import ModernGroup
+from ottla.groups.modern.group import SubscribingGroup
 from ottla.types import Uuid
 
 
-class ConsumerGroup(ModernGroup[ConsumerMember]):
+class ConsumerGroup(SubscribingGroup[ConsumerMember]):
     """One group.
 
     Attributes:

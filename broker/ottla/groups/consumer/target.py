@@ -40,7 +40,7 @@ def target_for(
     old: ConsumerMember,
     new: ConsumerMember,
     records: list[GroupRecord],
-) -> Target:
+) -> Target[MemberAssignment]:
     """Return the target of ``new``, which replaces ``old`` in this heartbeat; add the records of a new assignment.
 
     ``epoch`` is the group's, which this heartbeat may have incremented.

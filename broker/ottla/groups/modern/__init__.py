@@ -1,6 +1,6 @@
-"""What consumer groups and share groups have in common, as Kafka's ModernGroup.
+"""What consumer groups, share groups and streams groups have in common; most of it is Kafka's ModernGroup.
 
-Both have a *group epoch* that changes with members, subscriptions and topics, a *target assignment* for an epoch, and
+They have a *group epoch* that changes with members, subscriptions and topics, a *target assignment* for an epoch, and
 members that reach it by heartbeats. These (`group`), the topics of a group, the hash of them, the counts of
 subscriptions, the jobs that compute assignments in slices and the timers of members are the same; they know no
 protocol.

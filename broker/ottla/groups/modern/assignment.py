@@ -3,11 +3,10 @@
 Source: GroupMetadataManager.canComputeNextTargetAssignment of Apache Kafka 4.3; KIP-1263.
 """
 
-from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sized
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, TypeVar
 
-from ottla.groups.assignors.types import MemberAssignment
 from ottla.groups.log import GroupRecord
 from ottla.groups.modern.topics import ClusterTopics
 from ottla.ports import Clock
@@ -19,12 +18,16 @@ TOPICS_PER_STEP: Final = 256
 _RECORDS_PER_BATCH: Final = 64
 
 
+AssignmentT = TypeVar("AssignmentT")
+SizedT = TypeVar("SizedT", bound=Sized)
+
+
 @dataclass(frozen=True, slots=True)
-class Target:
+class Target(Generic[AssignmentT]):
     """A member's target assignment, and the epoch that it belongs to."""
 
     epoch: int
-    assignment: MemberAssignment
+    assignment: AssignmentT
 
 
 def is_due(clock: Clock, assigned_at_ms: int, interval_ms: int) -> bool:
@@ -46,11 +49,14 @@ def is_large(topics: ClusterTopics, members: int, names: Collection[str]) -> boo
 
 def target_batches(
     members: Container[str],
-    target: Mapping[str, MemberAssignment],
-    computed: Mapping[str, MemberAssignment],
-    record_of: Callable[[str, MemberAssignment], GroupRecord],
+    target: Mapping[str, SizedT],
+    computed: Mapping[str, SizedT],
+    record_of: Callable[[str, SizedT], GroupRecord],
 ) -> Iterator[list[GroupRecord]]:
-    """Yield the records of ``members`` that are still there and get another target than ``target`` has."""
+    """Yield the records of ``members`` that are still there and get another target than ``target`` has.
+
+    The size of an assignment is the number of its topics, or of its subtopologies.
+    """
     records: list[GroupRecord] = []
     topics = 0
     for member_id, assignment in computed.items():

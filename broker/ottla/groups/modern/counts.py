@@ -61,7 +61,7 @@ class SubscriptionCounts:
         """Every topic that the group subscribes to, whether it exists or not; a copy."""
         return self._by_name.keys() | self._by_regex.keys()
 
-    def __contains__(self, topic: str) -> bool:
+    def __contains__(self, topic: object) -> bool:
         return topic in self._by_name or topic in self._by_regex
 
     def regex_given_up(self, old: Subscriber, new: Subscriber) -> str | None:

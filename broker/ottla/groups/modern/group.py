@@ -1,8 +1,13 @@
-"""`ModernGroup`: the part of a consumer group and of a share group that does not depend on the protocol.
+"""`ModernGroup`: the part of a group that does not depend on the protocol, for all that are not classic.
 
-Source: ModernGroup of Apache Kafka 4.3.
+A consumer group and a share group are also a `SubscribingGroup`, whose members name topics. The topics of a streams
+group are those of its topology.
+
+Source: ModernGroup, StreamsGroup of Apache Kafka 4.3.
 """
 
+from abc import ABC, abstractmethod
+from collections.abc import Container
 from typing import Final, Generic, TypeVar
 
 from ottla.errors import ErrorCode, KafkaError
@@ -11,6 +16,7 @@ from ottla.groups.modern.counts import SubscriptionCounts
 from ottla.groups.modern.topics import ClusterTopics
 
 MemberT = TypeVar("MemberT")
+TargetT = TypeVar("TargetT")
 
 FIRST_EPOCH: Final = 1
 NO_ASSIGNMENT_EPOCH: Final = -1
@@ -18,7 +24,7 @@ METADATA_REFRESH_INTERVAL_MS: Final = 2**31 - 1
 """The time after which a group compares its topics with their hash without a change of them (Kafka's constant)."""
 
 
-class ModernGroup(Generic[MemberT]):
+class ModernGroup(ABC, Generic[MemberT, TargetT]):
     """One group.
 
     Attributes:
@@ -39,7 +45,6 @@ class ModernGroup(Generic[MemberT]):
         "group_id",
         "members",
         "metadata_hash",
-        "subscriptions",
         "target",
     )
 
@@ -51,8 +56,7 @@ class ModernGroup(Generic[MemberT]):
         self.assigned_at_ms = 0
         self.metadata_hash = 0
         self.members: dict[str, MemberT] = {}
-        self.target: dict[str, MemberAssignment] = {}
-        self.subscriptions = SubscriptionCounts()
+        self.target: dict[str, TargetT] = {}
         self._refresh_deadline_ms = 0
         self._compared_epoch = 0
         self._compared_change = 0
@@ -74,6 +78,11 @@ class ModernGroup(Generic[MemberT]):
             )
         return member
 
+    @property
+    @abstractmethod
+    def topic_names(self) -> Container[str]:
+        """The topics that the group depends on, whether they exist or not."""
+
     # The next comparison of the topics with `metadata_hash`; times are monotonic
 
     def has_stale_topics(self, topics: ClusterTopics, now_ms: int) -> bool:
@@ -82,7 +91,7 @@ class ModernGroup(Generic[MemberT]):
         if now_ms >= self._refresh_deadline_ms or self.epoch < self._compared_epoch:
             return True
         if self._compared_change != topics.change_count:
-            if topics.have_changed_since(self._compared_change, self.subscriptions):
+            if topics.have_changed_since(self._compared_change, self.topic_names):
                 return True
             self._compared_change = topics.change_count
         return False
@@ -93,3 +102,22 @@ class ModernGroup(Generic[MemberT]):
         self._refresh_deadline_ms = now_ms + METADATA_REFRESH_INTERVAL_MS
         self._compared_epoch = epoch
         self._compared_change = topics.change_count
+
+
+class SubscribingGroup(ModernGroup[MemberT, MemberAssignment]):
+    """A group whose members subscribe to topics, and get partitions of them.
+
+    Attributes:
+        subscriptions: of all members.
+    """
+
+    __slots__ = ("subscriptions",)
+
+    def __init__(self, group_id: str) -> None:
+        """Create a group without members."""
+        super().__init__(group_id)
+        self.subscriptions = SubscriptionCounts()
+
+    @property
+    def topic_names(self) -> Container[str]:
+        return self.subscriptions

@@ -4,10 +4,9 @@ Source: CoordinatorMetadataImage, GroupMetadataManager.onMetadataUpdate of Apach
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable, Set
+from collections.abc import Collection, Container, Iterable, Set
 from typing import Final
 
-from ottla.groups.modern.counts import SubscriptionCounts
 from ottla.groups.modern.metadata_hash import group_hash, topic_hash
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.delta import MetadataDelta
@@ -101,8 +100,8 @@ class ClusterTopics:
 
     # Changes
 
-    def have_changed_since(self, change: int, names: SubscriptionCounts) -> bool:
-        """Return whether a subscribed topic has changed since `change_count` was ``change``; True if that is long ago.
+    def have_changed_since(self, change: int, names: Container[str]) -> bool:
+        """Return whether one of the topics has changed since `change_count` was ``change``; True if that is long ago.
 
         Rejected: an index from topics to groups, as Kafka has. A member with thousands of names would take as long to
         index as to decide, and a group looks here only after a change.

@@ -7,7 +7,7 @@ Source: ShareGroup of Apache Kafka 4.3.
 """
 
 from ottla.groups.assignors.types import NO_ASSIGNMENT, MemberAssignment
-from ottla.groups.modern.group import ModernGroup
+from ottla.groups.modern.group import SubscribingGroup
 from ottla.groups.modern.topics import ClusterTopics
 from ottla.groups.share.member import ShareMember
 from ottla.groups.share.state import ShareGroupState
@@ -15,11 +15,11 @@ from ottla.groups.share.state_partitions import StatePartitions
 from ottla.types import Uuid
 
 
-class ShareGroup(ModernGroup[ShareMember]):
+class ShareGroup(SubscribingGroup[ShareMember]):
     """One group.
 
     Attributes:
-        target: see `ModernGroup`; changed by `put_target` only.
+        target: see `SubscribingGroup`; changed by `put_target` only.
         state_partitions: None without a record of them.
     """
 

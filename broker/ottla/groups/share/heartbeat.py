@@ -204,7 +204,7 @@ def _reconcile(
     groups: ShareGroups,
     group: ShareGroup,
     member: ShareMember,
-    target: Target,
+    target: Target[MemberAssignment],
     records: list[GroupRecord],
     *,
     has_new_names: bool,

@@ -43,7 +43,7 @@ def target_for(
     old: ShareMember,
     new: ShareMember,
     records: list[GroupRecord],
-) -> Target:
+) -> Target[MemberAssignment]:
     """Return the target of ``new``, which replaces ``old`` in this heartbeat; add the records of a new assignment.
 
     ``epoch`` is the group's, which this heartbeat may have incremented.
