@@ -21,6 +21,10 @@ from ottla.config.group_keys import (
     SHARE_ASSIGNMENT_INTERVAL,
     SHARE_HEARTBEAT_INTERVAL,
     SHARE_SESSION_TIMEOUT,
+    STREAMS_ASSIGNMENT_INTERVAL,
+    STREAMS_HEARTBEAT_INTERVAL,
+    STREAMS_SESSION_TIMEOUT,
+    STREAMS_STANDBY_REPLICAS,
 )
 from ottla.config.key import ConfigKey, ConfigType, Dynamic, InvalidConfigError, SupportLevel, parse_value
 from ottla.config.layers import BrokerLayers, find_broker_key, topic_values
@@ -65,6 +69,9 @@ _BOUNDED_OF_GROUPS = (
     "share.delivery.count.limit",
     "share.partition.max.record.locks",
     SHARE_ASSIGNMENT_INTERVAL,
+    STREAMS_HEARTBEAT_INTERVAL,
+    STREAMS_SESSION_TIMEOUT,
+    STREAMS_ASSIGNMENT_INTERVAL,
 )
 
 
@@ -292,9 +299,13 @@ def validate_group_config(values: Mapping[str, str], layers: BrokerLayers) -> No
         # The broker's own value, which counts where the group has none, was checked when the broker started.
         if name in values:
             _check_group_bounds(name, int(values[name]), layers)
+    most = "group.streams.max.standby.replicas"
+    if int(values.get(STREAMS_STANDBY_REPLICAS, 0)) > int(layers.text(most) or 0):
+        raise InvalidConfigError(f"{STREAMS_STANDBY_REPLICAS} must be less than or equal to {most}")
     for timeout, interval in (
         (CONSUMER_SESSION_TIMEOUT, CONSUMER_HEARTBEAT_INTERVAL),
         (SHARE_SESSION_TIMEOUT, SHARE_HEARTBEAT_INTERVAL),
+        (STREAMS_SESSION_TIMEOUT, STREAMS_HEARTBEAT_INTERVAL),
     ):
         timeout_ms, interval_ms = (
             int(values.get(name) or layers.text(GROUP_SYNONYMS[name]) or 0) for name in (timeout, interval)

@@ -14,6 +14,11 @@ CONSUMER_SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
 SHARE_ASSIGNMENT_INTERVAL: Final = "share.assignment.interval.ms"
 SHARE_HEARTBEAT_INTERVAL: Final = "share.heartbeat.interval.ms"
 SHARE_SESSION_TIMEOUT: Final = "share.session.timeout.ms"
+STREAMS_ASSIGNMENT_INTERVAL: Final = "streams.assignment.interval.ms"
+STREAMS_HEARTBEAT_INTERVAL: Final = "streams.heartbeat.interval.ms"
+STREAMS_INITIAL_REBALANCE_DELAY: Final = "streams.initial.rebalance.delay.ms"
+STREAMS_SESSION_TIMEOUT: Final = "streams.session.timeout.ms"
+STREAMS_STANDBY_REPLICAS: Final = "streams.num.standby.replicas"
 
 GROUP_ROWS = """
 consumer.assignment.interval.ms INT 1000 0.. ms cluster-wide acted-on
@@ -40,15 +45,15 @@ share.renew.acknowledge.enable BOOLEAN true - - cluster-wide acted-on
     Whether members may renew their lock of a record.
 share.session.timeout.ms INT 45000 1.. ms cluster-wide acted-on
     Silence after which a member is removed.
-streams.assignment.interval.ms INT 1000 0.. ms cluster-wide known
+streams.assignment.interval.ms INT 1000 0.. ms cluster-wide acted-on
     Rest between assignments.
-streams.heartbeat.interval.ms INT 5000 1.. ms cluster-wide known
+streams.heartbeat.interval.ms INT 5000 1.. ms cluster-wide acted-on
     Heartbeat interval of members.
-streams.initial.rebalance.delay.ms INT 3000 0.. ms cluster-wide known
+streams.initial.rebalance.delay.ms INT 3000 0.. ms cluster-wide acted-on
     How long a new group waits for more members.
-streams.num.standby.replicas INT 0 0.. - cluster-wide known
+streams.num.standby.replicas INT 0 0.. - cluster-wide acted-on
     Standby copies of a task.
-streams.session.timeout.ms INT 45000 1.. ms cluster-wide known
+streams.session.timeout.ms INT 45000 1.. ms cluster-wide acted-on
     Silence after which a member is removed.
 """
 

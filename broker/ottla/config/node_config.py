@@ -215,6 +215,19 @@ class NodeConfig:
     group_share_min_assignment_interval_ms: int
     group_share_max_assignment_interval_ms: int
     group_share_initialize_retry_interval_ms: int
+    group_streams_max_size: int
+    group_streams_session_timeout_ms: int
+    group_streams_min_session_timeout_ms: int
+    group_streams_max_session_timeout_ms: int
+    group_streams_heartbeat_interval_ms: int
+    group_streams_min_heartbeat_interval_ms: int
+    group_streams_max_heartbeat_interval_ms: int
+    group_streams_assignment_interval_ms: int
+    group_streams_min_assignment_interval_ms: int
+    group_streams_max_assignment_interval_ms: int
+    group_streams_initial_rebalance_delay_ms: int
+    group_streams_num_standby_replicas: int
+    group_streams_max_standby_replicas: int
     offset_metadata_max_bytes: int
     offsets_commit_timeout_ms: int
     offsets_retention_minutes: int

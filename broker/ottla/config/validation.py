@@ -289,6 +289,7 @@ _BOUNDS_OF_GROUPS = tuple(
             "share",
             (*_TIMES_OF_GROUPS, "record.lock.duration.ms", "delivery.count.limit", "partition.max.record.locks"),
         ),
+        ("streams", _TIMES_OF_GROUPS),
     )
     for setting in settings
     for relation in (
@@ -309,6 +310,11 @@ def _check_relations(config: NodeConfig, values: Mapping[str, ConfigValue]) -> N
         ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms", "a waiting follower would leave the in-sync replicas"),
         ("group.min.session.timeout.ms", "group.max.session.timeout.ms", "no session timeout would be allowed"),
         *_BOUNDS_OF_GROUPS,
+        (
+            "group.streams.num.standby.replicas",
+            "group.streams.max.standby.replicas",
+            "the default would be out of bounds",
+        ),
     )
     for smaller, larger, otherwise in at_most:
         small, large = values[smaller], values[larger]
@@ -358,6 +364,7 @@ def _check_groups(config: NodeConfig) -> None:
     for protocol, heartbeat_ms, session_ms in (
         ("consumer", config.group_consumer_heartbeat_interval_ms, config.group_consumer_session_timeout_ms),
         ("share", config.group_share_heartbeat_interval_ms, config.group_share_session_timeout_ms),
+        ("streams", config.group_streams_heartbeat_interval_ms, config.group_streams_session_timeout_ms),
     ):
         if heartbeat_ms >= session_ms:
             raise ConfigurationError(

@@ -67,3 +67,23 @@ class GroupConfig:
     """``group.share.min.assignment.interval.ms`` and its maximum."""
     share_initialize_retry_interval_ms: int = 30_000
     """``group.share.initialize.retry.interval.ms``: after which the state of share-partitions is created again."""
+    streams_max_size: int = 2**31 - 1
+    """``group.streams.max.size``: members of one streams group."""
+    streams_session_timeout_ms: int = 45_000
+    """``group.streams.session.timeout.ms``; a group may have its own, as of the next four."""
+    streams_heartbeat_interval_ms: int = 5_000
+    """``group.streams.heartbeat.interval.ms``"""
+    streams_assignment_interval_ms: int = 1_000
+    """``group.streams.assignment.interval.ms``: least time from one target assignment to the next."""
+    streams_initial_rebalance_delay_ms: int = 3_000
+    """``group.streams.initial.rebalance.delay.ms``: how long a new streams group waits for more members."""
+    streams_standby_replicas: int = 0
+    """``group.streams.num.standby.replicas``: standby tasks of each stateful task."""
+    streams_session_timeout_bounds_ms: tuple[int, int] = (45_000, 60_000)
+    """``group.streams.min.session.timeout.ms`` and its maximum: bounds of a group's own value."""
+    streams_heartbeat_interval_bounds_ms: tuple[int, int] = (5_000, 15_000)
+    """``group.streams.min.heartbeat.interval.ms`` and its maximum."""
+    streams_assignment_interval_bounds_ms: tuple[int, int] = (0, 15_000)
+    """``group.streams.min.assignment.interval.ms`` and its maximum."""
+    streams_standby_replicas_max: int = 2
+    """``group.streams.max.standby.replicas``: bound of a group's own value."""

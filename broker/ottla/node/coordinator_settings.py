@@ -55,6 +55,25 @@ def group_config(config: NodeConfig) -> GroupConfig:
             config.group_share_max_assignment_interval_ms,
         ),
         share_initialize_retry_interval_ms=config.group_share_initialize_retry_interval_ms,
+        streams_max_size=config.group_streams_max_size,
+        streams_session_timeout_ms=config.group_streams_session_timeout_ms,
+        streams_heartbeat_interval_ms=config.group_streams_heartbeat_interval_ms,
+        streams_assignment_interval_ms=config.group_streams_assignment_interval_ms,
+        streams_initial_rebalance_delay_ms=config.group_streams_initial_rebalance_delay_ms,
+        streams_standby_replicas=config.group_streams_num_standby_replicas,
+        streams_session_timeout_bounds_ms=(
+            config.group_streams_min_session_timeout_ms,
+            config.group_streams_max_session_timeout_ms,
+        ),
+        streams_heartbeat_interval_bounds_ms=(
+            config.group_streams_min_heartbeat_interval_ms,
+            config.group_streams_max_heartbeat_interval_ms,
+        ),
+        streams_assignment_interval_bounds_ms=(
+            config.group_streams_min_assignment_interval_ms,
+            config.group_streams_max_assignment_interval_ms,
+        ),
+        streams_standby_replicas_max=config.group_streams_max_standby_replicas,
     )
 
 

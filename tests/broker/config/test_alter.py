@@ -217,6 +217,26 @@ def test_unknown_group_config_is_rejected() -> None:
             "share.assignment.interval.ms must be less than or equal to group.share.max.assignment.interval.ms",
             id="share.assignment.interval.ms-15001",
         ),
+        pytest.param(
+            {"streams.session.timeout.ms": "60001"},
+            "streams.session.timeout.ms must be less than or equal to group.streams.max.session.timeout.ms",
+            id="streams.session.timeout.ms-60001",
+        ),
+        pytest.param(
+            {"streams.heartbeat.interval.ms": "4999"},
+            "streams.heartbeat.interval.ms must be greater than or equal to group.streams.min.heartbeat.interval.ms",
+            id="streams.heartbeat.interval.ms-4999",
+        ),
+        pytest.param(
+            {"streams.assignment.interval.ms": "15001"},
+            "streams.assignment.interval.ms must be less than or equal to group.streams.max.assignment.interval.ms",
+            id="streams.assignment.interval.ms-15001",
+        ),
+        pytest.param(
+            {"streams.num.standby.replicas": "3"},
+            "streams.num.standby.replicas must be less than or equal to group.streams.max.standby.replicas",
+            id="streams.num.standby.replicas-3",
+        ),
     ],
 )
 def test_group_config_out_of_the_brokers_bounds_is_rejected(values: dict[str, str], message: str) -> None:
@@ -232,11 +252,22 @@ def test_group_config_within_the_brokers_bounds_is_accepted() -> None:
         validate_group_config({"consumer.session.timeout.ms": "6000", "consumer.heartbeat.interval.ms": "6000"}, layers)
 
 
-def test_session_of_a_share_group_is_longer_than_its_heartbeat_interval() -> None:
-    layers = BrokerLayers(static={"group.share.min.session.timeout.ms": "6000"})
+@pytest.mark.parametrize("protocol", ["share", "streams"])
+def test_session_of_a_group_is_longer_than_its_heartbeat_interval(protocol: str) -> None:
+    layers = BrokerLayers(static={f"group.{protocol}.min.session.timeout.ms": "6000"})
+    values = {f"{protocol}.session.timeout.ms": "6000", f"{protocol}.heartbeat.interval.ms": "6000"}
 
-    with pytest.raises(InvalidConfigError, match=r"must be greater than share\.heartbeat\.interval\.ms"):
-        validate_group_config({"share.session.timeout.ms": "6000", "share.heartbeat.interval.ms": "6000"}, layers)
+    with pytest.raises(InvalidConfigError, match=rf"must be greater than {protocol}\.heartbeat\.interval\.ms"):
+        validate_group_config(values, layers)
+
+
+def test_streams_group_may_have_as_many_standby_replicas_as_the_broker_allows() -> None:
+    values = {"streams.num.standby.replicas": "3", "streams.initial.rebalance.delay.ms": "0"}
+
+    validate_group_config(values, BrokerLayers(static={"group.streams.max.standby.replicas": "3"}))
+
+    with pytest.raises(InvalidConfigError, match=r"group\.streams\.max\.standby\.replicas"):
+        validate_group_config(values, BrokerLayers(static={"group.streams.max.standby.replicas": "2"}))
 
 
 def test_setting_that_a_group_lacks_is_the_brokers() -> None:

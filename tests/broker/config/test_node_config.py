@@ -167,6 +167,12 @@ def test_broker_id_stands_for_node_id() -> None:
             {"group.share.min.session.timeout.ms": "1", "group.share.session.timeout.ms": "5000"},
             "must be less than group.share.session.timeout.ms=5000",
         ),
+        ({"group.streams.session.timeout.ms": "60001"}, "at most group.streams.max.session.timeout.ms=60000"),
+        ({"group.streams.num.standby.replicas": "3"}, "at most group.streams.max.standby.replicas=2"),
+        (
+            {"group.streams.min.session.timeout.ms": "1", "group.streams.session.timeout.ms": "5000"},
+            "must be less than group.streams.session.timeout.ms=5000",
+        ),
         ({"group.consumer.assignors": "org.example.Mine"}, "group.consumer.assignors has org.example.Mine"),
     ],
 )

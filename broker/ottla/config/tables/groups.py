@@ -34,7 +34,7 @@ group.coordinator.background.threads INT 2 1.. - read-only known
 group.coordinator.cached.buffer.max.bytes INT 1048588 524288.. bytes cluster-wide known
     Largest buffer that Kafka's coordinator keeps.
 group.coordinator.rebalance.protocols LIST classic,consumer,streams list+:consumer|classic|share|streams - read-only acted-on
-    Which group protocols are on; this release serves classic and consumer groups.
+    Which group protocols are on; classic groups always are.
 group.coordinator.threads INT 4 1.. - read-only known
     Kafka's coordinator threads.
 group.initial.rebalance.delay.ms INT 3000 - ms read-only acted-on

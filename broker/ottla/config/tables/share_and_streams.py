@@ -1,4 +1,4 @@
-"""Share groups, and streams groups, which are not served in this release. The format: `ottla.config.table`."""
+"""Share groups and streams groups. The format: `ottla.config.table`."""
 
 ROWS = """
 group.share.assignment.interval.ms INT 1000 0.. ms cluster-wide acted-on
@@ -47,31 +47,31 @@ group.share.record.lock.duration.ms INT 30000 1000..3600000 ms read-only acted-o
     How long a member may hold a record.
 group.share.session.timeout.ms INT 45000 1.. ms read-only acted-on
     Silence after which a share group member is removed.
-group.streams.assignment.interval.ms INT 1000 0.. ms cluster-wide known
+group.streams.assignment.interval.ms INT 1000 0.. ms cluster-wide acted-on
     Rest between assignments of a streams group.
-group.streams.heartbeat.interval.ms INT 5000 1.. ms read-only known
+group.streams.heartbeat.interval.ms INT 5000 1.. ms read-only acted-on
     Heartbeat of streams group members.
-group.streams.initial.rebalance.delay.ms INT 3000 0.. ms read-only known
+group.streams.initial.rebalance.delay.ms INT 3000 0.. ms read-only acted-on
     How long a new streams group waits for more members.
-group.streams.max.assignment.interval.ms INT 15000 0.. ms read-only known
+group.streams.max.assignment.interval.ms INT 15000 0.. ms read-only acted-on
     Upper bound of a group's own value.
-group.streams.max.heartbeat.interval.ms INT 15000 1.. ms read-only known
+group.streams.max.heartbeat.interval.ms INT 15000 1.. ms read-only acted-on
     Upper bound of a group's own value.
-group.streams.max.session.timeout.ms INT 60000 1.. ms read-only known
+group.streams.max.session.timeout.ms INT 60000 1.. ms read-only acted-on
     Upper bound of a group's own value.
-group.streams.max.size INT 2147483647 1.. - read-only known
+group.streams.max.size INT 2147483647 1.. - read-only acted-on
     Members of one streams group.
-group.streams.max.standby.replicas INT 2 0.. - read-only known
+group.streams.max.standby.replicas INT 2 0.. - read-only acted-on
     Upper bound of a group's own value.
-group.streams.min.assignment.interval.ms INT 0 0.. ms read-only known
+group.streams.min.assignment.interval.ms INT 0 0.. ms read-only acted-on
     Lower bound of a group's own value.
-group.streams.min.heartbeat.interval.ms INT 5000 1.. ms read-only known
+group.streams.min.heartbeat.interval.ms INT 5000 1.. ms read-only acted-on
     Lower bound of a group's own value.
-group.streams.min.session.timeout.ms INT 45000 1.. ms read-only known
+group.streams.min.session.timeout.ms INT 45000 1.. ms read-only acted-on
     Lower bound of a group's own value.
-group.streams.num.standby.replicas INT 0 0.. - read-only known
+group.streams.num.standby.replicas INT 0 0.. - read-only acted-on
     Standby copies of a task.
-group.streams.session.timeout.ms INT 45000 1.. ms read-only known
+group.streams.session.timeout.ms INT 45000 1.. ms read-only acted-on
     Silence after which a streams group member is removed.
 share.coordinator.append.linger.ms INT -1 -1.. ms read-only known
     How long the share coordinator gathers records; ours writes at once.
