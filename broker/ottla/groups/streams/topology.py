@@ -3,7 +3,7 @@
 Source: StreamsTopology, StreamsCoordinatorRecordHelpers of Apache Kafka 4.3.1.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -73,6 +73,21 @@ class Subtopology:
     repartition_sink_topics: tuple[str, ...]
     repartition_source_topics: tuple[InternalTopic, ...]
     copartition_groups: tuple[CopartitionGroup, ...]
+
+    def copartitioned_topics(self, group: CopartitionGroup) -> tuple[str, ...]:
+        """Return the names of the topics in one of the groups, each once.
+
+        Raises:
+            KafkaError: STREAMS_INVALID_TOPOLOGY, an index is out of range; a stored topology may have such ones.
+        """
+        if not (
+            _are_indices(group.source_topics, len(self.source_topics))
+            and _are_indices(group.repartition_source_topics, len(self.repartition_source_topics))
+        ):
+            raise _invalid_copartition_group(self.subtopology_id)
+        topics = [self.source_topics[index] for index in group.source_topics]
+        topics += [self.repartition_source_topics[index].name for index in group.repartition_source_topics]
+        return tuple(dict.fromkeys(topics))
 
 
 @dataclass(frozen=True)
@@ -184,14 +199,18 @@ def _check_subtopology(subtopology: requested.Subtopology) -> None:
             _are_indices(group.source_topics, len(subtopology.source_topics))
             and _are_indices(group.repartition_source_topics, len(subtopology.repartition_source_topics))
         ):
-            raise _invalid(
-                f"A copartition group of subtopology {subtopology.subtopology_id} has the index of a topic that the "
-                "subtopology does not have."
-            )
+            raise _invalid_copartition_group(subtopology.subtopology_id)
 
 
-def _are_indices(numbers: list[int], size: int) -> bool:
+def _are_indices(numbers: Sequence[int], size: int) -> bool:
     return not numbers or (min(numbers) >= 0 and max(numbers) < size)
+
+
+def _invalid_copartition_group(subtopology_id: str) -> KafkaError:
+    return _invalid(
+        f"A copartition group of subtopology {cut_name(subtopology_id)} has the index of a topic that the subtopology "
+        "does not have."
+    )
 
 
 def _invalid(message: str) -> KafkaError:
@@ -284,15 +303,16 @@ def described_topology(topology: Topology) -> described.Topology:
                 subtopology_id=each.subtopology_id,
                 source_topics=sorted(each.source_topics, key=java_order),
                 repartition_sink_topics=sorted(each.repartition_sink_topics, key=java_order),
-                state_changelog_topics=_described_topics(each.state_changelog_topics),
-                repartition_source_topics=_described_topics(each.repartition_source_topics),
+                state_changelog_topics=described_topics(each.state_changelog_topics),
+                repartition_source_topics=described_topics(each.repartition_source_topics),
             )
             for each in sorted(topology.subtopologies.values(), key=lambda each: java_order(each.subtopology_id))
         ],
     )
 
 
-def _described_topics(topics: Iterable[InternalTopic]) -> list[described.TopicInfo]:
+def described_topics(topics: Iterable[InternalTopic]) -> list[described.TopicInfo]:
+    """Return internal topics for a description, by name."""
     return [
         described.TopicInfo(
             name=topic.name,
