@@ -42,6 +42,14 @@ def buckets_of_grown(size: int) -> int:
     return buckets
 
 
+def buckets_of_sized(capacity: int, size: int) -> int:
+    """Return the number of buckets of ``new HashMap<>(capacity)`` with ``size`` entries that were put one by one."""
+    buckets = 1
+    while buckets < capacity or size > buckets * 3 // 4:
+        buckets *= 2
+    return buckets
+
+
 def buckets_of_copy(size: int) -> int:
     """Return the number of buckets of ``new HashSet<>(collection)`` with ``size`` entries: 16 and more."""
     buckets = _DEFAULT_BUCKETS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.java_hashes import buckets_of_copy, buckets_of_grown, string_hash, uuid_hash
+from ottla.java_hashes import buckets_of_copy, buckets_of_grown, buckets_of_sized, string_hash, uuid_hash
 from ottla.types import parse_uuid
 
 
@@ -41,3 +41,22 @@ def test_uuids_hash_as_in_java(text: str, code: int) -> None:
 )
 def test_tables_have_as_many_buckets_as_in_java(size: int, grown: int, copied: int) -> None:
     assert (buckets_of_grown(size), buckets_of_copy(size)) == (grown, copied)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "size", "buckets"),
+    [
+        (1, 1, 2),
+        (2, 1, 2),
+        (2, 2, 4),
+        (4, 3, 4),
+        (4, 4, 8),
+        (12, 12, 16),
+        (16, 13, 32),
+        (1000, 768, 1024),
+        (1000, 769, 2048),
+        (1025, 1, 2048),
+    ],
+)
+def test_tables_with_a_capacity_have_as_many_buckets_as_in_java(capacity: int, size: int, buckets: int) -> None:
+    assert buckets_of_sized(capacity, size) == buckets
