@@ -27,6 +27,8 @@ from ottla.groups.classic.state import TRANSITIONS as CLASSIC_GROUP_TRANSITIONS
 from ottla.groups.consumer.state import GROUP_TRANSITIONS as CONSUMER_GROUP_TRANSITIONS
 from ottla.groups.consumer.state import MEMBER_TRANSITIONS
 from ottla.groups.share.state import TRANSITIONS as SHARE_GROUP_TRANSITIONS
+from ottla.groups.streams.state import GROUP_TRANSITIONS as STREAMS_GROUP_TRANSITIONS
+from ottla.groups.streams.state import MEMBER_TRANSITIONS as STREAMS_MEMBER_TRANSITIONS
 from ottla.handlers.api import ListenerRole
 from ottla.handlers.catalog import CATALOG, is_served_to
 from ottla.metadata.metadata_version import SUPPORTED_FEATURES
@@ -178,6 +180,21 @@ STATE_MACHINES = (
         "`broker/ottla/share_partitions/share_partition_state.py`. Records are acquired and acknowledged while it is\n"
         "Active. One that is Failed or Fenced is dropped; the next ShareFetch creates another.\n",
         SHARE_PARTITION_TRANSITIONS,
+    ),
+    (
+        "Streams groups",
+        "The groups of KIP-1071: `broker/ottla/groups/streams/state.py`. The state is computed from the topology, the\n"
+        "group's epoch, the epoch of its target assignment and its members.\n",
+        STREAMS_GROUP_TRANSITIONS,
+    ),
+    (
+        "Members of streams groups",
+        "The way of one member to its target assignment: `broker/ottla/groups/streams/reconciliation.py`. An active\n"
+        "task is given to a member when no process has it, and no process has two copies of a task.\n",
+        {
+            (before.name.title(), after.name.title()): event
+            for (before, after), event in STREAMS_MEMBER_TRANSITIONS.items()
+        },
     ),
     (
         "Elections of the metadata quorum",

@@ -3,7 +3,8 @@
 Source: GroupCoordinatorService, GroupMetadataManager of Kafka (listGroups, describeGroups, deleteGroups).
 """
 
-from typing import Final
+from collections.abc import Collection, Mapping
+from typing import Final, TypeAlias
 
 from ottla.coordinator.result import CoordinatorResult
 from ottla.coordinator.runtime import CoordinatorRuntime
@@ -22,6 +23,9 @@ from ottla.groups.share import describe as share
 from ottla.groups.share.group import ShareGroup
 from ottla.groups.share.offset_service import ShareOffsetService
 from ottla.groups.share.state import ShareGroupState
+from ottla.groups.streams import describe as streams
+from ottla.groups.streams.group import StreamsGroup
+from ottla.groups.streams.state import NAMES_IN_FILTERS as STREAMS_STATES
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
 from ottla.wire.messages.delete_groups import DeletableGroupResult
@@ -30,6 +34,8 @@ from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest, List
 
 DEAD: Final = "Dead"
 _STATE_LENGTH_MAX: Final = 32
+
+Group: TypeAlias = ClassicGroup | ConsumerGroup | ShareGroup | StreamsGroup
 
 
 class GroupAdministration:
@@ -48,20 +54,15 @@ class GroupAdministration:
             return ListGroupsResponse(error_code=error)
         response = ListGroupsResponse()
         known = {state.lower() for state in (*ClassicGroupState, *ConsumerGroupState, *ShareGroupState)}
+        known.update(STREAMS_STATES.values())
         states = yield from _known_in(request.states_filter, known)
-        types = {classic.GROUP_TYPE, consumer.GROUP_TYPE, share.GROUP_TYPE}
+        types = {classic.GROUP_TYPE, consumer.GROUP_TYPE, share.GROUP_TYPE, streams.GROUP_TYPE}
         if request.types_filter:
             types = yield from _known_in(request.types_filter, types)
         for shard in self._runtime.active_shards():
-            groups: list[ClassicGroup | ConsumerGroup | ShareGroup] = []
-            if classic.GROUP_TYPE in types:
-                groups += shard.rebalancer.groups.values()
-            if consumer.GROUP_TYPE in types:
-                groups += shard.consumers.groups.values()
-            if share.GROUP_TYPE in types:
-                groups += shard.shares.groups.values()
-            for number, group in enumerate(groups, 1):
-                if not request.states_filter or group.state.lower() in states:
+            groups = _groups_by_type(shard)
+            for number, group in enumerate([each for name in groups if name in types for each in groups[name]], 1):
+                if not request.states_filter or _state_in_filters(group) in states:
                     response.groups.append(_list_entry(group))
                 if number % 32 == 0:
                     yield None
@@ -73,8 +74,7 @@ class GroupAdministration:
             shard = self._runtime.context_for(group_id).shard
             group = shard.rebalancer.groups.get(group_id)
             if group is None:
-                is_other = group_id in shard.consumers.groups or group_id in shard.shares.groups
-                reason = "is not a classic group" if is_other else "not found"
+                reason = "is not a classic group" if shard.is_modern(group_id) else "not found"
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {reason}.")
         except KafkaError as error:
             state = DEAD if error.code is ErrorCode.GROUP_ID_NOT_FOUND else ""
@@ -103,7 +103,7 @@ def _delete_group(shard: GroupCoordinatorShard, group_id: str) -> CoordinatorRes
     Raises:
         KafkaError: GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP: it has members.
     """
-    group = shard.consumers.consumer_or_classic_group(group_id) or shard.shares.groups.get(group_id)
+    group = shard.group_with_offsets(group_id) or shard.shares.groups.get(group_id)
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
     if not group.is_empty:
@@ -114,9 +114,24 @@ def _delete_group(shard: GroupCoordinatorShard, group_id: str) -> CoordinatorRes
     )
 
 
-def _list_entry(group: ClassicGroup | ConsumerGroup | ShareGroup) -> ListedGroup:
+def _groups_by_type(shard: GroupCoordinatorShard) -> Mapping[str, Collection[Group]]:
+    return {
+        classic.GROUP_TYPE: shard.rebalancer.groups.values(),
+        consumer.GROUP_TYPE: shard.consumers.groups.values(),
+        share.GROUP_TYPE: shard.shares.groups.values(),
+        streams.GROUP_TYPE: shard.streams.groups.values(),
+    }
+
+
+def _state_in_filters(group: Group) -> str:
+    return STREAMS_STATES[group.state] if isinstance(group, StreamsGroup) else group.state.lower()
+
+
+def _list_entry(group: Group) -> ListedGroup:
     if isinstance(group, ShareGroup):
         return share.list_entry(group)
+    if isinstance(group, StreamsGroup):
+        return streams.list_entry(group)
     return consumer.list_entry(group) if isinstance(group, ConsumerGroup) else classic.list_entry(group)
 
 

@@ -28,6 +28,8 @@ from ottla.groups.share.end_offsets import EndOffsets
 from ottla.groups.share.offset_service import ShareOffsetService
 from ottla.groups.share.service import ShareGroupService
 from ottla.groups.share.settings import ShareGroupSettings
+from ottla.groups.streams.service import StreamsGroupService
+from ottla.groups.streams.settings import StreamsGroupSettings
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.delta import MetadataDelta
 from ottla.ports import Clock, Random
@@ -61,6 +63,7 @@ class GroupCoordinator:
     Attributes:
         share: members of share groups.
         share_offsets: start offsets of share groups.
+        streams: members of streams groups.
     """
 
     def __init__(
@@ -78,12 +81,14 @@ class GroupCoordinator:
         self._topics = ClusterTopics(metadata)
         self._consumer_settings = ConsumerGroupSettings(config, metadata.group_config)
         self._share_settings = ShareGroupSettings(config, metadata.group_config)
+        self._streams_settings = StreamsGroupSettings(config, metadata.group_config)
 
         def build_shard(timer: CoordinatorTimer[GroupRecord]) -> GroupCoordinatorShard:
             return GroupCoordinatorShard(
                 config=config,
                 consumer_settings=self._consumer_settings,
                 share_settings=self._share_settings,
+                streams_settings=self._streams_settings,
                 topics=self._topics,
                 clock=clock,
                 random=random,
@@ -109,14 +114,16 @@ class GroupCoordinator:
             topics=self._topics,
             members=self.share,
         )
+        self.streams = StreamsGroupService(runtime=self._runtime)
         self._administration = GroupAdministration(runtime=self._runtime, share_offsets=self.share_offsets)
 
     # The node's side
 
     def use_config(self, config: GroupConfig) -> None:
-        """Apply what changes while the node runs: the assignment intervals of consumer and share groups."""
+        """Apply what changes while the node runs: the settings of consumer, share and streams groups."""
         self._consumer_settings.config = config
         self._share_settings.config = config
+        self._streams_settings.config = config
 
     def partition_for(self, group_id: str) -> int | None:
         """Return the partition of ``__consumer_offsets`` that holds the group; None while there is no such topic."""

@@ -14,6 +14,7 @@ from ottla.coordinator.serde import RecordSerde
 from ottla.errors import ProtocolError
 from ottla.wire.codec import Message
 from ottla.wire.messages import share_group_log as share
+from ottla.wire.messages import streams_group_log as streams
 from ottla.wire.messages.group_log import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -56,6 +57,12 @@ _VALUE_TYPES: dict[type[Message], type[Message]] = {
     share.ShareGroupTargetAssignmentMemberKey: share.ShareGroupTargetAssignmentMemberValue,
     share.ShareGroupCurrentMemberAssignmentKey: share.ShareGroupCurrentMemberAssignmentValue,
     share.ShareGroupStatePartitionMetadataKey: share.ShareGroupStatePartitionMetadataValue,
+    streams.StreamsGroupMetadataKey: streams.StreamsGroupMetadataValue,
+    streams.StreamsGroupMemberMetadataKey: streams.StreamsGroupMemberMetadataValue,
+    streams.StreamsGroupTargetAssignmentMetadataKey: streams.StreamsGroupTargetAssignmentMetadataValue,
+    streams.StreamsGroupTargetAssignmentMemberKey: streams.StreamsGroupTargetAssignmentMemberValue,
+    streams.StreamsGroupCurrentMemberAssignmentKey: streams.StreamsGroupCurrentMemberAssignmentValue,
+    streams.StreamsGroupTopologyKey: streams.StreamsGroupTopologyValue,
 }
 _KEY_TYPES = {key_type.api_key: key_type for key_type in _VALUE_TYPES}
 OFFSET_COMMIT_VALUE_VERSION: Final = 4
@@ -100,7 +107,7 @@ def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
 
 
 def decode(key: bytes, value: bytes | None) -> GroupRecord | None:
-    """Return the record, or None when its type is one that this release does not keep (streams groups).
+    """Return the record, or None when its type is one that this release does not know.
 
     Raises:
         ProtocolError: the bytes are not such a record, or of a version that Kafka 4.3 does not know.

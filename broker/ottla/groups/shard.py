@@ -6,7 +6,7 @@ log, as in Kafka: they are soft until SyncGroup stores them, and clients join ag
 Source: GroupCoordinatorShard of Kafka.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 
 from ottla.coordinator.result import CoordinatorResult
 from ottla.coordinator.shard import CoordinatorTimer
@@ -14,17 +14,19 @@ from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.classic.rebalance import Rebalancer
 from ottla.groups.classic.records import group_of
 from ottla.groups.config import GroupConfig
-from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.groups import ConsumerGroups
 from ottla.groups.consumer.settings import ConsumerGroupSettings
 from ottla.groups.log import GroupRecord
 from ottla.groups.modern.topics import ClusterTopics
 from ottla.groups.offsets.expiry import expire_offsets
+from ottla.groups.offsets.member_check import EpochGroup
 from ottla.groups.offsets.store import OffsetKey, OffsetStore
 from ottla.groups.result import GroupResult
 from ottla.groups.share.deleted_topics import remove_deleted_topics
 from ottla.groups.share.groups import ShareGroups
 from ottla.groups.share.settings import ShareGroupSettings
+from ottla.groups.streams.groups import StreamsGroups
+from ottla.groups.streams.settings import StreamsGroupSettings
 from ottla.ports import Clock, Random
 from ottla.types import ProducerId
 from ottla.wire.messages.group_log import (
@@ -45,6 +47,7 @@ class GroupCoordinatorShard:
         config: GroupConfig,
         consumer_settings: ConsumerGroupSettings,
         share_settings: ShareGroupSettings,
+        streams_settings: StreamsGroupSettings,
         topics: ClusterTopics,
         clock: Clock,
         random: Random,
@@ -60,13 +63,22 @@ class GroupCoordinatorShard:
             timer=timer,
             classic=self.rebalancer,
             is_share_group=lambda group_id: group_id in self.shares.groups,
+            is_streams_group=lambda group_id: group_id in self.streams.groups,
         )
         self.shares = ShareGroups(
             settings=share_settings,
             topics=topics,
             clock=clock,
             timer=timer,
-            is_of_other_protocol=lambda group_id: self.consumers.consumer_or_classic_group(group_id) is not None,
+            is_of_other_protocol=lambda group_id: self.group_with_offsets(group_id) is not None,
+        )
+        self.streams = StreamsGroups(
+            settings=streams_settings,
+            topics=topics,
+            clock=clock,
+            timer=timer,
+            classic=self.rebalancer,
+            is_of_other_protocol=lambda group_id: group_id in self.consumers.groups or group_id in self.shares.groups,
         )
         self._config = config
         self._clock = clock
@@ -76,6 +88,7 @@ class GroupCoordinatorShard:
         self._schedule_expiry()
         self.consumers.start()
         self.shares.start()
+        self.streams.start()
         # What a former coordinator has not removed.
         remove_deleted_topics(self.shares)
         return self.rebalancer.start()
@@ -83,15 +96,36 @@ class GroupCoordinatorShard:
     def on_unloaded(self) -> None:
         self.rebalancer.stop()
         self.shares.jobs.stop()
+        self.streams.jobs.stop()
 
     def describe_contents(self) -> str:
-        return f"{len(self.rebalancer.groups) + len(self.consumers.groups) + len(self.shares.groups)} groups"
+        kinds: tuple[Sized, ...] = (
+            self.rebalancer.groups,
+            self.consumers.groups,
+            self.shares.groups,
+            self.streams.groups,
+        )
+        return f"{sum(map(len, kinds))} groups"
+
+    # Groups
+
+    def group_with_offsets(self, group_id: str) -> ClassicGroup | EpochGroup | None:
+        """Return the group with this id; None also for a share group, which has no committed offsets."""
+        return self.epoch_group(group_id) or self.rebalancer.groups.get(group_id)
+
+    def epoch_group(self, group_id: str) -> EpochGroup | None:
+        """Return the group with this id; None for a classic group or a share group."""
+        return self.consumers.groups.get(group_id) or self.streams.groups.get(group_id)
+
+    def is_modern(self, group_id: str) -> bool:
+        """Return whether there is a group with this id that is not classic."""
+        return self.epoch_group(group_id) is not None or group_id in self.shares.groups
 
     # State
 
     def replay(self, record: GroupRecord, producer_id: ProducerId) -> None:
         key, value = record.key, record.value
-        if self.consumers.replay(record) or self.shares.replay(record):
+        if self.consumers.replay(record) or self.shares.replay(record) or self.streams.replay(record):
             return
         if isinstance(key, OffsetCommitKey):
             assert value is None or isinstance(value, OffsetCommitValue), "log.decode pairs keys and values"
@@ -104,13 +138,14 @@ class GroupCoordinatorShard:
             if group is not None:
                 self.consumers.discard_group(key.group)
                 self.shares.discard_group(key.group)
+                self.streams.discard_group(key.group)
                 self.rebalancer.groups[key.group] = group
 
     def _replay_offset(self, key: OffsetKey, value: OffsetCommitValue | None, producer_id: ProducerId) -> None:
         if value is None:
             self.offsets.remove(key)
             return
-        if key.group_id not in self.consumers.groups and key.group_id not in self.shares.groups:
+        if not self.is_modern(key.group_id):
             # A group that only commits offsets has no record of its own.
             self.rebalancer.get_or_create(key.group_id)
         if producer_id == NO_PRODUCER_ID:
@@ -131,7 +166,11 @@ class GroupCoordinatorShard:
         self._schedule_expiry()
         now_ms, retention_ms = self._clock.wall_ms(), self._config.offsets_retention_ms
         expired: list[GroupRecord] = []
-        groups: list[ClassicGroup | ConsumerGroup] = [*self.rebalancer.groups.values(), *self.consumers.groups.values()]
+        groups: list[ClassicGroup | EpochGroup] = [
+            *self.rebalancer.groups.values(),
+            *self.consumers.groups.values(),
+            *self.streams.groups.values(),
+        ]
         for group in groups:
             expired += expire_offsets(self.offsets, group, now_ms=now_ms, retention_ms=retention_ms)
         return CoordinatorResult(records=expired, response=None, is_atomic=False)

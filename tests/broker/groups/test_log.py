@@ -99,9 +99,9 @@ def test_oldest_key_type_is_decoded_as_the_newer_one() -> None:
 
 
 def test_records_of_newer_group_types_are_skipped() -> None:
-    streams_group = b"\0\x11" + ShareGroupMetadataKey(group_id="g").encode(0)
+    of_a_later_release = b"\0\x7f" + ShareGroupMetadataKey(group_id="g").encode(0)
 
-    assert decode(streams_group, b"\0\0" + ShareGroupMetadataValue(epoch=1).encode(0)) is None
+    assert decode(of_a_later_release, b"\0\0" + ShareGroupMetadataValue(epoch=1).encode(0)) is None
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ Source: GroupCoordinatorService of Kafka.
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from ottla.coordinator.context import CoordinatorContext
@@ -22,11 +23,14 @@ from ottla.groups.config import GroupConfig
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.groups import ConsumerGroups
 from ottla.groups.consumer.leave import remove_by_leave_group
-from ottla.groups.consumer.records import group_tombstones
+from ottla.groups.deletion import deletion_records
 from ottla.groups.log import GroupRecord
 from ottla.groups.migration.join import join_consumer_group, prepare_join
 from ottla.groups.migration.members import heartbeat_in_consumer_group, sync_with_consumer_group
+from ottla.groups.offsets.member_check import EpochGroup
 from ottla.groups.result import GroupResult
+from ottla.groups.streams.group import StreamsGroup
+from ottla.groups.streams.groups import StreamsGroups
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -40,6 +44,10 @@ class ClassicGroupShard(CoordinatorShard[GroupRecord], Protocol):
 
     rebalancer: Rebalancer
     consumers: ConsumerGroups
+    streams: StreamsGroups
+
+    def epoch_group(self, group_id: str) -> EpochGroup | None:
+        """Return the group with this id; None for a classic group or a share group."""
 
 
 class ClassicGroupService:
@@ -158,15 +166,20 @@ def _join(context: CoordinatorContext[ClassicGroupShard], joining: Join) -> None
 
 
 def _join_classic_group(shard: ClassicGroupShard, joining: Join) -> GroupResult | None:
-    """Join a classic group; an empty consumer group becomes a classic one, and keeps its offsets."""
+    """Join a classic group; an empty consumer or streams group becomes a classic one, and keeps its offsets."""
     group_id = joining.request.group_id
-    consumer_group = shard.consumers.groups.get(group_id)
-    if shard.consumers.is_share_group(group_id):
+    other = shard.epoch_group(group_id)
+    if (other is not None and not other.is_empty) or shard.consumers.is_share_group(group_id):
         joining.reject(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, NO_MEMBER_ID)
         return None
-    if consumer_group is None or joining.request.member_id != NO_MEMBER_ID:
+    if other is None or joining.request.member_id != NO_MEMBER_ID:
         return join(shard.rebalancer, joining)
-    shard.consumers.discard_group(group_id)
+    if isinstance(other, StreamsGroup):
+        shard.streams.discard_group(group_id)
+        restore = partial(shard.streams.restore_group, other)
+    else:
+        shard.consumers.discard_group(group_id)
+        restore = partial(shard.consumers.restore_group, other)
     result = join(shard.rebalancer, joining)
     assert result is not None, "a new group has a record"
     on_append = result.on_append
@@ -174,10 +187,10 @@ def _join_classic_group(shard: ClassicGroupShard, joining: Join) -> GroupResult 
     def restore_on_error(error: ErrorCode) -> GroupResult | None:
         following = None if on_append is None else on_append(error)
         if error is not ErrorCode.NONE and group_id not in shard.rebalancer.groups:
-            shard.consumers.restore_group(consumer_group)
+            restore()
         return following
 
-    return replace(result, records=[*group_tombstones(consumer_group), *result.records], on_append=restore_on_error)
+    return replace(result, records=[*deletion_records(other), *result.records], on_append=restore_on_error)
 
 
 def _leave(shard: ClassicGroupShard, request: LeaveGroupRequest) -> CoordinatorResult[GroupRecord, LeaveGroupResponse]:

@@ -1,6 +1,6 @@
 """`ConsumerGroups`: the consumer groups of one shard, the replay of their records, and the timers of their members.
 
-A group id belongs to one protocol: its group is here, among the classic groups or among the share groups.
+A group id belongs to one protocol: its group is here, or among those of another protocol.
 
 Source: GroupMetadataManager of Apache Kafka 4.3 (replay, onLoaded, *Timeout).
 """
@@ -12,7 +12,6 @@ from typing import Final, TypeVar
 from ottla.coordinator.result import CoordinatorResult
 from ottla.coordinator.shard import CoordinatorTimer
 from ottla.errors import ErrorCode, KafkaError
-from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.classic.rebalance import Rebalancer
 from ottla.groups.consumer.fencing import removal_records
 from ottla.groups.consumer.group import ConsumerGroup
@@ -56,6 +55,7 @@ class ConsumerGroups:
         timer: CoordinatorTimer[GroupRecord],
         classic: Rebalancer,
         is_share_group: Callable[[str], bool],
+        is_streams_group: Callable[[str], bool],
     ) -> None:
         self.settings = settings
         self.topics = topics
@@ -63,6 +63,7 @@ class ConsumerGroups:
         self.random = random
         self.classic = classic
         self.is_share_group = is_share_group
+        self._is_streams_group = is_streams_group
         self.jobs = GroupJobs(timer)
         self.groups: dict[str, ConsumerGroup] = {}
         self._timers = RemovalTimers(timer)
@@ -78,13 +79,13 @@ class ConsumerGroups:
         group = self.groups.get(group_id)
         if group is not None:
             return group
-        if group_id in self.classic.groups or self.is_share_group(group_id):
+        if group_id in self.classic.groups or self.is_of_other_protocol(group_id):
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
 
-    def consumer_or_classic_group(self, group_id: str) -> ConsumerGroup | ClassicGroup | None:
-        """Return the group with this id; None also for a share group, which has no committed offsets."""
-        return self.groups.get(group_id) or self.classic.groups.get(group_id)
+    def is_of_other_protocol(self, group_id: str) -> bool:
+        """Return whether a group with this id is neither a consumer group nor a classic one."""
+        return self.is_share_group(group_id) or self._is_streams_group(group_id)
 
     def require_offsets(self, group_id: str) -> None:
         """Reject commits to a share group: the state of its partitions is kept by the share coordinators.

@@ -181,7 +181,7 @@ def _group(
     if group is not None:
         return group
     classic = groups.classic.groups.get(group_id)
-    if groups.is_share_group(group_id) or (classic is not None and not beat.is_join):
+    if groups.is_of_other_protocol(group_id) or (classic is not None and not beat.is_join):
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
     if not beat.is_join:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")

@@ -1,7 +1,7 @@
 """OffsetCommit: validates the member and converts each offset to a record.
 
-Source: OffsetMetadataManager.commitOffset, ClassicGroup.validateOffsetCommit; for consumer groups see
-`consumer.commit_check`.
+Source: OffsetMetadataManager.commitOffset, ClassicGroup.validateOffsetCommit; for other groups see
+`member_check`.
 """
 
 from typing import Final, Protocol
@@ -12,9 +12,9 @@ from ottla.groups.classic.group import NO_MEMBER_ID, ClassicGroup
 from ottla.groups.classic.rebalance import Rebalancer
 from ottla.groups.classic.state import ClassicGroupState
 from ottla.groups.config import GroupConfig
-from ottla.groups.consumer.commit_check import CheckPartition, any_partition, check_commit
-from ottla.groups.consumer.group import ConsumerGroup
+from ottla.groups.consumer.commit_check import CheckPartition, any_partition
 from ottla.groups.log import GroupRecord, offset_commit_record
+from ottla.groups.offsets.member_check import EpochGroup, check_commit
 from ottla.wire.messages.group_log import OffsetCommitValue
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -29,26 +29,25 @@ NOT_SET: Final = -1
 
 
 def commit_offsets(
-    rebalancer: Rebalancer, consumer_group: ConsumerGroup | None, request: OffsetCommitRequest, api_version: int
+    rebalancer: Rebalancer, epoch_group: EpochGroup | None, request: OffsetCommitRequest, api_version: int
 ) -> CoordinatorResult[GroupRecord, OffsetCommitResponse]:
     """Return the records that store the request's offsets, and the response for when they are committed.
 
-    ``consumer_group``: the group of that protocol with the request's id, if there is one.
+    ``epoch_group``: the group with the request's id, if there is one that is not classic.
 
     Raises:
         KafkaError: nothing may be committed: GROUP_ID_NOT_FOUND (ILLEGAL_GENERATION before version 9),
-            UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION or REBALANCE_IN_PROGRESS; for a consumer group
+            UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION or REBALANCE_IN_PROGRESS; for such a group
             UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or UNSUPPORTED_VERSION.
     """
     check_partition: CheckPartition = any_partition
-    if consumer_group is not None:
+    if epoch_group is not None:
         check_partition = check_commit(
-            consumer_group,
+            epoch_group,
             member_id=request.member_id,
             instance_id=request.group_instance_id,
             epoch=request.generation_id_or_member_epoch,
             api_version=api_version,
-            is_transactional=False,
         )
     else:
         _check(rebalancer, request, api_version)

@@ -6,8 +6,8 @@ Source: OffsetMetadataManager.deleteOffsets; KIP-496.
 from ottla.coordinator.result import CoordinatorResult
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.classic.group import ClassicGroup
-from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.log import GroupRecord, offset_commit_record
+from ottla.groups.offsets.member_check import EpochGroup
 from ottla.groups.offsets.store import OffsetKey, OffsetStore
 from ottla.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -18,7 +18,7 @@ from ottla.wire.messages.offset_delete import (
 
 
 def delete_offsets(
-    store: OffsetStore, group: ClassicGroup | ConsumerGroup | None, request: OffsetDeleteRequest
+    store: OffsetStore, group: ClassicGroup | EpochGroup | None, request: OffsetDeleteRequest
 ) -> CoordinatorResult[GroupRecord, OffsetDeleteResponse]:
     """Return the tombstones of the offsets to delete; offsets of subscribed topics are kept.
 

@@ -1,8 +1,8 @@
 """Expiry of offsets and groups.
 
 An offset expires ``offsets.retention.minutes`` after its group became empty; if the group never had members, or now
-subscribes to other topics, or is a consumer group, after its own commit. A group without members and offsets is removed
-too.
+subscribes to other topics, or is not a classic group, after its own commit. A group without members and offsets is
+removed too.
 
 Source: OffsetMetadataManager.cleanupExpiredOffsets; ClassicGroup.offsetExpirationCondition; KIP-211.
 """
@@ -12,10 +12,10 @@ from typing import Final, TypeAlias
 
 from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.classic.state import ClassicGroupState
-from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.deletion import deletion_records
 from ottla.groups.log import GroupRecord
 from ottla.groups.offsets.delete import tombstone
+from ottla.groups.offsets.member_check import EpochGroup
 from ottla.groups.offsets.store import OffsetKey, OffsetStore
 from ottla.wire.messages.group_log import OffsetCommitValue
 
@@ -26,7 +26,7 @@ RetentionStart: TypeAlias = Callable[[OffsetCommitValue], int]
 
 
 def expire_offsets(
-    store: OffsetStore, group: ClassicGroup | ConsumerGroup, *, now_ms: int, retention_ms: int
+    store: OffsetStore, group: ClassicGroup | EpochGroup, *, now_ms: int, retention_ms: int
 ) -> list[GroupRecord]:
     """Return the tombstones of all that has expired at ``now_ms`` (wall clock), including the group's own."""
     retention_start = _retention_start(group)
@@ -47,9 +47,9 @@ def expire_offsets(
     return expired
 
 
-def _retention_start(group: ClassicGroup | ConsumerGroup) -> RetentionStart | None:
+def _retention_start(group: ClassicGroup | EpochGroup) -> RetentionStart | None:
     """Return the start of retention; None if no offset expires because members may return."""
-    if isinstance(group, ConsumerGroup):
+    if not isinstance(group, ClassicGroup):
         return _commit_time
     if group.protocol_type is not None and group.is_empty:
         emptied_ms = group.state_timestamp_ms

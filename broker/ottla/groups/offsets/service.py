@@ -11,13 +11,14 @@ from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.coordinator.shard import CoordinatorShard
 from ottla.coordinator.transactions import TransactionalProducer
 from ottla.errors import ErrorCode, KafkaError
+from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.classic.rebalance import Rebalancer
-from ottla.groups.consumer.commit_check import check_fetch
 from ottla.groups.consumer.groups import ConsumerGroups
 from ottla.groups.log import GroupRecord
 from ottla.groups.offsets.commit import commit_offsets, failed_commit
 from ottla.groups.offsets.delete import delete_offsets, tombstone
 from ottla.groups.offsets.fetch import fetch_offsets
+from ottla.groups.offsets.member_check import EpochGroup, check_fetch
 from ottla.groups.offsets.store import OffsetStore
 from ottla.groups.offsets.transactional_commit import commit_transactional_offsets, failed_transactional_commit
 from ottla.purgatory import Delayed
@@ -38,6 +39,12 @@ class OffsetShard(CoordinatorShard[GroupRecord], Protocol):
     rebalancer: Rebalancer
     consumers: ConsumerGroups
 
+    def group_with_offsets(self, group_id: str) -> ClassicGroup | EpochGroup | None:
+        """Return the group with this id; None also for a share group."""
+
+    def epoch_group(self, group_id: str) -> EpochGroup | None:
+        """Return the group with this id; None for a classic group or a share group."""
+
 
 class OffsetService:
     """Operations on committed offsets.
@@ -53,8 +60,7 @@ class OffsetService:
 
         def commit(shard: OffsetShard) -> CoordinatorResult[GroupRecord, OffsetCommitResponse]:
             shard.consumers.require_offsets(request.group_id)
-            consumer_group = shard.consumers.groups.get(request.group_id)
-            return commit_offsets(shard.rebalancer, consumer_group, request, api_version)
+            return commit_offsets(shard.rebalancer, shard.epoch_group(request.group_id), request, api_version)
 
         return self._runtime.run_write_operation(request.group_id, commit, lambda error: failed_commit(request, error))
 
@@ -66,13 +72,18 @@ class OffsetService:
         def failed(error: ErrorCode) -> TxnOffsetCommitResponse:
             return failed_transactional_commit(request, error, api_version)
 
+        def commit(shard: OffsetShard) -> CoordinatorResult[GroupRecord, TxnOffsetCommitResponse]:
+            shard.consumers.require_offsets(request.group_id)
+            group = shard.epoch_group(request.group_id)
+            return commit_transactional_offsets(shard.rebalancer, shard.consumers.topics, group, request, api_version)
+
         if not request.group_id:
             return Delayed.of(failed(ErrorCode.INVALID_GROUP_ID))
         return self._runtime.run_transactional_write_operation(
             request.group_id,
             TransactionalProducer(request.transactional_id, request.producer_id, request.producer_epoch),
             api_version,
-            lambda shard: commit_transactional_offsets(shard.rebalancer, shard.consumers, request, api_version),
+            commit,
             failed,
         )
 
@@ -113,9 +124,7 @@ class OffsetService:
             return Delayed.of(failed(ErrorCode.INVALID_GROUP_ID))
         return self._runtime.run_write_operation(
             request.group_id,
-            lambda shard: delete_offsets(
-                shard.offsets, shard.consumers.consumer_or_classic_group(request.group_id), request
-            ),
+            lambda shard: delete_offsets(shard.offsets, shard.group_with_offsets(request.group_id), request),
             failed,
         )
 
@@ -133,8 +142,8 @@ class OffsetService:
 def _fetch_offsets(
     shard: OffsetShard, request: OffsetFetchRequestGroup, *, require_stable: bool
 ) -> OffsetFetchResponseGroup:
-    """Return the offsets; those of a consumer group only to its members with their current epoch, or to others."""
-    group = shard.consumers.groups.get(request.group_id)
+    """Return the offsets; those of a group with epochs only to members with their current one, or to others."""
+    group = shard.epoch_group(request.group_id)
     if group is not None:
         check_fetch(group, request.member_id, request.member_epoch)
     return fetch_offsets(shard.offsets, request, require_stable=require_stable)

@@ -10,11 +10,11 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.classic.group import NO_MEMBER_ID
 from ottla.groups.classic.rebalance import Rebalancer
 from ottla.groups.config import GroupConfig
-from ottla.groups.consumer.commit_check import CheckPartition, any_partition, check_commit
-from ottla.groups.consumer.group import ConsumerGroup
-from ottla.groups.consumer.groups import ConsumerGroups
+from ottla.groups.consumer.commit_check import CheckPartition, any_partition
 from ottla.groups.log import GroupRecord, offset_commit_record
+from ottla.groups.modern.topics import ClusterTopics
 from ottla.groups.offsets.commit import is_metadata_too_large, offset_commit_value
+from ottla.groups.offsets.member_check import EpochGroup, check_commit
 from ottla.ports import Clock
 from ottla.types import ZERO_UUID, Uuid
 from ottla.wire.messages.txn_offset_commit import (
@@ -28,30 +28,34 @@ _FIRST_VERSION_THAT_RETRIES_LOADING: Final = 2
 
 
 def commit_transactional_offsets(
-    rebalancer: Rebalancer, consumers: ConsumerGroups, request: TxnOffsetCommitRequest, api_version: int
+    rebalancer: Rebalancer,
+    topics: ClusterTopics,
+    epoch_group: EpochGroup | None,
+    request: TxnOffsetCommitRequest,
+    api_version: int,
 ) -> CoordinatorResult[GroupRecord, TxnOffsetCommitResponse]:
     """Return the records that store the request's offsets, and the response for when they are committed.
 
+    ``epoch_group``: the group with the request's id, if there is one that is not classic.
+
     Raises:
-        KafkaError: nothing may be committed: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or
+        KafkaError: nothing may be committed: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or
             ILLEGAL_GENERATION.
     """
-    consumers.require_offsets(request.group_id)
-    consumer_group = consumers.groups.get(request.group_id)
-    if consumer_group is not None:
-        return _commit_of_consumer_group(rebalancer.config, consumers, consumer_group, request, api_version)
+    if epoch_group is not None:
+        return _commit_by_epoch(rebalancer, topics, epoch_group, request, api_version)
     _check(rebalancer, request)
     return _commit(rebalancer.config, rebalancer.clock, request, any_partition)
 
 
-def _commit_of_consumer_group(
-    config: GroupConfig,
-    consumers: ConsumerGroups,
-    group: ConsumerGroup,
+def _commit_by_epoch(
+    rebalancer: Rebalancer,
+    topics: ClusterTopics,
+    group: EpochGroup,
     request: TxnOffsetCommitRequest,
     api_version: int,
 ) -> CoordinatorResult[GroupRecord, TxnOffsetCommitResponse]:
-    """Commit as a member of a consumer group; producers know ILLEGAL_GENERATION for a member epoch that is stale."""
+    """Commit as a member that has an epoch; producers know ILLEGAL_GENERATION for a member epoch that is stale."""
     try:
         check_partition = check_commit(
             group,
@@ -63,9 +67,9 @@ def _commit_of_consumer_group(
         )
 
         def check_by_name(topic: str, _: Uuid, partition: int) -> None:
-            check_partition(topic, consumers.topics.id_of(topic) or ZERO_UUID, partition)
+            check_partition(topic, topics.id_of(topic) or ZERO_UUID, partition)
 
-        return _commit(config, consumers.clock, request, check_by_name)
+        return _commit(rebalancer.config, rebalancer.clock, request, check_by_name)
     except KafkaError as error:
         if error.code is ErrorCode.STALE_MEMBER_EPOCH:
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION) from error

@@ -27,5 +27,9 @@ class TaskAssignment:
     standby: Tasks
     warmup: Tasks
 
+    def __len__(self) -> int:
+        """Return the number of subtopologies, over all kinds."""
+        return len(self.active) + len(self.standby) + len(self.warmup)
+
 
 NO_TASKS: Final = TaskAssignment(active={}, standby={}, warmup={})
