@@ -72,7 +72,7 @@ SECTIONS: Final = (
     _of_brokers("Logs", log.LOG_ROWS, lambda it: [each.log for each in it.partitions]),
     _of_brokers("Log directories", log.DIRECTORY_ROWS, lambda it: it.directories),
     _of_brokers("Compaction", log.CLEANER_ROWS, lambda it: it.cleaner),
-    _of_brokers("Groups", groups.ROWS, lambda it: it.groups_by_state),
+    _of_brokers("Groups", groups.ROWS, lambda it: it.groups),
     _of_brokers("Transactions", transactions.ROWS, lambda it: it.transactions),
     _of_brokers("Client metrics", client_metrics.ROWS, lambda it: it.client_metrics),
     _of_brokers("Replication", replication.REPLICATION_ROWS, lambda it: it.replication),

@@ -13,6 +13,7 @@ from ottla.controller.metrics import ControllerMetrics
 from ottla.log.cleaner.log_cleaner import CleanerSample
 from ottla.log.metrics import LogDirectorySample, sample_cleaner
 from ottla.membership.broker_lifecycle import BrokerState
+from ottla.groups.metrics import GroupCounts
 from ottla.metadata.image import MetadataImage
 from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.tls import TlsSample, sample_tls
@@ -76,7 +77,7 @@ class NodeSnapshot:
     tls: TlsSample
     authentication: AuthenticationSample
     fetch_sessions: FetchSessionSample
-    groups_by_state: Counter[str]
+    groups: GroupCounts
     transactions: TransactionSample
     client_metrics: ClientMetricsSample
     partitions: list[PartitionSample] = field(default_factory=list)
@@ -123,11 +124,12 @@ def _whole_node(node: Node) -> NodeSnapshot:
         tls=sample_tls(node.tls_metrics, node.clock.wall_ms()),
         authentication=sample_authentication(connections),
         fetch_sessions=sample_fetch_sessions(services.fetch_sessions),
-        groups_by_state=_count_groups(node),
+        groups=_count_groups(node),
         transactions=services.transactions.sample(),
         client_metrics=sample_client_metrics(services.client_metrics),
     )
 
 
-def _count_groups(node: Node) -> Counter[str]:
-    return Counter(group.group_state for group in run_to_end(node.groups.list_groups(ListGroupsRequest())).groups)
+def _count_groups(node: Node) -> GroupCounts:
+    listed = run_to_end(node.groups.list_groups(ListGroupsRequest())).groups
+    return Counter((group.group_type, group.group_state) for group in listed)
