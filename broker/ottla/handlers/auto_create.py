@@ -1,24 +1,27 @@
-"""Creation of topics that clients request metadata of (auto.create.topics.enable), and of the coordinators' topics.
+"""Creation of topics that clients request metadata of (auto.create.topics.enable), and of internal topics.
 
+Internal are the coordinators' topics, and those of a streams group's topology (KIP-1071).
 No request waits for the creation: the topics arrive with the metadata, and clients retry. A topic whose creation is in
 flight is not requested again, however many clients need it. The controller authorizes a creation that a Metadata
-request causes as if the client had sent CreateTopics, and charges its controller_mutation_rate.
+request or a streams group's heartbeat causes as if the client had sent CreateTopics, and charges its
+controller_mutation_rate.
 Source: DefaultAutoTopicCreationManager, GroupCoordinatorService.groupMetadataTopicConfigs,
 TransactionStateManager.transactionStateTopicConfigs, ShareCoordinatorService.shareGroupStateTopicConfigs of Apache
 Kafka 4.3.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ottla.config.node_config import NodeConfig
-from ottla.errors import ErrorCode
+from ottla.errors import MESSAGES, ErrorCode
 from ottla.handlers.api import RequestContext
 from ottla.handlers.create_topics import create_at_once
 from ottla.handlers.in_parts import ENTRIES_PER_PART
 from ottla.handlers.services import Services
 from ottla.purgatory import Delayed
+from ottla.purgatory.steps import Steps, batches
 from ottla.quoting import one_line, quoted
 from ottla.types import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from ottla.wire.codec import Message
@@ -39,10 +42,41 @@ def create_missing_topics(context: RequestContext, names: list[str]) -> None:
 
     Only as many at once as the controller decides without yielding: clients retry for topics that are still missing.
     """
-    creation = replace(context, api_key=CreateTopicsRequest.api_key, api_version=CreateTopicsRequest.versions.last)
     config = context.services.config
     topics = [_topic(config, name) for name in names[:ENTRIES_PER_PART]]
-    _request_topics_once(context.services, topics, lambda request: create_at_once(creation, request))
+    _request_topics_once(context.services, topics, _creator_for(context))
+
+
+def create_streams_internal_topics(
+    context: RequestContext, topics: Mapping[str, CreatableTopic], *, keep_errors_ms: int
+) -> Steps[None]:
+    """Request internal topics of a streams group on behalf of its member, except for topics that failed lately.
+
+    An error is kept in `Services.topic_creation_errors`, for ``keep_errors_ms`` from the response on.
+    """
+    services = context.services
+    errors, clock = services.topic_creation_errors, services.clock
+
+    def keep_errors(response: CreateTopicsResponse) -> None:
+        expires_at_ms = clock.monotonic_ms() + keep_errors_ms
+        for topic in response.topics:
+            error = ErrorCode(topic.error_code)
+            # Kafka keeps that a topic exists, too: it was created twice, before the first one was in the metadata.
+            if error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                message = topic.error_message or MESSAGES.get(error, error.name)
+                errors.add(topic.name, message, expires_at_ms=expires_at_ms)
+
+    now_ms = clock.monotonic_ms()
+    for batch in batches(topics.values(), ENTRIES_PER_PART):
+        wanted = [topic for topic in batch if errors.message(topic.name, now_ms=now_ms) is None]
+        _request_topics_once(services, wanted, _creator_for(context), keep_errors)
+        yield None
+
+
+def _creator_for(context: RequestContext) -> Callable[[CreateTopicsRequest], Delayed[Message]]:
+    """Return what creates a few topics as if the client of ``context`` had sent CreateTopics."""
+    creation = replace(context, api_key=CreateTopicsRequest.api_key, api_version=CreateTopicsRequest.versions.last)
+    return lambda request: create_at_once(creation, request)
 
 
 def create_internal_topic(services: Services, name: str) -> None:
@@ -51,7 +85,10 @@ def create_internal_topic(services: Services, name: str) -> None:
 
 
 def _request_topics_once(
-    services: Services, topics: list[CreatableTopic], create: Callable[[CreateTopicsRequest], Delayed[Message]]
+    services: Services,
+    topics: list[CreatableTopic],
+    create: Callable[[CreateTopicsRequest], Delayed[Message]],
+    on_response: Callable[[CreateTopicsResponse], None] | None = None,
 ) -> None:
     in_flight = services.topics_in_flight
     topics = [topic for topic in topics if topic.name not in in_flight]
@@ -63,6 +100,8 @@ def _request_topics_once(
         assert isinstance(response, CreateTopicsResponse), response
         in_flight.difference_update(names)
         _report(response)
+        if on_response is not None:
+            on_response(response)
 
     in_flight.update(names)
     create(CreateTopicsRequest(topics=topics, timeout_ms=services.config.request_timeout_ms)).on_complete(finish)

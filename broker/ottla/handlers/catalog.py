@@ -40,6 +40,8 @@ CATALOG: dict[ApiKey, Row] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: Row("consumer_group_describe", 0, 1),
     ApiKey.SHARE_GROUP_HEARTBEAT: Row("share_group_heartbeat", 1, 1),
     ApiKey.SHARE_GROUP_DESCRIBE: Row("share_group_describe", 1, 1),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: Row("streams_group_heartbeat", 0, 0),
+    ApiKey.STREAMS_GROUP_DESCRIBE: Row("streams_group_describe", 0, 0),
     ApiKey.SHARE_FETCH: Row("share_fetch", 1, 2),
     ApiKey.SHARE_ACKNOWLEDGE: Row("share_acknowledge", 1, 2),
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Row("describe_share_group_offsets", 0, 1),

@@ -1,17 +1,17 @@
-"""Topics that the client may not see, in heartbeats and descriptions of consumer and share groups (KIP-848, KIP-932).
+"""Topics that the client may not see, in heartbeats and descriptions of groups (KIP-848, KIP-932, KIP-1071).
 
 Source: KafkaApis.handleConsumerGroupHeartbeat, handleConsumerGroupDescribe, handleShareGroupHeartbeat,
-handleShareGroupDescribe of Apache Kafka 4.3.
+handleShareGroupDescribe, handleStreamsGroupDescribe of Apache Kafka 4.3.
 """
 
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 from ottla.handlers.api import RequestContext
-from ottla.purgatory.steps import ITEMS_PER_STEP, Steps, sorted_in_steps, unique_in_steps
+from ottla.purgatory.steps import ITEMS_PER_STEP, Steps, batches, sorted_in_steps, unique_in_steps
 from ottla.wire.acl_codes import Operation
 
-MemberT = TypeVar("MemberT")
+PartT = TypeVar("PartT")
 
 HIDDEN_TOPIC: Final = "The group has described topic(s) that the client is not authorized to describe."
 
@@ -28,18 +28,20 @@ def sorted_subscription(context: RequestContext, names: Iterable[str]) -> Steps[
 
 
 def has_hidden_topic(
-    context: RequestContext, members: Iterable[MemberT], topics_of: Callable[[MemberT], Iterable[str]]
+    context: RequestContext, parts: Iterable[PartT], topics_of: Callable[[PartT], Iterable[str]]
 ) -> Steps[bool]:
-    """Return whether a member has a topic that the client may not describe."""
+    """Return whether a part of a group, a member or subtopology, has a topic that the client may not describe."""
     if not context.services.authorizer.is_enabled:
         return False
     is_visible: dict[str, bool] = {}
-    for number, member in enumerate(members, 1):
-        for name in topics_of(member):
-            if name not in is_visible:
-                is_visible[name] = context.may_on_topic(Operation.DESCRIBE, name)
-            if not is_visible[name]:
-                return True
+    for number, part in enumerate(parts, 1):
+        for batch in batches(topics_of(part), ITEMS_PER_STEP):
+            for name in batch:
+                if name not in is_visible:
+                    is_visible[name] = context.may_on_topic(Operation.DESCRIBE, name)
+                if not is_visible[name]:
+                    return True
+            yield None
         if number % ITEMS_PER_STEP == 0:
             yield None
     return False

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ottla.handlers.topic_creation_errors import TopicCreationErrors
 from ottla.ports import Background, Clock, ConnectionId, Random
 from ottla.types import Uuid
 
@@ -61,6 +62,8 @@ class Services:
     share_partitions: "SharePartitionManager"
     topics_in_flight: set[str] = field(default_factory=set)
     """Topics whose automatic creation has been requested from the controller, without a response so far."""
+    topic_creation_errors: TopicCreationErrors = field(default_factory=TopicCreationErrors)
+    """Why internal topics of streams groups could not be created."""
     check_tls: Callable[[Mapping[str, str]], None] = lambda _: None
     """Raises ConfigurationError if the certificates in these properties cannot be used."""
 

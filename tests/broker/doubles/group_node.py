@@ -1,6 +1,6 @@
 """A node of consumer groups in memory, as clients see it: codec, handlers, coordinator, and the coordinator's log."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -14,12 +14,13 @@ from ottla.groups.coordinator import GroupCoordinator
 from ottla.groups.share.group import ShareGroup
 from ottla.handlers.api import RequestContext
 from ottla.handlers.catalog import find
+from ottla.handlers.topic_creation_errors import TopicCreationErrors
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.cluster import BrokerRegistration, ClusterImage, Listener
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.features import FeaturesImage
 from ottla.metadata.image import MetadataImage, Provenance
-from ottla.metadata.metadata_version import GROUP_VERSION, SHARE_VERSION
+from ottla.metadata.metadata_version import GROUP_VERSION, SHARE_VERSION, STREAMS_VERSION
 from ottla.metadata.topics import PartitionRegistration, TopicImage, TopicsImage
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import run_to_end
@@ -98,14 +99,21 @@ def subscription(*topics: str) -> bytes:
 
 @dataclass(kw_only=True)
 class ControllerStub:
-    """Records the requests to the controller."""
+    """Records the node's requests to the controller; those of clients change topics at once."""
 
+    change_topics: Callable[[Message], Message]
     sent: list[Message] = field(default_factory=list)
     response: Delayed[Message] = field(default_factory=Delayed)
 
     def send(self, request: Message) -> Delayed[Message]:
         self.sent.append(request)
         return self.response
+
+    def forward(self, request: Message, *_: object) -> Delayed[Message]:
+        return Delayed.of(self.change_topics(request))
+
+    def handle_locally(self, request: Message, *_: object) -> Delayed[Message]:
+        return self.forward(request)
 
 
 class GroupNode:
@@ -125,7 +133,7 @@ class GroupNode:
         self.random = SeededRandom(1)
         self.log = MemoryCoordinatorLog()
         self.metadata = MetadataCache(self.clock)
-        self.controller = ControllerStub()
+        self.controller = ControllerStub(change_topics=self.change_topics)
         self.set_topics({CONSUMER_OFFSETS_TOPIC: self.PARTITIONS, "t": 3, "u": 1} if topics is None else topics)
         self.node_config = SimpleNamespace(
             node_id=1,
@@ -164,7 +172,7 @@ class GroupNode:
         self.metadata.image = MetadataImage(
             topics=TopicsImage({topic.topic_id: topic for topic in by_name.values()}, by_name),
             cluster=ClusterImage(brokers={1: broker}),
-            features=FeaturesImage({GROUP_VERSION: 1, SHARE_VERSION: 1}),
+            features=FeaturesImage({GROUP_VERSION: 1, SHARE_VERSION: 1, STREAMS_VERSION: 1}),
         )
 
     def publish(self, *records: Message) -> None:
@@ -376,4 +384,5 @@ class GroupNode:
             replicas=SimpleNamespace(find=lambda *_: self),
             authorizer=AllowEveryone(),
             topics_in_flight=set(),
+            topic_creation_errors=TopicCreationErrors(),
         )

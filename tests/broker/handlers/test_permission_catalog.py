@@ -37,6 +37,8 @@ class Nothing:
 
     def drop_auto_created(self) -> None: ...
 
+    def leave_streams_group(self) -> None: ...
+
 
 @pytest.mark.parametrize("role", ListenerRole, ids=lambda role: role.value)
 def test_every_api_is_in_the_permission_matrix(role: ListenerRole) -> None:

@@ -51,6 +51,7 @@ from permission_row import (
     Row,
 )
 from permission_share_groups import SHARE_GROUP_ROWS
+from permission_streams_groups import STREAMS_GROUP_ROWS
 
 from ottla.errors import ErrorCode
 from ottla.wire.acl_codes import PatternType
@@ -210,13 +211,8 @@ CLIENTS_ROWS = (
             ]
         ),
     ),
-    *(
-        Row(
-            api_key=key, name="", values=always(group_id=READERS, topics=[{"topic_id": NO_SUCH_ID, "partitions": [{}]}])
-        )
-        for key in (_A(api_key) for api_key in range(83, 88))  # InitializeShareGroupState to ReadShareGroupStateSummary
-    ),
     *SHARE_GROUP_ROWS,
+    *STREAMS_GROUP_ROWS,
     Row(
         api_key=_A.OFFSET_FOR_LEADER_EPOCH,
         name="",

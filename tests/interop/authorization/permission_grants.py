@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from permission_row import DOOMED, NEW, ORDERS, OWNER, READERS, SHARERS, TXN
+from permission_row import DOOMED, NEW, ORDERS, OWNER, READERS, SHARERS, STREAMERS, TXN
 
 from ottla.wire.acl_codes import CLUSTER_NAME, Acl, Operation, PatternType, PermissionType, ResourceType
 
@@ -13,7 +13,7 @@ _BY_TYPE = {
         (_O.READ, _O.WRITE, _O.CREATE, _O.DELETE, _O.ALTER, _O.DESCRIBE, _O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS, _O.ALL),
     ),
     ResourceType.GROUP: (
-        (READERS, SHARERS),
+        (READERS, SHARERS, STREAMERS),
         (_O.READ, _O.DELETE, _O.DESCRIBE, _O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS, _O.ALL),
     ),
     ResourceType.CLUSTER: (
@@ -70,7 +70,7 @@ def _grants() -> Iterator[tuple[str, Grant]]:
 
 def _together() -> Iterator[tuple[str, Grant]]:
     """Yield permissions that only work together with another one."""
-    read_groups = tuple(_allow(ResourceType.GROUP, name, _O.READ) for name in (READERS, SHARERS))
+    read_groups = tuple(_allow(ResourceType.GROUP, name, _O.READ) for name in (READERS, SHARERS, STREAMERS))
     for operation in (_O.READ, _O.DESCRIBE, _O.DELETE):
         yield f"group-READ-and-topic-{operation.name}", (*read_groups, _allow(ResourceType.TOPIC, ORDERS, operation))
     delete_groups = tuple(_allow(ResourceType.GROUP, name, _O.DELETE) for name in (READERS, SHARERS))

@@ -2,7 +2,7 @@
 
 The names: topics `orders`, `orders-doomed` and `other` exist, `orders-new` and `nothing` do not; grants by name speak
 of those that begin with `orders`. Of the groups, `readers` has offsets, `readers-shared` is a share
-group with start offsets, `strangers` does not exist.
+group with start offsets, `readers-streams` a streams group without members; `strangers` does not exist.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from ottla.wire.messages.registry import ApiKey, request_type
 ORDERS, DOOMED, OTHER, NEW, NOTHING = "orders", "orders-doomed", "other", "orders-new", "nothing"
 EXISTING = (ORDERS, DOOMED, OTHER)
 ASKED = (ORDERS, OTHER, NEW, NOTHING)
-READERS, SHARERS, STRANGERS = "readers", "readers-shared", "strangers"
+READERS, SHARERS, STREAMERS, STRANGERS = "readers", "readers-shared", "readers-streams", "strangers"
 AUTO = "orders-auto"
 NO_BROKER = 99
 """The id of no broker."""
@@ -42,6 +42,8 @@ class TargetServer(Protocol):
     def restore_share_offsets(self) -> None: ...
 
     def drop_auto_created(self) -> None: ...
+
+    def leave_streams_group(self) -> None: ...
 
 
 Values = dict[str, Any]

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from permission_requests import acl_filter
 from permission_row import AUTO, EXISTING, ORDERS, OTHER, READERS, SHARERS, Row, build, request_of
+from permission_streams_groups import joining
 
 from ottla.errors import ErrorCode
 from ottla.types import Uuid
@@ -25,6 +26,7 @@ from ottla.wire.messages.registry import (
 
 PASSWORDS: Final = {name: f"{name}-secret" for name in ("admin", "alice", "probe")}
 WITHIN_S: Final = 60
+CREATED_WITHIN_S: Final = 0.5
 CLOSED: Final = "the connection is closed"
 
 # Fields without a meaning for permissions that differ between servers or runs.
@@ -173,6 +175,8 @@ class Server:
         eventually(self._has_offsets)
         eventually(self._has_share_group)
         eventually(self._has_share_offsets)
+        eventually(self._has_streams_group)
+        self.leave_streams_group()
         eventually(lambda: not self._admin(ApiKey.INIT_PRODUCER_ID, 5, transactional_id=None).error_code)
 
     def close(self) -> None:
@@ -240,6 +244,23 @@ class Server:
         self._admin(ApiKey.DELETE_TOPICS, 6, topics=[{"name": AUTO}], timeout_ms=5000)
         eventually(lambda: AUTO not in self._learn_topics())
 
+    def leave_streams_group(self) -> None:
+        """Have a streams group, without members and without the internal topic of its topology."""
+        joins = joining(ORDERS)
+        if self._appears(AUTO):
+            self.drop_auto_created()
+        leaves = joins | {"member_epoch": -1, "topology": None}
+        eventually(lambda: not self._admin(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, **leaves).error_code)
+
+    def _appears(self, topic: str) -> bool:
+        """Return whether a topic exists, which a request may just have let the broker create, or not."""
+        deadline = time.monotonic() + CREATED_WITHIN_S
+        while topic not in self._learn_topics():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.01)
+        return True
+
     def _is_ready(self) -> bool:
         """Return whether there is a broker; a server that has just started to listen may close connections."""
         response = self._admin(ApiKey.METADATA, 12, topics=[])
@@ -267,6 +288,12 @@ class Server:
         topics = [{"topic_name": name, "partitions": partitions} for name in (ORDERS, OTHER)]
         made = self._admin(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, group_id=SHARERS, topics=topics)
         return not any(_error_codes(self._shown(made)))
+
+    def _has_streams_group(self) -> bool:
+        """Have a member join the streams group."""
+        joins = joining(ORDERS)
+        self._admin(ApiKey.FIND_COORDINATOR, 6, key_type=0, coordinator_keys=[joins["group_id"]])
+        return not self._admin(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, **joins).error_code
 
     def _learn_topics(self) -> dict[str, Uuid]:
         """Return the topics with leaders."""

@@ -69,6 +69,12 @@ _ALTERED = [{"topic_name": name, "partitions": [{"partition_index": 0, "start_of
 _DELETED = [{"topic_name": name} for name in _TOPICS]
 
 SHARE_GROUP_ROWS = (
+    *(
+        Row(
+            api_key=key, name="", values=always(group_id=READERS, topics=[{"topic_id": NO_SUCH_ID, "partitions": [{}]}])
+        )
+        for key in (_A(api_key) for api_key in range(83, 88))  # InitializeShareGroupState to ReadShareGroupStateSummary
+    ),
     Row(api_key=_A.SHARE_GROUP_HEARTBEAT, name="not a share group", values=_heartbeat(READERS, ORDERS)),
     Row(api_key=_A.SHARE_GROUP_HEARTBEAT, name="of one topic", values=_heartbeat(SHARERS, ORDERS)),
     Row(api_key=_A.SHARE_GROUP_HEARTBEAT, name="of two topics", values=_heartbeat(SHARERS, ORDERS, OTHER)),
