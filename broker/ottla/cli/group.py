@@ -22,6 +22,7 @@ from ottla.cli.output import (
     output_option,
     talk,
 )
+from ottla.cli.streams_groups import STREAMS, TASK_COLUMNS, internal_topics, show_streams, streams_fields, task_fields
 from ottla.errors import OttlaError
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def describe(*, names: tuple[str, ...], output: str, bootstrap: str, timeout_s: 
     """Describe groups: the member and the lag of each partition.
 
     Of a share group: the start offset and the lag of each partition. The start is the oldest record that the group may
-    still deliver; the lag leaves out records after it that were accepted or rejected.
+    still deliver; the lag leaves out records after it that were accepted or rejected. Of a streams group also the
+    epochs, the subtopologies with their topics, and the tasks of each member.
     """
 
     async def conversation(admin: "AdminClient") -> list[dict[str, Any]]:
@@ -93,13 +95,14 @@ def describe(*, names: tuple[str, ...], output: str, bootstrap: str, timeout_s: 
 @bootstrap_option
 @timeout_option
 def members(*, name: str, output: str, bootstrap: str, timeout_s: float) -> None:
-    """List a group's members and their partitions."""
+    """List a group's members and their partitions, of a streams group also their tasks."""
     (described,) = ask_brokers(bootstrap, timeout_s, lambda admin: _find(admin, (name,)))
     columns = [
         Column("MEMBER", "memberId"),
         Column("CLIENT", "clientId"),
         Column("HOST", "clientHost"),
         Column("PARTITIONS", "partitionCount"),
+        *(TASK_COLUMNS if described.type == STREAMS else ()),
         Column("INSTANCE", "groupInstanceId", wide=True),
         Column("ASSIGNMENT", "assignment", wide=True),
     ]
@@ -156,15 +159,21 @@ def reset(
     """Set the committed offsets of a group without members.
 
     Of a share group it sets the start offsets (AlterShareGroupOffsets): the group delivers each record from there on
-    again, also those that it has accepted or rejected, and none before.
+    again, also those that it has accepted or rejected, and none before. --all-topics of a streams group leaves out its
+    internal topics, which the records that it reads again fill again.
     """
     target = parse_target(to, shift, file, now_ms=time.time_ns() // 1_000_000)
     if (file is not None) + all_topics + bool(scope) != 1:
         raise click.UsageError("name the partitions: topics or TOPIC-N, --all-topics, or those of --file")
 
     async def plan(admin: "AdminClient") -> "tuple[bool, list[PlannedReset]]":
-        is_share = await _is_share(admin, name, is_new_share=share)
-        return is_share, await plan_reset(admin, name, scope, target, takes_all=all_topics, is_share=is_share)
+        described = (await admin.describe_groups((name,))).get(name)
+        is_share = share if described is None else described.type == SHARE
+        left_out = () if described is None else internal_topics(described)
+        planned = await plan_reset(
+            admin, name, scope, target, takes_all=all_topics, is_share=is_share, left_out=left_out
+        )
+        return is_share, planned
 
     is_share, planned = ask_brokers(bootstrap, timeout_s, plan)
     rows = [
@@ -195,24 +204,48 @@ def reset(
     talk(f"{len(planned)} offset(s) reset")
 
 
-@group.command(cls=ExampleCommand, examples=["ottla group delete audit", "ottla group delete old-1 old-2 --yes"])
+@group.command(
+    cls=ExampleCommand,
+    examples=[
+        "ottla group delete audit",
+        "ottla group delete old-1 old-2 --yes",
+        "ottla group delete wordcount --internal-topics             # of a Kafka Streams application",
+    ],
+)
 @click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@click.option(
+    "--internal-topics",
+    "with_topics",
+    is_flag=True,
+    help="Also the repartition and changelog topics of streams groups.",
+)
 @yes_option
 @dry_run_option
 @bootstrap_option
 @timeout_option
-def delete(*, names: tuple[str, ...], yes: bool, dry_run: bool, bootstrap: str, timeout_s: float) -> None:
+def delete(
+    *, names: tuple[str, ...], with_topics: bool, yes: bool, dry_run: bool, bootstrap: str, timeout_s: float
+) -> None:
     """Delete groups without members, and their offsets."""
 
-    async def check(admin: "AdminClient") -> None:
-        await _find(admin, names)
+    async def check(admin: "AdminClient") -> list[str]:
+        described = await _find(admin, names)
         await require_no_members(admin, names, "it can be deleted")
+        topics = [topic for each in described for topic in internal_topics(each)] if with_topics else []
+        return sorted(await admin.describe_topics(topics))
 
-    ask_brokers(bootstrap, timeout_s, check)
-    question = f"Delete {len(names)} group(s) with their offsets?"
-    if confirm_deletion([f"group {name}" for name in names], question, yes=yes, dry_run=dry_run):
-        ask_brokers(bootstrap, timeout_s, lambda admin: admin.delete_groups(names))
-        talk(f"{len(names)} group(s) deleted")
+    topics = ask_brokers(bootstrap, timeout_s, check)
+    objects = [*(f"group {name}" for name in names), *(f"topic {name}" for name in topics)]
+    question = f"Delete {len(names)} group(s) with their offsets{f', and {len(topics)} topic(s)' if topics else ''}?"
+    if confirm_deletion(objects, question, yes=yes, dry_run=dry_run):
+
+        async def delete_all(admin: "AdminClient") -> None:
+            await admin.delete_groups(names)
+            if topics:
+                await admin.delete_topics(topics)
+
+        ask_brokers(bootstrap, timeout_s, delete_all)
+        talk(f"{len(names)} group(s) deleted" + (f", {len(topics)} topic(s) deleted" if topics else ""))
 
 
 @group.command(
@@ -259,12 +292,6 @@ def delete_offsets(
         talk(f"{len(chosen)} offset(s) deleted")
 
 
-async def _is_share(admin: "AdminClient", name: str, *, is_new_share: bool = False) -> bool:
-    """Return whether the group is a share group; ``is_new_share`` if it does not exist."""
-    described = (await admin.describe_groups((name,))).get(name)
-    return is_new_share if described is None else described.type == SHARE
-
-
 async def _find(admin: "AdminClient", names: tuple[str, ...]) -> "list[GroupDescription]":
     described = await admin.describe_groups(names)
     missing = [name for name in names if name not in described]
@@ -281,6 +308,7 @@ def _member(member: "MemberDescription") -> dict[str, Any]:
         "clientHost": member.client_host.removeprefix("/"),
         "partitionCount": len(member.assignment),
         "assignment": [str(partition) for partition in member.assignment],
+        **task_fields(member),
     }
 
 
@@ -332,6 +360,7 @@ def _with_partitions(description: "GroupDescription", rows: list[dict[str, Any]]
         "members": len(description.members),
         "totalLag": sum(row["lag"] or 0 for row in rows),
         "partitions": rows,
+        **streams_fields(description),
     }
 
 
@@ -360,6 +389,15 @@ def _show(described: dict[str, Any], *, wide: bool) -> None:
             ("Coordinator", described["coordinator"]),
             ("Members", described["members"]),
             ("Total lag", described["totalLag"]),
+            *(
+                (title, described[key])
+                for title, key in (
+                    ("Group epoch", "groupEpoch"),
+                    ("Assignment epoch", "assignmentEpoch"),
+                    ("Topology epoch", "topologyEpoch"),
+                )
+                if key in described
+            ),
         ]
     )
     if described["partitions"]:
@@ -378,3 +416,5 @@ def _show(described: dict[str, Any], *, wide: bool) -> None:
             Column("MEMBER", "memberId", wide=True),
         ]
         emit_table(described["partitions"], columns, wide=wide)
+    if described["type"] == STREAMS:
+        show_streams(described, wide=wide)

@@ -8,7 +8,7 @@ Source: ConsumerGroupCommand.prepareOffsetsToReset of Apache Kafka 4.3.
 """
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -81,12 +81,19 @@ def _read_offsets(file: Path) -> "dict[TopicPartition, Offset]":
 
 
 async def plan_reset(
-    admin: "AdminClient", group_id: str, scope: Sequence[str], target: ResetTarget, *, takes_all: bool, is_share: bool
+    admin: "AdminClient",
+    group_id: str,
+    scope: Sequence[str],
+    target: ResetTarget,
+    *,
+    takes_all: bool,
+    is_share: bool,
+    left_out: Collection[str] = (),
 ) -> list[PlannedReset]:
     """Return the new offset of each partition in scope, sorted.
 
     The group need not exist: clients of a new group then start at these offsets. With ``takes_all`` the scope is every
-    partition with a committed offset, or a start offset of a share group.
+    partition with a committed offset, or a start offset of a share group, except for those of topics ``left_out``.
 
     Raises:
         NotFoundError: a partition does not exist, or the group has no committed offset.
@@ -98,7 +105,7 @@ async def plan_reset(
     if target.offsets is not None:
         where = choose_partitions([str(partition) for partition in target.offsets], known)
     elif takes_all:
-        where = sorted(partition for partition in committed if partition in known)
+        where = sorted(partition for partition in committed if partition in known and partition.topic not in left_out)
         if not where:
             raise NotFoundError(f"group {group_id} has no committed offsets; name topics instead of --all-topics")
     else:

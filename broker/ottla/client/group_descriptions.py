@@ -3,7 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from ottla.client.results import GroupDescription, MemberDescription
+from ottla.client.results import (
+    GroupDescription,
+    MemberDescription,
+    MemberTasks,
+    StreamsDescription,
+    SubtopologyDescription,
+)
 from ottla.types import Endpoint, TopicPartition
 from ottla.wire.messages.consumer_group_describe import Assignment as ConsumerAssignment
 from ottla.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
@@ -16,6 +22,7 @@ from ottla.wire.messages.share_group_describe import DescribedGroup as Described
 from ottla.wire.messages.share_group_describe import Member as ShareMember
 from ottla.wire.messages.streams_group_describe import DescribedGroup as DescribedStreamsGroup
 from ottla.wire.messages.streams_group_describe import Member as StreamsMember
+from ottla.wire.messages.streams_group_describe import TaskIds
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
@@ -107,7 +114,39 @@ def streams_group(group: DescribedStreamsGroup, coordinator: Endpoint) -> GroupD
             for topic in sources.get(task.subtopology_id, ())
             for partition in task.partitions
         ),
+        tasks_of=_member_tasks,
+        streams=StreamsDescription(
+            group_epoch=group.group_epoch,
+            assignment_epoch=group.assignment_epoch,
+            topology_epoch=None if group.topology is None else group.topology.epoch,
+            subtopologies=tuple(
+                SubtopologyDescription(
+                    subtopology_id=each.subtopology_id,
+                    source_topics=tuple(each.source_topics),
+                    repartition_source_topics=tuple(topic.name for topic in each.repartition_source_topics),
+                    repartition_sink_topics=tuple(each.repartition_sink_topics),
+                    changelog_topics=tuple(topic.name for topic in each.state_changelog_topics),
+                )
+                for each in subtopologies
+            ),
+        ),
     )
+
+
+def _member_tasks(member: StreamsMember) -> MemberTasks:
+    return MemberTasks(
+        member_epoch=member.member_epoch,
+        topology_epoch=member.topology_epoch,
+        process_id=member.process_id,
+        active=_task_ids(member.assignment.active_tasks),
+        standby=_task_ids(member.assignment.standby_tasks),
+        warmup=_task_ids(member.assignment.warmup_tasks),
+    )
+
+
+def _task_ids(tasks: Iterable[TaskIds]) -> tuple[str, ...]:
+    pairs = sorted((task.subtopology_id, partition) for task in tasks for partition in task.partitions)
+    return tuple(f"{subtopology_id}_{partition}" for subtopology_id, partition in pairs)
 
 
 def _flat(assignment: ConsumerAssignment | ShareAssignment) -> Iterator[TopicPartition]:
@@ -128,6 +167,8 @@ def _group(
     assignor: str,
     instance_id_of: Callable[[MemberT], str | None],
     assignment_of: Callable[[MemberT], Iterable[TopicPartition]],
+    tasks_of: Callable[[MemberT], MemberTasks] | None = None,
+    streams: StreamsDescription | None = None,
 ) -> GroupDescription:
     return GroupDescription(
         group_id=group.group_id,
@@ -143,7 +184,9 @@ def _group(
                 client_id=member.client_id,
                 client_host=member.client_host,
                 assignment=tuple(sorted(assignment_of(member))),
+                tasks=None if tasks_of is None else tasks_of(member),
             )
             for member in members
         ),
+        streams=streams,
     )

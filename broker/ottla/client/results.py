@@ -167,6 +167,41 @@ class MemberDescription:
     client_id: str
     client_host: str
     assignment: tuple[TopicPartition, ...] = ()
+    tasks: "MemberTasks | None" = None
+    """Of a member of a streams group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberTasks:
+    """The tasks of a streams group's member, sorted, as Kafka Streams writes them: ``0_1`` is partition 1 of 0."""
+
+    member_epoch: int
+    topology_epoch: int
+    process_id: str
+    active: tuple[str, ...]
+    standby: tuple[str, ...]
+    warmup: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubtopologyDescription:
+    """A part of a streams group's topology whose tasks need only their own partitions; topics by name."""
+
+    subtopology_id: str
+    source_topics: tuple[str, ...]
+    repartition_source_topics: tuple[str, ...]
+    repartition_sink_topics: tuple[str, ...]
+    changelog_topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsDescription:
+    """What only streams groups have; ``topology_epoch`` is None before the first member has sent a topology."""
+
+    group_epoch: int
+    assignment_epoch: int
+    topology_epoch: int | None
+    subtopologies: tuple[SubtopologyDescription, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +216,8 @@ class GroupDescription:
     assignor: str
     coordinator: Endpoint
     members: tuple[MemberDescription, ...]
+    streams: StreamsDescription | None = None
+    """Of a streams group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.client.admin import AdminClient
 from ottla.client.group_descriptions import parse_assignment
-from ottla.client.results import CommittedOffset, ShareOffset
+from ottla.client.results import CommittedOffset, MemberTasks, ShareOffset
 from ottla.errors import KafkaError
 from ottla.types import TopicPartition
 from ottla.wire.messages import share_group_describe, streams_group_describe
@@ -216,7 +216,13 @@ class TestGroups:
             streams_group_describe.TaskIds(subtopology_id="1", partitions=[2]),
         ]
         member = streams_group_describe.Member(
-            member_id="m", assignment=streams_group_describe.Assignment(active_tasks=active)
+            member_id="m",
+            member_epoch=4,
+            process_id="p",
+            assignment=streams_group_describe.Assignment(
+                active_tasks=active,
+                standby_tasks=[streams_group_describe.TaskIds(subtopology_id="1", partitions=[0])],
+            ),
         )
         broker.scripts[streams_group_describe.StreamsGroupDescribeRequest] = lambda _: (
             streams_group_describe.StreamsGroupDescribeResponse(
@@ -231,6 +237,11 @@ class TestGroups:
         group = call_admin(broker, lambda admin: admin.describe_groups(["g"]))["g"]
 
         assert (group.type, group.members[0].assignment) == ("streams", (T0, T1, TopicPartition("u", 2)))
+        assert group.members[0].tasks == MemberTasks(
+            member_epoch=4, topology_epoch=0, process_id="p", active=("0_0", "0_1", "1_2"), standby=("1_0",), warmup=()
+        )
+        assert group.streams is not None
+        assert [each.repartition_source_topics for each in group.streams.subtopologies] == [(), ("u",)]
 
     def test_partition_that_a_share_group_has_not_read_has_no_start_offset(self, broker: Any) -> None:
         serve_group(broker)
