@@ -7,7 +7,8 @@ advances the clock. With a topic's id Kafka's hash tables have the recorded orde
 
 To rewrite the responses with ours: OTTLA_SCENARIOS=rewrite. To record them from a Kafka that runs with
 group.initial.rebalance.delay.ms=500, group.min.session.timeout.ms=100, offsets.topic.num.partitions=4,
-transaction.partition.verification.enable=false and the topics t (3 partitions) and u (1): also
+transaction.partition.verification.enable=false, the settings of `CoordinatorDriver` for groups of other types (and
+minima below them), and the topics t (3 partitions) and u (1), but none that a scenario creates: also
 OTTLA_SCENARIOS_BOOTSTRAP=HOST:PORT, and OTTLA_SCENARIOS_CONFIG=KEY=VALUE for the files that have such a ``config``.
 """
 

@@ -44,6 +44,10 @@ class CoordinatorDriver:
             "share_heartbeat_interval_ms": 500,
             "share_assignment_interval_ms": 0,
             "share_initialize_retry_interval_ms": 1000,
+            "streams_session_timeout_ms": 2000,
+            "streams_heartbeat_interval_ms": 500,
+            "streams_assignment_interval_ms": 0,
+            "streams_initial_rebalance_delay_ms": 0,
             **options,
         }
         if "consumer_migration_policy" in options:

@@ -28,6 +28,7 @@ from ottla.wire.messages import (
     write_txn_markers,
 )
 from ottla.wire.messages.consumer_protocol import ConsumerProtocolAssignment
+from streams_requests import message_of, show_streams_beat, show_streams_describe
 
 
 def show(client: str, response: Any, names: Names) -> list[str]:
@@ -220,10 +221,6 @@ def show_topics(response: Any, names: Names) -> list[str]:
     return [" ".join(f"{topic.name} {code(topic.error_code)}" for topic in topics)]
 
 
-def message_of(response: Any) -> str:
-    return f" message={response.error_message!r}" if response.error_message else ""
-
-
 def show_share_beat(response: share_group_heartbeat.ShareGroupHeartbeatResponse, names: Names) -> list[str]:
     if response.error_code:
         return [f"{code(response.error_code)}{message_of(response)}"]
@@ -304,6 +301,8 @@ SHOW: dict[str, Callable[[Any, Names], list[str]]] = {
     "DescribeShareGroupOffsets": show_share_offsets,
     "AlterShareGroupOffsets": show_share_alter,
     "DeleteShareGroupOffsets": show_share_delete,
+    "StreamsGroupHeartbeat": show_streams_beat,
+    "StreamsGroupDescribe": show_streams_describe,
     "CreateTopics": show_create,
     "CreatePartitions": show_topics,
     "DeleteTopics": show_topics,

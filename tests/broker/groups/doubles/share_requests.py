@@ -12,6 +12,7 @@ from ottla.wire.messages import (
     share_group_describe,
     share_group_heartbeat,
 )
+from streams_requests import streams_beat, streams_describe
 
 
 def share_beat(command: Command, names: Names) -> tuple[Message, int]:
@@ -84,6 +85,8 @@ ALL_REQUESTS: dict[str, Callable[[Command, Names], tuple[Message, int]]] = {
     "share_offsets": share_offsets,
     "share_alter": share_alter,
     "share_delete": share_delete,
+    "streams_heartbeat": streams_beat,
+    "streams_describe": streams_describe,
 }
 
 
