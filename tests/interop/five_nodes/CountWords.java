@@ -1,8 +1,10 @@
 // A Kafka Streams program with exactly_once_v2: counts records by value, over a repartition topic, in a RocksDB store.
 //
-// Arguments: bootstrap servers, application id (also the prefix of its topics), state directory.
+// Arguments: bootstrap servers, application id (also the prefix of its topics), state directory, and settings in the form
+// key=value, an empty value for a setting that it shall not have. On SIGTERM it leaves its group.
 
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 import org.apache.kafka.common.serialization.Serdes;
@@ -29,6 +31,15 @@ public class CountWords {
         settings.put(StreamsConfig.topicPrefix("segment.ms"), "1000");
         settings.put(StreamsConfig.topicPrefix("min.cleanable.dirty.ratio"), "0.01");
 
+        for (String setting : Arrays.asList(args).subList(3, args.length)) {
+            String[] pair = setting.split("=", 2);
+            if (pair[1].isEmpty()) {
+                settings.remove(pair[0]);
+            } else {
+                settings.put(pair[0], pair[1]);
+            }
+        }
+
         StreamsBuilder builder = new StreamsBuilder();
         builder.stream(args[1] + "-in", Consumed.with(Serdes.String(), Serdes.String()))
             .groupBy((key, word) -> word, Grouped.with(Serdes.String(), Serdes.String()).withName("by-word"))
@@ -45,9 +56,9 @@ public class CountWords {
                 stopped.countDown();
             }
         });
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> streams.close(Duration.ofSeconds(10))));
         streams.start();
         stopped.await();
-        streams.close(Duration.ofSeconds(10));
         System.exit(1);
     }
 }
