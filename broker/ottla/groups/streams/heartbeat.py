@@ -14,7 +14,7 @@ from ottla.groups.log import GroupRecord
 from ottla.groups.modern.assignment import Target
 from ottla.groups.streams.group import StreamsGroup
 from ottla.groups.streams.groups import StreamsGroups
-from ottla.groups.streams.member import JOIN_EPOCH, NOT_SET, MemberState, StreamsMember
+from ottla.groups.streams.member import JOIN_EPOCH, NOT_SET, MemberState, MemberTasks, StreamsMember
 from ottla.groups.streams.reconciliation import Reconciliation
 from ottla.groups.streams.records import current_assignment_record, epoch_record, member_record, topology_record
 from ottla.groups.streams.state import is_transition
@@ -313,22 +313,41 @@ def _reconcile(
 def _response(
     groups: StreamsGroups, group: StreamsGroup, old: StreamsMember, new: StreamsMember, beat: Heartbeat
 ) -> StreamsGroupHeartbeatResponse:
-    """Return epoch and tasks."""
+    """Return epoch and tasks.
+
+    Kafka gives a member that is no new one only the tasks that have changed by this heartbeat: one that did not receive
+    the response to its last heartbeat never learns of its tasks. Here it does when it lists others, as Kafka's client
+    does after a failure.
+    """
     response = StreamsGroupHeartbeatResponse(
         member_id=new.member_id,
         member_epoch=new.member_epoch,
         heartbeat_interval_ms=groups.settings.heartbeat_interval_ms(group.group_id),
     )
-    if beat.is_join or old.assigned != new.assigned:
+    is_changed = beat.is_join or old.assigned != new.assigned
+    if is_changed or _has_other_tasks(beat.owned, new.assigned):
         assigned = new.assigned
         response.active_tasks = _task_ids({each: frozenset(epochs) for each, epochs in assigned.active.items()})
         response.standby_tasks = _task_ids(assigned.standby)
         response.warmup_tasks = _task_ids(assigned.warmup)
-        if new.user_endpoint is not None:
+        if is_changed and new.user_endpoint is not None:
             group.endpoint_epoch += 1
     if group.group_id in groups.groups:
         response.endpoint_information_epoch = group.endpoint_epoch
     return response
+
+
+def _has_other_tasks(owned: TaskAssignment | None, assigned: MemberTasks) -> bool:
+    """Return whether the member reports its tasks, and not those that it was assigned."""
+    return owned is not None and any(
+        reported.keys() != known.keys()
+        or any(partitions != frozenset(known[each]) for each, partitions in reported.items())
+        for reported, known in (
+            (owned.active, assigned.active),
+            (owned.standby, assigned.standby),
+            (owned.warmup, assigned.warmup),
+        )
+    )
 
 
 def _task_ids(tasks: Tasks) -> list[TaskIds]:
