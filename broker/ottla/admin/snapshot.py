@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from ottla.client_metrics.metrics import ClientMetricsSample, copy_pushed, sample_client_metrics
 from ottla.controller.metrics import ControllerMetrics
+from ottla.groups.metrics import GroupCounts
 from ottla.log.cleaner.log_cleaner import CleanerSample
 from ottla.log.metrics import LogDirectorySample, sample_cleaner
 from ottla.membership.broker_lifecycle import BrokerState
-from ottla.groups.metrics import GroupCounts
 from ottla.metadata.image import MetadataImage
 from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.tls import TlsSample, sample_tls

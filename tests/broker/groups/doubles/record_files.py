@@ -92,9 +92,11 @@ def record(file: Path, bootstrap: str, log_dir: str) -> None:
     file.write_text("\n\n".join([head, "\n".join(topics), commands, "\n".join(records)]) + "\n")
 
 
-def driver_with_topics(new_group_node: Callable[..., Any], file: Path) -> CoordinatorDriver:
+def driver_with_topics(
+    new_group_node: Callable[..., Any], file: Path, options: dict[str, int] | None = None
+) -> CoordinatorDriver:
     """Return a coordinator with the topics of the recorded Kafka."""
-    driver = CoordinatorDriver(new_group_node, {})
+    driver = CoordinatorDriver(new_group_node, options or {})
     for line in sections(file)[0]:
         name, _, topic_id = line.split()
         driver.set_topic_id(name, Uuid(bytes.fromhex(topic_id)))
