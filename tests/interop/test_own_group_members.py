@@ -68,7 +68,7 @@ def ottla(bootstrap: str, *arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
 
 
-@pytest.mark.parametrize("assignor", ["uniform", "range", None])
+@pytest.mark.parametrize("assignor", ["range", None])
 def test_members_share_the_partitions_and_read_each_record_once(
     bootstrap: str, topic: str, unique: Callable[[str], str], assignor: str | None
 ) -> None:
