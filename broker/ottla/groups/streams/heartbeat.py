@@ -64,11 +64,13 @@ class StreamsHeartbeatResult:
     Attributes:
         topics_to_create: internal topics that the broker must create, by name.
         needs_endpoints: whether the response is to have ``partitions_by_user_endpoint``, which takes longer.
+        configured: the topology that it was decided with; None when a member leaves.
     """
 
     response: StreamsGroupHeartbeatResponse
     topics_to_create: Mapping[str, CreatableTopic]
     needs_endpoints: bool = False
+    configured: ConfiguredTopology | None = None
 
 
 def leave(
@@ -126,6 +128,7 @@ def heartbeat(groups: StreamsGroups, beat: Heartbeat) -> CoordinatorResult[Group
         response,
         configured.internal_topics_to_create,
         needs_endpoints=group.endpoint_epoch != request.endpoint_information_epoch,
+        configured=configured,
     )
     return CoordinatorResult(records=records, response=result)
 

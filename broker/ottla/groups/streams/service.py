@@ -63,7 +63,7 @@ class StreamsGroupService:
         group = groups.groups.get(request.group_id)
         if group is not None and group.configured is None:
             # The record of a new group's topology has just been replayed.
-            group.configured = configured
+            group.configured = outcome.configured
         if outcome.needs_endpoints and group is not None:
             outcome.response.partitions_by_user_endpoint = yield from partitions_by_endpoint(group, groups.topics)
         response = written.value if written.is_complete else (yield written)
