@@ -46,16 +46,11 @@ class StreamsGroupService:
         """Let a member join, stay or leave; return the response when its records are committed."""
         try:
             _check(request)
-            topology = None if request.topology is None else topology_of_request(request.topology)
-            owned = yield from _owned_tasks(request)
-            configured = yield from self._configure(request.group_id, topology)
+            leaves = request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH)
+            beat = None if leaves else (yield from self._prepare(client, request))
             context = self._runtime.context_for(request.group_id)
             groups = context.shard.streams
-            if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
-                result = leave(groups, request)
-            else:
-                beat = Heartbeat(client=client, request=request, topology=topology, owned=owned, configured=configured)
-                result = heartbeat(groups, beat)
+            result = leave(groups, request) if beat is None else heartbeat(groups, beat)
         except KafkaError as error:
             return StreamsHeartbeatResult(error_response(error.code, error.message), {})
         outcome = result.response
@@ -68,6 +63,17 @@ class StreamsGroupService:
             outcome.response.partitions_by_user_endpoint = yield from partitions_by_endpoint(group, groups.topics)
         response = written.value if written.is_complete else (yield written)
         return StreamsHeartbeatResult(response, outcome.topics_to_create if response.error_code == 0 else {})
+
+    def _prepare(self, client: Client, request: StreamsGroupHeartbeatRequest) -> Steps[Heartbeat]:
+        """Do in slices what takes long of a heartbeat by which a member joins or stays.
+
+        Raises:
+            KafkaError: see `_owned_tasks`, `configure_topology`.
+        """
+        topology = None if request.topology is None else topology_of_request(request.topology)
+        owned = yield from _owned_tasks(request)
+        configured = yield from self._configure(request.group_id, topology)
+        return Heartbeat(client=client, request=request, topology=topology, owned=owned, configured=configured)
 
     def _configure(self, group_id: str, topology: Topology | None) -> Steps[ConfiguredTopology | None]:
         """Configure the topology that `heartbeat` is going to need, and hash its topics, in slices."""

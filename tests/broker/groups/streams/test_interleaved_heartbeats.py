@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from group_node import GroupNode
+from ottla.errors import ErrorCode
 from ottla.groups.client import Client
 from ottla.groups.config import GroupConfig
 from ottla.groups.streams.group import StreamsGroup
@@ -19,7 +20,7 @@ from ottla.wire.messages.streams_group_heartbeat import (
     Subtopology,
     Topology,
 )
-from topologies import subtopology
+from topologies import internal_topic, subtopology
 
 MANY = 300
 """Tasks for which the target is computed by a job."""
@@ -61,6 +62,17 @@ def group_of(node: GroupNode) -> StreamsGroup:
 def target_of(node: GroupNode, member_id: str) -> int:
     """Return the number of active tasks in a member's target assignment."""
     return sum(map(len, group_of(node).target[member_id].active.values()))
+
+
+def test_member_leaves_a_group_whose_topology_cannot_be_configured(node: GroupNode) -> None:
+    # No topic determines the number of partitions of r, which is found when the source topic exists.
+    loop = subtopology("1", repartition_sources=[internal_topic("r")], sinks=["r"])
+    joined = beat(node, "a", 0, subtopology(sources=["later"]), loop)
+    node.add_partitions("later", range(3))
+    assert beat(node, "a", joined.member_epoch).error_code == ErrorCode.STREAMS_INVALID_TOPOLOGY
+
+    assert beat(node, "a", -1).error_code == ErrorCode.NONE
+    assert group_of(node).is_empty
 
 
 def test_first_member_gets_the_tasks_of_topics_that_change_at_any_step_of_its_join(
