@@ -73,11 +73,11 @@ def target_for(
     if not is_due(groups.clock, group.assigned_at_ms, groups.settings.assignment_interval_ms(group_id)):
         statuses.append(_delayed("assignment interval"))
         return last
-    standbys = groups.settings.standby_replicas(group_id)
     if _is_large(len(group.members) + (new.member_id not in group.members), configured):
         # The job reads the members from the group, which has this one when the records are replayed.
-        groups.jobs.start(ASSIGNMENT_JOB, group_id, _assign_in_slices(groups, group_id, configured, standbys))
+        groups.jobs.start(ASSIGNMENT_JOB, group_id, _assign_in_slices(groups, group_id, configured))
         return last
+    standbys = groups.settings.standby_replicas(group_id)
     computed = _assign_in_place(
         groups, group, epoch, {**group.members, new.member_id: new}, configured, standbys, records
     )
@@ -93,10 +93,10 @@ def assign_delayed(groups: StreamsGroups, group_id: str, configured: ConfiguredT
     if group is None or group.is_empty or group.epoch <= group.assignment_epoch:
         return None
     configured = group.configured or configured
-    standbys = int(group.assignment_configs.get(STANDBY_REPLICAS, "0"))
     if _is_large(len(group.members), configured):
-        groups.jobs.start(ASSIGNMENT_JOB, group_id, _assign_in_slices(groups, group_id, configured, standbys))
+        groups.jobs.start(ASSIGNMENT_JOB, group_id, _assign_in_slices(groups, group_id, configured))
         return None
+    standbys = _standby_replicas(group)
     records: list[GroupRecord] = []
     _assign_in_place(groups, group, group.epoch, group.members, configured, standbys, records)
     return CoordinatorResult(records=records, response=None)
@@ -160,14 +160,24 @@ def _compute(
     return {member_id: computed.get(member_id, NO_TASKS) for member_id in members}
 
 
-def _assign_in_slices(groups: StreamsGroups, group_id: str, configured: ConfiguredTopology, standbys: int) -> GroupJob:
-    """Compute and write the target of a group that is too large for one heartbeat."""
-    # Members that come and go meanwhile have a newer epoch; they get their target by the next assignment.
+def _standby_replicas(group: StreamsGroup) -> int:
+    """Return the number of standby tasks that the group's epoch was incremented with."""
+    return int(group.assignment_configs.get(STANDBY_REPLICAS, "0"))
+
+
+def _assign_in_slices(groups: StreamsGroups, group_id: str, configured: ConfiguredTopology) -> GroupJob:
+    """Compute and write the target of a group that is too large for one heartbeat.
+
+    ``configured``: the topology that the job was started with, if no later heartbeat has configured it again.
+    """
+    # Members that come and go meanwhile have a newer epoch; they get their target by the next assignment. All else is
+    # that of the epoch which this one completes: heartbeats may have changed it since the job was started.
     group = groups.groups.get(group_id)
     if group is None:
         return
     epoch, started_ms = group.epoch, groups.clock.monotonic_ms()
-    members = dict(group.members)
+    members, standbys = dict(group.members), _standby_replicas(group)
+    configured = group.configured or configured
     yield None
     computed = yield from in_job(_compute(group, members, configured, standbys))
     yield from target_batches(

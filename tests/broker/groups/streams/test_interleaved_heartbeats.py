@@ -75,6 +75,19 @@ def test_member_leaves_a_group_whose_topology_cannot_be_configured(node: GroupNo
     assert group_of(node).is_empty
 
 
+def test_job_assigns_the_tasks_of_the_epoch_that_it_completes(node: GroupNode) -> None:
+    node.add_partitions("t", range(3, MANY))
+    joined = beat(node, "a")
+    node.add_partitions("t", range(MANY, MANY + 50))
+    beat(node, "a", joined.member_epoch)
+
+    node.advance(100)
+
+    group = group_of(node)
+    assert group.assignment_epoch == group.epoch
+    assert target_of(node, "a") == MANY + 50
+
+
 def test_first_member_gets_the_tasks_of_topics_that_change_at_any_step_of_its_join(
     new_group_node: Callable[..., Any],
 ) -> None:
