@@ -30,7 +30,10 @@ def partitions_by_endpoint(group: StreamsGroup, topics: ClusterTopics) -> Steps[
             computed = EndpointToPartitions(
                 user_endpoint=Endpoint(host=host, port=port), active_partitions=active, standby_partitions=standby
             )
-            known = group.endpoints[member.member_id] = EndpointOfMember(member, configured, computed)
+            known = EndpointOfMember(member, configured, computed)
+            if member.member_id in group.members:
+                # It may have left since the first step.
+                group.endpoints[member.member_id] = known
             yield None
         partitions.append(known.partitions)
     return partitions

@@ -106,3 +106,17 @@ def test_first_member_gets_the_tasks_of_topics_that_change_at_any_step_of_its_jo
 
         assert target_of(node, "a") == 5, f"they changed after {steps} steps"
     assert steps > 5
+
+
+def test_members_that_leave_while_endpoints_are_listed_leave_nothing_behind(node: GroupNode) -> None:
+    beat(node, "a")
+    beat(node, "b")
+    listing = begin(node, "a", group_of(node).members["a"].member_epoch)
+    group_of(node).endpoints.clear()
+    while "a" not in group_of(node).endpoints:
+        next(listing)
+    beat(node, "b", -1)
+
+    run_to_end(listing)
+
+    assert group_of(node).endpoints.keys() == {"a"}
