@@ -113,19 +113,22 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskAssignment]):
             return StreamsGroupState.RECONCILING
         return StreamsGroupState.STABLE
 
-    def is_active_anywhere(self, subtopology_id: str, partition: int) -> bool:
-        """Return whether a process runs the task, or has still to revoke it."""
-        return partition in self._active.get(subtopology_id, ())
+    # All partitions of a subtopology at once: a member may have thousands of tasks.
 
-    def has_task(self, process_id: str, subtopology_id: str, partition: int) -> bool:
-        """Return whether a process has the task in any role, or has still to revoke it."""
-        if self._active.get(subtopology_id, {}).get(partition) == process_id:
-            return True
-        return self.has_copy(process_id, subtopology_id, partition)
+    def active_anywhere(self, subtopology_id: str, partitions: frozenset[int]) -> frozenset[int]:
+        """Return the partitions whose task a process runs, or has still to revoke."""
+        return partitions & self._active.get(subtopology_id, {}).keys()
 
-    def has_copy(self, process_id: str, subtopology_id: str, partition: int) -> bool:
-        """Return whether a process has the task as a standby or for warm-up, or has still to revoke it."""
-        return process_id in self._copies.get(subtopology_id, {}).get(partition, ())
+    def with_task(self, process_id: str, subtopology_id: str, partitions: frozenset[int]) -> frozenset[int]:
+        """Return the partitions whose task a process has in any role, or has still to revoke."""
+        owners = self._active.get(subtopology_id, {})
+        active = (each for each in partitions & owners.keys() if owners[each] == process_id)
+        return self.with_copy(process_id, subtopology_id, partitions).union(active)
+
+    def with_copy(self, process_id: str, subtopology_id: str, partitions: frozenset[int]) -> frozenset[int]:
+        """Return the partitions whose task a process has as a standby or for warm-up, or has still to revoke."""
+        copies = self._copies.get(subtopology_id, {})
+        return frozenset(each for each in partitions & copies.keys() if process_id in copies[each])
 
     # Members
 

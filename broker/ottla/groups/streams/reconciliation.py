@@ -10,6 +10,7 @@ Source: CurrentAssignmentBuilder (package streams) of Apache Kafka 4.3; KIP-1071
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.streams.group import StreamsGroup
@@ -89,17 +90,14 @@ class Reconciliation:
         active = _difference(
             {subtopology_id: frozenset(partitions) for subtopology_id, partitions in epochs.items()},
             self.target.active,
-            lambda subtopology_id, partition: (
-                group.is_active_anywhere(subtopology_id, partition)
-                or group.has_copy(process_id, subtopology_id, partition)
+            lambda subtopology_id, partitions: (
+                group.active_anywhere(subtopology_id, partitions)
+                | group.with_copy(process_id, subtopology_id, partitions)
             ),
         )
-
-        def has_task(subtopology_id: str, partition: int) -> bool:
-            return group.has_task(process_id, subtopology_id, partition)
-
-        standby = _difference(member.assigned.standby, self.target.standby, has_task)
-        warmup = _difference(member.assigned.warmup, self.target.warmup, has_task)
+        with_task = partial(group.with_task, process_id)
+        standby = _difference(member.assigned.standby, self.target.standby, with_task)
+        warmup = _difference(member.assigned.warmup, self.target.warmup, with_task)
         kept = MemberTasks(_with_epochs(active.kept, epochs), standby.kept, warmup.kept)
         revoked = MemberTasks(_with_epochs(active.revoked, epochs), standby.revoked, warmup.revoked)
         if not revoked.is_empty and self._still_owns(revoked):
@@ -123,8 +121,10 @@ class Reconciliation:
         return tasks
 
 
-def _difference(current: Tasks, target: Tasks, is_unreleased: Callable[[str, int], bool]) -> _Difference:
-    """Compare the tasks of one role; ``is_unreleased`` returns whether a task must be waited for."""
+def _difference(
+    current: Tasks, target: Tasks, unreleased_of: Callable[[str, frozenset[int]], frozenset[int]]
+) -> _Difference:
+    """Compare the tasks of one role; ``unreleased_of`` returns those of a subtopology that must be waited for."""
     kept: dict[str, frozenset[int]] = {}
     revoked: dict[str, frozenset[int]] = {}
     added: dict[str, frozenset[int]] = {}
@@ -133,7 +133,7 @@ def _difference(current: Tasks, target: Tasks, is_unreleased: Callable[[str, int
         owned = current.get(subtopology_id, frozenset())
         wanted = target.get(subtopology_id, frozenset())
         missing = wanted - owned
-        free = frozenset(partition for partition in missing if not is_unreleased(subtopology_id, partition))
+        free = missing - unreleased_of(subtopology_id, missing)
         has_unreleased = has_unreleased or len(free) < len(missing)
         for partitions, tasks in ((owned & wanted, kept), (owned - wanted, revoked), (free, added)):
             if partitions:
