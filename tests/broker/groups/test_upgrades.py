@@ -25,6 +25,24 @@ def node(new_group_node: Callable[..., Any]) -> Any:
     return new_group_node(config=MIGRATING)
 
 
+def join_with_owned(node: Any, member: str, *partitions: int) -> Any:
+    """Send the JoinGroup of a cooperative member that reads partitions of topic t."""
+    owned = ConsumerProtocolSubscriptionTopicPartition(topic="t", partitions=list(partitions))
+    metadata = b"\0\1" + ConsumerProtocolSubscription(topics=["t"], owned_partitions=[owned]).encode(1)
+    return node.call(_join_request(member, metadata), 3)
+
+
+def _join_request(member: str, metadata: bytes) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=SESSION_MS,
+        rebalance_timeout_ms=20_000,
+        member_id=member,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
+    )
+
+
 def test_upgraded_group_is_loaded_as_it_was(node: Any) -> None:
     classic_group(node, (0, 1), (2,))
     beat(node, "c1")
@@ -84,17 +102,7 @@ def test_member_that_joins_without_the_protocol_of_the_last_generation_prevents_
 def test_cooperative_member_keeps_what_it_owns_when_its_group_has_lost_the_assignments(node: Any) -> None:
     (member,) = classic_group(node, (0, 1, 2))
     other = node.join()
-    owned = ConsumerProtocolSubscriptionTopicPartition(topic="t", partitions=[0, 1, 2])
-    metadata = b"\0\1" + ConsumerProtocolSubscription(topics=["t"], owned_partitions=[owned]).encode(1)
-    request = JoinGroupRequest(
-        group_id="g",
-        session_timeout_ms=SESSION_MS,
-        rebalance_timeout_ms=20_000,
-        member_id=member,
-        protocol_type="consumer",
-        protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
-    )
-    node.call(request, 3)
+    join_with_owned(node, member, 0, 1, 2)
     assert other.value.generation_id == 2
     node.join()
     assert node.describe().group_state == ClassicGroupState.PREPARING_REBALANCE
@@ -104,6 +112,41 @@ def test_cooperative_member_keeps_what_it_owns_when_its_group_has_lost_the_assig
     assert not joined.assignment.topic_partitions
     topic_id = node.metadata.topic_id("t")
     assert set(node.consumer_group().members[member].assigned[topic_id]) == {0, 1, 2}
+
+
+def test_cooperative_member_keeps_what_its_leader_is_taking_from_it(node: Any) -> None:
+    # It revokes the partition after its SyncGroup, and no other reads it before the next generation.
+    (member,) = classic_group(node, (0, 1, 2))
+    other = node.join()
+    join_with_owned(node, member, 0, 1, 2)
+    other_id = other.value.member_id
+    node.sync(other_id, 2)
+    node.sync(member, 2, {member: assignment(0, 1), other_id: assignment()})
+    assert node.describe().group_state == ClassicGroupState.STABLE
+
+    joined = beat(node, "c1")
+
+    assert not joined.assignment.topic_partitions
+    topic_id = node.metadata.topic_id("t")
+    assert set(node.consumer_group().members[member].assigned[topic_id]) == {0, 1, 2}
+    before = contents(node)
+    node.restart()
+    assert contents(node) == before
+
+
+def test_partition_that_two_members_say_they_own_stays_with_the_one_to_which_it_is_assigned(node: Any) -> None:
+    first, second = classic_group(node, (0,), (1, 2))
+    join_with_owned(node, first, 0, 1, 2)
+    node.join(member_id=second)
+    node.sync(second, 2)
+    node.sync(first, 2, {first: assignment(0), second: assignment(1)})
+
+    beat(node, "c1")
+
+    topic_id = node.metadata.topic_id("t")
+    group = node.consumer_group()
+    assert set(group.members[first].assigned[topic_id]) == {0, 2}
+    assert set(group.members[second].assigned[topic_id]) == {1}
 
 
 def test_assignment_to_a_deleted_topic_is_dropped(node: Any) -> None:

@@ -6,14 +6,13 @@ Kafka 4.3.
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from ottla.errors import ErrorCode, KafkaError, ProtocolError
 from ottla.groups.assignors.types import MemberAssignment
 from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.classic.member import ClassicMember
-from ottla.groups.classic.state import ClassicGroupState
 from ottla.groups.config import GroupConfig
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.member import ConsumerMember
@@ -88,19 +87,21 @@ def upgrade_in_steps(classic: ClassicGroup, config: GroupConfig, topics: Cluster
     source, protocol_name = _source_of(classic), classic.protocol_name
     group = ConsumerGroup(classic.group_id)
     group.epoch = group.assignment_epoch = classic.generation_id
-    # Those without an assignment are the last ones: what they claim must be free.
-    members = sorted(classic.members.values(), key=lambda member: not member.assignment)
-    is_rebalancing = classic.state is not ClassicGroupState.STABLE
-    for number, member in enumerate(members, 1):
+    claims: dict[str, ConsumerProtocolSubscription] = {}
+    for number, member in enumerate(list(classic.members.values()), 1):
         try:
             subscription = _subscription(member, protocol_name)
-            assigned = _assigned(group, member, topics)
-            if is_rebalancing and not assigned:
-                assigned = _claimed(group, subscription, topics)
-            _add(group, _converted(member, subscription, group.epoch, assigned))
+            _add(group, _converted(member, subscription, group.epoch, _assigned(group, member, topics)))
         except ProtocolError as error:
             log.warning("Group %s: the metadata of %s is malformed", quoted(group.group_id), quoted(member.member_id))
             raise _not_upgraded(group.group_id, "the embedded consumer protocol is malformed.") from error
+        if subscription.owned_partitions:
+            claims[member.member_id] = subscription
+        if number % ITEMS_PER_STEP == 0:
+            yield None
+    for number, (member_id, claim) in enumerate(claims.items(), 1):
+        if claimed := _claimed(group, claim, topics):
+            _put(group, _with_more(group.members[member_id], claimed))
         if number % ITEMS_PER_STEP == 0:
             yield None
     yield from topics.prepare(group.subscriptions.topics)
@@ -183,10 +184,10 @@ def _assigned(group: ConsumerGroup, member: ClassicMember, topics: ClusterTopics
 def _claimed(
     group: ConsumerGroup, subscription: ConsumerProtocolSubscription, topics: ClusterTopics
 ) -> MemberAssignment:
-    """Return what a member said that it owned when it joined, without what others own.
+    """Return what a member said that it owned when it joined, without what others have.
 
-    A rebalance that starts before the last one has ended drops the assignments, but cooperative members still read
-    their partitions. Kafka would give these to others.
+    Cooperative members still read it: a leader that moves a partition assigns it to none of them in one generation, and
+    a rebalance that starts before the last one has ended drops all assignments. Kafka would give these to others.
     """
     claimed: dict[Uuid, frozenset[int]] = {}
     for topic in subscription.owned_partitions:
@@ -197,13 +198,23 @@ def _claimed(
     return {topic_id: partitions for topic_id, partitions in claimed.items() if partitions}
 
 
+def _with_more(member: ConsumerMember, claimed: MemberAssignment) -> ConsumerMember:
+    assigned = {topic_id: dict(partitions) for topic_id, partitions in member.assigned.items()}
+    for topic_id, partitions in claimed.items():
+        assigned.setdefault(topic_id, {}).update(dict.fromkeys(sorted(partitions), member.member_epoch))
+    return replace(member, assigned=assigned)
+
+
 def _add(group: ConsumerGroup, member: ConsumerMember) -> None:
-    target = {topic_id: frozenset(partitions) for topic_id, partitions in member.assigned.items()}
-    if any(group.is_owned(topic_id, partition) for topic_id in target for partition in target[topic_id]):
+    if any(group.is_owned(topic_id, each) for topic_id, partitions in member.assigned.items() for each in partitions):
         # Whatever the leader meant by it: a partition of a consumer group has one owner.
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    _put(group, member)
+
+
+def _put(group: ConsumerGroup, member: ConsumerMember) -> None:
     group.put_member(member)
-    group.target[member.member_id] = target
+    group.target[member.member_id] = {topic_id: frozenset(each) for topic_id, each in member.assigned.items()}
 
 
 def _records(group: ConsumerGroup) -> Iterator[GroupRecord]:
