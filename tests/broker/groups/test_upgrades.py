@@ -226,6 +226,31 @@ def test_member_that_changes_to_the_consumer_protocol_needs_no_sync(node: Any) -
     assert member in node.consumer_group().members
 
 
+def test_member_that_joins_again_before_its_removal_is_committed_keeps_its_session(node: Any) -> None:
+    member = mixed_group(node)
+    beat(node, "c2")
+    node.log.is_held = True
+    for each in ("c1", "c2"):
+        node.call(ConsumerGroupHeartbeatRequest(group_id="g", member_id=each, member_epoch=-1), 1)
+    assert node.consumer_group() is None
+    returning = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="c1",
+        member_epoch=0,
+        rebalance_timeout_ms=5_000,
+        subscribed_topic_names=["t"],
+        topic_partitions=[],
+    )
+    node.call(returning, 1)
+    node.log.commit()
+    node.log.is_held = False
+    assert set(node.consumer_group().members) == {"c1", member}
+
+    node.advance(2_001)
+
+    assert node.consumer_group() is None, "its session is over"
+
+
 def test_malformed_or_endless_subscription_is_rejected(node: Any) -> None:
     beat(node, "c1")
     many = node.join(protocols={"range": [f"t{number}" for number in range(10_001)]})

@@ -267,9 +267,10 @@ class ConsumerGroups:
                 return self.downgrade(downgrade, LAST_MEMBER_GONE).with_response(response)
 
         def end_timers(error: ErrorCode) -> None:
+            # One may have joined again with its id, a group that has been converted twice since then as well.
+            current = self.groups.get(group.group_id)
             for member in members:
-                # One may have joined again with its id.
-                if error is ErrorCode.NONE and member.member_id not in group.members:
+                if error is ErrorCode.NONE and (current is None or member.member_id not in current.members):
                     self._cancel_timers(group.group_id, member.member_id)
 
         records = removal_records(group, members, self.topics)
