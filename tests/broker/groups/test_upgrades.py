@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from group_node import subscription
 from migrating_groups import MIGRATING, SESSION_MS, assignment, beat, classic_group, contents, mixed_group
 from ottla.errors import ErrorCode
 from ottla.groups.classic.state import ClassicGroupState
+from ottla.groups.log import decode
 from ottla.groups.migration.sizes import CONVERTED_IN_PLACE_MAX
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -16,6 +18,7 @@ from ottla.wire.messages.consumer_protocol import (
     ConsumerProtocolSubscription,
     ConsumerProtocolSubscriptionTopicPartition,
 )
+from ottla.wire.messages.group_log import GroupMetadataKey
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 
 
@@ -30,6 +33,11 @@ def join_with_owned(node: Any, member: str, *partitions: int) -> Any:
     owned = ConsumerProtocolSubscriptionTopicPartition(topic="t", partitions=list(partitions))
     metadata = b"\0\1" + ConsumerProtocolSubscription(topics=["t"], owned_partitions=[owned]).encode(1)
     return node.call(_join_request(member, metadata), 3)
+
+
+def reserve_member_id(node: Any) -> Any:
+    """Send the JoinGroup of a new member, which receives its id; return the response."""
+    return node.call(_join_request("", subscription("t")), 4)
 
 
 def _join_request(member: str, metadata: bytes) -> JoinGroupRequest:
@@ -147,6 +155,24 @@ def test_partition_that_two_members_say_they_own_stays_with_the_one_to_which_it_
     group = node.consumer_group()
     assert set(group.members[first].assigned[topic_id]) == {0, 2}
     assert set(group.members[second].assigned[topic_id]) == {1}
+
+
+def test_group_whose_members_have_all_left_in_a_rebalance_is_upgraded_too(node: Any) -> None:
+    (member,) = classic_group(node, (0, 1, 2))
+    reserve_member_id(node)
+    node.join(protocols={"range": ["t", "u"]}, member_id=member)
+    node.leave(member)
+    assert node.describe().group_state == ClassicGroupState.PREPARING_REBALANCE
+
+    beat(node, "c1")
+
+    before = contents(node)
+    of_classic_group = [
+        each for each in node.log.records() if isinstance(decode(each.key, each.value).key, GroupMetadataKey)
+    ]
+    assert of_classic_group[-1].value is None, "the classic group would be back when the consumer group is deleted"
+    node.restart()
+    assert contents(node) == before
 
 
 def test_assignment_to_a_deleted_topic_is_dropped(node: Any) -> None:

@@ -133,7 +133,7 @@ def heartbeat(
     )
     if beat.is_join or beat.is_full or updated.assigned != member.assigned:
         response.assignment = _assignment(updated)
-    if group.group_id in groups.groups or group.is_empty:
+    if not converted:
         return CoordinatorResult(records=records, response=response)
     return CoordinatorResult(
         records=[*converted, *records], response=response, apply=lambda: groups.apply_upgrade(group, records)
