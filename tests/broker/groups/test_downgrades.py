@@ -177,6 +177,19 @@ def test_large_group_is_downgraded_by_a_job(node: Any) -> None:
     assert len(node.describe().members) == count
 
 
+def test_group_of_members_with_many_topics_is_downgraded_by_a_job(node: Any) -> None:
+    topics = [f"topic-{number}" for number in range(1_000)]
+    members = classic_group(node, (), (), protocols={"range": topics})
+    beat(node, "c1")
+
+    beat(node, "c1", -1)
+
+    assert node.consumer_group().classic_count == 2
+    node.advance(100)
+    assert node.describe().group_state == ClassicGroupState.PREPARING_REBALANCE
+    assert {each.member_id for each in node.describe().members} == set(members)
+
+
 def test_consumer_that_joins_before_a_large_group_is_downgraded_prevents_it(node: Any) -> None:
     classic_group(node, *[()] * (CONVERTED_IN_PLACE_MAX + 1))
     beat(node, "c1")

@@ -200,6 +200,22 @@ def test_large_classic_group_is_converted_by_what_was_prepared(node: Any) -> Non
     assert contents(node) == before
 
 
+def test_members_with_many_topics_are_converted_one_at_a_time(node: Any) -> None:
+    topics = [f"topic-{number}" for number in range(1_000)]
+    members = classic_group(node, *[()] * 4, protocols={"range": topics})
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="c1", member_epoch=0, rebalance_timeout_ms=5_000, subscribed_topic_names=["t"]
+    )
+
+    steps = sum(1 for _ in node.groups.prepare_consumer_heartbeat(request))
+
+    assert steps > 2 * len(members), "each member is read in one step, and its records are encoded in another"
+    assert beat(node, "c1").error_code == ErrorCode.NONE
+    before = contents(node)
+    node.restart()
+    assert contents(node) == before
+
+
 def test_large_classic_group_that_changes_while_it_is_converted_is_converted_later(node: Any) -> None:
     members = classic_group(node, *[()] * (CONVERTED_IN_PLACE_MAX + 1))
     request = ConsumerGroupHeartbeatRequest(

@@ -21,7 +21,7 @@ from ottla.groups.consumer.settings import ConsumerGroupSettings
 from ottla.groups.consumer.state import ConsumerGroupState
 from ottla.groups.log import GroupRecord
 from ottla.groups.migration.downgrade import Downgrade, downgrade_in_steps, ends_with_members
-from ottla.groups.migration.sizes import CONVERTED_IN_PLACE_MAX
+from ottla.groups.migration.sizes import fits_in_place, size_of_consumer
 from ottla.groups.modern.jobs import GroupJob, GroupJobs, in_job
 from ottla.groups.modern.timers import RemovalTimers
 from ottla.groups.modern.topics import ClusterTopics
@@ -261,7 +261,7 @@ class ConsumerGroups:
         if not members:
             return CoordinatorResult(response=response)
         if ends_with_members(group, members, self.settings.config):
-            if len(group.members) > CONVERTED_IN_PLACE_MAX:
+            if not fits_in_place(map(size_of_consumer, group.members.values())):
                 self.downgrade_in_slices(group.group_id)
             elif (downgrade := self._downgrade_without(group, members)) is not None:
                 return self.downgrade(downgrade, LAST_MEMBER_GONE).with_response(response)

@@ -31,7 +31,7 @@ from ottla.groups.consumer.regex_resolution import (
 )
 from ottla.groups.consumer.target import target_for
 from ottla.groups.log import GroupRecord, group_metadata_record
-from ottla.groups.migration.sizes import CONVERTED_IN_PLACE_MAX
+from ottla.groups.migration.sizes import fits_in_place, size_of_classic
 from ottla.groups.migration.upgrade import Upgrade, upgrade_in_steps
 from ottla.purgatory.steps import run_to_end
 from ottla.quoting import quoted
@@ -200,7 +200,7 @@ def _upgrade(groups: ConsumerGroups, classic: ClassicGroup, prepared: PreparedUp
         raise prepared
     if prepared is not None and prepared.is_of(classic):
         return prepared
-    if len(classic.members) > CONVERTED_IN_PLACE_MAX:
+    if not fits_in_place(map(size_of_classic, classic.members.values())):
         # It has changed meanwhile. The member tries again.
         raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return run_to_end(upgrade_in_steps(classic, groups.settings.config, groups.topics))

@@ -20,7 +20,7 @@ from ottla.groups.consumer.reconciliation import OwnedPartitions
 from ottla.groups.consumer.regex_resolution import MayDescribe
 from ottla.groups.consumer.settings import ConsumerGroupSettings
 from ottla.groups.log import GroupRecord
-from ottla.groups.migration.sizes import CONVERTED_IN_PLACE_MAX
+from ottla.groups.migration.sizes import fits_in_place, size_of_classic
 from ottla.groups.migration.upgrade import upgrade_in_steps
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
@@ -61,7 +61,11 @@ class ConsumerGroupService:
             names = chain(names, group.subscriptions.topics)
         yield from groups.topics.prepare(names)
         classic = groups.classic.groups.get(request.group_id)
-        if request.member_epoch != JOIN_EPOCH or classic is None or len(classic.members) <= CONVERTED_IN_PLACE_MAX:
+        if (
+            request.member_epoch != JOIN_EPOCH
+            or classic is None
+            or fits_in_place(map(size_of_classic, classic.members.values()))
+        ):
             return None
         try:
             return (yield from upgrade_in_steps(classic, groups.settings.config, groups.topics))

@@ -20,9 +20,9 @@ from ottla.groups.consumer.member import ConsumerMember
 from ottla.groups.consumer.records import group_tombstones
 from ottla.groups.log import GroupRecord
 from ottla.groups.migration.consumer_protocol import encode_assignment, version_of
-from ottla.groups.migration.sizes import encoded_in_steps
+from ottla.groups.migration.sizes import encoded_in_steps, portions, size_of_consumer
 from ottla.groups.modern.topics import ClusterTopics
-from ottla.purgatory.steps import ITEMS_PER_STEP, Steps
+from ottla.purgatory.steps import Steps
 from ottla.quoting import quoted
 from ottla.types import Uuid
 from ottla.wire.messages.join_group import JoinGroupRequestProtocol
@@ -87,27 +87,28 @@ def downgrade_in_steps(
     classic.state_timestamp_ms = wall_ms
     classic.generation_id = group.epoch
     owned: dict[str, Mapping[Uuid, Collection[int]]] = {}
-    for number, member in enumerate(members, 1):
-        classic.add(_converted(member))
-        owned[member.member_id] = _owned(member)
-        if number % ITEMS_PER_STEP == 0:
-            yield None
+    for portion in portions(members, size_of_consumer):
+        for member in portion:
+            classic.add(_converted(member))
+            owned[member.member_id] = _owned(member)
+        yield None
     if not classic.has_common_protocol:
         log.warning("Group %s does not become a classic group: no common protocol", quoted(group.group_id))
         return None
     name = classic.protocol_name = classic.select_protocol()
     yield None
     subscribed: set[str] = set()
-    for number, each in enumerate(classic.members.values(), 1):
-        metadata = each.metadata(name)
+    for portion in portions(members, size_of_consumer):
         try:
-            subscribed |= subscribed_topics([metadata])
-            each.assignment = encode_assignment(owned[each.member_id], version_of(metadata), topics)
+            for member in portion:
+                metadata = classic.members[member.member_id].metadata(name)
+                subscribed |= subscribed_topics([metadata])
+                assignment = encode_assignment(owned[member.member_id], version_of(metadata), topics)
+                classic.members[member.member_id].assignment = assignment
         except ProtocolError as error:
             log.warning("Group %s does not become a classic group: %s", quoted(group.group_id), error)
             return None
-        if number % ITEMS_PER_STEP == 0:
-            yield None
+        yield None
     classic.subscribed_topics = frozenset(subscribed)
     tombstones = yield from encoded_in_steps(group_tombstones(group, renamed))
     assignments = {each.member_id: each.assignment for each in classic.members.values()}

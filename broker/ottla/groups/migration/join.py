@@ -24,7 +24,7 @@ from ottla.groups.log import GroupRecord
 from ottla.groups.migration.consumer_protocol import decode_subscription
 from ottla.groups.migration.downgrade import downgrade_in_steps, ends_with_replacement
 from ottla.groups.migration.policy import MigrationPolicy
-from ottla.groups.migration.sizes import CONVERTED_IN_PLACE_MAX
+from ottla.groups.migration.sizes import fits_in_place, size_of_consumer
 from ottla.groups.migration.upgrade import classic_metadata
 from ottla.groups.modern.assignment import Target
 from ottla.groups.modern.topics import ClusterTopics
@@ -84,7 +84,7 @@ def join_consumer_group(groups: ConsumerGroups, group: ConsumerGroup, joining: J
     owned = _owned(subscription, groups.topics)
     replaced = group.static_member(request.group_instance_id)
     if replaced is not None and ends_with_replacement(group, replaced, groups.settings.config):
-        if len(group.members) > CONVERTED_IN_PLACE_MAX:
+        if not fits_in_place(map(size_of_consumer, group.members.values())):
             groups.downgrade_in_slices(group.group_id)
         else:
             result = _downgrade(groups, group, replaced, updated, epoch, owned, records, is_changed=is_changed)

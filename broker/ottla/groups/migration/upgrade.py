@@ -25,9 +25,9 @@ from ottla.groups.consumer.records import (
 )
 from ottla.groups.log import GroupRecord, group_metadata_record
 from ottla.groups.migration.consumer_protocol import decode_assignment, decode_subscription
-from ottla.groups.migration.sizes import encoded_in_steps
+from ottla.groups.migration.sizes import encoded_in_steps, portions, size_of_classic
 from ottla.groups.modern.topics import ClusterTopics
-from ottla.purgatory.steps import ITEMS_PER_STEP, Steps
+from ottla.purgatory.steps import Steps
 from ottla.quoting import quoted
 from ottla.types import Uuid
 from ottla.wire.messages.consumer_protocol import ConsumerProtocolSubscription
@@ -88,22 +88,16 @@ def upgrade_in_steps(classic: ClassicGroup, config: GroupConfig, topics: Cluster
     group = ConsumerGroup(classic.group_id)
     group.epoch = group.assignment_epoch = classic.generation_id
     claims: dict[str, ConsumerProtocolSubscription] = {}
-    for number, member in enumerate(list(classic.members.values()), 1):
-        try:
-            subscription = _subscription(member, protocol_name)
-            _add(group, _converted(member, subscription, group.epoch, _assigned(group, member, topics)))
-        except ProtocolError as error:
-            log.warning("Group %s: the metadata of %s is malformed", quoted(group.group_id), quoted(member.member_id))
-            raise _not_upgraded(group.group_id, "the embedded consumer protocol is malformed.") from error
-        if subscription.owned_partitions:
-            claims[member.member_id] = subscription
-        if number % ITEMS_PER_STEP == 0:
-            yield None
-    for number, (member_id, claim) in enumerate(claims.items(), 1):
+    for portion in portions(list(classic.members.values()), size_of_classic):
+        for member in portion:
+            subscription = _add_converted(group, member, protocol_name, topics)
+            if subscription.owned_partitions:
+                claims[member.member_id] = subscription
+        yield None
+    for member_id, claim in claims.items():
         if claimed := _claimed(group, claim, topics):
             _put(group, _with_more(group.members[member_id], claimed))
-        if number % ITEMS_PER_STEP == 0:
-            yield None
+        yield None
     yield from topics.prepare(group.subscriptions.topics)
     group.metadata_hash = topics.hash_of(group.subscriptions.topics)
     return Upgrade(group, (yield from encoded_in_steps(_records(group))), source)
@@ -126,6 +120,19 @@ def _not_upgraded(group_id: str, reason: str) -> KafkaError:
     return KafkaError(
         ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {group_id} to consumer group because {reason}"
     )
+
+
+def _add_converted(
+    group: ConsumerGroup, member: ClassicMember, protocol_name: str | None, topics: ClusterTopics
+) -> ConsumerProtocolSubscription:
+    """Add a classic member with what it is assigned; return its subscription."""
+    try:
+        subscription = _subscription(member, protocol_name)
+        _add(group, _converted(member, subscription, group.epoch, _assigned(group, member, topics)))
+    except ProtocolError as error:
+        log.warning("Group %s: the metadata of %s is malformed", quoted(group.group_id), quoted(member.member_id))
+        raise _not_upgraded(group.group_id, "the embedded consumer protocol is malformed.") from error
+    return subscription
 
 
 def _subscription(member: ClassicMember, protocol_name: str | None) -> ConsumerProtocolSubscription:
