@@ -10,6 +10,12 @@ from ottla.handlers.topic_creation_errors import ERRORS_MAX, TopicCreationErrors
 from ottla.simulator.world.single_node import RunningNode, World
 from ottla.wire.acl_codes import Operation, PatternType, PermissionType, ResourceType
 from ottla.wire.codec import Message
+from ottla.wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntityData,
+    AlterClientQuotasRequestEntryData,
+    OpData,
+)
 from ottla.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -224,6 +230,27 @@ def test_topic_is_not_requested_again_while_its_error_is_kept(world: World) -> N
     heartbeat(node, sent)
     node.run(100)
     assert is_kept()
+
+
+def test_internal_topics_count_for_the_clients_quota(world: World) -> None:
+    node = start(world, "t")
+    limit = AlterClientQuotasRequestEntryData(
+        entity=[AlterClientQuotasRequestEntityData(entity_type="client-id", entity_name="test")],
+        ops=[OpData(key="controller_mutation_rate", value=1.0)],
+    )
+    ask(node, AlterClientQuotasRequest(entries=[limit]), 1)
+    node.run(100)
+    many = CreatableTopic(name="many", num_partitions=20, replication_factor=1)
+    ask(node, CreateTopicsRequest(topics=[many], timeout_ms=1_000), 7)
+
+    heartbeat(node, topology("t"))
+    node.run(100)
+    detail = internal_topic_detail(heartbeat(node, topology("t")))
+
+    assert detail is not None
+    assert "; Creation failed: " in detail
+    assert f"{REPARTITION} (THROTTLING_QUOTA_EXCEEDED)" in detail
+    assert node.node.services.metadata.partition_count(REPARTITION) is None
 
 
 def test_client_without_create_is_given_the_names_of_the_topics(world: World) -> None:
