@@ -43,7 +43,11 @@ class StreamsGroupService:
         self._runtime = runtime
 
     def heartbeat(self, client: Client, request: StreamsGroupHeartbeatRequest) -> Steps[StreamsHeartbeatResult]:
-        """Let a member join, stay or leave; return the response when its records are committed."""
+        """Let a member join, stay or leave; return the response when its records are committed.
+
+        Without records it is NOT_COORDINATOR where another node may have become the coordinator unnoticed: the member
+        may have been removed there, and others may have its tasks. JVM Kafka responds with them.
+        """
         try:
             _check(request)
             leaves = request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH)
@@ -51,6 +55,8 @@ class StreamsGroupService:
             context = self._runtime.context_for(request.group_id)
             groups = context.shard.streams
             result = leave(groups, request) if beat is None else heartbeat(groups, beat)
+            if not result.records:
+                context.require_confirmed_leadership()
         except KafkaError as error:
             return StreamsHeartbeatResult(error_response(error.code, error.message), {})
         outcome = result.response

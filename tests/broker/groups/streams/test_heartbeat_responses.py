@@ -1,10 +1,11 @@
-"""A member of a streams group that got no response sends its heartbeat again: it must learn of its tasks by that."""
+"""Responses to heartbeats of streams groups: tasks, also after a response was lost; coordinators that were replaced."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from ottla.errors import ErrorCode
 from ottla.groups.client import Client
 from ottla.groups.config import GroupConfig
 from ottla.purgatory.steps import run_to_end
@@ -84,3 +85,26 @@ def test_member_that_sends_its_previous_epoch_receives_its_tasks(beat: Beat) -> 
 
 def test_heartbeat_that_lists_no_tasks_gets_none(beat: Beat) -> None:
     assert active_tasks(beat("a", 2)) is None
+
+
+def test_coordinator_that_may_have_been_replaced_rejects_heartbeats_that_change_nothing(node: Any, beat: Beat) -> None:
+    """It would confirm members that the next coordinator has removed, and return tasks that others have by then."""
+    beat("a", 2, [0, 1])
+    beat("b", 3)
+    node.log.is_confirmed = False
+
+    assert beat("a", 3).error_code == ErrorCode.NOT_COORDINATOR
+    response = beat("b")
+    assert (response.error_code, response.active_tasks) == (ErrorCode.NOT_COORDINATOR, None)
+
+    node.log.is_confirmed = True
+    assert beat("a", 3).error_code == ErrorCode.NONE
+    assert active_tasks(beat("b")) == [2]
+
+
+def test_heartbeat_with_records_needs_no_confirmation_but_their_commit(node: Any, beat: Beat) -> None:
+    node.log.is_confirmed = False
+
+    response = beat("a", 2, [0, 1])
+
+    assert (response.error_code, response.member_epoch) == (ErrorCode.NONE, 3)
