@@ -14,28 +14,18 @@ from ottla.client.consumer_membership import ConsumerMembership
 from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerResult
 from ottla.simulator.clients.client_host import ClientHost
-from ottla.simulator.clients.group_client import REMOVED_CODES, GroupClient
-from ottla.simulator.clients.requests import offset_commit_request
+from ottla.simulator.clients.committing_member import CommittingMember
+from ottla.simulator.clients.group_client import REMOVED_CODES
 from ottla.simulator.invariants.consumer_group_invariants import ConsumerGroupInvariants
 from ottla.simulator.invariants.group_invariants import GroupInvariants
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from ottla.wire.messages.offset_commit import OffsetCommitResponse
-from ottla.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-)
 
 REBALANCE_TIMEOUT_MS: Final = 60_000
 """Above the session timeout: a member is removed because of its session, which the invariants know."""
-HEARTBEAT_INTERVAL_MS: Final = 300
-_MISCHIEF_ONE_IN: Final = 60
-_PAUSE_MS_MAX: Final = 12_000
 
 
-class ConsumerGroupMember(GroupClient):
-    """See the module. Each round trip ends in the next: find, then heartbeats, offsets of what it takes, commits."""
+class ConsumerGroupMember(CommittingMember):
+    """See the module."""
 
     def __init__(
         self,
@@ -46,12 +36,9 @@ class ConsumerGroupMember(GroupClient):
         group: str,
         topic: str,
     ) -> None:
-        super().__init__(host, name, group, topic)
+        super().__init__(host, offsets, name, group, topic)
         self._invariants = invariants
-        self._offsets = offsets
-        self._incarnation = 0
         self._is_subscribed = True
-        self._is_faulty = True
         self._membership = self._new_membership()
         self._last_heartbeat = ConsumerGroupHeartbeatRequest()
 
@@ -76,6 +63,14 @@ class ConsumerGroupMember(GroupClient):
         self._is_faulty = False
         self._is_subscribed = True
         self._membership.subscribe(self._subscription)
+
+    @property
+    def member_id(self) -> str:
+        return self._membership.member_id
+
+    @property
+    def epoch(self) -> int:
+        return self._membership.epoch
 
     @property
     def is_settled(self) -> bool:
@@ -105,18 +100,14 @@ class ConsumerGroupMember(GroupClient):
         request = self._last_heartbeat = self._membership.next_heartbeat()
         listed = request.topic_partitions
         owned = None if listed is None else {partition for topic in listed for partition in topic.partitions}
-        self._invariants.on_heartbeat_sent(self.group, self._membership.member_id, owned)
+        self._invariants.on_heartbeat_sent(self.group, self.member_id, owned)
         self._ask(request)
 
     def _on_response(self, response: PeerResult) -> None:
         if isinstance(response, ConsumerGroupHeartbeatResponse):
             self._on_heartbeat(response)
-        elif isinstance(response, OffsetFetchResponse):
-            self._on_offsets(response)
-        elif isinstance(response, OffsetCommitResponse):
-            self._on_committed(response)
         else:
-            self._run_later(self._find)
+            super()._on_response(response)
 
     def _on_heartbeat(self, response: ConsumerGroupHeartbeatResponse) -> None:
         code = response.error_code
@@ -127,20 +118,12 @@ class ConsumerGroupMember(GroupClient):
         if code != ErrorCode.NONE:
             self._run_later(self._find)
             return
-        self._invariants.on_heartbeat_succeeded(self.group, self._membership.member_id)
+        self._invariants.on_heartbeat_succeeded(self.group, self.member_id)
         self._membership.on_response(self._last_heartbeat, response)
         if self._membership.must_reconcile:
             self._reconcile()
         else:
             self._go_on()
-
-    def _go_on(self) -> None:
-        if self._is_faulty and self._host.random.randrange(_MISCHIEF_ONE_IN) == 0:
-            self._do_something_unusual()
-        elif self.owned and self._host.random.randrange(2):
-            self._commit()
-        else:
-            self._run_later(self._beat, HEARTBEAT_INTERVAL_MS)
 
     def _reconcile(self) -> None:
         """Give up what is not assigned any more, and take the rest with the group's offsets."""
@@ -149,7 +132,7 @@ class ConsumerGroupMember(GroupClient):
             del self.owned[partition]
         taken = sorted(assigned - self.owned.keys())
         for partition in taken:
-            self._invariants.on_assigned(self.group, self._membership.epoch, partition, self._membership.member_id)
+            self._invariants.on_assigned(self.group, self.epoch, partition, self.member_id)
         if taken:
             self._fetch_offsets(taken)
         else:
@@ -165,15 +148,14 @@ class ConsumerGroupMember(GroupClient):
         self._go_on()
 
     def _release_all(self) -> None:
-        self._invariants.on_released(self.group, self._membership.member_id)
+        self._invariants.on_released(self.group, self.member_id)
         self.owned = {}
         self._membership.on_fenced()
 
     def _do_something_unusual(self) -> None:
         match self._host.random.randrange(4):
             case 0:
-                # Its session expires meanwhile, and it does not know.
-                self._run_later(self._beat, self._host.random.randrange(_PAUSE_MS_MAX))
+                self._pause()
             case 1:
                 self._is_subscribed = not self._is_subscribed
                 self._membership.subscribe(self._subscription)
@@ -190,49 +172,3 @@ class ConsumerGroupMember(GroupClient):
         self._release_all()
         assert self._coordinator is not None, "it has sent heartbeats"
         self._send(self._coordinator, request, self.name, lambda _: self._run_later(self._find))
-
-    # --- offsets
-
-    def _fetch_offsets(self, partitions: list[int]) -> None:
-        topic = OffsetFetchRequestTopics(name=self.topic, topic_id=self._topic_id(), partition_indexes=partitions)
-        group = OffsetFetchRequestGroup(
-            group_id=self.group,
-            member_id=self._membership.member_id,
-            member_epoch=self._membership.epoch,
-            topics=[topic],
-        )
-        self._ask(OffsetFetchRequest(groups=[group]))
-
-    def _on_offsets(self, response: OffsetFetchResponse) -> None:
-        group = response.groups[0]
-        partitions = [each for topic in group.topics for each in topic.partitions]
-        if group.error_code or any(each.error_code for each in partitions):
-            # The next heartbeat does not list what it could not start to read, and its response makes it try again.
-            self._run_later(self._beat)
-            return
-        for each in partitions:
-            self._offsets.on_fetched(self.group, each.partition_index, each.committed_offset)
-            self.owned[each.partition_index] = max(each.committed_offset, 0) + 1
-        self._own()
-
-    def _commit(self) -> None:
-        self._ask(
-            offset_commit_request(
-                self.group,
-                self.topic,
-                self.owned,
-                topic_id=self._topic_id(),
-                epoch=self._membership.epoch,
-                member_id=self._membership.member_id,
-            )
-        )
-
-    def _on_committed(self, response: OffsetCommitResponse) -> None:
-        for each in response.topics[0].partitions:
-            if each.error_code == ErrorCode.NONE:
-                self._offsets.on_committed(
-                    self.group, self._membership.epoch, each.partition_index, self.owned[each.partition_index]
-                )
-                self.owned[each.partition_index] += 1
-        # A stale epoch is corrected by the next heartbeat.
-        self._run_later(self._beat, HEARTBEAT_INTERVAL_MS)

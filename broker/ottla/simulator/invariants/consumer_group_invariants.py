@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ottla.ports import Clock
+from ottla.simulator.invariants.group_invariants import may_groups_have_lost_records
 from ottla.simulator.invariants.ledger import InvariantViolation
 from ottla.simulator.invariants.state_observer import StateObserver
-from ottla.types import CONSUMER_OFFSETS_TOPIC
 
 SESSION_TIMEOUT_MS = 6_000
 """``group.consumer.session.timeout.ms`` of the nodes."""
@@ -87,6 +87,4 @@ class ConsumerGroupInvariants:
 
     @property
     def _is_excused(self) -> bool:
-        """Whether the records of the groups may have lost something."""
-        ledgers = self._state_observer.ledger.partitions()
-        return any(ledger.is_excused for ledger in ledgers if ledger.key.topic == CONSUMER_OFFSETS_TOPIC)
+        return may_groups_have_lost_records(self._state_observer)

@@ -5,6 +5,12 @@ from ottla.simulator.invariants.state_observer import StateObserver
 from ottla.types import CONSUMER_OFFSETS_TOPIC, Offset
 
 
+def may_groups_have_lost_records(state_observer: StateObserver) -> bool:
+    """Return whether the partitions with offsets, and with the records of groups, may have lost something."""
+    ledgers = state_observer.ledger.partitions()
+    return any(ledger.is_excused for ledger in ledgers if ledger.key.topic == CONSUMER_OFFSETS_TOPIC)
+
+
 class GroupInvariants:
     """Called by the members; each method raises `InvariantViolation`."""
 
@@ -41,6 +47,4 @@ class GroupInvariants:
 
     @property
     def _is_excused(self) -> bool:
-        """Whether the offsets' own partitions may have lost something."""
-        ledgers = self._state_observer.ledger.partitions()
-        return any(ledger.is_excused for ledger in ledgers if ledger.key.topic == CONSUMER_OFFSETS_TOPIC)
+        return may_groups_have_lost_records(self._state_observer)
