@@ -5,6 +5,7 @@ the state observer or to the group invariants, which check it.
 
 Terms: a *client host* is a host with connections, metadata and timers that its clients share; a *target* is a partition
 and the endpoint of its leader. A *copier* is a read-process-write client: its output is copies of its input.
+A *streams process* has members of a streams group as its threads.
 
 Invariants:
 

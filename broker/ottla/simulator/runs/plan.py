@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from ottla.simulator.invariants.consumer_group_invariants import SESSION_TIMEOUT_MS
 from ottla.simulator.invariants.permission_invariants import OVERRIDES
 from ottla.simulator.invariants.share_group_invariants import LOCK_DURATION_MS
+from ottla.simulator.invariants.streams_group_invariants import SESSION_TIMEOUT_MS as STREAMS_SESSION_TIMEOUT_MS
 from ottla.simulator.world.random_source import SeededRandom
 
 
@@ -65,6 +66,8 @@ class Plan:
     """Whether the members of that group change their protocol now and then, and the group with them."""
     share_group_members: int = 0
     """Members of a share group (KIP-932), which share the records of the first topic."""
+    streams_group_processes: tuple[int, ...] = ()
+    """Members in each process of a streams group (KIP-1071), which process the first topic."""
     overrides: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -110,11 +113,13 @@ is one more from which compaction removes records, transactions run beside them,
 records."""
 _CONSUMER_GROUP = 12
 """As above: a group of the consumer protocol."""
-_MIGRATING_GROUP = 8
-"""As above: a group of members that change between the classic and the consumer protocol."""
 _SHARE_GROUP = 4
 """As above: a share group."""
-_FSYNCED = (_SYNCED_NODES, _COPIES, _CONSUMER_GROUP, _MIGRATING_GROUP, _SHARE_GROUP)
+_STREAMS_GROUP, _MIGRATING_GROUP = 8, 24
+"""What seeds leave when divided by 32: a streams group, or a group of members that change between the classic and the
+consumer protocol."""
+_STREAMS_PROCESSES = ((2, 1), (1, 1, 1), (2, 2))
+_FSYNCED = (_SYNCED_NODES, _COPIES, _CONSUMER_GROUP, _SHARE_GROUP, _STREAMS_GROUP % 16)
 _SHORT_LOCKS = {
     "group.share.min.session.timeout.ms": "6000",
     "group.share.session.timeout.ms": "6000",
@@ -128,6 +133,15 @@ _SHORT_SESSIONS = {
     "group.consumer.session.timeout.ms": str(SESSION_TIMEOUT_MS),
     "group.consumer.min.heartbeat.interval.ms": "300",
     "group.consumer.heartbeat.interval.ms": "300",
+}
+_SHORT_STREAMS_SESSIONS = {
+    "group.streams.min.session.timeout.ms": str(STREAMS_SESSION_TIMEOUT_MS),
+    "group.streams.session.timeout.ms": str(STREAMS_SESSION_TIMEOUT_MS),
+    "group.streams.min.heartbeat.interval.ms": "300",
+    "group.streams.heartbeat.interval.ms": "300",
+    "group.streams.assignment.interval.ms": "300",
+    "group.streams.initial.rebalance.delay.ms": "500",
+    "group.streams.num.standby.replicas": "1",
 }
 COMPACTED = {"cleanup.policy": "compact,delete", "segment.ms": "500", "min.cleanable.dirty.ratio": "0.0"}
 """Every record has a key of its own: segments are rewritten and merged all the time, and no record may be missing."""
@@ -174,30 +188,32 @@ def draw_plan(seed: int) -> Plan:
         transaction_versions=_TRANSACTION_VERSIONS[seed // 16 % 6] if seed % 16 == _COPIES else (2,),
         denies=denies,
         consumer_group_members=_consumer_group_members(seed),
-        has_migrating_members=seed % 16 == _MIGRATING_GROUP,
+        has_migrating_members=seed % 32 == _MIGRATING_GROUP,
         share_group_members=2 + seed // 16 % 3 if seed % 16 == _SHARE_GROUP else 0,
+        streams_group_processes=_STREAMS_PROCESSES[seed // 16 % 3] if seed % 32 == _STREAMS_GROUP else (),
         overrides={
             **_draw_overrides(random, brokers),
             **(OVERRIDES if denies else {}),
             # Lost data would excuse the offsets, the copies and the decisions about both in most runs.
             **(ACKS_FSYNC if seed % 16 in _FSYNCED else {}),
-            **(_SHORT_SESSIONS if seed % 16 in (_CONSUMER_GROUP, _MIGRATING_GROUP) else {}),
+            **(_SHORT_SESSIONS if seed % 16 == _CONSUMER_GROUP or seed % 32 == _MIGRATING_GROUP else {}),
             **(_SHORT_LOCKS if seed % 16 == _SHARE_GROUP else {}),
+            **(_SHORT_STREAMS_SESSIONS if seed % 32 == _STREAMS_GROUP else {}),
             **(_EAGER_CLEANER if seed % 16 in (_COMPACTED_TOPICS, _KEYED_TOPIC) else {}),
         },
     )
 
 
 def _consumer_group_members(seed: int) -> int:
-    if seed % 16 == _MIGRATING_GROUP:
+    if seed % 32 == _MIGRATING_GROUP:
         # Of many members, some are always of the other protocol, and the group is never converted.
-        return 2 + seed // 16 % 2
+        return 2 + seed // 32 % 2
     return 2 + seed // 16 % 3 if seed % 16 == _CONSUMER_GROUP else 0
 
 
 def _pause_ms_min(seed: int) -> int:
     # A group that rarely has a coordinator is rarely converted.
-    return 5_000 if seed % 16 == _MIGRATING_GROUP else 0
+    return 5_000 if seed % 32 == _MIGRATING_GROUP else 0
 
 
 def _transactions(brokers: int) -> TopicPlan:

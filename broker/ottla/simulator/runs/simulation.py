@@ -32,6 +32,7 @@ from ottla.simulator.invariants.transaction_invariants import LastStableOffset
 from ottla.simulator.runs.consumer_group_workload import ConsumerGroupWorkload
 from ottla.simulator.runs.plan import COMPACTED, KEYED_DELETE_RETENTION_MS, Plan, TopicPlan, draw_plan
 from ottla.simulator.runs.share_group_workload import ShareGroupWorkload
+from ottla.simulator.runs.streams_group_workload import StreamsGroupWorkload
 from ottla.simulator.runs.trace import Trace
 from ottla.simulator.runs.transactional_workload import TransactionalWorkload
 from ottla.simulator.world.clock import HostClock
@@ -149,6 +150,7 @@ class Simulation:
             self._make_keyed_users(self.plan.keyed)
         self.consumer_group = ConsumerGroupWorkload(self.cluster, self.state_observer, self._groups, self.plan)
         self.share_group = ShareGroupWorkload(self.cluster, self.state_observer, self.plan)
+        self.streams_group = StreamsGroupWorkload(self.cluster, self.state_observer, self._groups, self.plan)
         self.transactional = TransactionalWorkload(self.cluster, self.state_observer, self._groups, self.plan)
 
     def _make_keyed_users(self, topic: TopicPlan) -> None:
@@ -259,6 +261,7 @@ class Simulation:
             member.start()
         self.consumer_group.start()
         self.share_group.start()
+        self.streams_group.start()
         self.transactional.start()
         self._change_transaction_version(milliseconds)
         if self._is_faulty:
@@ -376,11 +379,13 @@ class Simulation:
             reader.finish()
         self.consumer_group.finish()
         self.share_group.finish()
+        self.streams_group.finish()
         self._until("every producer is rid of what it had", self._are_producers_done, RECOVERY_LIMIT_MS)
         self._until("every consumer has read all", self._are_consumers_done, RECOVERY_LIMIT_MS)
         self._until("every group member takes part", self._are_members_settled, RECOVERY_LIMIT_MS)
         self._until("every partition has one consumer", self.consumer_group.is_settled, RECOVERY_LIMIT_MS)
         self._until("the share group has finished every record", self.share_group.is_settled, RECOVERY_LIMIT_MS)
+        self._until("every task has its owners", self.streams_group.is_settled, RECOVERY_LIMIT_MS)
         if self.plan.transactions is not None:
             transactional = self.transactional
             self._until("every transaction has ended", transactional.are_transactions_done, RECOVERY_LIMIT_MS)
