@@ -6,6 +6,7 @@ import catalog
 import consumer_group_mutations
 import offset_mutations
 import share_group_mutations
+import streams_group_mutations
 import transaction_mutations
 from hunting import hunt
 
@@ -24,3 +25,4 @@ def test_there_are_enough_mutations() -> None:
     assert len(of_offsets) >= 9
     assert sum(each.apply.__module__ == consumer_group_mutations.__name__ for each in catalog.MUTATIONS) >= 7
     assert sum(each.apply.__module__ == share_group_mutations.__name__ for each in catalog.MUTATIONS) >= 4
+    assert sum(each.apply.__module__ == streams_group_mutations.__name__ for each in catalog.MUTATIONS) >= 9
