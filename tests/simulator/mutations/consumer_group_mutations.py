@@ -31,7 +31,7 @@ def _end_sessions_early(set_attribute: SetAttribute) -> None:
     set_attribute(ConsumerGroupSettings, "session_timeout_ms", lambda self, group_id: 2_000)
 
 
-IN_MIGRATING_GROUPS: dict[str, int] = {"seeds_from": 8, "seeds_step": 16, "seeds_max": 136}
+IN_MIGRATING_GROUPS: dict[str, int] = {"seeds_from": 24, "seeds_step": 32, "seeds_max": 280}
 """The seeds whose runs have a group of members that change their protocol."""
 
 

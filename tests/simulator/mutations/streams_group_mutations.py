@@ -13,7 +13,7 @@ from ottla.groups.streams.settings import StreamsGroupSettings
 from ottla.groups.streams.tasks import NO_TASKS
 from ottla.purgatory.steps import Steps
 
-IN_STREAMS_GROUPS: dict[str, int] = {"seeds_from": 8, "seeds_step": 16, "seeds_max": 104}
+IN_STREAMS_GROUPS: dict[str, int] = {"seeds_from": 8, "seeds_step": 32, "seeds_max": 200}
 """The seeds whose runs have a streams group."""
 
 
