@@ -181,10 +181,10 @@ def test_copartitioned_repartition_topic_gets_the_partitions_of_the_source_topic
         ),
         pytest.param(
             topology_message(*(subtopology(str(number), sources=["a"]) for number in range(6))),
-            {"a": 10_000},
+            {"a": 2_000},
             StreamsStatus.INCORRECTLY_PARTITIONED_TOPICS,
-            "The subtopologies have 60000 tasks in all for the partitions of their source topics; a streams group has "
-            "50000 at most.",
+            "The subtopologies have 12000 tasks in all for the partitions of their source topics; a streams group has "
+            "10000 at most.",
             id="too-many-tasks",
         ),
     ],
@@ -202,7 +202,7 @@ def test_topology_with_a_problem_has_no_tasks(
 def test_most_tasks_are_accepted() -> None:
     message = topology_message(*(subtopology(str(number), sources=["a"]) for number in range(5)))
 
-    assert sum(task_counts(configured(message, {"a": 10_000})).values()) == TASKS_MAX
+    assert sum(task_counts(configured(message, {"a": 2_000})).values()) == TASKS_MAX
 
 
 LOOPS = (
