@@ -12,9 +12,8 @@ from ottla.groups.classic.group import NO_MEMBER_ID, ClassicGroup
 from ottla.groups.classic.rebalance import Rebalancer
 from ottla.groups.classic.state import ClassicGroupState
 from ottla.groups.config import GroupConfig
-from ottla.groups.consumer.commit_check import CheckPartition, any_partition
 from ottla.groups.log import GroupRecord, offset_commit_record
-from ottla.groups.offsets.member_check import EpochGroup, check_commit
+from ottla.groups.offsets.member_check import CheckPartition, EpochGroup, any_partition, check_commit
 from ottla.wire.messages.group_log import OffsetCommitValue
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,

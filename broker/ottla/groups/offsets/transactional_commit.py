@@ -10,11 +10,10 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.classic.group import NO_MEMBER_ID
 from ottla.groups.classic.rebalance import Rebalancer
 from ottla.groups.config import GroupConfig
-from ottla.groups.consumer.commit_check import CheckPartition, any_partition
 from ottla.groups.log import GroupRecord, offset_commit_record
 from ottla.groups.modern.topics import ClusterTopics
 from ottla.groups.offsets.commit import is_metadata_too_large, offset_commit_value
-from ottla.groups.offsets.member_check import EpochGroup, check_commit
+from ottla.groups.offsets.member_check import CheckPartition, EpochGroup, any_partition, check_commit
 from ottla.ports import Clock
 from ottla.types import ZERO_UUID, Uuid
 from ottla.wire.messages.txn_offset_commit import (
