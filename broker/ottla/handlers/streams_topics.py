@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from ottla.errors import ErrorCode
+from ottla.groups.streams.topics.configured import StreamsStatus
 from ottla.handlers.api import RequestContext
 from ottla.handlers.auto_create import create_streams_internal_topics
 from ottla.metadata.topic_name import invalid_topic_name_reason
@@ -22,8 +23,7 @@ from ottla.wire.messages.streams_group_heartbeat import Status, StreamsGroupHear
 
 Subtopology: TypeAlias = "streams_group_heartbeat.Subtopology | streams_group_describe.Subtopology"
 
-_MISSING_INTERNAL_TOPICS: Final = 3
-"""``status_code`` of a group whose internal topics do not exist."""
+_MISSING_INTERNAL_TOPICS: Final = int(StreamsStatus.MISSING_INTERNAL_TOPICS)
 _NAMES_LISTED_MAX: Final = 20
 """So that a message fits a string of the protocol, which Kafka's might not."""
 _ERRORS_LISTED_MAX: Final = 3
