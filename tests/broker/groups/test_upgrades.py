@@ -8,6 +8,7 @@ import pytest
 from group_node import subscription
 from migrating_groups import MIGRATING, SESSION_MS, assignment, beat, classic_group, contents, mixed_group
 from ottla.errors import ErrorCode
+from ottla.groups.classic.service import PROTOCOLS_MAX
 from ottla.groups.classic.state import ClassicGroupState
 from ottla.groups.log import decode
 from ottla.groups.migration.sizes import CONVERTED_IN_PLACE_MAX
@@ -299,6 +300,17 @@ def test_malformed_or_endless_subscription_is_rejected(node: Any) -> None:
 
     assert many.value.error_code == ErrorCode.INVALID_REQUEST
     assert set(node.consumer_group().members) == {"c1"}
+
+
+def test_member_with_endless_protocols_is_rejected_by_groups_of_both_protocols(node: Any) -> None:
+    permitted = {f"p{number}": ["t"] for number in range(PROTOCOLS_MAX)}
+    endless = {**permitted, "range": ["t"]}
+
+    assert node.join(protocols=endless).value.error_code == ErrorCode.INVALID_REQUEST
+    beat(node, "c1")
+    assert node.join(protocols=endless).value.error_code == ErrorCode.INVALID_REQUEST
+    assert set(node.consumer_group().members) == {"c1"}
+    assert node.join(protocols=permitted).value.error_code == ErrorCode.NONE
 
 
 def test_join_that_cannot_be_written_leaves_the_group_as_it_was(node: Any) -> None:
