@@ -35,12 +35,12 @@ IN_MIGRATING_GROUPS: dict[str, int] = {"seeds_from": 24, "seeds_step": 32, "seed
 """The seeds whose runs have a group of members that change their protocol."""
 
 
-@mutation("a converted group has nothing of its classic members' assignments", **IN_MIGRATING_GROUPS)
+@mutation("a converted group has nothing of its classic members' assignments", known_seed=56, **IN_MIGRATING_GROUPS)
 def _convert_without_assignments(set_attribute: SetAttribute) -> None:
     set_attribute(upgrade, "_assigned", lambda group, member, topics: {})
 
 
-@mutation("a classic member gets its target at once", **IN_MIGRATING_GROUPS)
+@mutation("a classic member gets its target at once", known_seed=120, **IN_MIGRATING_GROUPS)
 def _sync_target(set_attribute: SetAttribute) -> None:
     encode = members.encode_assignment
 
@@ -56,12 +56,12 @@ def _sync_target(set_attribute: SetAttribute) -> None:
     set_attribute(service, "sync_with_consumer_group", sync_target)
 
 
-@mutation("a classic member keeps a partition that it has to give up", **IN_MIGRATING_GROUPS)
+@mutation("a classic member keeps a partition that it has to give up", known_seed=120, **IN_MIGRATING_GROUPS)
 def _never_join_again(set_attribute: SetAttribute) -> None:
     set_attribute(members, "_must_join_again", lambda group, member: False)
 
 
-@mutation("a downgraded group has nothing of its members' partitions", **IN_MIGRATING_GROUPS)
+@mutation("a downgraded group has nothing of its members' partitions", known_seed=56, **IN_MIGRATING_GROUPS)
 def _downgrade_to_targets(set_attribute: SetAttribute) -> None:
     set_attribute(downgrade, "_owned", lambda member: {})
 

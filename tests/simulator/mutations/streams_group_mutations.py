@@ -19,13 +19,13 @@ IN_STREAMS_GROUPS: dict[str, int] = {"seeds_from": 8, "seeds_step": 32, "seeds_m
 
 @mutation("an active task is assigned while another process has it", known_seed=40, **IN_STREAMS_GROUPS)
 def _assign_active_tasks(set_attribute: SetAttribute) -> None:
-    set_attribute(StreamsGroup, "is_active_anywhere", lambda self, subtopology_id, partition: False)
+    set_attribute(StreamsGroup, "active_anywhere", lambda self, subtopology_id, partitions: frozenset())
 
 
-@mutation("a task is assigned to a process that has a copy of it", known_seed=24, **IN_STREAMS_GROUPS)
+@mutation("a task is assigned to a process that has a copy of it", known_seed=40, **IN_STREAMS_GROUPS)
 def _ignore_copies(set_attribute: SetAttribute) -> None:
-    set_attribute(StreamsGroup, "has_copy", lambda self, process_id, subtopology_id, partition: False)
-    set_attribute(StreamsGroup, "has_task", lambda self, process_id, subtopology_id, partition: False)
+    for name in ("with_copy", "with_task"):
+        set_attribute(StreamsGroup, name, lambda self, process_id, subtopology_id, partitions: frozenset())
 
 
 @mutation("a task counts as revoked before the member reports it", known_seed=40, **IN_STREAMS_GROUPS)
@@ -59,7 +59,7 @@ def _wait_for_ever(set_attribute: SetAttribute) -> None:
     set_attribute(StreamsGroups, "await_revocation", lambda self, group_id, member: None)
 
 
-@mutation("a new coordinator of a streams group starts no sessions", known_seed=24, **IN_STREAMS_GROUPS)
+@mutation("a new coordinator of a streams group starts no sessions", known_seed=40, **IN_STREAMS_GROUPS)
 def _start_no_sessions(set_attribute: SetAttribute) -> None:
     set_attribute(StreamsGroups, "start", lambda self: None)
 
