@@ -120,3 +120,15 @@ def test_members_that_leave_while_endpoints_are_listed_leave_nothing_behind(node
     run_to_end(listing)
 
     assert group_of(node).endpoints.keys() == {"a"}
+
+
+def test_topology_is_configured_in_slices_again_when_topics_change(new_group_node: Callable[..., Any]) -> None:
+    subtopologies = [subtopology(str(number), sources=["t"]) for number in range(400)]
+    steps = sum(1 for _ in begin(new_group_node(), "a", 0, *subtopologies))
+    node = new_group_node()
+    joining = begin(node, "a", 0, *subtopologies)
+    for _ in range(steps // 2):
+        next(joining)
+    node.add_partitions("t", range(3, 5))
+
+    assert sum(1 for _ in joining) > steps * 3 // 4
