@@ -95,8 +95,8 @@ class GroupCoordinatorShard:
 
     def on_unloaded(self) -> None:
         self.rebalancer.stop()
-        self.shares.jobs.stop()
-        self.streams.jobs.stop()
+        for kind in (self.consumers, self.shares, self.streams):
+            kind.jobs.stop()
 
     def describe_contents(self) -> str:
         kinds: tuple[Sized, ...] = (
