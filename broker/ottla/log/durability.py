@@ -39,6 +39,7 @@ class Durability:
         "_epochs",
         "_first_unflushed_ms",
         "_generation",
+        "_has_unsynced_name",
         "_is_blank",
         "_is_flushing",
         "_sealed",
@@ -80,6 +81,7 @@ class Durability:
         self._first_unflushed_ms = LONG_MAX
         # Never written to: a lost one would be created again with the same contents.
         self._is_blank = is_blank
+        self._has_unsynced_name = False
         self._is_flushing = False
         self._generation = 0
         self._sealed: list[Segment] = []
@@ -106,6 +108,17 @@ class Durability:
     def is_snapshot_synced(self, offset: Offset) -> bool:
         """Return whether the producers' snapshot at ``offset``, if one was written, is on stable storage."""
         return offset not in self._unsynced_snapshots
+
+    def replace(self, replaced: "Durability") -> None:
+        """Confirm what ``replaced`` does until the new name of this log's directory is synced too, with its next sync.
+
+        Before that a power cut may take the name: the log of that name is then the replaced one again, in another log
+        directory.
+        """
+        self._generation += 1
+        self._has_unsynced_name = True
+        self.recovery_point = min(self.recovery_point, replaced.recovery_point)
+        self.demanded_offset = replaced.demanded_offset
 
     def on_files_changed(self) -> None:
         """Register that files were created, renamed or truncated."""
@@ -200,6 +213,7 @@ class Durability:
             or self._epochs.change_count != self._synced_epochs
             or bool(self._sealed)
             or bool(self._unsynced_snapshots)
+            or self._has_unsynced_name
         )
 
     def _prepare(self) -> "Sync":
@@ -207,7 +221,8 @@ class Durability:
         segments = self._segments
         sealed = [segment for segment in self._sealed if segments.floor(segment.base_offset) is segment]
         snapshots = self._unsynced_snapshots
-        sync = Sync(self.directory, [], self._changes, self._epochs.change_count, self._sealed, snapshots)
+        has_name = self._has_unsynced_name
+        sync = Sync(self.directory, [], self._changes, self._epochs.change_count, self._sealed, snapshots, has_name)
         for segment in dict.fromkeys([*sealed, *segments.starting_with(self.recovery_point)]):
             is_active = segment is segments.active and segment not in sealed
             sync.files.extend(segment.files_to_sync(with_indexes=not is_active))
@@ -224,6 +239,8 @@ class Durability:
                 if self._disk.exists(metadata):
                     sync.files.append(self._disk.open(metadata, read_only=True))
                 sync.files.append(self._disk.open(self.directory, read_only=True))
+            if has_name:
+                sync.files.append(self._disk.open(self.directory.rpartition("/")[0], read_only=True))
         except OSError as error:
             raise disk_error(f"cannot open {self.directory} to sync it", error) from error
         return sync
@@ -233,10 +250,11 @@ class Durability:
         self._synced_epochs = max(self._synced_epochs, sync.epochs)
         self._sealed = [segment for segment in self._sealed if segment not in sync.sealed]
         self._unsynced_snapshots = tuple(each for each in self._unsynced_snapshots if each not in sync.snapshots)
+        self._has_unsynced_name = self._has_unsynced_name and not sync.has_name
 
 
 class Sync(NamedTuple):
-    """One sync: its files, and the changes, epochs, segments and snapshots that it makes durable of one log."""
+    """One sync: its files, and the changes, epochs, segments, snapshots and name that it makes durable of one log."""
 
     directory: str
     files: list[File]
@@ -244,6 +262,7 @@ class Sync(NamedTuple):
     epochs: int
     sealed: list[Segment]
     snapshots: tuple[Offset, ...]
+    has_name: bool = False
 
     def perform(self) -> None:
         """Sync the files, one after the other.

@@ -265,6 +265,7 @@ class PartitionLog(AppendableLog):
         mine, theirs = self._local, copy._local
         assert mine.log_end_offset == theirs.log_end_offset, "the copy is not complete"
         mine.producers, theirs.producers = theirs.producers, mine.producers
+        theirs.durability.replace(mine.durability)
         mine.report_sync_errors_to(copy._note_failure)
         theirs.report_sync_errors_to(self._note_failure)
         self._local, copy._local = theirs, mine

@@ -89,6 +89,7 @@ def open_log(disk: SimulatedDisk, clock: ManualClock) -> OpenLog:
     """``open_log(segment_bytes=..., was_clean_shutdown=...)``: the log in the directory, with any `LogConfig` field."""
 
     def open_one(
+        directory: str = DIRECTORY,
         *,
         recovery_point: int = 0,
         log_start_offset: int = 0,
@@ -98,7 +99,7 @@ def open_log(disk: SimulatedDisk, clock: ManualClock) -> OpenLog:
     ) -> PartitionLog:
         return PartitionLog.open(
             disk=disk,
-            directory=DIRECTORY,
+            directory=directory,
             topic_partition=TOPIC_PARTITION,
             config=LogConfig(**config),
             clock=clock,

@@ -60,6 +60,30 @@ def test_flush_messages_confirms_after_a_sync_off_the_loop(
     assert (log.recovery_point, log.confirmable_offset) == (3, 4)
 
 
+def test_copy_with_the_logs_name_confirms_more_once_that_name_is_synced(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
+    """Before that, a power cut makes the replaced files the log again, which may have synced less."""
+    for path in ("/data", "/data/copy", "/data/copy/topic-0-future"):
+        disk.make_directory(path)
+    log = open_log(ottla_acks_fsync=True)
+    copy = open_log("/data/copy/topic-0-future", ottla_acks_fsync=True)
+    for each, synced in ((log, 2), (copy, 4)):
+        append(each, make_batch(synced))
+        each.flush()
+    append(log, make_batch(2))
+
+    copy.rename_directory("/data/copy/topic-0")
+    log.exchange_files(copy)
+    assert (log.confirmable_offset, log.log_end_offset) == (2, 4)
+    log.flush_later(lambda error: None)
+    disk.complete_syncs()
+
+    assert log.confirmable_offset == 4
+    (segment,) = log.segments()
+    assert disk.survives_power_cut(segment.path, len(disk.contents(segment.path)))
+
+
 def test_truncation_cancels_the_sync_due_by_flush_messages(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
 ) -> None:
