@@ -202,11 +202,15 @@ class Partition:
             StorageError: the disk failed.
         """
         log = self.log
+        is_changed = False
         if len(records):
+            if log.log_start_offset < log.log_end_offset <= log_start_offset:
+                # All that is left of a log that has diverged is deleted at the leader.
+                log.raise_log_start(log.log_end_offset)
+                is_changed = True
             if log.log_end_offset == log.log_start_offset:
                 self._start_with_whole_batch(records)
             log.append_as_follower(records, now_ms=wall_ms, leader_epoch_max=self.leader_epoch)
-        is_changed = False
         if log_start_offset > log.log_start_offset:
             log.raise_log_start(min(log_start_offset, log.log_end_offset))
             is_changed = True

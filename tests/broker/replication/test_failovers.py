@@ -165,6 +165,29 @@ def test_new_replica_starts_at_the_leader_s_log_start_within_a_batch(pair: Any, 
     assert pair.controller.partition().isr == (1, 2)
 
 
+def test_diverged_replica_continues_at_the_leader_s_log_start_within_a_batch(pair: Any) -> None:
+    """Seed 1784 at commit 071a21be: what it has is below the leader's log start, and each fetch returned the batch."""
+    pair.settle()
+    pair.cut(1, 2)
+    for number in range(5):
+        pair[1].produce(b"lost %d" % number, acks=1)
+    pair.stop(1, cleanly=True)
+    pair.controller.change(leader=2, isr=[2])
+    pair.settle()
+    pair[2].produce(b"a", b"b", b"c")
+    pair[2].produce(b"d", b"e", b"f")
+    pair[2].partition().log.delete_records_before(4)
+
+    pair.heal()
+    pair.start(1)
+    pair.run(1_500)
+
+    log = pair[1].partition().log
+    assert (log.log_start_offset, log.log_end_offset) == (4, 6)
+    assert [batch.base_offset for batch in pair[1].batches()] == [3]
+    assert pair.controller.partition().isr == (2, 1)
+
+
 @pytest.mark.parametrize("is_alone", [False, True], ids=["not-the-first-batch", "the-only-batch"])
 def test_replica_truncates_a_batch_of_an_epoch_without_a_leader(pair: Any, is_alone: bool) -> None:
     """Found by the simulator (seed 5084): a flipped bit; no leader knew the point where the two logs diverge."""
