@@ -103,16 +103,31 @@ def franz_go(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [str(program)]
 
 
-@pytest.fixture(params=["kafkajs", "franz_go"])
-def client(request: pytest.FixtureRequest, broker: Any, bound: list[str], tmp_path: Path) -> Iterator[Program]:
-    """Each of the programs, for the shared node; what it has left running ends with the test."""
-    command: list[str] = request.getfixturevalue(request.param)
-    program = Program(command=command, bootstrap=broker.bootstrap, output=tmp_path / "client.out", bound=bound)
-    yield program
-    while program.running:
-        process = program.running.pop()
+@pytest.fixture
+def new_program(broker: Any, bound: list[str], tmp_path: Path) -> Iterator[Callable[[list[str]], Program]]:
+    """Return a function that makes a program of a command; what it has left running ends with the test."""
+    made: list[Program] = []
+
+    def make(command: list[str]) -> Program:
+        made.append(Program(command=command, bootstrap=broker.bootstrap, output=tmp_path / "client.out", bound=bound))
+        return made[-1]
+
+    yield make
+    for process in (process for program in made for process in program.running):
         process.kill()
         process.wait()
+
+
+@pytest.fixture(params=["kafkajs", "franz_go"])
+def client(request: pytest.FixtureRequest, new_program: Callable[[list[str]], Program]) -> Program:
+    """Each of the programs, for the shared node."""
+    return new_program(request.getfixturevalue(request.param))
+
+
+@pytest.fixture
+def go_client(franz_go: list[str], new_program: Callable[[list[str]], Program]) -> Program:
+    """The program in Go, for what kafkajs does not have: protocols of groups that are newer than the classic one."""
+    return new_program(franz_go)
 
 
 @pytest.fixture

@@ -3,13 +3,18 @@
 JVM Kafka passes the same tests.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from ottla.client.admin import AdminClient
+from ottla.config.resource_type import ConfigResourceType
+
 COPIED = 400
+SHARED = 200
 COPY_PARTITIONS = 4
 FENCED = {"kafkajs": "INVALID_PRODUCER_EPOCH", "franz_go": "PRODUCER_FENCED"}
 """kafkajs sends EndTxn v1, which is from before the error PRODUCER_FENCED."""
@@ -118,6 +123,38 @@ def test_partitions_are_shared_while_a_group_has_a_second_member(
     assert result["alone"] == result["after"] == [0, 1, 2, 3]
     assert sorted(result["together"][0] + result["together"][1]) == [0, 1, 2, 3]
     assert result["values"] == sorted(f"{partition}-{number}" for partition in range(4) for number in range(10))
+
+
+def test_partitions_are_shared_in_a_group_of_the_consumer_protocol(
+    go_client: Any, new_topic: Callable[..., str], unique: Callable[[str], str], produce: Callable[..., Any]
+) -> None:
+    topic = new_topic(partitions=4)
+    for partition in range(4):
+        produce(topic, [b"%d-%d" % (partition, number) for number in range(10)], partition=partition)
+
+    result = go_client.run("rebalance", topic=topic, group=unique("group"), protocol="consumer")
+
+    assert result["alone"] == result["after"] == [0, 1, 2, 3]
+    assert sorted(result["together"][0] + result["together"][1]) == [0, 1, 2, 3]
+    assert result["values"] == sorted(f"{partition}-{number}" for partition in range(4) for number in range(10))
+
+
+def test_members_of_a_share_group_read_each_record_once(
+    go_client: Any, new_topic: Callable[..., str], unique: Callable[[str], str], produce: Callable[..., Any]
+) -> None:
+    topic, group = new_topic(partitions=2), unique("group")
+    for partition in range(2):
+        produce(topic, [b"%d" % number for number in range(partition, SHARED, 2)], partition=partition)
+    asyncio.run(set_group(go_client.bootstrap, group, "share.auto.offset.reset", "earliest"))
+
+    read = go_client.run("share", topic=topic, group=group, count=SHARED)
+
+    assert sorted(int(value) for values in read for value in values) == list(range(SHARED))
+
+
+async def set_group(bootstrap: str, group: str, key: str, value: str) -> None:
+    async with AdminClient(bootstrap) as admin:
+        await admin.alter_configs(ConfigResourceType.GROUP, group, upserts={key: value})
 
 
 def test_topic_and_group_are_administered(client: Any, unique: Callable[[str], str]) -> None:

@@ -20,7 +20,8 @@ type member struct {
 }
 
 // newMember joins with the assignor "range", which kafkajs's assignor resembles: all partitions move in one rebalance.
-func newMember(ctx context.Context, topic, group string) *member {
+// With the protocol "consumer" the broker assigns.
+func newMember(ctx context.Context, topic, group, protocol string) *member {
 	joined := &member{}
 	set := func(change func(held []int32, partition int32) []int32) func(context.Context, *kgo.Client, map[string][]int32) {
 		return func(_ context.Context, _ *kgo.Client, changed map[string][]int32) {
@@ -35,7 +36,11 @@ func newMember(ctx context.Context, topic, group string) *member {
 	remove := set(func(held []int32, partition int32) []int32 {
 		return slices.DeleteFunc(held, func(each int32) bool { return each == partition })
 	})
-	joined.client = newClient(append(groupOptions(topic, group),
+	options := groupOptions(topic, group)
+	if protocol == "consumer" {
+		options = append(options, kgo.ServerSideBalancer())
+	}
+	joined.client = newClient(append(options,
 		kgo.Balancers(kgo.RangeBalancer()),
 		kgo.OnPartitionsAssigned(set(func(held []int32, partition int32) []int32 { return append(held, partition) })),
 		kgo.OnPartitionsRevoked(remove),
@@ -75,10 +80,10 @@ func until(check func() bool) {
 
 // rebalance lets a member join the group of another, and leave it: it returns the partitions of each, and all values.
 func rebalance(ctx context.Context, given arguments) any {
-	first := newMember(ctx, given.Topic, given.Group)
+	first := newMember(ctx, given.Topic, given.Group, given.Protocol)
 	until(func() bool { return len(first.partitions()) == 4 })
 	alone := first.partitions()
-	second := newMember(ctx, given.Topic, given.Group)
+	second := newMember(ctx, given.Topic, given.Group, given.Protocol)
 	until(func() bool { return len(first.partitions()) == 2 && len(second.partitions()) == 2 })
 	together := [][]int32{first.partitions(), second.partitions()}
 	second.client.Close()
@@ -92,6 +97,38 @@ func rebalance(ctx context.Context, given arguments) any {
 	until(func() bool { return len(values()) >= 40 })
 	first.client.Close()
 	return map[string]any{"alone": alone, "together": together, "after": after, "values": values()}
+}
+
+// share lets two members of a share group read until they have `count` different values: it returns those of each.
+func share(ctx context.Context, given arguments) any {
+	var lock sync.Mutex
+	read := make([][]string, 2)
+	var clients []*kgo.Client
+	for number := range read {
+		client := newClient(kgo.ConsumeTopics(given.Topic), kgo.ShareGroup(given.Group))
+		clients = append(clients, client)
+		go func() {
+			for {
+				fetches := client.PollFetches(ctx)
+				if fetches.IsClientClosed() {
+					return
+				}
+				must(fetches.Err())
+				lock.Lock()
+				fetches.EachRecord(func(in *kgo.Record) { read[number] = append(read[number], string(in.Value)) })
+				lock.Unlock()
+			}
+		}()
+	}
+	until(func() bool {
+		lock.Lock()
+		defer lock.Unlock()
+		return len(read[0])+len(read[1]) >= given.Count
+	})
+	for _, client := range clients {
+		client.Close()
+	}
+	return read
 }
 
 // administer creates, describes, enlarges and deletes a topic, and describes a group with one member.
@@ -126,7 +163,7 @@ func administer(ctx context.Context, given arguments) any {
 		}
 	}
 
-	reader := newMember(ctx, given.Topic, given.Group)
+	reader := newMember(ctx, given.Topic, given.Group, given.Protocol)
 	until(func() bool { return len(reader.read()) == 5 })
 	groups, err := admin.DescribeGroups(ctx, given.Group)
 	must(err)

@@ -15,6 +15,7 @@ import (
 
 type arguments struct {
 	Topic, Group, ID, Source, Target string
+	Protocol                         string
 	Count                            int
 	Committed                        bool
 	Records                          []record
@@ -48,6 +49,7 @@ func main() {
 		"copy":       copyRecords,
 		"fence":      fence,
 		"rebalance":  rebalance,
+		"share":      share,
 		"administer": administer,
 	}
 	bootstrap = strings.Split(os.Args[1], ",")
