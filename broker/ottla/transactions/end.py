@@ -81,16 +81,20 @@ def _check_by_state(current: TransactionMetadata, request: End) -> bool:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if current.producer_epoch != request.producer_epoch:
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
+    if current.state.is_prepared:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     if current.state is TransactionState.ONGOING:
         return False
     _require_same_end(current, request)
-    if current.state.is_prepared:
-        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     return True
 
 
 def _check_by_epoch(current: TransactionMetadata, request: End) -> bool:
     """Return whether the request repeats one that was carried out, by the rules of version 2."""
+    if current.state.is_prepared:
+        # Kafka has a pending transition then, and looks at nothing else. The request may repeat the one that is being
+        # carried out, or end the next transaction, of which no partition has been added yet.
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     has_new_epoch = current.producer_epoch == request.producer_epoch + 1
     has_new_id = (
         current.previous_producer_id == request.producer_id
@@ -100,20 +104,11 @@ def _check_by_epoch(current: TransactionMetadata, request: End) -> bool:
     if current.producer_id != request.producer_id and not has_new_id:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     is_current = current.producer_epoch == request.producer_epoch
-    if current.state.is_prepared:
-        is_valid = has_new_epoch
-    elif current.state.is_complete:
-        is_valid = has_new_epoch or has_new_id or is_current
-    else:
-        is_valid = is_current
-    if not is_valid:
+    is_repeated = has_new_epoch or has_new_id
+    if not (is_current or (is_repeated and current.state.is_complete)):
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
     if current.state is TransactionState.ONGOING:
         return False
-    if current.state.is_prepared:
-        _require_same_end(current, request)
-        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    is_repeated = has_new_epoch or has_new_id
     if current.state.is_complete and not current.has_epoch_per_transaction:
         _require_same_end(current, request)
         return True

@@ -64,6 +64,20 @@ def test_next_transaction_waits_for_the_end_of_the_last(node: TransactionNode) -
     assert node.add(T1, producer_epoch=1).value is ErrorCode.NONE
 
 
+@pytest.mark.parametrize("is_commit", [True, False], ids=["commit", "abort"])
+def test_abort_of_the_next_transaction_waits_for_the_end_of_the_last(node: TransactionNode, is_commit: bool) -> None:
+    """Found by TestTxnEtl of franz-go: it was fenced, where the next transaction had no partition yet."""
+    node.begin(T0)
+    node.end(is_commit=is_commit)
+    (sent,) = node.peers.take()
+
+    assert node.end(is_commit=False, producer_epoch=1).value.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+
+    node.respond(sent)
+    ended = node.end(is_commit=False, producer_epoch=1).value
+    assert (ended.error_code, ended.producer_epoch) == (ErrorCode.NONE, 2)
+
+
 @pytest.mark.parametrize(
     "failure",
     [
@@ -222,6 +236,8 @@ def test_transaction_is_aborted_after_its_time_out(node: TransactionNode) -> Non
 
     (sent,) = node.peers.take()
     assert describe_markers(sent) == [(1, 0, False, [("t", [0])])]
+    assert node.end().value.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    node.respond(sent)
     assert node.end().value.error_code == ErrorCode.INVALID_TXN_STATE
 
 
