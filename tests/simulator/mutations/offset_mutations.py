@@ -42,7 +42,7 @@ def _commit_offsets_at_once(set_attribute: SetAttribute) -> None:
     )
 
 
-@mutation("OffsetFetch ignores require_stable", known_seed=110, **IN_COPIES)
+@mutation("OffsetFetch ignores require_stable", known_seed=446, **IN_COPIES | {"seeds_max": 446})
 def _fetch_unstable(set_attribute: SetAttribute) -> None:
     partition = fetch._partition
     set_attribute(fetch, "_partition", lambda store, key, require_stable: partition(store, key, False))
