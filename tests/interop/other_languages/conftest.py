@@ -1,6 +1,7 @@
-"""Clients in JavaScript and Go, as programs with the same commands: kafkajs and franz-go, of pinned versions.
+"""Clients in JavaScript and Go, as programs with the same commands: kafkajs, @platformatic/kafka and franz-go.
 
-npm and the go command install what the programs need into their own caches, and verify it with the lock files.
+npm and the go command install what the programs need, of pinned versions, into their own caches, and verify it with
+the lock files.
 """
 
 import asyncio
@@ -74,14 +75,24 @@ def install(command: list[str], directory: Path, **environment: str) -> None:
         pytest.skip(f"{' '.join(command)} failed: {done.stdout[-1000:]}")
 
 
-@pytest.fixture(scope="session")
-def kafkajs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Return the command of the program in JavaScript."""
-    directory = tmp_path_factory.mktemp("kafkajs")
-    shutil.copytree(HERE / "kafkajs", directory, dirs_exist_ok=True)
-    flags = ["--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund", "--fetch-retries=1"]
+def install_node_program(name: str, directory: Path) -> list[str]:
+    """Install what a program in JavaScript needs beside a copy of it; return the command that runs it."""
+    shutil.copytree(HERE / name, directory, dirs_exist_ok=True)
+    flags = ["--ignore-scripts", "--omit=optional", "--prefer-offline", "--no-audit", "--no-fund", "--fetch-retries=1"]
     install(["npm", "ci", *flags], directory)
     return ["node", str(directory / "client.mjs")]
+
+
+@pytest.fixture(scope="session")
+def kafkajs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Return the command of the program that uses kafkajs."""
+    return install_node_program("kafkajs", tmp_path_factory.mktemp("kafkajs"))
+
+
+@pytest.fixture(scope="session")
+def platformatic(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Return the command of the program that uses @platformatic/kafka."""
+    return install_node_program("platformatic", tmp_path_factory.mktemp("platformatic"))
 
 
 @pytest.fixture(scope="session")
@@ -120,13 +131,19 @@ def new_program(broker: Any, bound: list[str], tmp_path: Path) -> Iterator[Calla
 
 @pytest.fixture(params=["kafkajs", "franz_go"])
 def client(request: pytest.FixtureRequest, new_program: Callable[[list[str]], Program]) -> Program:
-    """Each of the programs, for the shared node."""
+    """Each of the programs that have every operation, for the shared node."""
+    return new_program(request.getfixturevalue(request.param))
+
+
+@pytest.fixture(params=["platformatic", "franz_go"])
+def consumer_protocol_client(request: pytest.FixtureRequest, new_program: Callable[[list[str]], Program]) -> Program:
+    """Each of the programs whose members speak the consumer protocol, which kafkajs does not have."""
     return new_program(request.getfixturevalue(request.param))
 
 
 @pytest.fixture
-def go_client(franz_go: list[str], new_program: Callable[[list[str]], Program]) -> Program:
-    """The program in Go, for what kafkajs does not have: protocols of groups that are newer than the classic one."""
+def share_client(franz_go: list[str], new_program: Callable[[list[str]], Program]) -> Program:
+    """The program in Go, which alone has share groups."""
     return new_program(franz_go)
 
 

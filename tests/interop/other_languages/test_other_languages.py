@@ -1,4 +1,4 @@
-"""kafkajs and franz-go, two clients that share no code with each other, Java or librdkafka: each claim holds with both.
+"""kafkajs, @platformatic/kafka and franz-go share no code with each other, Java or librdkafka.
 
 JVM Kafka passes the same tests.
 """
@@ -126,13 +126,16 @@ def test_partitions_are_shared_while_a_group_has_a_second_member(
 
 
 def test_partitions_are_shared_in_a_group_of_the_consumer_protocol(
-    go_client: Any, new_topic: Callable[..., str], unique: Callable[[str], str], produce: Callable[..., Any]
+    consumer_protocol_client: Any,
+    new_topic: Callable[..., str],
+    unique: Callable[[str], str],
+    produce: Callable[..., Any],
 ) -> None:
     topic = new_topic(partitions=4)
     for partition in range(4):
         produce(topic, [b"%d-%d" % (partition, number) for number in range(10)], partition=partition)
 
-    result = go_client.run("rebalance", topic=topic, group=unique("group"), protocol="consumer")
+    result = consumer_protocol_client.run("rebalance", topic=topic, group=unique("group"), protocol="consumer")
 
     assert result["alone"] == result["after"] == [0, 1, 2, 3]
     assert sorted(result["together"][0] + result["together"][1]) == [0, 1, 2, 3]
@@ -140,14 +143,14 @@ def test_partitions_are_shared_in_a_group_of_the_consumer_protocol(
 
 
 def test_members_of_a_share_group_read_each_record_once(
-    go_client: Any, new_topic: Callable[..., str], unique: Callable[[str], str], produce: Callable[..., Any]
+    share_client: Any, new_topic: Callable[..., str], unique: Callable[[str], str], produce: Callable[..., Any]
 ) -> None:
     topic, group = new_topic(partitions=2), unique("group")
     for partition in range(2):
         produce(topic, [b"%d" % number for number in range(partition, SHARED, 2)], partition=partition)
-    asyncio.run(set_group(go_client.bootstrap, group, "share.auto.offset.reset", "earliest"))
+    asyncio.run(set_group(share_client.bootstrap, group, "share.auto.offset.reset", "earliest"))
 
-    read = go_client.run("share", topic=topic, group=group, count=SHARED)
+    read = share_client.run("share", topic=topic, group=group, count=SHARED)
 
     assert sorted(int(value) for values in read for value in values) == list(range(SHARED))
 
