@@ -55,7 +55,12 @@ SECTIONS = {
 # Modules that need an extra of the distribution, and its name.
 EXTRAS = {
     "aiohttp": "broker",
+    "cryptography": "broker",
+    "jwt": "broker",
     "prometheus_client": "broker",
+    "re2": "broker",
+    "xxhash": "broker",
+    "cronsim": "operator",
     "kopf": "operator",
     "confluent_kafka": "spark",
     "matplotlib": "spark",

@@ -1,7 +1,9 @@
 """The root command: its help is quick and complete, and every failure has its exit code."""
 
+import re
 import subprocess
 import sys
+from importlib.metadata import packages_distributions, requires
 from typing import Any
 
 import click
@@ -12,6 +14,8 @@ from ottla.cli.exit_codes import ExitCode
 from ottla.cli.lazy import LazyGroup
 from ottla.errors import ConfigurationError, ErrorCode, KafkaError
 
+EXTRAS = root.EXTRAS
+DATA_WITHOUT_CODE = {"tzdata"}
 COMMANDS = [name for entries in root.SECTIONS.values() for name in entries]
 
 
@@ -116,6 +120,22 @@ def test_missing_extra_is_named(capsys: pytest.CaptureFixture[str], monkeypatch:
     root.main([])
 
     assert capsys.readouterr().err == "error: this command needs pyspark; type: pip install 'ottla[spark]'\n"
+
+
+def test_a_module_of_every_distribution_of_an_extra_is_known() -> None:
+    extras: dict[str, set[str]] = {}
+    for requirement in requires("ottla") or ():
+        if found := re.fullmatch(r"([\w-]+).*; extra == .(\w+).", requirement):
+            extras.setdefault(found[1], set()).add(found[2])
+    known = {
+        distribution.lower().replace("_", "-"): EXTRAS[module]
+        for module, distributions in packages_distributions().items()
+        if module in EXTRAS
+        for distribution in distributions
+    }
+
+    assert known.keys() == extras.keys() - DATA_WITHOUT_CODE
+    assert all(extra in extras[distribution] for distribution, extra in known.items())
 
 
 def test_missing_module_of_ottla_itself_names_no_extra(monkeypatch: pytest.MonkeyPatch) -> None:
