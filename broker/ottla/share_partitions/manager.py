@@ -91,6 +91,11 @@ class SharePartitionManager:
 
     # --- share-partitions
 
+    def current(self, key: SharePartitionKey) -> SharePartition | None:
+        """Return the share-partition as it is, also one of an older leader epoch."""
+        found = self._share_partitions.get(key)
+        return None if found is None else found[0]
+
     def find(self, key: SharePartitionKey, partition: Partition) -> SharePartition | None:
         """Return the share-partition of this leader epoch; one of an older epoch is dropped."""
         found = self._share_partitions.get(key)

@@ -73,13 +73,17 @@ class ShareSessionCache:
         self._counts[key.group_id] = self._counts.get(key.group_id, 0) + 1
         return session
 
+    def find(self, key: ShareSessionKey) -> ShareSession | None:
+        """Return the session, if the member has one."""
+        return self._sessions.get(key)
+
     def require(self, key: ShareSessionKey) -> ShareSession:
         """Return the session.
 
         Raises:
             KafkaError: SHARE_SESSION_NOT_FOUND.
         """
-        session = self._sessions.get(key)
+        session = self.find(key)
         if session is None:
             raise KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND)
         return session

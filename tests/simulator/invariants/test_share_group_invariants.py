@@ -6,11 +6,8 @@ from typing import Any
 import pytest
 
 from ottla.simulator.invariants.ledger import InvariantViolation, PartitionKey, PartitionLedger
-from ottla.simulator.invariants.share_group_invariants import (
-    DELIVERY_COUNT_LIMIT,
-    LOCK_DURATION_MS,
-    ShareGroupInvariants,
-)
+from ottla.simulator.invariants.share_group_invariants import DELIVERY_COUNT_LIMIT, ShareGroupInvariants
+from ottla.simulator.invariants.share_locks import LOCK_DURATION_MS
 from ottla.simulator.world.clock import SimulatedClock
 from ottla.types import SHARE_GROUP_STATE_TOPIC, TopicIdPartition, Uuid
 from ottla.wire.acknowledge_type import AcknowledgeType

@@ -45,5 +45,10 @@ def _keep_locks(set_attribute: SetAttribute) -> None:
     set_attribute(SharePartition, "expire_locks", expire_nothing)
 
 
+@mutation("acquisition locks time out too early", **IN_SHARE_GROUPS)
+def _shorten_locks(set_attribute: SetAttribute) -> None:
+    set_attribute(ShareGroupSettings, "record_lock_duration_ms", lambda self, group_id: 100)
+
+
 if __name__ == "__main__":
     measure([each._replace(known_seed=None) for each in MUTATIONS if each.apply.__module__ == "__main__"])

@@ -14,9 +14,11 @@ from ottla.client.share_membership import ShareMembership
 from ottla.client.share_session import INITIAL_EPOCH, ShareSession
 from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerResult
+from ottla.share_partitions.share_session_cache import ShareSessionKey
 from ottla.simulator.clients.client_host import ClientHost
 from ottla.simulator.clients.group_client import REMOVED_CODES, GroupClient
 from ottla.simulator.invariants.share_group_invariants import Decisions, ShareGroupInvariants
+from ottla.simulator.invariants.share_locks import ShareFetchSent, ShareLocks
 from ottla.types import Endpoint, Offset, TopicIdPartition
 from ottla.wire.acknowledge_type import AcknowledgeType
 from ottla.wire.messages.share_fetch import PartitionData, ShareFetchRequest, ShareFetchResponse
@@ -45,9 +47,18 @@ class _Leader:
 class ShareGroupMember(GroupClient):
     """See the module. In a loop: a heartbeat, then a fetch from one leader with acknowledgements of the one before."""
 
-    def __init__(self, host: ClientHost, invariants: ShareGroupInvariants, name: str, group: str, topic: str) -> None:
+    def __init__(
+        self,
+        host: ClientHost,
+        invariants: ShareGroupInvariants,
+        locks: ShareLocks,
+        name: str,
+        group: str,
+        topic: str,
+    ) -> None:
         super().__init__(host, name, group, topic)
         self._invariants = invariants
+        self._locks = locks
         self._incarnation = 0
         self._is_faulty = True
         self._membership = self._new_membership()
@@ -125,6 +136,7 @@ class ShareGroupMember(GroupClient):
         acquired_ms = leader.acquired_ms
         for where, decided in decisions.items():
             self._invariants.on_acknowledgements_sent(self.group, where, decided)
+            self._locks.on_acknowledgements_sent(self._session_key(), where, decided)
         leader.acquired, leader.decisions = {}, {}
         topics, removed = leader.session.fetch_topics(by_leader.get(endpoint, set()), acknowledged)
         request = ShareFetchRequest(
@@ -139,26 +151,26 @@ class ShareGroupMember(GroupClient):
             topics=topics,
             forgotten_topics_data=removed,
         )
-        leader.acquired_ms = self._host.cluster.clock.monotonic_ms()
-        wanted = by_leader.get(endpoint, set())
+        sent = self._locks.on_sent(self._session_key(), endpoint, by_leader.get(endpoint, set()))
+        leader.acquired_ms = sent.sent_ms
         self._send(
             endpoint,
             request,
             f"{self.name}-share",
-            lambda response: self._on_fetched(leader, wanted, decisions, acquired_ms, response),
+            lambda response: self._on_fetched(leader, sent, decisions, acquired_ms, response),
         )
 
     def _on_fetched(
         self,
         leader: _Leader,
-        wanted: set[TopicIdPartition],
+        sent: ShareFetchSent,
         decisions: dict[TopicIdPartition, Decisions],
         acquired_ms: int,
         response: PeerResult,
     ) -> None:
         if not isinstance(response, ShareFetchResponse):
             leader.session.on_lost()
-            for where in wanted:
+            for where in sent.share_partitions:
                 self._invariants.on_response_lost(self.group, where)
             self._host.refresh()
             self._run_later(self._continue)
@@ -174,24 +186,28 @@ class ShareGroupMember(GroupClient):
                 decided = decisions.get(where)
                 if decided is not None and entry.acknowledge_error_code == ErrorCode.NONE:
                     self._invariants.on_acknowledged(self.group, where, decided, acquired_ms=acquired_ms)
-                self._take(leader, where, entry)
+                self._take(leader, sent, where, entry)
         self._continue()
 
-    def _take(self, leader: _Leader, where: TopicIdPartition, entry: PartitionData) -> None:
+    def _take(self, leader: _Leader, sent: ShareFetchSent, where: TopicIdPartition, entry: PartitionData) -> None:
         if entry.error_code != ErrorCode.NONE:
             self._host.refresh()
             return
         for acquired in entry.acquired_records:
             offsets = range(acquired.first_offset, acquired.last_offset + 1)
             self._invariants.on_acquired(
-                self.group, where, offsets, delivery_count=acquired.delivery_count, sent_ms=leader.acquired_ms
+                self.group, where, offsets, delivery_count=acquired.delivery_count, sent_ms=sent.sent_ms
             )
+            self._locks.on_given(sent, where, offsets)
             acknowledgements = leader.acquired.setdefault(where, Acknowledgements())
             acknowledgements.acquire(offsets, offsets)
             for offset in offsets:
                 kind = self._decide(offset)
                 acknowledgements.decide(offset, kind)
                 leader.decisions.setdefault(where, {})[offset] = kind
+
+    def _session_key(self) -> ShareSessionKey:
+        return ShareSessionKey(self.group, self._membership.member_id)
 
     def _decide(self, offset: Offset) -> AcknowledgeType:
         if not self._is_faulty:

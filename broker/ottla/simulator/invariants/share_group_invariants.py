@@ -2,24 +2,21 @@
 
 A record is finished once the leader has confirmed a member's acceptance or rejection, before the member's lock could
 time out: that is in the share state by then, with all in-sync replicas. (Kafka confirms a late one, too, if the record
-was delivered as often as the limit allows, and does not wait until that is stored.) A record that was acquired may be
-acquired again by another member, if its lock times out or its leader changes: acquisitions are not stored.
+was delivered as often as the limit allows, and does not wait until that is stored.) Of records that are not finished,
+see `share_locks`.
 """
 
 from collections.abc import Iterable
 
 from ottla.ports import Clock
 from ottla.simulator.invariants.ledger import InvariantViolation
+from ottla.simulator.invariants.share_locks import CLOCK_ERROR_MS, LOCK_DURATION_MS
 from ottla.simulator.invariants.state_observer import StateObserver
 from ottla.types import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, Offset, TopicIdPartition
 from ottla.wire.acknowledge_type import AcknowledgeType
 
 DELIVERY_COUNT_LIMIT = 5
 """``group.share.delivery.count.limit``, Kafka's default."""
-LOCK_DURATION_MS = 2_000
-"""``group.share.record.lock.duration.ms`` of the nodes."""
-CLOCK_ERROR_MS = 50
-"""What a lock may be shorter by the clocks of nodes."""
 
 Decisions = dict[Offset, AcknowledgeType]
 _STATE_TOPICS = (CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC)

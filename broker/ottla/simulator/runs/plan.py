@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from ottla.simulator.invariants.consumer_group_invariants import SESSION_TIMEOUT_MS
 from ottla.simulator.invariants.permission_invariants import OVERRIDES
-from ottla.simulator.invariants.share_group_invariants import LOCK_DURATION_MS
+from ottla.simulator.invariants.share_locks import LOCK_DURATION_MS
 from ottla.simulator.invariants.streams_group_invariants import SESSION_TIMEOUT_MS as STREAMS_SESSION_TIMEOUT_MS
 from ottla.simulator.world.random_source import SeededRandom
 

@@ -5,6 +5,7 @@ from ottla.peers.channel import PeerResult
 from ottla.simulator.clients.client_host import ClientHost
 from ottla.simulator.clients.share_group_member import ShareGroupMember
 from ottla.simulator.invariants.share_group_invariants import ShareGroupInvariants
+from ottla.simulator.invariants.share_locks import ShareLocks
 from ottla.simulator.invariants.state_observer import StateObserver
 from ottla.simulator.runs.plan import Plan
 from ottla.simulator.world.cluster import Cluster
@@ -30,8 +31,9 @@ class ShareGroupWorkload:
         self._invariants = ShareGroupInvariants(state_observer, cluster.clock)
         self._state_observer = state_observer
         self._topic = plan.topics[0].name
+        locks = ShareLocks(cluster)
         self._members = [
-            ShareGroupMember(self._host, self._invariants, f"s{index}", GROUP, self._topic)
+            ShareGroupMember(self._host, self._invariants, locks, f"s{index}", GROUP, self._topic)
             for index in range(plan.share_group_members)
         ]
 
