@@ -11,7 +11,7 @@ from typing import Final
 from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerResult
 from ottla.simulator.clients.client_host import ClientHost
-from ottla.simulator.clients.group_client import GroupClient
+from ottla.simulator.clients.group_client import REMOVED_CODES, GroupClient
 from ottla.simulator.clients.requests import offset_commit_request
 from ottla.simulator.invariants.group_invariants import GroupInvariants
 from ottla.wire.messages.offset_commit import OffsetCommitResponse
@@ -59,6 +59,10 @@ class CommittingMember(GroupClient):
         """Let the next heartbeat report what the member owns, and continue."""
 
     @abstractmethod
+    def _release_all(self) -> None:
+        """Give up everything: the coordinator has removed the member."""
+
+    @abstractmethod
     def _do_something_unusual(self) -> None: ...
 
     def _on_response(self, response: PeerResult) -> None:
@@ -66,6 +70,14 @@ class CommittingMember(GroupClient):
             self._on_offsets(response)
         elif isinstance(response, OffsetCommitResponse):
             self._on_committed(response)
+        else:
+            self._run_later(self._find)
+
+    def _on_heartbeat_error(self, code: int) -> None:
+        """Join again if the coordinator has removed the member; else find the coordinator again."""
+        if code in REMOVED_CODES:
+            self._release_all()
+            self._run_later(self._beat)
         else:
             self._run_later(self._find)
 

@@ -15,7 +15,6 @@ from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerResult
 from ottla.simulator.clients.client_host import ClientHost
 from ottla.simulator.clients.committing_member import CommittingMember
-from ottla.simulator.clients.group_client import REMOVED_CODES
 from ottla.simulator.invariants.consumer_group_invariants import ConsumerGroupInvariants
 from ottla.simulator.invariants.group_invariants import GroupInvariants
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -110,13 +109,8 @@ class ConsumerGroupMember(CommittingMember):
             super()._on_response(response)
 
     def _on_heartbeat(self, response: ConsumerGroupHeartbeatResponse) -> None:
-        code = response.error_code
-        if code in REMOVED_CODES:
-            self._release_all()
-            self._run_later(self._beat)
-            return
-        if code != ErrorCode.NONE:
-            self._run_later(self._find)
+        if response.error_code != ErrorCode.NONE:
+            self._on_heartbeat_error(response.error_code)
             return
         self._invariants.on_heartbeat_succeeded(self.group, self.member_id)
         self._membership.on_response(self._last_heartbeat, response)

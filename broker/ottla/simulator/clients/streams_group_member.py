@@ -19,7 +19,6 @@ from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerResult
 from ottla.simulator.clients.client_host import ClientHost
 from ottla.simulator.clients.committing_member import CommittingMember
-from ottla.simulator.clients.group_client import REMOVED_CODES
 from ottla.simulator.invariants.group_invariants import GroupInvariants
 from ottla.simulator.invariants.streams_group_invariants import (
     REBALANCE_TIMEOUT_MS,
@@ -172,13 +171,8 @@ class StreamsGroupMember(CommittingMember):
             super()._on_response(response)
 
     def _on_heartbeat(self, response: StreamsGroupHeartbeatResponse) -> None:
-        code = response.error_code
-        if code in REMOVED_CODES:
-            self._release_all()
-            self._run_later(self._beat)
-            return
-        if code != ErrorCode.NONE:
-            self._run_later(self._find)
+        if response.error_code != ErrorCode.NONE:
+            self._on_heartbeat_error(response.error_code)
             return
         self._invariants.on_heartbeat_succeeded(self.member_id)
         if self._sent is not None:
