@@ -1,4 +1,4 @@
-"""Base of simulated members of groups: what a member of either protocol has, and its requests to the coordinator."""
+"""Base of simulated members of groups: what a member of any protocol has, and its requests to the coordinator."""
 
 from abc import abstractmethod
 from typing import Final

@@ -14,7 +14,7 @@ _CHANGE_MS_MAX: Final = 3_000
 
 
 class MigratingMember:
-    """One process at a time, by either protocol; the next one is another member.
+    """One process at a time, which uses one of the protocols; the process that follows it is a new member.
 
     Most members have the protocol of the phase: a group is converted back when the last one changes to the classic one.
     """
@@ -61,7 +61,7 @@ class MigratingMember:
         if self._is_over:
             return
         if not self._active.is_settled:
-            # What stops it now has not been a member yet: the group would never have two at a time.
+            # It has not joined yet. If such processes were stopped, the group would never have two members at a time.
             self._change_later()
         else:
             self._active.stop(leaves=self._random.randrange(16) > 0)

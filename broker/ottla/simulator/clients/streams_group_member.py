@@ -1,8 +1,8 @@
 """A simulated member of a streams group (KIP-1071): heartbeats, reconciles its tasks, and commits offsets.
 
 It is a thread of a `StreamsProcess` of an application with two subtopologies: the first reads the topic of the run and
-writes a repartition topic, which the second one reads; that has state, and standby tasks. Both internal topics are
-created by the broker. Offsets are committed for the active tasks of the first subtopology.
+writes a repartition topic, which the second one reads; the second one has state, and thus standby tasks. Both internal
+topics are created by the broker. Offsets are committed for the active tasks of the first subtopology.
 
 Now and then a member stops sending heartbeats for longer than its session, leaves and joins again, or does not revoke
 its tasks any more, until it is fenced; or its process crashes, and starts again with the id of its state directory.
@@ -77,7 +77,7 @@ class StreamsGroupMember(CommittingMember):
     """See the module."""
 
     mischief_one_in = 20
-    """With fewer, tasks are handed over too seldom: half of the mutations are not found."""
+    """By default tasks are handed over too seldom: half of the mutations are not found."""
 
     def __init__(
         self,
