@@ -295,7 +295,7 @@ def compatibility_page() -> str:
     unserved = ", ".join(f"{names[key]} ({int(key)})" for key in ApiKey if key not in CATALOG)
     features = [_row(f"`{name}`", _version_range(*levels)) for name, levels in sorted(SUPPORTED_FEATURES.items())]
     text = COMPATIBILITY_INTRODUCTION.format(
-        unserved=f"Not served, and thus not announced: {unserved}." if unserved else "None is missing.",
+        unserved=f"Not served, and thus not announced: {unserved}." if unserved else "All of them are served.",
         rows="\n".join(rows),
         features="\n".join(features),
     )
