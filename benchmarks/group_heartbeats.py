@@ -39,12 +39,6 @@ MEMBERS_PER_CONNECTION = 100
 REBALANCE_TIMEOUT_MS = 300_000
 TIMEOUT_S = 300
 RETRY_S = 0.1
-NOT_THERE_YET = (
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_COORDINATOR,
-)
-"""While the node learns that it leads the partitions of the groups."""
 
 Owned = dict[Uuid, set[int]]
 
@@ -101,7 +95,8 @@ class Member:
             topic_partitions=owned if is_reported or is_join else None,
         )
         response = await self.connection.send(request, ConsumerGroupHeartbeatResponse)
-        if is_join and response.error_code in NOT_THERE_YET:
+        if is_join and ErrorCode(response.error_code).is_retriable:
+            # The node has not learned yet that it leads the group's partition, or loads it.
             self.interval_s, self.is_changed = RETRY_S, False
             return
         if response.error_code:
