@@ -191,7 +191,7 @@ def _lead_at_once(set_attribute: SetAttribute) -> None:
 
 @mutation("a broker that lost power stays in sync", seeds_max=60)
 def _trust_unclean(set_attribute: SetAttribute) -> None:
-    set_attribute(LeaderAndIsrControl, "on_unclean_shutdown", lambda self, broker_id: [])
+    set_attribute(LeaderAndIsrControl, "on_unclean_shutdown", lambda self, broker_id, directories: [])
 
 
 @mutation("fenced brokers stay in the in-sync set", seeds_max=20)
@@ -285,7 +285,7 @@ def _vote_twice(set_attribute: SetAttribute) -> None:
 
 @mutation("votes are not synced to the disk", seeds_max=100)
 def _lose_votes(set_attribute: SetAttribute) -> None:
-    def write(disk: Any, path: str, text: str) -> None:
+    def write(disk: Any, path: str, text: str, *, sync: bool = True) -> None:
         file = disk.open(path, create=True)
         file.truncate(0)
         file.pwritev([text.encode()], 0)

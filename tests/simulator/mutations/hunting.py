@@ -3,10 +3,12 @@
 Catalogs of mutations use it in tests and as programs.
 """
 
+import inspect
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from inspect import Parameter
 from typing import Any, Protocol, TypeAlias
 
 SetAttribute: TypeAlias = Callable[[Any, str, Any], None]
@@ -42,19 +44,39 @@ class Mutation(Protocol):
 
 @contextmanager
 def applied(mutation: Mutation) -> Iterator[None]:
-    """Apply the mutation within the block."""
+    """Apply the mutation within the block.
+
+    Raises:
+        TypeError: a function of the mutation cannot be called like the one that it replaces.
+    """
     undo: list[tuple[Any, str, Any]] = []
 
     def set_attribute(owner: Any, name: str, value: Any) -> None:
-        undo.append((owner, name, vars(owner)[name]))
+        original = vars(owner)[name]
+        if inspect.isfunction(original) and inspect.isfunction(value):
+            _require_same_calls(original, value)
+        undo.append((owner, name, original))
         setattr(owner, name, value)
 
-    mutation.apply(set_attribute)
     try:
+        mutation.apply(set_attribute)
         yield
     finally:
         for owner, name, value in reversed(undo):
             setattr(owner, name, value)
+
+
+def _require_same_calls(original: Callable[..., Any], replacement: Callable[..., Any]) -> None:
+    """Raise TypeError unless ``replacement`` takes the arguments of ``original``.
+
+    In a run that error would be a violation of NodesNeverRaise: every mutation that has become outdated would be found.
+    """
+    parameters = inspect.signature(original).parameters.values()
+    positional = [
+        each.name for each in parameters if each.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    keywords = {each.name: each.name for each in parameters if each.kind is Parameter.KEYWORD_ONLY}
+    inspect.signature(replacement).bind(*positional, **keywords)
 
 
 def hunt(mutation: Mutation) -> Any | None:
