@@ -1,11 +1,8 @@
 """Records of consumer groups: what JVM Kafka 4.3.1 wrote is read, and the same requests write the same here.
 
-``consumer_records.txt`` has the topics of that Kafka, the requests, and the records in hexadecimal. To record it again
-from a Kafka with one node, set up as for `test_scenarios`: OTTLA_SCENARIOS_BOOTSTRAP=HOST:PORT and
-OTTLA_SCENARIOS_LOG_DIR=its directory of logs.
+``consumer_records.txt`` is recorded as `test_group_records` describes.
 """
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,25 +11,9 @@ import pytest
 
 from group_drivers import CoordinatorDriver
 from ottla.groups.consumer.state import ConsumerGroupState
-from ottla.groups.log import decode, encode
-from record_files import GROUP, comparable, driver_with_topics, record, run, sections
+from record_files import GROUP, comparable, driver_with_topics, run, sections
 
 FILE = Path(__file__).with_name("consumer_records.txt")
-LOG_DIR = os.environ.get("OTTLA_SCENARIOS_LOG_DIR")
-
-
-@pytest.mark.skipif(LOG_DIR is None, reason="only for recording")
-def test_record() -> None:
-    assert LOG_DIR is not None, "only for recording"
-    record(FILE, os.environ["OTTLA_SCENARIOS_BOOTSTRAP"], LOG_DIR)
-
-
-@pytest.mark.parametrize(("key", "value"), sections(FILE)[2])
-def test_records_are_written_with_the_bytes_that_were_read(key: bytes, value: bytes | None) -> None:
-    decoded = decode(key, value)
-
-    assert decoded is not None
-    assert encode(decoded) == (key, value)
 
 
 @pytest.fixture

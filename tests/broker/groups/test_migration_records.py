@@ -1,9 +1,8 @@
 """Records of a group that changes its protocol: those of JVM Kafka 4.3.1 are read, and the same requests write them.
 
-``migration_records.txt`` is recorded again as ``consumer_records.txt`` is: see `test_consumer_records`.
+``migration_records.txt`` is recorded as `test_group_records` describes.
 """
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,27 +11,12 @@ import pytest
 
 from group_drivers import CoordinatorDriver
 from ottla.groups.classic.state import ClassicGroupState
-from ottla.groups.log import decode, encode
+from ottla.groups.log import decode
 from ottla.wire.messages import group_log as log
 from ottla.wire.messages.group_log import GroupMetadataKey
-from record_files import GROUP, Records, comparable, driver_with_topics, record, run, sections
+from record_files import GROUP, Records, comparable, driver_with_topics, run, sections
 
 FILE = Path(__file__).with_name("migration_records.txt")
-LOG_DIR = os.environ.get("OTTLA_SCENARIOS_LOG_DIR")
-
-
-@pytest.mark.skipif(LOG_DIR is None, reason="only for recording")
-def test_record() -> None:
-    assert LOG_DIR is not None, "only for recording"
-    record(FILE, os.environ["OTTLA_SCENARIOS_BOOTSTRAP"], LOG_DIR)
-
-
-@pytest.mark.parametrize(("key", "value"), sections(FILE)[2])
-def test_records_are_written_with_the_bytes_that_were_read(key: bytes, value: bytes | None) -> None:
-    decoded = decode(key, value)
-
-    assert decoded is not None
-    assert encode(decoded) == (key, value)
 
 
 @pytest.fixture

@@ -1,10 +1,9 @@
 """Records of share groups: what JVM Kafka 4.3.1 wrote is read, and the same requests write the same here.
 
-``share_records.txt`` is recorded as ``consumer_records.txt`` (`test_consumer_records`), from a Kafka with
+``share_records.txt`` is recorded as `test_group_records` describes, from a Kafka with
 group.share.assignment.interval.ms=0 and the shortest intervals.
 """
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,27 +11,12 @@ from typing import Any
 import pytest
 
 from group_drivers import CoordinatorDriver
-from ottla.groups.log import decode, encode
+from ottla.groups.log import decode
 from ottla.groups.share.state import ShareGroupState
 from ottla.wire.messages import share_group_log as log
-from record_files import GROUP, driver_with_topics, record, run, sections
+from record_files import GROUP, driver_with_topics, run, sections
 
 FILE = Path(__file__).with_name("share_records.txt")
-LOG_DIR = os.environ.get("OTTLA_SCENARIOS_LOG_DIR")
-
-
-@pytest.mark.skipif(LOG_DIR is None, reason="only for recording")
-def test_record() -> None:
-    assert LOG_DIR is not None, "only for recording"
-    record(FILE, os.environ["OTTLA_SCENARIOS_BOOTSTRAP"], LOG_DIR)
-
-
-@pytest.mark.parametrize(("key", "value"), sections(FILE)[2])
-def test_records_are_written_with_the_bytes_that_were_read(key: bytes, value: bytes | None) -> None:
-    decoded = decode(key, value)
-
-    assert decoded is not None
-    assert encode(decoded) == (key, value)
 
 
 @pytest.fixture

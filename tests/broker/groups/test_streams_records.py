@@ -1,12 +1,11 @@
 """Records of streams groups: what JVM Kafka 4.3.1 wrote is read, and the same requests write the same here.
 
-``streams_records.txt`` is recorded as ``consumer_records.txt`` (`test_consumer_records`), from a Kafka with
+``streams_records.txt`` is recorded as `test_group_records` describes, from a Kafka with
 group.streams.num.standby.replicas=1, and with 0 for group.streams.assignment.interval.ms and
 group.streams.initial.rebalance.delay.ms. Its changelog topics are the source topics: the hash of the topics has the ids
 of internal topics, which are random.
 """
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,29 +13,14 @@ from typing import Any
 import pytest
 
 from group_drivers import CoordinatorDriver
-from ottla.groups.log import decode, encode
+from ottla.groups.log import decode
 from ottla.groups.streams.group import StreamsGroup
 from ottla.groups.streams.member import MemberState
 from ottla.groups.streams.state import StreamsGroupState
 from ottla.wire.messages import streams_group_log as log
-from record_files import GROUP, driver_with_topics, record, run, sections
+from record_files import GROUP, driver_with_topics, run, sections
 
 FILE = Path(__file__).with_name("streams_records.txt")
-LOG_DIR = os.environ.get("OTTLA_SCENARIOS_LOG_DIR")
-
-
-@pytest.mark.skipif(LOG_DIR is None, reason="only for recording")
-def test_record() -> None:
-    assert LOG_DIR is not None, "only for recording"
-    record(FILE, os.environ["OTTLA_SCENARIOS_BOOTSTRAP"], LOG_DIR)
-
-
-@pytest.mark.parametrize(("key", "value"), sections(FILE)[2])
-def test_records_are_written_with_the_bytes_that_were_read(key: bytes, value: bytes | None) -> None:
-    decoded = decode(key, value)
-
-    assert decoded is not None
-    assert encode(decoded) == (key, value)
 
 
 @pytest.fixture
