@@ -13,6 +13,7 @@ from typing import Final
 from jvm_kafka import run_java
 
 from assignor_cases import Case, ChangingGroup, ChangingShareGroup, Result, assign
+from recorded_cases import read_recorded, write_recorded
 
 RECORDED = Path(__file__).parents[1] / "broker" / "groups" / "assignors" / "kafka_assignments.jsonl"
 CASES: Final = 5_000
@@ -80,9 +81,7 @@ def test_recorded_results_are_those_of_kafka() -> None:
         source = random.Random(23)
         groups = [ChangingGroup(source, members_max=5, topics_max=4, partitions_max=12) for _ in range(RECORDED_GROUPS)]
         cases = [case for group in groups for case in group.steps(STEPS_PER_GROUP)]
-        results = assigned_by_kafka(cases)
-        lines = [json.dumps([case, result], ensure_ascii=False) for case, result in zip(cases, results, strict=True)]
-        RECORDED.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    recorded = [json.loads(line) for line in RECORDED.read_text(encoding="utf-8").splitlines()]
+        write_recorded(RECORDED, zip(cases, assigned_by_kafka(cases), strict=True))
+    recorded = read_recorded(RECORDED)
 
     assert assigned_by_kafka([case for case, _ in recorded]) == [result for _, result in recorded]

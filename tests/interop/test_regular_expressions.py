@@ -6,9 +6,11 @@ OTTLA_RECORD_REGULAR_EXPRESSIONS=1 records them (tests/broker/groups/regex).
 import json
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from jvm_kafka import run_java
+
+from recorded_cases import read_recorded, write_recorded
 
 UNIT_TESTS: Final = Path(__file__).parents[1] / "broker" / "groups" / "regex"
 RECORDED: Final = UNIT_TESTS / "re2j_results.jsonl"
@@ -16,13 +18,12 @@ NAMES: Final = json.loads((UNIT_TESTS / "topic_names.json").read_text(encoding="
 
 
 def test_recorded_results_are_those_of_re2j() -> None:
-    recorded: list[tuple[str, Any]] = [json.loads(line) for line in RECORDED.read_text(encoding="utf-8").splitlines()]
+    recorded = read_recorded(RECORDED)
 
     requests = [json.dumps({"pattern": pattern, "names": NAMES}) for pattern, _ in recorded]
     results = [json.loads(line) for line in run_java("MatchPatterns.java", requests)]
-    current = [[pattern, result] for (pattern, _), result in zip(recorded, results, strict=True)]
+    current = [(pattern, result) for (pattern, _), result in zip(recorded, results, strict=True)]
     if os.environ.get("OTTLA_RECORD_REGULAR_EXPRESSIONS"):
-        lines = [json.dumps(each, ensure_ascii=False) for each in current]
-        RECORDED.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        write_recorded(RECORDED, current)
     else:
         assert current == recorded

@@ -12,6 +12,7 @@ from typing import Final
 
 from jvm_kafka import run_java
 
+from recorded_cases import read_recorded, write_recorded
 from task_cases import Case, ChangingStreamsGroup, Result, assign
 
 RECORDED = Path(__file__).parents[1] / "broker" / "groups" / "streams" / "kafka_tasks.jsonl"
@@ -53,11 +54,7 @@ def test_recorded_tasks_are_those_of_kafka() -> None:
         small = {"members_max": 6, "subtopologies_max": 3, "tasks_max": 5}
         groups = [ChangingStreamsGroup(source, **small) for _ in range(RECORDED_GROUPS)]
         cases = [case for group in groups for case in group.steps(STEPS_PER_GROUP)]
-        lines = [
-            json.dumps([case, result], ensure_ascii=False)
-            for case, result in zip(cases, assigned_by_kafka(cases), strict=True)
-        ]
-        RECORDED.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    recorded = [json.loads(line) for line in RECORDED.read_text(encoding="utf-8").splitlines()]
+        write_recorded(RECORDED, zip(cases, assigned_by_kafka(cases), strict=True))
+    recorded = read_recorded(RECORDED)
 
     assert assigned_by_kafka([case for case, _ in recorded]) == [result for _, result in recorded]

@@ -12,6 +12,7 @@ from typing import Final
 
 from jvm_kafka import run_java
 
+from recorded_cases import read_recorded, write_recorded
 from topology_cases import Case, RandomTopology, Result, configure
 
 RECORDED = Path(__file__).parents[1] / "broker" / "groups" / "streams" / "kafka_topologies.jsonl"
@@ -49,11 +50,7 @@ def kind_of(result: Result) -> str:
 def test_recorded_results_are_those_of_kafka() -> None:
     if os.environ.get("OTTLA_RECORD_TOPOLOGIES"):
         cases = random_cases(random.Random(23), RECORDED_CASES, [2, 3, 6])
-        lines = [
-            json.dumps([case, result], ensure_ascii=False)
-            for case, result in zip(cases, configured_by_kafka(cases), strict=True)
-        ]
-        RECORDED.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    recorded = [json.loads(line) for line in RECORDED.read_text(encoding="utf-8").splitlines()]
+        write_recorded(RECORDED, zip(cases, configured_by_kafka(cases), strict=True))
+    recorded = read_recorded(RECORDED)
 
     assert configured_by_kafka([case for case, _ in recorded]) == [result for _, result in recorded]

@@ -1,18 +1,13 @@
 """Assignments of groups that change in steps, recorded from Kafka 4.3.1 (tests/interop/test_assignors.py)."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from assignor_cases import Case, Result, assign
+from recorded_cases import recorded_params
 
-RECORDED = [
-    pytest.param(*json.loads(line), id=str(number))
-    for number, line in enumerate(
-        (Path(__file__).parent / "kafka_assignments.jsonl").read_text(encoding="utf-8").splitlines(), 1
-    )
-]
+RECORDED = recorded_params(Path(__file__).with_name("kafka_assignments.jsonl"))
 
 
 @pytest.mark.parametrize(("case", "kafka"), RECORDED)

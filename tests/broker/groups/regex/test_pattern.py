@@ -11,6 +11,7 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.regex import check_pattern, resolve
 from ottla.groups.regex.pattern import describe_invalid
 from ottla.purgatory.steps import run_to_end
+from recorded_cases import read_recorded
 
 HERE = Path(__file__).parent
 NAMES = json.loads((HERE / "topic_names.json").read_text(encoding="utf-8"))
@@ -22,7 +23,7 @@ ACCEPTED_HERE = {
     "(?P<x>a)(?P<x>b)": "duplicate capture group name",
 }
 """Errors of RE2J. RE2 reads a repetition with ten digits as literal text, and names of groups do not matter here."""
-RECORDED = [json.loads(line) for line in (HERE / "re2j_results.jsonl").read_text(encoding="utf-8").splitlines()]
+RECORDED = read_recorded(HERE / "re2j_results.jsonl")
 
 
 def result(pattern: str) -> dict[str, Any]:

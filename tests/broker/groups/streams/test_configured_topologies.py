@@ -3,7 +3,6 @@
 ``kafka_topologies.jsonl`` is recorded from Kafka 4.3.1 (tests/interop/test_streams_topologies.py).
 """
 
-import json
 from pathlib import Path
 
 import pytest
@@ -19,15 +18,11 @@ from ottla.groups.streams.topology import CopartitionGroup, Subtopology, Topolog
 from ottla.purgatory.steps import run_to_end
 from ottla.wire.messages import streams_group_heartbeat as requested
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
+from recorded_cases import recorded_params
 from topologies import internal_topic, subtopology, topology_message
 from topology_cases import Case, Result, cluster_topics, configure
 
-RECORDED = [
-    pytest.param(*json.loads(line), id=str(number))
-    for number, line in enumerate(
-        Path(__file__).with_name("kafka_topologies.jsonl").read_text(encoding="utf-8").splitlines(), 1
-    )
-]
+RECORDED = recorded_params(Path(__file__).with_name("kafka_topologies.jsonl"))
 
 
 @pytest.mark.parametrize(("case", "kafka"), RECORDED)

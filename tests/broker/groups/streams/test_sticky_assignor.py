@@ -4,7 +4,6 @@
 """
 
 import gc
-import json
 import weakref
 from collections import Counter
 from collections.abc import Mapping
@@ -28,16 +27,12 @@ from ottla.groups.streams.tasks import NO_TASKS, TaskAssignment, Tasks
 from ottla.groups.streams.topics.configure import configure_topology
 from ottla.groups.streams.topology import topology_of_request
 from ottla.purgatory.steps import run_to_end
+from recorded_cases import recorded_params
 from task_cases import Case, Result, assign
 from topologies import internal_topic, subtopology, topology_message
 from topology_cases import cluster_topics
 
-RECORDED = [
-    pytest.param(*json.loads(line), id=str(number))
-    for number, line in enumerate(
-        Path(__file__).with_name("kafka_tasks.jsonl").read_text(encoding="utf-8").splitlines(), 1
-    )
-]
+RECORDED = recorded_params(Path(__file__).with_name("kafka_tasks.jsonl"))
 
 
 @pytest.mark.parametrize(("case", "kafka"), RECORDED)
