@@ -5,7 +5,7 @@ Source: AlterShareGroupOffsetsRequest.json; KafkaApis.handleAlterShareGroupOffse
 
 from ottla.errors import MESSAGES, ErrorCode
 from ottla.handlers.api import HandlerResult, RequestContext, serves
-from ottla.handlers.share_protocol import are_share_groups_enabled
+from ottla.handlers.group_protocols import is_share_protocol_enabled
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -19,7 +19,7 @@ from ottla.wire.messages.alter_share_group_offsets import (
 @serves(api_key=91, versions=range(0, 1), has_few_entries=True)
 def alter_share_group_offsets(context: RequestContext, request: AlterShareGroupOffsetsRequest) -> HandlerResult:
     """Return errors for topics that the client may not read or that do not exist; forward the others."""
-    if not are_share_groups_enabled(context):
+    if not is_share_protocol_enabled(context):
         return _error(ErrorCode.UNSUPPORTED_VERSION)
     if not context.may_on_group(Operation.READ, request.group_id):
         return _error(ErrorCode.GROUP_AUTHORIZATION_FAILED)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ottla.errors import ErrorCode
 from ottla.handlers.api import HandlerResult, RequestContext, serves
-from ottla.handlers.consumer_protocol import is_consumer_protocol_enabled
+from ottla.handlers.group_protocols import is_consumer_protocol_enabled
 from ottla.handlers.hidden_topics import HIDDEN_TOPIC, has_hidden_topic
 from ottla.handlers.permissions import authorized_operations
 from ottla.purgatory.steps import Steps, map_in_steps, split_in_steps

@@ -9,7 +9,7 @@ from ottla.groups.client import Client
 from ottla.groups.consumer.reconciliation import OwnedPartitions
 from ottla.groups.consumer.service import error_response
 from ottla.handlers.api import HandlerResult, RequestContext, serves
-from ottla.handlers.consumer_protocol import is_consumer_protocol_enabled
+from ottla.handlers.group_protocols import is_consumer_protocol_enabled
 from ottla.handlers.hidden_topics import sorted_subscription
 from ottla.purgatory.steps import ITEMS_PER_STEP, Steps
 from ottla.types import Uuid

@@ -5,7 +5,7 @@ Source: DeleteShareGroupOffsetsRequest.json; KafkaApis.handleDeleteShareGroupOff
 
 from ottla.errors import MESSAGES, ErrorCode
 from ottla.handlers.api import HandlerResult, RequestContext, serves
-from ottla.handlers.share_protocol import are_share_groups_enabled
+from ottla.handlers.group_protocols import is_share_protocol_enabled
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
@@ -18,7 +18,7 @@ from ottla.wire.messages.delete_share_group_offsets import (
 @serves(api_key=92, versions=range(0, 1), has_few_entries=True)
 def delete_share_group_offsets(context: RequestContext, request: DeleteShareGroupOffsetsRequest) -> HandlerResult:
     """Return errors for topics that the client may not read; forward the others."""
-    if not are_share_groups_enabled(context):
+    if not is_share_protocol_enabled(context):
         return _error(ErrorCode.UNSUPPORTED_VERSION)
     if not context.may_on_group(Operation.DELETE, request.group_id):
         return _error(ErrorCode.GROUP_AUTHORIZATION_FAILED)

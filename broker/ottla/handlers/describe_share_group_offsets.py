@@ -7,7 +7,7 @@ Source: DescribeShareGroupOffsetsRequest.json; KafkaApis.handleDescribeShareGrou
 from ottla.errors import MESSAGES, ErrorCode
 from ottla.groups.share.offset_service import failed_description
 from ottla.handlers.api import HandlerResult, RequestContext, serves
-from ottla.handlers.share_protocol import are_share_groups_enabled
+from ottla.handlers.group_protocols import is_share_protocol_enabled
 from ottla.purgatory.steps import ITEMS_PER_STEP, Steps, split_in_steps
 from ottla.share_state.persister import UNINITIALIZED_OFFSET
 from ottla.wire.acl_codes import Operation
@@ -37,7 +37,7 @@ def describe_share_group_offsets(
 def _describe(
     context: RequestContext, group: DescribeShareGroupOffsetsRequestGroup
 ) -> Steps[DescribeShareGroupOffsetsResponseGroup]:
-    if not are_share_groups_enabled(context):
+    if not is_share_protocol_enabled(context):
         return failed_description(group.group_id, ErrorCode.UNSUPPORTED_VERSION)
     if not context.may_on_group(Operation.DESCRIBE, group.group_id):
         return failed_description(group.group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)

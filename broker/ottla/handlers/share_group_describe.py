@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from ottla.errors import ErrorCode
 from ottla.handlers.api import HandlerResult, RequestContext, serves
+from ottla.handlers.group_protocols import is_share_protocol_enabled
 from ottla.handlers.hidden_topics import HIDDEN_TOPIC, has_hidden_topic
 from ottla.handlers.permissions import authorized_operations
-from ottla.handlers.share_protocol import are_share_groups_enabled
 from ottla.purgatory.steps import Steps, map_in_steps, split_in_steps
 from ottla.wire.acl_codes import Operation, ResourceType
 from ottla.wire.messages.share_group_describe import (
@@ -23,7 +23,7 @@ from ottla.wire.messages.share_group_describe import (
 @serves(api_key=77, versions=range(1, 2))
 def share_group_describe(context: RequestContext, request: ShareGroupDescribeRequest) -> Steps[HandlerResult]:
     """Describe each group; unauthorized groups come first, as in Kafka."""
-    if not are_share_groups_enabled(context):
+    if not is_share_protocol_enabled(context):
         groups = yield from map_in_steps(_unsupported, request.group_ids)
         return ShareGroupDescribeResponse(groups=groups)
     allowed, hidden = yield from split_in_steps(

@@ -7,8 +7,8 @@ from ottla.errors import ErrorCode
 from ottla.groups.client import Client
 from ottla.groups.share.service import error_response
 from ottla.handlers.api import HandlerResult, RequestContext, serves
+from ottla.handlers.group_protocols import is_share_protocol_enabled
 from ottla.handlers.hidden_topics import sorted_subscription
-from ottla.handlers.share_protocol import are_share_groups_enabled
 from ottla.purgatory.steps import Steps
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
@@ -19,7 +19,7 @@ _MEMBER_ID_LENGTH_MAX = 36
 @serves(api_key=76, versions=range(1, 2))
 def share_group_heartbeat(context: RequestContext, request: ShareGroupHeartbeatRequest) -> Steps[HandlerResult]:
     """Check the permissions on group and topics; forward to the coordinator."""
-    if not are_share_groups_enabled(context):
+    if not is_share_protocol_enabled(context):
         return error_response(ErrorCode.UNSUPPORTED_VERSION)
     if not context.may_on_group(Operation.READ, request.group_id):
         return error_response(ErrorCode.GROUP_AUTHORIZATION_FAILED)

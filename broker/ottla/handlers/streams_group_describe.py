@@ -7,9 +7,9 @@ from typing import Final
 
 from ottla.errors import ErrorCode
 from ottla.handlers.api import HandlerResult, RequestContext, serves
+from ottla.handlers.group_protocols import is_streams_protocol_enabled
 from ottla.handlers.hidden_topics import has_hidden_topic
 from ottla.handlers.permissions import authorized_operations
-from ottla.handlers.streams_protocol import are_streams_groups_enabled
 from ottla.handlers.streams_topics import topics_of
 from ottla.purgatory.steps import Steps, map_in_steps, split_in_steps
 from ottla.wire.acl_codes import Operation, ResourceType
@@ -25,7 +25,7 @@ _HIDDEN_TOPIC: Final = "The described group uses topics that the client is not a
 @serves(api_key=89, versions=range(0, 1))
 def streams_group_describe(context: RequestContext, request: StreamsGroupDescribeRequest) -> Steps[HandlerResult]:
     """Describe each group; unauthorized groups come first, as in Kafka."""
-    if not are_streams_groups_enabled(context):
+    if not is_streams_protocol_enabled(context):
         groups = yield from map_in_steps(_unsupported, request.group_ids)
         return StreamsGroupDescribeResponse(groups=groups)
     allowed, hidden = yield from split_in_steps(

@@ -7,7 +7,7 @@ Source: StreamsGroupHeartbeatRequest.json; KafkaApis.handleStreamsGroupHeartbeat
 from ottla.errors import ErrorCode
 from ottla.groups.client import Client
 from ottla.handlers.api import HandlerResult, RequestContext, serves
-from ottla.handlers.streams_protocol import are_streams_groups_enabled
+from ottla.handlers.group_protocols import is_streams_protocol_enabled
 from ottla.handlers.streams_topics import check_topics, create_internal_topics
 from ottla.purgatory.steps import Steps
 from ottla.wire.acl_codes import Operation
@@ -17,7 +17,7 @@ from ottla.wire.messages.streams_group_heartbeat import StreamsGroupHeartbeatReq
 @serves(api_key=88, versions=range(0, 1))
 def streams_group_heartbeat(context: RequestContext, request: StreamsGroupHeartbeatRequest) -> Steps[HandlerResult]:
     """Check the permissions on group and topics; forward to the coordinator; create the topics that the group lacks."""
-    if not are_streams_groups_enabled(context):
+    if not is_streams_protocol_enabled(context):
         return _failed(ErrorCode.UNSUPPORTED_VERSION)
     if not context.may_on_group(Operation.READ, request.group_id):
         return _failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
