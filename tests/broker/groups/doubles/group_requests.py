@@ -64,6 +64,9 @@ class Names:
     def shown(self, member_id: str) -> str:
         return self._shown.get(member_id) or UUID.sub("-?", member_id) or "-"
 
+    def group_id(self, group: str) -> str:
+        return group + self.group_suffix if group else ""
+
     def topic(self, topic: Any) -> str:
         names = {topic_id: name for name, topic_id in self.topic_ids.items()}
         return topic.name or names.get(topic.topic_id, "?")
@@ -92,8 +95,21 @@ class Command:
 
 
 def group_of(command: Command, names: Names) -> str:
-    group = command.text("group")
-    return group + names.group_suffix if group else ""
+    return names.group_id(command.text("group"))
+
+
+def groups_of(command: Command, names: Names) -> list[str]:
+    return [names.group_id(group) for group in command.text("groups").split(",")]
+
+
+def split_names(text: str) -> list[str]:
+    """Return the names of ``x+y``."""
+    return [name for name in text.split("+") if name]
+
+
+def subscription_of(command: Command) -> list[str] | None:
+    """Return the topics of a heartbeat; None says that they have not changed."""
+    return split_names(command.text("topics")) if "topics" in command.options else None
 
 
 def join(command: Command, names: Names) -> tuple[Message, int]:
@@ -124,7 +140,7 @@ def metadata_of(text: str) -> bytes:
     said = dict(pair.split("=") for pair in pairs)
     version = int(said.get("v", 0))
     subscription = ConsumerProtocolSubscription(
-        topics=[topic for topic in topics.split("+") if topic],
+        topics=split_names(topics),
         owned_partitions=[
             ConsumerProtocolSubscriptionTopicPartition(topic=topic, partitions=partitions)
             for topic, partitions in topic_partitions(said.get("owned", ""))
@@ -293,7 +309,7 @@ def fetch(command: Command, names: Names) -> tuple[Message, int]:
         return offset_fetch.OffsetFetchRequest(group_id=group, topics=topics, require_stable=stable), version
     groups = [
         offset_fetch.OffsetFetchRequestGroup(
-            group_id=group + names.group_suffix if group else "",
+            group_id=names.group_id(group),
             member_id=names.member_id(command.get("member")) if "member" in command.options else None,
             member_epoch=int(command.get("epoch", "-1")),
             topics=None
@@ -318,13 +334,11 @@ def list_(command: Command, names: Names) -> tuple[Message, int]:
 
 
 def describe(command: Command, names: Names) -> tuple[Message, int]:
-    groups = [group + names.group_suffix if group else "" for group in command.text("groups").split(",")]
-    return describe_groups.DescribeGroupsRequest(groups=groups), command.version(6)
+    return describe_groups.DescribeGroupsRequest(groups=groups_of(command, names)), command.version(6)
 
 
 def delete(command: Command, names: Names) -> tuple[Message, int]:
-    groups = [group + names.group_suffix if group else "" for group in command.text("groups").split(",")]
-    return delete_groups.DeleteGroupsRequest(groups_names=groups), command.version(2)
+    return delete_groups.DeleteGroupsRequest(groups_names=groups_of(command, names)), command.version(2)
 
 
 def delete_offsets(command: Command, names: Names) -> tuple[Message, int]:
@@ -353,9 +367,6 @@ def consumer_beat(command: Command, names: Names) -> tuple[Message, int]:
             )
             for topic, rest in command.pairs("owned")
         ]
-    topics = None
-    if "topics" in command.options:
-        topics = [topic for topic in command.text("topics").split("+") if topic]
     return consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
         group_id=group_of(command, names),
         member_id=names.member_id(command.get("member", f"${command.client}")),
@@ -363,7 +374,7 @@ def consumer_beat(command: Command, names: Names) -> tuple[Message, int]:
         instance_id=command.text("instance") if "instance" in command.options else None,
         rack_id=command.text("rack") if "rack" in command.options else None,
         rebalance_timeout_ms=int(command.get("timeout", "-1")),
-        subscribed_topic_names=topics,
+        subscribed_topic_names=subscription_of(command),
         subscribed_topic_regex=command.text("regex") if "regex" in command.options else None,
         server_assignor=command.options.get("assignor"),
         topic_partitions=owned,
@@ -371,8 +382,7 @@ def consumer_beat(command: Command, names: Names) -> tuple[Message, int]:
 
 
 def consumer_describe(command: Command, names: Names) -> tuple[Message, int]:
-    groups = [group + names.group_suffix if group else "" for group in command.text("groups").split(",")]
-    return consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=groups), command.version(1)
+    return consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=groups_of(command, names)), command.version(1)
 
 
 def create_topic(command: Command, names: Names) -> tuple[Message, int]:

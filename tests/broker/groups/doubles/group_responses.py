@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 from group_requests import Names
-from ottla.errors import ErrorCode
 from ottla.wire.messages import (
     alter_share_group_offsets,
     consumer_group_describe,
@@ -28,7 +27,8 @@ from ottla.wire.messages import (
     write_txn_markers,
 )
 from ottla.wire.messages.consumer_protocol import ConsumerProtocolAssignment
-from streams_requests import message_of, show_streams_beat, show_streams_describe
+from shown_errors import code, error_of, message_of
+from streams_requests import show_streams_beat, show_streams_describe
 
 
 def show(client: str, response: Any, names: Names) -> list[str]:
@@ -39,10 +39,6 @@ def show(client: str, response: Any, names: Names) -> list[str]:
     lines = [part for part in SHOW[kind](response, names) if part]
     text = [line.replace(names.group_suffix, "") if names.group_suffix else line for line in lines]
     return [f"{client} <- {kind} {text[0]}", *(f"    {line}" for line in text[1:])]
-
-
-def code(value: int) -> str:
-    return ErrorCode(value).name
 
 
 def show_join(response: join_group.JoinGroupResponse, names: Names) -> list[str]:
@@ -147,7 +143,7 @@ def show_describe(response: describe_groups.DescribeGroupsResponse, names: Names
         lines.append(
             f"{group.group_id or '-'} {code(group.error_code)} state={group.group_state or '-'} "
             f"type={group.protocol_type or '-'} protocol={group.protocol_data or '-'}"
-            + (f" message={group.error_message!r}" if group.error_message else "")
+            f"{message_of(group)}"
         )
         lines += sorted(
             f"  {names.shown(member.member_id)} instance={member.group_instance_id} client={member.client_id} "
@@ -170,14 +166,17 @@ def show_delete_offsets(response: offset_delete.OffsetDeleteResponse, names: Nam
     ]
 
 
-def show_consumer_beat(response: consumer_group_heartbeat.ConsumerGroupHeartbeatResponse, names: Names) -> list[str]:
+def show_member_beat(
+    response: consumer_group_heartbeat.ConsumerGroupHeartbeatResponse
+    | share_group_heartbeat.ShareGroupHeartbeatResponse,
+    names: Names,
+) -> list[str]:
     if response.error_code:
-        message = f" message={response.error_message!r}" if response.error_message else ""
-        return [f"{code(response.error_code)}{message}"]
+        return [error_of(response)]
     assigned = ""
     if response.assignment is not None:
         assigned = f" assignment={partitions_of(response.assignment, names) or '-'}"
-    return [f"NONE member={names.shown(response.member_id)} epoch={response.member_epoch}{assigned}"]
+    return [f"NONE member={names.shown(response.member_id or '')} epoch={response.member_epoch}{assigned}"]
 
 
 def partitions_of(assignment: Any, names: Names) -> str:
@@ -197,7 +196,7 @@ def show_consumer_describe(response: consumer_group_describe.ConsumerGroupDescri
         lines.append(
             f"{group.group_id or '-'} {code(group.error_code)} state={group.group_state or '-'} "
             f"epoch={group.group_epoch} assignment_epoch={group.assignment_epoch} assignor={group.assignor_name or '-'}"
-            + (f" message={group.error_message!r}" if group.error_message else "")
+            f"{message_of(group)}"
         )
         lines += sorted(
             f"  {names.shown(member.member_id)} instance={member.instance_id} rack={member.rack_id} "
@@ -221,15 +220,6 @@ def show_topics(response: Any, names: Names) -> list[str]:
     return [" ".join(f"{topic.name} {code(topic.error_code)}" for topic in topics)]
 
 
-def show_share_beat(response: share_group_heartbeat.ShareGroupHeartbeatResponse, names: Names) -> list[str]:
-    if response.error_code:
-        return [f"{code(response.error_code)}{message_of(response)}"]
-    assigned = ""
-    if response.assignment is not None:
-        assigned = f" assignment={partitions_of(response.assignment, names) or '-'}"
-    return [f"NONE member={names.shown(response.member_id or '')} epoch={response.member_epoch}{assigned}"]
-
-
 def show_share_describe(response: share_group_describe.ShareGroupDescribeResponse, names: Names) -> list[str]:
     lines = [f"{len(response.groups)} groups"]
     for group in sorted(response.groups, key=lambda one: one.group_id):
@@ -250,22 +240,21 @@ def show_share_describe(response: share_group_describe.ShareGroupDescribeRespons
 
 def show_share_offsets(response: describe_share_group_offsets.DescribeShareGroupOffsetsResponse, _: Names) -> list[str]:
     (group,) = response.groups
-    lines = [f"{group.group_id or '-'} {code(group.error_code)}{message_of(group)}"]
+    lines = [f"{group.group_id or '-'} {error_of(group)}"]
     for topic in sorted(group.topics, key=lambda each: each.topic_name):
         lines += [
             f"  {topic.topic_name} id={topic.topic_id != bytes(16)} {part.partition_index} start={part.start_offset} "
-            f"leader_epoch={part.leader_epoch} {code(part.error_code)}{message_of(part)}"
+            f"leader_epoch={part.leader_epoch} {error_of(part)}"
             for part in sorted(topic.partitions, key=lambda each: each.partition_index)
         ]
     return lines
 
 
 def show_share_alter(response: alter_share_group_offsets.AlterShareGroupOffsetsResponse, _: Names) -> list[str]:
-    lines = [f"{code(response.error_code)}{message_of(response)}"]
+    lines = [error_of(response)]
     for topic in sorted(response.responses, key=lambda each: each.topic_name):
         lines += [
-            f"  {topic.topic_name} id={topic.topic_id != bytes(16)} {part.partition_index} {code(part.error_code)}"
-            f"{message_of(part)}"
+            f"  {topic.topic_name} id={topic.topic_id != bytes(16)} {part.partition_index} {error_of(part)}"
             for part in sorted(topic.partitions, key=lambda each: each.partition_index)
         ]
     return lines
@@ -273,9 +262,9 @@ def show_share_alter(response: alter_share_group_offsets.AlterShareGroupOffsetsR
 
 def show_share_delete(response: delete_share_group_offsets.DeleteShareGroupOffsetsResponse, _: Names) -> list[str]:
     return [
-        f"{code(response.error_code)}{message_of(response)}",
+        error_of(response),
         *(
-            f"  {topic.topic_name} id={topic.topic_id != bytes(16)} {code(topic.error_code)}{message_of(topic)}"
+            f"  {topic.topic_name} id={topic.topic_id != bytes(16)} {error_of(topic)}"
             for topic in sorted(response.responses, key=lambda each: each.topic_name)
         ),
     ]
@@ -294,9 +283,9 @@ SHOW: dict[str, Callable[[Any, Names], list[str]]] = {
     "DescribeGroups": show_describe,
     "DeleteGroups": show_delete,
     "OffsetDelete": show_delete_offsets,
-    "ConsumerGroupHeartbeat": show_consumer_beat,
+    "ConsumerGroupHeartbeat": show_member_beat,
     "ConsumerGroupDescribe": show_consumer_describe,
-    "ShareGroupHeartbeat": show_share_beat,
+    "ShareGroupHeartbeat": show_member_beat,
     "ShareGroupDescribe": show_share_describe,
     "DescribeShareGroupOffsets": show_share_offsets,
     "AlterShareGroupOffsets": show_share_alter,

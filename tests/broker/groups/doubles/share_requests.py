@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from group_requests import REQUESTS, Command, Names, group_of
+from group_requests import REQUESTS, Command, Names, group_of, groups_of, subscription_of
 from ottla.wire.codec import Message
 from ottla.wire.messages import (
     alter_share_group_offsets,
@@ -17,21 +17,17 @@ from streams_requests import streams_beat, streams_describe
 
 def share_beat(command: Command, names: Names) -> tuple[Message, int]:
     """Send a heartbeat; without ``topics`` and ``rack`` it says that these have not changed."""
-    topics = None
-    if "topics" in command.options:
-        topics = [topic for topic in command.text("topics").split("+") if topic]
     return share_group_heartbeat.ShareGroupHeartbeatRequest(
         group_id=group_of(command, names),
         member_id=names.member_id(command.get("member", f"${command.client}")),
         member_epoch=int(command.get("epoch", "0")),
         rack_id=command.text("rack") if "rack" in command.options else None,
-        subscribed_topic_names=topics,
+        subscribed_topic_names=subscription_of(command),
     ), 1
 
 
 def share_describe(command: Command, names: Names) -> tuple[Message, int]:
-    groups = [group + names.group_suffix if group else "" for group in command.text("groups").split(",")]
-    return share_group_describe.ShareGroupDescribeRequest(group_ids=groups), 1
+    return share_group_describe.ShareGroupDescribeRequest(group_ids=groups_of(command, names)), 1
 
 
 def share_offsets(command: Command, names: Names) -> tuple[Message, int]:

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from group_requests import Command, Names, group_of
-from ottla.errors import ErrorCode
+from group_requests import Command, Names, group_of, groups_of, split_names
 from ottla.wire.codec import Message
 from ottla.wire.messages import streams_group_describe
 from ottla.wire.messages.streams_group_heartbeat import (
@@ -18,6 +17,7 @@ from ottla.wire.messages.streams_group_heartbeat import (
     TopicInfo,
     Topology,
 )
+from shown_errors import code, error_of, message_of
 
 STATUS = (
     "STALE_TOPOLOGY",
@@ -57,8 +57,7 @@ def streams_beat(command: Command, names: Names) -> tuple[Message, int]:
 
 
 def streams_describe(command: Command, names: Names) -> tuple[Message, int]:
-    groups = [group + names.group_suffix if group else "" for group in command.text("groups").split(",")]
-    return streams_group_describe.StreamsGroupDescribeRequest(group_ids=groups), 0
+    return streams_group_describe.StreamsGroupDescribeRequest(group_ids=groups_of(command, names)), 0
 
 
 def _topology(command: Command) -> Topology:
@@ -79,23 +78,19 @@ def _subtopology(text: str) -> Subtopology:
         topics, _, repartition_topics = copartitioned.partition("&")
         copartition_groups.append(
             CopartitionGroup(
-                source_topics=[int(index) for index in _names(topics)],
-                repartition_source_topics=[int(index) for index in _names(repartition_topics)],
+                source_topics=[int(index) for index in split_names(topics)],
+                repartition_source_topics=[int(index) for index in split_names(repartition_topics)],
             )
         )
     return Subtopology(
         subtopology_id=subtopology_id,
-        source_topics=[name for name in _names(sources) if not name.startswith("~")],
-        source_topic_regex=[name[1:] for name in _names(sources) if name.startswith("~")],
-        repartition_sink_topics=_names(sinks),
-        repartition_source_topics=[_internal_topic(name) for name in _names(repartitions)],
-        state_changelog_topics=[_internal_topic(name) for name in _names(changelogs)],
+        source_topics=[name for name in split_names(sources) if not name.startswith("~")],
+        source_topic_regex=[name[1:] for name in split_names(sources) if name.startswith("~")],
+        repartition_sink_topics=split_names(sinks),
+        repartition_source_topics=[_internal_topic(name) for name in split_names(repartitions)],
+        state_changelog_topics=[_internal_topic(name) for name in split_names(changelogs)],
         copartition_groups=copartition_groups,
     )
-
-
-def _names(text: str) -> list[str]:
-    return [name for name in text.split("+") if name]
 
 
 def _internal_topic(text: str) -> TopicInfo:
@@ -122,7 +117,7 @@ def _endpoint(command: Command) -> StreamsGroupHeartbeatRequestEndpoint | None:
 
 def show_streams_beat(response: StreamsGroupHeartbeatResponse, names: Names) -> list[str]:
     if response.error_code:
-        return [f"{ErrorCode(response.error_code).name}{message_of(response)}"]
+        return [error_of(response)]
     tasks = [
         f" {kind}={tasks_of(listed)}"
         for kind, listed in (
@@ -150,7 +145,7 @@ def show_streams_describe(response: streams_group_describe.StreamsGroupDescribeR
     lines = [f"{len(response.groups)} groups"]
     for group in sorted(response.groups, key=lambda one: one.group_id):
         lines.append(
-            f"{group.group_id or '-'} {ErrorCode(group.error_code).name} state={group.group_state or '-'} "
+            f"{group.group_id or '-'} {code(group.error_code)} state={group.group_state or '-'} "
             f"epoch={group.group_epoch} assignment_epoch={group.assignment_epoch}{message_of(group)}"
         )
         if group.topology is not None:
@@ -200,7 +195,3 @@ def tasks_of(listed: Any) -> str:
 
 def topics_of(listed: Any) -> str:
     return ",".join(sorted(":".join([each.topic, *map(str, sorted(each.partitions))]) for each in listed)) or "-"
-
-
-def message_of(response: Any) -> str:
-    return f" message={response.error_message!r}" if response.error_message else ""
