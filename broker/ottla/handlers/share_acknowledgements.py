@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, Protocol
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.api import RequestContext
+from ottla.handlers.share_member_ids import is_member_id_valid
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps, batches
 from ottla.replication.partition import Partition
@@ -19,7 +20,6 @@ from ottla.types import TopicIdPartition, TopicPartition, Uuid
 from ottla.wire.acknowledge_type import AcknowledgeType
 from ottla.wire.acl_codes import Operation
 
-MEMBER_ID_MAX: Final = 36
 LISTED_PER_STEP: Final = 32
 """Partitions of a response."""
 MOVED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
@@ -84,7 +84,7 @@ def require_member(context: RequestContext, group_id: str | None, member_id: str
     if group_id is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     context.require_on_group(Operation.READ, group_id)
-    if not member_id or len(member_id) > MEMBER_ID_MAX:
+    if not is_member_id_valid(member_id):
         raise KafkaError(ErrorCode.INVALID_REQUEST)
 
 

@@ -9,11 +9,10 @@ from ottla.groups.share.service import error_response
 from ottla.handlers.api import HandlerResult, RequestContext, serves
 from ottla.handlers.group_protocols import is_share_protocol_enabled
 from ottla.handlers.hidden_topics import sorted_subscription
+from ottla.handlers.share_member_ids import is_member_id_valid
 from ottla.purgatory.steps import Steps
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-
-_MEMBER_ID_LENGTH_MAX = 36
 
 
 @serves(api_key=76, versions=range(1, 2))
@@ -23,7 +22,7 @@ def share_group_heartbeat(context: RequestContext, request: ShareGroupHeartbeatR
         return error_response(ErrorCode.UNSUPPORTED_VERSION)
     if not context.may_on_group(Operation.READ, request.group_id):
         return error_response(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    if not 0 < len(request.member_id.encode("utf-16-le", "surrogatepass")) // 2 <= _MEMBER_ID_LENGTH_MAX:
+    if not is_member_id_valid(request.member_id):
         return error_response(ErrorCode.INVALID_REQUEST)
     if request.subscribed_topic_names:
         names = yield from sorted_subscription(context, request.subscribed_topic_names)

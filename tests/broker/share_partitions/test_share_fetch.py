@@ -213,6 +213,22 @@ def test_share_partition_is_kept_while_another_member_has_a_session(driver: Shar
     assert len(driver.manager) == 0
 
 
+@pytest.mark.parametrize(
+    ("member_id", "error"),
+    [
+        pytest.param("", ErrorCode.INVALID_REQUEST, id="empty"),
+        pytest.param("x" * 36, ErrorCode.NONE, id="36-characters"),
+        pytest.param("x" * 37, ErrorCode.INVALID_REQUEST, id="37-characters"),
+        pytest.param("🦫" * 18, ErrorCode.NONE, id="18-characters-that-take-two-of-java-each"),
+        pytest.param("🦫" * 19, ErrorCode.INVALID_REQUEST, id="19-characters-that-take-two-of-java-each"),
+    ],
+)
+def test_member_id_has_up_to_36_characters_of_java(driver: ShareDriver, member_id: str, error: ErrorCode) -> None:
+    response = driver.connect().ask(fetch_request(driver, member_id, wait_ms=0), ShareFetchResponse, 2)
+
+    assert response.error_code == error
+
+
 def test_without_share_version_requests_are_rejected(driver: ShareDriver) -> None:
     driver.share_version = 0
 

@@ -1,0 +1,13 @@
+"""Which ids the members of share groups may have (KIP-932).
+
+Source: KafkaApis.isMemberIdValid of Apache Kafka 4.3.
+"""
+
+from typing import Final
+
+_LENGTH_MAX: Final = 36
+
+
+def is_member_id_valid(member_id: str | None) -> bool:
+    """Return whether the id has 1 to 36 characters of Java, of which those beyond the BMP take two."""
+    return member_id is not None and 0 < len(member_id.encode("utf-16-le", "surrogatepass")) // 2 <= _LENGTH_MAX
