@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, Protocol
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.api import RequestContext
+from ottla.handlers.group_protocols import is_share_protocol_enabled
 from ottla.handlers.share_member_ids import is_member_id_valid
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps, batches
@@ -64,15 +65,14 @@ Acknowledged = dict[TopicIdPartition, Delayed[StateResult]]
 
 
 def require_manager(context: RequestContext) -> SharePartitionManager:
-    """Return the manager of a node that serves share groups.
+    """Return the manager of the node's share-partitions.
 
     Raises:
         KafkaError: UNSUPPORTED_VERSION, share.version is 0.
     """
-    manager = context.services.share_partitions
-    if manager is None or not manager.is_enabled:
+    if not is_share_protocol_enabled(context):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-    return manager
+    return context.services.share_partitions
 
 
 def require_member(context: RequestContext, group_id: str | None, member_id: str | None) -> None:
@@ -134,7 +134,7 @@ def _acknowledge_partition(
 ) -> Steps[Delayed[StateResult]]:
     partition, key = find_partition(context, group_id, wanted)
     partition.require_leadership(-1)
-    share_partition = require_manager(context).find(key, partition)
+    share_partition = context.services.share_partitions.find(key, partition)
     if share_partition is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     now_ms = context.services.clock.monotonic_ms()

@@ -10,7 +10,7 @@ from ottla.groups.coordinator import GroupCoordinator
 from ottla.groups.share.end_offsets import EndOffsetClient
 from ottla.log.manager import LogManager
 from ottla.metadata.cache import MetadataCache
-from ottla.metadata.metadata_version import SHARE_VERSION, TRANSACTION_VERSION
+from ottla.metadata.metadata_version import TRANSACTION_VERSION
 from ottla.node import coordinator_settings, settings
 from ottla.node.metadata_plane import MetadataPlane
 from ottla.node.part import Part
@@ -112,7 +112,6 @@ class DataPlane:
             replicas=self.replicas,
             persister=self.persister,
             group_config=metadata.group_config,
-            share_version=lambda: metadata.feature_level(SHARE_VERSION),
         )
 
     def _create_coordinators(

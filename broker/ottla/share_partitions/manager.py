@@ -43,7 +43,6 @@ class SharePartitionManager:
 
     Args of the constructor:
         group_config: returns a group's own settings.
-        share_version: returns the finalized level of share.version.
     """
 
     def __init__(
@@ -54,13 +53,11 @@ class SharePartitionManager:
         replicas: ReplicaManager,
         persister: Persister,
         group_config: Callable[[str], Mapping[str, str]],
-        share_version: Callable[[], int],
     ) -> None:
         self._config = config
         self._clock = clock
         self._replicas = replicas
         self._persister = persister
-        self._share_version = share_version
         self.settings = ShareGroupSettings(lambda: self._config, group_config)
         self.sessions = ShareSessionCache(lambda: self._config.share_sessions_max)
         self._share_partitions: dict[SharePartitionKey, tuple[SharePartition, Partition]] = {}
@@ -84,10 +81,6 @@ class SharePartitionManager:
     def use_config(self, config: SharePartitionsConfig) -> None:
         """Apply settings that were changed while the node runs."""
         self._config = config
-
-    @property
-    def is_enabled(self) -> bool:
-        return self._share_version() >= 1
 
     # --- share-partitions
 

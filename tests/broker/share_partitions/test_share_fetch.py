@@ -6,6 +6,7 @@ import pytest
 
 from ottla.errors import ErrorCode
 from ottla.log.partition_log import AppendOrigin
+from ottla.metadata.metadata_version import SHARE_VERSION
 from ottla.purgatory.steps import run_to_end
 from ottla.share_partitions.share_session_cache import ShareSessionKey
 from ottla.simulator.world.single_node import Client
@@ -229,8 +230,8 @@ def test_member_id_has_up_to_36_characters_of_java(driver: ShareDriver, member_i
     assert response.error_code == error
 
 
-def test_without_share_version_requests_are_rejected(driver: ShareDriver) -> None:
-    driver.share_version = 0
+def test_without_share_version_requests_are_rejected(driver: ShareDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(driver._place.node.metadata.image.features.levels, SHARE_VERSION)
 
     response = driver.connect().ask(fetch_request(driver, "a"), ShareFetchResponse, 2)
 

@@ -28,7 +28,6 @@ class ShareDriver(SimulatedDriver):
         node = self._place.node
         self.names = Names("")
         self.persister = RecordingPersister()
-        self.share_version = 1
         self.group_configs: dict[str, dict[str, str]] = {}
         self.manager = node.services.share_partitions = SharePartitionManager(
             config=SharePartitionsConfig(),
@@ -36,7 +35,6 @@ class ShareDriver(SimulatedDriver):
             replicas=node.replicas,
             persister=self.persister,
             group_config=lambda group_id: self.group_configs.get(group_id, {}),
-            share_version=lambda: self.share_version,
         )
         node._parts.append(self.manager)
 
