@@ -22,6 +22,7 @@ from enum import IntEnum, StrEnum
 from functools import cache
 from typing import NamedTuple, TypeAlias
 
+from ottla.config.durations import parse_duration_ms
 from ottla.errors import ErrorCode, KafkaError
 from ottla.quoting import cut_name, escape_unprintable
 
@@ -232,13 +233,10 @@ def _check_throttled_replicas(key: ConfigKey, value: ConfigValue) -> None:
     )
 
 
-_DURATION = r"(?i)P(?=.)(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d+)?S)?)?"
-
-
 def _check_offset_reset(key: ConfigKey, value: ConfigValue) -> None:
     assert isinstance(value, str)
     strategy, _, duration = value.partition(":")
-    if value in ("earliest", "latest") or (strategy == "by_duration" and re.fullmatch(_DURATION, duration)):
+    if value in ("earliest", "latest") or (strategy == "by_duration" and parse_duration_ms(duration) is not None):
         return
     why = (
         f"Invalid value `{cut_name(value)}` for configuration {key.name}. The value must be either 'earliest', "

@@ -5,9 +5,9 @@ v1 acknowledgements with the fetch; v2 acquire modes, and renewal of acquisition
 Source: ShareFetchRequest.json; KafkaApis.handleShareFetchRequest of Apache Kafka 4.3.1.
 """
 
-import re
 from typing import Any, Final, NamedTuple
 
+from ottla.config.durations import parse_duration_ms
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.api import HandlerResult, RequestContext, serves
 from ottla.handlers.moved_leader import add_moved_leader
@@ -46,9 +46,6 @@ _PARTITIONS_PER_STEP: Final = 256
 _CREATED_PER_STEP: Final = 8
 _RECORD_LIMIT: Final = 1
 _NOTHING: Final = FetchedShare()
-_DURATION: Final = re.compile(
-    r"by_duration:P(?:([0-9]+)D)?(?:T(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+)(?:\.([0-9]+))?S)?)?", re.IGNORECASE
-)
 
 
 @serves(api_key=78, versions=range(1, 3))
@@ -185,9 +182,7 @@ def _create_missing(
 
 
 def _offset_of_duration(context: RequestContext, partition: Partition, reset: str) -> Steps[Offset]:
-    match = _DURATION.fullmatch(reset)
-    days, hours, minutes, seconds = (int(each or 0) for each in match.groups()[:4]) if match else (0, 0, 0, 0)
-    back_ms = (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1_000
+    back_ms = parse_duration_ms(reset.partition(":")[2]) or 0
     found = yield from partition.log.offset_for_timestamp(
         context.services.clock.wall_ms() - back_ms, context.off_loop()
     )

@@ -92,8 +92,13 @@ def test_waiting_fetch_is_completed_by_an_append(driver: ShareDriver) -> None:
 
 @pytest.mark.parametrize(
     ("duration", "first_offset"),
-    [("PT1H", 1), ("PT3H", 0), ("P1DT2H3M4.5S", 0), ("PT20M", None)],
-    ids=["between-the-records", "before-them", "with-all-parts", "after-them"],
+    [
+        pytest.param("PT1H", 1, id="between-the-records"),
+        pytest.param("PT3H", 0, id="before-them"),
+        pytest.param("P1DT2H3M4.5S", 0, id="with-all-parts"),
+        pytest.param("PT20M", None, id="after-them"),
+        pytest.param("P106751991167300D", 0, id="longest"),
+    ],
 )
 def test_new_group_starts_at_a_duration_before_now(
     driver: ShareDriver, duration: str, first_offset: int | None
@@ -106,6 +111,14 @@ def test_new_group_starts_at_a_duration_before_now(
     acquired = acquired_by(driver.connect(), fetch_request(driver, "a", wait_ms=100))
 
     assert acquired == ([] if first_offset is None else [(first_offset, 1, 1)])
+
+
+def test_duration_before_now_may_have_a_fraction_of_a_second(driver: ShareDriver) -> None:
+    driver.group("g", "share.auto.offset.reset=by_duration:PT0.9S")
+    now_ms = driver._place.node.clock.wall_ms()
+    driver.append("t", 0, build_batch([Record(0, now_ms - 500, None, b"v")]))
+
+    assert acquired_by(driver.connect(), fetch_request(driver, "a", wait_ms=100)) == [(0, 0, 1)]
 
 
 def test_records_of_a_closed_connection_go_to_the_next_member(driver: ShareDriver) -> None:
