@@ -168,6 +168,7 @@ def reset(
 
     async def plan(admin: "AdminClient") -> "tuple[bool, list[PlannedReset]]":
         described = (await admin.describe_groups((name,))).get(name)
+        require_no_members(() if described is None else (described,), "its offsets can be reset")
         is_share = share if described is None else described.type == SHARE
         left_out = () if described is None else internal_topics(described)
         planned = await plan_reset(
@@ -230,7 +231,7 @@ def delete(
 
     async def check(admin: "AdminClient") -> list[str]:
         described = await _find(admin, names)
-        await require_no_members(admin, names, "it can be deleted")
+        require_no_members(described, "it can be deleted")
         topics = [topic for each in described for topic in internal_topics(each)] if with_topics else []
         return sorted(await admin.describe_topics(topics))
 

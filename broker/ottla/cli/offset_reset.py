@@ -8,7 +8,7 @@ Source: ConsumerGroupCommand.prepareOffsetsToReset of Apache Kafka 4.3.
 """
 
 import csv
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ from ottla.errors import OttlaError
 
 if TYPE_CHECKING:
     from ottla.client.admin import AdminClient
+    from ottla.client.results import GroupDescription
     from ottla.types import Offset, TopicPartition
 
 CURRENT = "current"
@@ -90,16 +91,15 @@ async def plan_reset(
     is_share: bool,
     left_out: Collection[str] = (),
 ) -> list[PlannedReset]:
-    """Return the new offset of each partition in scope, sorted.
+    """Return the new offset of each partition in scope, sorted, for a group without members.
 
     The group need not exist: clients of a new group then start at these offsets. With ``takes_all`` the scope is every
     partition with a committed offset, or a start offset of a share group, except for those of topics ``left_out``.
 
     Raises:
         NotFoundError: a partition does not exist, or the group has no committed offset.
-        OttlaError: the group has members, or a partition without a committed offset is to be shifted.
+        OttlaError: a partition without a committed offset is to be shifted.
     """
-    await require_no_members(admin, (group_id,), "its offsets can be reset")
     committed = await _current_offsets(admin, group_id, is_share=is_share)
     known = await described_partitions(admin)
     if target.offsets is not None:
@@ -141,13 +141,13 @@ async def _current_offsets(admin: "AdminClient", group_id: str, *, is_share: boo
     return {at: each.offset for at, each in (await admin.group_offsets(group_id)).items()}
 
 
-async def require_no_members(admin: "AdminClient", group_ids: Sequence[str], what: str) -> None:
+def require_no_members(groups: "Iterable[GroupDescription]", what: str) -> None:
     """Raise if a group has members: they would go on from their own positions.
 
     Raises:
         OttlaError: with ``what`` could be done without members.
     """
-    for group in (await admin.describe_groups(group_ids)).values():
+    for group in groups:
         if group.members:
             raise OttlaError(
                 f"group {group.group_id} has {len(group.members)} member(s), state {group.state}: {what} only while it "
