@@ -21,7 +21,7 @@ from ottla.client.errors import BrokerUnreachableError, ClientError, ConnectionL
 from ottla.client.failing_leaders import FailingLeaders
 from ottla.client.heartbeats import Heartbeats
 from ottla.client.share_membership import ShareMembership
-from ottla.client.share_session import FINAL_EPOCH, INITIAL_EPOCH, ShareSession, acknowledge_topics
+from ottla.client.share_session import ShareSession, acknowledge_topics
 from ottla.errors import ErrorCode, KafkaError
 from ottla.types import Endpoint, NodeId, TopicIdPartition, TopicPartition, Uuid, format_uuid
 from ottla.wire.acknowledge_type import AcknowledgeType
@@ -29,6 +29,7 @@ from ottla.wire.messages.share_acknowledge import ShareAcknowledgeRequest, Share
 from ottla.wire.messages.share_fetch import AcknowledgementBatch, PartitionData, ShareFetchRequest, ShareFetchResponse
 from ottla.wire.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 from ottla.wire.records import iterate_batches
+from ottla.wire.session_epochs import FINAL_EPOCH, INITIAL_EPOCH
 
 if TYPE_CHECKING:
     from ottla.client.security import ClientSecurity

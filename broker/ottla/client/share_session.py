@@ -6,16 +6,12 @@ Source: ShareSessionHandler (Kafka 4.3).
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from ottla.types import TopicIdPartition, Uuid
 from ottla.wire.messages.share_acknowledge import AcknowledgementBatch as AcknowledgedBatch
 from ottla.wire.messages.share_acknowledge import AcknowledgePartition, AcknowledgeTopic
 from ottla.wire.messages.share_fetch import AcknowledgementBatch, FetchPartition, FetchTopic, ForgottenTopic
-
-INITIAL_EPOCH: Final = 0
-FINAL_EPOCH: Final = -1
-_EPOCH_MAX: Final = 2**31 - 1
+from ottla.wire.session_epochs import INITIAL_EPOCH, next_epoch
 
 
 class ShareSession:
@@ -27,7 +23,7 @@ class ShareSession:
 
     def on_success(self) -> None:
         """Note that the leader has carried out the request with ``epoch``."""
-        self.epoch = 1 if self.epoch == _EPOCH_MAX else self.epoch + 1
+        self.epoch = next_epoch(self.epoch)
 
     def on_lost(self) -> None:
         """Start a new session: the leader has none, or another one, or did not respond."""

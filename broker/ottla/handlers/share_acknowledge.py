@@ -17,13 +17,14 @@ from ottla.handlers.share_acknowledgements import (
 )
 from ottla.purgatory.steps import Steps, values_in_steps
 from ottla.share_partitions.manager import SharePartitionManager
-from ottla.share_partitions.share_session_cache import FINAL_EPOCH, INITIAL_EPOCH, ShareSessionKey
+from ottla.share_partitions.share_session_cache import ShareSessionKey
 from ottla.wire.messages.share_acknowledge import (
     PartitionData,
     ShareAcknowledgeRequest,
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
+from ottla.wire.session_epochs import FINAL_EPOCH, INITIAL_EPOCH
 
 
 @serves(api_key=79, versions=range(1, 3))

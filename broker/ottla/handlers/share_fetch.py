@@ -27,8 +27,6 @@ from ottla.share_partitions.manager import SharePartitionManager
 from ottla.share_partitions.share_fetch_round import FetchedShare, ShareFetchLimits, ShareFetchRound
 from ottla.share_partitions.share_partition import SharePartition
 from ottla.share_partitions.share_session_cache import (
-    FINAL_EPOCH,
-    INITIAL_EPOCH,
     ShareSession,
     ShareSessionKey,
 )
@@ -41,6 +39,7 @@ from ottla.wire.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
+from ottla.wire.session_epochs import FINAL_EPOCH, INITIAL_EPOCH
 
 _PARTITIONS_PER_STEP: Final = 256
 _CREATED_PER_STEP: Final = 8

@@ -7,11 +7,9 @@ from collections.abc import Iterable
 
 from ottla.errors import ErrorCode
 from ottla.replication.sessions.fetch_session import NO_SESSION
-from ottla.replication.sessions.fetch_session_cache import INITIAL_EPOCH
 from ottla.types import Uuid
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-
-_INT32_MAX = 2**31 - 1
+from ottla.wire.session_epochs import INITIAL_EPOCH, next_epoch
 
 TopicKey = tuple[str, Uuid]
 
@@ -67,7 +65,7 @@ class FetchSessionHandler:
         elif self.is_full:
             self._session_id, self._epoch = session_id, 1
         else:
-            self._epoch = 1 if self._epoch == _INT32_MAX else self._epoch + 1
+            self._epoch = next_epoch(self._epoch)
 
     def on_error(self, code: ErrorCode | None = None) -> None:
         """Start a new session with the next request; one that the leader may still have is closed by it."""

@@ -11,10 +11,8 @@ from typing import Final, NamedTuple
 from ottla.errors import ErrorCode, KafkaError
 from ottla.ports import ConnectionId
 from ottla.types import TopicIdPartition
+from ottla.wire.session_epochs import next_epoch
 
-INITIAL_EPOCH: Final = 0
-FINAL_EPOCH: Final = -1
-_EPOCH_MAX: Final = 2**31 - 1
 _PARTITIONS_MAX: Final = 20_000
 """Of one session."""
 _ALL_PARTITIONS_MAX: Final = 200_000
@@ -97,7 +95,7 @@ class ShareSessionCache:
         session = self.require(key)
         if session.epoch != epoch:
             raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
-        session.epoch = 1 if epoch == _EPOCH_MAX else epoch + 1
+        session.epoch = next_epoch(epoch)
         return session
 
     def update(

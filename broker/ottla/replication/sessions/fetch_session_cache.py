@@ -28,11 +28,10 @@ from ottla.replication.sessions.fetch_session import (
     PartitionKey,
 )
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from ottla.wire.session_epochs import FINAL_EPOCH, INITIAL_EPOCH, next_epoch
 
 logger = logging.getLogger(__name__)
 
-FINAL_EPOCH = -1
-INITIAL_EPOCH = 0
 _UPDATED_NOW = -2
 """The epoch of a session while a request changes its partitions in slices: no other request has it."""
 _MIN_IDLE_MS = 120_000
@@ -201,7 +200,7 @@ class FetchSessionCache:
                 )
                 context.epoch = 0 if context.session is None else context.session.epoch
         elif session.partitions:
-            session.epoch = context.epoch = 1 if request.session_epoch == _INT32_MAX else request.session_epoch + 1
+            session.epoch = context.epoch = next_epoch(request.session_epoch)
         else:
             # Nothing is left to watch: the client is sent no session id, and starts another session.
             self.close(session)

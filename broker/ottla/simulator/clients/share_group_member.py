@@ -11,7 +11,7 @@ from typing import Final
 
 from ottla.client.acknowledgements import Acknowledgements
 from ottla.client.share_membership import ShareMembership
-from ottla.client.share_session import INITIAL_EPOCH, ShareSession
+from ottla.client.share_session import ShareSession
 from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerResult
 from ottla.share_partitions.share_session_cache import ShareSessionKey
@@ -23,6 +23,7 @@ from ottla.types import Endpoint, Offset, TopicIdPartition
 from ottla.wire.acknowledge_type import AcknowledgeType
 from ottla.wire.messages.share_fetch import PartitionData, ShareFetchRequest, ShareFetchResponse
 from ottla.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from ottla.wire.session_epochs import INITIAL_EPOCH
 
 HEARTBEAT_INTERVAL_MS: Final = 300
 MAX_WAIT_MS: Final = 100

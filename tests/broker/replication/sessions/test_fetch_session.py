@@ -4,10 +4,11 @@ import pytest
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.replication.sessions.fetch_session import NO_SESSION, FetchContext
-from ottla.replication.sessions.fetch_session_cache import FINAL_EPOCH, INITIAL_EPOCH, FetchSessionCache
+from ottla.replication.sessions.fetch_session_cache import FetchSessionCache
 from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import ZERO_UUID, Uuid
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from ottla.wire.session_epochs import FINAL_EPOCH, INITIAL_EPOCH
 
 IDLE_MS = 120_000
 

@@ -6,14 +6,13 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.purgatory.steps import run_to_end
 from ottla.replication.sessions.fetch_session import NO_SESSION, SESSION_BYTES, FetchContext
 from ottla.replication.sessions.fetch_session_cache import (
-    FINAL_EPOCH,
-    INITIAL_EPOCH,
     PARTITION_BYTES,
     FetchSessionCache,
 )
 from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import ZERO_UUID
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from ottla.wire.session_epochs import FINAL_EPOCH, INITIAL_EPOCH
 
 ONE = SESSION_BYTES + PARTITION_BYTES + len("t")
 IDLE_MS = 120_001
