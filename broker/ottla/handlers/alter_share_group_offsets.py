@@ -34,10 +34,10 @@ def alter_share_group_offsets(context: RequestContext, request: AlterShareGroupO
             allowed.setdefault(topic.topic_name, topic)
     request.topics = list(allowed.values())
     altered = context.services.groups.share_offsets.alter_offsets(request)
-    return altered.then(lambda response: _with(response, rejected))
+    return altered.then(lambda response: _add_rejected(response, rejected))
 
 
-def _with(
+def _add_rejected(
     response: AlterShareGroupOffsetsResponse, rejected: list[AlterShareGroupOffsetsResponseTopic]
 ) -> AlterShareGroupOffsetsResponse:
     if response.error_code == ErrorCode.NONE:

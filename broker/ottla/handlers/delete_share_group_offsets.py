@@ -31,10 +31,10 @@ def delete_share_group_offsets(context: RequestContext, request: DeleteShareGrou
             rejected.append(_hidden(topic.topic_name))
     request.topics = allowed
     deleted = context.services.groups.share_offsets.delete_offsets(request)
-    return deleted.then(lambda response: _with(response, rejected))
+    return deleted.then(lambda response: _add_rejected(response, rejected))
 
 
-def _with(
+def _add_rejected(
     response: DeleteShareGroupOffsetsResponse, rejected: list[DeleteShareGroupOffsetsResponseTopic]
 ) -> DeleteShareGroupOffsetsResponse:
     if response.error_code == ErrorCode.NONE:

@@ -116,15 +116,16 @@ def franz_go(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.fixture
 def new_program(broker: Any, bound: list[str], tmp_path: Path) -> Iterator[Callable[[list[str]], Program]]:
-    """Return a function that makes a program of a command; what it has left running ends with the test."""
-    made: list[Program] = []
+    """Return a function that creates the program of a command; what it has left running ends with the test."""
+    created: list[Program] = []
 
-    def make(command: list[str]) -> Program:
-        made.append(Program(command=command, bootstrap=broker.bootstrap, output=tmp_path / "client.out", bound=bound))
-        return made[-1]
+    def create(command: list[str]) -> Program:
+        program = Program(command=command, bootstrap=broker.bootstrap, output=tmp_path / "client.out", bound=bound)
+        created.append(program)
+        return program
 
-    yield make
-    for process in (process for program in made for process in program.running):
+    yield create
+    for process in (process for program in created for process in program.running):
         process.kill()
         process.wait()
 
