@@ -208,6 +208,11 @@ class FutureLogs:
         """Return whether the name of the partition's log is free: an earlier move to another directory has ended."""
         return topic_partition not in self._replaced
 
+    def replaced(self, topic_partition: TopicPartition) -> PartitionLog | None:
+        """Return the replaced files of a log whose new name is not synced yet."""
+        found = self._replaced.get(topic_partition)
+        return None if found is None else found.log
+
     def promote(self, log: PartitionLog) -> None:
         """Let ``log`` continue with the files of its complete copy, and delete its old ones.
 

@@ -4,9 +4,10 @@
 partition (`StateObserver.note_data_loss`).
 """
 
+from collections.abc import Callable
 from itertools import pairwise
 
-from ottla.replication.partition import Partition
+from ottla.log.partition_log import PartitionLog
 from ottla.simulator.invariants.cluster_invariants import replica_of
 from ottla.simulator.invariants.ledger import InvariantViolation
 from ottla.simulator.invariants.state_observer import Invariant, ReplicaChange
@@ -26,10 +27,13 @@ class CommittedRecordsAreSynced(Invariant):
             return
         for node_id in change.partition.isr.in_sync:
             place = self.state_observer.cluster.nodes[node_id]
-            replica = None if place.process is None else replica_of(place.process.replicas, change.key)
-            if replica is None or self.state_observer.is_harmed(change.key, node_id):
+            if place.process is None or self.state_observer.is_harmed(change.key, node_id):
                 continue
-            if not _is_synced(place, replica, before, now):
+            replica = replica_of(place.process.replicas, change.key)
+            if replica is None:
+                continue
+            moved = place.process.logs.futures.replaced(replica.topic_partition)
+            if not _is_synced(place, replica.log, moved, range(before, now)):
                 raise InvariantViolation(
                     f"CommittedRecordsAreSynced: {change.key} is said to be committed to {now} by node "
                     f"{change.place.node_id}; node {node_id} is in sync, and a power cut would take some of that from "
@@ -37,14 +41,26 @@ class CommittedRecordsAreSynced(Invariant):
                 )
 
 
-def _is_synced(place: SimulatedNode, replica: Partition, start: Offset, end: Offset) -> bool:
-    """Return whether the records from ``start`` to ``end`` would survive a power cut of the node."""
-    segments = replica.log.segments()
-    ends = [following.base_offset for _, following in pairwise(segments)] + [replica.log.log_end_offset]
-    return all(
-        place.disk.survives_power_cut(segment.path, _size_bytes_below(place.disk.contents(segment.path), end))
+def _is_synced(place: SimulatedNode, log: PartitionLog, replaced: PartitionLog | None, span: range) -> bool:
+    """Return whether the records of these offsets would survive a power cut of the node.
+
+    ``replaced`` has the files of the log from before a move whose new name is not synced: a power cut may take that
+    name, or keep it, so both must have the records.
+    """
+    survives, is_content_synced = place.disk.survives_power_cut, place.disk.is_content_synced
+    if replaced is None:
+        return _all_files(place, log, span, survives)
+    return _all_files(place, log, span, is_content_synced) and _all_files(place, replaced, span, survives)
+
+
+def _all_files(place: SimulatedNode, log: PartitionLog, span: range, is_synced: Callable[[str, int], bool]) -> bool:
+    """Return whether the log has all of these offsets, in files of which each is synced so far."""
+    segments = log.segments()
+    ends = [following.base_offset for _, following in pairwise(segments)] + [log.log_end_offset]
+    return ends[-1] >= span.stop and all(
+        is_synced(segment.path, _size_bytes_below(place.disk.contents(segment.path), span.stop))
         for segment, segment_end in zip(segments, ends, strict=True)
-        if segment.base_offset < end and segment_end > start
+        if segment.base_offset < span.stop and segment_end > span.start
     )
 
 

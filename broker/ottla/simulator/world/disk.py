@@ -313,9 +313,12 @@ class SimulatedDisk:
 
     def survives_power_cut(self, path: str, size_bytes: int) -> bool:
         """Return whether the first ``size_bytes`` of the file are synced as they are, and so is its name."""
+        is_name_synced = self._durable_names.files.get(posixpath.normpath(path)) is self._inode(path)
+        return is_name_synced and self.is_content_synced(path, size_bytes)
+
+    def is_content_synced(self, path: str, size_bytes: int) -> bool:
+        """Return whether the first ``size_bytes`` of the file are synced as they are, under whatever name."""
         inode = self._inode(path)
-        if self._durable_names.files.get(posixpath.normpath(path)) is not inode:
-            return False
         return inode.durable[:size_bytes] == inode.content[:size_bytes]
 
     def paths(self) -> list[str]:
