@@ -16,7 +16,7 @@ from ottla.groups.classic.rebalance import Rebalancer
 from ottla.groups.consumer.fencing import removal_records
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.member import ConsumerMember, MemberState
-from ottla.groups.consumer.replay import is_consumer_group_record, replay_record
+from ottla.groups.consumer.replay import REPLAY
 from ottla.groups.consumer.settings import ConsumerGroupSettings
 from ottla.groups.consumer.state import ConsumerGroupState
 from ottla.groups.log import GroupRecord
@@ -98,7 +98,7 @@ class ConsumerGroups:
 
     def replay(self, record: GroupRecord) -> bool:
         """Change the group that a record belongs to; return False for a record of another kind."""
-        if not is_consumer_group_record(record):
+        if not REPLAY.includes(record):
             return False
         group_id: str = record.key.group_id  # type: ignore[attr-defined]
         group = self.groups.get(group_id)
@@ -110,7 +110,7 @@ class ConsumerGroups:
             self.classic.discard_group(group_id)
             group = self.groups[group_id] = ConsumerGroup(group_id)
         before = group.epoch
-        if replay_record(group, record):
+        if REPLAY.apply(group, record):
             self.discard_group(group_id)
         elif group.epoch != before:
             group.epoch_changed_ms = self.clock.monotonic_ms()

@@ -221,7 +221,8 @@ def _add(group: ConsumerGroup, member: ConsumerMember) -> None:
 
 def _put(group: ConsumerGroup, member: ConsumerMember) -> None:
     group.put_member(member)
-    group.target[member.member_id] = {topic_id: frozenset(each) for topic_id, each in member.assigned.items()}
+    target = {topic_id: frozenset(each) for topic_id, each in member.assigned.items()}
+    group.put_target(member.member_id, target)
 
 
 def _records(group: ConsumerGroup) -> Iterator[GroupRecord]:

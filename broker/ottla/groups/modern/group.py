@@ -78,6 +78,13 @@ class ModernGroup(ABC, Generic[MemberT, TargetT]):
             )
         return member
 
+    def put_target(self, member_id: str, target: TargetT | None) -> None:
+        """Set the target assignment of a member; None removes it."""
+        if target is None:
+            self.target.pop(member_id, None)
+        else:
+            self.target[member_id] = target
+
     @property
     @abstractmethod
     def topic_names(self) -> Container[str]:

@@ -21,14 +21,24 @@ class ShareGroup(SubscribingGroup[ShareMember]):
     Attributes:
         target: see `SubscribingGroup`; changed by `put_target` only.
         state_partitions: None without a record of them.
+        state_replayed_ms: when that record was written or loaded (monotonic): an initialization that has not succeeded
+            some time after that is repeated.
     """
 
-    __slots__ = ("_pending_checked", "_targets_of", "change_count", "initialized_checked", "state_partitions")
+    __slots__ = (
+        "_pending_checked",
+        "_targets_of",
+        "change_count",
+        "initialized_checked",
+        "state_partitions",
+        "state_replayed_ms",
+    )
 
     def __init__(self, group_id: str) -> None:
         """Create a group without members."""
         super().__init__(group_id)
         self.state_partitions: StatePartitions | None = None
+        self.state_replayed_ms = 0
         self.change_count = 0
         """Counts the records that have changed the group."""
         self.initialized_checked: tuple[int, int] | None = None
@@ -56,7 +66,7 @@ class ShareGroup(SubscribingGroup[ShareMember]):
 
     def put_target(self, member_id: str, target: MemberAssignment | None) -> None:
         """Set the target assignment of a member; None removes it."""
-        for topic_id, partitions in self.target.pop(member_id, NO_ASSIGNMENT).items():
+        for topic_id, partitions in self.target.get(member_id, NO_ASSIGNMENT).items():
             counts = self._targets_of[topic_id]
             for partition in partitions:
                 counts[partition] -= 1
@@ -64,10 +74,8 @@ class ShareGroup(SubscribingGroup[ShareMember]):
                     del counts[partition]
             if not counts:
                 del self._targets_of[topic_id]
-        if target is None:
-            return
-        self.target[member_id] = target
-        for topic_id, partitions in target.items():
+        super().put_target(member_id, target)
+        for topic_id, partitions in (target or NO_ASSIGNMENT).items():
             counts = self._targets_of.setdefault(topic_id, {})
             for partition in partitions:
                 counts[partition] = counts.get(partition, 0) + 1

@@ -18,7 +18,7 @@ from ottla.groups.result import GroupResult
 from ottla.groups.share.group import ShareGroup
 from ottla.groups.share.member import ShareMember
 from ottla.groups.share.records import epoch_record, member_tombstones
-from ottla.groups.share.replay import is_share_group_record, replay_record
+from ottla.groups.share.replay import REPLAY
 from ottla.groups.share.settings import ShareGroupSettings
 from ottla.ports import Clock
 from ottla.quoting import quoted
@@ -82,7 +82,7 @@ class ShareGroups:
 
     def replay(self, record: GroupRecord) -> bool:
         """Change the group that a record belongs to; return False for a record of another kind."""
-        if not is_share_group_record(record):
+        if not REPLAY.includes(record):
             return False
         group_id: str = record.key.group_id  # type: ignore[attr-defined]
         group = self.groups.get(group_id)
@@ -91,8 +91,12 @@ class ShareGroups:
                 # Compaction has removed what this tombstone removes.
                 return True
             group = self.groups[group_id] = ShareGroup(group_id)
-        if replay_record(group, record, self.clock.monotonic_ms()):
+        before = group.state_partitions
+        group.change_count += 1
+        if REPLAY.apply(group, record):
             self.discard_group(group_id)
+        elif group.state_partitions is not before:
+            group.state_replayed_ms = self.clock.monotonic_ms()
         return True
 
     def discard_group(self, group_id: str) -> None:

@@ -40,7 +40,7 @@ def topics_to_initialize(
 ) -> TopicStates:
     """Return the partitions of the topics with these names that have no state, and for which none is being created."""
     state = group.state_partitions or StatePartitions()
-    is_recent = now_ms - state.recorded_ms < retry_ms
+    is_recent = now_ms - group.state_replayed_ms < retry_ms
     found: dict[Uuid, StateTopic] = {}
     size = StateSize(state)
     for name in names:

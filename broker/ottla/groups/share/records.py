@@ -126,13 +126,12 @@ def _topics(topics: TopicStates) -> list[log.TopicPartitionsInfo]:
     ]
 
 
-def state_partitions_of_record(value: log.ShareGroupStatePartitionMetadataValue, now_ms: int) -> StatePartitions:
-    """Return what `state_partitions_record` stores; ``now_ms`` is monotonic."""
+def state_partitions_of_record(value: log.ShareGroupStatePartitionMetadataValue) -> StatePartitions:
+    """Return what `state_partitions_record` stores."""
     return StatePartitions(
         initializing=_topic_states(value.initializing_topics),
         initialized=_topic_states(value.initialized_topics),
         deleting={topic.topic_id: topic.topic_name for topic in value.deleting_topics},
-        recorded_ms=now_ms,
     )
 
 

@@ -35,14 +35,11 @@ class StatePartitions:
         initializing: state is being created.
         initialized: state exists; the partitions are assigned.
         deleting: names of topics whose state is being deleted.
-        recorded_ms: when the record was written or loaded (monotonic): an initialization that has not succeeded some
-            time after that is repeated.
     """
 
     initializing: TopicStates = field(default_factory=dict)
     initialized: TopicStates = field(default_factory=dict)
     deleting: Mapping[Uuid, str] = field(default_factory=dict)
-    recorded_ms: int = 0
 
     def with_initializing(self, topics: TopicStates) -> "StatePartitions":
         """Add partitions whose state is going to be created; their topics are no longer being deleted."""

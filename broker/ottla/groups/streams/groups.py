@@ -19,7 +19,7 @@ from ottla.groups.result import GroupResult
 from ottla.groups.streams.group import StreamsGroup
 from ottla.groups.streams.member import MemberState, StreamsMember
 from ottla.groups.streams.records import removal_records
-from ottla.groups.streams.replay import is_streams_group_record, replay_record
+from ottla.groups.streams.replay import REPLAY
 from ottla.groups.streams.settings import StreamsGroupSettings
 from ottla.ports import Clock
 from ottla.quoting import quoted
@@ -90,7 +90,7 @@ class StreamsGroups:
 
     def replay(self, record: GroupRecord) -> bool:
         """Change the group that a record belongs to; return False for a record of another kind."""
-        if not is_streams_group_record(record):
+        if not REPLAY.includes(record):
             return False
         group_id: str = record.key.group_id  # type: ignore[attr-defined]
         group = self.groups.get(group_id)
@@ -101,7 +101,7 @@ class StreamsGroups:
             # A group that only has offsets has no record of its own: this one is of a streams group from now on.
             self._classic.discard_group(group_id)
             group = self.groups[group_id] = StreamsGroup(group_id)
-        if replay_record(group, record):
+        if REPLAY.apply(group, record):
             self.discard_group(group_id)
         return True
 

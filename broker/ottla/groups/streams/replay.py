@@ -1,34 +1,17 @@
 """The replay of a streams group's records: the only way in which its state changes.
 
-Kafka does not load a log in which a group's tombstone comes before those of its members. Here the newest record counts:
-a group's tombstone removes its members too.
-
 Source: GroupMetadataManager.replay of Apache Kafka 4.3.
 """
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-from ottla.groups.log import GroupRecord
-from ottla.groups.modern.group import NO_ASSIGNMENT_EPOCH
+from ottla.groups.modern.replay import RecordReplay, replay_target_epoch
 from ottla.groups.streams.group import StreamsGroup
 from ottla.groups.streams.member import LEAVE_EPOCH, NO_MEMBER_TASKS, MemberState, StreamsMember
 from ottla.groups.streams.records import target_of_record, with_current_assignment, with_metadata
 from ottla.groups.streams.topology import topology_of_record
 from ottla.wire.codec import Message
 from ottla.wire.messages import streams_group_log as log
-
-
-def is_streams_group_record(record: GroupRecord) -> bool:
-    return type(record.key) in _REPLAYS
-
-
-def replay_record(group: StreamsGroup, record: GroupRecord) -> bool:
-    """Change ``group`` as the record says; return True when the record deletes the group itself."""
-    if record.value is None and isinstance(record.key, log.StreamsGroupMetadataKey):
-        return True
-    _REPLAYS[type(record.key)](group, record.key, record.value)
-    return False
 
 
 def _replay_epoch(group: StreamsGroup, _: Message, value: log.StreamsGroupMetadataValue) -> None:
@@ -72,24 +55,17 @@ def _replay_target(
     key: log.StreamsGroupTargetAssignmentMemberKey,
     value: log.StreamsGroupTargetAssignmentMemberValue | None,
 ) -> None:
-    if value is None:
-        group.target.pop(key.member_id, None)
-    else:
-        group.target[key.member_id] = target_of_record(value)
+    group.put_target(key.member_id, None if value is None else target_of_record(value))
 
 
-def _replay_target_epoch(
-    group: StreamsGroup, _: Message, value: log.StreamsGroupTargetAssignmentMetadataValue | None
-) -> None:
-    group.assignment_epoch = NO_ASSIGNMENT_EPOCH if value is None else value.assignment_epoch
-    group.assigned_at_ms = 0 if value is None else value.assignment_timestamp
-
-
-_REPLAYS: Final[dict[type[Message], Callable[[StreamsGroup, Any, Any], None]]] = {
-    log.StreamsGroupMetadataKey: _replay_epoch,
-    log.StreamsGroupTopologyKey: _replay_topology,
-    log.StreamsGroupMemberMetadataKey: _replay_member,
-    log.StreamsGroupTargetAssignmentMetadataKey: _replay_target_epoch,
-    log.StreamsGroupTargetAssignmentMemberKey: _replay_target,
-    log.StreamsGroupCurrentMemberAssignmentKey: _replay_current_assignment,
-}
+REPLAY: Final[RecordReplay[StreamsGroup]] = RecordReplay(
+    log.StreamsGroupMetadataKey,
+    {
+        log.StreamsGroupMetadataKey: _replay_epoch,
+        log.StreamsGroupTopologyKey: _replay_topology,
+        log.StreamsGroupMemberMetadataKey: _replay_member,
+        log.StreamsGroupTargetAssignmentMetadataKey: replay_target_epoch,
+        log.StreamsGroupTargetAssignmentMemberKey: _replay_target,
+        log.StreamsGroupCurrentMemberAssignmentKey: _replay_current_assignment,
+    },
+)
