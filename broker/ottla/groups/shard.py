@@ -62,15 +62,16 @@ class GroupCoordinatorShard:
             random=random,
             timer=timer,
             classic=self.rebalancer,
+            is_of_other_protocol=lambda group_id: group_id in self.shares.groups or group_id in self.streams.groups,
             is_share_group=lambda group_id: group_id in self.shares.groups,
-            is_streams_group=lambda group_id: group_id in self.streams.groups,
         )
         self.shares = ShareGroups(
             settings=share_settings,
             topics=topics,
             clock=clock,
             timer=timer,
-            is_of_other_protocol=lambda group_id: self.group_with_offsets(group_id) is not None,
+            classic=self.rebalancer,
+            is_of_other_protocol=lambda group_id: self.epoch_group(group_id) is not None,
         )
         self.streams = StreamsGroups(
             settings=streams_settings,

@@ -5,12 +5,15 @@ from typing import Any
 
 import pytest
 
-from group_partition import PARTITION, encode_batch, error_of_commit
+from group_partition import PARTITION, encode_batch, error_of_commit, load_log
 from ottla.coordinator.loader import LOADED_RECORDS_PER_SLICE
 from ottla.coordinator.partitioner import partition_for_key
 from ottla.errors import ErrorCode
 from ottla.groups.config import GroupConfig
-from ottla.groups.log import offset_commit_record
+from ottla.groups.consumer import records as consumer
+from ottla.groups.log import GroupRecord, offset_commit_record
+from ottla.groups.share import records as share
+from ottla.groups.streams import records as streams
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest
 from ottla.wire.messages.group_log import OffsetCommitValue
 from ottla.wire.messages.list_groups import ListGroupsRequest
@@ -66,6 +69,32 @@ def test_deleted_groups_and_offsets_stay_deleted_after_a_restart(group_node: Any
     assert group_node.offsets() == {}
     assert group_node.offsets("other") == {("t", 0): 5}
     assert [group.group_id for group in group_node.call(ListGroupsRequest(), 5).value.groups] == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("group_type", "record"),
+    [
+        ("consumer", consumer.epoch_record("g", 5, 0)),
+        ("share", share.epoch_record("g", 5, 0)),
+        (
+            "streams",
+            streams.epoch_record("g", 5, metadata_hash=0, validated_topology_epoch=-1, assignment_configs={}),
+        ),
+    ],
+)
+def test_first_record_of_another_protocol_replaces_a_group_without_offsets(
+    group_node: Any, group_type: str, record: GroupRecord
+) -> None:
+    """The group's own tombstone is not in the log: a group that only commits offsets has no record to remove."""
+    records = [
+        offset_commit_record("g", "t", 0, OffsetCommitValue(offset=1)),
+        offset_commit_record("g", "t", 0, None),
+        record,
+    ]
+    load_log(group_node, [encode_batch(records, timestamp_ms=0)])
+
+    listed = group_node.call(ListGroupsRequest(), 5).value.groups
+    assert [(each.group_id, each.group_type) for each in listed] == [("g", group_type)]
 
 
 def test_long_log_is_loaded_in_slices(group_node: Any) -> None:

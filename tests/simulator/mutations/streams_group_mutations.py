@@ -4,6 +4,7 @@ from typing import Any
 
 from catalog import MUTATIONS, mutation
 from hunting import SetAttribute, measure
+from ottla.groups.modern.groups import ModernGroups
 from ottla.groups.streams import heartbeat, target
 from ottla.groups.streams.group import StreamsGroup
 from ottla.groups.streams.groups import StreamsGroups
@@ -56,7 +57,7 @@ def _write_no_current_assignment(set_attribute: SetAttribute) -> None:
 
 @mutation("a member that does not revoke is not removed", known_seed=104, **IN_STREAMS_GROUPS)
 def _wait_for_ever(set_attribute: SetAttribute) -> None:
-    set_attribute(StreamsGroups, "await_revocation", lambda self, group_id, member: None)
+    set_attribute(ModernGroups, "await_revocation", lambda self, group_id, member: None)
 
 
 @mutation("a new coordinator of a streams group starts no sessions", known_seed=40, **IN_STREAMS_GROUPS)

@@ -177,14 +177,14 @@ def _group(
     The records of an upgrade are added to ``converted``.
     """
     group_id = beat.request.group_id
+    if not beat.is_join:
+        return groups.group(group_id, subject="Consumer group")
     group = groups.groups.get(group_id)
     if group is not None:
         return group
+    if groups.is_of_other_protocol(group_id):
+        raise groups.other_protocol_error(group_id)
     classic = groups.classic.groups.get(group_id)
-    if groups.is_of_other_protocol(group_id) or (classic is not None and not beat.is_join):
-        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
-    if not beat.is_join:
-        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
     if classic is not None:
         if not classic.is_empty:
             upgraded = _upgrade(groups, classic, beat.upgrade)

@@ -33,7 +33,7 @@ def leave(
     response = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
     log.info("Group %s: %s leaves", quoted(group.group_id), quoted(member.member_id))
     if request.instance_id is None or request.member_epoch != LEAVE_STATIC_EPOCH:
-        return groups.remove_members(group, [member], response)
+        return groups.remove_member(group, member, response)
     # The epochs of its partitions are 0: whatever it commits when it is back is newer.
     away = replace(
         member,

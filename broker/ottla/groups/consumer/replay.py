@@ -68,6 +68,7 @@ def _replay_regex(
 
 
 REPLAY: Final[RecordReplay[ConsumerGroup]] = RecordReplay(
+    ConsumerGroup,
     log.ConsumerGroupMetadataKey,
     {
         log.ConsumerGroupMetadataKey: _replay_epoch,

@@ -2,8 +2,8 @@
 
 They have a *group epoch* that changes with members, subscriptions and topics, a *target assignment* for an epoch, and
 members that reach it by heartbeats. These (`group`), the topics of a group, the hash of them, the counts of
-subscriptions, the replay of records, the jobs that compute assignments in slices and the timers of members are the
-same; they know no protocol.
+subscriptions, the look-up of groups (`groups`), the replay of records, the jobs that compute assignments in slices and
+the timers of members are the same; they know no protocol.
 
 Source: ModernGroup of Apache Kafka 4.3.
 """

@@ -22,10 +22,12 @@ class RecordReplay(Generic[GroupT]):
     """The records of one kind of group.
 
     Attributes:
+        new_group: returns the group with an id before its first record.
         group_key: type of the key whose tombstone deletes the group.
         functions: change a group as a key and its value say, by the type of the key.
     """
 
+    new_group: Callable[[str], GroupT]
     group_key: type[Message]
     functions: Mapping[type[Message], Callable[[GroupT, Any, Any], None]]
 

@@ -64,6 +64,7 @@ def _replay_state_partitions(
 
 
 REPLAY: Final[RecordReplay[ShareGroup]] = RecordReplay(
+    ShareGroup,
     log.ShareGroupMetadataKey,
     {
         log.ShareGroupMetadataKey: _replay_epoch,

@@ -139,7 +139,7 @@ def heartbeat(groups: StreamsGroups, beat: Heartbeat) -> CoordinatorResult[Group
 def _group(groups: StreamsGroups, beat: Heartbeat, records: list[GroupRecord]) -> StreamsGroup:
     group_id, member_id = beat.request.group_id, beat.request.member_id
     if not beat.is_join:
-        return groups.group(group_id, kind="Streams group")
+        return groups.group(group_id, subject="Streams group")
     group = groups.group_to_join(group_id, records)
     size_max = groups.settings.config.streams_max_size
     # Kafka rejects a member that joins a full group again, too; here it keeps its place.

@@ -59,6 +59,7 @@ def _replay_target(
 
 
 REPLAY: Final[RecordReplay[StreamsGroup]] = RecordReplay(
+    StreamsGroup,
     log.StreamsGroupMetadataKey,
     {
         log.StreamsGroupMetadataKey: _replay_epoch,
