@@ -9,21 +9,19 @@ from typing import Final, TypeAlias
 from ottla.coordinator.result import CoordinatorResult
 from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.errors import ErrorCode, KafkaError
-from ottla.groups.classic import describe as classic
+from ottla.groups.classic.describe import describe
 from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.classic.state import ClassicGroupState
-from ottla.groups.consumer import describe as consumer
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.state import ConsumerGroupState
 from ottla.groups.deletion import deletion_records
+from ottla.groups.group_type import GroupType
 from ottla.groups.log import GroupRecord
 from ottla.groups.offsets.delete import tombstone
 from ottla.groups.shard import GroupCoordinatorShard
-from ottla.groups.share import describe as share
 from ottla.groups.share.group import ShareGroup
 from ottla.groups.share.offset_service import ShareOffsetService
 from ottla.groups.share.state import ShareGroupState
-from ottla.groups.streams import describe as streams
 from ottla.groups.streams.group import StreamsGroup
 from ottla.groups.streams.state import NAMES_IN_FILTERS as STREAMS_STATES
 from ottla.purgatory import Delayed
@@ -56,14 +54,15 @@ class GroupAdministration:
         known = {state.lower() for state in (*ClassicGroupState, *ConsumerGroupState, *ShareGroupState)}
         known.update(STREAMS_STATES.values())
         states = yield from _known_in(request.states_filter, known)
-        types = {classic.GROUP_TYPE, consumer.GROUP_TYPE, share.GROUP_TYPE, streams.GROUP_TYPE}
+        types: set[str] = set(GroupType)
         if request.types_filter:
             types = yield from _known_in(request.types_filter, types)
         for shard in self._runtime.active_shards():
             groups = _groups_by_type(shard)
-            for number, group in enumerate([each for name in groups if name in types for each in groups[name]], 1):
+            found = [(group_type, each) for group_type in groups if group_type in types for each in groups[group_type]]
+            for number, (group_type, group) in enumerate(found, 1):
                 if not request.states_filter or _state_in_filters(group) in states:
-                    response.groups.append(_list_entry(group))
+                    response.groups.append(_list_entry(group, group_type))
                 if number % 32 == 0:
                     yield None
         return response
@@ -81,7 +80,7 @@ class GroupAdministration:
             return DescribedGroup(
                 group_id=group_id, group_state=state, error_code=int(error.code), error_message=error.message
             )
-        return classic.describe(group)
+        return describe(group)
 
     def delete_group(self, group_id: str) -> Delayed[DeletableGroupResult]:
         """Delete a group without members, and its offsets; of a share group, the states of its partitions first."""
@@ -114,12 +113,12 @@ def _delete_group(shard: GroupCoordinatorShard, group_id: str) -> CoordinatorRes
     )
 
 
-def _groups_by_type(shard: GroupCoordinatorShard) -> Mapping[str, Collection[Group]]:
+def _groups_by_type(shard: GroupCoordinatorShard) -> Mapping[GroupType, Collection[Group]]:
     return {
-        classic.GROUP_TYPE: shard.rebalancer.groups.values(),
-        consumer.GROUP_TYPE: shard.consumers.groups.values(),
-        share.GROUP_TYPE: shard.shares.groups.values(),
-        streams.GROUP_TYPE: shard.streams.groups.values(),
+        GroupType.CLASSIC: shard.rebalancer.groups.values(),
+        GroupType.CONSUMER: shard.consumers.groups.values(),
+        GroupType.SHARE: shard.shares.groups.values(),
+        GroupType.STREAMS: shard.streams.groups.values(),
     }
 
 
@@ -127,12 +126,13 @@ def _state_in_filters(group: Group) -> str:
     return STREAMS_STATES[group.state] if isinstance(group, StreamsGroup) else group.state.lower()
 
 
-def _list_entry(group: Group) -> ListedGroup:
-    if isinstance(group, ShareGroup):
-        return share.list_entry(group)
-    if isinstance(group, StreamsGroup):
-        return streams.list_entry(group)
-    return consumer.list_entry(group) if isinstance(group, ConsumerGroup) else classic.list_entry(group)
+def _list_entry(group: Group, group_type: GroupType) -> ListedGroup:
+    return ListedGroup(
+        group_id=group.group_id,
+        protocol_type=(group.protocol_type or "") if isinstance(group, ClassicGroup) else group_type.value,
+        group_state=group.state.value,
+        group_type=group_type.value,
+    )
 
 
 def _known_in(names: list[str], known: set[str]) -> Steps[set[str]]:

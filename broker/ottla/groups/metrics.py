@@ -8,13 +8,10 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from ottla.groups.classic.describe import GROUP_TYPE as CLASSIC
 from ottla.groups.classic.state import ClassicGroupState
-from ottla.groups.consumer.describe import GROUP_TYPE as CONSUMER
 from ottla.groups.consumer.state import ConsumerGroupState
-from ottla.groups.share.describe import GROUP_TYPE as SHARE
+from ottla.groups.group_type import GroupType
 from ottla.groups.share.state import ShareGroupState
-from ottla.groups.streams.describe import GROUP_TYPE as STREAMS
 from ottla.groups.streams.state import StreamsGroupState
 from ottla.metrics.registry import MetricRow, Rows, Samples, gauge
 
@@ -23,7 +20,6 @@ GroupCounts: TypeAlias = Counter[tuple[str, str]]
 
 _CLASSIC_GROUPS: Final = "kafka_coordinator_group_groupmetadatamanager_numgroups"
 _GROUPS: Final = "kafka_server_group_coordinator_metrics"
-_TYPES: Final = (CLASSIC, CONSUMER, SHARE, STREAMS)
 
 
 def _count_of_type(groups: GroupCounts, group_type: str) -> int:
@@ -34,7 +30,7 @@ def _classic_in_state(state: ClassicGroupState) -> MetricRow[GroupCounts]:
     return gauge(
         f"{_CLASSIC_GROUPS}{state.lower()}",
         f"Classic groups in state {state}.",
-        lambda groups: groups[CLASSIC, state],
+        lambda groups: groups[GroupType.CLASSIC, state],
     )
 
 
@@ -50,16 +46,20 @@ def _by_state(group_type: str, states: Iterable[StrEnum]) -> MetricRow[GroupCoun
 
 
 ROWS: Final[Rows[GroupCounts]] = (
-    gauge(_CLASSIC_GROUPS, "Classic groups that this broker coordinates.", lambda it: _count_of_type(it, CLASSIC)),
+    gauge(
+        _CLASSIC_GROUPS,
+        "Classic groups that this broker coordinates.",
+        lambda it: _count_of_type(it, GroupType.CLASSIC),
+    ),
     *map(_classic_in_state, ClassicGroupState),
     MetricRow(
         f"{_GROUPS}_group_count",
         "gauge",
         "Groups that this broker coordinates, by protocol.",
         ("protocol",),
-        lambda groups: [((each,), _count_of_type(groups, each)) for each in _TYPES],
+        lambda groups: [((each,), _count_of_type(groups, each)) for each in GroupType],
     ),
-    _by_state(CONSUMER, ConsumerGroupState),
-    _by_state(SHARE, ShareGroupState),
-    _by_state(STREAMS, StreamsGroupState),
+    _by_state(GroupType.CONSUMER, ConsumerGroupState),
+    _by_state(GroupType.SHARE, ShareGroupState),
+    _by_state(GroupType.STREAMS, StreamsGroupState),
 )

@@ -1,4 +1,4 @@
-"""A classic group as DescribeGroups and ListGroups show it.
+"""A classic group as DescribeGroups shows it.
 
 Source: GroupMetadataManager.describeGroups, ClassicGroup.asListedGroup.
 """
@@ -6,9 +6,6 @@ Source: GroupMetadataManager.describeGroups, ClassicGroup.asListedGroup.
 from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.classic.state import ClassicGroupState
 from ottla.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
-from ottla.wire.messages.list_groups import ListedGroup
-
-GROUP_TYPE = "classic"
 
 
 def describe(group: ClassicGroup) -> DescribedGroup:
@@ -30,13 +27,4 @@ def describe(group: ClassicGroup) -> DescribedGroup:
             )
             for member in group.members.values()
         ],
-    )
-
-
-def list_entry(group: ClassicGroup) -> ListedGroup:
-    return ListedGroup(
-        group_id=group.group_id,
-        protocol_type=group.protocol_type or "",
-        group_state=group.state.value,
-        group_type=GROUP_TYPE,
     )

@@ -1,4 +1,4 @@
-"""A consumer group as ConsumerGroupDescribe and ListGroups show it.
+"""A consumer group as ConsumerGroupDescribe shows it.
 
 Source: ConsumerGroup.asDescribedGroup, ConsumerGroupMember.asConsumerGroupDescribeMember of Apache Kafka 4.3.
 """
@@ -13,10 +13,7 @@ from ottla.groups.modern.topics import ClusterTopics
 from ottla.purgatory.steps import Steps, map_in_steps
 from ottla.types import Uuid
 from ottla.wire.messages.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
-from ottla.wire.messages.list_groups import ListedGroup
 
-GROUP_TYPE: Final = "consumer"
-PROTOCOL_TYPE: Final = "consumer"
 _CLASSIC_MEMBER: Final = 0
 _CONSUMER_MEMBER: Final = 1
 
@@ -67,13 +64,4 @@ def _named(partitions: Mapping[Uuid, Iterable[int]], topics: ClusterTopics) -> A
             for topic_id, numbers in partitions.items()
             if (name := topics.name_of(topic_id)) is not None
         ]
-    )
-
-
-def list_entry(group: ConsumerGroup) -> ListedGroup:
-    return ListedGroup(
-        group_id=group.group_id,
-        protocol_type=PROTOCOL_TYPE,
-        group_state=group.state.value,
-        group_type=GROUP_TYPE,
     )

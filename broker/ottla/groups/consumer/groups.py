@@ -16,6 +16,7 @@ from ottla.groups.consumer.member import ConsumerMember, MemberState
 from ottla.groups.consumer.replay import REPLAY
 from ottla.groups.consumer.settings import ConsumerGroupSettings
 from ottla.groups.consumer.state import ConsumerGroupState
+from ottla.groups.group_type import GroupType
 from ottla.groups.log import GroupRecord
 from ottla.groups.migration.downgrade import Downgrade, downgrade_in_steps, ends_with_members
 from ottla.groups.migration.sizes import fits_in_place, size_of_consumer
@@ -42,7 +43,7 @@ ResponseT = TypeVar("ResponseT")
 class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerMember]):
     """The consumer groups of one shard."""
 
-    protocol = "consumer"
+    group_type = GroupType.CONSUMER
     job_kinds = (ASSIGNMENT_JOB, REGEX_JOB, DOWNGRADE_JOB)
 
     def __init__(

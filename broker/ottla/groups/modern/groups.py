@@ -14,6 +14,7 @@ from ottla.coordinator.result import CoordinatorResult
 from ottla.coordinator.shard import CoordinatorTimer
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.classic.rebalance import Rebalancer
+from ottla.groups.group_type import GroupType
 from ottla.groups.log import GroupRecord
 from ottla.groups.modern.group import ModernGroup
 from ottla.groups.modern.jobs import GroupJobs
@@ -48,12 +49,12 @@ class ModernGroups(ABC, Generic[GroupT, MemberT]):
     """The groups of one protocol.
 
     Attributes:
-        protocol: the group type, as in messages to clients.
+        group_type: that of all groups here.
         job_kinds: the jobs that end with their group.
         is_of_other_protocol: returns whether a group with an id is neither of this protocol nor classic.
     """
 
-    protocol: ClassVar[str]
+    group_type: ClassVar[GroupType]
     job_kinds: ClassVar[tuple[str, ...]]
 
     def __init__(
@@ -91,7 +92,7 @@ class ModernGroups(ABC, Generic[GroupT, MemberT]):
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"{subject} {group_id} not found.")
 
     def other_protocol_error(self, group_id: str) -> KafkaError:
-        return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a {self.protocol} group.")
+        return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a {self.group_type} group.")
 
     def replay(self, record: GroupRecord) -> bool:
         """Change the group that a record belongs to; return False for a record of another kind."""
@@ -160,10 +161,10 @@ class ModernGroups(ABC, Generic[GroupT, MemberT]):
         self.end_revocation(group_id, member_id)
 
     def _session(self, group_id: str, member_id: str) -> tuple[str, ...]:
-        return f"{self.protocol}-session", group_id, member_id
+        return f"{self.group_type}-session", group_id, member_id
 
     def _revocation(self, group_id: str, member_id: str) -> tuple[str, ...]:
-        return f"{self.protocol}-rebalance", group_id, member_id
+        return f"{self.group_type}-rebalance", group_id, member_id
 
     # Removal of members
 

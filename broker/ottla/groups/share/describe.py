@@ -1,20 +1,14 @@
-"""A share group as ShareGroupDescribe and ListGroups show it.
+"""A share group as ShareGroupDescribe shows it.
 
 Source: ShareGroup.asDescribedGroup, ShareGroupMember.asShareGroupDescribeMember of Apache Kafka 4.3.
 """
-
-from typing import Final
 
 from ottla.groups.modern.topics import ClusterTopics
 from ottla.groups.share.group import ShareGroup
 from ottla.groups.share.member import ShareMember
 from ottla.groups.share.target import ASSIGNOR
 from ottla.purgatory.steps import Steps, map_in_steps
-from ottla.wire.messages.list_groups import ListedGroup
 from ottla.wire.messages.share_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
-
-GROUP_TYPE: Final = "share"
-PROTOCOL_TYPE: Final = "share"
 
 
 def describe(group: ShareGroup, topics: ClusterTopics) -> Steps[DescribedGroup]:
@@ -46,13 +40,4 @@ def _describe_member(member: ShareMember, topics: ClusterTopics) -> Member:
                 if (name := topics.name_of(topic_id)) is not None
             ]
         ),
-    )
-
-
-def list_entry(group: ShareGroup) -> ListedGroup:
-    return ListedGroup(
-        group_id=group.group_id,
-        protocol_type=PROTOCOL_TYPE,
-        group_state=group.state.value,
-        group_type=GROUP_TYPE,
     )

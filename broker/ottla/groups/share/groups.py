@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 from ottla.coordinator.result import CoordinatorResult
 from ottla.coordinator.shard import CoordinatorTimer
 from ottla.groups.classic.rebalance import Rebalancer
+from ottla.groups.group_type import GroupType
 from ottla.groups.log import GroupRecord
 from ottla.groups.modern.groups import ModernGroups
 from ottla.groups.modern.topics import ClusterTopics
@@ -27,7 +28,7 @@ ResponseT = TypeVar("ResponseT")
 class ShareGroups(ModernGroups[ShareGroup, ShareMember]):
     """The share groups of one shard."""
 
-    protocol = "share"
+    group_type = GroupType.SHARE
     job_kinds = (ASSIGNMENT_JOB,)
 
     def __init__(

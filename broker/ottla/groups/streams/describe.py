@@ -1,9 +1,7 @@
-"""A streams group as StreamsGroupDescribe and ListGroups show it.
+"""A streams group as StreamsGroupDescribe shows it.
 
 Source: StreamsGroup.asDescribedGroup, StreamsGroupMember.asStreamsGroupDescribeMember of Apache Kafka 4.3.
 """
-
-from typing import Final
 
 from ottla.groups.streams.group import StreamsGroup
 from ottla.groups.streams.member import StreamsMember
@@ -11,7 +9,6 @@ from ottla.groups.streams.tasks import NO_TASKS, TaskAssignment, Tasks
 from ottla.groups.streams.topics.configured import described_configured_topology
 from ottla.groups.streams.topology import described_topology
 from ottla.purgatory.steps import Steps, map_in_steps
-from ottla.wire.messages.list_groups import ListedGroup
 from ottla.wire.messages.streams_group_describe import (
     Assignment,
     DescribedGroup,
@@ -21,9 +18,6 @@ from ottla.wire.messages.streams_group_describe import (
     TaskIds,
     Topology,
 )
-
-GROUP_TYPE: Final = "streams"
-PROTOCOL_TYPE: Final = "streams"
 
 
 def describe(group: StreamsGroup) -> Steps[DescribedGroup]:
@@ -81,12 +75,3 @@ def _task_ids(tasks: Tasks) -> list[TaskIds]:
         TaskIds(subtopology_id=subtopology_id, partitions=sorted(partitions))
         for subtopology_id, partitions in sorted(tasks.items())
     ]
-
-
-def list_entry(group: StreamsGroup) -> ListedGroup:
-    return ListedGroup(
-        group_id=group.group_id,
-        protocol_type=PROTOCOL_TYPE,
-        group_state=group.state.value,
-        group_type=GROUP_TYPE,
-    )

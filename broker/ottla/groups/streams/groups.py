@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 from ottla.coordinator.result import CoordinatorResult
 from ottla.coordinator.shard import CoordinatorTimer
 from ottla.groups.classic.rebalance import Rebalancer
+from ottla.groups.group_type import GroupType
 from ottla.groups.log import GroupRecord, group_metadata_record
 from ottla.groups.modern.groups import ModernGroups
 from ottla.groups.modern.topics import ClusterTopics
@@ -28,7 +29,7 @@ ResponseT = TypeVar("ResponseT")
 class StreamsGroups(ModernGroups[StreamsGroup, StreamsMember]):
     """The streams groups of one shard."""
 
-    protocol = "streams"
+    group_type = GroupType.STREAMS
     job_kinds = (ASSIGNMENT_JOB,)
 
     def __init__(
