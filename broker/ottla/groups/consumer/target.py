@@ -1,17 +1,13 @@
 """The target assignment of a group: computed by an assignor when the group's epoch is newer.
 
-That of a small group is computed within the heartbeat that finds it out of date, as in Kafka. That of a larger one is a
-job (`modern.jobs`): members get the last target until it is done, as in Kafka while ``assignment.interval.ms`` lasts.
-Its records are several batches, the new assignment epoch in the last one. Until then some members have a new target and
-the old epoch; no partition gets two owners by that, for `reconciliation` gives only what is free, and whatever a
-member took of it is settled when it moves to the new epoch.
+A large one is written in several batches (`modern.target`). Until the last one some members have a new target and the
+old epoch; no partition gets two owners by that, for `reconciliation` gives only what is free, and whatever a member
+took of it is settled when it moves to the new epoch.
 
 Source: GroupMetadataManager.maybeUpdateTargetAssignment, TargetAssignmentBuilder of Apache Kafka 4.3; KIP-1263.
 """
 
-import logging
 from collections.abc import Collection, Mapping
-from functools import partial
 from typing import Final
 
 from ottla.groups.assignors.range_assignor import RangeAssignor
@@ -22,15 +18,16 @@ from ottla.groups.consumer.groups import ASSIGNMENT_JOB, ConsumerGroups
 from ottla.groups.consumer.member import ConsumerMember
 from ottla.groups.consumer.records import target_assignment_record, target_epoch_record
 from ottla.groups.log import GroupRecord
-from ottla.groups.modern.assignment import TOPICS_PER_STEP, Target, is_due, is_large, target_batches
-from ottla.groups.modern.jobs import GroupJob, in_job
-from ottla.purgatory.steps import Steps, run_to_end
-from ottla.quoting import quoted
+from ottla.groups.modern.assignment import TOPICS_PER_STEP, Target, is_due, is_large
+from ottla.groups.modern.jobs import GroupJob
+from ottla.groups.modern.target import TargetAssignmentBuilder
+from ottla.purgatory.steps import Steps
 from ottla.types import Uuid
 
-log = logging.getLogger(__name__)
-
 ASSIGNORS: Final[Mapping[str, Assignor]] = {each.name: each for each in (UniformAssignor(), RangeAssignor())}
+_BUILDER: Final[TargetAssignmentBuilder[MemberAssignment]] = TargetAssignmentBuilder(
+    target_assignment_record, target_epoch_record
+)
 
 
 def target_for(
@@ -59,12 +56,8 @@ def target_for(
     members = {each.member_id: each for each in group.members.values() if each.member_id != previous_id}
     members[new.member_id] = new
     assignor = group.preferred_assignor(groups.settings.config.consumer_assignors, old, new)
-    computed = run_to_end(_compute(groups, group, assignor, members))
-    for member_id, assignment in computed.items():
-        if assignment != group.target.get(member_id):
-            records.append(target_assignment_record(group.group_id, member_id, assignment))
-    records.append(target_epoch_record(group.group_id, epoch, groups.clock.wall_ms()))
-    log.info("Group %s has a target assignment for epoch %d by %s", quoted(group.group_id), epoch, quoted(assignor))
+    computation = _compute(groups, group, assignor, members)
+    computed = _BUILDER.build_in_place(group, epoch, assignor, computation, groups.clock, records)
     return Target(epoch, computed[new.member_id])
 
 
@@ -139,27 +132,9 @@ def _topic_ids(
 
 def _assign_in_slices(groups: ConsumerGroups, group_id: str) -> GroupJob:
     """Compute and write the target of a group that is too large for one heartbeat."""
-    # Members that come and go meanwhile have a newer epoch; they get their target by the next assignment.
     group = groups.groups.get(group_id)
     if group is None:
         return
-    epoch, started_ms = group.epoch, groups.clock.monotonic_ms()
     assignor = group.preferred_assignor(groups.settings.config.consumer_assignors)
-    members = dict(group.members)
-    yield None
-    computed = yield from in_job(_compute(groups, group, assignor, members))
-    yield from target_batches(
-        group.members,
-        group.target,
-        computed,
-        partial(target_assignment_record, group_id),
-    )
-    yield [target_epoch_record(group_id, epoch, groups.clock.wall_ms())]
-    log.info(
-        "Group %s has a target assignment for epoch %d by %s, of %d members in %d ms",
-        quoted(group_id),
-        epoch,
-        quoted(assignor),
-        len(computed),
-        groups.clock.monotonic_ms() - started_ms,
-    )
+    computation = _compute(groups, group, assignor, dict(group.members))
+    yield from _BUILDER.build_in_slices(group, assignor, computation, groups.clock)

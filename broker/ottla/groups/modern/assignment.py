@@ -1,13 +1,12 @@
-"""When a group gets a new target assignment, and how a large one is written.
+"""When a group gets a new target assignment, and when that takes too long for one heartbeat.
 
 Source: GroupMetadataManager.canComputeNextTargetAssignment of Apache Kafka 4.3; KIP-1263.
 """
 
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sized
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from ottla.groups.log import GroupRecord
 from ottla.groups.modern.topics import ClusterTopics
 from ottla.ports import Clock
 
@@ -15,11 +14,8 @@ IN_PLACE_SIZE_MAX: Final = 200
 """Members and partitions of a group whose target is computed at once: in about a millisecond."""
 TOPICS_PER_STEP: Final = 256
 """Entries of members' assignments; a member without any counts for one."""
-_RECORDS_PER_BATCH: Final = 64
-
 
 AssignmentT = TypeVar("AssignmentT")
-SizedT = TypeVar("SizedT", bound=Sized)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +41,3 @@ def is_large(topics: ClusterTopics, members: int, names: Collection[str]) -> boo
     if members + len(names) > IN_PLACE_SIZE_MAX:
         return True
     return members + sum(map(topics.partition_count_of, topics.ids_of(names))) > IN_PLACE_SIZE_MAX
-
-
-def target_batches(
-    members: Container[str],
-    target: Mapping[str, SizedT],
-    computed: Mapping[str, SizedT],
-    record_of: Callable[[str, SizedT], GroupRecord],
-) -> Iterator[list[GroupRecord]]:
-    """Yield the records of ``members`` that are still there and get another target than ``target`` has.
-
-    The size of an assignment is the number of its topics, or of its subtopologies.
-    """
-    records: list[GroupRecord] = []
-    topics = 0
-    for member_id, assignment in computed.items():
-        if member_id in members and assignment != target.get(member_id):
-            records.append(record_of(member_id, assignment))
-        topics += 1 + len(assignment)
-        if len(records) >= _RECORDS_PER_BATCH or topics >= TOPICS_PER_STEP:
-            yield records
-            records, topics = [], 0
-    yield records

@@ -1,14 +1,9 @@
 """The target assignment of a share group: computed by `simple` when the group's epoch is newer.
 
-That of a small group is computed within the heartbeat that finds it out of date, as in Kafka. That of a larger one is a
-job (`modern.jobs`): members get the last target until it is done.
-
 Source: GroupMetadataManager.maybeUpdateTargetAssignment, TargetAssignmentBuilder of Apache Kafka 4.3.
 """
 
-import logging
 from collections.abc import Mapping
-from functools import partial
 from typing import Final
 
 from ottla.groups.assignors.simple_assignor import SimpleAssignor
@@ -21,19 +16,20 @@ from ottla.groups.assignors.types import (
     SubscriptionType,
 )
 from ottla.groups.log import GroupRecord
-from ottla.groups.modern.assignment import TOPICS_PER_STEP, Target, is_due, is_large, target_batches
-from ottla.groups.modern.jobs import GroupJob, in_job
+from ottla.groups.modern.assignment import TOPICS_PER_STEP, Target, is_due, is_large
+from ottla.groups.modern.jobs import GroupJob
+from ottla.groups.modern.target import TargetAssignmentBuilder
 from ottla.groups.share.group import ShareGroup
 from ottla.groups.share.groups import ASSIGNMENT_JOB, ShareGroups
 from ottla.groups.share.member import ShareMember
 from ottla.groups.share.records import target_assignment_record, target_epoch_record
-from ottla.purgatory.steps import Steps, run_to_end
-from ottla.quoting import quoted
+from ottla.purgatory.steps import Steps
 from ottla.types import Uuid
 
-log = logging.getLogger(__name__)
-
 ASSIGNOR: Final[Assignor] = SimpleAssignor()
+_BUILDER: Final[TargetAssignmentBuilder[MemberAssignment]] = TargetAssignmentBuilder(
+    target_assignment_record, target_epoch_record
+)
 
 
 def target_for(
@@ -59,12 +55,8 @@ def target_for(
         groups.jobs.start(ASSIGNMENT_JOB, group.group_id, _assign_in_slices(groups, group.group_id))
         return last
     members = {**group.members, new.member_id: new}
-    computed = run_to_end(_compute(groups, group, members))
-    for member_id, assignment in computed.items():
-        if assignment != group.target.get(member_id):
-            records.append(target_assignment_record(group.group_id, member_id, assignment))
-    records.append(target_epoch_record(group.group_id, epoch, groups.clock.wall_ms()))
-    log.info("Group %s has a target assignment for epoch %d", quoted(group.group_id), epoch)
+    computation = _compute(groups, group, members)
+    computed = _BUILDER.build_in_place(group, epoch, ASSIGNOR.name, computation, groups.clock, records)
     return Target(epoch, computed[new.member_id])
 
 
@@ -107,25 +99,8 @@ def _compute(
 
 def _assign_in_slices(groups: ShareGroups, group_id: str) -> GroupJob:
     """Compute and write the target of a group that is too large for one heartbeat."""
-    # Members that come and go meanwhile have a newer epoch; they get their target by the next assignment.
     group = groups.groups.get(group_id)
     if group is None:
         return
-    epoch, started_ms = group.epoch, groups.clock.monotonic_ms()
-    members = dict(group.members)
-    yield None
-    computed = yield from in_job(_compute(groups, group, members))
-    yield from target_batches(
-        group.members,
-        group.target,
-        computed,
-        partial(target_assignment_record, group_id),
-    )
-    yield [target_epoch_record(group_id, epoch, groups.clock.wall_ms())]
-    log.info(
-        "Group %s has a target assignment for epoch %d, of %d members in %d ms",
-        quoted(group_id),
-        epoch,
-        len(computed),
-        groups.clock.monotonic_ms() - started_ms,
-    )
+    computation = _compute(groups, group, dict(group.members))
+    yield from _BUILDER.build_in_slices(group, ASSIGNOR.name, computation, groups.clock)

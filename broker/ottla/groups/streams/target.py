@@ -1,17 +1,13 @@
 """The target assignment of a group: computed by the sticky assignor when the group's epoch is newer.
 
-That of a small group is computed within the heartbeat that finds it out of date, as in Kafka. That of a larger one is a
-job (`modern.jobs`): members get the last target until it is done, as in Kafka while ``assignment.interval.ms`` lasts.
-Its records are several batches, the new assignment epoch in the last one. Until then some members have a new target and
-the old epoch; no task gets two owners by that, for `reconciliation` gives only what is free.
+A large one is written in several batches (`modern.target`). Until the last one some members have a new target and the
+old epoch; no task gets two owners by that, for `reconciliation` gives only what is free.
 
 Source: GroupMetadataManager.maybeUpdateStreamsTargetAssignment, computeDelayedTargetAssignment,
 TargetAssignmentBuilder (package streams) of Apache Kafka 4.3.
 """
 
-import logging
 from collections.abc import Mapping
-from functools import partial
 from typing import Final
 
 from ottla.coordinator.result import CoordinatorResult
@@ -21,9 +17,9 @@ from ottla.groups.modern.assignment import (
     TOPICS_PER_STEP,
     Target,
     is_due,
-    target_batches,
 )
-from ottla.groups.modern.jobs import GroupJob, in_job
+from ottla.groups.modern.jobs import GroupJob
+from ottla.groups.modern.target import TargetAssignmentBuilder
 from ottla.groups.result import GroupResult
 from ottla.groups.streams.assignors.sticky_assignor import StickyTaskAssignor
 from ottla.groups.streams.assignors.types import AssignmentMember, GroupSpec, task_topology
@@ -33,13 +29,13 @@ from ottla.groups.streams.member import StreamsMember
 from ottla.groups.streams.records import target_assignment_record, target_epoch_record
 from ottla.groups.streams.tasks import NO_TASKS, TaskAssignment
 from ottla.groups.streams.topics.configured import ConfiguredTopology, StreamsStatus
-from ottla.purgatory.steps import Steps, run_to_end
-from ottla.quoting import quoted
+from ottla.purgatory.steps import Steps
 from ottla.wire.messages.streams_group_heartbeat import Status
 
-log = logging.getLogger(__name__)
-
 ASSIGNOR: Final = StickyTaskAssignor()
+_BUILDER: Final[TargetAssignmentBuilder[TaskAssignment]] = TargetAssignmentBuilder(
+    target_assignment_record, target_epoch_record
+)
 STANDBY_REPLICAS: Final = "num.standby.replicas"
 """The name of the assignor's only setting, in the records of groups."""
 
@@ -77,10 +73,9 @@ def target_for(
         # The job reads the members from the group, which has this one when the records are replayed.
         groups.jobs.start(ASSIGNMENT_JOB, group_id, _assign_in_slices(groups, group_id, configured))
         return last
-    standbys = groups.settings.standby_replicas(group_id)
-    computed = _assign_in_place(
-        groups, group, epoch, {**group.members, new.member_id: new}, configured, standbys, records
-    )
+    members = {**group.members, new.member_id: new}
+    computation = _compute(group, members, configured, groups.settings.standby_replicas(group_id))
+    computed = _BUILDER.build_in_place(group, epoch, ASSIGNOR.name, computation, groups.clock, records)
     return Target(epoch, computed[new.member_id])
 
 
@@ -96,9 +91,9 @@ def assign_delayed(groups: StreamsGroups, group_id: str, configured: ConfiguredT
     if _is_large(len(group.members), configured):
         groups.jobs.start(ASSIGNMENT_JOB, group_id, _assign_in_slices(groups, group_id, configured))
         return None
-    standbys = _standby_replicas(group)
     records: list[GroupRecord] = []
-    _assign_in_place(groups, group, group.epoch, group.members, configured, standbys, records)
+    computation = _compute(group, group.members, configured, _standby_replicas(group))
+    _BUILDER.build_in_place(group, group.epoch, ASSIGNOR.name, computation, groups.clock, records)
     return CoordinatorResult(records=records, response=None)
 
 
@@ -112,24 +107,6 @@ def _delayed(reason: str) -> Status:
 def _is_large(members: int, configured: ConfiguredTopology) -> bool:
     tasks = sum(each.task_count for each in (configured.subtopologies or {}).values())
     return members + tasks > IN_PLACE_SIZE_MAX
-
-
-def _assign_in_place(
-    groups: StreamsGroups,
-    group: StreamsGroup,
-    epoch: int,
-    members: Mapping[str, StreamsMember],
-    configured: ConfiguredTopology,
-    standbys: int,
-    records: list[GroupRecord],
-) -> Mapping[str, TaskAssignment]:
-    computed = run_to_end(_compute(group, members, configured, standbys))
-    for member_id, assignment in computed.items():
-        if assignment != group.target.get(member_id):
-            records.append(target_assignment_record(group.group_id, member_id, assignment))
-    records.append(target_epoch_record(group.group_id, epoch, groups.clock.wall_ms()))
-    log.info("Group %s has a target assignment for epoch %d", quoted(group.group_id), epoch)
-    return computed
 
 
 def _compute(
@@ -170,27 +147,9 @@ def _assign_in_slices(groups: StreamsGroups, group_id: str, configured: Configur
 
     ``configured``: the topology that the job was started with, if no later heartbeat has configured it again.
     """
-    # Members that come and go meanwhile have a newer epoch; they get their target by the next assignment. All else is
-    # that of the epoch which this one completes: heartbeats may have changed it since the job was started.
+    # All is that of the epoch which this assignment completes: heartbeats may have changed it since the job's start.
     group = groups.groups.get(group_id)
     if group is None:
         return
-    epoch, started_ms = group.epoch, groups.clock.monotonic_ms()
-    members, standbys = dict(group.members), _standby_replicas(group)
-    configured = group.configured or configured
-    yield None
-    computed = yield from in_job(_compute(group, members, configured, standbys))
-    yield from target_batches(
-        group.members,
-        group.target,
-        computed,
-        partial(target_assignment_record, group_id),
-    )
-    yield [target_epoch_record(group_id, epoch, groups.clock.wall_ms())]
-    log.info(
-        "Group %s has a target assignment for epoch %d, of %d members in %d ms",
-        quoted(group_id),
-        epoch,
-        len(computed),
-        groups.clock.monotonic_ms() - started_ms,
-    )
+    computation = _compute(group, dict(group.members), group.configured or configured, _standby_replicas(group))
+    yield from _BUILDER.build_in_slices(group, ASSIGNOR.name, computation, groups.clock)

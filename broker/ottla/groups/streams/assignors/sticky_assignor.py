@@ -29,6 +29,8 @@ _WORK_OF_A_MEMBER: Final = 10
 class StickyTaskAssignor:
     """Computes target assignments of streams groups."""
 
+    name: Final = "sticky"
+
     def assign(self, spec: GroupSpec, topology: TaskTopology) -> Steps[dict[str, TaskAssignment]]:
         """Return the new target assignment of every member, computed in slices as `Steps` are.
 
