@@ -10,7 +10,7 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.assignors.types import MemberAssignment
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.groups import ASSIGNMENT_JOB, ConsumerGroups
-from ottla.groups.consumer.member import JOIN_EPOCH, ConsumerMember, MemberState
+from ottla.groups.consumer.member import ConsumerMember, MemberState
 from ottla.groups.consumer.reconciliation import OwnedPartitions, Reconciliation
 from ottla.groups.consumer.records import (
     current_assignment_record,
@@ -23,6 +23,7 @@ from ottla.groups.consumer.records import (
 from ottla.groups.consumer.state import is_transition
 from ottla.groups.log import GroupRecord
 from ottla.groups.modern.assignment import Target
+from ottla.groups.modern.member_epochs import JOIN_EPOCH
 from ottla.quoting import quoted
 from ottla.types import format_uuid
 

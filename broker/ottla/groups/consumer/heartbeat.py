@@ -21,7 +21,7 @@ from ottla.groups.consumer.advance import (
 )
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.groups import ConsumerGroups
-from ottla.groups.consumer.member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, NOT_SET, ConsumerMember
+from ottla.groups.consumer.member import NOT_SET, ConsumerMember
 from ottla.groups.consumer.reconciliation import OwnedPartitions
 from ottla.groups.consumer.records import member_record
 from ottla.groups.consumer.regex_resolution import (
@@ -33,6 +33,7 @@ from ottla.groups.consumer.target import target_for
 from ottla.groups.log import GroupRecord, group_metadata_record
 from ottla.groups.migration.sizes import fits_in_place, size_of_classic
 from ottla.groups.migration.upgrade import Upgrade, upgrade_in_steps
+from ottla.groups.modern.member_epochs import JOIN_EPOCH, LEAVE_STATIC_EPOCH
 from ottla.purgatory.steps import run_to_end
 from ottla.quoting import quoted
 from ottla.types import Uuid

@@ -10,9 +10,10 @@ from ottla.coordinator.result import CoordinatorResult
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.groups import ConsumerGroups
-from ottla.groups.consumer.member import LEAVE_STATIC_EPOCH, NO_PARTITIONS, ConsumerMember
+from ottla.groups.consumer.member import NO_PARTITIONS, ConsumerMember
 from ottla.groups.consumer.records import current_assignment_record
 from ottla.groups.log import GroupRecord
+from ottla.groups.modern.member_epochs import LEAVE_STATIC_EPOCH
 from ottla.quoting import quoted
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse

@@ -11,11 +11,6 @@ from typing import Final, TypeAlias
 from ottla.types import Uuid
 from ottla.wire.messages.group_log import ClassicMemberMetadata
 
-JOIN_EPOCH: Final = 0
-"""A member sends it to join, or to join again after it was fenced."""
-LEAVE_EPOCH: Final = -1
-LEAVE_STATIC_EPOCH: Final = -2
-"""A static member sends it when it leaves and intends to return; its partitions are kept for it."""
 NOT_SET: Final = -1
 
 EpochAssignment: TypeAlias = Mapping[Uuid, Mapping[int, int]]

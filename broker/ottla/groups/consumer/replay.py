@@ -6,9 +6,10 @@ Source: GroupMetadataManager.replay of Apache Kafka 4.3.
 from typing import Final
 
 from ottla.groups.consumer.group import ConsumerGroup
-from ottla.groups.consumer.member import LEAVE_EPOCH, NO_PARTITIONS, ConsumerMember, MemberState
+from ottla.groups.consumer.member import NO_PARTITIONS, ConsumerMember, MemberState
 from ottla.groups.consumer.records import target_of_record, with_current_assignment, with_subscription
 from ottla.groups.modern.counts import ResolvedRegex
+from ottla.groups.modern.member_epochs import LEAVE_EPOCH
 from ottla.groups.modern.replay import RecordReplay, replay_target_epoch
 from ottla.wire.codec import Message
 from ottla.wire.messages import group_log as log

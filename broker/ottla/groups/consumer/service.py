@@ -15,13 +15,14 @@ from ottla.groups.consumer.describe import describe
 from ottla.groups.consumer.groups import ConsumerGroups
 from ottla.groups.consumer.heartbeat import Heartbeat, PreparedUpgrade, heartbeat
 from ottla.groups.consumer.leave import leave
-from ottla.groups.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, NOT_SET
+from ottla.groups.consumer.member import NOT_SET
 from ottla.groups.consumer.reconciliation import OwnedPartitions
 from ottla.groups.consumer.regex_resolution import MayDescribe
 from ottla.groups.consumer.settings import ConsumerGroupSettings
 from ottla.groups.log import GroupRecord
 from ottla.groups.migration.sizes import fits_in_place, size_of_classic
 from ottla.groups.migration.upgrade import upgrade_in_steps
+from ottla.groups.modern.member_epochs import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
 from ottla.wire.messages.consumer_group_describe import DescribedGroup

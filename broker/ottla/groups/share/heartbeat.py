@@ -13,10 +13,11 @@ from ottla.groups.assignors.types import NO_ASSIGNMENT, MemberAssignment
 from ottla.groups.client import Client
 from ottla.groups.log import GroupRecord
 from ottla.groups.modern.assignment import Target
+from ottla.groups.modern.member_epochs import JOIN_EPOCH
 from ottla.groups.share.group import ShareGroup
 from ottla.groups.share.groups import ShareGroups
 from ottla.groups.share.initialization import initializing_record, topics_to_initialize
-from ottla.groups.share.member import JOIN_EPOCH, ShareMember
+from ottla.groups.share.member import ShareMember
 from ottla.groups.share.records import current_assignment_record, epoch_record, member_record
 from ottla.groups.share.state_partitions import TopicStates
 from ottla.groups.share.target import target_for

@@ -4,13 +4,8 @@ Source: ShareGroupMember of Apache Kafka 4.3; KIP-932.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from ottla.groups.assignors.types import MemberAssignment
-
-JOIN_EPOCH: Final = 0
-"""A member sends it to join, or to join again after it was fenced."""
-LEAVE_EPOCH: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

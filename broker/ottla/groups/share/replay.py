@@ -6,9 +6,10 @@ Source: GroupMetadataManager.replay of Apache Kafka 4.3.
 from typing import Final
 
 from ottla.groups.assignors.types import NO_ASSIGNMENT
+from ottla.groups.modern.member_epochs import LEAVE_EPOCH
 from ottla.groups.modern.replay import RecordReplay, replay_target_epoch
 from ottla.groups.share.group import ShareGroup
-from ottla.groups.share.member import LEAVE_EPOCH, ShareMember
+from ottla.groups.share.member import ShareMember
 from ottla.groups.share.records import (
     state_partitions_of_record,
     target_of_record,

@@ -12,11 +12,11 @@ from ottla.coordinator.shard import CoordinatorShard
 from ottla.errors import ErrorCode, InvalidRequestError, KafkaError
 from ottla.groups.client import Client
 from ottla.groups.log import GroupRecord
+from ottla.groups.modern.member_epochs import JOIN_EPOCH, LEAVE_EPOCH
 from ottla.groups.share.describe import describe
 from ottla.groups.share.groups import ShareGroups
 from ottla.groups.share.heartbeat import heartbeat, leave
 from ottla.groups.share.initialization import finish_initialization
-from ottla.groups.share.member import JOIN_EPOCH, LEAVE_EPOCH
 from ottla.groups.share.persistence import first_error, initialize_in_slices
 from ottla.groups.share.state_partitions import TopicStates
 from ottla.purgatory import Delayed

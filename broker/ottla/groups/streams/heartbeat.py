@@ -12,9 +12,10 @@ from ottla.errors import ErrorCode, InvalidRequestError, KafkaError
 from ottla.groups.client import Client
 from ottla.groups.log import GroupRecord
 from ottla.groups.modern.assignment import Target
+from ottla.groups.modern.member_epochs import JOIN_EPOCH
 from ottla.groups.streams.group import StreamsGroup
 from ottla.groups.streams.groups import StreamsGroups
-from ottla.groups.streams.member import JOIN_EPOCH, NOT_SET, MemberState, MemberTasks, StreamsMember
+from ottla.groups.streams.member import NOT_SET, MemberState, MemberTasks, StreamsMember
 from ottla.groups.streams.reconciliation import Reconciliation
 from ottla.groups.streams.records import current_assignment_record, epoch_record, member_record, topology_record
 from ottla.groups.streams.state import is_transition

@@ -10,11 +10,6 @@ from typing import Final, TypeAlias
 
 from ottla.groups.streams.tasks import Tasks
 
-JOIN_EPOCH: Final = 0
-"""A member sends it to join, or to join again after it was fenced."""
-LEAVE_EPOCH: Final = -1
-LEAVE_STATIC_EPOCH: Final = -2
-"""Of the protocol; there are no static members yet, in Kafka either."""
 NOT_SET: Final = -1
 
 EpochTasks: TypeAlias = Mapping[str, Mapping[int, int]]

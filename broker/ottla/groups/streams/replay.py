@@ -5,9 +5,10 @@ Source: GroupMetadataManager.replay of Apache Kafka 4.3.
 
 from typing import Final
 
+from ottla.groups.modern.member_epochs import LEAVE_EPOCH
 from ottla.groups.modern.replay import RecordReplay, replay_target_epoch
 from ottla.groups.streams.group import StreamsGroup
-from ottla.groups.streams.member import LEAVE_EPOCH, NO_MEMBER_TASKS, MemberState, StreamsMember
+from ottla.groups.streams.member import NO_MEMBER_TASKS, MemberState, StreamsMember
 from ottla.groups.streams.records import target_of_record, with_current_assignment, with_metadata
 from ottla.groups.streams.topology import topology_of_record
 from ottla.wire.codec import Message

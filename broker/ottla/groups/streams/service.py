@@ -11,11 +11,12 @@ from ottla.coordinator.shard import CoordinatorShard
 from ottla.errors import ErrorCode, InvalidRequestError, KafkaError
 from ottla.groups.client import Client
 from ottla.groups.log import GroupRecord
+from ottla.groups.modern.member_epochs import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from ottla.groups.streams.describe import describe
 from ottla.groups.streams.endpoints import partitions_by_endpoint
 from ottla.groups.streams.groups import StreamsGroups
 from ottla.groups.streams.heartbeat import Heartbeat, StreamsHeartbeatResult, heartbeat, leave
-from ottla.groups.streams.member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, NOT_SET
+from ottla.groups.streams.member import NOT_SET
 from ottla.groups.streams.tasks import TaskAssignment, Tasks
 from ottla.groups.streams.topics.configure import TASKS_MAX, configure_topology
 from ottla.groups.streams.topics.configured import ConfiguredTopology
