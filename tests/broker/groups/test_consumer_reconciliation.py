@@ -8,7 +8,9 @@ import pytest
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.consumer.member import ConsumerMember, MemberState
 from ottla.groups.consumer.reconciliation import Reconciliation
+from ottla.groups.consumer.records import with_current_assignment
 from ottla.types import Uuid
+from ottla.wire.messages.group_log import ConsumerGroupCurrentMemberAssignmentValue
 
 T, U = Uuid(b"t" * 16), Uuid(b"u" * 16)
 STABLE, UNREVOKED, UNRELEASED = (
@@ -208,3 +210,10 @@ def test_member_in_a_state_of_a_later_release_is_fenced(owned: Any) -> None:
         step(member(MemberState.UNKNOWN), owned=owned)
 
     assert raised.value.code is ErrorCode.FENCED_MEMBER_EPOCH
+
+
+def test_state_that_a_later_release_has_recorded_is_unknown() -> None:
+    assert (
+        with_current_assignment(member(), ConsumerGroupCurrentMemberAssignmentValue(state=99)).state
+        is MemberState.UNKNOWN
+    )

@@ -8,9 +8,10 @@ from catalog import MUTATIONS, mutation
 from hunting import SetAttribute, measure
 from ottla.groups.classic import service
 from ottla.groups.consumer.group import ConsumerGroup
+from ottla.groups.consumer.member import ConsumerMember
 from ottla.groups.consumer.reconciliation import Reconciliation
 from ottla.groups.consumer.settings import ConsumerGroupSettings
-from ottla.groups.migration import downgrade, members, upgrade
+from ottla.groups.migration import members, upgrade
 
 IN_CONSUMER_GROUPS: dict[str, int] = {"seeds_from": 12, "seeds_step": 16, "seeds_max": 108}
 """The seeds whose runs have a group of the consumer protocol."""
@@ -63,7 +64,7 @@ def _never_join_again(set_attribute: SetAttribute) -> None:
 
 @mutation("a downgraded group has nothing of its members' partitions", known_seed=56, **IN_MIGRATING_GROUPS)
 def _downgrade_to_targets(set_attribute: SetAttribute) -> None:
-    set_attribute(downgrade, "_owned", lambda member: {})
+    set_attribute(ConsumerMember, "owned_partitions", lambda self: {})
 
 
 if __name__ == "__main__":

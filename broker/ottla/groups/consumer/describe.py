@@ -36,11 +36,6 @@ def describe(group: ConsumerGroup, topics: ClusterTopics, assignors: Sequence[st
 
 
 def _describe_member(member: ConsumerMember, target: MemberAssignment, topics: ClusterTopics) -> Member:
-    owned: dict[Uuid, list[int]] = {}
-    # A member is responsible for what it is to revoke until it has done so.
-    for assignment in (member.assigned, member.pending_revocation):
-        for topic_id, partitions in assignment.items():
-            owned.setdefault(topic_id, []).extend(partitions)
     return Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -50,7 +45,7 @@ def _describe_member(member: ConsumerMember, target: MemberAssignment, topics: C
         client_host=member.client_host,
         subscribed_topic_names=list(member.subscribed_topic_names),
         subscribed_topic_regex=member.subscribed_topic_regex,
-        assignment=_named(owned, topics),
+        assignment=_named(member.owned_partitions(), topics),
         target_assignment=_named(target, topics),
         member_type=_CLASSIC_MEMBER if member.uses_classic_protocol else _CONSUMER_MEMBER,
     )

@@ -30,6 +30,10 @@ class MemberState(IntEnum):
     UNKNOWN = 127
     """A state that a later release has written."""
 
+    @classmethod
+    def _missing_(cls, value: object) -> "MemberState":
+        return cls.UNKNOWN
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMember:
@@ -68,6 +72,14 @@ class ConsumerMember:
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         """Return whether the member has exactly the target assignment of that epoch."""
         return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
+
+    def owned_partitions(self) -> dict[Uuid, set[int]]:
+        """Return the partitions that the member may read, and those that it has still to revoke."""
+        owned: dict[Uuid, set[int]] = {}
+        for assignment in (self.assigned, self.pending_revocation):
+            for topic_id, partitions in assignment.items():
+                owned.setdefault(topic_id, set()).update(partitions)
+        return owned
 
     def assignment_epoch_of(self, topic_id: Uuid, partition: int) -> int | None:
         """Return the epoch in which a partition was assigned, also one that must be revoked; None if it has neither."""

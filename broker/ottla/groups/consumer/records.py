@@ -77,12 +77,11 @@ def with_current_assignment(
     member: ConsumerMember, value: log.ConsumerGroupCurrentMemberAssignmentValue
 ) -> ConsumerMember:
     """Return the member with what `current_assignment_record` stores."""
-    known = {int(state) for state in MemberState}
     return replace(
         member,
         member_epoch=value.member_epoch,
         previous_member_epoch=value.previous_member_epoch,
-        state=MemberState(value.state) if value.state in known else MemberState.UNKNOWN,
+        state=MemberState(value.state),
         assigned=_epoch_assignment(value.assigned_partitions, value.member_epoch),
         pending_revocation=_epoch_assignment(value.partitions_pending_revocation, value.member_epoch),
     )

@@ -90,7 +90,7 @@ def downgrade_in_steps(
     for portion in portions(members, size_of_consumer):
         for member in portion:
             classic.add(_converted(member))
-            owned[member.member_id] = _owned(member)
+            owned[member.member_id] = member.owned_partitions()
         yield None
     if not classic.has_common_protocol:
         log.warning("Group %s does not become a classic group: no common protocol", quoted(group.group_id))
@@ -114,15 +114,6 @@ def downgrade_in_steps(
     assignments = {each.member_id: each.assignment for each in classic.members.values()}
     record = record_of(classic, assignments, has_leader=not must_rebalance)
     return Downgrade(classic, [*tombstones, *(yield from encoded_in_steps([record]))])
-
-
-def _owned(member: ConsumerMember) -> Mapping[Uuid, Collection[int]]:
-    """Return the partitions that a member reads, or has still to revoke."""
-    owned: dict[Uuid, set[int]] = {}
-    for assignment in (member.assigned, member.pending_revocation):
-        for topic_id, partitions in assignment.items():
-            owned.setdefault(topic_id, set()).update(partitions)
-    return owned
 
 
 def _converted(member: ConsumerMember) -> ClassicMember:

@@ -27,6 +27,10 @@ class MemberState(IntEnum):
     UNKNOWN = 127
     """A state that a later release has written."""
 
+    @classmethod
+    def _missing_(cls, value: object) -> "MemberState":
+        return cls.UNKNOWN
+
 
 @dataclass(frozen=True, slots=True)
 class MemberTasks:

@@ -19,8 +19,6 @@ from ottla.wire.messages import streams_group_log as log
 from ottla.wire.messages.streams_group_log import StreamsGroupCurrentMemberAssignmentValueTaskIds as CurrentTaskIds
 from ottla.wire.messages.streams_group_log import StreamsGroupTargetAssignmentMemberValueTaskIds as TargetTaskIds
 
-_STATES = {state.value: state for state in MemberState}
-
 
 def member_record(group_id: str, member: StreamsMember) -> GroupRecord:
     """Return the record of what a member says of itself."""
@@ -107,7 +105,7 @@ def with_current_assignment(
         member,
         member_epoch=epoch,
         previous_member_epoch=value.previous_member_epoch,
-        state=_STATES.get(value.state, MemberState.UNKNOWN),
+        state=MemberState(value.state),
         assigned=MemberTasks(
             _epochs_of(value.active_tasks, epoch), _tasks_of(value.standby_tasks), _tasks_of(value.warmup_tasks)
         ),

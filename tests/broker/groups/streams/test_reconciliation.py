@@ -10,7 +10,9 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.streams.group import StreamsGroup
 from ottla.groups.streams.member import MemberState, MemberTasks, StreamsMember
 from ottla.groups.streams.reconciliation import Reconciliation
+from ottla.groups.streams.records import with_current_assignment
 from ottla.groups.streams.tasks import NO_TASKS, TaskAssignment
+from ottla.wire.messages.streams_group_log import StreamsGroupCurrentMemberAssignmentValue
 
 STABLE, UNREVOKED, UNRELEASED = MemberState.STABLE, MemberState.UNREVOKED_TASKS, MemberState.UNRELEASED_TASKS
 
@@ -264,3 +266,10 @@ def check(group: StreamsGroup, processes: dict[str, str]) -> None:
             copies += [(processes[member_id], *task) for task in running + standbys]
     assert len(set(active)) == len(active)
     assert len(set(copies)) == len(copies)
+
+
+def test_state_that_a_later_release_has_recorded_is_unknown() -> None:
+    assert (
+        with_current_assignment(member(), StreamsGroupCurrentMemberAssignmentValue(state=99)).state
+        is MemberState.UNKNOWN
+    )
