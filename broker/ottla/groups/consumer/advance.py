@@ -6,7 +6,6 @@ Source: GroupMetadataManager.updateSubscriptionMetadata, maybeReconcile, replace
 import logging
 from dataclasses import replace
 
-from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.assignors.types import MemberAssignment
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.groups import ASSIGNMENT_JOB, ConsumerGroups
@@ -28,20 +27,6 @@ from ottla.quoting import quoted
 from ottla.types import format_uuid
 
 log = logging.getLogger(__name__)
-
-
-def check_size(groups: ConsumerGroups, group: ConsumerGroup, member_id: str) -> None:
-    """Reject a new member of a full group.
-
-    Raises:
-        KafkaError: GROUP_MAX_SIZE_REACHED.
-    """
-    size_max = groups.settings.config.consumer_max_size
-    if len(group.members) >= size_max and member_id not in group.members:
-        raise KafkaError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The consumer group has reached its maximum capacity of {size_max} members.",
-        )
 
 
 def new_member_id(groups: ConsumerGroups) -> str:

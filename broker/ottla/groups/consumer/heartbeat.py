@@ -13,7 +13,6 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.client import Client
 from ottla.groups.consumer.advance import (
-    check_size,
     new_member_id,
     reconcile,
     replace_static_member,
@@ -98,7 +97,7 @@ def heartbeat(
     records: list[GroupRecord] = []
     converted: list[GroupRecord] = []
     group = _group(groups, beat, records, converted)
-    check_size(groups, group, request.member_id)
+    groups.check_size(group, request.member_id, groups.settings.config.consumer_max_size)
     owned = beat.owned
     member = _member(groups, group, beat, owned, records)
     updated = _with_request(member, beat)

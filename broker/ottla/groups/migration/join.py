@@ -13,7 +13,7 @@ from ottla.coordinator.result import CoordinatorResult
 from ottla.errors import ErrorCode, KafkaError, ProtocolError
 from ottla.groups.classic.group import CONSUMER_PROTOCOL_TYPE, NO_MEMBER_ID, join_error_response
 from ottla.groups.classic.join import FIRST_VERSION_WITH_REQUIRED_MEMBER_ID, Join
-from ottla.groups.consumer.advance import check_size, new_member_id, reconcile, replace_static_member, update_epoch
+from ottla.groups.consumer.advance import new_member_id, reconcile, replace_static_member, update_epoch
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.groups import LAST_MEMBER_GONE, ConsumerGroups
 from ottla.groups.consumer.member import NOT_SET, ConsumerMember
@@ -62,7 +62,7 @@ def join_consumer_group(groups: ConsumerGroups, group: ConsumerGroup, joining: J
     if groups.settings.config.consumer_migration_policy is MigrationPolicy.DISABLED:
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     member_id = request.member_id or new_member_id(groups)
-    check_size(groups, group, member_id)
+    groups.check_size(group, member_id, groups.settings.config.consumer_max_size)
     if not group.supports_classic_protocols(request.protocol_type, [each.name for each in request.protocols]):
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if _must_know_its_id(joining):

@@ -94,6 +94,18 @@ class ModernGroups(ABC, Generic[GroupT, MemberT]):
     def other_protocol_error(self, group_id: str) -> KafkaError:
         return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a {self.group_type} group.")
 
+    def check_size(self, group: GroupT, member_id: str, size_max: int) -> None:
+        """Reject a new member of a full group.
+
+        Raises:
+            KafkaError: GROUP_MAX_SIZE_REACHED.
+        """
+        if len(group.members) >= size_max and member_id not in group.members:
+            raise KafkaError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"The {self.group_type} group has reached its maximum capacity of {size_max} members.",
+            )
+
     def replay(self, record: GroupRecord) -> bool:
         """Change the group that a record belongs to; return False for a record of another kind."""
         if not self._records.includes(record):

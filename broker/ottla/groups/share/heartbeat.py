@@ -74,7 +74,7 @@ def heartbeat(
     """
     is_join = request.member_epoch == JOIN_EPOCH
     group = groups.group_to_join(request.group_id, is_join=is_join)
-    _check_size(groups, group, request.member_id)
+    groups.check_size(group, request.member_id, groups.settings.config.share_max_size)
     member = _member(group, request)
     names = request.subscribed_topic_names
     updated = replace(
@@ -115,15 +115,6 @@ def _assignment(assigned: MemberAssignment) -> Assignment:
             for topic_id, partitions in assigned.items()
         ]
     )
-
-
-def _check_size(groups: ShareGroups, group: ShareGroup, member_id: str) -> None:
-    size_max = groups.settings.config.share_max_size
-    if len(group.members) >= size_max and member_id not in group.members:
-        raise KafkaError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The share group has reached its maximum capacity of {size_max} members.",
-        )
 
 
 def _check_topics(group: ShareGroup, old: ShareMember, new: ShareMember) -> None:

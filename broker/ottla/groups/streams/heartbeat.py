@@ -142,13 +142,8 @@ def _group(groups: StreamsGroups, beat: Heartbeat, records: list[GroupRecord]) -
     if not beat.is_join:
         return groups.group(group_id, subject="Streams group")
     group = groups.group_to_join(group_id, records)
-    size_max = groups.settings.config.streams_max_size
     # Kafka rejects a member that joins a full group again, too; here it keeps its place.
-    if len(group.members) >= size_max and member_id not in group.members:
-        raise KafkaError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The streams group has reached its maximum capacity of {size_max} members.",
-        )
+    groups.check_size(group, member_id, groups.settings.config.streams_max_size)
     return group
 
 
