@@ -6,7 +6,8 @@ log, as in Kafka: they are soft until SyncGroup stores them, and clients join ag
 Source: GroupCoordinatorShard of Kafka.
 """
 
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable
+from typing import Any
 
 from ottla.coordinator.result import CoordinatorResult
 from ottla.coordinator.shard import CoordinatorTimer
@@ -17,6 +18,7 @@ from ottla.groups.config import GroupConfig
 from ottla.groups.consumer.groups import ConsumerGroups
 from ottla.groups.consumer.settings import ConsumerGroupSettings
 from ottla.groups.log import GroupRecord
+from ottla.groups.modern.groups import ModernGroups
 from ottla.groups.modern.topics import ClusterTopics
 from ottla.groups.offsets.expiry import expire_offsets
 from ottla.groups.offsets.member_check import EpochGroup
@@ -81,32 +83,27 @@ class GroupCoordinatorShard:
             classic=self.rebalancer,
             is_of_other_protocol=lambda group_id: group_id in self.consumers.groups or group_id in self.shares.groups,
         )
+        self._modern: tuple[ModernGroups[Any, Any], ...] = (self.consumers, self.shares, self.streams)
         self._config = config
         self._clock = clock
         self._timer = timer
 
     def on_loaded(self) -> Iterable[GroupResult]:
         self._schedule_expiry()
-        self.consumers.start()
-        self.shares.start()
-        self.streams.start()
+        for kind in self._modern:
+            kind.start()
         # What a former coordinator has not removed.
         remove_deleted_topics(self.shares)
         return self.rebalancer.start()
 
     def on_unloaded(self) -> None:
         self.rebalancer.stop()
-        for kind in (self.consumers, self.shares, self.streams):
+        for kind in self._modern:
             kind.jobs.stop()
 
     def describe_contents(self) -> str:
-        kinds: tuple[Sized, ...] = (
-            self.rebalancer.groups,
-            self.consumers.groups,
-            self.shares.groups,
-            self.streams.groups,
-        )
-        return f"{sum(map(len, kinds))} groups"
+        count = len(self.rebalancer.groups) + sum(len(kind.groups) for kind in self._modern)
+        return f"{count} groups"
 
     # Groups
 
@@ -125,9 +122,10 @@ class GroupCoordinatorShard:
     # State
 
     def replay(self, record: GroupRecord, producer_id: ProducerId) -> None:
+        for kind in self._modern:
+            if kind.replay(record):
+                return
         key, value = record.key, record.value
-        if self.consumers.replay(record) or self.shares.replay(record) or self.streams.replay(record):
-            return
         if isinstance(key, OffsetCommitKey):
             assert value is None or isinstance(value, OffsetCommitValue), "log.decode pairs keys and values"
             self._replay_offset(OffsetKey(key.group, key.topic, key.partition), value, producer_id)
@@ -137,9 +135,8 @@ class GroupCoordinatorShard:
             group = None if value is None else group_of(key.group, value)
             self.rebalancer.discard_group(key.group)
             if group is not None:
-                self.consumers.discard_group(key.group)
-                self.shares.discard_group(key.group)
-                self.streams.discard_group(key.group)
+                for kind in self._modern:
+                    kind.discard_group(key.group)
                 self.rebalancer.groups[key.group] = group
 
     def _replay_offset(self, key: OffsetKey, value: OffsetCommitValue | None, producer_id: ProducerId) -> None:

@@ -4,8 +4,7 @@ Source: GroupCoordinatorService of Kafka.
 """
 
 from dataclasses import replace
-from functools import partial
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from ottla.coordinator.context import CoordinatorContext
 from ottla.coordinator.result import CoordinatorResult
@@ -27,6 +26,7 @@ from ottla.groups.deletion import deletion_records
 from ottla.groups.log import GroupRecord
 from ottla.groups.migration.join import join_consumer_group, prepare_join
 from ottla.groups.migration.members import heartbeat_in_consumer_group, sync_with_consumer_group
+from ottla.groups.modern.groups import ModernGroups
 from ottla.groups.offsets.member_check import EpochGroup
 from ottla.groups.result import GroupResult
 from ottla.groups.streams.group import StreamsGroup
@@ -179,12 +179,8 @@ def _join_classic_group(shard: ClassicGroupShard, joining: Join) -> GroupResult 
         return None
     if other is None or joining.request.member_id != NO_MEMBER_ID:
         return join(shard.rebalancer, joining)
-    if isinstance(other, StreamsGroup):
-        shard.streams.discard_group(group_id)
-        restore = partial(shard.streams.restore_group, other)
-    else:
-        shard.consumers.discard_group(group_id)
-        restore = partial(shard.consumers.restore_group, other)
+    kind: ModernGroups[Any, Any] = shard.streams if isinstance(other, StreamsGroup) else shard.consumers
+    kind.discard_group(group_id)
     result = join(shard.rebalancer, joining)
     assert result is not None, "a new group has a record"
     on_append = result.on_append
@@ -192,7 +188,7 @@ def _join_classic_group(shard: ClassicGroupShard, joining: Join) -> GroupResult 
     def restore_on_error(error: ErrorCode) -> GroupResult | None:
         following = None if on_append is None else on_append(error)
         if error is not ErrorCode.NONE and group_id not in shard.rebalancer.groups:
-            restore()
+            kind.restore_group(other)
         return following
 
     return replace(result, records=[*deletion_records(other), *result.records], on_append=restore_on_error)

@@ -144,6 +144,10 @@ class ModernGroups(ABC, Generic[GroupT, MemberT]):
 
     # Timers
 
+    @abstractmethod
+    def start(self) -> None:
+        """Start the timers of all loaded members."""
+
     def _start_session(self, group_id: str, member_id: str, timeout_ms: int) -> None:
         """Start a member's session, or start it again."""
         self._timers.schedule(
