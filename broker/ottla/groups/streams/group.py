@@ -46,7 +46,6 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskAssignment]):
         "_active",
         "_copies",
         "_stable_by_epoch",
-        "_subtopology_of_source",
         "assignment_configs",
         "configured",
         "endpoint_epoch",
@@ -71,7 +70,6 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskAssignment]):
         self._copies: dict[str, dict[int, Counter[str]]] = {}
         """Process ids by standby and warm-up task."""
         self._stable_by_epoch: Counter[int] = Counter()
-        self._subtopology_of_source: dict[str, str] = {}
 
     # Topology
 
@@ -83,21 +81,13 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskAssignment]):
         """Set the topology; what was configured for another one is void."""
         self.topology = topology
         self.configured = None
-        self._subtopology_of_source = {
-            topic: subtopology_id
-            for subtopology_id, subtopology in ({} if topology is None else topology.subtopologies).items()
-            for topic in (
-                *subtopology.source_topics,
-                *(repartition.name for repartition in subtopology.repartition_source_topics),
-            )
-        }
 
     def subtopology_of_source(self, topic: str) -> str | None:
         """Return the id of the subtopology that reads a topic."""
-        return self._subtopology_of_source.get(topic)
+        return None if self.topology is None else self.topology.subtopology_of_source.get(topic)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        return bool(self.members) and topic in self._subtopology_of_source
+        return bool(self.members) and self.subtopology_of_source(topic) is not None
 
     # State
 

@@ -116,6 +116,15 @@ class Topology:
             )
         )
 
+    @cached_property
+    def subtopology_of_source(self) -> Mapping[str, str]:
+        """The id of the subtopology that reads each source topic and repartition source topic."""
+        return {
+            topic: subtopology_id
+            for subtopology_id, each in self.subtopologies.items()
+            for topic in (*each.source_topics, *(topic.name for topic in each.repartition_source_topics))
+        }
+
 
 def java_order(text: str) -> bytes:
     """Return a key that sorts strings as ``String.compareTo`` does: by UTF-16 code units."""
