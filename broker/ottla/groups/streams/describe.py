@@ -4,7 +4,7 @@ Source: StreamsGroup.asDescribedGroup, StreamsGroupMember.asStreamsGroupDescribe
 """
 
 from ottla.groups.streams.group import StreamsGroup
-from ottla.groups.streams.member import StreamsMember
+from ottla.groups.streams.member import EpochTasks, MemberTasks, StreamsMember
 from ottla.groups.streams.tasks import NO_TASKS, TaskAssignment, Tasks
 from ottla.groups.streams.topics.configured import described_configured_topology
 from ottla.groups.streams.topology import described_topology
@@ -44,8 +44,6 @@ def _topology(group: StreamsGroup) -> Topology | None:
 
 def _describe_member(member: StreamsMember, target: TaskAssignment) -> Member:
     endpoint = member.user_endpoint
-    assigned = member.assigned
-    active: Tasks = {each: frozenset(epochs) for each, epochs in assigned.active.items()}
     return Member(
         member_id=member.member_id,
         member_epoch=member.member_epoch,
@@ -57,12 +55,12 @@ def _describe_member(member: StreamsMember, target: TaskAssignment) -> Member:
         process_id=member.process_id,
         user_endpoint=None if endpoint is None else Endpoint(host=endpoint[0], port=endpoint[1]),
         client_tags=[KeyValue(key=key, value=value) for key, value in member.client_tags.items()],
-        assignment=_assignment(TaskAssignment(active, assigned.standby, assigned.warmup)),
+        assignment=_assignment(member.assigned),
         target_assignment=_assignment(target),
     )
 
 
-def _assignment(tasks: TaskAssignment) -> Assignment:
+def _assignment(tasks: MemberTasks | TaskAssignment) -> Assignment:
     return Assignment(
         active_tasks=_task_ids(tasks.active),
         standby_tasks=_task_ids(tasks.standby),
@@ -70,7 +68,7 @@ def _assignment(tasks: TaskAssignment) -> Assignment:
     )
 
 
-def _task_ids(tasks: Tasks) -> list[TaskIds]:
+def _task_ids(tasks: Tasks | EpochTasks) -> list[TaskIds]:
     return [
         TaskIds(subtopology_id=subtopology_id, partitions=sorted(partitions))
         for subtopology_id, partitions in sorted(tasks.items())

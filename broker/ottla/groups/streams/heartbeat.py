@@ -15,7 +15,7 @@ from ottla.groups.modern.assignment import Target
 from ottla.groups.modern.member_epochs import JOIN_EPOCH
 from ottla.groups.streams.group import StreamsGroup
 from ottla.groups.streams.groups import StreamsGroups
-from ottla.groups.streams.member import NOT_SET, MemberState, MemberTasks, StreamsMember
+from ottla.groups.streams.member import NOT_SET, EpochTasks, MemberState, MemberTasks, StreamsMember
 from ottla.groups.streams.reconciliation import Reconciliation
 from ottla.groups.streams.records import current_assignment_record, epoch_record, member_record, topology_record
 from ottla.groups.streams.state import is_transition
@@ -326,7 +326,7 @@ def _response(
     is_changed = beat.is_join or old.assigned != new.assigned
     if is_changed or _has_other_tasks(beat.owned, new.assigned):
         assigned = new.assigned
-        response.active_tasks = _task_ids({each: frozenset(epochs) for each, epochs in assigned.active.items()})
+        response.active_tasks = _task_ids(assigned.active)
         response.standby_tasks = _task_ids(assigned.standby)
         response.warmup_tasks = _task_ids(assigned.warmup)
         if is_changed and new.user_endpoint is not None:
@@ -349,7 +349,7 @@ def _has_other_tasks(owned: TaskAssignment | None, assigned: MemberTasks) -> boo
     )
 
 
-def _task_ids(tasks: Tasks) -> list[TaskIds]:
+def _task_ids(tasks: Tasks | EpochTasks) -> list[TaskIds]:
     return [
         TaskIds(subtopology_id=subtopology_id, partitions=sorted(partitions))
         for subtopology_id, partitions in sorted(tasks.items())
