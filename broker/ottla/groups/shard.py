@@ -55,6 +55,7 @@ class GroupCoordinatorShard:
         random: Random,
         timer: CoordinatorTimer[GroupRecord],
     ) -> None:
+        self.topics = topics
         self.offsets = OffsetStore()
         self.rebalancer = Rebalancer(config=config, clock=clock, random=random, timer=timer)
         self.consumers = ConsumerGroups(
@@ -65,7 +66,6 @@ class GroupCoordinatorShard:
             timer=timer,
             classic=self.rebalancer,
             is_of_other_protocol=lambda group_id: group_id in self.shares.groups or group_id in self.streams.groups,
-            is_share_group=lambda group_id: group_id in self.shares.groups,
         )
         self.shares = ShareGroups(
             settings=share_settings,

@@ -29,6 +29,7 @@ from ottla.groups.migration.members import heartbeat_in_consumer_group, sync_wit
 from ottla.groups.modern.groups import ModernGroups
 from ottla.groups.offsets.member_check import EpochGroup
 from ottla.groups.result import GroupResult
+from ottla.groups.share.groups import ShareGroups
 from ottla.groups.streams.group import StreamsGroup
 from ottla.groups.streams.groups import StreamsGroups
 from ottla.purgatory import Delayed
@@ -47,6 +48,7 @@ class ClassicGroupShard(CoordinatorShard[GroupRecord], Protocol):
 
     rebalancer: Rebalancer
     consumers: ConsumerGroups
+    shares: ShareGroups
     streams: StreamsGroups
 
     def epoch_group(self, group_id: str) -> EpochGroup | None:
@@ -174,7 +176,7 @@ def _join_classic_group(shard: ClassicGroupShard, joining: Join) -> GroupResult 
     """Join a classic group; an empty consumer or streams group becomes a classic one, and keeps its offsets."""
     group_id = joining.request.group_id
     other = shard.epoch_group(group_id)
-    if (other is not None and not other.is_empty) or shard.consumers.is_share_group(group_id):
+    if (other is not None and not other.is_empty) or group_id in shard.shares.groups:
         joining.reject(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, NO_MEMBER_ID)
         return None
     if other is None or joining.request.member_id != NO_MEMBER_ID:

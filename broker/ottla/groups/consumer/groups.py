@@ -56,25 +56,14 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerMember]):
         timer: CoordinatorTimer[GroupRecord],
         classic: Rebalancer,
         is_of_other_protocol: Callable[[str], bool],
-        is_share_group: Callable[[str], bool],
     ) -> None:
         super().__init__(
             REPLAY, topics=topics, clock=clock, timer=timer, classic=classic, is_of_other_protocol=is_of_other_protocol
         )
         self.settings = settings
         self.random = random
-        self.is_share_group = is_share_group
 
     # Groups
-
-    def require_offsets(self, group_id: str) -> None:
-        """Reject commits to a share group: the state of its partitions is kept by the share coordinators.
-
-        Raises:
-            KafkaError: GROUP_ID_NOT_FOUND.
-        """
-        if self.is_share_group(group_id):
-            raise self.other_protocol_error(group_id)
 
     def _apply(self, group: ConsumerGroup, record: GroupRecord) -> bool:
         before = group.epoch

@@ -13,14 +13,15 @@ from ottla.coordinator.transactions import TransactionalProducer
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.classic.rebalance import Rebalancer
-from ottla.groups.consumer.groups import ConsumerGroups
 from ottla.groups.log import GroupRecord
+from ottla.groups.modern.topics import ClusterTopics
 from ottla.groups.offsets.commit import commit_offsets, failed_commit
 from ottla.groups.offsets.delete import delete_offsets, tombstone
 from ottla.groups.offsets.fetch import fetch_offsets
 from ottla.groups.offsets.member_check import EpochGroup, check_fetch
 from ottla.groups.offsets.store import OffsetStore
 from ottla.groups.offsets.transactional_commit import commit_transactional_offsets, failed_transactional_commit
+from ottla.groups.share.groups import ShareGroups
 from ottla.purgatory import Delayed
 from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
@@ -37,7 +38,8 @@ class OffsetShard(CoordinatorShard[GroupRecord], Protocol):
 
     offsets: OffsetStore
     rebalancer: Rebalancer
-    consumers: ConsumerGroups
+    shares: ShareGroups
+    topics: ClusterTopics
 
     def group_with_offsets(self, group_id: str) -> ClassicGroup | EpochGroup | None:
         """Return the group with this id; None also for a share group."""
@@ -59,7 +61,7 @@ class OffsetService:
         """Store offsets; every partition in ``request`` exists, with its topic's name and id (see the handler)."""
 
         def commit(shard: OffsetShard) -> CoordinatorResult[GroupRecord, OffsetCommitResponse]:
-            shard.consumers.require_offsets(request.group_id)
+            _reject_share_group(shard, request.group_id)
             return commit_offsets(shard.rebalancer, shard.epoch_group(request.group_id), request, api_version)
 
         return self._runtime.run_write_operation(request.group_id, commit, lambda error: failed_commit(request, error))
@@ -73,9 +75,9 @@ class OffsetService:
             return failed_transactional_commit(request, error, api_version)
 
         def commit(shard: OffsetShard) -> CoordinatorResult[GroupRecord, TxnOffsetCommitResponse]:
-            shard.consumers.require_offsets(request.group_id)
+            _reject_share_group(shard, request.group_id)
             group = shard.epoch_group(request.group_id)
-            return commit_transactional_offsets(shard.rebalancer, shard.consumers.topics, group, request, api_version)
+            return commit_transactional_offsets(shard.rebalancer, shard.topics, group, request, api_version)
 
         if not request.group_id:
             return Delayed.of(failed(ErrorCode.INVALID_GROUP_ID))
@@ -137,6 +139,16 @@ class OffsetService:
             return CoordinatorResult(records=records, response=None, is_atomic=False)
 
         self._runtime.write_to_all(tombstones)
+
+
+def _reject_share_group(shard: OffsetShard, group_id: str) -> None:
+    """Reject commits to a share group: the state of its partitions is kept by the share coordinators.
+
+    Raises:
+        KafkaError: GROUP_ID_NOT_FOUND.
+    """
+    if group_id in shard.shares.groups:
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is a share group.")
 
 
 def _fetch_offsets(
